@@ -15,7 +15,8 @@ from sklearn.datasets import (
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
-from sklearn.preprocessing import OneHotEncoder
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from skdp import (
     Domain,
@@ -31,6 +32,8 @@ from skdp import (
     recommend_plan,
 )
 from skdp.datasets import load_adult
+from skdp.evaluation import StudyTable
+from skdp.evaluation import fairness_study as run_fairness_study
 from skdp.metrics import debiased_fairness, fairness_report, marginal_error
 from skdp.oracles import (
     HadamardResponse,
@@ -492,6 +495,50 @@ def decisions():
         ),
         "generated: 15 points apart": (generated, group),
     }
+
+
+def fairness_study():
+    """Draw accuracy against unfairness, with the baselines, on two data sets."""
+    adult = load_adult(dropna=True)
+    people = adult.data[["sex", "age", "education-num", "hours-per-week"]]
+    domain = {"sex": ["Female", "Male"]}
+    tables = [
+        StudyTable(
+            people.iloc[:6000],
+            adult.target.iloc[:6000],
+            sensitive="sex",
+            privileged="Male",
+            positive_label=">50K",
+            domain=domain,
+            name="Adult",
+        )
+    ]
+    cancer = load_breast_cancer(as_frame=True)
+    # Of the benign, three quarters are in one group, of the others one quarter.
+    rng = np.random.default_rng(0)
+    in_group = rng.random(len(cancer.target)) < 0.25 + 0.5 * cancer.target
+    cells = cancer.data[["mean texture", "mean smoothness"]]
+    tables.append(
+        StudyTable(
+            cells.assign(sex=np.where(in_group, "Male", "Female")),
+            cancer.target,
+            sensitive="sex",
+            privileged="Male",
+            positive_label=1,
+            domain=domain,
+            name="breast cancer, invented group",
+        )
+    )
+    study = run_fairness_study(
+        tables,
+        RandomizedResponseEncoder(),
+        epsilons=[0.1, 0.5, 1, 2, 4],
+        estimator=make_pipeline(StandardScaler(), LogisticRegression()),
+        baselines=["without privacy", "left out", "post-processed"],
+        n_splits=5,
+        random_state=0,
+    )
+    return study.plot().figure_
 
 
 def audits():

@@ -16,6 +16,7 @@ from skdp.evaluation.curves import compare_to_baseline, privacy_curve
 from skdp.evaluation.displays import (
     CountEstimateDisplay,
     FairnessDisplay,
+    FairnessStudyDisplay,
     LeakageDisplay,
     MarginalDisplay,
     ParetoDisplay,
@@ -24,19 +25,24 @@ from skdp.evaluation.displays import (
 from skdp.evaluation.report import age_sex_report as age_sex_report
 from skdp.evaluation.report import count_study, study_report
 from skdp.evaluation.report import errors_by_trust as errors_by_trust
+from skdp.evaluation.studies import FairnessStudy, StudyTable, fairness_study
 
 __all__ = [
     "CountEstimateDisplay",
     "FairnessDisplay",
+    "FairnessStudy",
+    "FairnessStudyDisplay",
     "LeakageDisplay",
     "MarginalDisplay",
     "ParetoDisplay",
     "PrivacyCurveDisplay",
+    "StudyTable",
     "attribute_inference",
     "audit_epsilon",
     "bayes_accuracy",
     "compare_to_baseline",
     "count_study",
+    "fairness_study",
     "guessing_bound",
     "membership_inference",
     "plan_epsilon",

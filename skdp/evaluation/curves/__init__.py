@@ -1,5 +1,6 @@
 """Scores of a model as a function of epsilon."""
 
+from skdp.evaluation.curves._cells import seed_of as seed_of
 from skdp.evaluation.curves._comparison import check_curve as check_curve
 from skdp.evaluation.curves._comparison import compare_to_baseline
 from skdp.evaluation.curves._comparison import corrected_error as corrected_error

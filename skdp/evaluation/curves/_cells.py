@@ -123,11 +123,11 @@ def cells_of(
                 seeds = {}
                 for name in names:
                     key = epsilon, repeat, fold, name
-                    seeds[name] = _seed(random_state, key)
+                    seeds[name] = seed_of(random_state, key)
                 yield Cell(epsilon, repeat, fold, train, test, seeds)
 
 
-def _seed(random_state: int | None, key: tuple[Any, ...]) -> int | None:
+def seed_of(random_state: int | None, key: tuple[Any, ...]) -> int | None:
     """Return a seed that depends on the cell only, so that epsilons can be added later."""
     if random_state is None:
         return None

@@ -1,0 +1,322 @@
+"""`fairness_study`: each method as its definition says, compared in pairs of the same splits."""
+
+import math
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+import pytest
+from aif360.algorithms.preprocessing import Reweighing
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import accuracy_score
+from sklearn.model_selection import train_test_split
+
+from skdp import (
+    DPMean,
+    HadamardResponseEncoder,
+    Interval,
+    LocalHashingEncoder,
+    RandomizedResponseEncoder,
+    SubsetSelectionEncoder,
+    UnaryEncodingTransformer,
+)
+from skdp.datasets import load_adult
+from skdp.evaluation import FairnessStudy, FairnessStudyDisplay, StudyTable, compare_to_baseline, fairness_study
+from skdp.metrics import to_aif360
+
+RNG = np.random.default_rng(7)
+N = 600
+PEOPLE = pd.DataFrame(
+    {
+        "sex": RNG.choice(["f", "m"], N),
+        "age": RNG.integers(18, 70, N),
+        "hours": RNG.normal(40, 8, N),
+        "job": RNG.choice(["clerk", "farm", "shop"], N),
+    },
+    index=RNG.permutation(N),
+)
+DOMAIN = {"sex": ["f", "m"], "age": Interval(18, 70, bins=3), "job": ["clerk", "farm", "shop"]}
+HIRED = (PEOPLE["hours"] + 12 * (PEOPLE["sex"] == "m") + RNG.normal(0, 5, N) > 46).map({True: "yes", False: "no"})
+MODEL = LogisticRegression(max_iter=500)
+
+
+def table(**options):
+    settings = {"sensitive": "sex", "privileged": "m", "positive_label": "yes", "domain": DOMAIN, "name": "jobs"}
+    return StudyTable(PEOPLE, HIRED, **{**settings, **options})
+
+
+def study(tables=None, encoders=None, **options):
+    settings = {"epsilons": [1.0], "estimator": MODEL, "n_splits": 2, "random_state": 0}
+    encoders = RandomizedResponseEncoder() if encoders is None else encoders
+    return fairness_study(table() if tables is None else tables, encoders, **{**settings, **options})
+
+
+def rows_of(result, method, metric):
+    part = result.table[(result.table["method"] == method) & (result.table["metric"] == metric)]
+    return part.sort_values(["epsilon", "split"])["value"].to_numpy()
+
+
+def split(number):
+    labels = (HIRED.to_numpy() == "yes").astype(int)
+    train, test = train_test_split(np.arange(N), test_size=0.2, stratify=labels, random_state=number)
+    return labels, train, test
+
+
+def features(*, protected):
+    """The features as the documentation says, made in another way."""
+    other = pd.get_dummies(PEOPLE[["age", "hours", "job"]], columns=["job"]).to_numpy(float)
+    if not protected:
+        return other
+    return np.column_stack([other, PEOPLE["sex"] == "f", PEOPLE["sex"] == "m"])
+
+
+def test_baselines_are_what_they_are_called():
+    result = study()
+    for number in range(2):
+        labels, train, test = split(number)
+        men = (PEOPLE["sex"] == "m").to_numpy()[test]
+        for method, protected in (("without privacy", True), ("left out", False)):
+            matrix = features(protected=protected)
+            predicted = MODEL.fit(matrix[train], labels[train]).predict(matrix[test])
+            assert rows_of(result, method, "accuracy")[number] == accuracy_score(labels[test], predicted)
+            parity = predicted[~men].mean() - predicted[men].mean()
+            assert rows_of(result, method, "statistical_parity_difference")[number] == pytest.approx(parity)
+        # aif360's own weights of the training rows.
+        dataset = to_aif360(
+            PEOPLE.iloc[train][["sex"]], labels[train], "sex", privileged="m", positive_label=1, label_name="y"
+        )
+        weighed = Reweighing([{"sex": 0}], [{"sex": 1}]).fit_transform(dataset).instance_weights
+        matrix = features(protected=True)
+        model = LogisticRegression(max_iter=500).fit(matrix[train], labels[train], sample_weight=weighed)
+        expected = accuracy_score(labels[test], model.predict(matrix[test]))
+        assert rows_of(result, "reweighed", "accuracy")[number] == expected
+    # What removes the difference removes most of it.
+    bias = abs(rows_of(result, "without privacy", "statistical_parity_difference").mean())
+    assert bias > 0.3
+    for method in ("left out", "post-processed", "reweighed"):
+        assert abs(rows_of(result, method, "statistical_parity_difference").mean()) < 0.7 * bias
+
+
+ENCODERS = {
+    "response": RandomizedResponseEncoder(),
+    "joint": RandomizedResponseEncoder(strategy="joint"),
+    "sample": RandomizedResponseEncoder(strategy="sample"),
+    "proportional": RandomizedResponseEncoder(shares="proportional"),
+    "unary": UnaryEncodingTransformer(),
+    "subset": SubsetSelectionEncoder(),
+    "hashing": LocalHashingEncoder(),
+    "hadamard": HadamardResponseEncoder(),
+}
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+@pytest.mark.parametrize("test_rows", ["true", "reported"])
+def test_all_encoders_and_both_kinds_of_rows(name, test_rows):
+    """At a large epsilon, reports are the truth, and the model is the one without privacy."""
+    wide = table(protect=["sex", "job"])
+    result = study(
+        wide, {name: ENCODERS[name]}, epsilons=[0.5, 60.0], test_rows=test_rows, baselines=["without privacy"]
+    )
+    accuracies = rows_of(result, name, "accuracy")
+    assert len(accuracies) == 4
+    # The true bit of unary encoding is told in half of the reports only.
+    if name in ("response", "subset", "proportional"):
+        expected = rows_of(result, "without privacy", "accuracy")
+        np.testing.assert_allclose(accuracies[2:], expected, atol=0.02)
+    assert np.isfinite(rows_of(result, name, "statistical_parity_difference")).all()
+
+
+class _Watched(ClassifierMixin, BaseEstimator):
+    """A classifier that keeps what it was given."""
+
+    matrices: ClassVar = []
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        _Watched.matrices.append((X, y))
+        return self
+
+    def predict(self, X):
+        _Watched.matrices.append((X, None))
+        return (X.iloc[:, -1] > 0.5).astype(int).to_numpy()
+
+
+@pytest.mark.parametrize("test_rows", ["true", "reported"])
+def test_the_model_learns_from_reports_and_is_told_what_it_should(test_rows):
+    _Watched.matrices.clear()
+    result = study(estimator=_Watched(), n_splits=2, baselines=[], epsilons=[0.1], test_rows=test_rows)
+    (train, labels), (test, _), *_ = _Watched.matrices
+    true_labels, train_rows, test_rows_of_split = split(0)
+    assert labels.tolist() == true_labels[train_rows].tolist()
+    jobs = ["job_clerk", "job_farm", "job_shop"]
+    assert list(train.columns) == ["age", "hours", *jobs, "protected_0", "protected_1"]
+    assert (train[["protected_0", "protected_1"]].sum(axis=1) == 1).all()
+    men = (PEOPLE["sex"] == "m").to_numpy()
+    share = (train["protected_1"] == men[train_rows]).mean()
+    assert 0.42 < share < 0.63  # .525 at epsilon .1
+    told = (test["protected_1"] == men[test_rows_of_split]).mean()
+    assert (told == 1) == (test_rows == "true")
+    # No scores, so no area under the curve.
+    assert np.isnan(rows_of(result, "RandomizedResponseEncoder", "roc_auc")).all()
+
+
+@pytest.mark.filterwarnings("ignore:Setting a value")  # fairlearn's own
+def test_baselines_that_read_reports():
+    result = study(baselines=["posterior features", "private parity"], epsilons=[3.0], n_splits=2)
+    methods = set(result.table["method"])
+    assert methods == {
+        "RandomizedResponseEncoder",
+        "posterior features, RandomizedResponseEncoder",
+        "private parity, RandomizedResponseEncoder",
+    }
+    parity = rows_of(result, "private parity, RandomizedResponseEncoder", "statistical_parity_difference")
+    assert abs(parity.mean()) < 0.2
+
+
+def test_fits_can_be_added_and_are_not_repeated(tmp_path):
+    short = study(memory=str(tmp_path), n_splits=2)
+    _Watched.matrices.clear()
+    again = study(memory=str(tmp_path), n_splits=2)
+    # Also the seconds: nothing was fitted again.
+    pd.testing.assert_frame_equal(again.table, short.table)
+    longer = study(memory=str(tmp_path), n_splits=3, epsilons=[4.0, 1.0])
+    keys = ["table", "method", "epsilon", "split", "metric"]
+    both = longer.table.merge(short.table, on=keys, suffixes=("", "_short"))
+    assert len(both) == len(short.table)
+    assert (both["seconds"] == both["seconds_short"]).all()
+    # The same without a folder: seeds depend on the fit alone.
+    without = study(n_splits=2).table.drop(columns="seconds")
+    pd.testing.assert_frame_equal(without, short.table.drop(columns="seconds"))
+
+
+def test_several_processes_give_the_same_numbers():
+    one = study(n_splits=2).table.drop(columns="seconds")
+    two = study(n_splits=2, n_jobs=2).table.drop(columns="seconds")
+    pd.testing.assert_frame_equal(one, two)
+
+
+def test_secure_randomness_is_new_in_each_study():
+    first, second = (study(random_state=None, epsilons=[0.1], n_splits=2, baselines=[]) for _ in range(2))
+    assert not first.table["value"].equals(second.table["value"])
+
+
+def made_up(values):
+    """Scores of two methods, one of them without an epsilon."""
+    rows = []
+    for method, epsilon, scores in values:
+        for number, score in enumerate(scores):
+            rows.append(("people", method, epsilon, number, "accuracy", score, 400, 100, 0.1))
+    columns = ["table", "method", "epsilon", "split", "metric", "value", "n_train", "n_test", "seconds"]
+    return FairnessStudy(pd.DataFrame(rows, columns=columns))
+
+
+def test_intervals_and_differences_are_those_of_compare_to_baseline():
+    base, private = RNG.normal(0.8, 0.02, 5), RNG.normal(0.75, 0.02, 5)
+    result = made_up([("left out", math.inf, base), ("reports", 1.0, private)])
+    curve = result.table.assign(repeat=0, fold=result.table["split"], group="all")
+    expected = compare_to_baseline(curve).iloc[0]
+    (row,) = result.compare("reports").to_dict("records")
+    for name in ("difference", "std_error", "lower", "upper"):
+        assert row[name] == pytest.approx(expected[name])
+    reverse = result.compare("left out", "reports").iloc[0]
+    assert reverse["difference"] == pytest.approx(-row["difference"])
+    assert reverse["epsilon"] == 1.0
+    # The interval and the p-value agree on what is significant.
+    assert (row["p_value"] < 0.05) == (row["lower"] > 0 or row["upper"] < 0)
+    mean = result.intervals("accuracy").set_index("method")["mean"]
+    assert mean["left out"] == pytest.approx(base.mean())
+
+
+def test_p_values_are_adjusted_by_holm():
+    """As R's p.adjust(c(.01, .04, .03), "holm")."""
+    from skdp.evaluation.studies._fairness_study import _adjust
+
+    adjusted = _adjust(pd.Series([0.01, 0.04, 0.03, math.nan]))
+    np.testing.assert_allclose(adjusted, [0.03, 0.06, 0.06, math.nan])
+
+
+def test_methods_with_epsilons_are_compared_at_the_same_one():
+    result = made_up(
+        [
+            ("one", 1.0, [0.7, 0.71]),
+            ("one", 2.0, [0.8, 0.82]),
+            ("other", 1.0, [0.6, 0.61]),
+            ("other", 2.0, [0.6, 0.61]),
+        ]
+    )
+    table = result.compare("one", "other")
+    assert table["epsilon"].to_list() == [1.0, 2.0]
+    np.testing.assert_allclose(table["difference"], [0.1, 0.205])
+    with pytest.raises(ValueError, match="no scores of method 'third'; there are"):
+        result.compare("third")
+
+
+def test_pictures_and_tables_for_papers():
+    pytest.importorskip("matplotlib")
+    result = study([table(), table(name="again")], epsilons=[0.5, 4.0])
+    display = result.plot()
+    assert isinstance(display, FairnessStudyDisplay)
+    assert [axes.get_title(loc="left") for axes in display.axes_] == ["jobs", "again"]
+    for axes in display.axes_:
+        assert not axes.texts  # nothing that could overlap
+        sizes = [line.get_markersize() for line in axes.lines if line.get_markerfacecolor() == "white"]
+        assert sizes == [4, 10]
+    labels = [text.get_text() for text in display.figure_.legends[0].get_texts()]
+    assert labels[-2:] == ["larger marker: larger epsilon (0.5 to 4)", "parity"]
+    assert set(labels[:-2]) == set(result.table["method"])
+    text = result.to_latex()
+    assert text.startswith("\\begin{tabular}")
+    assert text.count("left out & -- &") == 2
+    assert "FairnessStudy(2 tables, 5 methods, 24 fits)" in repr(result)
+    with pytest.raises(ValueError, match="metric must be"):
+        result.plot("unfairness")
+
+
+def test_tables_of_the_loaders():
+    adult = load_adult(dropna=True)
+    made = StudyTable.from_bunch(adult, name="Adult")
+    assert repr(made) == "StudyTable('Adult', 30,162 rows, protected: age, race, sex, native-country, groups: race)"
+    assert made.labels.mean() == pytest.approx(0.249, abs=1e-3)
+    by_sex = StudyTable.from_bunch(adult, sensitive="sex")
+    assert by_sex.privileged == "Male"
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"sensitive": "race"}, ValueError, "'race' is not a column of X"),
+        ({"protect": ["sex", "race"]}, ValueError, "'race' is not a column of X"),
+        ({"protect": ["hours"]}, ValueError, r"domain must declare the protected columns \['hours'\]"),
+        ({"domain": {"sex": ["f", "m"]}}, TypeError, r"columns \['job'\] hold no numbers"),
+        ({"domain": None}, TypeError, "domain must be a Domain or a mapping"),
+        ({"positive_label": "perhaps"}, ValueError, "positive_label be one of them"),
+    ],
+)
+def test_tables_that_do_not_fit_are_refused(options, error, message):
+    with pytest.raises(error, match=message):
+        table(**options)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"tables": []}, TypeError, "tables must be a StudyTable"),
+        ({"tables": [PEOPLE]}, TypeError, "tables must be a StudyTable"),
+        ({"tables": [table(), table()]}, ValueError, "names of their own, got"),
+        ({"encoders": {}}, ValueError, "at least one encoder"),
+        ({"encoders": DPMean(bounds=(0, 1))}, TypeError, "must be an encoder of categories"),
+        ({"epsilons": []}, ValueError, "epsilons"),
+        ({"n_splits": 1}, ValueError, "n_splits must be at least 2, got 1"),
+        ({"test_size": 0.0}, ValueError, "test_size must be between 0 and 1"),
+        ({"test_rows": "all"}, ValueError, "test_rows"),
+        ({"baselines": "left out"}, TypeError, "list of names, got a str"),
+        ({"baselines": ["nothing"]}, ValueError, "each of baselines"),
+        ({"estimator": LogisticRegression}, TypeError, "estimator must be a classifier"),
+    ],
+)
+def test_wrong_settings_are_refused_before_any_fit(options, error, message):
+    _Watched.matrices.clear()
+    with pytest.raises(error, match=message):
+        study(**{"estimator": _Watched(), **options})
+    assert not _Watched.matrices
