@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 DIST = ROOT / "dist"
+SITE = runpy.run_path(str(ROOT / "skdp" / "pages.py"))["SITE"]
 # Code, and the extra that it asks for where that is not installed.
 NEED_EXTRAS = [
     ("fairness", "from skdp.metrics import private_parity; private_parity(encoder)"),
@@ -107,10 +109,12 @@ def check_contents(sdist: Path, wheel: Path) -> None:
     assert inside <= {*tracked, "PKG-INFO"}, (
         "the sdist holds files that are not in the repository"
     )
-    if "skdp.example" in metadata:
-        print(
-            "note: the addresses are placeholders (skdp.example); set them before an upload"
-        )
+    # Addresses of the project and those in messages are set together, or not at all.
+    assert ("Project-URL: Documentation" in metadata) == (SITE is not None), (
+        "set skdp.pages.SITE and [project.urls] in pyproject.toml to one address"
+    )
+    if SITE is None:
+        print("note: no host: messages name files of the documentation")
 
 
 def check_installed(wheel: Path, environment: Path) -> None:

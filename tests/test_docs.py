@@ -1,5 +1,6 @@
 """The documentation site, without building it: lists of objects, guarantee pages, links, code of pages."""
 
+import ast
 import doctest
 import importlib
 import importlib.util
@@ -8,13 +9,14 @@ import pkgutil
 import re
 import sys
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from sklearn.base import BaseEstimator
 
 import skdp
-from skdp.base import SITE
+from skdp import pages
 from tests.conftest import each, often
 
 ROOT = Path(__file__).parent.parent
@@ -77,12 +79,60 @@ def test_guarantee_pages_are_complete(path):
 
 
 @each("name", LISTED)
-def test_estimators_link_to_their_page(name):
+def test_estimators_link_to_their_page(name, monkeypatch):
     package, _, own = name.rpartition(".")
     thing = getattr(importlib.import_module(package), own)
     if inspect.isclass(thing) and issubclass(thing, BaseEstimator) and not inspect.isabstract(thing):
-        link = thing._get_doc_link(thing.__new__(thing))
-        assert link == f"{SITE}/api/generated/{name}.html"
+        # Without a host, no link is shown that leads nowhere.
+        assert thing._get_doc_link(thing.__new__(thing)) == ""
+        with monkeypatch.context() as patch:
+            patch.setattr(pages, "SITE", "https://host.example")
+            link = thing._get_doc_link(thing.__new__(thing))
+        assert link == f"https://host.example/api/generated/{name}.html"
+
+
+def slug_of(heading):
+    """Return the anchor of a heading, as on the site."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def calls_in(path):
+    """Yield the calls of a module, with the names of what is called."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call):
+            yield ast.unparse(node.func), node
+
+
+MODULES = sorted((ROOT / "skdp").rglob("*.py"))
+# The warning of scikit-learn has its own page, and that of a curve repeats the warnings of its fits.
+PLAIN_WARNINGS = {"pages.py": 1, "_file.py": 1, "_privacy_curve.py": 1}
+
+
+def test_every_warning_names_a_page_that_exists():
+    named, plain = set(), Counter()
+    for path in MODULES:
+        for name, call in calls_in(path):
+            options = {option.arg: option.value for option in call.keywords}
+            plain[path.name] += name == "warnings.warn"
+            if name in ("warn", "warn_once") and call.args and isinstance(options["about"], ast.Constant):
+                named.add(options["about"].value)
+    assert +plain == PLAIN_WARNINGS
+    assert len(named) > 10
+    for page in named:
+        name, _, section = page.partition("#")
+        assert pages.address(page) == f"docs/{name}.md" + f"#{section}" * bool(section)
+        text = (DOCS / f"{name}.md").read_text(encoding="utf-8")
+        assert not section or section in map(slug_of, re.findall(r"^#+ (.*)$", text, re.MULTILINE)), page
+
+
+def test_addresses_are_in_one_place(monkeypatch):
+    monkeypatch.setattr(pages, "SITE", "https://host.example")
+    assert pages.address("guide/tables#in-code") == "https://host.example/guide/tables.html#in-code"
+    for path in (*MODULES, ROOT / "pyproject.toml"):
+        assert "skdp.example" not in path.read_text(encoding="utf-8"), path
+    with pytest.warns(UserWarning, match="too few rows. See https://host.example/answers/which_epsilon.html") as caught:
+        pages.warn("too few rows", UserWarning, about="answers/which_epsilon", stacklevel=1)
+    assert caught[0].filename == __file__
 
 
 @each("path", PAGES)

@@ -8,7 +8,6 @@ from skdp.base._draft import draft_domain as draft_domain
 from skdp.base._draft import draft_domain_toml as draft_domain_toml
 from skdp.base._draft import unrepeated_columns as unrepeated_columns
 from skdp.base._estimator import DECLARED as DECLARED
-from skdp.base._estimator import SITE as SITE
 from skdp.base._estimator import UNIFORM as UNIFORM
 from skdp.base._estimator import AxesLike as AxesLike
 from skdp.base._estimator import Bounds as Bounds

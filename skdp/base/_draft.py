@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 import re
-import warnings
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from datetime import date, datetime
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 from skdp.base._estimator import domains_of_dtypes
 from skdp.base._warnings import level_of_the_caller
 from skdp.domain import Domain, Interval
+from skdp.pages import warn
 from skdp.privacy import PrivacyLeakWarning
 from skdp.tables import (
     ColumnError,
@@ -67,7 +67,12 @@ def draft_domain(frame: Any, *, bins: int = 32, max_values: int = 100) -> Domain
     for name, remark in remarks.items():
         lines.append(f"column {name!r}: {remark}")
     level = level_of_the_caller()
-    warnings.warn("\n".join(lines), PrivacyLeakWarning, stacklevel=level)
+    warn(
+        "\n".join(lines),
+        PrivacyLeakWarning,
+        about="guide/encoders#declared-values",
+        stacklevel=level,
+    )
     return domain
 
 

@@ -28,6 +28,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import validate_data
 from threadpoolctl import ThreadpoolController
 
+from skdp import pages
 from skdp.base._warnings import warn_once
 from skdp.domain import FEW, Categories, Domain, Interval, edge_text
 from skdp.privacy import BudgetExceeded, PrivacyLeakWarning, PrivacyLedger
@@ -212,16 +213,17 @@ def one_thread(alone: bool = True) -> AbstractContextManager[Any]:
     return manager
 
 
-# Where the site is: a placeholder, until the project has an address. Without a slash at
-# the end.
-SITE = "https://skdp.example"
-
-
 class OnSite:
     """Mixin of estimators with a page of the API, named ``skdp.`` and the name of the class."""
 
-    _doc_link_module = "skdp"
-    _doc_link_template = f"{SITE}/api/generated/skdp.{{estimator_name}}.html"
+    @property
+    def _doc_link_module(self) -> str:
+        # scikit-learn shows no link for classes of another package than this one.
+        return "" if pages.SITE is None else "skdp"
+
+    @property
+    def _doc_link_template(self) -> str:
+        return pages.address("api/generated/skdp.{estimator_name}")
 
 
 class ProbabilisticClassifier(ClassifierMixin):
@@ -489,6 +491,7 @@ def warn_of_levels(table: Any, known: Collection[Any] = ()) -> None:
             "says something of a record or identifies a person, drop it before by "
             "reset_index(drop=True)",
             PrivacyLeakWarning,
+            about="answers/not_covered",
         )
 
 
@@ -722,6 +725,7 @@ def warn_of_observed(names: Sequence[Any], parameter: str) -> None:
         "lists of values or a Domain. A categorical dtype of pandas declares its "
         "categories only if they are ordered: others may be just the values that occur",
         PrivacyLeakWarning,
+        about="guide/encoders#declared-values",
     )
 
 

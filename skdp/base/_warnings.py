@@ -14,6 +14,7 @@ from types import FrameType
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from skdp.pages import warn
 from skdp.privacy import PrivacyGuarantee, WeakGuaranteeWarning
 
 # Packages through which estimators call each other: nobody looks for a mistake of their
@@ -30,7 +31,7 @@ def level_of_the_caller() -> int:
     return level
 
 
-def warn_once(text: str, category: type[Warning]) -> None:
+def warn_once(text: str, category: type[Warning], *, about: str) -> None:
     """Warn at the line of the user, once for each object that is called there, unless all are asked for."""
     # A search fits clones. Python shows a warning once a line, but forgets which were
     # shown whenever filters change, and scikit-learn sets them again for each fit.
@@ -43,7 +44,7 @@ def warn_once(text: str, category: type[Warning]) -> None:
     is_always = bool(filters) and filters[0][0] == "always"
     if is_always or place not in shown_places:
         # Where a filter makes it an error, this is raised each time.
-        warnings.warn(text, category, stacklevel=level + 1)
+        warn(text, category, about=about, stacklevel=level + 1)
         shown_places.add(place)
 
 
@@ -140,6 +141,7 @@ def warn_of_epsilon(epsilon: float, consequence: str) -> None:
         f"epsilon = {epsilon:.6g} is above {LARGE_EPSILON}, which protects little: "
         f"{consequence}",
         WeakGuaranteeWarning,
+        about="answers/which_epsilon",
     )
 
 
@@ -161,6 +163,7 @@ def warn_of_delta(delta: float, n: int, what: str) -> None:
             f"delta = {delta:.3g} is above 1 / {n}, for {what}: with it, a mechanism "
             "may publish a record as it is. Choose a delta far below 1 / n",
             WeakGuaranteeWarning,
+            about="answers/which_epsilon#and-delta",
         )
 
 

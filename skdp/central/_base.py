@@ -50,6 +50,7 @@ from skdp.central.statistics import (
     split_bounds,
 )
 from skdp.oracles import check_size
+from skdp.pages import warn
 from skdp.privacy import (
     Loss,
     Mu,
@@ -404,12 +405,13 @@ class CentralStatistic(CentralEstimator):
         if not hidden:
             return
         self._leave_open(np.array([name in hidden for name in names]))
-        warnings.warn(
+        warn(
             f"the noise hides where the values of {list(hidden)} are, if they are not "
             f"0, and bounds_ says {NOWHERE}, so that nothing limits how far their "
             "statistics are from the truth: there may be too few rows for this "
             "epsilon, or for bounds_share. Declare bounds from what is publicly known",
             UserWarning,
+            about="guide/preprocessing#bounds-that-nobody-knows",
             stacklevel=level_of_the_caller(),
         )
 

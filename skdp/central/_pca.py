@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from functools import partial
 from numbers import Integral, Real
@@ -31,6 +30,7 @@ from skdp.central.statistics import (
     widths,
 )
 from skdp.oracles import check_size
+from skdp.pages import warn
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
 from skdp.tables import Table
@@ -235,10 +235,11 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         total = max(np.trace(matrix), values[0], errors[0], np.finfo(float).tiny)
         # The norm of symmetric noise is about twice the norm of a row of it.
         if 3 * covariance.error * float(np.linalg.norm(shares)) > values[0]:
-            warnings.warn(
+            warn(
                 "the noise hides the components: there are too few rows for this "
                 "epsilon",
                 UserWarning,
+                about="answers/which_epsilon",
                 stacklevel=level_of_the_caller(),
             )
         if isinstance(n_components, float):

@@ -29,6 +29,7 @@ from skdp.central.statistics import (
     to_values,
 )
 from skdp.oracles import check_size
+from skdp.pages import warn
 from skdp.privacy import (
     Loss,
     Mu,
@@ -210,12 +211,13 @@ def sample_and_aggregate(
         values = to_values(means / GRID, ends)
         errors = noise / as_float(n) / (2 * GRID) * (ends[:, 1] - ends[:, 0])
     else:
-        warnings.warn(
+        warn(
             f"the statistic gave no value in about {n_failed:,} of {n_chunks:,} chunks "
             "(a noisy number): nothing is released. What it cost is spent. It may "
             "raise errors, or there are fewer rows than chunks; try it on public rows, "
             "in float64",
             UserWarning,
+            about="guide/curator_statistics",
             stacklevel=2,
         )
     if np.ndim(bounds) == 1:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from fractions import Fraction
 from numbers import Real
@@ -40,6 +39,7 @@ from skdp.central.statistics import (
     warn_of_objects,
 )
 from skdp.oracles import check_size
+from skdp.pages import warn
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
 
@@ -277,10 +277,11 @@ def warn_of_drowned(
     if not drowned.any():
         return
     hidden = [name for name, is_hidden in zip(names, drowned, strict=True) if is_hidden]
-    warnings.warn(
+    warn(
         f"the noise drowns the variance of {hidden}: {instead} that of a uniform "
         "distribution between the bounds. There are too few rows for this epsilon",
         UserWarning,
+        about="guide/preprocessing#what-it-costs",
         stacklevel=level_of_the_caller(),
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
@@ -59,6 +58,7 @@ from skdp.local._protocol_file import (
     write_protocol,
 )
 from skdp.local.protocol import Channel, ReportProtocol
+from skdp.pages import warn
 from skdp.privacy import (
     BudgetExceeded,
     PrivacyGuarantee,
@@ -889,7 +889,7 @@ def warn_of_reports(
         report_columns = _report_columns(text, transformer)
         names = [repr(name) for name in columns if name in report_columns]
         if names:
-            warnings.warn(
+            warn(
                 f"{', '.join(names)}: {note} says that these are reports, and they are "
                 "randomised a second time. What is estimated from the result are "
                 "counts of the first reports, noise included, and not of the true "
@@ -897,6 +897,7 @@ def warn_of_reports(
                 "reports, or privatise the true table; if these are true values with "
                 f"an old note, {removal}",
                 UserWarning,
+                about="background/client_reports",
                 stacklevel=level_of_the_caller(),
             )
             return

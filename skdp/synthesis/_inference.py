@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
@@ -20,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp.base import ColumnName, check_confidence_level, level_of_the_caller
 from skdp.domain import Interval
 from skdp.oracles import project_to_simplex
+from skdp.pages import warn
 from skdp.synthesis._queries import find_columns
 from skdp.synthesis._synthesizer import DPMarginalSynthesizer
 from skdp.synthesis.model import Groups, Marginal, group, merge, spread
@@ -220,11 +220,12 @@ def _warn_of_found_bins(synthesizer: Any, names: Iterable[Any]) -> None:
     shapes = _shapes_of_found_bins(synthesizer)
     with_bins = [name for name in names if name in shapes]
     if with_bins:
-        warnings.warn(
+        warn(
             f"the bins of {with_bins} were found by noisy counts, and so were the "
             "numbers that stand for them: their noise is not in the intervals, which "
             "may be much too short. Fit with bins='declared' where an interval matters",
             UserWarning,
+            about="guide/synthetic_inference",
             stacklevel=level_of_the_caller(),
         )
 

@@ -81,7 +81,9 @@ def test_the_chance_that_a_report_is_the_truth_is_that_of_the_channel(epsilon):
     lacking = float(1 - max(chances))
     written = f"{1 - lacking:.4f}" if lacking >= 1e-3 else f"1 - {lacking:.2g}"
     name = "'a'" if chances[0] > chances[1] else "'b'"
-    assert message.endswith(f"a report of {name} is the truth with a probability of {written}")
+    text, _, page = message.rpartition(". See ")
+    assert text.endswith(f"a report of {name} is the truth with a probability of {written}")
+    assert page == "docs/answers/which_epsilon.md"
     assert f"epsilon = {encoder.guarantee_.epsilon:.6g} is above 10" in message
 
 

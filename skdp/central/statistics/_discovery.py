@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -23,6 +22,7 @@ from skdp.central.statistics._private_bounds import PRIVATE
 from skdp.domain import Domain
 from skdp.exact import exp_minus_bounds
 from skdp.oracles import check_size
+from skdp.pages import warn
 from skdp.privacy import Share, check_delta, check_epsilon, largest_mu
 from skdp.randomness import ByteSource, discrete_laplace
 from skdp.tables import (
@@ -216,10 +216,12 @@ def warn_of_kinds(other_kinds: Iterable[tuple[Any, list[str]]]) -> None:
         if not kinds:
             continue
         others = " or ".join(KIND_NAMES[kind] for kind in kinds)
-        warnings.warn(
+        warn(
             f"column {name!r} has values of several kinds, and frequent ones that are "
             f"{others} are left out, since more records have values of another kind. "
             "Convert the column to one kind, or declare its values",
+            UserWarning,
+            about="guide/preprocessing#categories-as-columns-and-categories-that-nobody-knows",
             stacklevel=level_of_the_caller(),
         )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from skdp.base import level_of_the_caller, one_thread, together
 from skdp.central.statistics._batches import Batches
 from skdp.central.statistics._noise import Noise, as_float
+from skdp.pages import warn
 from skdp.privacy import Loss, Share
 from skdp.randomness import ByteSource
 from skdp.tables import Table
@@ -243,7 +243,12 @@ TOO_FEW = (
 
 def warn_of_few() -> None:
     """Warn that a release says little."""
-    warnings.warn(TOO_FEW, UserWarning, stacklevel=level_of_the_caller())
+    warn(
+        TOO_FEW,
+        UserWarning,
+        about="answers/which_epsilon",
+        stacklevel=level_of_the_caller(),
+    )
 
 
 # Limits of the norm to choose from.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from skdp.base import level_of_the_caller, read_bounds, read_numbers
 from skdp.central.statistics._batches import Batches, Integers
 from skdp.central.statistics._noise import LARGEST, Estimate, Noise, as_float
+from skdp.pages import warn
 from skdp.randomness import ByteSource
 from skdp.tables import Table
 
@@ -54,11 +54,13 @@ def warn_of_objects(table: Table) -> None:
         if column.dtype == object:
             names.append(name)
     if names:
-        warnings.warn(
+        warn(
             f"the columns {names} are of dtype object: what is not a number in them "
             "counts as missing, and no error says so, since it would show that there "
             "is such a record. Convert them to a dtype of numbers, in a dataframe if "
             "other columns hold text",
+            UserWarning,
+            about="guide/preprocessing#missing-values",
             stacklevel=level_of_the_caller(),
         )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from skdp.base import level_of_the_caller
 from skdp.local.protocol._field import Tail
+from skdp.pages import warn
 from skdp.tables import Releases, joined_releases
 
 RATE = 1e-6
@@ -144,7 +144,12 @@ def _are_among(counts: NDArray[np.int64] | None, noted: Releases | None) -> bool
 
 
 def _warn_unverified(reason: str) -> None:
-    warnings.warn(reason, UnverifiedReportsWarning, stacklevel=level_of_the_caller())
+    warn(
+        reason,
+        UnverifiedReportsWarning,
+        about="background/client_reports",
+        stacklevel=level_of_the_caller(),
+    )
 
 
 def judge(tails: Sequence[Tail]) -> None:

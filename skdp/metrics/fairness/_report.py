@@ -5,7 +5,6 @@ The definitions are aif360's for two groups, fairlearn's for several.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -35,6 +34,7 @@ from skdp.metrics.fairness._rates import (
     RateSums,
     sums_of_known,
 )
+from skdp.pages import warn
 
 CONVENTION = (
     "difference = unprivileged − privileged, ratio = unprivileged / privileged, "
@@ -294,10 +294,11 @@ def _warn_of_undefined(table: pd.DataFrame, estimated: bool) -> None:
         unknown |= np.isinf(table["value"])
     metrics = table.loc[unknown, "metric"].unique()
     if len(metrics):
-        warnings.warn(
+        warn(
             f"undefined: {'; '.join(metrics)}. There is no row that the definition "
             "divides by, or a rate of 0",
             UndefinedMetricWarning,
+            about="guide/fairness",
             stacklevel=4,
         )
 

@@ -5,7 +5,6 @@ Fairlearn's optimisers, and the weights of rows that aif360's `Reweighing` gives
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral, Real
 from typing import Any, Literal, get_args
 
@@ -30,6 +29,7 @@ from skdp.metrics.private_groups._reports import (
     read_groups,
     read_labels,
 )
+from skdp.pages import warn
 
 Constraints = Literal[
     "equalized_odds", "true_positive_rate_parity", "demographic_parity"
@@ -393,7 +393,7 @@ def private_reweighing(
         balanced[rows] = of_label * (rows.sum() / of_label.sum())
     before = _difference(np.ones(len(codes)), privileged_share, codes)
     after = _difference(balanced, privileged_share, codes)
-    warnings.warn(
+    warn(
         f"{np.mean(weights < 0):.0%} of the unbiased weights are negative, so weights "
         "of at least 0 are returned, which cannot always balance the groups. The "
         "difference between the groups in the share of the positive label is estimated "
@@ -401,6 +401,7 @@ def private_reweighing(
         "weights. method='unbiased' returns the unbiased weights, negative ones "
         "included",
         UserWarning,
+        about="answers/fairness_of_reports",
         stacklevel=2,
     )
     return balanced

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ from sklearn.metrics import check_scoring
 from skdp.base import ColumnLike, ColumnName, TableLike
 from skdp.metrics.fairness import read_column
 from skdp.metrics.tables._pairs import column_of, names_in_one_only
+from skdp.pages import warn
 from skdp.tables import is_frame, kind_of, read_table
 
 
@@ -171,10 +171,11 @@ def _fit(estimator: Any, X: Any, y: pd.Series, y_test: pd.Series, name: str) -> 
         )
     if y.nunique() > 1:
         return clone(estimator).fit(X, y)
-    warnings.warn(
+    warn(
         f"all rows of {name} are of one class of the target; the score is that of"
         " predicting this class for every row",
         UserWarning,
+        about="guide/training_on_synthetic_rows",
         stacklevel=3,
     )
     # It also has the classes of the test rows, for scores that need a probability of each.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from abc import ABC, abstractmethod
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -17,6 +16,7 @@ from scipy.optimize import nnls
 
 from skdp.exact import exp_bounds, log_upper, round_up
 from skdp.oracles._base import capped_epsilon, lie_threshold, pure_noise
+from skdp.pages import warn
 from skdp.privacy import LaplaceLoss, PureLoss, ReportPair, check_epsilon
 from skdp.randomness import (
     ONE,
@@ -52,10 +52,11 @@ def likeliest_frequencies(likelihoods: Floats, repeats: NDArray[Any]) -> Floats:
     start = np.full(n_values, 1 / n_values)
     frequencies, missing = _climb(likelihoods, repeats, start)
     if missing > TOLERANCE:
-        warnings.warn(
+        warn(
             "the maximum likelihood was not reached: "
             f"the log-likelihood may be up to {missing:.2g} too small",
             RuntimeWarning,
+            about="guide/numbers",
             stacklevel=2,
         )
     return frequencies

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import warnings
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 from skdp.base import level_of_the_caller
 from skdp.oracles import project_to_simplex
+from skdp.pages import warn
 from skdp.synthesis.model import (
     TOLERANCE,
     Clique,
@@ -291,18 +291,20 @@ def warn_unknown(
     limit = f"max_cells = {plan.max_cells:,}"
     advice = "Set max_cells higher, or declare coarser bins"
     if large and not strategy.is_certain and not plan.workload:
-        warnings.warn(
+        warn(
             f"pairs of columns with more than {limit} cells are neither scored nor "
             f"measured: {_listed(large, names)}. {advice}",
             UserWarning,
+            about="guide/synthetic_tables#what-it-costs",
             stacklevel=level_of_the_caller(),
         )
     if unknown:
-        warnings.warn(
+        warn(
             "by their noisy scores, some pairs of columns depend strongly that the "
             f"model does not know: it would exceed {limit} with "
             f"{_listed(unknown, names)}. {advice}",
             UserWarning,
+            about="guide/synthetic_tables#what-it-costs",
             stacklevel=level_of_the_caller(),
         )
 
@@ -327,11 +329,12 @@ def _warn_left_out(
         cliques = [clique for clique, why in reasons.items() if why == reason]
         sentence = f"{reason}: {_listed(cliques, names)}"
         parts.append(sentence[0].upper() + sentence[1:])
-    warnings.warn(
+    warn(
         f"{len(reasons)} of {len(plan.workload)} marginals of the workload are not "
         "measured; the model knows them only by other marginals. "
         f"{'. '.join(parts)}",
         UserWarning,
+        about="guide/synthetic_tables#what-it-costs",
         stacklevel=level_of_the_caller(),
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
@@ -30,6 +29,7 @@ from skdp.central.statistics import (
 )
 from skdp.central.statistics import find_codes as find_outside
 from skdp.domain import Categories, Domain, Interval
+from skdp.pages import warn
 from skdp.randomness import ByteSource
 from skdp.synthesis.model import (
     Clique,
@@ -510,9 +510,11 @@ def warn_undiscovered(
                 f"column {name!r}: about {percent} % of the records have no value found"
             )
     if lines:
-        warnings.warn(
+        warn(
             f"discover= has left values out. {'; '.join(lines)}; declare what is "
             "publicly known, or spend more (epsilon, delta, discover)",
+            UserWarning,
+            about="guide/synthetic_tables",
             stacklevel=level_of_the_caller(),
         )
 
