@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from numbers import Integral
 from typing import Any
 
@@ -41,17 +42,32 @@ def _text_of(value: Any) -> str:
     return str(value)
 
 
-def counted(results: Iterable[Any], total: int, progress: bool) -> Iterable[Any]:
+def counted(
+    results: Iterable[Any], total: int, progress: bool, unit: str = "fit"
+) -> Iterable[Any]:
     """Count results on standard error while they are made, if asked for."""
+    with shown_progress(total, progress, unit) as advance:
+        for result in results:
+            yield result
+            advance(1)
+
+
+@contextmanager
+def shown_progress(
+    total: int, progress: bool, unit: str
+) -> Iterator[Callable[[int], Any]]:
+    """Show a bar on standard error, with the time that is left, if asked for; it is moved by a call."""
     if not progress:
-        return results
+        yield lambda n: None
+        return
     try:
         from tqdm import tqdm
     except ImportError:
         raise ImportError(
             "progress=True needs tqdm: pip install tqdm (extra 'plot')"
         ) from None
-    return tqdm(results, total=total, unit="fit", dynamic_ncols=True)
+    with tqdm(total=total, unit=unit, dynamic_ncols=True) as bar:
+        yield bar.update
 
 
 def check_count(value: Any, name: str, *, least: int) -> None:

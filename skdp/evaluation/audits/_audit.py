@@ -9,7 +9,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from numbers import Integral, Number, Real
@@ -23,7 +23,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import check_random_state, rows_and_target, split_target
-from skdp.evaluation._common import check_count, result_facts
+from skdp.evaluation._common import check_count, result_facts, shown_progress
 from skdp.evaluation.audits._releases import (
     Audited,
     count_rows,
@@ -31,7 +31,7 @@ from skdp.evaluation.audits._releases import (
     differing_rows,
     make_records,
 )
-from skdp.evaluation.audits._search import search
+from skdp.evaluation.audits._search import default_draws, search
 from skdp.exact import log_upper
 from skdp.local import (
     Channel,
@@ -110,6 +110,7 @@ def audit_epsilon(
     statistic: Callable[[Any], Any] | None = None,
     exact: bool = True,
     random_state: int | None = None,
+    progress: bool = False,
 ) -> AuditResult:
     """Compute a lower bound on the epsilon of a release from many draws of it.
 
@@ -152,6 +153,8 @@ def audit_epsilon(
         Whether to compute `epsilon_exact` where the probabilities are known.
     random_state : int, optional
         A seed for a transformer, which makes the audit reproducible; it does not count as insecure.
+    progress : bool, default=False
+        Whether to show a progress bar on standard error, with the time that is left.
 
     Returns
     -------
@@ -253,7 +256,15 @@ def audit_epsilon(
     # Several reports have the product of their channels, which is not computed.
     if exact and n_reports in (None, 1):
         exact_value = exact_epsilon(audited.fitted)
-    bound = search(audited, n_draws, claimed, delta=claimed_delta, level=1 - confidence)
+    total = n_draws or default_draws(audited)
+    with shown_progress(total, progress, "draw") as advance:
+        bound = search(
+            replace(audited, advance=advance),
+            n_draws,
+            claimed,
+            delta=claimed_delta,
+            level=1 - confidence,
+        )
     if claimed > bound.reach:
         findings.append(
             f"{bound.n_draws} draws refute no claim above {bound.reach:.2f}: increase "

@@ -506,6 +506,8 @@ class Audited:
     fresh: Callable[[], Any] | None = None
     """Makes unfitted clones."""
     central: bool = False
+    advance: Callable[[int], Any] = lambda n_draws: None
+    """Told of draws as they are made, for a progress bar."""
     _ids: Iterator[int] = field(default_factory=itertools.count)
 
     def groups(self) -> list[list[Situation]]:
@@ -618,6 +620,7 @@ class Audited:
                 prefix = "" if self.n_reports == 1 else f"report {turn}, "
                 for name, column in columns.items():
                     outputs[prefix + name] = column
+        self.advance(n)
         return outputs
 
     def samples(self, n: int) -> list[Outputs]:
@@ -626,7 +629,13 @@ class Audited:
 
     def calls(self, situation: Situation, n: int) -> list[dict[str, Any]]:
         """Draw outputs by releasing a table again and again, with everything that is visible."""
-        return [read_call(lambda: self._seen(situation)) for _ in range(n)]
+        outputs = []
+        for _ in range(n):
+            outputs.append(read_call(lambda: self._seen(situation)))
+            # Where rows are draws, these few are beside the number that was asked for.
+            if not self.each_row:
+                self.advance(1)
+        return outputs
 
     def call_batch(self, situation: Situation, n: int) -> Outputs:
         """Draw outputs of single calls, as columns."""

@@ -54,14 +54,19 @@ _BINS = 64
 _NOT_FINITE = 1 << 20  # no bin, and no weight of a bit, has this number
 
 
+def default_draws(audited: Audited) -> int:
+    """Return the number of draws if none is asked for."""
+    return _ROWS if audited.each_row else _CALLS
+
+
 def search(
     audited: Audited, n_draws: int | None, claimed: float, *, delta: float, level: float
 ) -> Bound:
     """Bound epsilon from below by the best event of single calls and, where rows are draws, of rows."""
     if not audited.each_row:
-        return _by_calls(audited, n_draws or _CALLS, delta, level)
+        return _by_calls(audited, n_draws or default_draws(audited), delta, level)
     # Two tests, each at half of the level.
-    n_rows = n_draws or _ROWS
+    n_rows = n_draws or default_draws(audited)
     of_rows = by_rows(audited, n_rows, delta, level / 2)
     if of_rows is not None and of_rows.epsilon_lower > claimed:
         return of_rows

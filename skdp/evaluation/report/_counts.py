@@ -14,7 +14,7 @@ from narwhals.typing import IntoDataFrame
 from numpy.typing import ArrayLike
 
 from skdp.domain import Codes, Domain
-from skdp.evaluation._common import read_epsilons
+from skdp.evaluation._common import counted, read_epsilons
 from skdp.local import RandomizedResponseEncoder
 from skdp.metrics import count_error
 from skdp.metrics.fairness import two_sided
@@ -65,6 +65,7 @@ def count_study(
     repeats: int = 500,
     postprocess: Sequence[Postprocess] = ("none", "clip", "simplex", "power"),
     random_state: int | None = None,
+    progress: bool = False,
 ) -> CountStudy:
     """Release the joint counts of some columns many times and measure the errors.
 
@@ -82,6 +83,8 @@ def count_study(
         The estimates to compare.
     random_state : int, optional
         None for secure randomness; an int makes the study reproducible.
+    progress : bool, default=False
+        Whether to show a progress bar for each epsilon on standard error, with the time that is left.
 
     Returns
     -------
@@ -139,7 +142,7 @@ def count_study(
         expected.append((l1_mean, float(np.sqrt(variances.sum()))))
         # All columns together are one value of one oracle.
         protocol, (oracle,) = encoder.protocol_, encoder.oracles_
-        for repeat in range(repeats):
+        for repeat in counted(range(repeats), repeats, progress, "release"):
             # As `transform` and `estimate_counts`, which would code the same rows and
             # make a table each time.
             reports = protocol.randomise(list(codes), [], encoder.randomness())
