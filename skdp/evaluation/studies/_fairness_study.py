@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -14,6 +15,7 @@ import pandas as pd
 from joblib import Parallel, delayed
 from scipy import stats
 from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import accuracy_score, f1_score, roc_auc_score
 from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import check_memory
@@ -52,9 +54,12 @@ def _scores(
     }
     if predictions.scores is not None:
         scores["roc_auc"] = roc_auc_score(labels, predictions.scores)
-    report = fairness_report(
-        labels, predicted, groups, privileged=table.privileged, positive_label=1
-    )
+    with warnings.catch_warnings():
+        # The table of a study says it: the value is nan or infinite.
+        warnings.simplefilter("ignore", UndefinedMetricWarning)
+        report = fairness_report(
+            labels, predicted, groups, privileged=table.privileged, positive_label=1
+        )
     values = report.set_index("metric")["value"]
     for name in _FAIRNESS:
         scores[name] = values[name]
@@ -193,7 +198,8 @@ def fairness_study(
 
     Columns of categories are 0 and 1 for each declared value; a report is 1 for each value that it supports, as in
     [1]_. Differences are unprivileged less privileged, of the group in the column `sensitive`. The accuracy difference
-    is that of the shares of rows that are predicted right.
+    is that of the shares of rows that are predicted right. A score that is undefined, such as a ratio to a rate of 0, is
+    nan or infinite, and not in means; their ``n_splits`` says so.
 
     References
     ----------
