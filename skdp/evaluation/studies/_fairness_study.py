@@ -198,8 +198,8 @@ def fairness_study(
 
     Columns of categories are 0 and 1 for each declared value; a report is 1 for each value that it supports, as in
     [1]_. Differences are unprivileged less privileged, of the group in the column `sensitive`. The accuracy difference
-    is that of the shares of rows that are predicted right. A score that is undefined, such as a ratio to a rate of 0, is
-    nan or infinite, and not in means; their ``n_splits`` says so.
+    is that of the shares of rows that are predicted right. A score that is undefined, such as a ratio to a rate of 0,
+    is nan or infinite, and not in means; their ``n_splits`` says so.
 
     References
     ----------
