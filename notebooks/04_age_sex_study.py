@@ -651,7 +651,7 @@ pd.Series(impact, name="disparate impact").round(3)
 #
 # With the reports alone this cannot be computed. Taking the reported sex for the true one makes the groups look more
 # alike than they are: the difference of selection rates shrinks by a factor that follows from the channel and the share
-# of men. `debiased_fairness` inverts the channel; with `rows="fixed"` its intervals are about the randomness of the
+# of men. `debiased_fairness` inverts the channel; with `rows="table"` its intervals are about the randomness of the
 # reports, so they should cover the values of these rows.
 
 # %%
@@ -659,7 +659,7 @@ labels, seen = predicted["privatised"], reports.iloc[test]
 by_truth = fairness_report(y_test, labels, sex, **options)
 naive = fairness_report(y_test, labels, seen["sex"], **options)
 debiased = debiased_fairness(
-    y_test, labels, seen, release, columns="sex", rows="fixed", **options
+    y_test, labels, seen, release, columns="sex", rows="table", **options
 )
 
 # %%

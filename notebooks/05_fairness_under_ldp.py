@@ -281,7 +281,7 @@ debiased = debiased_fairness(y_test, predicted, reports, one, **fixed)
 debiased.drop(columns="definition").round(4)
 
 # %% [markdown]
-# With `rows="fixed"` the intervals are about the randomness of the reports only: they should cover the metric of these
+# With `rows="table"` the intervals are about the randomness of the reports only: they should cover the metric of these
 # rows with their true groups. 100 repeated draws, and the full study beside them:
 
 # %%
@@ -325,7 +325,7 @@ pd.DataFrame(repeated).T.round(4)
 # | equal opportunity difference | −.0752 | −.0196 | .2608 | .2639 | −.0750 | +.004 | 94.6 % |
 #
 # How the three compare, by ε. Here all intervals are about people in general, of whom these are a sample
-# (`rows="sampled"`, the default), so that those of known groups have one too.
+# (`rows="population"`, the default), so that those of known groups have one too.
 
 # %%
 displayed = {"true groups": [], "reports taken for the truth": [], "debiased": []}

@@ -57,7 +57,7 @@ audits = {
         adult.target, predicted, reports["sex"], **common
     ),
     "debiased": debiased_fairness(
-        adult.target, predicted, reports, encoder, rows="fixed", **common
+        adult.target, predicted, reports, encoder, rows="table", **common
     ),
 }
 FairnessDisplay(audits).plot()

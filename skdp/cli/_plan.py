@@ -57,6 +57,14 @@ def add_plan(commands: Any) -> None:
     )
     add("--rows", type=read_positive, help="the number of rows, if epsilon is wanted")
     add(
+        "--of-the-table",
+        action="store_true",
+        help=(
+            "a frequency or parity of the rows themselves (default: of the population"
+            " that they are drawn from)"
+        ),
+    )
+    add(
         "--epsilon",
         type=read_epsilon,
         help="the privacy loss of a row, if the number of rows is wanted",
@@ -133,6 +141,7 @@ def _run_plan(options: argparse.Namespace) -> int:
         share=options.share,
         privileged=options.privileged and _values(domain, options.privileged),
         rates=options.rates or (0.5, 0.5),
+        rows="table" if options.of_the_table else "population",
         confidence_level=options.confidence,
     )
     curve = plan.curve.to_string(index=False, float_format="{:.4g}".format)

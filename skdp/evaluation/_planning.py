@@ -190,7 +190,7 @@ def plan_epsilon(
     share: float | None = None,
     privileged: Privileged | None = None,
     rates: tuple[float, float] = (0.5, 0.5),
-    rows: Literal["sampled", "fixed"] = "sampled",
+    rows: Literal["population", "table"] = "population",
     confidence_level: float = 0.95,
 ) -> EpsilonPlan:
     """Find the least epsilon, or number of rows, at which a number is known well enough.
@@ -223,8 +223,9 @@ def plan_epsilon(
     rates : tuple of float, default=(0.5, 0.5)
         For "parity": public guesses of the selection rates of the unprivileged and of the privileged; by default those
         with the widest interval.
-    rows : {"sampled", "fixed"}, default="sampled"
-        For "parity": as for `debiased_fairness`.
+    rows : {"population", "table"}, default="population"
+        For "frequency" and "parity": whose share it is, that of the population from which the rows are drawn at
+        random, or of the rows themselves. Counts, and shares of a `DPHistogram`, are those of the table.
     confidence_level : float, default=0.95
         The coverage of each interval, between 0 and 1.
 
@@ -281,12 +282,12 @@ def plan_epsilon(
     >>> encoder = RandomizedResponseEncoder(categories={"smokes": ["yes", "no"]})
     >>> plan = plan_epsilon(encoder, within=0.02, of="frequency", n_rows=20_000)
     >>> plan.epsilon, round(plan.half_width, 4)
-    (0.68, 0.02)
+    (0.723, 0.02)
 
     How many people at epsilon 1?
 
     >>> plan_epsilon(encoder, within=0.02, of="frequency", epsilon=1.0).n_rows
-    8842
+    11239
     """
     is_number = isinstance(within, Real) and not isinstance(within, bool)
     if not is_number or not 0 < within < math.inf:
@@ -320,7 +321,9 @@ def plan_epsilon(
             )
         parity = {"privileged": privileged, "rates": rates, "rows": rows}
         parity["share"] = share
-    question = _Question(of, level, share, names, parity)
+    # Counts are those of the table.
+    whose = "table" if of == "count" else rows
+    question = _Question(of, level, share, names, parity, whose)
     if of != "count" and within >= 1:
         raise ValueError(f"within must be below 1 for {_WORDS[of]}, got {within!r}")
     _check_amounts(source, of, epsilon, n_rows)
@@ -368,7 +371,7 @@ def _check_guesses(share: Any, rates: Any, rows: Any) -> None:
     for name, guess in guesses:
         if not isinstance(guess, Real) or not 0 <= float(guess) <= 1:
             raise ValueError(f"{name} must be a number from 0 to 1, got {guess!r}")
-    check_choice("rows", rows, ["sampled", "fixed"])
+    check_choice("rows", rows, ["population", "table"])
 
 
 def _check_amounts(source: Any, of: str, epsilon: Any, n_rows: Any) -> None:
@@ -495,6 +498,7 @@ class _Question:
     share: float | None
     columns: list[Any] | None
     parity: Mapping[str, Any]
+    rows: str
 
 
 @dataclass(frozen=True)
@@ -590,7 +594,7 @@ def _width_of_reports(
     shares: tuple[float, ...] = (0.0, 1.0)
     if question.share is not None:
         shares = (question.share,)
-    elif protocol.n_sampled is not None:
+    elif protocol.n_sampled is not None or question.rows == "population":
         shares = _SHARES
     widest = 0.0
     for share in shares:
@@ -599,7 +603,12 @@ def _width_of_reports(
             tally = _expected_tally(protocol, n_rows, share, columns)
             what: Any = question.of
             table = estimate_counts(
-                protocol, tally, columns, confidence_level=question.level, what=what
+                protocol,
+                tally,
+                columns,
+                confidence_level=question.level,
+                what=what,
+                rows=question.rows,
             )
             # Near 0 and n the interval of a sample is not symmetric: half of it is
             # stated, not the longer arm.

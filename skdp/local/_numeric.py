@@ -672,7 +672,7 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
     def estimate_mean(
         self, reports: Any, *, confidence_level: float = 0.95
     ) -> pd.DataFrame:
-        """Estimate the mean of each column, of the values clipped to their bounds.
+        """Estimate the population's mean of each column, of the values clipped to their bounds.
 
         Parameters
         ----------

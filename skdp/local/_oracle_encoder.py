@@ -33,6 +33,7 @@ from skdp.local.protocol import (
     CategoryField,
     ReportProtocol,
     Sampling,
+    ShareOf,
     ValueField,
     attributes_of,
     check_columns,
@@ -445,8 +446,10 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         postprocess: Postprocess = "none",
         confidence_level: float = 0.95,
         simultaneous: bool = False,
+        rows: ShareOf = "table",
+        population_size: int | None = None,
     ) -> pd.DataFrame:
-        """Estimate how many records truly have each value.
+        """Estimate how many records of the table truly have each value.
 
         Parameters
         ----------
@@ -464,6 +467,12 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         simultaneous : bool, default=False
             Whether all intervals together shall have the coverage (Bonferroni), not
             each.
+        rows : {"table", "population"}, default="table"
+            Whose share it is: that of the records themselves, or of the population from
+            which they were drawn at random, whose intervals are wider.
+        population_size : int, optional
+            The size of a finite population; by default it is much larger than the
+            table.
 
         Returns
         -------
@@ -500,6 +509,8 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
             postprocess=postprocess,
             confidence_level=confidence_level,
             simultaneous=simultaneous,
+            rows=rows,
+            population_size=population_size,
         )
 
     def estimate_frequencies(
@@ -510,8 +521,10 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         postprocess: Postprocess = "none",
         confidence_level: float = 0.95,
         simultaneous: bool = False,
+        rows: ShareOf = "population",
+        population_size: int | None = None,
     ) -> pd.DataFrame:
-        """Estimate which share of the records truly has each value.
+        """Estimate which share of the population truly has each value, from a random sample of it.
 
         Parameters
         ----------
@@ -519,12 +532,19 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
             Privatised rows, or their sums.
         columns, postprocess, confidence_level, simultaneous : optional
             As for `estimate_counts`.
+        rows : {"population", "table"}, default="population"
+            Whose share it is: that of the population from which the records were drawn
+            at random, or of the records themselves, whose intervals are narrower.
+        population_size : int, optional
+            The size of a finite population; by default it is much larger than the
+            table.
 
         Returns
         -------
         pandas.DataFrame
             ``frequency, std_error, lower, upper``, indexed as by `estimate_counts`,
-            whose values these are, divided by the number of reports.
+            whose values these are, divided by the number of reports; ``attrs["rows"]``
+            says whose.
 
         Raises
         ------
@@ -542,6 +562,8 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
             postprocess=postprocess,
             confidence_level=confidence_level,
             simultaneous=simultaneous,
+            rows=rows,
+            population_size=population_size,
         )
 
     def _estimate(self, reports: Any, what: str, **options: Any) -> pd.DataFrame:
@@ -587,8 +609,10 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         *,
         columns: Sequence[Any] | None = None,
         confidence_level: float = 0.95,
+        rows: ShareOf = "table",
+        population_size: int | None = None,
     ) -> pd.DataFrame:
-        """Estimate the joint counts of columns that were reported apart.
+        """Estimate the joint counts, in the table, of columns that were reported apart.
 
         The unbiased estimates of the one-hot vectors of a record's columns are
         independent given the record, so their outer product is unbiased for the
@@ -603,6 +627,8 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
             Which columns to combine; by default all.
         confidence_level : float, default=0.95
             Coverage of each interval, between 0 and 1.
+        rows, population_size : optional
+            As for `estimate_counts`.
 
         Returns
         -------
@@ -633,7 +659,9 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         joint_columns = list(protocol.columns)
         if columns is not None:
             joint_columns = check_columns(joint_columns, columns)
-        estimates = joint_counts(protocol, arrays, joint_columns, confidence_level)
+        estimates = joint_counts(
+            protocol, arrays, joint_columns, confidence_level, rows, population_size
+        )
         refuse_impossible(protocol, tally, columns)
         return estimates
 

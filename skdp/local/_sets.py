@@ -24,6 +24,7 @@ from skdp.local.protocol import (
     OracleField,
     Randomness,
     ReportProtocol,
+    ShareOf,
     check_limits,
     estimate_counts,
     guarantee_of_all,
@@ -345,8 +346,10 @@ class SetValuedEncoder(ReportTransformer):
         postprocess: SetPostprocess = "none",
         confidence_level: float = 0.95,
         simultaneous: bool = False,
+        rows: ShareOf = "table",
+        population_size: int | None = None,
     ) -> pd.DataFrame:
-        """Estimate how many records hold each value.
+        """Estimate how many records of the table hold each value.
 
         Parameters
         ----------
@@ -360,6 +363,11 @@ class SetValuedEncoder(ReportTransformer):
             Coverage of each interval, between 0 and 1.
         simultaneous : bool, default=False
             Whether all intervals together shall have the coverage (Bonferroni), not each by itself.
+        rows : {"table", "population"}, default="table"
+            Whose share it is: that of the records themselves, or of the population from which they were drawn at
+            random, whose intervals are wider.
+        population_size : int, optional
+            The size of a finite population; by default it is much larger than the table.
 
         Returns
         -------
@@ -387,6 +395,8 @@ class SetValuedEncoder(ReportTransformer):
             postprocess=postprocess,
             confidence_level=confidence_level,
             simultaneous=simultaneous,
+            rows=rows,
+            population_size=population_size,
         )
 
     def estimate_frequencies(
@@ -397,8 +407,10 @@ class SetValuedEncoder(ReportTransformer):
         postprocess: SetPostprocess = "none",
         confidence_level: float = 0.95,
         simultaneous: bool = False,
+        rows: ShareOf = "population",
+        population_size: int | None = None,
     ) -> pd.DataFrame:
-        """Estimate which share of the records holds each value.
+        """Estimate which share of the population holds each value, from a random sample of it.
 
         Parameters
         ----------
@@ -406,6 +418,11 @@ class SetValuedEncoder(ReportTransformer):
             Privatised rows, or their sums.
         columns, postprocess, confidence_level, simultaneous : optional
             As for `estimate_counts`.
+        rows : {"population", "table"}, default="population"
+            Whose share it is: that of the population from which the records were drawn at random, or of the records
+            themselves, whose intervals are narrower.
+        population_size : int, optional
+            The size of a finite population; by default it is much larger than the table.
 
         Returns
         -------
@@ -429,6 +446,8 @@ class SetValuedEncoder(ReportTransformer):
             postprocess=postprocess,
             confidence_level=confidence_level,
             simultaneous=simultaneous,
+            rows=rows,
+            population_size=population_size,
         )
 
     def _estimate(self, reports: Any, **options: Any) -> pd.DataFrame:

@@ -41,6 +41,7 @@ from skdp.local.protocol import (
     CategoryField,
     ReportProtocol,
     Sampling,
+    ShareOf,
     ValueField,
     check_columns,
     check_limits,
@@ -399,8 +400,10 @@ class LocalTableEncoder(ReportTransformer):
         *,
         postprocess: Postprocess = "none",
         confidence_level: float = 0.95,
+        rows: ShareOf = "table",
+        population_size: int | None = None,
     ) -> pd.DataFrame:
-        """Estimate how many records truly have each value of each column of categories.
+        """Estimate how many records of the table truly have each value of each column of categories.
 
         Parameters
         ----------
@@ -410,6 +413,11 @@ class LocalTableEncoder(ReportTransformer):
             As for the `estimate_counts` of `RandomizedResponseEncoder`.
         confidence_level : float, default=0.95
             Coverage of each interval, between 0 and 1.
+        rows : {"table", "population"}, default="table"
+            Whose share it is: that of the records themselves, or of the population from which they were drawn at
+            random, whose intervals are wider.
+        population_size : int, optional
+            The size of a finite population; by default it is much larger than the table.
 
         Returns
         -------
@@ -430,6 +438,8 @@ class LocalTableEncoder(ReportTransformer):
             what="count",
             postprocess=postprocess,
             confidence_level=confidence_level,
+            rows=rows,
+            population_size=population_size,
         )
 
     def estimate_frequencies(
@@ -438,8 +448,10 @@ class LocalTableEncoder(ReportTransformer):
         *,
         postprocess: Postprocess = "none",
         confidence_level: float = 0.95,
+        rows: ShareOf = "population",
+        population_size: int | None = None,
     ) -> pd.DataFrame:
-        """Estimate which share of the records truly has each value of each column of categories.
+        """Estimate which share of the population truly has each value of each column, from a random sample of it.
 
         Parameters
         ----------
@@ -447,6 +459,11 @@ class LocalTableEncoder(ReportTransformer):
             Privatised rows, or their sums.
         postprocess, confidence_level : optional
             As for `estimate_counts`.
+        rows : {"population", "table"}, default="population"
+            Whose share it is: that of the population from which the records were drawn at random, or of the records
+            themselves, whose intervals are narrower.
+        population_size : int, optional
+            The size of a finite population; by default it is much larger than the table.
 
         Returns
         -------
@@ -467,6 +484,8 @@ class LocalTableEncoder(ReportTransformer):
             what="frequency",
             postprocess=postprocess,
             confidence_level=confidence_level,
+            rows=rows,
+            population_size=population_size,
         )
 
     def _margins(self, reports: Any, **options: Any) -> pd.DataFrame:
@@ -483,9 +502,15 @@ class LocalTableEncoder(ReportTransformer):
         return concat_columns(tables)
 
     def estimate_joint_counts(
-        self, reports: Any, columns: Sequence[Any], *, confidence_level: float = 0.95
+        self,
+        reports: Any,
+        columns: Sequence[Any],
+        *,
+        confidence_level: float = 0.95,
+        rows: ShareOf = "table",
+        population_size: int | None = None,
     ) -> pd.DataFrame:
-        """Estimate how many records truly have each combination of values of some columns of categories.
+        """Estimate how many records of the table truly have each combination of values of some columns of categories.
 
         Parameters
         ----------
@@ -495,6 +520,8 @@ class LocalTableEncoder(ReportTransformer):
             Which columns to combine, mostly two.
         confidence_level : float, default=0.95
             Coverage of each interval, between 0 and 1.
+        rows, population_size : optional
+            As for `estimate_counts`.
 
         Returns
         -------
@@ -526,7 +553,12 @@ class LocalTableEncoder(ReportTransformer):
         if in_several_groups or (is_tally and together):
             tally = self._tally_of(reports)
             counts = estimate_counts(
-                protocol, tally, chosen, confidence_level=confidence_level
+                protocol,
+                tally,
+                chosen,
+                confidence_level=confidence_level,
+                rows=rows,
+                population_size=population_size,
             )
         elif is_tally:
             raise ValueError(
@@ -537,7 +569,9 @@ class LocalTableEncoder(ReportTransformer):
             if not together:
                 _check_reported_by_one_record(protocol, chosen)
             arrays, tally = read_carried(reports, self)
-            counts = joint_counts(protocol, arrays, chosen, confidence_level)
+            counts = joint_counts(
+                protocol, arrays, chosen, confidence_level, rows, population_size
+            )
         refuse_impossible(protocol, tally, chosen)
         return counts
 

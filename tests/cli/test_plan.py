@@ -37,7 +37,9 @@ def test_the_epsilon_of_reports(plan):
     assert sentence == str(plan_epsilon(encoder, within=0.02, of="frequency", n_rows=20_000))
     assert (empty, heading.split(), len(rows)) == ("", ["epsilon", "half_width"], 9)
     rows = plan("--columns", "sex", "--of", "frequency", "--within", "0.02", "--epsilon", "1")
-    assert rows.startswith("epsilon = 1 and 8,842 rows are enough for a frequency within ± 0.02")
+    assert rows.startswith("epsilon = 1 and 11,239 rows are enough for a frequency within ± 0.02")
+    own = plan("--columns", "sex", "--of", "frequency", "--within", "0.02", "--epsilon", "1", "--of-the-table")
+    assert own.startswith("epsilon = 1 and 8,842 rows are enough for a frequency within ± 0.02")
 
 
 def test_a_curator_and_groups(plan):

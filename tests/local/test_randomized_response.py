@@ -81,7 +81,7 @@ def test_counts_are_estimated_in_a_labelled_table(strategy, postprocess):
         assert counts.index.names == ["column", "category"]
     truth = truth.loc[counts.index]
     assert ((counts["count"] - truth).abs() <= 5.5 * counts["std_error"]).all()
-    frequencies = fitted.estimate_frequencies(reports, postprocess=postprocess)
+    frequencies = fitted.estimate_frequencies(reports, postprocess=postprocess, rows="table")
     assert (frequencies.to_numpy() * n == pytest.approx(counts.to_numpy())) is True
     wide = fitted.estimate_counts(reports, postprocess=postprocess, confidence_level=0.999)
     assert (wide["lower"] <= counts["lower"]).all()

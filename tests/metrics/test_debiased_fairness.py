@@ -147,7 +147,7 @@ def test_without_noise_it_is_the_report_on_known_groups(make, strategy):
         encoder,
         privileged=[("White", "Male"), ("Other", "Male")],
         positive_label=1,
-        rows="fixed",
+        rows="table",
     )
     groups = people["race"] + people["sex"]
     expected = fairness_report(true, predicted, groups, privileged=["WhiteMale", "OtherMale"], positive_label=1)
@@ -281,7 +281,7 @@ def test_what_no_row_is_divided_by_is_undefined():
     people, true, _ = table(2_000)
     encoder = RandomizedResponseEncoder(2.0, categories=SEX, random_state=0)
     reports = encoder.fit_transform(people[["sex"]])
-    given = {"privileged": "Male", "positive_label": 1, "rows": "fixed"}
+    given = {"privileged": "Male", "positive_label": 1, "rows": "table"}
     with pytest.warns(UndefinedMetricWarning, match="undefined: disparate_impact"):
         found = debiased_fairness(true, np.zeros(2_000, int), reports, encoder, **given)
     assert np.isnan(found["value"][7])

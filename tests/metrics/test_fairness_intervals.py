@@ -63,7 +63,7 @@ def test_rates_of_known_groups_are_covered_at_every_rate(n_groups, n_rows):
     counts, rates = np.arange(n_rows + 1), np.linspace(0.002, 0.998, 60)[:, np.newaxis]
     level = 0.95 ** (1 / n_groups)
     sums = sums_of_counts(np.stack([counts, n_rows - counts], axis=1))
-    rate = sums.estimate("sampled", level)[0]
+    rate = sums.estimate("population", level)[0]
     coverage = (contains(rate, rates) * stats.binom.pmf(counts, n_rows, rates)).sum(axis=1)
     assert coverage.min() >= level
     assert coverage.mean() < 1
@@ -74,7 +74,7 @@ def test_differences_and_ratios_are_covered_summed_over_all_outcomes():
     intervals = []  # (61, 2, 2, 51): by the count of the second group, metric, end, and count of the first one
     for count in y:
         sums = sums_of_counts([*np.stack([x, 50 - x], axis=1), (count, 60 - count)])
-        found = compare_with_last(sums, "sampled", 0.95)[:2]
+        found = compare_with_last(sums, "population", 0.95)[:2]
         intervals.append([[one.lower, one.upper] for one in found])
     (difference_ends, ratio_ends) = np.transpose(intervals, (1, 2, 3, 0))
     shares = []
@@ -89,9 +89,9 @@ def test_differences_and_ratios_are_covered_summed_over_all_outcomes():
 def test_the_interval_of_a_ratio_ends_where_that_of_a_difference_meets_0():
     """Donner and Zou (2012), by the definition: the distances of ``top − R bottom`` from 0 add up as squares."""
     sums = sums_of_counts([(7, 13), (10, 15)])
-    rates, _ = sums.estimate_noisy("sampled", 0.9)
+    rates, _ = sums.estimate_noisy("population", 0.9)
     top, bottom = rates[0, 0], rates[0, 1]
-    impact = compare_with_last(sums, "sampled", 0.9)[1]
+    impact = compare_with_last(sums, "population", 0.9)[1]
     low, high = impact.lower[0], impact.upper[0]
     distance = np.hypot(top.value - top.lower, low * (bottom.upper - bottom.value))
     assert top.value - low * bottom.value == pytest.approx(distance)
@@ -108,7 +108,7 @@ def draws_of_known(sizes, tpr, fpr, n_draws, rng):
         predicted = rng.random(len(codes)) < np.where(true, np.take(tpr, codes), np.take(fpr, codes))
         labels = Labels(true, predicted, np.ones(len(codes)))
         rows = measure(
-            sums_of_known(codes, groups.members, labels), labels.benefits(), groups, Precision("sampled", 0.95)
+            sums_of_known(codes, groups.members, labels), labels.benefits(), groups, Precision("population", 0.95)
         )
         yield {row[0].name: row[3] for row in rows if row[0].name in EXTREMES}
 
@@ -172,7 +172,7 @@ def test_the_theil_index_is_covered_summed_over_all_outcomes():
         true, predicted = np.repeat([[1, 0], [1, 1], [0, 1]], counts, axis=0).T == 1
         labels = Labels(true, predicted, np.ones(len(true)))
         sums = sums_of_known(np.zeros(len(true), int), group.members, labels)
-        return list(measure(sums, labels.benefits(), group, Precision("sampled", 0.95)))[-1][3]
+        return list(measure(sums, labels.benefits(), group, Precision("population", 0.95)))[-1][3]
 
     truth = theil((shares * n * 100).astype(int)).value
     squares, inside, total = 0.0, 0.0, 0.0
@@ -200,7 +200,7 @@ def test_rates_of_weighted_rows_are_covered(depends_on):
         weights = np.where(predicted, 3.0, 1.0) if depends_on == "the label" else rng.integers(1, 4, 500) * 1.0
         labels = Labels(predicted, predicted, weights)
         sums = sums_of_known(np.arange(500) % 10, np.eye(10, dtype=bool), labels)
-        inside.append(contains(sums.estimate("sampled", 0.95)[0], truth))
+        inside.append(contains(sums.estimate("population", 0.95)[0], truth))
     assert np.mean(inside) > 0.93
     assert np.mean(inside) < 0.995
 
@@ -254,7 +254,7 @@ def people(oracle_k, n_rows, rng):
     return codes, Labels(true, predicted, np.ones(n_rows))
 
 
-@pytest.mark.parametrize("rows", ["fixed", "sampled"])
+@pytest.mark.parametrize("rows", ["table", "population"])
 def test_an_interval_of_a_rate_ends_where_it_is_z_standard_errors_away(rows):
     """Fieller (1954), by the definition, from the variance of randomised response by hand."""
     n, coin = 3_000, math.exp(1) / (math.exp(1) - 1) ** 2  # the variance of one row's indicator
@@ -268,7 +268,7 @@ def test_an_interval_of_a_rate_ends_where_it_is_z_standard_errors_away(rows):
             top, bottom = sums.numerator[rate, group], sums.denominator[rate, group]
             for t in (rates.lower[rate, group], rates.upper[rate, group]):
                 variance = coin * np.sum((selected - t) ** 2) + 2 * most * ((1 - t) ** 2 + t**2)
-                variance += bottom * t * (1 - t) * (rows == "sampled")
+                variance += bottom * t * (1 - t) * (rows == "population")
                 assert abs(top - t * bottom) == pytest.approx(1.6448536 * math.sqrt(variance))
 
 
@@ -281,7 +281,7 @@ def metrics_of(sums, rows):
     return np.array([row[3].value for row in found], float), np.array([row[3].std_error for row in found], float)
 
 
-@pytest.mark.parametrize("rows", ["fixed", "sampled"])
+@pytest.mark.parametrize("rows", ["table", "population"])
 def test_errors_are_those_of_the_influence_of_rows(rows):
     """The delta method, by the slopes of the metrics in the number of rows of each group and labels."""
     rng, n = np.random.default_rng(0), 300
@@ -292,12 +292,12 @@ def test_errors_are_those_of_the_influence_of_rows(rows):
 
     def metrics(counts):
         sums = sums_of_known(group, TWO.members, Labels(true == 1, predicted == 1, counts))
-        return metrics_of(sums, "sampled")[0]
+        return metrics_of(sums, "population")[0]
 
     steps = 1e-5 * np.eye(8)
     slopes = np.array([(metrics(counts + step) - metrics(counts - step)) / 2e-5 for step in steps])
     slopes = slopes.reshape(2, 4, 10)[:, cells]
-    if rows == "sampled":
+    if rows == "population":
         influence = slopes[0] * (1 - own)[:, np.newaxis] + slopes[1] * own[:, np.newaxis]
         variance = (influence**2).sum(axis=0)
     else:
@@ -311,11 +311,11 @@ def test_errors_are_those_of_the_influence_of_rows(rows):
 @pytest.mark.parametrize(
     ("oracle", "n_rows", "rows"),
     [
-        (RandomizedResponse(2, 1.0), 600, "sampled"),
-        (UnaryEncoding(3, 2.0), 600, "fixed"),
-        pytest.param(HadamardResponse(4, 1.5), 2_000, "sampled", marks=pytest.mark.long),
-        pytest.param(RandomizedResponse(5, 0.5), 2_000, "fixed", marks=pytest.mark.long),
-        pytest.param(RandomizedResponse(3, 4.0), 150, "fixed", marks=pytest.mark.long),
+        (RandomizedResponse(2, 1.0), 600, "population"),
+        (UnaryEncoding(3, 2.0), 600, "table"),
+        pytest.param(HadamardResponse(4, 1.5), 2_000, "population", marks=pytest.mark.long),
+        pytest.param(RandomizedResponse(5, 0.5), 2_000, "table", marks=pytest.mark.long),
+        pytest.param(RandomizedResponse(3, 4.0), 150, "table", marks=pytest.mark.long),
     ],
     ids=lambda value: type(value).__name__ if hasattr(value, "k") else str(value),
 )
@@ -330,10 +330,10 @@ def test_all_metrics_are_covered_from_reports(oracle, n_rows, rows):
         drawn = rng.integers(len(codes), size=n_rows)
         sums = sums_of_reports(oracle, codes[drawn], labels[drawn], source, groups.members)
         found = list(measure(sums, labels[drawn].benefits(), groups, Precision(rows, 0.95)))[:-1]
-        whole = (codes, labels) if rows == "sampled" else (codes[drawn], labels[drawn])
-        if rows == "fixed" or not inside:
+        whole = (codes, labels) if rows == "population" else (codes[drawn], labels[drawn])
+        if rows == "table" or not inside:
             exact = sums_of_known(whole[0], groups.members, whole[1])
-            truths = list(measure(exact, whole[1].benefits(), groups, Precision("sampled", 0.95)))[:-1]
+            truths = list(measure(exact, whole[1].benefits(), groups, Precision("population", 0.95)))[:-1]
         inside.append([contains(row[3], truth[3].value) for row, truth in zip(found, truths, strict=True)])
     assert (np.sum(inside, axis=0) >= stats.binom.ppf(3e-7, n_draws, 0.94)).all()
 
@@ -341,13 +341,13 @@ def test_all_metrics_are_covered_from_reports(oracle, n_rows, rows):
 def test_noise_that_moves_rows_between_two_groups_widens_their_difference():
     labels = Labels(np.ones(4_000, bool), np.arange(4_000) % 4 < 2, np.ones(4_000))
     sums = sums_of_reports(RandomizedResponse(2, 1.0), np.arange(4_000) % 2, labels, SeededSource(0))
-    rates = sums.estimate("fixed", 0.95)
-    parity = compare_with_last(sums, "fixed", 0.95)[0]
+    rates = sums.estimate("table", 0.95)
+    parity = compare_with_last(sums, "table", 0.95)[0]
     assert parity.std_error[0] == pytest.approx(rates.std_error[0].sum(), rel=0.01)  # the errors are opposite
     assert (parity.upper - parity.lower)[0] > 1.3 * np.hypot(*(rates.upper - rates.lower)[0])
 
 
-@pytest.mark.parametrize("rows", ["fixed", "sampled"])
+@pytest.mark.parametrize("rows", ["table", "population"])
 @pytest.mark.parametrize("make", [RandomizedResponseEncoder, UnaryEncodingTransformer])
 def test_where_a_group_may_have_no_rows_nothing_is_excluded(make, rows):
     """Five positive rows in 600 cannot be told from none in a group."""
@@ -371,11 +371,11 @@ def test_a_ratio_is_covered_where_a_group_may_have_no_rows():
     codes, everybody = np.repeat([0, 1], [10, 400]), Labels(*np.ones((2, 410), bool), np.ones(410))
     for _ in range(50):
         sums = sums_of_reports(RandomizedResponse(2, 1.0), codes, everybody, source)
-        covered += contains(compare_with_last(sums, "sampled", 0.95)[1], 1.0).item()
+        covered += contains(compare_with_last(sums, "population", 0.95)[1], 1.0).item()
     assert covered >= 45
 
 
-@pytest.mark.parametrize("rows", ["fixed", "sampled"])
+@pytest.mark.parametrize("rows", ["table", "population"])
 def test_values_are_between_their_ends_and_ends_are_possible(rows):
     oracle, rng = RandomizedResponse(3, 0.3), np.random.default_rng(0)
     groups = Groups.of(range(3), np.array([False, False, True]), by_group=True)
@@ -399,7 +399,7 @@ def test_if_nobody_is_selected_a_rate_of_sampled_rows_may_still_be_above_0():
     assert (sampled["upper"] > 1e-3).all()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UndefinedMetricWarning)
-        fixed = debiased_fairness(*labels, reports, encoder, rows="fixed", **given).drop([7, 10])
+        fixed = debiased_fairness(*labels, reports, encoder, rows="table", **given).drop([7, 10])
     assert sampled["value"].eq(0).all()
     assert fixed["std_error"].lt(2e-3).all()
     assert (sampled["upper"] - sampled["lower"] >= fixed["upper"] - fixed["lower"]).all()

@@ -175,7 +175,7 @@ def fairness_audits(study: Study) -> dict[float, dict[str, pd.DataFrame]]:
             reports,
             encoder,
             columns=[study.sensitive],
-            rows="fixed",
+            rows="table",
             **labels,
         )
         audits[epsilon] = {TRUE_GROUPS: true, NAIVE: naive, DEBIASED: debiased}

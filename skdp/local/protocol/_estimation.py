@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import chain
-from typing import Any
+from numbers import Integral
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -25,6 +26,11 @@ _CHUNK = 1 << 22
 """Numbers that are held at once: 32 MB."""
 
 
+ShareOf = Literal["population", "table"]
+"""Whose shares are estimated: those of the population that the records were drawn from,
+or of the records themselves."""
+
+
 @dataclass(frozen=True)
 class CountOptions:
     """How counts are estimated and shown."""
@@ -33,20 +39,44 @@ class CountOptions:
     confidence_level: float = 0.95
     simultaneous: bool = False
     what: str = "count"
+    rows: str = "table"
+    population_size: int | None = None
 
     def __post_init__(self) -> None:
         check_choice("postprocess", self.postprocess, tuple(POSTPROCESSORS))
         check_confidence_level(self.confidence_level)
+        check_rows(self.rows, self.population_size)
 
     def table(self, estimates: SampledCounts, index: pd.Index) -> pd.DataFrame:
         """Show counts with their errors."""
-        return estimates.table(
+        if self.rows == "population":
+            estimates = estimates.of_population(self.population_size)
+        table = estimates.table(
             self.confidence_level,
             clipped=self.postprocess != "none",
             # Intervals that all hold at once share the error (Bonferroni).
             n_cells=len(index) if self.simultaneous else 1,
             what=self.what,
             index=index,
+        )
+        table.attrs["rows"] = self.rows
+        return table
+
+
+def check_rows(rows: Any, population_size: Any) -> None:
+    """Check whose share is estimated, and the size of a finite population."""
+    check_choice("rows", rows, ("population", "table"))
+    if population_size is None:
+        return
+    if rows == "table":
+        raise ValueError(
+            "population_size is for rows='population': the counts of a table have no "
+            "error of sampling"
+        )
+    is_integer = isinstance(population_size, Integral)
+    if not is_integer or isinstance(population_size, bool):
+        raise TypeError(
+            "population_size must be an int, got " + type(population_size).__name__
         )
 
 
@@ -309,9 +339,13 @@ def joint_counts(
     reports: Sequence[NDArray[Any]],
     columns: Sequence[Any],
     confidence_level: float,
+    rows: str = "table",
+    population_size: int | None = None,
 ) -> pd.DataFrame:
     """Estimate the count of each combination of values of columns of several fields."""
-    level = check_confidence_level(confidence_level)
+    options = CountOptions(
+        confidence_level=confidence_level, rows=rows, population_size=population_size
+    )
     places = fields_with(protocol, *columns)
     if not places:
         # No field has all of them: those that have some.
@@ -321,18 +355,19 @@ def joint_counts(
                 places.append(place)
     # Of sampled fields, the records that report all of them.
     drawn = protocol.rows(reports)  # (n_records, n_fields)
-    rows = drawn[:, places].all(axis=1)
+    is_drawn = drawn[:, places].all(axis=1)
     parts = []
     order: list[Any] = []
     for place in places:
         field = protocol.fields[place]
         # The cells of a group are summed over its other columns.
         field_names = [name for name in field.columns if name in columns]
-        report = reports[place] if rows.all() else reports[place][rows]
+        report = reports[place] if is_drawn.all() else reports[place][is_drawn]
         group = cell_groups(field.domain, field_names)
         parts.append(_Part(field.oracle, report, group))
         order += field_names
-    table = _outer_counts(parts, int(rows.sum()), len(rows)).table(level)
+    counts = _outer_counts(parts, int(is_drawn.sum()), len(is_drawn))
+    table = options.table(counts, pd.RangeIndex(len(counts.counts)))
     # Cells are in the order of the fields: put them into that of the columns.
     sizes = [len(protocol.domain[name]) for name in order]
     axes = list(map(order.index, columns))

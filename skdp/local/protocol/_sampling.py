@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from statistics import NormalDist
 from typing import Any, Self
@@ -181,6 +181,24 @@ class SampledCounts:
             n,
             weights @ shown,
         )
+
+    def of_population(self, size: int | None = None) -> Self:
+        """Return the counts that as many records of the population have on average.
+
+        The records are drawn from it at random; `size` is that of a finite one.
+        """
+        # A share of p varies by p (1 - p) / n from table to table; without replacement
+        # less, by the correction for finite populations (Cochran 1977, section 2.6).
+        correction = 1.0
+        if size is not None:
+            if size < self.n:
+                raise ValueError(
+                    f"population_size must be at least {self.n:,}, the number of "
+                    f"records, got {size:,}"
+                )
+            correction = (size - self.n) / max(size - 1, 1)
+        spread = self.spread + correction / max(self.n, 1)
+        return replace(self, spread=spread)
 
     def _rows(self) -> NDArray[np.float64]:
         """Return what each cell has: (4, n_cells)."""

@@ -120,7 +120,7 @@ class RateSums:
     def variances(self, rows: str) -> Numbers:
         """Return the noise and, if the rows are a sample, the variance of sampling."""
         # Of given rows, only the random bits of the reports are unknown.
-        if rows == "sampled":
+        if rows == "population":
             return self.own_noise() + self.sampling
         return self.own_noise()
 
@@ -159,7 +159,7 @@ class RateSums:
         """Estimate the rates: exact intervals of the shares of known groups."""
         noisy, _ = self.estimate_noisy(rows, level)
         estimate = noisy.within(*self.possible())
-        if rows == "fixed" or self.noise.any():
+        if rows == "table" or self.noise.any():
             return estimate
         # Wilson's interval fails where a handful of rows is expected to be counted: at
         # 95 %, it covers in 84 % of the samples of 50 rows at a rate of .0035. Clopper

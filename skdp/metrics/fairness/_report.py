@@ -183,7 +183,7 @@ def measure(
         yield from _ranges_of_groups(sums, len(groups.names), precision)
     weights, squares = benefits
     # The index depends on no group, so that nothing of fixed rows is unknown.
-    if precision.rows == "fixed":
+    if precision.rows == "table":
         squares = np.zeros_like(squares)
     # One index of all rows: it needs no level for several groups.
     index = theil(weights, squares, precision.level)
@@ -506,7 +506,7 @@ def fairness_report(
     groups = Groups.of(name_groups(cells), is_privileged, by_group)
     controls, tables = split_rows(control_features, n_rows)
     features = read_features(X, n_rows)
-    precision = Precision("sampled", level, simultaneous, len(tables))
+    precision = Precision("population", level, simultaneous, len(tables))
     metrics = []
     for control, rows in tables:
         labels_of_rows = labels[rows]

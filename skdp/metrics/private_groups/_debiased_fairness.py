@@ -45,7 +45,7 @@ from skdp.oracles import FrequencyOracle
 # Probabilities of a channel: half a megabyte.
 _MOST_ENTRIES = 1 << 16
 
-Rows = Literal["sampled", "fixed"]
+Rows = Literal["population", "table"]
 
 
 def debiased_fairness(
@@ -58,7 +58,7 @@ def debiased_fairness(
     positive_label: Label | None = None,
     by_group: bool | None = None,
     columns: ColumnName | list[ColumnName] | None = None,
-    rows: Rows = "sampled",
+    rows: Rows = "population",
     confidence_level: float = 0.95,
     simultaneous: bool = False,
     sample_weight: ColumnLike | None = None,
@@ -87,9 +87,9 @@ def debiased_fairness(
         Whether each declared value, or combination of values, is a group, as for `fairness_report`.
     columns : column name or list of column names, optional
         The columns whose combinations are the groups, as for `joint_distribution`; by default all of the encoder.
-    rows : {"sampled", "fixed"}, default="sampled"
-        What the standard errors and intervals account for. ``"sampled"``: the rows are independent draws, as for
-        `fairness_report`, and the intervals cover the metric of the population. ``"fixed"``: only the random bits of
+    rows : {"population", "table"}, default="population"
+        What the standard errors and intervals account for. ``"population"``: the rows are independent draws, as for
+        `fairness_report`, and the intervals cover the metric of the population. ``"table"``: only the random bits of
         the encoder vary, and the intervals cover the metric of these rows with their true groups.
     confidence_level : float, default=0.95
         Coverage of each interval, between 0 and 1.
@@ -131,7 +131,7 @@ def debiased_fairness(
 
     With ψ the unbiased indicator of a row (its mean over the noise is 1 if the row is privileged, else 0), ψ² − ψ is an
     unbiased estimate of the variance of ψ over the noise, for any oracle, as a true indicator is its own square: this
-    gives the variance for ``rows="fixed"``. A ratio of unbiased sums has a bias of the order of its variance, far below
+    gives the variance for ``rows="table"``. A ratio of unbiased sums has a bias of the order of its variance, far below
     its standard error.
 
     **Intervals.** That of a rate a / b is Fieller's: all t for which ``a − t b``, of mean 0, is at most z standard
@@ -230,7 +230,7 @@ def parity_half_width(
     share: float,
     rates: tuple[float, float],
     columns: Any = None,
-    rows: str = "sampled",
+    rows: str = "population",
     level: float = 0.95,
 ) -> float:
     """Return half the width of the interval of `debiased_fairness` for the expected reports."""

@@ -1,0 +1,163 @@
+"""Whose share an estimate is of: the population's, from which the table was drawn, or the table's own."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdp import (
+    HadamardResponseEncoder,
+    LocalHashingEncoder,
+    LocalTableEncoder,
+    RandomizedResponseEncoder,
+    SetValuedEncoder,
+    UnaryEncodingTransformer,
+    plan_epsilon,
+)
+from skdp.local import OracleField
+from skdp.privacy import WeakGuaranteeWarning
+
+VALUES = {"smokes": ["yes", "no"]}
+ENCODERS = {
+    "response": RandomizedResponseEncoder(2.0, categories=VALUES),
+    "unary": UnaryEncodingTransformer(2.0, categories=VALUES),
+    "hashing": LocalHashingEncoder(2.0, categories=VALUES),
+    "hadamard": HadamardResponseEncoder(2.0, categories=VALUES),
+    "table": LocalTableEncoder(2.0, categories=VALUES),
+    "sets": SetValuedEncoder(2.0, categories=VALUES, max_size=1),
+}
+
+
+def answers(n_yes, n_no, *, sets=False):
+    values = ["yes"] * n_yes + ["no"] * n_no
+    return pd.DataFrame({"smokes": [[value] for value in values] if sets else values})
+
+
+def binomial(n, p):
+    return np.array([math.comb(n, k) * p**k * (1 - p) ** (n - k) for k in range(n + 1)])
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0, 4.0, 6.0])
+@pytest.mark.parametrize("share", [0.05, 0.3, 0.5])
+def test_the_interval_covers_the_share_of_the_population(epsilon, share):
+    """Exact: over all tables of 400 people and all their reports, of two values."""
+    n = 400
+    encoder = RandomizedResponseEncoder(epsilon, categories=VALUES).fit(answers(1, 1))
+    (table,) = encoder.channel()
+    told = float(table[0][0]) * share + float(table[1][0]) * (1 - share)
+    empty = encoder.protocol_.empty_tally()
+    covered = 0.0
+    for n_told, probability in enumerate(binomial(n, told)):
+        if probability < 1e-7:
+            continue  # so unlikely that they are warned of
+        tally = empty.with_sums([np.array([n_told, n - n_told]), np.array([n]), np.array([n])])
+        row = encoder.estimate_frequencies(tally).loc["yes"]
+        covered += probability * (row["lower"] <= share <= row["upper"])
+    # Few counts are possible at a large epsilon, so that coverage has steps.
+    assert 0.93 < covered < 0.975
+
+
+def test_the_variance_is_that_of_both_draws():
+    """Exact: the variance over all tables of 60 people from a population, and their reports."""
+    n, share = 60, Fraction(1, 3)
+    encoder = RandomizedResponseEncoder(2.0, categories=VALUES).fit(answers(1, 1))
+    (channel,) = encoder.channel()
+    told = channel[0][0] * share + channel[1][0] * (1 - share)
+    (field,) = encoder.protocol_.fields
+    assert isinstance(field, OracleField)
+    gain = float(field.oracle.p - field.oracle.q)
+    exact = float(told * (1 - told)) / n / gain**2
+    # The mean of the stated variances, whose plug-in of p (1 - p) is off by one part in n.
+    empty = encoder.protocol_.empty_tally()
+    stated = 0.0
+    for n_told, probability in enumerate(binomial(n, float(told))):
+        if probability < 1e-7:
+            continue
+        tally = empty.with_sums([np.array([n_told, n - n_told]), np.array([n]), np.array([n])])
+        stated += probability * encoder.estimate_frequencies(tally).loc["yes", "std_error"] ** 2
+    assert stated == pytest.approx(exact, rel=0.02)
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_counts_are_the_tables_and_frequencies_the_populations(name):
+    encoder = ENCODERS[name]
+    table = answers(300, 700, sets=name == "sets")
+    encoder.set_params(random_state=0)
+    reports = encoder.fit(table).transform(table)
+    counts, shares = encoder.estimate_counts(reports), encoder.estimate_frequencies(reports)
+    assert counts.attrs.get("rows", "table") == "table"
+    own = encoder.estimate_frequencies(reports, rows="table")
+    np.testing.assert_allclose(own["frequency"] * 1000, counts["count"])
+    np.testing.assert_allclose(own["std_error"] * 1000, counts["std_error"])
+    np.testing.assert_allclose(shares["frequency"], own["frequency"])
+    share = np.clip(shares["frequency"], 0, 1)
+    expected = np.sqrt(own["std_error"] ** 2 + share * (1 - share) / 1000)
+    np.testing.assert_allclose(shares["std_error"], expected)
+    as_many = encoder.estimate_counts(reports, rows="population")
+    np.testing.assert_allclose(as_many["std_error"], shares["std_error"] * 1000)
+
+
+def test_a_finite_population_varies_less():
+    """Exact: over all samples of 4 of 9 people, of whom 3 smoke."""
+    size, n = 9, 4
+    people = [1] * 3 + [0] * 6
+    shares = [sum(people[place] for place in sample) / n for sample in itertools.combinations(range(size), n)]
+    encoder = RandomizedResponseEncoder(60.0, categories=VALUES)
+    with pytest.warns(WeakGuaranteeWarning, match="protects little"):
+        encoder.fit(answers(1, 1))
+    empty = encoder.protocol_.empty_tally()
+    variance = 0.0
+    # At this epsilon, reports are the truth.
+    for share in shares:
+        told = round(n * share)
+        tally = empty.with_sums([np.array([told, n - told]), np.array([n]), np.array([n])])
+        variance += encoder.estimate_frequencies(tally, population_size=size).loc["yes", "std_error"] ** 2 / len(shares)
+    # The plug-in of p (1 - p) is too small by its own variance.
+    assert variance == pytest.approx(np.var(shares) * (1 - np.var(shares) / (3 / 9 * 6 / 9)))
+    whole = encoder.estimate_frequencies(tally, population_size=n)
+    table = encoder.estimate_frequencies(tally, rows="table")
+    pd.testing.assert_frame_equal(whole, table)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"rows": "all"}, ValueError, "rows must be"),
+        ({"population_size": 5}, ValueError, "population_size must be at least 10, the number of records, got 5"),
+        ({"population_size": 50.5}, TypeError, "population_size must be an int, got float"),
+        ({"rows": "table", "population_size": 50}, ValueError, "population_size is for rows='population'"),
+    ],
+)
+def test_wrong_populations_are_refused(options, error, message):
+    encoder = RandomizedResponseEncoder(1.0, categories=VALUES, random_state=0)
+    reports = encoder.fit_transform(answers(4, 6))
+    with pytest.raises(error, match=message):
+        encoder.estimate_frequencies(reports, **options)
+
+
+def test_sampled_columns_add_up():
+    """Of two columns, a record reports one: the error is that of half of the people, drawn from the population."""
+    values = {"smokes": ["yes", "no"], "drinks": ["yes", "no"]}
+    encoder = RandomizedResponseEncoder(60.0, strategy="sample", categories=values, random_state=0)
+    table = pd.DataFrame({"smokes": ["yes"] * 400 + ["no"] * 600, "drinks": ["yes", "no"] * 500})
+    with pytest.warns(WeakGuaranteeWarning, match="protects little"):
+        reports = encoder.fit_transform(table)
+    tally = encoder.tally(reports)
+    row = encoder.estimate_frequencies(reports).loc[("smokes", "yes")]
+    share, size = row["frequency"], tally.sizes[0]
+    # The spread of the sample within the table, and of the table within the population, is that of one sample.
+    assert row["std_error"] == pytest.approx(math.sqrt(share * (1 - share) / size), rel=2e-3)
+
+
+def test_plans_are_for_the_population():
+    encoder = RandomizedResponseEncoder(1.0, categories=VALUES)
+    with pytest.raises(ValueError, match="it needs at least 9,6"):
+        plan_epsilon(encoder, within=0.01, of="frequency", n_rows=100)
+    table = plan_epsilon(encoder, within=0.01, of="frequency", n_rows=100, rows="table")
+    assert table.n_rows == 100
+    population = plan_epsilon(encoder, within=0.02, of="frequency", epsilon=1.0)
+    own = plan_epsilon(encoder, within=0.02, of="frequency", epsilon=1.0, rows="table")
+    assert population.n_rows > 1.2 * own.n_rows
