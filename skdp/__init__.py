@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from skdp import persistence as persistence
     from skdp import privacy as privacy
     from skdp import randomness as randomness
+    from skdp import survey as survey
     from skdp import synthesis as synthesis
     from skdp import testing as testing
     from skdp.central import DPPCA as DPPCA
@@ -69,6 +70,8 @@ if TYPE_CHECKING:
     from skdp.privacy import PrivacyLedger as PrivacyLedger
     from skdp.privacy import WeakGuaranteeWarning as WeakGuaranteeWarning
     from skdp.privacy import privacy_statement as privacy_statement
+    from skdp.survey import ReportLinearRegression as ReportLinearRegression
+    from skdp.survey import ReportLogisticRegression as ReportLogisticRegression
     from skdp.synthesis import DPMarginalSynthesizer as DPMarginalSynthesizer
     from skdp.synthesis import MarginalClassifier as MarginalClassifier
     from skdp.synthesis import SyntheticResampler as SyntheticResampler
@@ -116,6 +119,8 @@ _MODULES = {
     "PrivacyLedger": "skdp.privacy",
     "RandomizedResponseEncoder": "skdp.local",
     "RapporEncoder": "skdp.local",
+    "ReportLinearRegression": "skdp.survey",
+    "ReportLogisticRegression": "skdp.survey",
     "ReportTally": "skdp.local",
     "SecretKey": "skdp.local",
     "SetValuedEncoder": "skdp.local",
@@ -146,6 +151,7 @@ _PACKAGES = (
     "persistence",
     "privacy",
     "randomness",
+    "survey",
     "synthesis",
     "testing",
 )

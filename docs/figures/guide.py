@@ -28,6 +28,7 @@ from skdp import (
     Interval,
     NumericPerturber,
     RandomizedResponseEncoder,
+    ReportLogisticRegression,
     SetValuedEncoder,
     recommend_plan,
 )
@@ -495,6 +496,74 @@ def decisions():
         ),
         "generated: 15 points apart": (generated, group),
     }
+
+
+@cache
+def _report_fits(name, epsilon):
+    """Return the coefficient of a reported column: lower, estimate, upper, and that of the naive model."""
+    if name == "invented":
+        rng = np.random.default_rng(0)
+        age = rng.normal(size=10_000)
+        is_male = rng.random(10_000) < 1 / (1 + np.exp(-age))
+        score = 0.5 * age + 1.2 * is_male - 1
+        target = rng.random(10_000) < 1 / (1 + np.exp(-score))
+    else:
+        adult = load_adult(dropna=True)
+        age = (adult.data["age"].to_numpy() - 40) / 10
+        is_male = (adult.data["sex"] == "Male").to_numpy()
+        target = (adult.target == ">50K").to_numpy()
+    people = pd.DataFrame({"sex": np.where(is_male, "m", "f")})
+    reports = people
+    if epsilon is not None:
+        encoder = RandomizedResponseEncoder(
+            epsilon, categories={"sex": ["f", "m"]}, random_state=1
+        )
+        reports = encoder.fit_transform(people)
+        model = ReportLogisticRegression(encoder)
+        fitted = model.fit(reports.assign(age=age, square=age**2), target)
+        row = fitted.summary().loc["sex=m"]
+    is_told_male = (reports["sex"] == "m").to_numpy()
+    naive = LogisticRegression(C=np.inf)
+    naive.fit(np.column_stack([is_told_male, age, age**2]), target)
+    if epsilon is None:
+        return naive.coef_[0, 0]
+    return row["lower"], row["estimate"], row["upper"], naive.coef_[0, 0]
+
+
+def report_regression():
+    """Draw the coefficient of a reported column by epsilon."""
+    panels = plt.subplots(1, 2, figsize=(7.6, 3.4), layout="constrained")[
+        1
+    ]
+    epsilons = [0.5, 1, 2, 4]
+    for axes, name in zip(panels, ["invented", "Adult"], strict=True):
+        fits = np.array(
+            [_report_fits(name, epsilon) for epsilon in epsilons]
+        )
+        lower, estimate, upper, naive = fits.T
+        axes.errorbar(
+            epsilons,
+            estimate,
+            yerr=[estimate - lower, upper - estimate],
+            fmt="o-",
+            capsize=3,
+            label="ReportLogisticRegression",
+        )
+        axes.plot(
+            epsilons, naive, "s--", label="reports taken for the truth"
+        )
+        axes.axhline(
+            _report_fits(name, None), color="#333333", ls="--", lw=1
+        )
+        axes.set_xscale("log")
+        axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
+        axes.minorticks_off()
+        axes.set(
+            title=name, xlabel="epsilon", ylabel="coefficient of male"
+        )
+        axes.set_ylim(bottom=0)
+    panels[0].legend(frameon=False, fontsize="small")
+    return panels[0].figure
 
 
 def fairness_study():

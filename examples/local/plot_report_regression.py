@@ -1,0 +1,75 @@
+"""
+A survey with cheaters
+======================
+
+Three thousand invented students are asked whether they copied. Each draws a card; in one half the card says "say yes"
+to one of five, in the other half to four of five. Some say no whatever the card tells.
+"""
+
+# %%
+# The survey: the truth depends on age, 15 % do not follow.
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+
+from skdp.survey import ReportDesign, ReportLogisticRegression
+
+rng = np.random.default_rng(5)
+n = 3000
+age = rng.normal(size=n)
+copied = rng.random(n) < 1 / (1 + np.exp(1 - 0.8 * age))
+half = rng.integers(2, size=n)
+told_to_say_yes = rng.random(n) < np.where(half == 0, 0.2, 0.8)
+follows = (rng.random(n) < 0.85) | copied
+answer = np.where((copied | told_to_say_yes) & follows, "yes", "no")
+reports = pd.DataFrame({"answer": answer, "half": half})
+
+# %%
+# Honest channels of the two halves: who copied says yes, others by the card.
+
+channels = {0: [[0.8, 0.2], [0, 1]], 1: [[0.2, 0.8], [0, 1]]}
+design = ReportDesign(
+    "answer", channels, values=["no", "yes"], group="half"
+)
+people = pd.DataFrame({"age": age})
+honest = ReportLogisticRegression(target_encoder=design)
+honest.fit(people, reports)
+with_cheaters = ReportLogisticRegression(
+    target_encoder=design.with_cheaters("no")
+)
+with_cheaters.fit(people, reports)
+with_cheaters.unknown_.round(3)
+
+# %%
+# The regression table, and what becomes of it if cheaters are not thought of.
+
+with_cheaters.summary().round(2)
+
+# %%
+# The likelihood ratio says whether there are any.
+
+with_cheaters.likelihood_ratio_test(honest)
+
+# %%
+# Both fits, with the truth dashed.
+
+axes = plt.subplots(layout="constrained")[1]
+fits = {"with cheaters": with_cheaters, "all honest": honest}
+for shift, (name, model) in enumerate(fits.items()):
+    table = model.summary()
+    places = np.arange(2) + 0.2 * shift
+    axes.errorbar(
+        places,
+        table["estimate"],
+        yerr=table["estimate"] - table["lower"],
+        fmt="os"[shift],
+        capsize=3,
+        label=name,
+    )
+for place, truth in enumerate([-1, 0.8]):
+    axes.hlines(truth, place - 0.2, place + 0.4, "k", "dashed")
+axes.set_xticks([0.1, 1.1], ["intercept", "age"])
+axes.set_ylabel("coefficient, with 95 % interval")
+axes.legend(frameon=False)
+plt.show()

@@ -1,0 +1,6 @@
+"""Answers for surveys: regression from reports, with the error of sampling and of the noise."""
+
+from skdp.survey._design import ReportDesign
+from skdp.survey._regression import ReportLinearRegression, ReportLogisticRegression
+
+__all__ = ["ReportDesign", "ReportLinearRegression", "ReportLogisticRegression"]

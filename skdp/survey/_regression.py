@@ -1,0 +1,845 @@
+"""Regression whose predictors, target, or both are reports."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from statistics import NormalDist
+from typing import Any, Literal, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import stats
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from skdp.base import (
+    ColumnLike,
+    OnSite,
+    TableLike,
+    check_choice,
+    check_confidence_level,
+    level_of_the_caller,
+)
+from skdp.pages import warn
+from skdp.survey._design import Question, read_questions
+from skdp.survey._likelihood import (
+    Classes,
+    Features,
+    Fit,
+    Gaussian,
+    HiddenModel,
+    Numbers,
+    Unknown,
+    disagreement,
+    maximise,
+    sandwich,
+)
+
+_MOST_ERRORS = 5.0
+"""Standard errors between a fit and its reports: once in a million fits by chance, or
+a little more often where several shares are compared."""
+
+_MOST_CELLS = 4096
+"""Combinations of values of the reported predictors: each is a sum over all rows."""
+
+
+class ModelWarning(UserWarning):
+    """Warning that a model does not fit what it was fitted to, so that its errors do not hold."""
+
+
+class _ReportRegression(OnSite, BaseEstimator):
+    """What both regressions share: reading reports, maximum likelihood, and its errors."""
+
+    encoders: Any
+    reported_as: str
+    interactions: Any
+    hidden_distribution: str
+    errors: str
+
+    n_features_in_: int
+    _columns: list[Any]
+    coef_: Numbers
+    intercept_: Any
+
+    def _read_table(self, X: Any, *, reset: bool) -> pd.DataFrame:
+        """Return X as a table of pandas, with the names of its columns."""
+        if isinstance(X, pd.DataFrame):
+            if reset:
+                self._check_names(X)
+            elif list(X.columns) != list(self._columns):
+                raise ValueError(
+                    f"X must have the columns of fit, {list(self._columns)}, got "
+                    f"{list(X.columns)}"
+                )
+            return X.reset_index(drop=True)
+        if self.encoders is not None:
+            raise TypeError(
+                "X must be a pandas DataFrame, as reports are found by the names of "
+                f"their columns; got {type(X).__name__}"
+            )
+        array = validate_data(self, X, reset=reset, dtype=np.float64)
+        names = [f"x{place}" for place in range(array.shape[1])]
+        if reset:
+            self._columns = names
+        return pd.DataFrame(array, columns=names)
+
+    def _check_names(self, X: pd.DataFrame) -> None:
+        self.n_features_in_ = X.shape[1]
+        self.feature_names_in_ = np.asarray(list(X.columns), dtype=object)
+        self._columns = list(X.columns)
+
+    def _known(self, X: pd.DataFrame, questions: Sequence[Question]) -> pd.DataFrame:
+        """Return the true predictors, a column of ones first."""
+        reported = {name for question in questions for name in question.columns}
+        known = X.drop(columns=[name for name in X.columns if name in reported])
+        for name in known.columns:
+            if not pd.api.types.is_numeric_dtype(known[name].dtype):
+                raise TypeError(
+                    f"column {name!r} must hold numbers: encode true categories before"
+                )
+        numbers = known.astype(float)
+        if not np.isfinite(numbers.to_numpy()).all():
+            raise ValueError(
+                "X must hold finite numbers in the columns without reports"
+            )
+        numbers.insert(0, "(intercept)", 1.0)
+        return numbers
+
+    def _hidden(self, questions: Sequence[Question]) -> pd.DataFrame:
+        """Return the features of each combination of true values of the reported predictors."""
+        sizes = [len(question.values) for question in questions]
+        if math.prod(sizes) > _MOST_CELLS:
+            raise ValueError(
+                f"the reported predictors have {math.prod(sizes):,} combinations of "
+                f"values, more than {_MOST_CELLS:,}: declare fewer values"
+            )
+        rows = list(itertools.product(*map(range, sizes)))
+        codes = np.array(rows, dtype=int).reshape(len(rows), len(sizes))
+        features = {}
+        for place, question in enumerate(questions):
+            if self.reported_as == "numbers":
+                try:
+                    values = np.array(question.values, float)
+                except (TypeError, ValueError):
+                    raise ValueError(
+                        f"reported_as='numbers' needs numbers as values of "
+                        f"{question.name!r}"
+                    ) from None
+                features[question.name] = values[codes[:, place]]
+                continue
+            # The first value is the reference.
+            for code, value in enumerate(question.values[1:], start=1):
+                is_value = codes[:, place] == code
+                features[f"{question.name}={value}"] = is_value.astype(float)
+        return pd.DataFrame(features, index=range(len(rows)))
+
+    def _products(
+        self, known: pd.DataFrame, hidden: pd.DataFrame, questions: Sequence[Question]
+    ) -> tuple[list[tuple[int, int]], list[str]]:
+        """Return the pairs of features whose products are features, and their names."""
+        products = []
+        names = []
+        for true_name, question_name in self.interactions or ():
+            question_names = [question.name for question in questions]
+            if true_name not in known.columns or question_name not in question_names:
+                raise ValueError(
+                    "interactions must be pairs of a true predictor and a reported "
+                    f"one, of {list(known.columns[1:])} and {question_names}; got "
+                    f"{(true_name, question_name)}"
+                )
+            for place, feature in enumerate(hidden.columns):
+                if feature.split("=")[0] != question_name:
+                    continue
+                of_known = list(known.columns).index(true_name)
+                products.append((of_known, place))
+                names.append(f"{true_name}:{feature}")
+        return products, names
+
+    def _check_parameters(self) -> None:
+        check_choice("reported_as", self.reported_as, ("categories", "numbers"))
+        check_choice(
+            "hidden_distribution", self.hidden_distribution, ("conditional", "marginal")
+        )
+        check_choice("errors", self.errors, ("observed", "sandwich"))
+
+    def _fit(
+        self,
+        X: Any,
+        outcome: Any,
+        sample_weight: Any,
+        clusters: Any,
+        unknowns: list[Unknown],
+    ) -> Fit:
+        """Read the reports, and maximise the likelihood."""
+        n_rows = len(X)
+        questions = read_questions(self.encoders, X)
+        known = self._known(X, questions)
+        hidden = self._hidden(questions)
+        products, product_names = self._products(known, hidden, questions)
+        likelihoods = _of_cells([question.likelihood for question in questions], n_rows)
+        unknowns = unknowns + _unknowns_of_cells(questions, n_rows)
+        weights = _read_weights(sample_weight, n_rows)
+        cell_features = known.to_numpy()
+        if self.hidden_distribution == "marginal":
+            cell_features = cell_features[:, :1]
+        model = HiddenModel(
+            likelihoods,
+            cell_features,
+            known.to_numpy(),
+            hidden.to_numpy(float),
+            products,
+            outcome,
+            weights,
+            unknowns,
+        )
+        fit = maximise(model)
+        self._parameters = fit.parameters
+        if not fit.is_maximum:
+            warn(
+                "the reports say too little: the likelihood has no clear maximum, and "
+                "errors are not known. There are too few rows for this epsilon, too "
+                "many parameters, or predictors that tell the target exactly",
+                ConvergenceWarning,
+                about="guide/report_regression",
+                stacklevel=level_of_the_caller(),
+            )
+        else:
+            self._warn_of_disagreement(model, questions)
+        self._names = [*known.columns, *hidden.columns, *product_names]
+        self._model = model
+        self._covariance = self._error_matrix(model, fit, clusters)
+        self.log_likelihood_ = fit.log_likelihood
+        self.n_parameters_ = len(fit.parameters)
+        self.n_rows_ = n_rows
+        n_known = len(fit.parameters) - len(unknowns)
+        errors = np.sqrt(np.diag(self._covariance))
+        self.unknown_ = pd.DataFrame(
+            {
+                "estimate": fit.parameters[n_known:],
+                "std_error": errors[n_known:],
+            },
+            index=pd.Index([each.name for each in unknowns], name="unknown"),
+        )
+        return fit
+
+    def _warn_of_disagreement(
+        self, model: HiddenModel, questions: Sequence[Question]
+    ) -> None:
+        """Warn if the fit has other shares of reported values than the reports themselves."""
+        # Where the effect of a true predictor is not of the form of the model, hidden
+        # values can explain the difference instead of their reports.
+        posteriors = model.posteriors(self._parameters)
+        sizes = [len(question.values) for question in questions]
+        by_question = posteriors.reshape(len(posteriors), *sizes)
+        axes = range(1, len(sizes) + 1)
+        for place, question in enumerate(questions):
+            if question.unknown is not None:
+                continue
+            others = tuple(axis for axis in axes if axis != place + 1)
+            fitted = by_question.sum(axis=others)
+            for rows in model.outcome.parts():
+                weights = model.weights[rows]
+                distance = disagreement(
+                    question.likelihood[rows], fitted[rows], weights
+                )
+                if distance > _MOST_ERRORS:
+                    warn(
+                        f"the fit has other shares of {question.name!r} than its "
+                        f"reports alone, by {distance:.0f} standard errors: the model "
+                        "does not hold, and coefficients may be far off. The effect of "
+                        "a true predictor may not be linear (add its square), errors of "
+                        "a number not normal, or reported values depend on true "
+                        "predictors (hidden_distribution='conditional')",
+                        ModelWarning,
+                        about="guide/report_regression#what-it-costs",
+                        stacklevel=level_of_the_caller(),
+                    )
+                    return
+
+    def _error_matrix(self, model: HiddenModel, fit: Fit, clusters: Any) -> Numbers:
+        n = len(fit.parameters)
+        if not fit.is_maximum:
+            return np.full((n, n), np.nan)
+        # Weights of a design are no numbers of rows: their variance is the sandwich's.
+        is_weighted = bool((model.weights != 1).any())
+        if self.errors == "observed" and clusters is None and not is_weighted:
+            return np.asarray(np.linalg.inv(fit.information))
+        n_rows = len(model.weights)
+        codes = np.arange(n_rows)
+        if clusters is not None:
+            codes, names = pd.factorize(np.asarray(clusters))
+            if len(codes) != n_rows:
+                raise ValueError(
+                    f"clusters must have {n_rows} entries, one a row, got {len(codes)}"
+                )
+            n_clusters = len(names)
+        else:
+            n_clusters = n_rows
+        scores = model.scores(fit.parameters) * model.weights[:, np.newaxis]
+        return sandwich(fit.information, scores, codes, n_clusters)
+
+    def summary(self, *, confidence_level: float = 0.95) -> pd.DataFrame:
+        """Return each coefficient with its error and interval.
+
+        Parameters
+        ----------
+        confidence_level : float, default=0.95
+            Coverage of each interval, between 0 and 1.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``estimate, std_error, lower, upper, p_value``, indexed by term; by (class, term) for several classes. The
+            p-value is that of a coefficient of 0 (Wald).
+
+        Raises
+        ------
+        NotFittedError, ValueError
+            Before `fit`, or if the level is out of range.
+        """
+        check_is_fitted(self, "coef_")
+        level = check_confidence_level(confidence_level)
+        estimates, index = self._terms()
+        n = len(estimates)
+        std_error = np.sqrt(np.diag(self._covariance)[:n])
+        reach = NormalDist().inv_cdf((1 + level) / 2) * std_error
+        with np.errstate(divide="ignore", invalid="ignore"):
+            z = np.abs(estimates) / std_error
+        columns = {
+            "estimate": estimates,
+            "std_error": std_error,
+            "lower": estimates - reach,
+            "upper": estimates + reach,
+            "p_value": 2 * stats.norm.sf(z),
+        }
+        return pd.DataFrame(columns, index=index)
+
+    @abstractmethod
+    def _terms(self) -> tuple[Numbers, pd.Index]:
+        """Return the coefficients in the order of the parameters, and their names."""
+
+    def likelihood_ratio_test(self, nested: Any) -> dict[str, float]:
+        """Test whether this fit explains the reports better than one with fewer terms.
+
+        Parameters
+        ----------
+        nested : estimator of the same class
+            A fit to the same rows and reports with fewer parameters, all of which this fit has, too.
+
+        Returns
+        -------
+        dict
+            ``statistic`` (twice the difference of the log likelihoods), ``df`` and ``p_value``, by the chi-squared
+            distribution.
+
+        Raises
+        ------
+        NotFittedError, TypeError, ValueError
+            Before `fit`, or if the other fit is of another class, other rows, or no fewer parameters.
+        """
+        check_is_fitted(self, "coef_")
+        if type(nested) is not type(self):
+            raise TypeError(
+                f"nested must be a {type(self).__name__}, got {type(nested).__name__}"
+            )
+        check_is_fitted(nested, "coef_")
+        df = self.n_parameters_ - nested.n_parameters_
+        if df < 1 or nested.n_rows_ != self.n_rows_:
+            raise ValueError(
+                "nested must be fitted to the same rows, with fewer parameters; got "
+                f"{nested.n_rows_:,} rows and {nested.n_parameters_} parameters for "
+                f"{self.n_rows_:,} and {self.n_parameters_}"
+            )
+        statistic = 2 * (self.log_likelihood_ - nested.log_likelihood_)
+        p_value = float(stats.chi2.sf(max(statistic, 0.0), df))
+        return {"statistic": statistic, "df": df, "p_value": p_value}
+
+    def _predictions(self, X: Any) -> tuple[Features, Numbers]:
+        """Return the features of each row in each cell, and the probability of each cell."""
+        check_is_fitted(self, "coef_")
+        table = self._read_table(X, reset=False)
+        questions = read_questions(self.encoders, table)
+        known = self._known(table, questions).to_numpy()
+        likelihoods = _of_cells(
+            [question.likelihood for question in questions], len(table)
+        )
+        unknowns = _unknowns_of_cells(questions, len(table))
+        cell_features = known
+        if self.hidden_distribution == "marginal":
+            cell_features = known[:, :1]
+        model = HiddenModel(
+            likelihoods,
+            cell_features,
+            known,
+            self._model.hidden,
+            self._model.products,
+            self._model.outcome,
+            np.ones(len(table)),
+            unknowns,
+        )
+        rows = slice(None)
+        _, of_cells, numbers = self._model.split(self._parameters)
+        # Those of the target come first, and say nothing of the predictors.
+        numbers = numbers[len(numbers) - len(unknowns) :]
+        with np.errstate(divide="ignore"):
+            log_reports = np.log(model.reports_given_cells(numbers, rows))
+        log_cells = model.log_priors(of_cells, rows) + log_reports
+        cells = np.exp(log_cells - log_cells.max(axis=1, keepdims=True))
+        cells /= cells.sum(axis=1, keepdims=True)
+        return model.features(rows), cells
+
+
+def _check_given(y: Any) -> None:
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None")
+
+
+def _of_cells(likelihoods: Sequence[Numbers], n_rows: int) -> Numbers:
+    """Return the products for each combination of values: (n_rows, n_cells)."""
+    cells: Numbers = np.ones((n_rows, 1))
+    for likelihood in likelihoods:
+        pairs = cells[:, :, np.newaxis] * likelihood[:, np.newaxis]
+        cells = pairs.reshape(n_rows, -1)
+    return cells
+
+
+def _unknowns_of_cells(questions: Sequence[Question], n_rows: int) -> list[Unknown]:
+    """Return the unknown numbers of the channels of predictors."""
+    unknowns: list[Unknown] = []
+    for question in questions:
+        if question.unknown is None or question.slope is None:
+            continue
+        if unknowns:
+            raise ValueError("one predictor at most may have an unknown number")
+        factors = []
+        for each in questions:
+            factors.append(question.slope if each is question else each.likelihood)
+        slope = _of_cells(factors, n_rows)
+        unknowns.append(Unknown(question.unknown, question.start, cell_slope=slope))
+    return unknowns
+
+
+def _read_weights(sample_weight: Any, n_rows: int) -> Numbers:
+    if sample_weight is None:
+        return np.ones(n_rows)
+    weights = np.asarray(sample_weight, float)
+    if weights.shape != (n_rows,) or not np.isfinite(weights).all():
+        raise ValueError(f"sample_weight must hold {n_rows} finite numbers, one a row")
+    if (weights < 0).any() or not weights.any():
+        raise ValueError("sample_weight must be at least 0, and not all weights zero")
+    return weights
+
+
+class ReportLogisticRegression(ClassifierMixin, _ReportRegression):
+    """Logistic regression whose predictors, target, or both are reports.
+
+    Parameters
+    ----------
+    encoders : fitted local transformer, ReportDesign, or list of them, optional
+        How the reported predictors came about: encoders of categories whose report columns X holds, beside true
+        predictors; or designs. By default all predictors are true.
+    target_encoder : fitted local transformer or ReportDesign, optional
+        How the target was reported; by default it is true. Then y is the reports: a series, or a dataframe with the
+        columns of the reports.
+    reported_as : {"categories", "numbers"}, default="categories"
+        Whether a reported predictor has a coefficient for each value but the first, or one, for values that are
+        numbers.
+    interactions : list of (true predictor, reported predictor), optional
+        Pairs of columns whose products are terms, too. An encoder's predictor is named as its column.
+    hidden_distribution : {"conditional", "marginal"}, default="conditional"
+        Whether the true values of the reported predictors depend on the true predictors, by a multinomial logit, or
+        are independent of them. Where they do depend, "marginal" is biased.
+    errors : {"observed", "sandwich"}, default="observed"
+        Standard errors by the observed information, or by the sandwich, which holds if the model is wrong, too; with
+        weights or clusters always the latter.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The true values of the target; of reports as declared, and the first one is the reference.
+    coef_ : ndarray of shape (1, n_terms) or (n_classes - 1, n_terms)
+        The coefficients, without the intercept, of log odds against the first class.
+    intercept_ : ndarray of shape (1,) or (n_classes - 1,)
+        The intercepts.
+    coef_std_error_ : ndarray of the shape of `coef_`
+        Their standard errors.
+    feature_names_out_ : ndarray of shape (n_terms,)
+        The names of the terms: true predictors, then ``<column>=<value>`` of reported ones, then interactions.
+    log_likelihood_ : float
+        The log likelihood, up to a constant of the reports.
+    n_parameters_ : int
+        The number of parameters, those of the hidden distribution included.
+    unknown_ : pandas.DataFrame
+        ``estimate, std_error`` of unknown numbers of the designs, such as the share of cheaters.
+
+    Raises
+    ------
+    TypeError, ValueError
+        By `fit`, if a parameter is out of range, a column of reports is missing, X is no dataframe although there are
+        reports, or a true predictor is no finite number.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If the reports say too little for a clear maximum; errors and intervals are nan then.
+    UserWarning
+        If the fit has other shares of the reported values than the reports alone, by five standard errors or more: the
+        model does not hold, such as where the effect of a true predictor is not linear.
+
+    See Also
+    --------
+    ReportLinearRegression : For numbers to predict.
+    PosteriorFeatures : For models that predict, without errors of coefficients.
+
+    Notes
+    -----
+    **Privacy.** Post-processing of reports: free, and repeatable. True predictors and targets are not protected.
+
+    The likelihood of a row is the sum over true values of the reported columns of the probability of these values given
+    the true predictors, of the reports given the values (the exact channel), and of the target given both ([1]_ for two
+    values). It is maximised by Newton's method; the information is observed, not expected.
+
+    References
+    ----------
+    .. [1] D. W. Heck, M. Moshagen (2018). RRreg: an R package for correlation and regression analyses of randomized
+       response data. Journal of Statistical Software 85(2).
+
+    Examples
+    --------
+    The target is reported:
+
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from skdp import RandomizedResponseEncoder
+    >>> from skdp import ReportLogisticRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X = pd.DataFrame({"age": rng.normal(size=20_000)})
+    >>> cheats = rng.random(20_000) < 1 / (1 + np.exp(1 - X["age"]))
+    >>> truth = pd.DataFrame({"cheats": np.where(cheats, "yes", "no")})
+    >>> encoder = RandomizedResponseEncoder(2.0, categories={"cheats": ["no", "yes"]}, random_state=0)
+    >>> reports = encoder.fit_transform(truth)
+    >>> model = ReportLogisticRegression(target_encoder=encoder).fit(X, reports)
+    >>> model.summary()[["estimate", "std_error"]].round(2)
+                 estimate  std_error
+    term
+    (intercept)     -1.00       0.03
+    age              0.97       0.03
+    """
+
+    def __init__(
+        self,
+        encoders: Any = None,
+        *,
+        target_encoder: Any = None,
+        reported_as: Literal["categories", "numbers"] = "categories",
+        interactions: Any = None,
+        hidden_distribution: Literal["conditional", "marginal"] = "conditional",
+        errors: Literal["observed", "sandwich"] = "observed",
+    ) -> None:
+        self.encoders = encoders
+        self.target_encoder = target_encoder
+        self.reported_as = reported_as
+        self.interactions = interactions
+        self.hidden_distribution = hidden_distribution
+        self.errors = errors
+
+    def fit(
+        self,
+        X: TableLike,
+        y: Any,
+        sample_weight: ColumnLike | None = None,
+        *,
+        clusters: ColumnLike | None = None,
+    ) -> Self:
+        """Fit by maximum likelihood.
+
+        Parameters
+        ----------
+        X : pandas.DataFrame of shape (n_samples, n_features), or array without reports
+            True predictors and reports.
+        y : array-like of shape (n_samples,), or dataframe of reports
+            The true target, or its reports.
+        sample_weight : array-like of shape (n_samples,), optional
+            Design weights, at least 0.
+        clusters : array-like of shape (n_samples,), optional
+            Rows of one cluster may depend on each other.
+
+        Returns
+        -------
+        self
+            The fitted regression.
+        """
+        self._check_parameters()
+        _check_given(y)
+        table = self._read_table(X, reset=True)
+        check_consistent_length(table, y)
+        weights = _read_weights(sample_weight, len(table))
+        likelihoods, unknowns = self._read_target(y, len(table), weights)
+        # The engine's reference is the last class; here it is the first one.
+        outcome = Classes(likelihoods[:, ::-1])
+        self._fit(table, outcome, sample_weight, clusters, unknowns)
+        n_classes = len(self.classes_)
+        shape = len(self._names), n_classes - 1
+        coefficients = self._parameters[: math.prod(shape)]
+        coefficients = coefficients.reshape(shape)[:, ::-1].T
+        errors = np.sqrt(np.diag(self._covariance)[: math.prod(shape)])
+        std_errors = errors.reshape(shape)[:, ::-1].T
+        self.intercept_ = coefficients[:, 0]
+        self.coef_ = coefficients[:, 1:]
+        self.coef_std_error_ = std_errors[:, 1:]
+        self.intercept_std_error_ = std_errors[:, 0]
+        self.feature_names_out_ = np.array(self._names[1:], dtype=object)
+        return self
+
+    def _read_target(
+        self, y: Any, n_rows: int, weights: Numbers
+    ) -> tuple[Numbers, list[Unknown]]:
+        """Return the probability of what is seen of the target under each class."""
+        if self.target_encoder is None:
+            values = column_or_1d(y, warn=True)
+            if values.dtype.kind == "f":
+                assert_all_finite(values, input_name="y")
+            check_classification_targets(values)
+            self.classes_, codes = np.unique(values, return_inverse=True)
+            counts = np.bincount(codes, weights)
+            if (counts > 0).sum() < 2:
+                raise ValueError("y must have two classes or more, got one class")
+            is_class = np.equal.outer(codes, np.arange(len(self.classes_)))
+            return is_class.astype(float), []
+        reports = y.to_frame() if isinstance(y, pd.Series) else pd.DataFrame(y)
+        reports = reports.reset_index(drop=True)
+        questions = read_questions(self.target_encoder, reports)
+        if len(questions) != 1 or len(reports) != n_rows:
+            raise ValueError(
+                "target_encoder must report one column, and y have as many rows as X"
+            )
+        (question,) = questions
+        self.classes_ = np.array(question.values, dtype=object)
+        unknowns = []
+        if question.unknown is not None and question.slope is not None:
+            slope = question.slope[:, ::-1]
+            unknowns = [Unknown(question.unknown, question.start, class_slope=slope)]
+        return question.likelihood, unknowns
+
+    def _terms(self) -> tuple[Numbers, pd.Index]:
+        n = len(self._names) * (len(self.classes_) - 1)
+        estimates = self._parameters[:n]
+        if len(self.classes_) == 2:
+            return estimates, pd.Index(self._names, name="term")
+        # The engine has classes from the last one down.
+        others = self.classes_[:0:-1]
+        pairs = [(kind, name) for name in self._names for kind in others]
+        return estimates, pd.MultiIndex.from_tuples(pairs, names=["class", "term"])
+
+    def predict_proba(self, X: TableLike) -> Numbers:
+        """Return the probability of each true class, given predictors and reports.
+
+        Parameters
+        ----------
+        X : as of `fit`
+            True predictors and reports.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Of the truth, not of its report.
+        """
+        features, cells = self._predictions(X)
+        outcome = self._model.outcome
+        assert isinstance(outcome, Classes)
+        n = self._model.n_outcome_parameters
+        shares = outcome.shares(self._parameters[:n], features)
+        of_classes: Numbers = np.einsum("ihc,ih->ic", shares, cells)[:, ::-1]
+        return of_classes
+
+    def predict(self, X: TableLike) -> NDArray[Any]:
+        """Return the most probable true class.
+
+        Parameters
+        ----------
+        X : as of `fit`
+            True predictors and reports.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Classes.
+        """
+        places = self.predict_proba(X).argmax(axis=1)
+        predicted: NDArray[Any] = self.classes_[places]
+        return predicted
+
+
+class ReportLinearRegression(RegressorMixin, _ReportRegression):
+    """Linear regression on predictors that are reports, beside true ones.
+
+    Parameters
+    ----------
+    encoders : fitted local transformer, ReportDesign, or list of them, optional
+        How the reported predictors came about, as for `ReportLogisticRegression`.
+    reported_as : {"categories", "numbers"}, default="categories"
+        Whether a reported predictor has a coefficient for each value but the first, or one, for values that are
+        numbers.
+    interactions : list of (true predictor, reported predictor), optional
+        Pairs of columns whose products are terms, too.
+    hidden_distribution : {"conditional", "marginal"}, default="conditional"
+        Whether the true values of the reported predictors depend on the true predictors, by a multinomial logit, or
+        are independent of them. Where they do depend, "marginal" is biased: a coefficient of .5 came out as .64.
+    errors : {"observed", "sandwich"}, default="observed"
+        Standard errors by the observed information, or by the sandwich; with weights or clusters always the latter.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_terms,)
+        The coefficients, without the intercept.
+    intercept_ : float
+        The intercept.
+    coef_std_error_ : ndarray of shape (n_terms,)
+        Their standard errors.
+    sigma_ : float
+        The standard deviation of the errors of the target.
+    feature_names_out_ : ndarray of shape (n_terms,)
+        The names of the terms.
+    log_likelihood_ : float
+        The log likelihood, up to a constant of the reports.
+    n_parameters_ : int
+        The number of parameters, those of the hidden distribution included.
+    unknown_ : pandas.DataFrame
+        ``estimate, std_error`` of unknown numbers of the designs, such as the share of cheaters.
+
+    Raises
+    ------
+    TypeError, ValueError
+        By `fit`, as for `ReportLogisticRegression`, or if y holds no finite numbers.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If the reports say too little for a clear maximum; errors and intervals are nan then.
+    UserWarning
+        If the fit has other shares of the reported values than the reports alone, by five standard errors or more: the
+        model does not hold, such as where the effect of a true predictor is not linear.
+
+    See Also
+    --------
+    ReportLogisticRegression : For classes, and for targets that are reports.
+
+    Notes
+    -----
+    **Privacy.** Post-processing of reports: free, and repeatable. True predictors and targets are not protected.
+
+    The model is that of `ReportLogisticRegression`, with a normal density of the target, of one variance. If the errors
+    are not normal, the hidden distribution and so the coefficients may be biased.
+
+    References
+    ----------
+    .. [1] D. W. Heck, M. Moshagen (2018). RRreg: an R package for correlation and regression analyses of randomized
+       response data. Journal of Statistical Software 85(2).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from skdp import RandomizedResponseEncoder
+    >>> from skdp import ReportLinearRegression
+    >>> rng = np.random.default_rng(0)
+    >>> truth = pd.DataFrame({"smokes": rng.choice(["no", "yes"], 20_000)})
+    >>> pulse = 70 + 5 * (truth["smokes"] == "yes") + rng.normal(0, 4, 20_000)
+    >>> encoder = RandomizedResponseEncoder(1.0, categories={"smokes": ["no", "yes"]}, random_state=0)
+    >>> reports = encoder.fit_transform(truth)
+    >>> model = ReportLinearRegression(encoder).fit(reports, pulse)
+    >>> model.summary()[["estimate", "std_error"]].round(2)
+                 estimate  std_error
+    term
+    (intercept)     70.04       0.07
+    smokes=yes       4.96       0.11
+    """
+
+    def __init__(
+        self,
+        encoders: Any = None,
+        *,
+        reported_as: Literal["categories", "numbers"] = "categories",
+        interactions: Any = None,
+        hidden_distribution: Literal["conditional", "marginal"] = "conditional",
+        errors: Literal["observed", "sandwich"] = "observed",
+    ) -> None:
+        self.encoders = encoders
+        self.reported_as = reported_as
+        self.interactions = interactions
+        self.hidden_distribution = hidden_distribution
+        self.errors = errors
+
+    def fit(
+        self,
+        X: TableLike,
+        y: ColumnLike,
+        sample_weight: ColumnLike | None = None,
+        *,
+        clusters: ColumnLike | None = None,
+    ) -> Self:
+        """Fit by maximum likelihood.
+
+        Parameters
+        ----------
+        X : pandas.DataFrame of shape (n_samples, n_features), or array without reports
+            True predictors and reports.
+        y : array-like of shape (n_samples,)
+            The true target.
+        sample_weight : array-like of shape (n_samples,), optional
+            Design weights, at least 0.
+        clusters : array-like of shape (n_samples,), optional
+            Rows of one cluster may depend on each other.
+
+        Returns
+        -------
+        self
+            The fitted regression.
+        """
+        self._check_parameters()
+        _check_given(y)
+        table = self._read_table(X, reset=True)
+        check_consistent_length(table, y)
+        values = np.asarray(column_or_1d(y, warn=True), float)
+        if not np.isfinite(values).all():
+            raise ValueError("y must hold finite numbers, and no NaN or infinity")
+        fit = self._fit(table, Gaussian(values), sample_weight, clusters, [])
+        n = len(self._names)
+        self.intercept_ = float(fit.parameters[0])
+        self.coef_ = fit.parameters[1:n]
+        std_errors = np.sqrt(np.diag(self._covariance))
+        self.coef_std_error_ = std_errors[1:n]
+        self.intercept_std_error_ = float(std_errors[0])
+        self.sigma_ = math.exp(fit.parameters[n])
+        self.feature_names_out_ = np.array(self._names[1:], dtype=object)
+        return self
+
+    def _terms(self) -> tuple[Numbers, pd.Index]:
+        n = len(self._names)
+        return self._parameters[:n], pd.Index(self._names, name="term")
+
+    def predict(self, X: TableLike) -> Numbers:
+        """Return the mean of the target, given predictors and reports.
+
+        Parameters
+        ----------
+        X : as of `fit`
+            True predictors and reports.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Means.
+        """
+        features, cells = self._predictions(X)
+        coefficients = self._parameters[: len(self._names), np.newaxis]
+        means = features.times(coefficients)[:, :, 0]
+        predicted: Numbers = (means * cells).sum(axis=1)
+        return predicted
