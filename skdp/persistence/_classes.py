@@ -55,6 +55,10 @@ class SavedClass:
         return has_underscore and is_public and not hasattr(kind, attribute)
 
 
+_REPORT_REGRESSION = (
+    "_columns _names _parameters _covariance _hidden_features _product_places"
+)
+
 # The estimators of skdp, with the private attributes of each.
 _OURS = {
     "DPCategoricalNB": "",
@@ -89,6 +93,8 @@ _OURS = {
     "PosteriorFeatures": "_privatize",
     "RandomizedResponseEncoder": "",
     "RapporEncoder": "",
+    "ReportLinearRegression": _REPORT_REGRESSION,
+    "ReportLogisticRegression": _REPORT_REGRESSION,
     "SetValuedEncoder": "",
     "SubsetSelectionEncoder": "",
     "SyntheticResampler": "",

@@ -213,7 +213,9 @@ class _ReportRegression(OnSite, BaseEstimator):
         else:
             self._warn_of_disagreement(model, questions)
         self._names = [*known.columns, *hidden.columns, *product_names]
-        self._model = model
+        # What predictions need: a fitted model holds no rows.
+        self._hidden_features = model.hidden
+        self._product_places = list(products)
         self._covariance = self._error_matrix(model, fit, clusters)
         self.log_likelihood_ = fit.log_likelihood
         self.n_parameters_ = len(fit.parameters)
@@ -322,6 +324,10 @@ class _ReportRegression(OnSite, BaseEstimator):
         return pd.DataFrame(columns, index=index)
 
     @abstractmethod
+    def _outcome(self) -> Gaussian | Classes:
+        """Return the kind of the target, of no rows."""
+
+    @abstractmethod
     def _terms(self) -> tuple[Numbers, pd.Index]:
         """Return the coefficients in the order of the parameters, and their names."""
 
@@ -370,7 +376,10 @@ class _ReportRegression(OnSite, BaseEstimator):
         likelihoods = _of_cells(
             [question.likelihood for question in questions], len(table)
         )
-        unknowns = _unknowns_of_cells(questions, len(table))
+        of_cells = _unknowns_of_cells(questions, len(table))
+        # Those of the target come first, and say nothing of the predictors.
+        of_target = self.unknown_.index[: len(self.unknown_) - len(of_cells)]
+        unknowns = [Unknown(name, 0.0) for name in of_target] + of_cells
         cell_features = known
         if self.hidden_distribution == "marginal":
             cell_features = known[:, :1]
@@ -378,19 +387,17 @@ class _ReportRegression(OnSite, BaseEstimator):
             likelihoods,
             cell_features,
             known,
-            self._model.hidden,
-            self._model.products,
-            self._model.outcome,
+            self._hidden_features,
+            self._product_places,
+            self._outcome(),
             np.ones(len(table)),
             unknowns,
         )
         rows = slice(None)
-        _, of_cells, numbers = self._model.split(self._parameters)
-        # Those of the target come first, and say nothing of the predictors.
-        numbers = numbers[len(numbers) - len(unknowns) :]
+        _, cell_parameters, numbers = model.split(self._parameters)
         with np.errstate(divide="ignore"):
             log_reports = np.log(model.reports_given_cells(numbers, rows))
-        log_cells = model.log_priors(of_cells, rows) + log_reports
+        log_cells = model.log_priors(cell_parameters, rows) + log_reports
         cells = np.exp(log_cells - log_cells.max(axis=1, keepdims=True))
         cells /= cells.sum(axis=1, keepdims=True)
         return model.features(rows), cells
@@ -628,6 +635,9 @@ class ReportLogisticRegression(ClassifierMixin, _ReportRegression):
             unknowns = [Unknown(question.unknown, question.start, class_slope=slope)]
         return question.likelihood, unknowns
 
+    def _outcome(self) -> Classes:
+        return Classes(np.zeros((0, len(self.classes_))))
+
     def _terms(self) -> tuple[Numbers, pd.Index]:
         n = len(self._names) * (len(self.classes_) - 1)
         estimates = self._parameters[:n]
@@ -652,10 +662,8 @@ class ReportLogisticRegression(ClassifierMixin, _ReportRegression):
             Of the truth, not of its report.
         """
         features, cells = self._predictions(X)
-        outcome = self._model.outcome
-        assert isinstance(outcome, Classes)
-        n = self._model.n_outcome_parameters
-        shares = outcome.shares(self._parameters[:n], features)
+        n = len(self._names) * (len(self.classes_) - 1)
+        shares = self._outcome().shares(self._parameters[:n], features)
         of_classes: Numbers = np.einsum("ihc,ih->ic", shares, cells)[:, ::-1]
         return of_classes
 
@@ -820,6 +828,9 @@ class ReportLinearRegression(RegressorMixin, _ReportRegression):
         self.sigma_ = math.exp(fit.parameters[n])
         self.feature_names_out_ = np.array(self._names[1:], dtype=object)
         return self
+
+    def _outcome(self) -> Gaussian:
+        return Gaussian(np.zeros(0))
 
     def _terms(self) -> tuple[Numbers, pd.Index]:
         n = len(self._names)

@@ -110,8 +110,14 @@ ENCODERS = {
 }
 
 
-@pytest.mark.parametrize("name", ENCODERS)
-@pytest.mark.parametrize("test_rows", ["true", "reported"])
+@pytest.mark.parametrize(
+    ("name", "test_rows"),
+    [
+        ("response", "true"),
+        ("hashing", "reported"),
+        *[pytest.param(name, rows, marks=pytest.mark.long) for name in ENCODERS for rows in ("true", "reported")],
+    ],
+)
 def test_all_encoders_and_both_kinds_of_rows(name, test_rows):
     """At a large epsilon, reports are the truth, and the model is the one without privacy."""
     wide = table(protect=["sex", "job"])
@@ -190,6 +196,7 @@ def test_fits_can_be_added_and_are_not_repeated(tmp_path):
     pd.testing.assert_frame_equal(without, short.table.drop(columns="seconds"))
 
 
+@pytest.mark.long
 def test_several_processes_give_the_same_numbers():
     one = study(n_splits=2).table.drop(columns="seconds")
     two = study(n_splits=2, n_jobs=2).table.drop(columns="seconds")

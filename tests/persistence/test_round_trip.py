@@ -71,7 +71,10 @@ NO_ESTIMATORS = {"ReportTally", "PrivacyLedger", "PrivacyGuarantee", "Domain", "
 OURS = [(f"{place}-{type(one).__name__}", one, X) for place, (one, X) in enumerate(SUBJECTS)]
 OURS += [(f"protocol: {name}", one, X) for name, (one, X) in FITTED.items() if name[:5] != "large"]
 TARGET = np.arange(len(NUMBERS)) % 2
+DRAWN = np.random.default_rng(0).normal(size=(len(NUMBERS), 2))
+PLAIN = [(skdp.ReportLogisticRegression(), DRAWN), (skdp.ReportLinearRegression(), DRAWN)]
 THEIRS = [
+    *PLAIN,  # without reports
     (preprocessing.StandardScaler(), NUMBERS),
     (preprocessing.MinMaxScaler(), NUMBERS),
     (preprocessing.MaxAbsScaler(), NUMBERS),
@@ -241,7 +244,7 @@ def test_steps_of_scikit_learn(estimator, X):
 def test_the_table_is_complete():
     classes = [value for name in skdp.__all__ if isinstance(value := getattr(skdp, name), type)]
     estimators = {one.__name__ for one in classes if issubclass(one, BaseEstimator)}
-    assert estimators == {type(one).__name__ for _, one, _ in OURS}
+    assert estimators == {type(one).__name__ for _, one, _ in OURS} | {type(one).__name__ for one, _ in PLAIN}
     signals = {"BudgetExceeded", "PrivacyLeakWarning", "WeakGuaranteeWarning"}
     assert {one.__name__ for one in classes} - estimators - NO_ESTIMATORS == signals
 

@@ -1,5 +1,6 @@
 """Regression from reports: the figures of independent fits, derivatives and sums by enumeration, and wrong input."""
 
+import io
 import itertools
 import json
 import pickle
@@ -14,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+import skdp
 from skdp import (
     HadamardResponseEncoder,
     LocalHashingEncoder,
@@ -290,7 +292,12 @@ def test_interactions_and_a_reported_target():
     predicted = model.predict_proba(X)
     np.testing.assert_allclose(predicted.sum(axis=1), 1)
     assert predicted[:, 1].mean() == pytest.approx(y.mean(), abs=0.02)
-    again = pickle.loads(pickle.dumps(model))
+    text = pickle.dumps(model)
+    assert len(text) < 40_000  # a fitted model holds no rows
+    again = pickle.loads(text)
+    file = io.BytesIO()
+    skdp.save(model, file)
+    np.testing.assert_array_equal(skdp.load(file).predict_proba(X), model.predict_proba(X))
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
     assert clone(model).get_params()["interactions"] == [("age", "sex")]
 
