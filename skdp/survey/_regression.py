@@ -65,6 +65,7 @@ class _ReportRegression(OnSite, BaseEstimator):
 
     n_features_in_: int
     _columns: list[Any]
+    unknown_: pd.DataFrame | None
     coef_: Numbers
     intercept_: Any
 
@@ -222,13 +223,14 @@ class _ReportRegression(OnSite, BaseEstimator):
         self.n_rows_ = n_rows
         n_known = len(fit.parameters) - len(unknowns)
         errors = np.sqrt(np.diag(self._covariance))
-        self.unknown_ = pd.DataFrame(
-            {
+        self.unknown_ = None
+        if unknowns:
+            columns = {
                 "estimate": fit.parameters[n_known:],
                 "std_error": errors[n_known:],
-            },
-            index=pd.Index([each.name for each in unknowns], name="unknown"),
-        )
+            }
+            names = pd.Index([each.name for each in unknowns], name="unknown")
+            self.unknown_ = pd.DataFrame(columns, index=names)
         return fit
 
     def _warn_of_disagreement(
@@ -378,8 +380,9 @@ class _ReportRegression(OnSite, BaseEstimator):
         )
         of_cells = _unknowns_of_cells(questions, len(table))
         # Those of the target come first, and say nothing of the predictors.
-        of_target = self.unknown_.index[: len(self.unknown_) - len(of_cells)]
-        unknowns = [Unknown(name, 0.0) for name in of_target] + of_cells
+        n_unknown = 0 if self.unknown_ is None else len(self.unknown_)
+        of_target = [Unknown("", 0.0)] * (n_unknown - len(of_cells))
+        unknowns = of_target + of_cells
         cell_features = known
         if self.hidden_distribution == "marginal":
             cell_features = known[:, :1]
@@ -483,8 +486,8 @@ class ReportLogisticRegression(ClassifierMixin, _ReportRegression):
         The log likelihood, up to a constant of the reports.
     n_parameters_ : int
         The number of parameters, those of the hidden distribution included.
-    unknown_ : pandas.DataFrame
-        ``estimate, std_error`` of unknown numbers of the designs, such as the share of cheaters.
+    unknown_ : pandas.DataFrame or None
+        ``estimate, std_error`` of unknown numbers of the designs, such as the share of cheaters, if there are any.
 
     Raises
     ------
@@ -719,8 +722,8 @@ class ReportLinearRegression(RegressorMixin, _ReportRegression):
         The log likelihood, up to a constant of the reports.
     n_parameters_ : int
         The number of parameters, those of the hidden distribution included.
-    unknown_ : pandas.DataFrame
-        ``estimate, std_error`` of unknown numbers of the designs, such as the share of cheaters.
+    unknown_ : pandas.DataFrame or None
+        ``estimate, std_error`` of unknown numbers of the designs, such as the share of cheaters, if there are any.
 
     Raises
     ------

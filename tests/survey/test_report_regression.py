@@ -73,10 +73,12 @@ def fit_case(name, **options):
         model = ReportLinearRegression(designs, **options).fit(table.drop(columns="y"), table["y"])
         known = [column for column in table if column.startswith("u")]
         names = ["(Intercept)", *known, *names]
-    names += ["gamma" if each == "cheaters" else each for each in model.unknown_.index]
     summary = model.summary()
-    estimates = np.append(summary["estimate"], model.unknown_["estimate"])
-    errors = np.append(summary["std_error"], model.unknown_["std_error"])
+    estimates, errors = summary["estimate"].to_numpy(), summary["std_error"].to_numpy()
+    if model.unknown_ is not None:
+        names += ["gamma" if each == "cheaters" else each for each in model.unknown_.index]
+        estimates = np.append(estimates, model.unknown_["estimate"])
+        errors = np.append(errors, model.unknown_["std_error"])
     places = [case["param"].index(each) for each in names]
     return model, estimates, errors, case, places
 
