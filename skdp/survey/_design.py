@@ -7,14 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import ColumnName
-from skdp.local import OracleField, ReportTransformer, read_carried
+from skdp.local import ReportTransformer, read_carried
+from skdp.local.protocol import CategoryField
 from skdp.survey._likelihood import Numbers
+from skdp.tables import read_table
 
 _ROUNDING = 1e-9
 """Of sums of floats that stand for probabilities."""
@@ -157,8 +160,8 @@ class ReportDesign:
             raise ValueError("report must be one of the reports, and of the values")
         if len(self.channels) < 2 or self.unknown is not None:
             raise ValueError(
-                "cheaters are told from honest people by two channels (group=), and no "
-                "other unknown number"
+                "a share of cheaters needs two channels (group=), and no other unknown "
+                "number"
             )
         always = np.array([float(each == report) for each in self.reports])
         honest = self.values.index(report)
@@ -294,8 +297,19 @@ class Question:
     start: float = 0.5
 
 
-def read_questions(designs: Any, X: pd.DataFrame) -> list[Question]:
-    """Read the reports of all designs and encoders."""
+def as_pandas(frame: Any) -> pd.DataFrame:
+    """Return a dataframe of any library as one of pandas, with rows numbered."""
+    if isinstance(frame, pd.DataFrame):
+        return frame.reset_index(drop=True)
+    table = read_table(frame)
+    columns = {}
+    for name, column in zip(table.names, table.columns, strict=True):
+        columns[name] = np.asarray(column)
+    return pd.DataFrame(columns)
+
+
+def read_questions(designs: Any, X: pd.DataFrame, reports: Any) -> list[Question]:
+    """Read the reports of all designs and encoders; `reports` is the table as it came, with its notes."""
     if designs is None:
         return []
     if not isinstance(designs, list | tuple):
@@ -318,7 +332,7 @@ def read_questions(designs: Any, X: pd.DataFrame) -> list[Question]:
                 )
             )
         elif isinstance(design, ReportTransformer):
-            questions += _questions_of_encoder(design, X)
+            questions += _questions_of_encoder(design, reports)
         else:
             raise TypeError(
                 "encoders must be fitted local transformers of categories, or "
@@ -327,21 +341,23 @@ def read_questions(designs: Any, X: pd.DataFrame) -> list[Question]:
     return questions
 
 
-def _questions_of_encoder(encoder: Any, X: pd.DataFrame) -> list[Question]:
+def _questions_of_encoder(encoder: Any, reports: Any) -> list[Question]:
     check_is_fitted(encoder)
     protocol = encoder.protocol_
-    if not all(isinstance(field, OracleField) for field in protocol.fields):
+    if not all(isinstance(field, CategoryField) for field in protocol.fields):
         raise TypeError(
-            f"{type(encoder).__name__} reports numbers: encoders must be of categories "
-            "(numbers may be declared as an Interval)"
+            f"{type(encoder).__name__} does not report categories, one for each "
+            "record, as encoders must (numbers may be declared as an Interval)"
         )
     names = list(protocol.report_columns)
-    absent = [name for name in names if name not in X.columns]
+    absent = [name for name in names if name not in read_table(reports).names]
     if absent:
         raise ValueError(
             f"X must have the columns of the reports, {absent} are missing"
         )
-    arrays, _ = read_carried(X[names], encoder)
+    # Selected in its own library, as its notes say whose reports they are.
+    selected = nw.from_native(reports, eager_only=True).select(names).to_native()
+    arrays, _ = read_carried(selected, encoder)
     is_reported = protocol.rows(arrays)  # (n_rows, n_fields)
     questions = []
     for place, reported in enumerate(protocol.fields):

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 Numbers = NDArray[np.float64]
+Rows = slice | NDArray[np.intp]
 
 # Rows whose arrays of all cells are held at once: some tens of megabytes.
 _CHUNK = 1 << 16
@@ -165,7 +166,7 @@ class HiddenModel:
                 likelihoods = likelihoods + number * unknown.class_slope[rows]
         return likelihoods
 
-    def of_rows(self, rows: slice) -> HiddenModel:
+    def of_rows(self, rows: Rows) -> HiddenModel:
         """Return the model of a part of the rows."""
         unknowns = []
         for unknown in self.unknowns:
@@ -327,6 +328,9 @@ class Fit:
 
 def maximise(model: HiddenModel) -> Fit:
     """Find the parameters of maximum likelihood: a quasi-Newton search, then Newton's steps."""
+    # Rows without a weight add nothing, and a part of the rows might have no others.
+    if not model.weights.all():
+        model = model.of_rows(np.flatnonzero(model.weights))
     start = model.start()
     # Of many rows, the search is for a part of them: the steps of Newton need a good
     # start, not the best one.
@@ -341,8 +345,9 @@ def maximise(model: HiddenModel) -> Fit:
         if not _is_definite(information):
             return Fit(parameters, information, value, False)
         direction = np.linalg.solve(information, score)
-        # The score times the step is the square of the step in standard errors.
-        if score @ direction < _CONVERGED:
+        # Of the step, in standard errors.
+        square = float(score @ direction)
+        if square < _CONVERGED:
             return Fit(parameters, information, value, _is_known(model, information))
         size = 1.0
         while size > 1e-4:
@@ -351,15 +356,13 @@ def maximise(model: HiddenModel) -> Fit:
             if trial_value >= value - 1e-9 * abs(value):
                 break
             size /= 2
-        is_far = score @ direction > _CLOSE
         parameters, value, score = trial, trial_value, trial_score
         # Close to the maximum, the information of the last step is that of the maximum
         # up to a part as small as the step.
-        if is_far:
+        if square > _CLOSE:
             information = model.information(parameters)
     # Rounding may keep the step above the limit.
-    is_close = score @ direction < _CLOSE
-    return Fit(parameters, information, value, bool(is_close))
+    return Fit(parameters, information, value, square < _CLOSE)
 
 
 def _is_known(model: HiddenModel, information: Numbers) -> bool:
@@ -384,8 +387,8 @@ def _search(model: HiddenModel, start: Numbers) -> Numbers:
         return -value / total, -score / total
 
     options = {"maxiter": 500, "gtol": 1e-6}
-    found = minimize(loss, start, jac=True, method="BFGS", options=options)
-    return np.asarray(found.x)
+    result = minimize(loss, start, jac=True, method="BFGS", options=options)
+    return np.asarray(result.x)
 
 
 def _value_and_score(model: HiddenModel, parameters: Numbers) -> tuple[float, Numbers]:
@@ -466,7 +469,7 @@ class Classes:
         columns = range(self.n_classes)
         return [np.flatnonzero(self.likelihoods[:, column]) for column in columns]
 
-    def of_rows(self, rows: slice) -> Classes:
+    def of_rows(self, rows: Rows) -> Classes:
         return Classes(self.likelihoods[rows])
 
     def shares(self, parameters: Numbers, features: Features) -> Numbers:
@@ -528,7 +531,7 @@ class Gaussian:
         is_large = self.values > np.median(self.values)
         return [np.flatnonzero(~is_large), np.flatnonzero(is_large)]
 
-    def of_rows(self, rows: slice) -> Gaussian:
+    def of_rows(self, rows: Rows) -> Gaussian:
         return Gaussian(self.values[rows])
 
     def _residuals(
@@ -575,11 +578,12 @@ class Gaussian:
 
 
 def sandwich(
-    information: Numbers, scores: Numbers, clusters: Any, n_clusters: int
+    information: Numbers, scores: Numbers, cluster_codes: NDArray[np.intp]
 ) -> Numbers:
     """Return the covariance that holds if the model is wrong (Huber 1967), for rows in clusters."""
+    n_clusters = int(cluster_codes.max()) + 1
     totals = np.zeros((n_clusters, scores.shape[1]))
-    np.add.at(totals, clusters, scores)
+    np.add.at(totals, cluster_codes, scores)
     inverse = np.linalg.inv(information)
     # As survey packages do: few clusters vary less about their own mean.
     correction = n_clusters / max(n_clusters - 1, 1)

@@ -25,10 +25,11 @@ from skdp.base import (
     TableLike,
     check_choice,
     check_confidence_level,
+    check_same_order,
     level_of_the_caller,
 )
 from skdp.pages import warn
-from skdp.survey._design import Question, read_questions
+from skdp.survey._design import Question, as_pandas, read_questions
 from skdp.survey._likelihood import (
     Classes,
     Features,
@@ -41,6 +42,7 @@ from skdp.survey._likelihood import (
     maximise,
     sandwich,
 )
+from skdp.tables import is_frame
 
 _MOST_ERRORS = 5.0
 """Standard errors between a fit and its reports: once in a million fits by chance, or
@@ -71,19 +73,20 @@ class _ReportRegression(OnSite, BaseEstimator):
 
     def _read_table(self, X: Any, *, reset: bool) -> pd.DataFrame:
         """Return X as a table of pandas, with the names of its columns."""
-        if isinstance(X, pd.DataFrame):
+        if is_frame(X):
+            table = as_pandas(X)
             if reset:
-                self._check_names(X)
-            elif list(X.columns) != list(self._columns):
+                self._check_names(table)
+            elif list(table.columns) != list(self._columns):
                 raise ValueError(
                     f"X must have the columns of fit, {list(self._columns)}, got "
-                    f"{list(X.columns)}"
+                    f"{list(table.columns)}"
                 )
-            return X.reset_index(drop=True)
+            return table
         if self.encoders is not None:
             raise TypeError(
-                "X must be a pandas DataFrame, as reports are found by the names of "
-                f"their columns; got {type(X).__name__}"
+                "X must be a dataframe, as reports are found by the names of their "
+                f"columns; got {type(X).__name__}"
             )
         array = validate_data(self, X, reset=reset, dtype=np.float64)
         names = [f"x{place}" for place in range(array.shape[1])]
@@ -105,7 +108,9 @@ class _ReportRegression(OnSite, BaseEstimator):
                 raise TypeError(
                     f"column {name!r} must hold numbers: encode true categories before"
                 )
-        numbers = known.astype(float)
+        numbers = pd.DataFrame(index=known.index)
+        for name in known.columns:
+            numbers[name] = known[name].to_numpy(float, na_value=np.nan)
         if not np.isfinite(numbers.to_numpy()).all():
             raise ValueError(
                 "X must hold finite numbers in the columns without reports"
@@ -113,8 +118,8 @@ class _ReportRegression(OnSite, BaseEstimator):
         numbers.insert(0, "(intercept)", 1.0)
         return numbers
 
-    def _hidden(self, questions: Sequence[Question]) -> pd.DataFrame:
-        """Return the features of each combination of true values of the reported predictors."""
+    def _hidden(self, questions: Sequence[Question]) -> tuple[pd.DataFrame, list[str]]:
+        """Return the features of each combination of true values, and the question that each is of."""
         sizes = [len(question.values) for question in questions]
         if math.prod(sizes) > _MOST_CELLS:
             raise ValueError(
@@ -124,6 +129,7 @@ class _ReportRegression(OnSite, BaseEstimator):
         rows = list(itertools.product(*map(range, sizes)))
         codes = np.array(rows, dtype=int).reshape(len(rows), len(sizes))
         features = {}
+        question_names = []
         for place, question in enumerate(questions):
             if self.reported_as == "numbers":
                 try:
@@ -134,33 +140,33 @@ class _ReportRegression(OnSite, BaseEstimator):
                         f"{question.name!r}"
                     ) from None
                 features[question.name] = values[codes[:, place]]
+                question_names.append(question.name)
                 continue
             # The first value is the reference.
             for code, value in enumerate(question.values[1:], start=1):
                 is_value = codes[:, place] == code
                 features[f"{question.name}={value}"] = is_value.astype(float)
-        return pd.DataFrame(features, index=range(len(rows)))
+                question_names.append(question.name)
+        return pd.DataFrame(features, index=range(len(rows))), question_names
 
     def _products(
-        self, known: pd.DataFrame, hidden: pd.DataFrame, questions: Sequence[Question]
+        self, known: pd.DataFrame, hidden: pd.DataFrame, question_names: Sequence[str]
     ) -> tuple[list[tuple[int, int]], list[str]]:
         """Return the pairs of features whose products are features, and their names."""
         products = []
         names = []
+        true_names = list(known.columns)
         for true_name, question_name in self.interactions or ():
-            question_names = [question.name for question in questions]
-            if true_name not in known.columns or question_name not in question_names:
+            if true_name not in true_names or question_name not in question_names:
                 raise ValueError(
                     "interactions must be pairs of a true predictor and a reported "
-                    f"one, of {list(known.columns[1:])} and {question_names}; got "
+                    f"one, of {true_names[1:]} and {sorted(set(question_names))}; got "
                     f"{(true_name, question_name)}"
                 )
             for place, feature in enumerate(hidden.columns):
-                if feature.split("=")[0] != question_name:
-                    continue
-                of_known = list(known.columns).index(true_name)
-                products.append((of_known, place))
-                names.append(f"{true_name}:{feature}")
+                if question_names[place] == question_name:
+                    products.append((true_names.index(true_name), place))
+                    names.append(f"{true_name}:{feature}")
         return products, names
 
     def _check_parameters(self) -> None:
@@ -172,21 +178,23 @@ class _ReportRegression(OnSite, BaseEstimator):
 
     def _fit(
         self,
-        X: Any,
-        outcome: Any,
-        sample_weight: Any,
+        X: pd.DataFrame,
+        reports: Any,
+        outcome: Gaussian | Classes,
+        *,
+        weights: Numbers,
         clusters: Any,
         unknowns: list[Unknown],
     ) -> Fit:
         """Read the reports, and maximise the likelihood."""
         n_rows = len(X)
-        questions = read_questions(self.encoders, X)
+        cluster_codes = _read_clusters(clusters, n_rows)
+        questions = read_questions(self.encoders, X, reports)
         known = self._known(X, questions)
-        hidden = self._hidden(questions)
-        products, product_names = self._products(known, hidden, questions)
+        hidden, question_names = self._hidden(questions)
+        products, product_names = self._products(known, hidden, question_names)
         likelihoods = _of_cells([question.likelihood for question in questions], n_rows)
         unknowns = unknowns + _unknowns_of_cells(questions, n_rows)
-        weights = _read_weights(sample_weight, n_rows)
         cell_features = known.to_numpy()
         if self.hidden_distribution == "marginal":
             cell_features = cell_features[:, :1]
@@ -200,6 +208,7 @@ class _ReportRegression(OnSite, BaseEstimator):
             weights,
             unknowns,
         )
+        _check_enough(cluster_codes, model)
         fit = maximise(model)
         self._parameters = fit.parameters
         if not fit.is_maximum:
@@ -217,20 +226,20 @@ class _ReportRegression(OnSite, BaseEstimator):
         # What predictions need: a fitted model holds no rows.
         self._hidden_features = model.hidden
         self._product_places = list(products)
-        self._covariance = self._error_matrix(model, fit, clusters)
+        self._covariance = self._error_matrix(model, fit, cluster_codes)
         self.log_likelihood_ = fit.log_likelihood
         self.n_parameters_ = len(fit.parameters)
         self.n_rows_ = n_rows
-        n_known = len(fit.parameters) - len(unknowns)
-        errors = np.sqrt(np.diag(self._covariance))
         self.unknown_ = None
         if unknowns:
+            n_known = len(fit.parameters) - len(unknowns)
+            errors = np.sqrt(np.diag(self._covariance))
             columns = {
                 "estimate": fit.parameters[n_known:],
                 "std_error": errors[n_known:],
             }
-            names = pd.Index([each.name for each in unknowns], name="unknown")
-            self.unknown_ = pd.DataFrame(columns, index=names)
+            names = [unknown.name for unknown in unknowns]
+            self.unknown_ = pd.DataFrame(columns, index=pd.Index(names, name="unknown"))
         return fit
 
     def _warn_of_disagreement(
@@ -250,6 +259,8 @@ class _ReportRegression(OnSite, BaseEstimator):
             fitted = by_question.sum(axis=others)
             for rows in model.outcome.parts():
                 weights = model.weights[rows]
+                if not weights.any():
+                    continue
                 distance = disagreement(
                     question.likelihood[rows], fitted[rows], weights
                 )
@@ -267,27 +278,22 @@ class _ReportRegression(OnSite, BaseEstimator):
                     )
                     return
 
-    def _error_matrix(self, model: HiddenModel, fit: Fit, clusters: Any) -> Numbers:
+    def _error_matrix(
+        self, model: HiddenModel, fit: Fit, cluster_codes: NDArray[np.intp] | None
+    ) -> Numbers:
+        """Return the covariance of the parameters; nan where the fit is no maximum."""
         n = len(fit.parameters)
         if not fit.is_maximum:
             return np.full((n, n), np.nan)
         # Weights of a design are no numbers of rows: their variance is the sandwich's.
         is_weighted = bool((model.weights != 1).any())
-        if self.errors == "observed" and clusters is None and not is_weighted:
+        if self.errors == "observed" and cluster_codes is None and not is_weighted:
             return np.asarray(np.linalg.inv(fit.information))
-        n_rows = len(model.weights)
-        codes = np.arange(n_rows)
-        if clusters is not None:
-            codes, names = pd.factorize(np.asarray(clusters))
-            if len(codes) != n_rows:
-                raise ValueError(
-                    f"clusters must have {n_rows} entries, one a row, got {len(codes)}"
-                )
-            n_clusters = len(names)
-        else:
-            n_clusters = n_rows
         scores = model.scores(fit.parameters) * model.weights[:, np.newaxis]
-        return sandwich(fit.information, scores, codes, n_clusters)
+        if cluster_codes is None:
+            # Each row is a cluster of its own.
+            cluster_codes = np.arange(len(scores))
+        return sandwich(fit.information, scores, cluster_codes)
 
     def summary(self, *, confidence_level: float = 0.95) -> pd.DataFrame:
         """Return each coefficient with its error and interval.
@@ -373,7 +379,7 @@ class _ReportRegression(OnSite, BaseEstimator):
         """Return the features of each row in each cell, and the probability of each cell."""
         check_is_fitted(self, "coef_")
         table = self._read_table(X, reset=False)
-        questions = read_questions(self.encoders, table)
+        questions = read_questions(self.encoders, table, X)
         known = self._known(table, questions).to_numpy()
         likelihoods = _of_cells(
             [question.likelihood for question in questions], len(table)
@@ -436,10 +442,53 @@ def _unknowns_of_cells(questions: Sequence[Question], n_rows: int) -> list[Unkno
     return unknowns
 
 
+def _read_numbers(name: str, values: Any) -> Numbers:
+    """Return values as floats; an error must not quote one of them."""
+    array = np.asarray(values)
+    numbers = None
+    if array.dtype.kind in "biuf":
+        numbers = array.astype(float)
+    elif array.dtype.kind == "O":
+        try:
+            numbers = array.astype(float)
+        except (TypeError, ValueError):
+            numbers = None
+    if numbers is None:
+        raise ValueError(f"{name} must hold numbers, got {array.dtype}")
+    return numbers
+
+
+def _read_clusters(clusters: Any, n_rows: int) -> NDArray[np.intp] | None:
+    """Return the number of the cluster of each row; None if there are none."""
+    if clusters is None:
+        return None
+    codes, _ = pd.factorize(np.asarray(clusters))
+    if len(codes) != n_rows:
+        raise ValueError(
+            f"clusters must have {n_rows} entries, one a row, got {len(codes)}"
+        )
+    # pandas gives missing values this code.
+    if (codes < 0).any():
+        raise ValueError("clusters must have no missing values")
+    return np.asarray(codes)
+
+
+def _check_enough(cluster_codes: NDArray[np.intp] | None, model: HiddenModel) -> None:
+    """Refuse fewer clusters than terms, whose scores do not vary in all directions."""
+    if cluster_codes is None:
+        return
+    n_clusters = int(cluster_codes.max()) + 1
+    if n_clusters <= model.n_features:
+        raise ValueError(
+            f"clusters must be more than the {model.n_features} terms of the model, "
+            f"for errors to be known; got {n_clusters}"
+        )
+
+
 def _read_weights(sample_weight: Any, n_rows: int) -> Numbers:
     if sample_weight is None:
         return np.ones(n_rows)
-    weights = np.asarray(sample_weight, float)
+    weights = _read_numbers("sample_weight", sample_weight)
     if weights.shape != (n_rows,) or not np.isfinite(weights).all():
         raise ValueError(f"sample_weight must hold {n_rows} finite numbers, one a row")
     if (weights < 0).any() or not weights.any():
@@ -572,14 +621,14 @@ class ReportLogisticRegression(ClassifierMixin, _ReportRegression):
 
         Parameters
         ----------
-        X : pandas.DataFrame of shape (n_samples, n_features), or array without reports
+        X : dataframe of shape (n_samples, n_features), or array without reports
             True predictors and reports.
         y : array-like of shape (n_samples,), or dataframe of reports
             The true target, or its reports.
         sample_weight : array-like of shape (n_samples,), optional
             Design weights, at least 0.
         clusters : array-like of shape (n_samples,), optional
-            Rows of one cluster may depend on each other.
+            Rows of one cluster may depend on each other; more clusters than terms.
 
         Returns
         -------
@@ -590,11 +639,14 @@ class ReportLogisticRegression(ClassifierMixin, _ReportRegression):
         _check_given(y)
         table = self._read_table(X, reset=True)
         check_consistent_length(table, y)
+        check_same_order(X, y, "y")
         weights = _read_weights(sample_weight, len(table))
-        likelihoods, unknowns = self._read_target(y, len(table), weights)
+        likelihoods, unknowns = self._read_target(y, weights)
         # The engine's reference is the last class; here it is the first one.
         outcome = Classes(likelihoods[:, ::-1])
-        self._fit(table, outcome, sample_weight, clusters, unknowns)
+        self._fit(
+            table, X, outcome, weights=weights, clusters=clusters, unknowns=unknowns
+        )
         n_classes = len(self.classes_)
         shape = len(self._names), n_classes - 1
         coefficients = self._parameters[: math.prod(shape)]
@@ -608,9 +660,7 @@ class ReportLogisticRegression(ClassifierMixin, _ReportRegression):
         self.feature_names_out_ = np.array(self._names[1:], dtype=object)
         return self
 
-    def _read_target(
-        self, y: Any, n_rows: int, weights: Numbers
-    ) -> tuple[Numbers, list[Unknown]]:
+    def _read_target(self, y: Any, weights: Numbers) -> tuple[Numbers, list[Unknown]]:
         """Return the probability of what is seen of the target under each class."""
         if self.target_encoder is None:
             values = column_or_1d(y, warn=True)
@@ -623,12 +673,16 @@ class ReportLogisticRegression(ClassifierMixin, _ReportRegression):
                 raise ValueError("y must have two classes or more, got one class")
             is_class = np.equal.outer(codes, np.arange(len(self.classes_)))
             return is_class.astype(float), []
-        reports = y.to_frame() if isinstance(y, pd.Series) else pd.DataFrame(y)
-        reports = reports.reset_index(drop=True)
-        questions = read_questions(self.target_encoder, reports)
-        if len(questions) != 1 or len(reports) != n_rows:
+        reports = y.to_frame() if isinstance(y, pd.Series) else y
+        if not is_frame(reports):
+            raise TypeError(
+                "y must be a dataframe with the columns of the reports, or a series of "
+                f"one, got {type(y).__name__}"
+            )
+        questions = read_questions(self.target_encoder, as_pandas(reports), reports)
+        if len(questions) != 1:
             raise ValueError(
-                "target_encoder must report one column, and y have as many rows as X"
+                f"target_encoder must report one column, got {len(questions)}"
             )
         (question,) = questions
         self.classes_ = np.array(question.values, dtype=object)
@@ -800,14 +854,14 @@ class ReportLinearRegression(RegressorMixin, _ReportRegression):
 
         Parameters
         ----------
-        X : pandas.DataFrame of shape (n_samples, n_features), or array without reports
+        X : dataframe of shape (n_samples, n_features), or array without reports
             True predictors and reports.
         y : array-like of shape (n_samples,)
             The true target.
         sample_weight : array-like of shape (n_samples,), optional
             Design weights, at least 0.
         clusters : array-like of shape (n_samples,), optional
-            Rows of one cluster may depend on each other.
+            Rows of one cluster may depend on each other; more clusters than terms.
 
         Returns
         -------
@@ -818,10 +872,15 @@ class ReportLinearRegression(RegressorMixin, _ReportRegression):
         _check_given(y)
         table = self._read_table(X, reset=True)
         check_consistent_length(table, y)
-        values = np.asarray(column_or_1d(y, warn=True), float)
+        check_same_order(X, y, "y")
+        values = _read_numbers("y", column_or_1d(y, warn=True))
         if not np.isfinite(values).all():
             raise ValueError("y must hold finite numbers, and no NaN or infinity")
-        fit = self._fit(table, Gaussian(values), sample_weight, clusters, [])
+        weights = _read_weights(sample_weight, len(table))
+        outcome = Gaussian(values)
+        fit = self._fit(
+            table, X, outcome, weights=weights, clusters=clusters, unknowns=[]
+        )
         n = len(self._names)
         self.intercept_ = float(fit.parameters[0])
         self.coef_ = fit.parameters[1:n]

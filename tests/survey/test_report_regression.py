@@ -5,10 +5,13 @@ import itertools
 import json
 import pickle
 import warnings
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -21,6 +24,7 @@ from skdp import (
     LocalHashingEncoder,
     NumericPerturber,
     RandomizedResponseEncoder,
+    SetValuedEncoder,
     UnaryEncodingTransformer,
 )
 from skdp.survey import ReportDesign, ReportLinearRegression, ReportLogisticRegression
@@ -57,7 +61,8 @@ def design_of(case, column, place=1):
 
 def fit_case(name, **options):
     case = FIGURES[name]
-    table = pd.read_csv(CASES / f"{name}.csv.gz")
+    file, _, variant = name.partition("+")
+    table = pd.read_csv(CASES / f"{file}.csv.gz")
     reports = [column for column in table if column[0] in "wrg"]
     table[reports] = table[reports].astype(int)
     if case["kind"] == "log":
@@ -69,7 +74,8 @@ def fit_case(name, **options):
         names = [column for column in table if column.startswith("w")]
         designs = [design_of(case, column, place) for place, column in enumerate(names, 1)]
         # As the published model: values as numbers, independent of the true predictors.
-        options = {"reported_as": "numbers", "hidden_distribution": "marginal", **options}
+        given = "conditional" if variant == "joint" else "marginal"
+        options = {"reported_as": "numbers", "hidden_distribution": given, **options}
         model = ReportLinearRegression(designs, **options).fit(table.drop(columns="y"), table["y"])
         known = [column for column in table if column.startswith("u")]
         names = ["(Intercept)", *known, *names]
@@ -86,7 +92,11 @@ def fit_case(name, **options):
 @pytest.mark.parametrize("name", FIGURES)
 def test_fits_are_those_of_independent_programs(name):
     """Estimates within 1e-4 standard errors and errors within .1 %; also where RRreg 0.7.6 is wrong (cheaters)."""
-    model, estimates, errors, case, places = fit_case(name)
+    # RRreg's model of this table does not hold: its coefficient of u1 is .64 for .5.
+    is_wrong = name == "n04_warner_correlated_u"
+    expected_warning = pytest.warns(UserWarning, match="depend on true predictors") if is_wrong else nullcontext()
+    with expected_warning:
+        model, estimates, errors, case, places = fit_case(name)
     expected, expected_errors = np.array(case["estimate"])[places], np.array(case["se"])[places]
     assert (np.abs(estimates - expected) / expected_errors).max() < 1e-4
     np.testing.assert_allclose(errors, expected_errors, rtol=1e-3)
@@ -416,12 +426,96 @@ def test_wrong_input_is_refused(options, X, error, message):
     assert "7" not in str(caught.value)
 
 
+def sexes(kind, n=400):
+    """Reports of one column, as a table of a library, and a target."""
+    encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]}, random_state=0)
+    values = ["f", "m"] * (n // 2)
+    return encoder, encoder.fit_transform(kind({"sex": values})), np.arange(n) // 2 % 2
+
+
+@pytest.mark.parametrize("kind", [pl.DataFrame, pa.table], ids=["polars", "pyarrow"])
+def test_any_dataframe_is_read(kind):
+    encoder, reports, y = sexes(pd.DataFrame)
+    expected = ReportLogisticRegression(encoder).fit(reports.assign(hours=np.arange(400.0) % 7), y)
+    encoder, reports, y = sexes(kind)
+    hours = np.arange(400.0) % 7
+    X = reports.with_columns(hours=hours) if kind is pl.DataFrame else reports.append_column("hours", pa.array(hours))
+    model = ReportLogisticRegression(encoder).fit(X, y)
+    np.testing.assert_allclose(model.coef_, expected.coef_)
+    np.testing.assert_array_equal(model.predict(X), expected.predict(X.to_pandas()))
+    target = ReportLogisticRegression(target_encoder=encoder).fit(hours[:, np.newaxis], reports)
+    assert list(target.classes_) == ["f", "m"]
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pa.table], ids=["pandas", "pyarrow"])
+def test_reports_of_another_protocol_are_refused(kind):
+    _, reports, y = sexes(kind)
+    other = RandomizedResponseEncoder(2.0, categories={"sex": ["f", "m"]}).fit(pd.DataFrame({"sex": ["f"]}))
+    X = reports.assign(hours=1.0) if kind is pd.DataFrame else reports.append_column("hours", pa.array([1.0] * 400))
+    with pytest.raises(ValueError, match=r"these are of epsilon 1\.0, not 2\.0"):
+        ReportLogisticRegression(other).fit(X, y)
+
+
+def test_names_of_columns_are_any_text():
+    encoder = RandomizedResponseEncoder(1.0, categories={"a=b": ["f", "m"]}, random_state=0)
+    reports = encoder.fit_transform(pd.DataFrame({"a=b": ["f", "m"] * 200}))
+    X = reports.assign(hours=np.arange(400.0) % 7)
+    model = ReportLogisticRegression(encoder, interactions=[("hours", "a=b")]).fit(X, np.arange(400) // 2 % 2)
+    assert list(model.feature_names_out_) == ["hours", "a=b=m", "hours:a=b=m"]
+
+
+def test_rows_in_another_order_are_refused():
+    encoder, reports, y = sexes(pd.DataFrame)
+    reverse = pd.Series(y, index=reports.index[::-1])
+    for model in (ReportLogisticRegression(encoder), ReportLinearRegression(encoder)):
+        with pytest.raises(ValueError, match="y has the labels of X in another order"):
+            model.fit(reports, reverse)
+
+
+def test_rows_without_weight_say_nothing():
+    """Also where a part of the rows, for the first search, would have no other rows."""
+    encoder, reports, y = sexes(pd.DataFrame)
+    weights = (np.arange(400) % 3 == 1).astype(int)
+    model = ReportLogisticRegression(encoder).fit(reports, y, sample_weight=weights)
+    places = np.flatnonzero(weights)
+    few = ReportLogisticRegression(encoder, errors="sandwich").fit(reports.iloc[places], y[places])
+    np.testing.assert_allclose(model.coef_, few.coef_, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"y": ["secret"] * 400}, "y must hold numbers"),
+        ({"y": np.array(["secret"] * 400, dtype=object)}, "y must hold numbers"),
+        ({"sample_weight": ["secret"] * 400}, "sample_weight must hold numbers"),
+        ({"sample_weight": np.ones(3)}, "sample_weight must hold 400 finite numbers"),
+        ({"clusters": [None] * 100 + [1] * 300}, "clusters must have no missing values"),
+        ({"clusters": [1] * 300}, "clusters must have 400 entries"),
+        ({"clusters": [0, 1] * 200}, "clusters must be more than the 2 terms"),
+    ],
+)
+def test_no_value_is_shown_and_no_row_is_counted_wrongly(options, message):
+    encoder, reports, y = sexes(pd.DataFrame)
+    settings = {"y": y, **options}
+    with pytest.raises(ValueError, match=message) as error:
+        ReportLinearRegression(encoder).fit(reports, **settings)
+    assert "secret" not in str(error.value)
+    assert error.value.__cause__ is None
+    assert error.value.__context__ is None
+
+
 def test_reports_need_names_and_categories():
-    with pytest.raises(TypeError, match="X must be a pandas DataFrame"):
+    with pytest.raises(TypeError, match="X must be a dataframe"):
         ReportLogisticRegression(WARNER).fit(np.array([[0], [1]]), [0, 1])
     numbers = NumericPerturber(1.0, bounds={"a": (0, 1)}).fit(pd.DataFrame({"a": [0.5]}))
-    with pytest.raises(TypeError, match="NumericPerturber reports numbers"):
+    with pytest.raises(TypeError, match="NumericPerturber does not report categories"):
         ReportLogisticRegression(numbers).fit(pd.DataFrame({"a": [0.0, 1.0]}), [0, 1])
+    sets = SetValuedEncoder(1.0, categories={"a": ["f", "m"]}, random_state=0)
+    reports = sets.fit_transform(pd.DataFrame({"a": [["f"], ["f", "m"]] * 5}))
+    with pytest.raises(TypeError, match="SetValuedEncoder does not report categories"):
+        ReportLogisticRegression(sets).fit(reports, np.arange(10) % 2)
+    with pytest.raises(TypeError, match="y must be a dataframe with the columns of the reports"):
+        ReportLogisticRegression(target_encoder=WARNER).fit(np.zeros((2, 1)), [0, 1])
     text = ReportDesign("a", [[0.75, 0.25], [0.25, 0.75]], values=["f", "m"])
     with pytest.raises(ValueError, match="reported_as='numbers' needs numbers"):
         ReportLinearRegression(text, reported_as="numbers").fit(pd.DataFrame({"a": ["f", "m"] * 5}), range(10))
