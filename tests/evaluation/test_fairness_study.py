@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from aif360.algorithms.preprocessing import Reweighing
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score
 from sklearn.model_selection import train_test_split
@@ -236,11 +237,61 @@ def test_intervals_and_differences_are_those_of_compare_to_baseline():
 
 
 def test_p_values_are_adjusted_by_holm():
-    """As R's p.adjust(c(.01, .04, .03), "holm")."""
-    from skdp.evaluation.studies._fairness_study import _adjust
+    """The k-th smallest of n is multiplied by n - k + 1, and none is below one before it."""
+    base = RNG.normal(0.8, 0.01, 6)
+    methods = [("left out", math.inf, base)]
+    for epsilon in (0.5, 1.0, 2.0, 4.0):
+        methods.append(("reports", epsilon, base - 0.02 / epsilon + RNG.normal(0, 0.02, 6)))
+    # Equal scores have no variance, and no p-value.
+    methods.append(("reports", 8.0, base))
+    table = made_up(methods).compare("reports").sort_values("p_value")
+    p_values = table["p_value"].to_numpy()
+    assert np.isnan(p_values[4])
+    expected = []
+    for rank, p_value in enumerate(p_values[:4]):
+        expected.append(max([*expected, min(1, (4 - rank) * p_value)]))
+    np.testing.assert_allclose(table["adjusted_p_value"], [*expected, math.nan])
+    assert (table["adjusted_p_value"][:4] >= p_values[:4]).all()
 
-    adjusted = _adjust(pd.Series([0.01, 0.04, 0.03, math.nan]))
-    np.testing.assert_allclose(adjusted, [0.03, 0.06, 0.06, math.nan])
+
+def test_groups_without_a_name_are_refused():
+    people = PEOPLE.assign(sex=PEOPLE["sex"].where(PEOPLE["age"] > 20))
+    with pytest.raises(ValueError, match="column 'sex' has missing values: give them a name"):
+        StudyTable(
+            people,
+            HIRED,
+            sensitive="sex",
+            privileged="m",
+            positive_label="yes",
+            domain={**DOMAIN, "sex": ["f", "m", None]},
+        )
+
+
+def test_rare_groups_and_odd_columns():
+    """Decimals, integer codes, missing numbers, and a group that some splits do not have."""
+    n = 80
+    rng = np.random.default_rng(0)
+    people = pd.DataFrame(
+        {
+            "group": np.array([7] * 78 + [9] * 2),
+            "level": pd.array(rng.integers(0, 3, n), dtype="Int8"),
+            "amount": np.where(rng.random(n) < 0.1, np.nan, rng.normal(size=n)),
+            "flag": rng.random(n) < 0.5,
+        }
+    )
+    made = StudyTable(
+        people,
+        rng.random(n) < 0.4,
+        sensitive="group",
+        privileged=7,
+        positive_label=True,
+        protect=["group", "level"],
+        domain={"group": [7, 8, 9], "level": [0, 1, 2]},
+    )
+    result = study(made, estimator=HistGradientBoostingClassifier(max_iter=3), n_splits=4, baselines=["left out"])
+    parity = result.intervals("accuracy_difference")
+    assert (parity["n_splits"] < 4).all()
+    assert (result.intervals("accuracy")["n_splits"] == 4).all()
 
 
 def test_methods_with_epsilons_are_compared_at_the_same_one():
@@ -295,7 +346,8 @@ def test_tables_of_the_loaders():
         ({"sensitive": "race"}, ValueError, "'race' is not a column of X"),
         ({"protect": ["sex", "race"]}, ValueError, "'race' is not a column of X"),
         ({"protect": ["hours"]}, ValueError, r"domain must declare the protected columns \['hours'\]"),
-        ({"domain": {"sex": ["f", "m"]}}, TypeError, r"columns \['job'\] hold no numbers"),
+        ({"domain": {"sex": ["f", "m"]}}, TypeError, "column 'job' holds no numbers"),
+        ({"domain": {**DOMAIN, "sex": ["f"]}}, ValueError, "column 'sex' holds values that domain does not declare"),
         ({"domain": None}, TypeError, "domain must be a Domain or a mapping"),
         ({"positive_label": "perhaps"}, ValueError, "positive_label be one of them"),
     ],

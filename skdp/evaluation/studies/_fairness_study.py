@@ -8,6 +8,7 @@ import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Any, Literal
 
 import numpy as np
@@ -21,13 +22,14 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import check_memory
 
 from skdp.base import AxesLike, check_choice, check_confidence_level, check_random_state
-from skdp.evaluation._common import check_count, counted, read_epsilons
+from skdp.evaluation._common import check_count, read_epsilons, shown_progress
 from skdp.evaluation.curves import corrected_error, seed_of
 from skdp.evaluation.displays import FairnessStudyDisplay
 from skdp.evaluation.studies._methods import (
     FROM_REPORTS,
     WITHOUT_REPORTS,
     Predictions,
+    Reporting,
     Split,
     reported,
 )
@@ -36,6 +38,8 @@ from skdp.local import OracleEncoder
 from skdp.metrics import fairness_report
 
 BASELINES = ("without privacy", "left out", "post-processed", "reweighed")
+
+_VERSIONS = tuple(version(name) for name in ("skdp", "scikit-learn", "numpy"))
 
 _COLUMNS = ["table", "method", "epsilon", "split", "metric", "value"]
 _SIZES = ["n_train", "n_test", "seconds"]
@@ -54,20 +58,7 @@ def _scores(
     }
     if predictions.scores is not None:
         scores["roc_auc"] = roc_auc_score(labels, predictions.scores)
-    with warnings.catch_warnings():
-        # The table of a study says it: the value is nan or infinite.
-        warnings.simplefilter("ignore", UndefinedMetricWarning)
-        report = fairness_report(
-            labels, predicted, groups, privileged=table.privileged, positive_label=1
-        )
-    values = report.set_index("metric")["value"]
-    for name in _FAIRNESS:
-        scores[name] = values[name]
-    # As in aif360: of all who are privileged, and of the others.
-    privileged = np.asarray(groups.isin(np.atleast_1d(table.privileged)))
-    is_right = predicted == labels
-    others = is_right[~privileged].mean()
-    scores["accuracy_difference"] = others - is_right[privileged].mean()
+    scores |= _fairness(labels, predicted, groups, table)
     return {name: float(value) for name, value in scores.items()}
 
 
@@ -77,6 +68,28 @@ _FAIRNESS = (
     "equal_opportunity_difference",
     "average_odds_difference",
 )
+
+
+def _fairness(
+    labels: Any, predicted: Any, groups: Any, table: StudyTable
+) -> dict[str, float]:
+    """Return the differences between the groups; nan if the rows have one of them only."""
+    names = [*_FAIRNESS, "accuracy_difference"]
+    is_privileged = np.asarray(groups.isin(np.atleast_1d(table.privileged)))
+    if is_privileged.all() or not is_privileged.any():
+        return dict.fromkeys(names, math.nan)
+    with warnings.catch_warnings():
+        # The table of a study says it: the value is nan or infinite.
+        warnings.simplefilter("ignore", UndefinedMetricWarning)
+        report = fairness_report(
+            labels, predicted, groups, privileged=table.privileged, positive_label=1
+        )
+    values = report.set_index("metric")["value"]
+    scores = {name: values[name] for name in _FAIRNESS}
+    # As in aif360: of all who are not privileged, less of those who are.
+    is_right = predicted == labels
+    difference = is_right[~is_privileged].mean() - is_right[is_privileged].mean()
+    return scores | {"accuracy_difference": difference}
 
 
 @dataclass(frozen=True)
@@ -89,6 +102,8 @@ class _Fit:
     epsilon: float
     split: int
     seed: int | None
+    versions: tuple[str, ...] = _VERSIONS
+    """Scores of another version may be others, and are not read from memory."""
 
 
 def _run(
@@ -110,7 +125,8 @@ def _run(
     )
     split = Split(table, other_features(table), train, test, reported_test)
     method = {**WITHOUT_REPORTS, **FROM_REPORTS, "reported": reported}[fit.kind]
-    predictions = method(clone(estimator), split, fit.epsilon, fit.seed, encoder)
+    reporting = Reporting(encoder, fit.epsilon, fit.seed)
+    predictions = method(clone(estimator), split, reporting)
     scores = _scores(predictions, table.labels[test], split.groups(test), table)
     return scores, len(train), len(test), time.perf_counter() - start
 
@@ -251,17 +267,15 @@ def fairness_study(
             fit, table, encoder, estimator, test_size, test_rows == "reported"
         )
         calls.append(call)
-    results = Parallel(n_jobs=n_jobs, return_as="generator")(calls)
     rows = []
-    for (fit, _), result in zip(
-        fits, counted(results, len(fits), progress), strict=True
-    ):
-        scores, *sizes = result
-        name = table_list[fit.table].name
-        for metric, value in scores.items():
-            rows.append(
-                (name, fit.method, fit.epsilon, fit.split, metric, value, *sizes)
-            )
+    # The bar first: without tqdm, nothing is fitted.
+    with shown_progress(len(fits), progress, "fit") as advance:
+        results = Parallel(n_jobs=n_jobs, return_as="generator")(calls)
+        for (fit, _), (scores, *sizes) in zip(fits, results, strict=True):
+            key = table_list[fit.table].name, fit.method, fit.epsilon, fit.split
+            for metric, value in scores.items():
+                rows.append((*key, metric, value, *sizes))
+            advance(1)
     return FairnessStudy(pd.DataFrame(rows, columns=[*_COLUMNS, *_SIZES]))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,7 +33,13 @@ class Split:
 
     @property
     def labels(self) -> NDArray[np.int64]:
+        """The labels to learn from."""
         return self.table.labels[self.train]
+
+    @property
+    def protect(self) -> list[Any]:
+        """The names of the protected columns."""
+        return list(self.table.protect or ())
 
     def people(self, places: NDArray[np.intp]) -> pd.DataFrame:
         """Return the true protected columns of some rows."""
@@ -42,6 +48,10 @@ class Split:
     def groups(self, places: NDArray[np.intp]) -> pd.Series:
         """Return the true groups of some rows."""
         return self.table.groups.iloc[places].reset_index(drop=True)
+
+    def with_truth(self, places: NDArray[np.intp]) -> pd.DataFrame:
+        """Return the features of some rows, the true protected columns among them."""
+        return self.matrix(places, _true_indicators(self, places))
 
     def matrix(
         self, places: NDArray[np.intp], indicators: Indicators | None = None
@@ -53,6 +63,24 @@ class Split:
         names = [f"protected_{column}" for column in range(indicators.shape[1])]
         protected = pd.DataFrame(indicators, columns=names)
         return pd.concat([features, protected], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Reporting:
+    """By which encoder, at which epsilon, and from which seed persons report."""
+
+    encoder: Any
+    epsilon: float
+    seed: int | None
+
+    def fitted(self, table: StudyTable, names: Sequence[Any]) -> Any:
+        """Fit a clone of the encoder to the declared values of some columns."""
+        encoder = clone(self.encoder).set_params(
+            epsilon=self.epsilon,
+            random_state=self.seed,
+            categories=table.domain.select(names),
+        )
+        return encoder.fit(table.X[names].reset_index(drop=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +101,7 @@ def _predict(model: Any, matrix: pd.DataFrame) -> Predictions:
 # What is known of a protected column: the truth, reports, or probabilities.
 
 
-def true_indicators(split: Split, places: NDArray[np.intp]) -> Indicators:
+def _true_indicators(split: Split, places: NDArray[np.intp]) -> Indicators:
     """Return 0 and 1 for each declared value of each protected column."""
     people = split.people(places)
     domain = split.table.protected_domain
@@ -82,13 +110,6 @@ def true_indicators(split: Split, places: NDArray[np.intp]) -> Indicators:
         codes = domain[name].encode(people[name].to_numpy())
         blocks.append(np.equal.outer(codes, np.arange(len(domain[name]))))
     return np.concatenate(blocks, axis=1).astype(np.uint8)
-
-
-def _fitted(encoder: Any, split: Split, epsilon: float, seed: int | None) -> Any:
-    """Fit a clone of an encoder to the declared values of the protected columns."""
-    own = clone(encoder).set_params(epsilon=epsilon, random_state=seed)
-    own.set_params(categories=split.table.protected_domain)
-    return own.fit(split.people(split.train))
 
 
 def _report_indicators(encoder: Any, reports: Any) -> Indicators:
@@ -116,120 +137,103 @@ def _truth_as_reports(encoder: Any, people: pd.DataFrame) -> Indicators:
     return np.concatenate(blocks, axis=1).astype(np.uint8)
 
 
-# The methods. Each takes a model that is not fitted, a split, an epsilon (infinite
-# where nothing is private) and a seed, and returns the predictions for the test rows.
+# The methods. Each takes a model that is not fitted, a split, and how persons report
+# (of which those without reports take the seed alone), and returns the predictions for
+# the test rows.
 
 
-def without_privacy(
-    model: Any, split: Split, epsilon: float, seed: int | None, encoder: Any
-) -> Predictions:
+def without_privacy(model: Any, split: Split, reporting: Reporting) -> Predictions:
     """Learn from the true protected columns."""
-    train = split.matrix(split.train, true_indicators(split, split.train))
-    test = split.matrix(split.test, true_indicators(split, split.test))
-    return _predict(model.fit(train, split.labels), test)
+    fitted = model.fit(split.with_truth(split.train), split.labels)
+    return _predict(fitted, split.with_truth(split.test))
 
 
-def left_out(
-    model: Any, split: Split, epsilon: float, seed: int | None, encoder: Any
-) -> Predictions:
+def left_out(model: Any, split: Split, reporting: Reporting) -> Predictions:
     """Learn without the protected columns."""
     fitted = model.fit(split.matrix(split.train), split.labels)
     return _predict(fitted, split.matrix(split.test))
 
 
-def post_processed(
-    model: Any, split: Split, epsilon: float, seed: int | None, encoder: Any
-) -> Predictions:
+def post_processed(model: Any, split: Split, reporting: Reporting) -> Predictions:
     """Learn from the true columns, then choose thresholds for each true group (Hardt et al. 2016)."""
     postprocessing = import_optional("fairlearn.postprocessing")
     optimizer = postprocessing.ThresholdOptimizer(
         estimator=model, constraints="demographic_parity", predict_method="auto"
     )
     optimizer.fit(
-        split.matrix(split.train, true_indicators(split, split.train)),
+        split.with_truth(split.train),
         split.labels,
         sensitive_features=split.groups(split.train),
     )
     labels = optimizer.predict(
-        split.matrix(split.test, true_indicators(split, split.test)),
+        split.with_truth(split.test),
         sensitive_features=split.groups(split.test),
-        random_state=seed,
+        random_state=reporting.seed,
     )
     return Predictions(np.asarray(labels), None)
 
 
-def reweighed(
-    model: Any, split: Split, epsilon: float, seed: int | None, encoder: Any
-) -> Predictions:
+def reweighed(model: Any, split: Split, reporting: Reporting) -> Predictions:
     """Learn from the true columns, with the weights of Kamiran and Calders (2012)."""
     rows = pd.DataFrame({"group": split.groups(split.train), "label": split.labels})
     n_rows = len(rows)
     group_size = rows.groupby("group", observed=True)["label"].transform("size")
     label_size = rows.groupby("label")["group"].transform("size")
-    cell_size = rows.groupby(["group", "label"], observed=True)["label"].transform(
-        "size"
-    )
+    cells = rows.groupby(["group", "label"], observed=True)
+    cell_size = cells["label"].transform("size")
     # P(group) P(label) / P(group, label): as if the two were independent.
     weights = group_size * label_size / (n_rows * cell_size)
-    train = split.matrix(split.train, true_indicators(split, split.train))
-    test = split.matrix(split.test, true_indicators(split, split.test))
+    train = split.with_truth(split.train)
     fitted = model.fit(train, split.labels, sample_weight=weights.to_numpy())
-    return _predict(fitted, test)
+    return _predict(fitted, split.with_truth(split.test))
 
 
-def reported(
-    model: Any, split: Split, epsilon: float, seed: int | None, encoder: Any
-) -> Predictions:
+def reported(model: Any, split: Split, reporting: Reporting) -> Predictions:
     """Learn from reports."""
-    fitted_encoder = _fitted(encoder, split, epsilon, seed)
-    reports = fitted_encoder.transform(split.people(split.train))
-    train = split.matrix(split.train, _report_indicators(fitted_encoder, reports))
+    encoder = reporting.fitted(split.table, split.protect)
+    reports = encoder.transform(split.people(split.train))
+    train = split.matrix(split.train, _report_indicators(encoder, reports))
     people = split.people(split.test)
     if split.reported_test:
-        told = fitted_encoder.transform(people)
-        indicators = _report_indicators(fitted_encoder, told)
+        test_reports = encoder.transform(people)
+        indicators = _report_indicators(encoder, test_reports)
     else:
-        indicators = _truth_as_reports(fitted_encoder, people)
+        indicators = _truth_as_reports(encoder, people)
     fitted = model.fit(train, split.labels)
     return _predict(fitted, split.matrix(split.test, indicators))
 
 
-def posterior_features(
-    model: Any, split: Split, epsilon: float, seed: int | None, encoder: Any
-) -> Predictions:
+def posterior_features(model: Any, split: Split, reporting: Reporting) -> Predictions:
     """Learn from the probabilities of the true values, given the reports."""
-    fitted_encoder = _fitted(encoder, split, epsilon, seed)
-    posterior = PosteriorFeatures(clone(fitted_encoder))
-    indicators = np.asarray(posterior.fit_transform(split.people(split.train)))
-    train = split.matrix(split.train, indicators)
+    encoder = reporting.fitted(split.table, split.protect)
+    posterior = PosteriorFeatures(clone(encoder))
+    probabilities = np.asarray(posterior.fit_transform(split.people(split.train)))
+    train = split.matrix(split.train, probabilities)
     people = split.people(split.test)
     if split.reported_test:
-        told = np.asarray(posterior.transform(people))
+        probabilities = np.asarray(posterior.transform(people))
     else:
         # Who tells the truth has a probability of 1.
-        told = _truth_as_reports(fitted_encoder, people)
+        probabilities = _truth_as_reports(encoder, people)
     fitted = model.fit(train, split.labels)
-    return _predict(fitted, split.matrix(split.test, told))
+    return _predict(fitted, split.matrix(split.test, probabilities))
 
 
-def parity_from_reports(
-    model: Any, split: Split, epsilon: float, seed: int | None, encoder: Any
-) -> Predictions:
+def parity_from_reports(model: Any, split: Split, reporting: Reporting) -> Predictions:
     """Learn without the protected columns, under parity that is estimated from reports of the groups."""
     reductions = import_optional("fairlearn.reductions")
     name = split.table.sensitive
-    own = clone(encoder).set_params(epsilon=epsilon, random_state=seed)
-    own.set_params(categories=split.table.domain.select([name]))
-    reports = own.fit_transform(split.people(split.train)[[name]])
+    encoder = reporting.fitted(split.table, [name])
+    reports = encoder.transform(split.groups(split.train).to_frame())
     learner = reductions.ExponentiatedGradient(
-        model, private_parity(own, constraints="demographic_parity")
+        model, private_parity(encoder, constraints="demographic_parity")
     )
     learner.fit(split.matrix(split.train), split.labels, sensitive_features=reports)
-    labels = learner.predict(split.matrix(split.test), random_state=seed)
+    labels = learner.predict(split.matrix(split.test), random_state=reporting.seed)
     return Predictions(np.asarray(labels).astype(np.int64), None)
 
 
-Method = Callable[[Any, Split, float, Any, Any], Predictions]
+Method = Callable[[Any, Split, Reporting], Predictions]
 
 # Baselines that use no reports, and those that take an epsilon and an encoder.
 WITHOUT_REPORTS: dict[str, Method] = {

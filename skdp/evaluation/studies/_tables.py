@@ -52,8 +52,9 @@ class StudyTable:
     Raises
     ------
     TypeError, ValueError
-        If X is no pandas DataFrame, a column is missing or not declared, is neither declared nor of numbers, or the
-        labels are not of two kinds with `positive_label` among them.
+        If X is no pandas DataFrame, a column is missing or not declared, is neither declared nor of numbers, a
+        protected value is not declared, a group is missing, or the labels are not of two kinds with `positive_label`
+        among them.
 
     See Also
     --------
@@ -101,16 +102,11 @@ class StudyTable:
                 "y must have two kinds of labels, and positive_label be one of them; "
                 f"got {labels.nunique()} kinds"
             )
-        numbers = self.X.drop(columns=[*_categories(domain, self.X)])
-        texts = [
-            name
-            for name in numbers
-            if not pd.api.types.is_numeric_dtype(numbers[name].dtype)
-            and name not in protect
-        ]
-        if texts:
-            raise TypeError(
-                f"columns {texts} hold no numbers: declare their values in domain"
+        _check_values(self.X, domain, protect)
+        if self.X[self.sensitive].isna().any():
+            raise ValueError(
+                f"column {self.sensitive!r} has missing values: give them a name, as "
+                "groups are compared by name"
             )
         object.__setattr__(self, "protect", protect)
         object.__setattr__(self, "domain", domain)
@@ -175,6 +171,25 @@ class StudyTable:
         """The declared values of the protected columns."""
         domain: Domain = self.domain.select(list(self.protect or ()))
         return domain
+
+
+def _check_values(X: pd.DataFrame, domain: Domain, protect: Sequence[Any]) -> None:
+    """Refuse protected values that are not declared, and other columns without numbers."""
+    categories = _categories(domain, X)
+    for name in X.columns:
+        if name in protect:
+            values = domain[name]
+            codes = values.encode(X[name].to_numpy())
+            if (codes >= len(values)).any():
+                raise ValueError(
+                    f"column {name!r} holds values that domain does not declare"
+                )
+            continue
+        is_number = pd.api.types.is_numeric_dtype(X[name].dtype)
+        if name not in categories and not is_number:
+            raise TypeError(
+                f"column {name!r} holds no numbers: declare its values in domain"
+            )
 
 
 def other_features(table: StudyTable) -> pd.DataFrame:
