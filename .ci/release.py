@@ -109,8 +109,11 @@ def check_contents(sdist: Path, wheel: Path) -> None:
     assert inside <= {*tracked, "PKG-INFO"}, (
         "the sdist holds files that are not in the repository"
     )
-    # Addresses of the project and those in messages are set together, or not at all.
-    assert ("Project-URL: Documentation" in metadata) == (SITE is not None), (
+    # The address of the project and that in messages are one, or neither is set.
+    addresses = re.findall(
+        r"^Project-URL: Documentation, (.*)$", metadata, re.MULTILINE
+    )
+    assert addresses == ([] if SITE is None else [SITE]), (
         "set skdp.pages.SITE and [project.urls] in pyproject.toml to one address"
     )
     if SITE is None:

@@ -14,7 +14,7 @@ from narwhals.typing import IntoDataFrame
 from numpy.typing import ArrayLike
 
 from skdp.domain import Codes, Domain
-from skdp.evaluation._common import counted, read_epsilons
+from skdp.evaluation._common import read_epsilons, shown_progress
 from skdp.local import RandomizedResponseEncoder
 from skdp.metrics import count_error
 from skdp.metrics.fairness import two_sided
@@ -84,7 +84,7 @@ def count_study(
     random_state : int, optional
         None for secure randomness; an int makes the study reproducible.
     progress : bool, default=False
-        Whether to show a progress bar for each epsilon on standard error, with the time that is left.
+        Whether to show a progress bar on standard error, with the time that is left.
 
     Returns
     -------
@@ -129,38 +129,44 @@ def count_study(
     releases = []
     errors = []
     expected = []
-    for index, epsilon in enumerate(epsilons):
-        # A separate seed for each epsilon, as all would use the same noise otherwise.
-        seed = None if random_state is None else random_state + index
-        encoder = RandomizedResponseEncoder(
-            epsilon, strategy="joint", categories=domain, random_state=seed
-        ).fit(frame)
-        # The mean of |N(0, s)| is s sqrt(2 / pi).
-        # The variances of the unbiased estimate at the true counts, in closed form.
-        variances = encoder.count_variances(truth)
-        l1_mean = float(np.sqrt(variances * 2 / np.pi).sum())
-        expected.append((l1_mean, float(np.sqrt(variances.sum()))))
-        # All columns together are one value of one oracle.
-        protocol, (oracle,) = encoder.protocol_, encoder.oracles_
-        for repeat in counted(range(repeats), repeats, progress, "release"):
-            # As `transform` and `estimate_counts`, which would code the same rows and
-            # make a table each time.
-            reports = protocol.randomise(list(codes), [], encoder.randomness())
-            tally = protocol.tally(reports)
-            if repeat == 0:
-                estimate = encoder.estimate_counts(tally, postprocess=postprocess[0])
-                releases.append(pd.concat([truth, estimate], axis=1))
-            sums = tally.counts[0]
-            unbiased = oracle.estimate(sums, n)
-            reach = half_width * np.sqrt(oracle.variance(unbiased, n))
-            # The share of the cells whose 95 % interval holds the truth.
-            covered = (np.abs(unbiased - true) <= reach).mean()
-            # All estimates are of the same reports, so that they differ by the repair.
-            for name in postprocess:
-                counts = POSTPROCESSORS[name](oracle, sums, n)
-                l1 = count_error(true, counts)
-                l2 = count_error(true, counts, metric="l2")
-                errors.append((epsilon, repeat, name, l1, l2, covered))
+    # One bar for all epsilons, so that the time left is that of the study.
+    n_releases = len(epsilons) * repeats
+    with shown_progress(n_releases, progress, "release") as advance:
+        for index, epsilon in enumerate(epsilons):
+            # A separate seed for each epsilon, as all would use the same noise otherwise.
+            seed = None if random_state is None else random_state + index
+            encoder = RandomizedResponseEncoder(
+                epsilon, strategy="joint", categories=domain, random_state=seed
+            ).fit(frame)
+            # The mean of |N(0, s)| is s sqrt(2 / pi).
+            # The variances of the unbiased estimate at the true counts, in closed form.
+            variances = encoder.count_variances(truth)
+            l1_mean = float(np.sqrt(variances * 2 / np.pi).sum())
+            expected.append((l1_mean, float(np.sqrt(variances.sum()))))
+            # All columns together are one value of one oracle.
+            protocol, (oracle,) = encoder.protocol_, encoder.oracles_
+            for repeat in range(repeats):
+                # As `transform` and `estimate_counts`, which would code the same rows and
+                # make a table each time.
+                reports = protocol.randomise(list(codes), [], encoder.randomness())
+                tally = protocol.tally(reports)
+                if repeat == 0:
+                    estimate = encoder.estimate_counts(
+                        tally, postprocess=postprocess[0]
+                    )
+                    releases.append(pd.concat([truth, estimate], axis=1))
+                sums = tally.counts[0]
+                unbiased = oracle.estimate(sums, n)
+                reach = half_width * np.sqrt(oracle.variance(unbiased, n))
+                # The share of the cells whose 95 % interval holds the truth.
+                covered = (np.abs(unbiased - true) <= reach).mean()
+                # All estimates are of the same reports, so that they differ by the repair.
+                for name in postprocess:
+                    counts = POSTPROCESSORS[name](oracle, sums, n)
+                    l1 = count_error(true, counts)
+                    l2 = count_error(true, counts, metric="l2")
+                    errors.append((epsilon, repeat, name, l1, l2, covered))
+                advance(1)
     names = ["epsilon", "repeat", "postprocess", "l1", "l2", "covered"]
     rows = pd.Index(epsilons, name="epsilon")
     return CountStudy(
