@@ -269,8 +269,8 @@ def add_quiet(command: Any) -> None:
         "--quiet",
         action="store_true",
         help=(
-            "show no progress (which counts the rows, and is not for a log that others "
-            "read), as without a terminal"
+            "show no progress, as without a terminal (bars count rows, which is not for "
+            "a log that others read)"
         ),
     )
 

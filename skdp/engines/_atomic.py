@@ -89,7 +89,7 @@ class Bar(Protocol):
     """Shows how far a run is; a bar of tqdm is one."""
 
     def update(self, rows: int) -> Any:
-        """Advance by a number of rows."""
+        """Advance by a number of rows, or of passes."""
 
     def close(self) -> Any:
         """End the bar."""
@@ -108,14 +108,16 @@ class NoBar:
 
 
 Progress = Callable[[int | None], Bar]
-"""Takes the number of rows, None if it is not known, and opens a bar."""
+"""Takes the total, None if it is not known, and opens a bar."""
 
 
 def shown(
-    progress: Progress, total: int | None, task: str
+    progress: Progress, total: int | None, task: str, *, unit: str = "rows"
 ) -> AbstractContextManager[Bar]:
-    """Open a bar, with a description if it can show one."""
+    """Open a bar, with a description and a unit if it can show them."""
     bar = progress(total)
+    if hasattr(bar, "unit"):
+        bar.unit = unit
     if hasattr(bar, "set_description"):
         bar.set_description(task)
     return closing(bar)

@@ -50,8 +50,6 @@ class FileTable(LargeTable):
     domain: Domain
     sample: Any
     progress: Progress
-    n_rows: int | None
-    """For the progress; None if it is not known."""
     marks: NDArray[np.bool_] | None = None
     """Which rows are kept; None for all."""
 
@@ -63,10 +61,13 @@ class FileTable(LargeTable):
         tables = self.file.tables(
             self.domain, names, strict=True, coded=True, marks=self.marks
         )
-        with shown(self.progress, self.n_rows, "reading") as bar:
+        # The bar counts passes, since the number of rows is protected: also their share
+        # that is read after a batch of known size would tell it.
+        with shown(self.progress, 1, "reading", unit="pass") as bar:
             for table in tables:
                 yield table
-                bar.update(len(table))
+                bar.update(0)
+            bar.update(1)
 
     def limit_persons(self, person: Any, most: int, seed: int) -> Self:
         from skdp.engines.backends.arrow import mark_rows
@@ -90,8 +91,7 @@ def open_file(
     # In the order of the file, so that the synthetic table has it too.
     names = [name for name in file.names if name in [*domain.columns, *persons]]
     sample = file.sample(domain, names, whole=True)
-    n_rows = None if persons else file.count_rows()
-    return FileTable(file, domain, sample, progress, n_rows)
+    return FileTable(file, domain, sample, progress)
 
 
 def synthesize_file(
@@ -135,8 +135,9 @@ def synthesize_file(
         Where to save the fitted model, as `DPMarginalSynthesizer.save` does, before rows are drawn: if writing these
         fails, `DPMarginalSynthesizer.load` gives any number of rows, free. It must not exist.
     progress : callable, optional
-        Called for each time that the table is read, and for writing. Takes the number of rows (None if it is not
-        known), and returns what shows the progress, such as a bar of tqdm.
+        Called for each time that the table is read, and for writing. Takes a total, and returns what shows the
+        progress, such as a bar of tqdm. Writing counts rows; reading is one step, as the number of private rows is
+        protected.
     delimiter : str, optional
         What separates the values of a row in a CSV file that is read: one character. By default a comma, and a tab
         where the name ends in ``.tsv``.
