@@ -262,15 +262,21 @@ class _LinearRegression(RegressorMixin, LinearModel):
         centred = bool(self.fit_intercept)
         # Pure noise is for the largest products of two values, however long rows are.
         square, middle = rows.square, np.zeros(n_columns)
-        largest = constant = UNIT
+        largest_value, constant = UNIT, UNIT
         if not is_pure:
             limits = find_limits(rows, share.of_a_row, _CUT, source, centred=centred)
             rows, square, share = limits.rows, limits.square, limits.rest
-            middle, largest = limits.middle / UNIT, 2 * UNIT
+            # Less the middle, a value may be two units. The constant column is half as
+            # long as a row may be.
+            middle, largest_value = limits.middle / UNIT, 2 * UNIT
             constant = max(math.isqrt(square) // 2, 1)
         sums = sum_products(rows, square, constant)
         noises = noises_of_products(
-            share, len(sums) - 1, square=square, constant=constant, largest=largest
+            share,
+            len(sums) - 1,
+            square=square,
+            constant=constant,
+            largest=largest_value,
         )
         moments = add_noise(sums, noises, source)
 

@@ -382,12 +382,15 @@ class DPSelectKBest(SupervisedStatistic, Selector):
         for _ in range(k):
             remaining = [scores[place] for place in candidates]
             chosen.append(
+                # One score may rise by a change while another one falls.
                 candidates.pop(choose(source, remaining, of_choice, 2 * change))
             )
 
         # 3. Their scores, as ratios of correlation.
         noise = Noise.of(of_scores, k * change, k * change**2)
         released = noise.add(source, [scores[place] for place in chosen])
+        # In ratios: UNIT stands for _REACH deviations, of a numeric target too, and the
+        # weights of the contrasts are times _FINE.
         unit = _REACH**2 if is_numeric else _REACH
         in_ratios = unit / (counts.sum() * UNIT**2 * math.sqrt(_FINE))
         ratios = clip_floats(np.array(released, object)) * in_ratios

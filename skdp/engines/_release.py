@@ -106,9 +106,9 @@ class BatchCheck:
         return np.stack(halves, axis=1)
 
 
-def refuse_repeated(id_digests: Iterable[NDArray[np.uint64]]) -> None:
+def refuse_repeated(record_digests: Iterable[NDArray[np.uint64]]) -> None:
     """Refuse a record id that comes twice in the batches of one evaluation of a table: 16 bytes an id."""
-    batches = [np.zeros((0, 2), np.uint64), *id_digests]
+    batches = [np.zeros((0, 2), np.uint64), *record_digests]
     first_halves = np.concatenate([digests[:, 0] for digests in batches])
     first_halves.sort()
     is_repeated = first_halves[1:] == first_halves[:-1]
@@ -130,7 +130,7 @@ class DrawnBatch:
 
     reports: Any
     counts: NDArray[np.int64] | None
-    id_digests: NDArray[np.uint64]
+    record_digests: NDArray[np.uint64]
 
 
 class Release:

@@ -121,6 +121,7 @@ class RowStream:
         self.batch_rows = batch_rows(no_reports.shape[1])
         self._tables: Generator[Any, None, None] = _no_tables()
         self._first_tables: list[Any] = []
+        """What was read ahead, to see that the table can be read again."""
         self.n_rows = 0
         """The rows that were checked."""
 
@@ -140,10 +141,10 @@ class RowStream:
         all_digests = []
         tables = self._open()
         batches = even_batches(tables, self.batch_rows, self._concat)
-        for n_rows, id_digests in in_turn(work, batches):
+        for n_rows, record_digests in in_turn(work, batches):
             self.n_rows += n_rows
-            all_digests.append(id_digests)
-            yield id_digests
+            all_digests.append(record_digests)
+            yield record_digests
         refuse_repeated(all_digests)
 
     def _open(self) -> Generator[Any, None, None]:
@@ -175,7 +176,7 @@ class RowStream:
         # drawn are compared, too.
         all_digests = []
         for place, drawn in in_turn(work, placed_batches(batches, partition)):
-            all_digests.append(drawn.id_digests)
+            all_digests.append(drawn.record_digests)
             yield release.count(place, drawn)
         refuse_repeated(all_digests)
 

@@ -18,8 +18,8 @@ def result_facts(result: Any) -> list[tuple[str, str]]:
     fields = vars(result)
     facts = []
     for name, value in fields.items():
-        is_end = name.removesuffix("_lower").removesuffix("_upper") in fields
-        if is_end and name.endswith(("_lower", "_upper")):
+        stem = name.removesuffix("_lower").removesuffix("_upper")
+        if name != stem and stem in fields:
             continue
         text = _text_of(value)
         if text and f"{name}_lower" in fields:

@@ -58,12 +58,14 @@ class DaskTable(Engine):
         release = preparation.charge()
         frame = self._frame[release.check.columns]
         is_file = place is not None
-        reports, id_digests = _draw(
+        reports, record_digests = _draw(
             frame, release, preparation.no_reports, with_notes=is_file
         )
         if place is None:
-            stored, id_digests = quietly(lambda: dask.persist(reports, id_digests))
-            quietly(lambda: refuse_repeated([id_digests.compute().to_numpy()]))
+            stored, record_digests = quietly(
+                lambda: dask.persist(reports, record_digests)
+            )
+            quietly(lambda: refuse_repeated([record_digests.compute().to_numpy()]))
             return stored
         metadata = None
         text = release.protocol_text
@@ -73,7 +75,7 @@ class DaskTable(Engine):
             writing = reports.to_parquet(
                 beside, write_index=False, compute=False, custom_metadata=metadata
             )
-            drawn_ids, _ = quietly(lambda: dask.compute(id_digests, writing))
+            drawn_ids, _ = quietly(lambda: dask.compute(record_digests, writing))
             quietly(lambda: refuse_repeated([drawn_ids.to_numpy()]))
         return dataframe.read_parquet(place)
 
@@ -142,19 +144,19 @@ def _draw(
     shared = dask.delayed(release, pure=False, traverse=False)
     task = dask.delayed(_draw_partition, pure=False, nout=2)
     reports = []
-    id_digests = []
+    record_digests = []
     # Not `map_partitions`: its number of a partition, and so the random bits, are
     # others after `.partitions[...]`.
     for number, partition in enumerate(frame.to_delayed()):
         drawn = task(shared, partition, Place(number), with_notes)
         reports.append(drawn[0])
-        id_digests.append(drawn[1])
+        record_digests.append(drawn[1])
     no_ids = _frame_of(np.empty((0, 2), np.uint64))
     return (
         dataframe.from_delayed(
             reports, meta=no_reports, divisions=frame.divisions, verify_meta=False
         ),
-        dataframe.from_delayed(id_digests, meta=no_ids, verify_meta=False),
+        dataframe.from_delayed(record_digests, meta=no_ids, verify_meta=False),
     )
 
 
@@ -168,7 +170,7 @@ def _draw_partition(
         # pyarrow writes it into the file of the partition. In memory, Dask would give
         # the note of one partition to all that it joins.
         drawn.reports.attrs[RELEASES_KEY] = note
-    return drawn.reports, _frame_of(drawn.id_digests)
+    return drawn.reports, _frame_of(drawn.record_digests)
 
 
 def _frame_of(ids: NDArray[np.uint64]) -> pd.DataFrame:

@@ -330,8 +330,8 @@ def _check_partition(
 ) -> Iterator[Any]:
     """Check a partition, and give the digests of its ids: Spark compares them with those of the others."""
     stream = _stream(check, no_reports, batches)
-    for id_digests in stream.checked_batches():
-        ids = id_digests.view(np.int64)
+    for record_digests in stream.checked_batches():
+        ids = record_digests.view(np.int64)
         yield pyarrow.record_batch({"first": ids[:, 0], "second": ids[:, 1]})
 
 

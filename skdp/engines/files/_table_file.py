@@ -329,12 +329,12 @@ def said_by_sidecar(path: Path) -> str | None:
 
 
 def note_of_copy(path: Path, counts: NDArray[np.int64] | None) -> Releases | None:
-    """Note the reports of a whole file by the number beside it, which copies share; None if there is none."""
+    """Return the release of a whole file by its number in the sidecar, which copies share; None without one."""
     content = _sidecar_content(path)
-    number = None if content is None else content.get("release")
-    if counts is None or not isinstance(number, str):
+    release_number = None if content is None else content.get("release")
+    if counts is None or not isinstance(release_number, str):
         return None
-    return Releases({number: json.dumps(counts.tolist())})
+    return Releases({release_number: json.dumps(counts.tolist())})
 
 
 def _sidecar_content(path: Path) -> dict[str, Any] | None:

@@ -261,7 +261,6 @@ def attribute_inference(
 
     # What is guessed from all columns, and from those that are no reports.
     is_report = np.array([name in reported for name in frame.columns], bool)
-    # All other columns are known to the attacker, too.
     attacker = Attacker(estimator, cv, random_state, progress=progress)
     outcome = attacker.run(frame, truth)
     is_right = outcome.guesses == truth

@@ -95,15 +95,15 @@ class Bound:
     event: Event | None
 
 
-def clopper_pearson(successes: int, trials: int, level: float) -> tuple[float, float]:
-    """Bound a probability from both sides, each bound wrong with probability at most `level`."""
+def clopper_pearson(successes: int, trials: int, tail: float) -> tuple[float, float]:
+    """Bound a probability from both sides, each bound wrong with probability at most `tail`."""
     # C. Clopper, E. Pearson (1934). The use of confidence or fiducial limits
     # illustrated in the case of the binomial. Biometrika 26(4).
     low, high = 0.0, 1.0
     if successes > 0:
-        low = float(beta.ppf(level, successes, trials - successes + 1))
+        low = float(beta.ppf(tail, successes, trials - successes + 1))
     if successes < trials:
-        high = float(beta.isf(level, successes + 1, trials - successes))
+        high = float(beta.isf(tail, successes + 1, trials - successes))
     return low, high
 
 

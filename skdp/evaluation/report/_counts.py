@@ -138,9 +138,9 @@ def count_study(
             encoder = RandomizedResponseEncoder(
                 epsilon, strategy="joint", categories=domain, random_state=seed
             ).fit(frame)
-            # The mean of |N(0, s)| is s sqrt(2 / pi).
             # The variances of the unbiased estimate at the true counts, in closed form.
             variances = encoder.count_variances(truth)
+            # The mean of |N(0, s)| is s sqrt(2 / pi).
             l1_mean = float(np.sqrt(variances * 2 / np.pi).sum())
             expected.append((l1_mean, float(np.sqrt(variances.sum()))))
             # All columns together are one value of one oracle.
@@ -160,7 +160,8 @@ def count_study(
                 reach = half_width * np.sqrt(oracle.variance(unbiased, n))
                 # The share of the cells whose 95 % interval holds the truth.
                 covered = (np.abs(unbiased - true) <= reach).mean()
-                # All estimates are of the same reports, so that they differ by the repair.
+                # All estimates are of the same reports, so that they differ by the
+                # postprocessing alone.
                 for name in postprocess:
                     counts = POSTPROCESSORS[name](oracle, sums, n)
                     l1 = count_error(true, counts)

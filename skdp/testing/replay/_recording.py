@@ -183,7 +183,7 @@ class _Part(int):
         return part
 
     def _added_to(self, number: Any, sign: int = 1) -> Any:
-        """Return a number plus or minus the noise.
+        """Note what the noise is added to, and return the sum; in a replay, the sum of the first run.
 
         The numbers of an array all get the same noise.
         """

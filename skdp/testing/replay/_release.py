@@ -168,6 +168,8 @@ def replay_release(
     result = second.result if first.result is None else first.result
     stated = _stated_guarantee(result, guarantee)
     if stated.delta:
+        # The noise of numbers that one run lacks is made for the second one: the first
+        # is to be the run with fewer.
         if place_of_more_numbers(first.draws, second.draws) is not None:
             X, neighbour = neighbour, X
             first = _Run.of(release, X, Recording(), random_state)
