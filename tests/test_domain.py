@@ -270,3 +270,13 @@ class TestDates:
 def test_intervals_that_are_none_are_refused(ends, options, error, message):
     with pytest.raises(error, match=message):
         Interval(*ends, **options)
+
+
+def test_an_interval_is_declared_alone():
+    with pytest.raises(TypeError, match=r"declared alone.*Interval\(\.\.\., missing=True\)"):
+        Domain({"age": [Interval(0, 100, bins=4), None]})
+
+
+def test_whole_numbers_beside_missing_stay_whole():
+    labels = Domain({"doors": [1, 2, None]}).cells()
+    assert [type(label) for label in labels] == [int, int, type(None)]

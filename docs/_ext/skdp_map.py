@@ -110,6 +110,9 @@ TREE: Node = (
                         skdp_leaf(
                             "skdp.OnFitOnly", "predict on true rows"
                         ),
+                        skdp_leaf(
+                            "skdp.ReportLogisticRegression", "coefficients"
+                        ),
                     ],
                 ),
             ],

@@ -562,8 +562,12 @@ def report_regression():
             title=name, xlabel="epsilon", ylabel="coefficient of male"
         )
         axes.set_ylim(bottom=0)
-    panels[0].legend(frameon=False, fontsize="small")
-    return panels[0].figure
+    figure = panels[0].figure
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(
+        handles, labels, ncols=2, loc="outside lower center", frameon=False
+    )
+    return figure
 
 
 def fairness_study():

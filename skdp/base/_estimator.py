@@ -839,6 +839,10 @@ def undeclared_error(
     if missing_is_undeclared and None not in values.labels:
         missing = "missing=True" if isinstance(values, Interval) else "None"
         declare += f", and add {missing} to declare missing"
+    if isinstance(values, Interval):
+        declare += ", or clip the numbers to the ends before"
+    elif all(label is None or isinstance(label, Real) for label in values.labels):
+        declare += ", or an Interval for a range of numbers"
     return ValueError(
         f"column {column!r} holds {what} outside the {where}, {_described(values)}. "
         f"{declare}. {advice}."

@@ -121,7 +121,8 @@ def _of_reports(source: str) -> PrivacyStatement:
     if transformer is None:
         raise ValueError(
             f"{source} does not say how its reports were made: give the protocol that "
-            "save of the encoder wrote, or skdp privatize --save"
+            "save of the encoder wrote, or skdp privatize --save; of synthetic rows, "
+            "the model that skdp synthesize --save wrote"
         )
     columns = columns_beside_reports(source, transformer)
     return _with_columns_beside(transformer, columns)

@@ -61,7 +61,8 @@ class Categories:
     Raises
     ------
     TypeError
-        If the values are not a collection of hashable scalars, or of several kinds.
+        If the values are not a collection of hashable scalars, are of several kinds, or
+        hold an `Interval`.
     ValueError
         If there is no value, a duplicate (1 and 1.0 are one), or a number that is not
         finite.
@@ -84,6 +85,11 @@ class Categories:
         self.values = tuple(map(plain, values))
         if not self.values:
             raise ValueError("expected at least one value")
+        if any(isinstance(value, Interval) for value in self.values):
+            raise TypeError(
+                "an Interval is declared alone, not in a list of values: write "
+                "Interval(..., missing=True) for numbers that may be missing"
+            )
         kinds = kinds_of(self.values)
         if len(kinds) > 1:
             raise TypeError(
@@ -856,7 +862,9 @@ class Domain:
         """
         labels = [list(attribute.labels) for attribute in self._attributes.values()]
         if len(labels) == 1:
-            return pd.Index(labels[0], name=self.columns[0])
+            # Beside a missing value, pandas would make floats of whole numbers.
+            dtype = object if None in labels[0] else None
+            return pd.Index(labels[0], dtype=dtype, name=self.columns[0])
         return pd.MultiIndex.from_product(labels, names=self.columns)
 
 

@@ -11,7 +11,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.engines._atomic import check_path, written_beside
+from skdp.engines._atomic import check_parquet_name, check_path, written_beside
 from skdp.engines._errors import quietly
 from skdp.engines._release import WHOLE, Preparation, refuse_repeated
 from skdp.engines._streams import ROWS, write_tables
@@ -148,6 +148,7 @@ class Engine(LargeTable):
 
     def check_place(self, path: Any, *, check: bool) -> Any:
         """Check where the reports are to be written, before the table is; None for memory."""
+        check_parquet_name(path)
         return check_path(path)
 
     @abstractmethod

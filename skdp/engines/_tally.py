@@ -76,7 +76,11 @@ def tally(frame: Any, transformer: ReportTransformer) -> Any:
     # A reader of Arrow is an iterator, too, but of one table.
     is_one_table = has_engine(frame) or not isinstance(frame, list | tuple | Iterator)
     check_transformer(transformer)
-    check_is_fitted(transformer)
+    message = (
+        "This %(name)s is not fitted. Read the one that made the reports from their "
+        "file, by skdp.read_protocol, or call 'fit' on what it declares."
+    )
+    check_is_fitted(transformer, msg=message)
     # Neither keys nor a ledger go to workers.
     protocol = transformer.protocol_.without_secrets()
     reports = ReportSums(protocol)

@@ -7,6 +7,7 @@ import re
 import shlex
 import sys
 from contextlib import ExitStack, contextmanager
+from glob import glob
 from pathlib import Path
 
 import pandas as pd
@@ -50,6 +51,9 @@ def test_commands_run(block, tmp_path, monkeypatch):
     for name in ("reports", "monday", "tuesday"):
         if f"{name}.parquet" in block and "people.parquet" not in block:
             privatize_file("people.csv", f"{name}.parquet", encoder)
+    if "spark-reports" in block:
+        Path("spark-reports").mkdir()
+        privatize_file("people.csv", "spark-reports/part-0.parquet", encoder)
     if "--budget" not in block:
         PrivacyLedger("ledger.jsonl", epsilon=3.0).charge(encoder.guarantee_, "survey")
     Path("model.py").write_text(
@@ -57,7 +61,9 @@ def test_commands_run(block, tmp_path, monkeypatch):
         "pipeline = RandomizedResponseEncoder(1.0, categories={'sex': ['f', 'm']})\n"
     )
     for line in block.replace("\\\n", " ").splitlines():
-        command = shlex.split(line.replace("45000", str(len(people))), comments=True)  # of reports to shuffle
+        words = shlex.split(line.replace("45000", str(len(people))), comments=True)  # of reports to shuffle
+        # As a shell does.
+        command = [path for word in words for path in (sorted(glob(word)) or [word])]
         domain = next((word for word in command if word.endswith(".toml")), None)
         if domain is not None and command[1] != "draft-domain":
             Path(domain).write_text(TOML)  # the draft, checked

@@ -263,6 +263,15 @@ def test_empty_partitions(dask_frame, people):
 # Files
 
 
+@pytest.mark.parametrize("name", ["out.csv", "out.CSV.GZ", "out.feather", "out.xlsx"])
+def test_a_name_of_another_format_is_refused_before_the_charge(lazy_engine, people, tmp_path, name):
+    ledger = PrivacyLedger(epsilon=1.0)
+    with pytest.raises(ValueError, match=r"path must be the name of a Parquet file.*privatize_file writes CSV"):
+        privatize(lazy_engine.frame(people), encoder(ledger=ledger), path=tmp_path / name)
+    assert ledger.spent.epsilon == 0
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_file_is_never_overwritten(lazy_engine, people, tmp_path):
     (tmp_path / "out").write_text("mine")
     with pytest.raises(FileExistsError):

@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.engines._atomic import check_path, temporary_place
+from skdp.engines._atomic import check_parquet_name, check_path, temporary_place
 from skdp.engines._engine import Engine, ReportSums, add_up_batches, counted_groups
 from skdp.engines._errors import (
     FailedTransformer,
@@ -159,6 +159,7 @@ def check_place(session: Any, path: Any) -> str:
         raise TypeError(
             f"path must be None, a str or a path, got {type(path).__name__}"
         )
+    check_parquet_name(path)
     place = os.fspath(path)
     if _is_here(session) and not _SCHEME.match(place):
         check_path(path)

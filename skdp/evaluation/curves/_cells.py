@@ -159,9 +159,10 @@ class Step:
         # The step is found by its nested name, as in a search of scikit-learn.
         params = estimator.get_params(deep=True)
         if param_name not in params:
+            names = sorted(name for name in params if name.endswith("epsilon"))
             raise ValueError(
                 f"param_name {param_name!r} is not a parameter of "
-                f"{type(estimator).__name__}"
+                f"{type(estimator).__name__}; it has {', '.join(names) or 'no epsilon'}"
             )
         path, _, name = param_name.rpartition("__")
         if not name.startswith("epsilon") and not name.endswith("epsilon"):

@@ -678,7 +678,9 @@ def _check_estimators(estimator: Any) -> list[Any]:
             )
         if not is_estimator(part):
             raise TypeError(
-                f"privacy_statement needs estimators, got {type(part).__name__}"
+                f"privacy_statement needs estimators, got {type(part).__name__}; of "
+                "reports, give what skdp.read_protocol reads from them, or use skdp "
+                "statement FILE"
             )
     return estimators
 
