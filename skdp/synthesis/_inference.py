@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -22,12 +22,24 @@ from skdp.oracles import project_to_simplex
 from skdp.pages import warn
 from skdp.synthesis._queries import find_columns
 from skdp.synthesis._synthesizer import DPMarginalSynthesizer
-from skdp.synthesis.model import Groups, Marginal, group, merge, spread
+from skdp.synthesis.model import (
+    Groups,
+    Marginal,
+    arrange,
+    group,
+    merge,
+    n_cells_of,
+    shape_of,
+    spread,
+    sum_others,
+)
 from skdp.synthesis.tables import Shape, middles
 
 Table = NDArray[np.float64]
 
 _MOST_CELLS = 1 << 18
+"""Combinations of values: a table of two megabytes for each term."""
+
 _NEGLIGIBLE = 2e-3
 """Of the standard deviation of what a record adds: what need not be measured."""
 
@@ -169,8 +181,7 @@ def synthetic_inference(
     names = _read_names(synthesizer, columns, target, is_model)
     places = find_columns(synthesizer.domain_, names)
     _warn_of_found_bins(synthesizer, names)
-    sizes = [synthesizer.domain_.sizes[place] for place in places]
-    size = math.prod(sizes)
+    size = n_cells_of(places, synthesizer.domain_.sizes)
     if size > _MOST_CELLS:
         raise ValueError(
             f"columns have {size:,} combinations of values; at most {_MOST_CELLS:,} are "
@@ -186,7 +197,9 @@ def synthetic_inference(
     else:
         linear = _linear_statistic(statistic, cells, shares.ravel())
     counts = _NoisyCounts(marginals, places, shares, n_rows)
-    rows = [_infer(counts, linear, index, level) for index in range(len(linear.terms))]
+    rows = []
+    for index in range(len(linear.terms)):
+        rows.append(_infer(counts, linear, index, level))
     return pd.DataFrame(rows, columns=_TERMS)
 
 
@@ -242,7 +255,7 @@ def _cells(synthesizer: Any, places: Sequence[int]) -> pd.DataFrame:
     """List all combinations of the values of some columns."""
     domain = synthesizer.domain_
     shapes = _shapes_of_found_bins(synthesizer)
-    sizes = [domain.sizes[place] for place in places]
+    sizes = shape_of(places, domain.sizes)
     codes = np.indices(sizes).reshape(len(places), -1)
     columns = {}
     for place, column_codes in zip(places, codes, strict=True):
@@ -271,12 +284,15 @@ def _infer(
     step = Ratio(change.value, 0.0)
     reach = None
     if linear.is_determined[term] and divisor > 0:
-        means = (change, slope)
         # Covariances of both, of the noise and of the records as a sample.
-        noise = [[mean.covariance(also) for also in means] for mean in means]
+        covariance = change.covariance(slope)
+        noise = [
+            [change.covariance(change), covariance],
+            [covariance, slope.covariance(slope)],
+        ]
         shares = counts.shares.ravel()
         sampling = (weights * shares) @ weights.T / counts.n_rows
-        step = Ratio.of(change.value, divisor, sampling + noise)
+        step = Ratio.of(change.value, divisor, sampling + np.array(noise))
         reach = step.reach(level)
     estimate = value + step.value
     if reach is not None:
@@ -311,6 +327,7 @@ class Ratio:
     @classmethod
     def of(cls, upper: float, lower: float, covariances: Table) -> Ratio:
         """Make a ratio of estimates with known covariances."""
+        # Of (upper - value * lower) / lower and of lower / lower, linear in both.
         value = upper / lower
         change = np.array([[1.0, -value], [0.0, 1.0]]) / lower
         moments = change @ covariances @ change.T
@@ -319,6 +336,9 @@ class Ratio:
 
     def reach(self, level: float) -> tuple[float, float] | None:
         """Return how far an interval reaches below and above; None if anywhere."""
+        # The ends are the roots d of d**2 * (1 - q**2 * variance) + 2 * d * q**2 *
+        # covariance = q**2 * error**2, with the quantile q and the distance d from the
+        # ratio. If the divisor may be 0, they hold nothing out.
         quantile = NormalDist().inv_cdf((1 + level) / 2)
         divisor = 1 - quantile**2 * self.variance
         if divisor <= 0:
@@ -329,6 +349,8 @@ class Ratio:
 
     def p_value(self, ratio: float, bias: float = 0.0) -> float:
         """Return the probability of an estimate at least as far from a ratio."""
+        # At the ratio r, upper - r * lower has the variance of its error there; what a
+        # bias may explain does not count.
         distance = ratio - self.value
         beyond = max(0.0, abs(distance) - bias)
         variance = self.error**2 + distance**2 * self.variance
@@ -351,12 +373,17 @@ class MeasuredMean:
 
     def covariance(self, mean: MeasuredMean) -> float:
         """Return the covariance with the noise of another mean of the same counts."""
-        products = zip(self.noise, mean.noise, strict=True)
-        return math.fsum(float((noise * also).sum()) for noise, also in products)
+        covariances = []
+        for noise, noise_of_mean in zip(self.noise, mean.noise, strict=True):
+            covariances.append(float((noise * noise_of_mean).sum()))
+        return math.fsum(covariances)
 
 
 _EXACT = 1e-9
+"""Of the largest weight: differences that are rounding."""
+
 _LEAST = 1e-300
+"""In place of 0, so that nothing is divided by it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -402,7 +429,11 @@ def measure_mean(
     small: float,
 ) -> MeasuredMean:
     """Estimate the mean of weights, an axis a column, from all that measures it."""
-    coefficients = [np.zeros(marginal.shape) for marginal in marginals]
+    # A component is a sum of what marginals say of it, each with a coefficient for each
+    # of its counts; the coefficients of all components add up.
+    coefficients = []
+    for marginal in marginals:
+        coefficients.append(np.zeros(marginal.shape))
     unmeasured = weights.copy()
     grouped = np.zeros_like(weights)
     bias = 0.0
@@ -410,15 +441,16 @@ def measure_mean(
     for axes in _measured_sets(marginals, columns):
         names = [columns[axis] for axis in axes]
         component = _component(weights, axes)
-        dropped = [axis for axis in all_axes if axis not in axes]
-        marginal_shares = shares.sum(axis=tuple(dropped))
-        unmeasured -= _onto(component, axes, all_axes)
+        marginal_shares = sum_others(shares, axes)
+        unmeasured -= arrange(component, axes, all_axes)
         for precision, index, groups in _best(marginals, names, component):
             means = _group_means(component, groups)
             within = component - spread(means, groups)
             clique = marginals[index].clique
-            coefficients[index] += precision * _onto(means, names, clique)
-            grouped += precision * _onto(within, axes, all_axes)
+            coefficients[index] += precision * arrange(means, names, clique)
+            grouped += precision * arrange(within, axes, all_axes)
+            # Within a group, its records may all have the value of the largest weight,
+            # and the model says that they have that of the smallest.
             ranges = _largest(within, groups) + _largest(-within, groups)
             bias += precision * float((group(marginal_shares, groups) * ranges).sum())
     is_unknown = np.abs(unmeasured) > small
@@ -437,6 +469,7 @@ def _measured_sets(
     marginals: Iterable[Marginal], columns: Sequence[int]
 ) -> list[tuple[int, ...]]:
     """List the sets of columns, as axes, that some marginal holds."""
+    # A dict in place of a set, whose order may change from one process to the next.
     sets: dict[tuple[int, ...], None] = {(): None}
     for marginal in marginals:
         axes = [axis for axis, name in enumerate(columns) if name in marginal.clique]
@@ -447,11 +480,23 @@ def _measured_sets(
 
 def _component(weights: Table, axes: Sequence[int]) -> Table:
     """Return what some columns together, and no fewer, add to the weights."""
-    dropped = [axis for axis in range(weights.ndim) if axis not in axes]
-    component = np.asarray(weights.mean(axis=tuple(dropped)))
+    n_summed = weights.size / n_cells_of(axes, weights.shape)
+    component = sum_others(weights, axes) / n_summed
     for axis in range(component.ndim):
         component = component - component.mean(axis=axis, keepdims=True)
     return component
+
+
+class _Holder(NamedTuple):
+    """A marginal that holds the columns of a component."""
+
+    is_whole: bool
+    """Whether it counts apart what the component tells apart."""
+    precision: float
+    """The inverse of the variance of its estimate."""
+    place: int
+    """Among all marginals."""
+    groups: Groups
 
 
 def _best(
@@ -469,13 +514,17 @@ def _best(
         variance = marginal.std_error**2 * n_summed * float((means**2).sum())
         error = np.abs(component - spread(means, groups)).max()
         is_whole = bool(error <= _EXACT * largest)
-        holders.append((is_whole, 1 / max(variance, _LEAST), index, groups))
+        precision = 1 / max(variance, _LEAST)
+        holders.append(_Holder(is_whole, precision, index, groups))
     # Marginals that have grouped values of it only count if no other one is whole.
-    some_whole = any(is_whole for is_whole, *_ in holders)
-    best = [holder for holder in holders if holder[0] == some_whole]
-    total = sum(precision for _, precision, *_ in best)
-    for _, precision, index, groups in best:
-        yield precision / total, index, groups
+    some_whole = any(holder.is_whole for holder in holders)
+    total = 0.0
+    for holder in holders:
+        if holder.is_whole == some_whole:
+            total += holder.precision
+    for holder in holders:
+        if holder.is_whole == some_whole:
+            yield holder.precision / total, holder.place, holder.groups
 
 
 def _group_means(table: Table, groups: Groups) -> Table:
@@ -494,22 +543,18 @@ def _largest(table: Table, groups: Groups) -> Table:
     return table
 
 
-def _onto(table: Table, columns: Sequence[int], onto: Sequence[int]) -> Table:
-    """Give a table the axes of more columns."""
-    names = [column for column in onto if column in columns]
-    table = np.transpose(table, [list(columns).index(column) for column in names])
-    sizes = dict(zip(names, table.shape, strict=True))
-    return table.reshape([sizes.get(column, 1) for column in onto])
-
-
 _RAKES = 5
+"""Rounds of iterative proportional fitting: marginals are near those of the model."""
+
 _LEAST_SHARE = 5e-5
+"""Of a value that noise made 0: its cells stay in the table of a regression."""
 
 
 def rake(
     marginals: Iterable[Marginal], columns: Sequence[int], shares: Table, n_rows: float
 ) -> Table:
     """Give shares by a model the distribution of each column by the noisy counts."""
+    # Iterative proportional fitting, as in the model's scaling.
     # A model is drawn to equal shares by its noise, and columns with more spread than
     # theirs would shrink all coefficients and their errors. Counts of single columns
     # have little noise.
@@ -521,11 +566,10 @@ def rake(
             targets[axis] = column_shares
     for _ in range(_RAKES):
         for axis, target in targets.items():
-            dropped = [dim for dim in range(shares.ndim) if dim != axis]
-            sums = shares.sum(axis=tuple(dropped))
+            sums = sum_others(shares, [axis])
             ones = np.ones_like(sums)
             ratio = np.divide(target, sums, out=ones, where=sums > 0)
-            shares = shares * _onto(ratio, [axis], range(shares.ndim))
+            shares = shares * arrange(ratio, [axis], range(shares.ndim))
     return shares / shares.sum()
 
 
@@ -550,7 +594,10 @@ _N_ROWS = 20_000
 """Of the table that a statistic is differentiated at: one row more changes little."""
 
 _MOST_CALLS = 20_000
+"""Of a statistic: minutes, of one that takes ten milliseconds."""
+
 _MOST_STEPS = 100
+"""Of Newton's method, which mostly takes fewer than ten."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -582,7 +629,8 @@ def _linear_statistic(
             f"statistic is called; at most {_MOST_CALLS:,} are allowed. Name fewer "
             "columns"
         )
-    # Sums from the start are rounded, so that no part is lost.
+    # A table of rows that is like the shares: sums from the start are rounded, so that no
+    # part is lost.
     sums = np.rint(np.cumsum(shares) / shares.sum() * _N_ROWS)
     counts = np.diff(sums, prepend=0.0).astype(np.int64)
     rows = cells.iloc[np.repeat(np.arange(n_cells), counts)]
@@ -598,7 +646,7 @@ def _linear_statistic(
                 f"{names} after {terms}"
             )
         influence[:, index] = (moved - values) * (_N_ROWS + 1)
-    # No row changes a median, and every row the number of rows.
+    # No row changes a median, and every row changes the number of rows alike.
     is_determined = np.ptp(influence, axis=1) > 0
     means = influence @ (counts / _N_ROWS)
     influence -= means[:, np.newaxis]
@@ -608,13 +656,13 @@ def _linear_statistic(
 def _read_terms(statistics: Any) -> tuple[list[str], Table]:
     """Read what a statistic returned."""
     if isinstance(statistics, Mapping):
-        names = [str(name) for name in statistics]
+        names = list(map(str, statistics))
         numbers = list(statistics.values())
     elif isinstance(statistics, pd.Series):
-        tuples = [
-            name if isinstance(name, tuple) else (name,) for name in statistics.index
-        ]
-        names = [", ".join(map(str, levels)) for levels in tuples]
+        names = []
+        for name in statistics.index:
+            levels = name if isinstance(name, tuple) else (name,)
+            names.append(", ".join(map(str, levels)))
         numbers = list(statistics)
     else:
         numbers = list(np.atleast_1d(np.asarray(statistics)))
@@ -622,7 +670,7 @@ def _read_terms(statistics: Any) -> tuple[list[str], Table]:
         if len(numbers) == 1:
             names = ["statistic"]
     try:
-        values = np.array([float(number) for number in numbers])
+        values = np.array(list(map(float, numbers)))
     except (TypeError, ValueError) as error:
         raise TypeError(
             "statistic must return a number, or several in an array, a Series or a "
@@ -637,6 +685,9 @@ def _linear_model(
     estimator: Any, cells: pd.DataFrame, target: Any, shares: Table, n_rows: float
 ) -> Linear:
     """Differentiate the coefficients of a linear or logistic regression."""
+    # A regression is the solution b of sum(shares * x * (y - mean(x @ b))) = penalty * b.
+    # What a share of a cell adds to it follows from the implicit function theorem: the
+    # inverse of the curvature times the cell's own score.
     terms, design = _design(cells.drop(columns=target))
     targets, link = _read_target(estimator, cells[target])
     penalty = np.full(len(terms), _penalty(estimator) / n_rows)
@@ -665,7 +716,8 @@ def _linear_model(
     inverse = np.linalg.pinv(curvature, hermitian=True)
     scores = design * (targets - means)[:, np.newaxis] - penalty * coefficients
     is_determined = np.isclose(np.diag(inverse @ curvature), 1, atol=1e-4)
-    # Where one coefficient is moved, the others follow.
+    # Where one coefficient is moved, the others follow: the slope of what a cell adds is
+    # the square of its score's row of the inverse, times the slope of its own mean.
     falls = (inverse @ design.T) ** 2 * slopes + (inverse**2 @ penalty)[:, np.newaxis]
     scale = np.maximum(np.diag(inverse), _LEAST)[:, np.newaxis]
     influence = inverse @ scores.T

@@ -371,7 +371,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         # the charge, as in memory.
         mixed: set[Any] = set()
         if open_columns:
-            places = {coded.domain.columns.index(name) for name in open_columns}
+            places = set(map(coded.domain.columns.index, open_columns))
             max_values = largest_sizes(coded.plan, coded.strategy, places)
             source = spend(f"{mechanism}, thresholds on values", delta=delta)
             values, mixed = find_values(
@@ -493,9 +493,10 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         self._others = others
         self._shapes = shapes
         self.marginals_ = cells.table.marginals
-        self._scores = {
-            pair: score for pair, score in fitted.scores.items() if len(pair) == 2
-        }
+        self._scores = {}
+        for clique, score in fitted.scores.items():
+            if len(clique) == 2:
+                self._scores[clique] = score
         self.model_ = fitted.model
         self.n_rows_ = fitted.total
         self.n_rows_std_error_ = fitted.std_error
@@ -590,7 +591,9 @@ def code_table(
 
 def _cut(domain: Domain, finds_bins: bool) -> Domain:
     """Cut intervals into fine cells; return the domain itself if none is cut."""
-    columns = {name: domain[name] for name in domain.columns}
+    columns: dict[Any, Any] = {}
+    for name in domain.columns:
+        columns[name] = domain[name]
     is_cut = False
     for name, interval in _intervals(domain).items():
         grid = fine_grid(interval) if finds_bins else cells_within(interval)
