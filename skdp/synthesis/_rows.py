@@ -149,6 +149,9 @@ class RowTransformer(TransformerMixin, ModelAnswers):
         # With as much noise again, the fits differ by as much as the noise decides.
         noisier = []
         for marginal in self.marginals_:
+            # For some marginals of planned analyses there was no room.
+            if self.model_.tree.holder(marginal.clique) is None:
+                continue
             noise = rng.normal(0, marginal.std_error, marginal.shape)
             noisier.append(replace(marginal, counts=marginal.counts + noise))
         fitted = fit_table(

@@ -103,6 +103,11 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     workload : list of tuple of column names, optional
         The marginals that matter; by default all pairs. ``"auto"`` chooses among them and their subsets. A warning
         names those that are not measured, and why.
+    analyses : list of str or list of column names, optional
+        What `skdp.synthetic_inference` will estimate, declared before the data are seen; its marginals are measured in
+        any case. A formula ``"y ~ a + b"`` is a regression: of numbers, all pairs; of two values, all features
+        together, and each with y. A list of columns is any statistic of them: all together. Pairs for which the model
+        has no room tell of the regression, but rows do not have their dependence.
     target : column name, optional
         What models will predict (an array y is called ``"target"``): its pairs are kept better, others a little worse.
     structural_zeros : list of mapping of column name to values, or tuple, optional
@@ -244,6 +249,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         domain: DomainLike | None = None,
         marginals: str | Sequence[Sequence[ColumnName]] = "auto",
         workload: Sequence[Sequence[ColumnName]] | None = None,
+        analyses: Sequence[str | Sequence[ColumnName]] | None = None,
         target: ColumnName | None = None,
         structural_zeros: Sequence[Mapping[Any, Any] | tuple[Any, ...]] | None = None,
         max_cells: int = 100_000,
@@ -262,6 +268,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         self.domain = domain
         self.marginals = marginals
         self.workload = workload
+        self.analyses = analyses
         self.target = target
         self.structural_zeros = structural_zeros
         self.max_cells = max_cells
@@ -570,6 +577,7 @@ def code_table(
         ordered=declared_orders(table, domain),
         marginals=synthesizer.marginals,
         workload=synthesizer.workload,
+        analyses=synthesizer.analyses,
         target=synthesizer.target,
         structural_zeros=synthesizer.structural_zeros,
         max_cells=synthesizer.max_cells,

@@ -107,8 +107,7 @@ class Auto(Strategy):
         column_error = _column_error(table, plan, counts)
         requests = _affordable_scores(table, plan, counts)
         if not requests or column_error > 1:
-            measure_columns(table, plan, table.budget.left, equal=True)
-            return fit_measured(table, plan)
+            return _measure_certain(table, plan)
 
         # Ask for the scores of independent columns.
         has_second_round = len(plan.sizes) > 2 and column_error < _PRECISE
@@ -142,6 +141,16 @@ class Auto(Strategy):
         return replace(fitted, scores=noisy, unknown=unknown)
 
 
+def _measure_certain(table: PrivateTable, plan: Plan) -> FittedTable:
+    """Measure columns, and what planned analyses need, where scores would be noise."""
+    if plan.analyses:
+        no_groups = Cells(plan.sizes, (None,) * len(plan.sizes))
+        _spend(table, plan, plan.analyses, no_groups, table.budget.left, plan.sizes)
+    else:
+        measure_columns(table, plan, table.budget.left, equal=True)
+    return fit_measured(table, plan)
+
+
 @dataclass(frozen=True)
 class _FirstScores:
     """How far counts of pairs are from those of independent columns."""
@@ -166,7 +175,7 @@ class _FirstScores:
         for clique, score in self.scores.items():
             if self.independent.is_chance(clique, score):
                 chance.add(clique)
-        return chance - self.cells.following.keys()
+        return chance - self.cells.following.keys() - set(self.cells.analyses)
 
 
 def _score_first(
@@ -190,7 +199,8 @@ def _score_first(
     # No marginal gets more than all that is planned, and has less noise than this.
     least_count_error = table.budget.std_error(planned_share)
     following = find_following(table, counts, scores, groups, least_count_error)
-    return _FirstScores(scores, independent, Cells(plan.sizes, groups, following))
+    cells = Cells(plan.sizes, groups, following, plan.analyses)
+    return _FirstScores(scores, independent, cells)
 
 
 def _gains(scores: Mapping[Clique, Score]) -> dict[Clique, float]:
@@ -348,8 +358,17 @@ class _Choice:
             ratio = self._gains[clique] / self._costs[clique]
             return clique in cells.following, clique not in later, ratio
 
+        # What planned analyses need is measured in any case, and has room before others,
+        # the strongest first.
+        for clique in sorted(cells.analyses, key=lambda clique: -gains.get(clique, 0)):
+            cost = NOISE * _weight(clique, plan) * cells.cost(clique)
+            self._spent += cost**self._power
+            self.chosen.append(clique)
+            if not self._room.take(clique):
+                self.refused.append(clique)
         for clique in sorted(self._gains, key=rank, reverse=True):
-            self._take(clique)
+            if clique not in cells.analyses:
+                self._take(clique)
 
     def _error(self, spent: float) -> float:
         return self._noise * spent ** (1 / self._power)
@@ -416,7 +435,11 @@ def _measure_missing(
     scores = ask(table, cliques, guess, share * _SECOND_SCORES, cells.groups)
     share_of_counts = table.budget.left
     gains = _by_workload(_gains(scores), n_uses)
-    choice = _Choice(table, plan, gains, cells, share_of_counts, measured=measured)
+    held = []
+    for clique in measured:
+        if fitted.model.tree.holder(clique) is not None:
+            held.append(clique)
+    choice = _Choice(table, plan, gains, cells, share_of_counts, measured=held)
     if choice.chosen:
         _spend(table, plan, choice.chosen, cells, share_of_counts)
     else:

@@ -12,6 +12,7 @@ from skdp.domain import Domain
 from skdp.oracles import check_size
 from skdp.synthesis._queries import find_column
 from skdp.synthesis.model import MOST_CELLS, Clique, Elimination
+from skdp.synthesis.selection._analyses import read_analyses
 from skdp.synthesis.selection._auto import Auto
 from skdp.synthesis.selection._private_table import PrivateTable
 from skdp.synthesis.selection._strategy import (
@@ -30,7 +31,7 @@ class CertainStrategy(Strategy):
     is_certain = True
 
     def measure(self, table: PrivateTable, plan: Plan) -> FittedTable:
-        cliques = list(self.candidates(plan))
+        cliques = self.certain(plan)
         share = table.budget.left * Fraction(1, len(cliques))
         table.prepare(cliques)
         for clique in cliques:
@@ -107,6 +108,7 @@ def read_plan(
     max_cells: Any,
     max_iter: Any,
     tol: Any,
+    analyses: Any = None,
 ) -> tuple[Plan, Strategy]:
     """Return what is public and the strategy; refuse a model that is too large."""
     max_cells = min(check_size(max_cells, name="max_cells"), MOST_CELLS)
@@ -118,6 +120,7 @@ def read_plan(
         ordered,
         max_cells,
         workload=cliques,
+        analyses=read_analyses(analyses, domain, max_cells),
         max_iter=check_size(max_iter, name="max_iter", least=1),
         zeros=read_zeros(structural_zeros, domain),
         tol=_check_tol(tol),

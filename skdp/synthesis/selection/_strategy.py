@@ -17,6 +17,7 @@ from skdp.base import level_of_the_caller
 from skdp.oracles import project_to_simplex
 from skdp.pages import warn
 from skdp.synthesis.model import (
+    MOST_CELLS,
     TOLERANCE,
     Clique,
     Elimination,
@@ -52,6 +53,8 @@ class Plan:
     """The most cells of a clique of the model."""
     workload: tuple[Clique, ...] = ()
     """The marginals that matter; all if there are none."""
+    analyses: tuple[Clique, ...] = ()
+    """The marginals of planned analyses, which are measured in any case."""
     max_iter: int = 300
     zeros: Zeros = field(default=(), repr=False)
     tol: float = TOLERANCE
@@ -97,6 +100,10 @@ class Room:
         zeros = [clique for clique, _ in plan.zeros]
         self._graph = Elimination(plan.sizes, [*cliques, *zeros])
 
+    def add(self, clique: Clique) -> None:
+        """Add a marginal that the model has in any case."""
+        self._graph.add(clique, MOST_CELLS, CLIQUES_OF_A_MODEL * MOST_CELLS)
+
     def take(self, clique: Clique) -> bool:
         """Add a marginal if the model stays small enough; return whether it does."""
         total = CLIQUES_OF_A_MODEL * self._max_cells
@@ -136,7 +143,16 @@ class Strategy(ABC):
 
     def first_cliques(self, plan: Plan) -> list[Clique]:
         """List what is counted at the start: a large table is read once for it."""
-        return list(dict.fromkeys([*plan.columns, *self.candidates(plan)]))
+        cliques = [*plan.columns, *plan.analyses, *self.candidates(plan)]
+        return list(dict.fromkeys(cliques))
+
+    def certain(self, plan: Plan) -> list[Clique]:
+        """List the marginals that are measured for any data."""
+        certain = list(self.candidates(plan)) if self.is_certain else []
+        for clique in plan.analyses:
+            if not _is_held(clique, certain):
+                certain.append(clique)
+        return certain
 
 
 def fit_table(
@@ -169,14 +185,32 @@ def fit_table(
 
 
 def fit_measured(table: PrivateTable, plan: Plan) -> FittedTable:
-    """Fit a model to all that was measured of a table so far."""
+    """Fit a model to what was measured of a table so far, as far as it has room."""
     return fit_table(
         plan.sizes,
-        table.marginals,
+        _with_room(table.marginals, plan),
         zeros=plan.zeros,
         max_iter=plan.max_iter,
         tol=plan.tol,
     )
+
+
+def _with_room(marginals: Sequence[Marginal], plan: Plan) -> list[Marginal]:
+    """Leave out marginals of planned analyses for which the model has no room."""
+    # All pairs of ten columns would make one clique of these. They tell of a linear
+    # regression without a model.
+    if not plan.analyses:
+        return list(marginals)
+    room = Room(plan)
+    with_room = []
+    for marginal in marginals:
+        if marginal.clique in plan.analyses:
+            if not room.take(marginal.clique):
+                continue
+        else:
+            room.add(marginal.clique)
+        with_room.append(marginal)
+    return with_room
 
 
 def column_counts(
@@ -251,7 +285,7 @@ _NOT_CHOSEN = (
 def out_of_reach(plan: Plan, strategy: Strategy) -> dict[Clique, str]:
     """List the marginals of the workload that a strategy never measures, and why."""
     reasons = {}
-    certain = strategy.candidates(plan) if strategy.is_certain else []
+    certain = strategy.certain(plan)
     for clique in plan.workload:
         if strategy.is_certain:
             if not _is_held(clique, certain):
