@@ -4,7 +4,8 @@ Intervals from a synthetic table
 
 How much do hours of exercise rise with age? Twelve tables of 2,000 people are drawn from a population in which they do
 not, and each is released once. Synthetic rows that are analysed as if they were people find a slope that is not there;
-`synthetic_inference` knows the noise of the counts that the rows come from.
+`synthetic_inference` knows the noise of the counts that the rows come from. The regression is declared before the
+fit, by `analyses=`, so that what it needs is measured.
 """
 
 # %%
@@ -17,7 +18,7 @@ from skdp import DPMarginalSynthesizer
 from skdp.synthesis import synthetic_inference
 
 domain = {"decade": range(2, 9), "hours": range(6)}
-pairs = [("decade", "hours")]
+analyses = ["hours ~ decade"]
 
 
 def naive(rows):
@@ -42,7 +43,7 @@ for seed in range(12):
         }
     )
     synthesizer = DPMarginalSynthesizer(
-        0.3, domain=domain, marginals=pairs, random_state=seed
+        0.3, domain=domain, analyses=analyses, random_state=seed
     ).fit(people)
     slope, error = naive(synthesizer.sample())
     known = synthetic_inference(

@@ -109,7 +109,7 @@ class ModelAnswers(OnSite, BaseEstimator):
         check_is_fitted(self)
         scales: dict[tuple[Any, ...], float] = {}
         for marginal in merge(self.marginals_):
-            names = tuple(self.domain_.columns[column] for column in marginal.clique)
+            names = tuple(map(self.domain_.columns.__getitem__, marginal.clique))
             # With rare values in different groups there is no mean of all counts: the better one stands.
             scales[names] = min(marginal.std_error, scales.get(names, math.inf))
         return scales
@@ -368,13 +368,13 @@ class ModelAnswers(OnSite, BaseEstimator):
         rows = self._codes_of(table)
         if len(table.names) == len(self.domain_.columns):
             return self.model_.log_probability(rows)
-        values = np.arange(self.domain_.sizes[-1])[:, np.newaxis, np.newaxis]
-        rows_of_values = (
-            np.vstack([rows, np.full((1, rows.shape[1]), value)]) for value in values
-        )
-        return np.logaddexp.reduce(
-            [self.model_.log_probability(table_rows) for table_rows in rows_of_values]
-        )
+        # The probability of the features is the sum of those with each of the targets.
+        logs = []
+        for value in range(self.domain_.sizes[-1]):
+            targets_of_rows = np.full((1, rows.shape[1]), value)
+            rows_of_value = np.vstack([rows, targets_of_rows])
+            logs.append(self.model_.log_probability(rows_of_value))
+        return np.logaddexp.reduce(logs)
 
     def _codes_of(self, table: Table) -> NDArray[np.int64]:
         """Code some columns of rows, all of them."""

@@ -203,9 +203,8 @@ class MarginalClassifier(ProbabilisticClassifier, OnSite, BaseEstimator):
 
     @property
     def _features(self) -> tuple[Any, ...]:
-        return tuple(
-            name for name in self.synthesizer_.domain_.columns if name != self.target_
-        )
+        columns = self.synthesizer_.domain_.columns
+        return tuple(name for name in columns if name != self.target_)
 
     @property
     def _place(self) -> int:

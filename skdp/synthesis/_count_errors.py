@@ -11,15 +11,28 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.synthesis.model import Marginal, estimate_total, expand, merge
+from skdp.synthesis.model import (
+    Marginal,
+    arrange,
+    estimate_total,
+    expand,
+    merge,
+    shape_of,
+)
 
 Query: TypeAlias = Mapping[int, NDArray[np.float64] | None]
 """The columns of a question: None for each value of one, or weights of its cells."""
 
 Counts: TypeAlias = NDArray[Any]
 
-_ROUNDING, _FUZZ = 1e-9, 1e-6
+_ROUNDING = 1e-9
+"""Of a weight: what is so near to a whole number is one."""
+
+_FUZZ = 1e-6
+"""Of a count: what is so near to a whole number is one."""
+
 _LEAST_VARIANCE = 1e-12
+"""Of a sum that has no noise, so that nothing is divided by 0."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,9 +86,11 @@ def errors_of_counts(
     # better, and always taken into the interval.
     # Arrays have an axis for each column that is asked for value by value: `shape`.
     merged = merge(marginals)
-    pieces = [_Piece.of(marginal, query) for marginal in merged]
-    by_value = [column for column, weights in query.items() if weights is None]
-    shape = tuple(sizes[column] for column in by_value)
+    pieces = []
+    for marginal in merged:
+        pieces.append(_Piece.of(marginal, query))
+    by_value = _by_value(query)
+    shape = shape_of(by_value, sizes)
     precision = np.zeros(shape)
     weighted = np.zeros(shape)
     for piece in pieces:
@@ -105,6 +120,11 @@ def errors_of_counts(
     misfit = np.sqrt(np.maximum((counts - estimates) ** 2 - noise**2, 0))
     std_error = np.where(is_supported, np.maximum(noise, misfit), reach)
     return CountErrors(std_error, lower, upper, is_supported)
+
+
+def _by_value(query: Query) -> list[int]:
+    """List the columns that are asked for value by value."""
+    return [column for column, weights in query.items() if weights is None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,9 +196,7 @@ class _Piece:
 
     def onto(self, table: NDArray, columns: Sequence[int]) -> NDArray:
         """Give a table the axes of a query."""
-        names = [column for column in columns if column in self.axes]
-        table = np.transpose(table, [self.axes.index(column) for column in names])
-        return expand(table, names, columns)
+        return arrange(table, self.axes, columns)
 
 
 def _weights_of_groups(
@@ -219,7 +237,7 @@ def _bounds(
     n_bounds = max(3, len(best) + len(query) + 1)
     level = 1 - 2 * (1 - quantile.level) / n_bounds
     quantile = Quantile(level, quantile.gaussian)
-    by_value = [column for column, weights in query.items() if weights is None]
+    by_value = _by_value(query)
     _, n_records = quantile.ends(np.array(total[0]), total[1])
     upper = np.full(shape, float(n_records))
     lower = np.full(shape, float(n_records))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
@@ -18,18 +17,28 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import ColumnName, check_confidence_level, level_of_the_caller
 from skdp.domain import Interval
-from skdp.oracles import project_to_simplex
 from skdp.pages import warn
+from skdp.synthesis._measured_means import (
+    NEGLIGIBLE,
+    MeasuredMean,
+    measure_mean,
+    rake,
+)
 from skdp.synthesis._queries import find_columns
+from skdp.synthesis._regression import Linear, PairRegression, linear_model
 from skdp.synthesis._synthesizer import DPMarginalSynthesizer
-from skdp.synthesis.model import Groups, Marginal, group, merge, spread
+from skdp.synthesis.model import (
+    Marginal,
+    merge,
+    n_cells_of,
+    shape_of,
+)
 from skdp.synthesis.tables import Shape, middles
 
 Table = NDArray[np.float64]
 
 _MOST_CELLS = 1 << 18
-_NEGLIGIBLE = 2e-3
-"""Of the standard deviation of what a record adds: what need not be measured."""
+"""Combinations of values: a table of two megabytes for each term."""
 
 _TERMS = [
     "term",
@@ -67,8 +76,9 @@ def synthetic_inference(
         coefficients; no quantile), and not depend on their number. Or a regression of scikit-learn, whose coefficients
         are estimated.
     columns : list of column names, optional
-        The columns that `statistic` reads, or the features of a regression; by default all. The function is called once
-        for each of their combinations of values, so name no more than needed.
+        The columns that `statistic` reads, or the features of a regression; by default all. A function is called once
+        for each of their combinations of values, and a logistic regression takes a table of them, so name no more than
+        needed; a linear regression takes any number.
     target : column name, optional
         What a regression predicts; by default the y of `fit`. Numbers for a linear one, two values for a logistic one,
         of which the larger is predicted.
@@ -111,8 +121,8 @@ def synthetic_inference(
     were counted together. The most that these can change is added to the interval, if it is less than what the interval
     reaches without; otherwise a term is not supported. So a mean needs its column, a difference of groups or a
     correlation its two columns together, a linear regression all pairs, and a logistic one all features together and
-    each with the target; name them in `workload` or `marginals` of the synthesizer. What all added rows change
-    alike is not supported either, such as the number of rows, or a median, which they do not change.
+    each with the target: `analyses` of the synthesizer, declared before `fit`, has them measured. What all added rows
+    change alike is not supported either, such as the number of rows, or a median, which they do not change.
 
     Numbers in bins are taken as the middle of their bin, or as the mean within it by ``bins="private"``: what is
     estimated is the statistic of a table of such numbers. These means come from noisy counts too, and their noise is
@@ -169,24 +179,23 @@ def synthetic_inference(
     names = _read_names(synthesizer, columns, target, is_model)
     places = find_columns(synthesizer.domain_, names)
     _warn_of_found_bins(synthesizer, names)
-    sizes = [synthesizer.domain_.sizes[place] for place in places]
-    size = math.prod(sizes)
-    if size > _MOST_CELLS:
-        raise ValueError(
-            f"columns have {size:,} combinations of values; at most {_MOST_CELLS:,} are "
-            "computed. Name fewer"
-        )
     marginals = merge(synthesizer.marginals_)
     n_rows = synthesizer.n_rows_
-    shares = np.maximum(synthesizer.model_.marginal(places), 0)
-    shares = rake(marginals, places, shares, n_rows)
-    cells = _cells(synthesizer, places)
-    if is_model:
-        linear = _linear_model(statistic, cells, names[-1], shares.ravel(), n_rows)
+    estimates: _CellStatistics | PairRegression
+    if type(statistic) is LinearRegression:
+        values = []
+        for place, name in zip(places, names, strict=True):
+            values.append(_cells(synthesizer, [place])[name])
+        estimates = PairRegression(
+            statistic, places, values, synthesizer.model_, marginals, n_rows
+        )
     else:
-        linear = _linear_statistic(statistic, cells, shares.ravel())
-    counts = _NoisyCounts(marginals, places, shares, n_rows)
-    rows = [_infer(counts, linear, index, level) for index in range(len(linear.terms))]
+        estimates = _differentiate(
+            statistic, synthesizer, places, names, marginals, n_rows
+        )
+    rows = []
+    for term in range(len(estimates.terms)):
+        rows.append(_infer(estimates, term, n_rows, level))
     return pd.DataFrame(rows, columns=_TERMS)
 
 
@@ -242,7 +251,7 @@ def _cells(synthesizer: Any, places: Sequence[int]) -> pd.DataFrame:
     """List all combinations of the values of some columns."""
     domain = synthesizer.domain_
     shapes = _shapes_of_found_bins(synthesizer)
-    sizes = [domain.sizes[place] for place in places]
+    sizes = shape_of(places, domain.sizes)
     codes = np.indices(sizes).reshape(len(places), -1)
     columns = {}
     for place, column_codes in zip(places, codes, strict=True):
@@ -258,25 +267,102 @@ def _cells(synthesizer: Any, places: Sequence[int]) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
+def _differentiate(
+    statistic: Any,
+    synthesizer: Any,
+    places: Sequence[int],
+    names: Sequence[Any],
+    marginals: Sequence[Marginal],
+    n_rows: float,
+) -> _CellStatistics:
+    """Differentiate statistics by the shares of all combinations of values."""
+    size = n_cells_of(places, synthesizer.domain_.sizes)
+    if size > _MOST_CELLS:
+        raise ValueError(
+            f"columns have {size:,} combinations of values; at most {_MOST_CELLS:,} are "
+            "computed. Name fewer"
+        )
+    shares = np.maximum(synthesizer.model_.marginal(places), 0)
+    shares = rake(marginals, places, shares, n_rows)
+    cells = _cells(synthesizer, places)
+    if isinstance(statistic, LogisticRegression):
+        linear = linear_model(statistic, cells, names[-1], shares.ravel(), n_rows)
+    else:
+        linear = _linear_statistic(statistic, cells, shares.ravel())
+    return _CellStatistics(linear, marginals, places, shares, n_rows)
+
+
+@dataclass(frozen=True, eq=False)
+class _CellStatistics:
+    """Statistics near a table, by what each combination of values adds to them."""
+
+    linear: Linear
+    marginals: Sequence[Marginal]
+    columns: Sequence[int]
+    shares: Table
+    """Of the combinations: an axis a column."""
+    n_rows: float
+
+    @property
+    def terms(self) -> list[str]:
+        """The names of the statistics."""
+        return self.linear.terms
+
+    @property
+    def values(self) -> Table:
+        """The statistics at the table."""
+        return self.linear.values
+
+    @property
+    def is_determined(self) -> NDArray[np.bool_]:
+        """Which statistics the table determines."""
+        return self.linear.is_determined
+
+    def means(self, term: int) -> tuple[MeasuredMean, MeasuredMean]:
+        """Estimate the means of what records add to a statistic, and to its slope."""
+        change, slope = map(self._mean, self._weights(term))
+        return change, slope
+
+    def sampling(self, term: int) -> Table:
+        """Return the mean squares and products of both."""
+        weights = self._weights(term)
+        return (weights * self.shares.ravel()) @ weights.T
+
+    def _weights(self, term: int) -> Table:
+        # (2, n_cells): of the statistic, and of the slope, whose mean at the table is 1.
+        return np.stack([self.linear.influence[term], self.linear.slope[term] - 1])
+
+    def _mean(self, weights: Table) -> MeasuredMean:
+        squares = float((self.shares.ravel() * weights**2).sum())
+        return measure_mean(
+            self.marginals,
+            self.columns,
+            weights.reshape(self.shares.shape),
+            self.shares,
+            self.n_rows,
+            NEGLIGIBLE * math.sqrt(squares),
+        )
+
+
 def _infer(
-    counts: _NoisyCounts, linear: Linear, term: int, level: float
+    estimates: _CellStatistics | PairRegression, term: int, n_rows: float, level: float
 ) -> tuple[Any, ...]:
     """Estimate a statistic from the counts, as far as it is linear in them."""
     # A step of Newton's method, in which the slope has noise too.
-    value = linear.values[term]
-    # (2, n_cells): of the statistic, and of the slope, whose mean at the table is 1.
-    weights = np.stack([linear.influence[term], linear.slope[term] - 1])
-    change, slope = map(counts.mean, weights)
+    value = float(estimates.values[term])
+    change, slope = estimates.means(term)
     divisor = 1 + slope.value
     step = Ratio(change.value, 0.0)
     reach = None
-    if linear.is_determined[term] and divisor > 0:
-        means = (change, slope)
+    if estimates.is_determined[term] and divisor > 0:
         # Covariances of both, of the noise and of the records as a sample.
-        noise = [[mean.covariance(also) for also in means] for mean in means]
-        shares = counts.shares.ravel()
-        sampling = (weights * shares) @ weights.T / counts.n_rows
-        step = Ratio.of(change.value, divisor, sampling + noise)
+        covariance = change.covariance(slope)
+        noise = [
+            [change.covariance(change), covariance],
+            [covariance, slope.covariance(slope)],
+        ]
+        sampling = estimates.sampling(term) / n_rows
+        step = Ratio.of(change.value, divisor, sampling + np.array(noise))
         reach = step.reach(level)
     estimate = value + step.value
     if reach is not None:
@@ -287,8 +373,8 @@ def _infer(
         if bias <= (low + high) / 2:
             p_value = step.p_value(-value, bias)
             ends = (estimate - low - bias, estimate + high + bias)
-            return (linear.terms[term], estimate, step.error, *ends, p_value, True)
-    return (linear.terms[term], estimate, *[math.nan] * 4, False)
+            return (estimates.terms[term], estimate, step.error, *ends, p_value, True)
+    return (estimates.terms[term], estimate, *[math.nan] * 4, False)
 
 
 @dataclass(frozen=True)
@@ -311,6 +397,7 @@ class Ratio:
     @classmethod
     def of(cls, upper: float, lower: float, covariances: Table) -> Ratio:
         """Make a ratio of estimates with known covariances."""
+        # Of (upper - value * lower) / lower and of lower / lower, linear in both.
         value = upper / lower
         change = np.array([[1.0, -value], [0.0, 1.0]]) / lower
         moments = change @ covariances @ change.T
@@ -319,6 +406,9 @@ class Ratio:
 
     def reach(self, level: float) -> tuple[float, float] | None:
         """Return how far an interval reaches below and above; None if anywhere."""
+        # The ends are the roots d of d**2 * (1 - q**2 * variance) + 2 * d * q**2 *
+        # covariance = q**2 * error**2, with the quantile q and the distance d from the
+        # ratio. If the divisor may be 0, they hold nothing out.
         quantile = NormalDist().inv_cdf((1 + level) / 2)
         divisor = 1 - quantile**2 * self.variance
         if divisor <= 0:
@@ -329,6 +419,8 @@ class Ratio:
 
     def p_value(self, ratio: float, bias: float = 0.0) -> float:
         """Return the probability of an estimate at least as far from a ratio."""
+        # At the ratio r, upper - r * lower has the variance of its error there; what a
+        # bias may explain does not count.
         distance = ratio - self.value
         beyond = max(0.0, abs(distance) - bias)
         variance = self.error**2 + distance**2 * self.variance
@@ -338,237 +430,11 @@ class Ratio:
         return 2 * NormalDist().cdf(-beyond / math.sqrt(variance))
 
 
-@dataclass(frozen=True, eq=False)
-class MeasuredMean:
-    """An estimate of the mean of weights over all records."""
-
-    value: float
-    noise: tuple[Table, ...]
-    """What a standard deviation of the noise of each count adds, a table a marginal."""
-
-    bias: float
-    """How far the weights that no marginal measures may move it."""
-
-    def covariance(self, mean: MeasuredMean) -> float:
-        """Return the covariance with the noise of another mean of the same counts."""
-        products = zip(self.noise, mean.noise, strict=True)
-        return math.fsum(float((noise * also).sum()) for noise, also in products)
-
-
-_EXACT = 1e-9
-_LEAST = 1e-300
-
-
-@dataclass(frozen=True, eq=False)
-class _NoisyCounts:
-    """Noisy marginals, and the shares of a model of the cells of some columns."""
-
-    # A mean of weights is estimated as follows. The weights are the sum of one
-    # component for each set of columns, as in the analysis of variance: it depends on
-    # these columns, and adds up to 0 along each. Each marginal that holds the columns
-    # estimates the component's sum; these estimates are weighted by their inverse
-    # variances, and sums of different components in one marginal are independent
-    # ([1]_): the estimate is the best linear one that has no bias. Where rare values
-    # were counted together, a component is replaced by its means over them. What is
-    # left is taken from the shares of the model; its bias is at most what moving the
-    # records of each group of values, or of all that was not measured, could change.
-    # .. [1] Y. Xiao, G. He, D. Zhang, D. Kifer (2023). An optimal and scalable matrix
-    #    mechanism for noisy marginals under convex loss functions. NeurIPS.
-
-    marginals: Sequence[Marginal]
-    columns: Sequence[int]
-    shares: Table
-    n_rows: float
-
-    def mean(self, weights: Table) -> MeasuredMean:
-        """Estimate the mean of weights, one a cell."""
-        squares = float((self.shares.ravel() * weights.ravel() ** 2).sum())
-        return measure_mean(
-            self.marginals,
-            self.columns,
-            weights.reshape(self.shares.shape),
-            self.shares,
-            self.n_rows,
-            _NEGLIGIBLE * math.sqrt(squares),
-        )
-
-
-def measure_mean(
-    marginals: Sequence[Marginal],
-    columns: Sequence[int],
-    weights: Table,
-    shares: Table,
-    n_rows: float,
-    small: float,
-) -> MeasuredMean:
-    """Estimate the mean of weights, an axis a column, from all that measures it."""
-    coefficients = [np.zeros(marginal.shape) for marginal in marginals]
-    unmeasured = weights.copy()
-    grouped = np.zeros_like(weights)
-    bias = 0.0
-    all_axes = range(len(columns))
-    for axes in _measured_sets(marginals, columns):
-        names = [columns[axis] for axis in axes]
-        component = _component(weights, axes)
-        dropped = [axis for axis in all_axes if axis not in axes]
-        marginal_shares = shares.sum(axis=tuple(dropped))
-        unmeasured -= _onto(component, axes, all_axes)
-        for precision, index, groups in _best(marginals, names, component):
-            means = _group_means(component, groups)
-            within = component - spread(means, groups)
-            clique = marginals[index].clique
-            coefficients[index] += precision * _onto(means, names, clique)
-            grouped += precision * _onto(within, axes, all_axes)
-            ranges = _largest(within, groups) + _largest(-within, groups)
-            bias += precision * float((group(marginal_shares, groups) * ranges).sum())
-    is_unknown = np.abs(unmeasured) > small
-    if is_unknown.any():
-        bias += float(shares[is_unknown].sum() * np.ptp(unmeasured[is_unknown]))
-    sums = []
-    noise = []
-    for table, marginal in zip(coefficients, marginals, strict=True):
-        sums.append(float((table * marginal.counts).sum()))
-        noise.append(table * (marginal.std_error / n_rows))
-    by_model = float(((unmeasured + grouped) * shares).sum())
-    return MeasuredMean(math.fsum(sums) / n_rows + by_model, tuple(noise), bias)
-
-
-def _measured_sets(
-    marginals: Iterable[Marginal], columns: Sequence[int]
-) -> list[tuple[int, ...]]:
-    """List the sets of columns, as axes, that some marginal holds."""
-    sets: dict[tuple[int, ...], None] = {(): None}
-    for marginal in marginals:
-        axes = [axis for axis, name in enumerate(columns) if name in marginal.clique]
-        for size in range(1, len(axes) + 1):
-            sets |= dict.fromkeys(itertools.combinations(axes, size))
-    return list(sets)
-
-
-def _component(weights: Table, axes: Sequence[int]) -> Table:
-    """Return what some columns together, and no fewer, add to the weights."""
-    dropped = [axis for axis in range(weights.ndim) if axis not in axes]
-    component = np.asarray(weights.mean(axis=tuple(dropped)))
-    for axis in range(component.ndim):
-        component = component - component.mean(axis=axis, keepdims=True)
-    return component
-
-
-def _best(
-    marginals: Iterable[Marginal], columns: Sequence[int], component: Table
-) -> Iterator[tuple[float, int, Groups]]:
-    """Yield the weights of the marginals that measure a component, whole if some do."""
-    largest = float(np.abs(component).max())
-    holders = []
-    for index, marginal in enumerate(marginals):
-        if largest == 0 or not set(columns) <= set(marginal.clique):
-            continue
-        groups = tuple(marginal.groups_of(column) for column in columns)
-        means = _group_means(component, groups)
-        n_summed = marginal.counts.size / means.size
-        variance = marginal.std_error**2 * n_summed * float((means**2).sum())
-        error = np.abs(component - spread(means, groups)).max()
-        is_whole = bool(error <= _EXACT * largest)
-        holders.append((is_whole, 1 / max(variance, _LEAST), index, groups))
-    # Marginals that have grouped values of it only count if no other one is whole.
-    some_whole = any(is_whole for is_whole, *_ in holders)
-    best = [holder for holder in holders if holder[0] == some_whole]
-    total = sum(precision for _, precision, *_ in best)
-    for _, precision, index, groups in best:
-        yield precision / total, index, groups
-
-
-def _group_means(table: Table, groups: Groups) -> Table:
-    means: Table = group(table, groups) / group(np.ones_like(table), groups)
-    return means
-
-
-def _largest(table: Table, groups: Groups) -> Table:
-    """Return the largest number of each group of cells."""
-    for axis, members in enumerate(groups):
-        if members is not None:
-            rows = np.moveaxis(table, axis, 0)
-            largest = np.full((int(members.max()) + 1, *rows.shape[1:]), -np.inf)
-            np.maximum.at(largest, members, rows)
-            table = np.moveaxis(largest, 0, axis)
-    return table
-
-
-def _onto(table: Table, columns: Sequence[int], onto: Sequence[int]) -> Table:
-    """Give a table the axes of more columns."""
-    names = [column for column in onto if column in columns]
-    table = np.transpose(table, [list(columns).index(column) for column in names])
-    sizes = dict(zip(names, table.shape, strict=True))
-    return table.reshape([sizes.get(column, 1) for column in onto])
-
-
-_RAKES = 5
-_LEAST_SHARE = 5e-5
-
-
-def rake(
-    marginals: Iterable[Marginal], columns: Sequence[int], shares: Table, n_rows: float
-) -> Table:
-    """Give shares by a model the distribution of each column by the noisy counts."""
-    # A model is drawn to equal shares by its noise, and columns with more spread than
-    # theirs would shrink all coefficients and their errors. Counts of single columns
-    # have little noise.
-    targets = {}
-    for axis, column in enumerate(columns):
-        # Columns that are only counted in groups keep the shares of the model.
-        column_shares = _column_shares(marginals, column, n_rows)
-        if column_shares is not None:
-            targets[axis] = column_shares
-    for _ in range(_RAKES):
-        for axis, target in targets.items():
-            dropped = [dim for dim in range(shares.ndim) if dim != axis]
-            sums = shares.sum(axis=tuple(dropped))
-            ones = np.ones_like(sums)
-            ratio = np.divide(target, sums, out=ones, where=sums > 0)
-            shares = shares * _onto(ratio, [axis], range(shares.ndim))
-    return shares / shares.sum()
-
-
-def _column_shares(
-    marginals: Iterable[Marginal], column: int, n_rows: float
-) -> Table | None:
-    """Estimate the shares of a column's values, all positive, from all that count it."""
-    weighted = np.zeros(1)
-    precision = 0.0
-    for marginal in marginals:
-        if column in marginal.clique and marginal.groups_of(column) is None:
-            counts, error = marginal.counts_of(column)
-            weighted = weighted + counts * error**-2
-            precision += error**-2
-    if precision == 0:
-        return None
-    shares = project_to_simplex(weighted / precision / n_rows, 1.0)
-    return np.maximum(shares, _LEAST_SHARE)
-
-
 _N_ROWS = 20_000
 """Of the table that a statistic is differentiated at: one row more changes little."""
 
 _MOST_CALLS = 20_000
-_MOST_STEPS = 100
-
-
-@dataclass(frozen=True, eq=False)
-class Linear:
-    """Statistics near a table: their values there, and what a share of a cell adds."""
-
-    terms: list[str]
-    values: Table
-    influence: Table
-    """(n_terms, n_cells); the mean at the table is 0."""
-
-    is_determined: NDArray[np.bool_]
-    """Which statistics the table determines."""
-
-    slope: Table
-    """By how much the influence of each cell falls where a statistic is 1 larger.
-
-    The mean at the table is 1."""
+"""Of a statistic: minutes, of one that takes ten milliseconds."""
 
 
 def _linear_statistic(
@@ -582,7 +448,8 @@ def _linear_statistic(
             f"statistic is called; at most {_MOST_CALLS:,} are allowed. Name fewer "
             "columns"
         )
-    # Sums from the start are rounded, so that no part is lost.
+    # A table of rows that is like the shares: sums from the start are rounded, so that no
+    # part is lost.
     sums = np.rint(np.cumsum(shares) / shares.sum() * _N_ROWS)
     counts = np.diff(sums, prepend=0.0).astype(np.int64)
     rows = cells.iloc[np.repeat(np.arange(n_cells), counts)]
@@ -598,7 +465,7 @@ def _linear_statistic(
                 f"{names} after {terms}"
             )
         influence[:, index] = (moved - values) * (_N_ROWS + 1)
-    # No row changes a median, and every row the number of rows.
+    # No row changes a median, and every row changes the number of rows alike.
     is_determined = np.ptp(influence, axis=1) > 0
     means = influence @ (counts / _N_ROWS)
     influence -= means[:, np.newaxis]
@@ -608,13 +475,13 @@ def _linear_statistic(
 def _read_terms(statistics: Any) -> tuple[list[str], Table]:
     """Read what a statistic returned."""
     if isinstance(statistics, Mapping):
-        names = [str(name) for name in statistics]
+        names = list(map(str, statistics))
         numbers = list(statistics.values())
     elif isinstance(statistics, pd.Series):
-        tuples = [
-            name if isinstance(name, tuple) else (name,) for name in statistics.index
-        ]
-        names = [", ".join(map(str, levels)) for levels in tuples]
+        names = []
+        for name in statistics.index:
+            levels = name if isinstance(name, tuple) else (name,)
+            names.append(", ".join(map(str, levels)))
         numbers = list(statistics)
     else:
         numbers = list(np.atleast_1d(np.asarray(statistics)))
@@ -622,7 +489,7 @@ def _read_terms(statistics: Any) -> tuple[list[str], Table]:
         if len(numbers) == 1:
             names = ["statistic"]
     try:
-        values = np.array([float(number) for number in numbers])
+        values = np.array(list(map(float, numbers)))
     except (TypeError, ValueError) as error:
         raise TypeError(
             "statistic must return a number, or several in an array, a Series or a "
@@ -631,124 +498,3 @@ def _read_terms(statistics: Any) -> tuple[list[str], Table]:
     if not np.isfinite(values).all():
         raise ValueError("statistic must return finite numbers")
     return names, values
-
-
-def _linear_model(
-    estimator: Any, cells: pd.DataFrame, target: Any, shares: Table, n_rows: float
-) -> Linear:
-    """Differentiate the coefficients of a linear or logistic regression."""
-    terms, design = _design(cells.drop(columns=target))
-    targets, link = _read_target(estimator, cells[target])
-    penalty = np.full(len(terms), _penalty(estimator) / n_rows)
-    if estimator.fit_intercept:
-        terms = ["intercept", *terms]
-        design = np.column_stack([np.ones(len(cells)), design])
-        penalty = np.append(0.0, penalty)
-
-    def curvature_at(slopes: Table) -> Table:
-        return (design.T * (shares * slopes)) @ design + np.diag(penalty)
-
-    # Newton's method, in steps of at most 5 for the logistic loss.
-    coefficients = np.zeros(len(terms))
-    for _ in range(_MOST_STEPS):
-        means, slopes = link(design @ coefficients)
-        gradient = design.T @ (shares * (targets - means)) - penalty * coefficients
-        step = np.linalg.pinv(curvature_at(slopes), hermitian=True) @ gradient
-        length = float(np.abs(step).max())
-        if link is _logistic:
-            step *= min(1.0, 5 / max(_LEAST, length))
-        coefficients = coefficients + step
-        if length < 1e-10 * (1 + np.abs(coefficients).max()):
-            break
-    means, slopes = link(design @ coefficients)
-    curvature = curvature_at(slopes)
-    inverse = np.linalg.pinv(curvature, hermitian=True)
-    scores = design * (targets - means)[:, np.newaxis] - penalty * coefficients
-    is_determined = np.isclose(np.diag(inverse @ curvature), 1, atol=1e-4)
-    # Where one coefficient is moved, the others follow.
-    falls = (inverse @ design.T) ** 2 * slopes + (inverse**2 @ penalty)[:, np.newaxis]
-    scale = np.maximum(np.diag(inverse), _LEAST)[:, np.newaxis]
-    influence = inverse @ scores.T
-    return Linear(terms, coefficients, influence, is_determined, falls / scale)
-
-
-def _identity(scores: Table) -> tuple[Table, Table]:
-    """Return the expected target of a linear model, and its derivative."""
-    return scores, np.ones_like(scores)
-
-
-def _logistic(scores: Table) -> tuple[Table, Table]:
-    """Return the expected target of a logistic model, and its derivative."""
-    means = 1 / (1 + np.exp(-np.clip(scores, -500, 500)))
-    return means, means * (1 - means)
-
-
-def _penalty(estimator: Any) -> float:
-    if isinstance(estimator, LinearRegression):
-        if estimator.positive:
-            raise ValueError(
-                "estimator with positive=True has coefficients at a bound, of which no "
-                "error is known"
-            )
-        return 0.0
-    parameters = estimator.get_params()
-    penalty = parameters.get("penalty", "deprecated")
-    has_l1 = parameters.get("l1_ratio") not in (None, 0, 0.0)
-    if has_l1 or penalty not in ("l2", None, "deprecated"):
-        raise ValueError(
-            "estimator must be a LogisticRegression with an l2 penalty or none"
-        )
-    if estimator.class_weight is not None:
-        raise ValueError("estimator must have class_weight=None")
-    is_free = penalty is None or np.isinf(estimator.C)
-    return 0.0 if is_free else 1 / float(estimator.C)
-
-
-Link = Callable[[Table], tuple[Table, Table]]
-
-
-def _read_target(estimator: Any, column: pd.Series) -> tuple[Table, Link]:
-    """Return the target as numbers, 0 and 1 for a logistic model, and its link."""
-    name = f"target {column.name!r}"
-    if column.isna().any():
-        raise ValueError(f"{name} may be missing: such rows have no target")
-    if isinstance(estimator, LinearRegression):
-        if not pd.api.types.is_numeric_dtype(column):
-            raise ValueError(
-                f"{name} must be a column of numbers for a linear regression"
-            )
-        return column.to_numpy(float), _identity
-    values = np.unique(column.to_numpy())
-    if len(values) != 2:
-        raise ValueError(
-            f"{name} must have two values for a logistic regression, it has "
-            f"{len(values)}"
-        )
-    return (column.to_numpy() == values[1]).astype(float), _logistic
-
-
-def _design(features: pd.DataFrame) -> tuple[list[str], Table]:
-    """Return numbers, and an indicator of each value of other columns but the first."""
-    terms: list[str] = []
-    # The first value of a column is what others are compared with.
-    columns: list[Table] = []
-    for name in features:
-        column = features[name]
-        is_boolean = pd.api.types.is_bool_dtype(column)
-        if pd.api.types.is_numeric_dtype(column) and not is_boolean:
-            if column.isna().any():
-                raise ValueError(
-                    f"column {name!r} has numbers that may be missing: such rows cannot "
-                    "be regressed on"
-                )
-            terms.append(str(name))
-            columns.append(column.to_numpy(float))
-            continue
-        codes, values = pd.factorize(column, use_na_sentinel=False)
-        for code, value in list(enumerate(values))[1:]:
-            label = "missing" if pd.isna(value) else value
-            terms.append(f"{name}={label}")
-            columns.append((codes == code).astype(float))
-    if not columns:
-        return terms, np.empty((len(features), 0))
-    return terms, np.column_stack(columns)

@@ -20,12 +20,13 @@ from skdp.synthesis.model import (
     JunctionTree,
     Marginal,
     project,
+    shape_of,
 )
 from skdp.synthesis.tables import Shape, Shapes, count_others
 from skdp.tables import Table
 
-# Of sums of probabilities in a file.
 _TOLERANCE = 1e-6
+"""Of sums of probabilities in a file, which are rounded."""
 
 _PARTS = {
     "domain",
@@ -174,14 +175,17 @@ def restore_fit(synthesizer: Any, fitted: dict[str, Any]) -> None:
 
 
 def _read_model(described: Sequence[Mapping[str, Any]], domain: Domain) -> Any:
-    cliques = [_read_clique(clique["columns"], domain) for clique in described]
+    cliques = []
+    for about in described:
+        cliques.append(_read_clique(about["columns"], domain))
     parents = []
     for n_before, clique in enumerate(described[1:]):
         parents.append(_whole(clique["parent"], 0, n_before))
     if not cliques or described[0]["parent"] is not None:
         raise ValueError("the first clique must be there, and have no parent")
     tree = JunctionTree(domain.sizes, cliques, parents)
-    # In a tree, the cliques of a column are connected if it is in one separator less.
+    # A junction tree has the running intersection property: in a tree, the cliques of a
+    # column are connected if it is in one separator less than it has cliques.
     n_columns = len(domain.columns)
     n_cliques = np.bincount(np.concatenate(cliques), minlength=n_columns)
     n_separators = np.zeros(n_columns, np.intp)
@@ -211,7 +215,7 @@ def _read_marginals(
     marginals = []
     for about in described:
         clique = _read_clique(about["columns"], domain)
-        sizes = [domain.sizes[column] for column in clique]
+        sizes = list(shape_of(clique, domain.sizes))
         groups = _read_groups(about["groups"], sizes)
         for axis, members in enumerate(groups or ()):
             if members is not None:

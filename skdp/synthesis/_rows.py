@@ -50,13 +50,23 @@ from skdp.tables import Table
 _MOST_SAMPLES = 10**9
 
 
-class ModelRows(ModelAnswers):
-    """The part of a synthesizer that draws rows from the fitted model."""
+class RowTransformer(TransformerMixin, ModelAnswers):
+    """The part of a synthesizer that draws rows from the fitted model; and its file."""
 
     random_state: int | None
     structural_zeros: Any
+    redraw: Sequence[ColumnName] | None
+    max_iter: Any
+    tol: float
     _template: Table
     _calls: CallCounter
+    _scores: Scores
+
+    @property
+    def pair_scores_(self) -> pd.DataFrame:  # numpydoc ignore=RT01
+        """The noisy scores of pairs."""
+        check_is_fitted(self)
+        return _tabulate_scores(self._scores, self.domain_, self.marginals_)
 
     def _generator(self, *key: Any) -> np.random.Generator:
         """Return the generator of post-processing, which shares no random bits with the noise."""
@@ -88,7 +98,7 @@ class ModelRows(ModelAnswers):
         Raises
         ------
         TypeError, ValueError
-            If a number is no integer, or too small; if `n_tables` is given and the counts are those of reports.
+            If a number is no integer, or too small.
 
         Warnings
         --------
@@ -134,10 +144,30 @@ class ModelRows(ModelAnswers):
         return decode(template, domain, rows, rng, order, self._shapes, given)
 
     def _fit_again(self, rng: np.random.Generator) -> tuple[GraphicalModel, float]:
-        """Fit a model to the noisy counts with noise again; return the number of records too."""
-        raise TypeError(
-            "n_tables needs the noisy counts of a curator: reports have been combined"
+        """Fit a model to noisier counts; return its number of records, too."""
+        zeros = read_zeros(self.structural_zeros, self.domain_)
+        # With as much noise again, the fits differ by as much as the noise decides.
+        noisier = []
+        for marginal in self.marginals_:
+            # For some marginals of planned analyses there was no room.
+            if self.model_.tree.holder(marginal.clique) is None:
+                continue
+            noise = rng.normal(0, marginal.std_error, marginal.shape)
+            noisier.append(replace(marginal, counts=marginal.counts + noise))
+        fitted = fit_table(
+            self.domain_.sizes,
+            noisier,
+            zeros=zeros,
+            max_iter=int(self.max_iter),
+            tol=float(self.tol),
         )
+        # Bins that are far from all records stay so.
+        far_bins = {}
+        for name in self._shapes.columns if self._shapes else ():
+            column = self.domain_.columns.index(name)
+            far_bins[column] = self.model_.marginal((column,)) <= UNLIKELY
+        fitted = without_bins(fitted, far_bins)
+        return fitted.model, fitted.total
 
     def sample_batches(
         self, n_samples: int | None = None, *, batch_size: int = 1 << 18
@@ -216,43 +246,6 @@ class ModelRows(ModelAnswers):
         rng = self._generator("sample", self._calls.advance())
         return round(self.n_rows_) if n_samples is None else int(n_samples), rng
 
-
-class RowTransformer(TransformerMixin, ModelRows):
-    """The part of a synthesizer that draws rows in the place of others, or some columns of them; and its file."""
-
-    redraw: Sequence[ColumnName] | None
-    max_iter: Any
-    tol: float
-    _scores: Scores
-
-    @property
-    def pair_scores_(self) -> pd.DataFrame:  # numpydoc ignore=RT01
-        """The noisy scores of pairs."""
-        check_is_fitted(self)
-        return _tabulate_scores(self._scores, self.domain_, self.marginals_)
-
-    def _fit_again(self, rng: np.random.Generator) -> tuple[GraphicalModel, float]:
-        zeros = read_zeros(self.structural_zeros, self.domain_)
-        # With as much noise again, the fits differ by as much as the noise decides.
-        noisier = []
-        for marginal in self.marginals_:
-            noise = rng.normal(0, marginal.std_error, marginal.shape)
-            noisier.append(replace(marginal, counts=marginal.counts + noise))
-        fitted = fit_table(
-            self.domain_.sizes,
-            noisier,
-            zeros=zeros,
-            max_iter=int(self.max_iter),
-            tol=float(self.tol),
-        )
-        # Bins that are far from all records stay so.
-        far_bins = {}
-        for name in self._shapes.columns if self._shapes else ():
-            column = self.domain_.columns.index(name)
-            far_bins[column] = self.model_.marginal((column,)) <= UNLIKELY
-        fitted = without_bins(fitted, far_bins)
-        return fitted.model, fitted.total
-
     def transform(self, X: TableLike) -> Any:
         """Replace rows by synthetic ones, or draw some of their columns again.
 
@@ -310,7 +303,7 @@ class RowTransformer(TransformerMixin, ModelRows):
                 f"redraw must name columns of X, each once, got {names}; X has "
                 f"{list(features)}"
             )
-        return [list(features).index(name) for name in names]
+        return list(map(list(features).index, names))
 
     def _redraw_columns(
         self,
@@ -340,9 +333,10 @@ class RowTransformer(TransformerMixin, ModelRows):
         """Draw columns again; the target is not known, and is drawn and dropped."""
         n_features = self.n_features_in_
         n_columns = len(self.domain_.columns)
+        # Codes of the columns that stay are conditions; the target is not among them.
         # (n_columns of the model, n_rows); what is drawn or unknown is left at 0.
         rows = np.zeros((n_columns, len(table.columns[0])), np.int64)
-        conditions = [place for place in range(n_features) if place not in places]
+        conditions = sorted(set(range(n_features)) - set(places))
         if conditions:
             condition_table = _select(table, conditions)
             codes = read_codes(
@@ -461,9 +455,12 @@ class RowTransformer(TransformerMixin, ModelRows):
 
 def _select(table: Table, places: Sequence[int]) -> Table:
     """Return some columns of a table."""
-    names = tuple(table.names[place] for place in places)
-    columns = tuple(table.columns[place] for place in places)
-    return Table(names, columns, table.native)
+    names = []
+    columns = []
+    for place in places:
+        names.append(table.names[place])
+        columns.append(table.columns[place])
+    return Table(tuple(names), tuple(columns), table.native)
 
 
 def check_n_samples(n_samples: Any, name: str = "n_samples") -> None:
@@ -477,10 +474,13 @@ def _tabulate_scores(
     """Make a table with a row for each pair, the strongest first."""
     rows = []
     for pair, (score, error) in scores.items():
-        first, second = (domain.columns[column] for column in pair)
-        is_measured = any(set(pair) <= set(marginal.clique) for marginal in marginals)
-        rows.append((first, second, score, error, is_measured))
-    rows.sort(key=lambda row: -row[2])
+        first, second = pair
+        is_measured = False
+        for marginal in marginals:
+            is_measured = is_measured or set(pair) <= set(marginal.clique)
+        names = (domain.columns[first], domain.columns[second])
+        rows.append((*names, score, error, is_measured))
+    rows.sort(key=lambda row: -row[2])  # by score
     columns = ["first", "second", "score", "std_error", "measured"]
     table = pd.DataFrame(rows, columns=columns)
     dtypes = {"score": float, "std_error": float, "measured": bool}

@@ -103,6 +103,11 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     workload : list of tuple of column names, optional
         The marginals that matter; by default all pairs. ``"auto"`` chooses among them and their subsets. A warning
         names those that are not measured, and why.
+    analyses : list of str or list of column names, optional
+        What `skdp.synthetic_inference` will estimate, declared before the data are seen; its marginals are measured in
+        any case. A formula ``"y ~ a + b"`` is a regression: of numbers, all pairs; of two values, all features
+        together, and each with y. A list of columns is any statistic of them: all together. Pairs for which the model
+        has no room tell of the regression, but rows do not have their dependence.
     target : column name, optional
         What models will predict (an array y is called ``"target"``): its pairs are kept better, others a little worse.
     structural_zeros : list of mapping of column name to values, or tuple, optional
@@ -244,6 +249,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         domain: DomainLike | None = None,
         marginals: str | Sequence[Sequence[ColumnName]] = "auto",
         workload: Sequence[Sequence[ColumnName]] | None = None,
+        analyses: Sequence[str | Sequence[ColumnName]] | None = None,
         target: ColumnName | None = None,
         structural_zeros: Sequence[Mapping[Any, Any] | tuple[Any, ...]] | None = None,
         max_cells: int = 100_000,
@@ -262,6 +268,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         self.domain = domain
         self.marginals = marginals
         self.workload = workload
+        self.analyses = analyses
         self.target = target
         self.structural_zeros = structural_zeros
         self.max_cells = max_cells
@@ -371,7 +378,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         # the charge, as in memory.
         mixed: set[Any] = set()
         if open_columns:
-            places = {coded.domain.columns.index(name) for name in open_columns}
+            places = set(map(coded.domain.columns.index, open_columns))
             max_values = largest_sizes(coded.plan, coded.strategy, places)
             source = spend(f"{mechanism}, thresholds on values", delta=delta)
             values, mixed = find_values(
@@ -493,9 +500,10 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         self._others = others
         self._shapes = shapes
         self.marginals_ = cells.table.marginals
-        self._scores = {
-            pair: score for pair, score in fitted.scores.items() if len(pair) == 2
-        }
+        self._scores = {}
+        for clique, score in fitted.scores.items():
+            if len(clique) == 2:
+                self._scores[clique] = score
         self.model_ = fitted.model
         self.n_rows_ = fitted.total
         self.n_rows_std_error_ = fitted.std_error
@@ -569,6 +577,7 @@ def code_table(
         ordered=declared_orders(table, domain),
         marginals=synthesizer.marginals,
         workload=synthesizer.workload,
+        analyses=synthesizer.analyses,
         target=synthesizer.target,
         structural_zeros=synthesizer.structural_zeros,
         max_cells=synthesizer.max_cells,
@@ -590,7 +599,9 @@ def code_table(
 
 def _cut(domain: Domain, finds_bins: bool) -> Domain:
     """Cut intervals into fine cells; return the domain itself if none is cut."""
-    columns = {name: domain[name] for name in domain.columns}
+    columns: dict[Any, Any] = {}
+    for name in domain.columns:
+        columns[name] = domain[name]
     is_cut = False
     for name, interval in _intervals(domain).items():
         grid = fine_grid(interval) if finds_bins else cells_within(interval)

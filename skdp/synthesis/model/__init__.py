@@ -16,6 +16,7 @@ from skdp.synthesis.model._sampling import sample as sample
 from skdp.synthesis.model._tables import Clique as Clique
 from skdp.synthesis.model._tables import Groups as Groups
 from skdp.synthesis.model._tables import Marginal as Marginal
+from skdp.synthesis.model._tables import arrange as arrange
 from skdp.synthesis.model._tables import count_cells as count_cells
 from skdp.synthesis.model._tables import count_pairs as count_pairs
 from skdp.synthesis.model._tables import cover as cover
@@ -24,5 +25,8 @@ from skdp.synthesis.model._tables import expand as expand
 from skdp.synthesis.model._tables import group as group
 from skdp.synthesis.model._tables import marginal_shapes as marginal_shapes
 from skdp.synthesis.model._tables import merge as merge
+from skdp.synthesis.model._tables import n_cells_of as n_cells_of
 from skdp.synthesis.model._tables import project as project
+from skdp.synthesis.model._tables import shape_of as shape_of
 from skdp.synthesis.model._tables import spread as spread
+from skdp.synthesis.model._tables import sum_others as sum_others

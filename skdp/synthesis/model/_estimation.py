@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -98,9 +99,15 @@ class _Loss:
         total: float,
         start: Iterable[Table],
     ) -> None:
-        cliques = [marginal.clique for marginal in marginals]
+        cliques = []
+        shapes = []
+        tables = []
+        for marginal in marginals:
+            cliques.append(marginal.clique)
+            shapes.append(marginal.shape)
+            tables.append(marginal.counts)
         self._propagation = Propagation(tree, start, cliques)
-        self._counts = Tables([marginal.shape for marginal in marginals])
+        self._counts = Tables(shapes)
         cells = Tables(marginal_shapes(cliques, tree.sizes))
         numbers = self._counts.split(np.arange(self._counts.size))
         count_of_cells = []
@@ -114,12 +121,11 @@ class _Loss:
         self._count_of_cell = cells.join(count_of_cells)
         self._marginal_weights = np.array(weights)
         fitted_counts = self._counts.join(is_fitted)
-        n_counts = [marginal.counts.size for marginal in marginals]
+        n_counts = list(map(math.prod, shapes))
         self._weights = np.repeat(weights, n_counts) * fitted_counts
         self.n_fitted = self._counts.sums(fitted_counts)
-        self._is_column = np.array([len(clique) == 1 for clique in cliques])
-        counts = self._counts.join([marginal.counts for marginal in marginals])
-        self._targets = counts / total
+        self._is_column = np.array(list(map(len, cliques))) == 1
+        self._targets = self._counts.join(tables) / total
         # The gradient of a count is divided by the square root of its share. With much
         # noise the constant is large and the descent plain: small cells, of which
         # mostly noise is known, stay near the start, and stopping early regularises.
@@ -169,7 +175,11 @@ class _Loss:
     @property
     def short_step(self) -> float:
         """A length that is too short."""
-        largest_rates = [float(part.max()) for part in self._counts.split(self._rates)]
+        # The loss is a sum of squares: its second derivative along a step is at most the
+        # sum of all weights, each times the largest rate of its marginal.
+        largest_rates = []
+        for rates in self._counts.split(self._rates):
+            largest_rates.append(float(rates.max()))
         return 1 / float(self._marginal_weights @ largest_rates)
 
 
@@ -193,6 +203,7 @@ def fit_model(
     #    with convergence rate O(1/k^2).
     # .. [3] B. O'Donoghue, E. Candès (2015). Adaptive restart for accelerated gradient
     #    schemes. Foundations of Computational Mathematics 15.
+    # A descent has one factor for each count, in place of one potential for each cell.
     potentials = no_potentials(tree) if start is None else list(start)
     merged = merge(marginals)
     loss = _Loss(tree, merged, total, potentials)
@@ -218,6 +229,7 @@ def _scale(
 ) -> list[_State]:
     """Fit what has little noise by scaling, as long as that helps."""
     states = [loss.at_start()]
+    # Standardised residuals that are noise have squares of 1 on average.
     is_far = loss.squares(states[0].shares) > _FAR * loss.n_fitted
     if not is_far.any():
         return states
@@ -270,6 +282,7 @@ class _Descent:
 
     def step(self) -> None:
         """Move if the loss falls; otherwise drop the momentum, or halve the step."""
+        # Nesterov's momentum k / (k + 3) after k moves, up to its largest.
         factors = self._loss.step(self.state, self._length)
         momentum = min(_MOMENTUM, self._n_moves / (self._n_moves + 3))
         trial = self._loss.at(factors + momentum * (factors - self._factors_before))
@@ -311,6 +324,7 @@ class _Descent:
 
 def independent_start(tree: JunctionTree, shares: Iterable[Table]) -> list[Table]:
     """Return the potentials of independent columns."""
+    # Each column's logarithms are added to one clique that has it.
     potentials = no_potentials(tree)
     for column, column_shares in enumerate(shares):
         index = tree.holder_of((column,))

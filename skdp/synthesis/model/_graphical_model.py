@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -12,7 +11,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
-from skdp.synthesis.model._tables import Clique, Table, divide, expand, project
+from skdp.synthesis.model._tables import (
+    Clique,
+    Table,
+    divide,
+    expand,
+    n_cells_of,
+    project,
+    shape_of,
+)
 
 
 class Elimination:
@@ -30,7 +37,9 @@ class Elimination:
         self._sizes = tuple(sizes)
         # Most cliques come again when a further marginal is tried.
         self._cells = cache(self._count_cells)
-        self._neighbours = [1 << column for column in range(len(self._sizes))]
+        self._neighbours = []  # of each column, itself included
+        for column in range(len(self._sizes)):
+            self._neighbours.append(1 << column)
         for marginal in marginals:
             self._connect(marginal)
         self._eliminate()
@@ -44,13 +53,18 @@ class Elimination:
         neighbours = list(self._neighbours)
         self._rank: dict[int, int] = {}
         self._clique_of: dict[int, int] = {}
-        queue = [(self._cells(bits), column) for column, bits in enumerate(neighbours)]
+        # What eliminating a column would cost by now. A heap cannot change its entries:
+        # a column is put in again, and entries with another cost are out of date.
+        current: dict[int, int] = {}
+        queue: list[tuple[int, int]] = []
+        for column, bits in enumerate(neighbours):
+            current[column] = self._cells(bits)
+            queue.append((current[column], column))
         heapq.heapify(queue)
-        current = {column: cells for cells, column in queue}
         while queue:
             cells, column = heapq.heappop(queue)
             if current.get(column) != cells:
-                continue  # its neighbours have changed, and it is in the queue again
+                continue
             del current[column]
             clique = neighbours[column]
             self._rank[column] = len(self._rank)
@@ -60,13 +74,14 @@ class Elimination:
                 current[other] = self._cells(neighbours[other])
                 heapq.heappush(queue, (current[other], other))
         # A clique is within another one exactly if it is what one leaves of its own.
-        remainders = {
-            clique ^ (1 << column) for column, clique in self._clique_of.items()
-        }
-        self._maximal = [
-            bits for bits in self._clique_of.values() if bits not in remainders
-        ]
-        self._n_cells = [self._cells(bits) for bits in self._maximal]
+        remainders = set[int]()
+        for column, clique in self._clique_of.items():
+            remainders.add(clique ^ (1 << column))
+        self._maximal = []
+        for clique in self._clique_of.values():
+            if clique not in remainders:
+                self._maximal.append(clique)
+        self._n_cells = list(map(self._cells, self._maximal))
 
     @property
     def cliques(self) -> list[Clique]:
@@ -115,7 +130,7 @@ class Elimination:
         return True
 
     def _count_cells(self, bits: int) -> int:
-        return math.prod([self._sizes[column] for column in _columns(bits)])
+        return n_cells_of(_columns(bits), self._sizes)
 
 
 def _bits(columns: Iterable[int]) -> int:
@@ -174,21 +189,22 @@ class JunctionTree:
 
     def n_cells(self, columns: Iterable[int]) -> int:
         """Count the cells of a table of some columns."""
-        return math.prod(self.sizes[column] for column in columns)
+        return n_cells_of(columns, self.sizes)
 
     def shape(self, clique: int) -> tuple[int, ...]:
         """Return the shape of the table of a clique."""
-        return tuple(self.sizes[column] for column in self.cliques[clique])
+        return shape_of(self.cliques[clique], self.sizes)
 
     def holder(self, columns: Iterable[int]) -> int | None:
         """Find the smallest clique that holds some columns."""
         needed = set(columns)
-        holders = [
-            index for index, clique in enumerate(self.cliques) if needed <= set(clique)
-        ]
-        return min(
-            holders, key=lambda index: self.n_cells(self.cliques[index]), default=None
-        )
+        best = None
+        for index, clique in enumerate(self.cliques):
+            if not needed <= set(clique):
+                continue
+            if best is None or self.n_cells(clique) < self.n_cells(self.cliques[best]):
+                best = index
+        return best
 
     def holder_of(self, columns: Iterable[int]) -> int:
         """Find the smallest clique that holds a single column, or a marginal of it."""
@@ -196,13 +212,18 @@ class JunctionTree:
         assert index is not None  # the tree was made for it
         return index
 
+    def first_with(self, column: int) -> int:
+        """Find the clique of a column that is next to the root."""
+        for index, clique in enumerate(self.cliques):
+            if column in clique:
+                return index
+        raise IndexError(f"no clique has column {column}")
+
     def path(self, columns: Iterable[int]) -> list[int]:
         """List cliques from the root to the first of each of some columns."""
         indices = {0}
         for column in columns:
-            index = next(
-                index for index, clique in enumerate(self.cliques) if column in clique
-            )
+            index = self.first_with(column)
             while index not in indices:
                 indices.add(index)
                 index = self.links[index - 1].parent
@@ -256,11 +277,9 @@ class GraphicalModel:
         pending: dict[int, list[tuple[Table, Clique]]] = {}
         for link in reversed(self.tree.links):
             table, clique = self._absorb(link.child, pending.pop(link.child, []))
-            onto = tuple(
-                column
-                for column in clique
-                if column in names or column in link.separator
-            )
+            kept = set(names) | set(link.separator)
+            onto = tuple(column for column in clique if column in kept)
+            # A child without a named column of its own says nothing more.
             if set(onto) <= set(link.separator):
                 continue
             shared = expand(self.separators[link.child - 1], link.separator, onto)
@@ -295,11 +314,7 @@ class GraphicalModel:
         for column, column_weights in weights.items():
             vector = self._check_weights(column, column_weights)
             # Counting the weight in any one clique that has the column counts it once.
-            index = next(
-                index
-                for index, clique in enumerate(self.tree.cliques)
-                if column in clique
-            )
+            index = self.tree.first_with(column)
             messages.setdefault(index, []).append((vector, (column,)))
         for link in reversed(self.tree.links):
             if link.child in messages:
@@ -351,8 +366,8 @@ class GraphicalModel:
             if column in clique:
                 axis = clique.index(column)
                 logs = np.moveaxis(self.log_conditional(index), axis, -1)
-                conditions = [other for other in clique if other != column]
-                total += logs[tuple(rows[conditions])]
+                conditions = clique[:axis] + clique[axis + 1 :]
+                total += logs[tuple(rows[list(conditions)])]
         is_impossible = total.max(axis=1) == -np.inf
         with np.errstate(divide="ignore"):
             total[is_impossible] = np.log(self.marginal([column]))

@@ -17,7 +17,7 @@ from skdp.synthesis.model._tables import (
 )
 
 _SMALLEST = np.finfo(float).tiny
-"""Numbers below have fewer digits."""
+"""Numbers below have fewer digits, with which quotients would be wrong."""
 
 _LEAST_LOG = -1e300
 """In place of minus infinity, which must not be subtracted from itself."""
@@ -42,10 +42,13 @@ class Propagation:
         marginals: Sequence[Clique] = (),
     ) -> None:
         self._potentials = list(potentials)
-        self._children: list[list[int]] = [[] for _ in tree.cliques]
+        self._children: list[list[int]] = []
+        members: list[list[int]] = []  # the factors of each clique
+        for _ in tree.cliques:
+            self._children.append([])
+            members.append([])
         for link in tree.links:
             self._children[link.parent].append(link.child)
-        members: list[list[int]] = [[] for _ in tree.cliques]
         for index, marginal in enumerate(marginals):
             members[tree.holder_of(marginal)].append(index)
 
@@ -119,4 +122,4 @@ def calibrate(tree: JunctionTree, potentials: Iterable[Table]) -> list[Table]:
 
 def no_potentials(tree: JunctionTree) -> list[Table]:
     """Return the potentials of the uniform distribution, all 0."""
-    return [np.zeros(tree.shape(index)) for index in range(len(tree.cliques))]
+    return list(map(np.zeros, marginal_shapes(tree.cliques, tree.sizes)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,14 @@ from skdp.synthesis.model._graphical_model import (
     JunctionTree,
     check_rows,
 )
-from skdp.synthesis.model._tables import Clique, Table, log_sum, peaks, project
+from skdp.synthesis.model._tables import (
+    Clique,
+    Table,
+    expand,
+    log_sum,
+    peaks,
+    project,
+)
 
 _RADIX = 1 << 16
 """The most groups that NumPy sorts in linear time."""
@@ -41,7 +48,7 @@ def sample(
         for column in clique:
             if column in drawn:
                 continue
-            conditions = tuple(other for other in clique if other in drawn)
+            conditions = _common(clique, drawn)
             law = project(model.beliefs[index], clique, (*conditions, column))
             groups = np.zeros(n, np.int64)
             for other in conditions:
@@ -50,6 +57,11 @@ def sample(
             rows[column] = draw(law.reshape(-1, sizes[column]), groups, rng)
             drawn.append(column)
     return rows
+
+
+def _common(columns: Clique, of: Collection[int]) -> Clique:
+    """Return those of some columns that are among others."""
+    return tuple(column for column in columns if column in of)
 
 
 def draw(
@@ -99,6 +111,9 @@ _LEAST_UNIFORM = 2.0**-54
 _INDEPENDENT = 1e-200
 """The share of independent columns: nothing beside what the model has, as a float."""
 
+_ROWS = -1
+"""In the place of a column: the axis of rows."""
+
 Rows = NDArray[np.integer]
 
 
@@ -123,7 +138,8 @@ def redraw(
     factors = _factors(_mix(model, names), names)
     if not factors:
         return drawn
-    block_size = max(1, _BLOCK // sum(factor.n_cells for factor in factors))
+    n_cells = [factor.n_cells for factor in factors]
+    block_size = max(1, _BLOCK // sum(n_cells))
     for start in range(0, n_rows, block_size):
         block = rows[:, start : start + block_size]
         uniforms = rng.random((len(factors), block.shape[1]))
@@ -158,17 +174,20 @@ class _Factor:
     @property
     def new(self) -> Clique:
         """The named columns that are drawn by this factor."""
-        return tuple(column for column in self.named if column not in self.shared)
+        return _common(self.named, set(self.named) - set(self.shared))
 
 
 def _check_columns(tree: JunctionTree, columns: Iterable[int]) -> tuple[int, ...]:
+    # With the other columns of a row in its place, a clique is a table of its named ones.
     names = tuple(map(operator.index, columns))
     n_columns = len(tree.sizes)
     if len(set(names)) < len(names) or not set(names) <= set(range(n_columns)):
         raise ValueError(
             f"columns must be different numbers from 0 to {n_columns - 1}, got {names}"
         )
-    cells = max(tree.n_cells(set(clique) & set(names)) for clique in tree.cliques)
+    cells = 1
+    for clique in tree.cliques:
+        cells = max(cells, tree.n_cells(_common(clique, names)))
     if cells > MOST_REDRAWN:
         raise ValueError(
             f"to redraw columns {names} takes a table of {cells} cells for each row; "
@@ -180,20 +199,22 @@ def _check_columns(tree: JunctionTree, columns: Iterable[int]) -> tuple[int, ...
 
 def _factors(model: GraphicalModel, names: Sequence[int]) -> list[_Factor]:
     """Collect the cliques that have a named column, parents first."""
+    # A clique is the child of another one if both share a named column: conditions are
+    # known for each row, and carry no message.
     factors: list[_Factor] = []
     ranks: dict[int, int] = {}
     for index, clique in enumerate(model.tree.cliques):
-        named = tuple(column for column in clique if column in names)
+        named = _common(clique, names)
         if not named:
             continue
-        conditions = tuple(column for column in clique if column not in names)
-        axes = [clique.index(column) for column in conditions + named]
+        conditions = _common(clique, set(clique) - set(named))
+        axes = list(map(clique.index, conditions + named))
         logs = np.transpose(model.log_conditional(index), axes)
         shared: Clique = ()
         parent = -1
         if index > 0:
             link = model.tree.links[index - 1]
-            shared = tuple(column for column in named if column in link.separator)
+            shared = _common(named, link.separator)
             parent = ranks[link.parent] if shared else -1
         ranks[index] = len(factors)
         factors.append(
@@ -210,7 +231,8 @@ def _mix(model: GraphicalModel, names: Sequence[int]) -> GraphicalModel:
         laws.append(model.marginal([column]) if is_named else np.full(size, 1 / size))
     beliefs = []
     for belief, clique in zip(model.beliefs, model.tree.cliques, strict=True):
-        factors = np.ix_(*(laws[column] for column in clique))
+        laws_of_clique = [laws[column] for column in clique]
+        factors = np.ix_(*laws_of_clique)
         independent = math.prod(factors, start=np.float64(_INDEPENDENT))
         beliefs.append(belief + independent)
     return GraphicalModel(model.tree, beliefs)
@@ -227,12 +249,14 @@ def _collect(factors: Sequence[_Factor], rows: Rows) -> list[Table]:
     for index in reversed(range(len(factors))):
         factor = factors[index]
         if factor.shared:
-            axes = [factor.named.index(column) + 1 for column in factor.new]
+            # The first axis is that of rows.
+            axes = []
+            for column in factor.new:
+                axes.append(factor.named.index(column) + 1)
             message = log_sum(tables[index], tuple(axes))
-            sizes = dict(zip(factor.shared, message.shape[1:], strict=True))
             parent = factors[factor.parent]
-            shape = [sizes.get(column, 1) for column in parent.named]
-            tables[factor.parent] = tables[factor.parent] + message.reshape(-1, *shape)
+            message = expand(message, (_ROWS, *factor.shared), (_ROWS, *parent.named))
+            tables[factor.parent] = tables[factor.parent] + message
     return tables
 
 
@@ -241,6 +265,8 @@ def _distribute(
 ) -> None:
     """Draw a factor's columns given those it shares with its parent."""
     n_rows = uniforms.size
+    # A factor without conditions has one table for all rows. Of each row's table, only
+    # the part is left that has the values which were drawn by the parent.
     table = np.broadcast_to(table, (n_rows, *table.shape[1:]))
     if factor.shared:
         index: list[slice | NDArray[np.int32]] = []

@@ -18,7 +18,9 @@ from skdp.synthesis.model._tables import (
 )
 
 _FLOOR = 0.01
-"""In standard errors, what a cell has at least: noise does not forbid a combination."""
+"""In standard errors, what a cell has at least: noise does not forbid a combination.
+
+Small, so that it adds less than a hundredth of the noise that is there anyway."""
 
 
 class Scaling:
@@ -39,7 +41,9 @@ class Scaling:
         self, tree: JunctionTree, marginals: Iterable[Marginal], total: float
     ) -> None:
         self._tree = tree
-        self._targets: list[list[tuple[Marginal, Table]]] = [[] for _ in tree.cliques]
+        self._targets: list[list[tuple[Marginal, Table]]] = []  # of each clique
+        for _ in tree.cliques:
+            self._targets.append([])
         # The least precise first: what follows overrides it.
         for marginal in sorted(marginals, key=lambda marginal: -marginal.total[1]):
             holder = tree.holder_of(marginal.clique)
@@ -49,15 +53,18 @@ class Scaling:
                 counts = counts * marginal.is_fitted
             self._targets[holder].append((marginal, counts / counts.sum()))
 
-    def sweep(self, beliefs: Iterable[Table]) -> list[Table] | None:
-        """Go once around the tree; None if marginals and beliefs contradict."""
-        tables = list(beliefs)
+    def sweep(self, start: Iterable[Table]) -> list[Table] | None:
+        """Go once around the tree; None if marginals and start contradict."""
+        tables = list(start)
         self._visit(tables, 0)
         for link in self._tree.links:  # what later branches changed
             self._pass(tables, link.parent, link.child, link.separator)
-        if not all(table.any() for table in tables):
-            return None
-        return [table / table.sum() for table in tables]
+        beliefs = []
+        for table in tables:
+            if not table.any():
+                return None
+            beliefs.append(table / table.sum())
+        return beliefs
 
     def _visit(self, tables: list[Table], index: int) -> None:
         """Fit a clique, then the branches below it, each with what is known by then."""

@@ -17,9 +17,20 @@ Clique = tuple[int, ...]
 
 Table = NDArray[np.float64]
 
-_FEW_SUMMANDS = 4
 _SMALL = 4096
-"""Cells of a table, times marginals of it, that are summed by the cells' positions."""
+"""Cells of a table, times marginals of it, that are summed by the cells' positions.
+
+It decides the time only."""
+
+
+def shape_of(columns: Iterable[int], sizes: Sequence[int]) -> tuple[int, ...]:
+    """Return the shape of the table of some columns."""
+    return tuple(sizes[column] for column in columns)
+
+
+def n_cells_of(columns: Iterable[int], sizes: Sequence[int]) -> int:
+    """Return how many cells the table of some columns has."""
+    return math.prod(shape_of(columns, sizes))
 
 
 @cache
@@ -30,7 +41,7 @@ def _ones(size: int) -> Table:
 def sum_out(table: Table, axis: int) -> Table:
     """Sum a table over one axis."""
     # NumPy sums slowly where the axes behind are short: a product with a vector of
-    # ones is up to 20 times as fast, and for few summands adding them up.
+    # ones is up to 20 times as fast.
     size = table.shape[axis]
     n_behind = math.prod(table.shape[axis + 1 :])
     blocks = table.reshape(-1, size, n_behind)
@@ -38,10 +49,6 @@ def sum_out(table: Table, axis: int) -> Table:
         sums = blocks[:, :, 0] @ _ones(size)
     elif size == 1:
         sums = blocks[:, 0]
-    elif size <= _FEW_SUMMANDS:
-        sums = blocks[:, 0] + blocks[:, 1]
-        for index in range(2, size):
-            sums += blocks[:, index]
     else:
         sums = _ones(size) @ blocks
     return sums.reshape(table.shape[:axis] + table.shape[axis + 1 :])
@@ -65,6 +72,19 @@ def expand(table: NDArray, columns: Sequence[int], onto: Sequence[int]) -> NDArr
     """Give a table an axis of length 1 for each column that it lacks."""
     sizes = dict(zip(columns, table.shape, strict=True))
     return table.reshape([sizes.get(column, 1) for column in onto])
+
+
+def arrange(table: NDArray, columns: Sequence[int], onto: Sequence[int]) -> NDArray:
+    """Give a table the axes of more columns, in their order."""
+    order = [column for column in onto if column in columns]
+    axes = list(map(list(columns).index, order))
+    return expand(np.transpose(table, axes), order, onto)
+
+
+def sum_others(table: NDArray, axes: Iterable[int]) -> NDArray:
+    """Sum a table over all axes but some."""
+    dropped = set(range(table.ndim)) - set(axes)
+    return np.asarray(table.sum(axis=tuple(sorted(dropped))))
 
 
 def divide(numerator: Table, denominator: Table) -> Table:
@@ -99,7 +119,7 @@ class Projections:
     def __init__(
         self, columns: Clique, sizes: Sequence[int], marginals: Sequence[Clique]
     ) -> None:
-        self._shape = tuple(sizes[column] for column in columns)
+        self._shape = shape_of(columns, sizes)
         self._layout = Tables(marginal_shapes(marginals, sizes))
         self.size = self._layout.size
         n_cells = math.prod(self._shape)
@@ -137,18 +157,20 @@ class Projections:
         for index in remaining:
             n_lacking.update(set(columns) - set(marginals[index]))
         column = max(columns, key=lambda column: (n_lacking[column], sizes[column]))
-        without = [index for index in remaining if column not in marginals[index]]
-        smaller = Projections(
-            tuple(other for other in columns if other != column),
-            sizes,
-            [marginals[index] for index in without],
-        )
+        axis = columns.index(column)
         numbers = np.arange(self.size)
-        entries = np.concatenate(
-            [numbers[self._layout.parts[index]] for index in without]
-        )
-        self._branches.append((columns.index(column), entries, smaller))
-        return [index for index in remaining if column in marginals[index]]
+        entries = []
+        lacking = []
+        having = []
+        for index in remaining:
+            if column in marginals[index]:
+                having.append(index)
+            else:
+                lacking.append(marginals[index])
+                entries.append(numbers[self._layout.parts[index]])
+        smaller = Projections(columns[:axis] + columns[axis + 1 :], sizes, lacking)
+        self._branches.append((axis, np.concatenate(entries), smaller))
+        return having
 
     def project(self, table: Table) -> Table:
         """Sum a table to all of the marginals."""
@@ -169,7 +191,9 @@ class Projections:
         if self._positions is not None:
             sums = vector[self._positions].sum(axis=0)
             return np.asarray(sums).reshape(self._shape)
-        tables = [vector[part].reshape(self._shape) for part in self._same]
+        tables = []
+        for part in self._same:
+            tables.append(vector[part].reshape(self._shape))
         for axis, entries, smaller in self._branches:
             lifted = smaller.lift(vector[entries])
             shape = lifted.shape
@@ -207,7 +231,7 @@ def marginal_shapes(
     cliques: Iterable[Clique], sizes: Sequence[int]
 ) -> list[tuple[int, ...]]:
     """Return the shapes of marginals."""
-    return [tuple(sizes[column] for column in clique) for clique in cliques]
+    return [shape_of(clique, sizes) for clique in cliques]
 
 
 Groups = tuple[NDArray[np.intp] | None, ...]
@@ -242,13 +266,13 @@ class Marginal:
     def counts_of(self, column: int) -> tuple[Table, float]:
         """Return its counts of one column, and the standard deviation of their noise."""
         axis = self.clique.index(column)
-        other_axes = [other for other in range(self.counts.ndim) if other != axis]
-        counts = self.counts.sum(axis=tuple(other_axes))
+        counts = sum_others(self.counts, [axis])
         return counts, self.std_error * math.sqrt(self.counts.size / counts.size)
 
 
 def group(table: NDArray, groups: Groups | None) -> NDArray:
     """Sum the cells of a table by groups of values."""
+    # A product with a matrix that has a 1 where a value is in a group.
     for axis, members in enumerate(groups or ()):
         if members is None:
             continue
@@ -277,6 +301,7 @@ def merge(marginals: Iterable[Marginal]) -> list[Marginal]:
     apart = []
     for marginal in marginals:
         mean = means.get(marginal.clique)
+        # Counts by groups, or of which some are left out, have no cells in common.
         if marginal.groups is not None or marginal.is_fitted is not None:
             apart.append(marginal)
         elif mean is None:
@@ -294,8 +319,10 @@ def merge(marginals: Iterable[Marginal]) -> list[Marginal]:
 
 def estimate_total(marginals: Iterable[Marginal]) -> tuple[float, float]:
     """Estimate the number of records from noisy counts, with its standard error."""
-    # Totals of marginals of few cells have the least noise.
-    totals, variances = np.array([marginal.total for marginal in marginals]).T
+    # Totals of marginals of few cells have the least noise. Weighted by the inverse of
+    # their variances, the mean of independent estimates has the least variance.
+    pairs = [marginal.total for marginal in marginals]
+    totals, variances = np.array(pairs).T
     weights = 1 / variances
     mean = float(weights @ totals / weights.sum())
     return max(1.0, mean), float(1 / math.sqrt(weights.sum()))
@@ -305,6 +332,7 @@ def count_cells(
     codes: Sequence[NDArray[np.integer]], sizes: Sequence[int]
 ) -> NDArray[np.int64]:
     """Count the combinations of the codes of some columns."""
+    # The number of a cell in row-major order, as reshape has it: Horner's rule.
     cells = codes[0].astype(np.intp)
     for column, size in zip(codes[1:], sizes[1:], strict=True):
         cells *= size
@@ -344,11 +372,7 @@ def cover(
     cliques: Iterable[Clique], sizes: Sequence[int], max_cells: int
 ) -> list[Clique]:
     """Find fewer, larger marginals that hold all of some: less work to count."""
-
-    def n_cells(columns: Iterable[int]) -> int:
-        return math.prod(sizes[column] for column in columns)
-
-    by_size = sorted(cliques, key=lambda clique: -n_cells(clique))
+    by_size = sorted(cliques, key=lambda clique: -n_cells_of(clique, sizes))
     waiting = list(dict.fromkeys(map(frozenset, by_size)))
     covers = []
     while waiting:
@@ -361,11 +385,10 @@ def cover(
                 missing = clique - columns
                 if len(missing) == 1:
                     n_completed.update(missing)
-            fitting = [
-                column
-                for column in n_completed
-                if n_cells((*columns, column)) <= max_cells
-            ]
+            fitting = []
+            for column in n_completed:
+                if n_cells_of((*columns, column), sizes) <= max_cells:
+                    fitting.append(column)
             if not fitting:
                 break
             columns.add(

@@ -5,9 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +17,7 @@ from skdp.synthesis.model import (
     count_cells,
     group,
     sample,
+    shape_of,
 )
 from skdp.synthesis.selection._following import (
     NOISE,
@@ -107,62 +107,105 @@ class Auto(Strategy):
         column_error = _column_error(table, plan, counts)
         requests = _affordable_scores(table, plan, counts)
         if not requests or column_error > 1:
-            measure_columns(table, plan, table.budget.left, equal=True)
-            return fit_measured(table, plan)
+            return _measure_certain(table, plan)
 
-        # Ask for the scores of independent columns. Values that are rare against the
-        # noise to come are counted together from here on.
+        # Ask for the scores of independent columns.
         has_second_round = len(plan.sizes) > 2 and column_error < _PRECISE
         first_part = 1 - _SECOND_ROUND if has_second_round else Fraction(1)
-        score_share = sum((share for _, share in requests), Fraction(0))
-        share = (table.budget.left - score_share) * first_part
-        groups = _rare_groups(table, plan, counts, share)
-        independent = IndependentColumns(counts, table.marginals[0].std_error, groups)
-        scores: dict[Clique, Score] = {}
-        for cliques, list_share in requests:
-            scores |= ask(table, cliques, independent.guess, list_share, groups)
-        count_error = table.budget.std_error(share)
-        following = find_following(table, counts, scores, groups, count_error)
+        first = _score_first(table, plan, counts, requests, first_part)
 
         # Choose what gains more than its noise costs. What may be independent comes last,
         # and leaves its share to the second round: with little noise it would be worth
         # it by chance, and leave no room for what pairs do not show, such as a parity.
         # But a model of other pairs may make independent columns dependent.
-        gains = {clique: score.gain for clique, score in scores.items()}
-        for pair, link in following.items():
-            gains[pair] = link.gain
-        gains = _by_workload(gains, plan.first_candidates())
-        later = set[Clique]()
-        if has_second_round:
-            later = _by_chance(scores, independent) - following.keys()
-        cells = Cells(plan.sizes, groups, following)
-        share = table.budget.left * first_part
+        gains = _by_workload(first.gains, plan.first_candidates())
+        later = first.by_chance if has_second_round else set()
+        cells = first.cells
+        first_share = table.budget.left * first_part
         costs = _column_costs(plan, cells)
-        choice = _Choice(table, plan, gains, cells, share, costs, later=later)
+        choice = _Choice(table, plan, gains, cells, first_share, costs, later=later)
 
         # Spend the first round's share, and the second's on what the model misses.
         if choice.chosen:
-            _spend(table, plan, choice.chosen, cells, share, costs, later)
+            _spend(table, plan, choice.chosen, cells, first_share, costs, later)
         else:
-            measure_columns(table, plan, share, equal=True)
+            measure_columns(table, plan, first_share, equal=True)
         fitted = fit_measured(table, plan)
         if has_second_round:
-            measured = [clique for clique in choice.chosen if clique not in later]
+            measured = set(choice.chosen) - later
             fitted = _measure_missing(table, plan, fitted, measured)
-        unknown = _unknown_pairs(fitted, choice.refused, scores, independent)
-        noisy = {pair: (score.noisy, score.std_error) for pair, score in scores.items()}
+        unknown = _unknown_pairs(fitted, choice.refused, first)
+        noisy = {}
+        for pair, score in first.scores.items():
+            noisy[pair] = (score.noisy, score.std_error)
         return replace(fitted, scores=noisy, unknown=unknown)
 
 
-def _by_chance(
-    scores: Mapping[Clique, Score], independent: IndependentColumns
-) -> set[Clique]:
-    """List what independent columns may well show."""
-    chance = set()
-    for clique, score in scores.items():
-        if independent.is_chance(clique, score):
-            chance.add(clique)
-    return chance
+def _measure_certain(table: PrivateTable, plan: Plan) -> FittedTable:
+    """Measure columns, and what planned analyses need, where scores would be noise."""
+    if plan.analyses:
+        no_groups = Cells(plan.sizes, (None,) * len(plan.sizes))
+        _spend(table, plan, plan.analyses, no_groups, table.budget.left, plan.sizes)
+    else:
+        measure_columns(table, plan, table.budget.left, equal=True)
+    return fit_measured(table, plan)
+
+
+@dataclass(frozen=True)
+class _FirstScores:
+    """How far counts of pairs are from those of independent columns."""
+
+    scores: Mapping[Clique, Score]
+    independent: IndependentColumns
+    cells: Cells
+    """How pairs are counted: rare values together, but where a column follows."""
+
+    @property
+    def gains(self) -> dict[Clique, float]:
+        """What each marginal gains: of a pair that follows, by all values."""
+        gains = _gains(self.scores)
+        for pair, following in self.cells.following.items():
+            gains[pair] = following.gain
+        return gains
+
+    @property
+    def by_chance(self) -> set[Clique]:
+        """What independent columns may well show."""
+        chance = set()
+        for clique, score in self.scores.items():
+            if self.independent.is_chance(clique, score):
+                chance.add(clique)
+        return chance - self.cells.following.keys() - set(self.cells.analyses)
+
+
+def _score_first(
+    table: PrivateTable,
+    plan: Plan,
+    counts: Sequence[NDArray[np.float64]],
+    requests: Iterable[tuple[list[Clique], Fraction]],
+    first_part: Fraction,
+) -> _FirstScores:
+    """Score what may be measured first, by the counts of columns."""
+    # Values that are rare against the noise to come are counted together from here on.
+    planned_share = table.budget.left
+    for _, list_share in requests:
+        planned_share -= list_share
+    planned_share *= first_part
+    groups = _rare_groups(table, plan, counts, planned_share)
+    independent = IndependentColumns(counts, table.marginals[0].std_error, groups)
+    scores: dict[Clique, Score] = {}
+    for cliques, list_share in requests:
+        scores |= ask(table, cliques, independent.guess, list_share, groups)
+    # No marginal gets more than all that is planned, and has less noise than this.
+    least_count_error = table.budget.std_error(planned_share)
+    following = find_following(table, counts, scores, groups, least_count_error)
+    cells = Cells(plan.sizes, groups, following, plan.analyses)
+    return _FirstScores(scores, independent, cells)
+
+
+def _gains(scores: Mapping[Clique, Score]) -> dict[Clique, float]:
+    """Return what each marginal gains."""
+    return {clique: score.gain for clique, score in scores.items()}
 
 
 def _column_error(
@@ -179,18 +222,25 @@ def _affordable_scores(
     table: PrivateTable, plan: Plan, counts: Sequence[NDArray[np.float64]]
 ) -> list[tuple[list[Clique], Fraction]]:
     """List what is scored together, and its share: pairs with the target, and others."""
-    # No pair is worth its noise where its score is more noise than twice the number of
-    # records; the larger the share of scores, the less noise they may have.
-    candidates = plan.first_candidates()
-    with_target = [clique for clique in candidates if plan.target in clique]
-    others = [clique for clique in candidates if plan.target not in clique]
+    # A score is at most twice the number of records, which all may be misplaced. At the
+    # least share it is asked for if its standard error is at most half of that, the
+    # number of records; at k times that share, if it is at most a k-th of it: where
+    # scores cost more, they have to say more.
+    with_target = []
+    others = []
+    for clique in plan.first_candidates():
+        if plan.target in clique:
+            with_target.append(clique)
+        else:
+            others.append(clique)
+    n_records = counts[0].sum()
     requests = []
     for cliques in (with_target, others):
         if not cliques:
             continue
         share = min(_MOST_SCORES, max(_LEAST_SCORES, SCORE_SHARE * len(cliques)))
         error = table.budget.score_error(share, len(cliques))
-        if error <= counts[0].sum() * float(_LEAST_SCORES / share):
+        if error <= n_records * float(_LEAST_SCORES / share):
             requests.append((cliques, share))
     return requests
 
@@ -299,7 +349,8 @@ class _Choice:
             weight = _weight(clique, plan)
             self._gains[clique] = gain * weight
             self._costs[clique] = (NOISE * weight * cells.cost(clique)) ** self._power
-        self._spent = math.fsum((NOISE * cost) ** self._power for cost in column_costs)
+        column_powers = [(NOISE * cost) ** self._power for cost in column_costs]
+        self._spent = math.fsum(column_powers)
 
         # Pairs of which one column follows from the other come first, and what is for
         # later last, each by their ratio of gain to noise.
@@ -307,8 +358,17 @@ class _Choice:
             ratio = self._gains[clique] / self._costs[clique]
             return clique in cells.following, clique not in later, ratio
 
+        # What planned analyses need is measured in any case, and has room before others,
+        # the strongest first.
+        for clique in sorted(cells.analyses, key=lambda clique: -gains.get(clique, 0)):
+            cost = NOISE * _weight(clique, plan) * cells.cost(clique)
+            self._spent += cost**self._power
+            self.chosen.append(clique)
+            if not self._room.take(clique):
+                self.refused.append(clique)
         for clique in sorted(self._gains, key=rank, reverse=True):
-            self._take(clique)
+            if clique not in cells.analyses:
+                self._take(clique)
 
     def _error(self, spent: float) -> float:
         return self._noise * spent ** (1 / self._power)
@@ -343,6 +403,8 @@ def _spend(
         costs.append(_weight(clique, plan) * cells.cost(clique))
     table.prepare(marginals)
     shares = table.budget.best_shares(costs, share)
+    # Marginals for later have a share like all others, which is not spent: it is left
+    # for the second round.
     for clique, part in zip(marginals, shares, strict=True):
         if clique not in later:
             table.measure(clique, part, cells.of(clique))
@@ -371,14 +433,17 @@ def _measure_missing(
         return group(guesses[clique], cells.of(clique))
 
     scores = ask(table, cliques, guess, share * _SECOND_SCORES, cells.groups)
-    gains = {clique: score.gain for clique, score in scores.items()}
-    share = table.budget.left
-    gains = _by_workload(gains, n_uses)
-    choice = _Choice(table, plan, gains, cells, share, measured=measured)
+    share_of_counts = table.budget.left
+    gains = _by_workload(_gains(scores), n_uses)
+    held = []
+    for clique in measured:
+        if fitted.model.tree.holder(clique) is not None:
+            held.append(clique)
+    choice = _Choice(table, plan, gains, cells, share_of_counts, measured=held)
     if choice.chosen:
-        _spend(table, plan, choice.chosen, cells, share)
+        _spend(table, plan, choice.chosen, cells, share_of_counts)
     else:
-        measure_columns(table, plan, share)
+        measure_columns(table, plan, share_of_counts)
     return fit_measured(table, plan)
 
 
@@ -409,6 +474,7 @@ def _second_candidates(
 
 
 _N_GUESS_ROWS = 1 << 16
+"""Rows that stand for a model: a share of a half is off by .002 at most, mostly."""
 
 
 def guess_counts(
@@ -429,8 +495,8 @@ def guess_counts(
         if tree.holder(clique) is not None:
             shares = fitted.model.marginal(clique)
         else:
-            codes = [rows[column] for column in clique]
-            sizes = [tree.sizes[column] for column in clique]
+            codes = list(rows[list(clique)])
+            sizes = shape_of(clique, tree.sizes)
             shares = count_cells(codes, sizes) / _N_GUESS_ROWS
         counts.append(shares * fitted.total)
     return counts
@@ -439,24 +505,26 @@ def guess_counts(
 def _unknown_pairs(
     fitted: FittedTable,
     refused: Iterable[Clique],
-    scores: Mapping[Clique, Score],
-    independent: IndependentColumns,
+    first: _FirstScores,
 ) -> tuple[Clique, ...]:
     """List strong pairs without room, whose dependence the model does not know."""
 
     def is_strong(pair: Clique, modelled: float) -> bool:
-        score = scores[pair]
-        limit = math.hypot(
-            modelled + 2 * _STRONG * fitted.total, independent.chance(pair)
-        )
+        # Chance adds to a score as an independent error does: in squares.
+        score = first.scores[pair]
+        known = modelled + 2 * _STRONG * fitted.total
+        limit = math.hypot(known, first.independent.chance(pair))
         return score.noisy - 2 * score.std_error > limit
 
-    pairs = [pair for pair in refused if len(pair) == 2]
-    strong = [pair for pair in pairs if is_strong(pair, 0.0)]
+    strong = []
+    for clique in refused:
+        if len(clique) == 2 and is_strong(clique, 0.0):
+            strong.append(clique)
+    # Of these, what the model knows by other pairs does not count.
     unknown = []
     for pair, counts in zip(strong, guess_counts(fitted, strong), strict=True):
-        sums = [counts.sum(axis=1), counts.sum(axis=0)]
-        product = reduce(np.multiply.outer, sums) / fitted.total
-        if is_strong(pair, float(np.abs(counts - product).sum())):
+        product = np.multiply.outer(counts.sum(axis=1), counts.sum(axis=0))
+        modelled = float(np.abs(counts - product / fitted.total).sum())
+        if is_strong(pair, modelled):
             unknown.append(pair)
     return tuple(unknown)

@@ -55,6 +55,7 @@ _POINT_WIDTH = 1e-9
 """The width of the cell of a single number, against that of another cell."""
 
 _LEAST_SHARE = 1e-12
+"""Of a bin without records, so that nothing is divided by 0."""
 
 
 class FineCounts(NamedTuple):
@@ -116,7 +117,10 @@ def find_cells(
     if bins == "private":
         coarser, domain, shapes = find_bins(table, cells, declared)
         return FoundCells(coarser, domain, cells, shapes, {})
-    names = [name for name in cells.columns if cells[name] is not declared[name]]
+    names = []
+    for name in cells.columns:
+        if cells[name] is not declared[name]:
+            names.append(name)
     counts = _count_fine_cells(table.part(_SHARE_WITHIN), cells, names)
     bins_of_cells = {}
     for name in names:
@@ -136,8 +140,11 @@ def find_bins(
         if isinstance(interval, Interval):
             intervals[name] = interval
     counts = _count_fine_cells(table.part(_SHARE_OF_BINS), cells, list(intervals))
+    # The number of records, of which each column has an estimate.
     totals = [fine.counts.sum() for fine in counts.values()]
     total = max(1.0, float(np.mean(totals)))
+    # A pair of n bins a column has n**2 cells, each with the noise of one of twice as
+    # many marginals as there are columns.
     noise = table.budget.std_error(table.budget.left / (2 * len(cells.columns)))
     n_affordable = round(math.sqrt(_PAIR_NOISE * total / noise))
 
@@ -153,8 +160,9 @@ def find_bins(
         shares = _shares_of_cells(fine.without_missing(grid), find_points(grid))
         most = min(len(interval.edges) - 1, max(2, n_affordable))
         cuts = _without_last_number(_cut(shares, most), grid)
+        edges = [grid.edges[cut] for cut in cuts]
         columns[name] = Interval(
-            edges=[grid.edges[cut] for cut in (*cuts, len(grid.edges) - 1)],
+            edges=[*edges, grid.edges[-1]],
             missing=grid.missing,
             real=interval.real,
             decimals=interval.decimals,
@@ -188,8 +196,8 @@ def _count_fine_cells(
     # Each column gets an equal share, and each level of its tree: every 1, 8, 64, …
     # neighbouring cells together. A record is in one node of each level. The counts of
     # the cells that agree best with all levels are unbiased.
-    places = [cells.columns.index(name) for name in names]
-    part.prepare([(place,) for place in places])
+    places = list(map(cells.columns.index, names))
+    part.prepare(list(zip(places, strict=True)))
     fine_counts = {}
     for name, place in zip(names, places, strict=True):
         levels = _levels(len(cells[name]))
@@ -206,6 +214,7 @@ def _count_fine_cells(
 
 def _levels(size: int) -> list[NDArray[np.intp]]:
     """Return the node of each cell in each level of a tree, the cells first."""
+    # Up to 15 nodes at the top: more levels would have less of the budget each.
     levels = [np.arange(size)]
     while levels[-1][-1] >= _ROOTS:
         levels.append(levels[-1] // _BRANCHES)
@@ -267,6 +276,8 @@ def _split(
     sizes: NDArray[np.float64],
 ) -> NDArray[np.float64]:
     """Split a node: what is noise evenly, or not at all beside what is not."""
+    # What is clear has its noisy share. What is left is that of all others together: if
+    # it is more than the noise of them all, they share it evenly.
     is_clear = noisy >= limits
     if not is_clear.any():
         return sizes / sizes.sum()
@@ -279,7 +290,9 @@ def _split(
 
 def _cut(shares: NDArray[np.float64], most: int) -> list[int]:
     """Return the first cells of at most so many bins of about equal shares."""
-    # Large cells are bins alone; bins become larger until they are few enough.
+    # Large cells are bins alone; the others share what is left of the number of bins.
+    # From the left, a bin ends where it has enough, or would with half of the next cell,
+    # and enough is left for another one. Bins become larger until they are few enough.
     is_large = shares >= 1 / most
     n_small = max(1, most - is_large.sum())
     least = max(shares[~is_large].sum() / n_small, 1 / (2 * most))
@@ -304,6 +317,7 @@ def _bins_of_cells(grid: Any, interval: Any) -> NDArray[np.intp]:
     """Return the bin of each fine cell; missing is the last of both."""
     starts = np.array(grid.edges, grid.dtype)[:-1]
     edges = np.array(interval.edges, grid.dtype)
+    # Each edge of a bin is one of the grid: a cell is in the bin that its start is in.
     bins = np.searchsorted(edges, starts, side="right") - 1
     return np.append(bins, len(interval.edges) - 1) if interval.missing else bins
 
@@ -312,7 +326,8 @@ def without_bins(
     fitted: FittedTable, left_out: Mapping[int, NDArray[np.bool_]]
 ) -> FittedTable:
     """Make some values of columns unlikely, and leave what they say of others."""
-    # Not impossible: nobody knows that they are, and the logarithm of the probability
+    # A factor for each such column multiplies the model, whose marginals are computed
+    # again. Not impossible: nobody knows that they are, and the logarithm of the probability
     # of a row is to be finite.
     model = fitted.model
     tree = model.tree

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
@@ -65,11 +65,13 @@ class Cells:
     groups: Groups
     following: Mapping[Clique, Following] = field(default_factory=dict)
     """Pairs of which one column follows: they are counted by all values."""
+    analyses: Collection[Clique] = ()
+    """Marginals of planned analyses: so are they."""
 
     def of(self, clique: Clique) -> Groups | None:
         """Return the groups of a marginal's columns, None if it has none."""
         groups = tuple(self.groups[column] for column in clique)
-        if len(clique) == 1 or clique in self.following:
+        if len(clique) == 1 or clique in self.following or clique in self.analyses:
             return None
         return None if all(members is None for members in groups) else groups
 
@@ -80,7 +82,7 @@ class Cells:
         n_cells = 1.0
         for column in clique:
             members = self.groups[column]
-            if members is None:
+            if members is None or clique in self.analyses:
                 n_cells *= self.sizes[column]
             else:
                 n_cells *= int(members.max()) + 1
@@ -89,7 +91,10 @@ class Cells:
     @property
     def counted_by_pairs(self) -> set[int]:
         """The columns of which such a pair tells how often each value occurs."""
-        return {max(pair, key=self.sizes.__getitem__) for pair in self.following}
+        finer = set()
+        for pair in self.following:
+            finer.add(max(pair, key=self.sizes.__getitem__))
+        return finer
 
 
 def find_following(
@@ -97,9 +102,9 @@ def find_following(
     counts: Sequence[NDArray[np.float64]],
     scores: Mapping[Clique, Score],
     groups: Groups,
-    count_error: float,
+    least_count_error: float,
 ) -> dict[Clique, Following]:
-    """Find pairs of which one column follows, at the noise that a pair may have."""
+    """Find pairs of which one column follows, at the least noise that a pair may have."""
     # A fine column is seldom worth its cells: a thousand postcodes have 20,000 of them
     # with 20 states. But if the state follows, 19,000 are empty, and what is noise in
     # them is told from counts.
@@ -112,13 +117,14 @@ def find_following(
 
     all_values: Groups = (None,) * len(counts)
     independent = IndependentColumns(counts, table.marginals[0].std_error, all_values)
-    hidden = _hidden_pairs(table, counts, gains, groups, full, count_error)
+    hidden = _hidden_pairs(table, counts, gains, groups, full, least_count_error)
     if hidden:
         share = SCORE_SHARE * len(hidden)
         again = ask(table, hidden, independent.guess, share, all_values)
         for pair, score in again.items():
             gains[pair] = score.gain
 
+    # What is by chance is in both: it says nothing of whether a column follows.
     follows = []
     for pair, gain in gains.items():
         if gain < _FOLLOWS * full[pair].gain:
@@ -128,19 +134,23 @@ def find_following(
             follows.append(pair)
     # A column is linked to the coarsest one that it follows from: a state to the city,
     # and the city to the postcode, which then tells the state, too.
-    sizes = [column_counts.size for column_counts in counts]
+    sizes = list(map(len, counts))
     follows.sort(key=lambda pair: max(sizes[column] for column in pair))
     links: dict[int, Clique] = {}
     for pair in follows:
         links.setdefault(min(pair, key=sizes.__getitem__), pair)
-    return {pair: replace(full[pair], gain=gains[pair]) for pair in links.values()}
+    following = {}
+    for pair in links.values():
+        following[pair] = replace(full[pair], gain=gains[pair])
+    return following
 
 
 def _if_one_follows(pair: Clique, counts: Sequence[NDArray[np.float64]]) -> Following:
     """Return what a pair would gain and cost if one column followed from the finer."""
     # A value has one cell that is not empty, and it is missed if the noise of any other
     # one is as large as its count: the largest of n numbers is sqrt(2 log n).
-    fine, coarse = sorted((counts[column] for column in pair), key=len, reverse=True)
+    first, second = pair
+    fine, coarse = sorted([counts[first], counts[second]], key=len, reverse=True)
     total = max(1.0, float(counts[0].sum()))
     gain = 2 * total * (1 - float(((coarse / total) ** 2).sum()))
     noise_of_value = max(1.0, math.sqrt(2 * math.log(coarse.size)) / NOISE)
@@ -153,7 +163,7 @@ def _hidden_pairs(
     gains: Mapping[Clique, float],
     groups: Groups,
     full: Mapping[Clique, Following],
-    count_error: float,
+    least_count_error: float,
 ) -> list[Clique]:
     """List pairs of which values that are counted together may hide that one follows."""
     # They are scored by all values, if they would be worth the noise, and their other
@@ -169,7 +179,8 @@ def _hidden_pairs(
     hidden = []
     for pair, following in full.items():
         grouped_share = grouped_shares[pair[0]] + grouped_shares[pair[1]]
-        noise = max(NOISE * count_error * following.n_cells, SURE * score_error)
+        noise_of_cells = NOISE * least_count_error * following.n_cells
+        noise = max(noise_of_cells, SURE * score_error)
         least_gain = (_FOLLOWS - grouped_share) * following.gain
         is_open = grouped_share > _HIDDEN and max(0.0, gains[pair]) >= least_gain
         if following.gain > noise and is_open:
@@ -255,7 +266,8 @@ def _read(
     zeros: Mapping[Clique, NDArray[np.bool_]],
 ) -> _Follows | None:
     """Find the value that comes with each of a column's; None if noise prevails."""
-    parent, child = (marginal.clique[axis] for axis in axes)
+    parent = marginal.clique[axes[0]]
+    child = marginal.clique[axes[1]]
     parents = columns[parent]
     shares = columns[child].shares
     total, _ = estimate_total([marginal])

@@ -104,7 +104,9 @@ class NoiseBudget:
         """Release scores, each of which changes by at most a person's rows."""
         self._spend(share)
         blocks = self._blocks(scores.size, share)
-        noise = [block_noise.draw(source, size) for size, block_noise in blocks]
+        noise = []
+        for size, block_noise in blocks:
+            noise.append(block_noise.draw(source, size))
         return _add(scores, np.concatenate(noise))
 
     def _spend(self, share: Fraction) -> None:
@@ -226,7 +228,7 @@ class PrivateTable:
         distances = []
         exact_counts = self._records.count(cliques)
         for clique, counts, guess in zip(cliques, exact_counts, guesses, strict=True):
-            exact = group(counts, tuple(groups[column] for column in clique))
+            exact = group(counts, tuple(map(groups.__getitem__, clique)))
             rounded = np.rint(np.clip(guess, 0, _LARGEST_GUESS)).astype(np.int64)
             distances.append(np.abs(exact - rounded).sum())
         return self.budget.scores(self._source, share, np.array(distances, np.int64))

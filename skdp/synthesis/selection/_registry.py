@@ -12,6 +12,7 @@ from skdp.domain import Domain
 from skdp.oracles import check_size
 from skdp.synthesis._queries import find_column
 from skdp.synthesis.model import MOST_CELLS, Clique, Elimination
+from skdp.synthesis.selection._analyses import read_analyses
 from skdp.synthesis.selection._auto import Auto
 from skdp.synthesis.selection._private_table import PrivateTable
 from skdp.synthesis.selection._strategy import (
@@ -30,7 +31,7 @@ class CertainStrategy(Strategy):
     is_certain = True
 
     def measure(self, table: PrivateTable, plan: Plan) -> FittedTable:
-        cliques = list(self.candidates(plan))
+        cliques = self.certain(plan)
         share = table.budget.left * Fraction(1, len(cliques))
         table.prepare(cliques)
         for clique in cliques:
@@ -73,6 +74,7 @@ STRATEGIES: dict[str, Strategy] = {
 """By the names that `marginals=` takes."""
 
 _MOST_COLUMNS = 500
+"""There are 125,000 pairs of them."""
 
 
 def check_width(n_columns: int) -> None:
@@ -106,6 +108,7 @@ def read_plan(
     max_cells: Any,
     max_iter: Any,
     tol: Any,
+    analyses: Any = None,
 ) -> tuple[Plan, Strategy]:
     """Return what is public and the strategy; refuse a model that is too large."""
     max_cells = min(check_size(max_cells, name="max_cells"), MOST_CELLS)
@@ -117,6 +120,7 @@ def read_plan(
         ordered,
         max_cells,
         workload=cliques,
+        analyses=read_analyses(analyses, domain, max_cells),
         max_iter=check_size(max_iter, name="max_iter", least=1),
         zeros=read_zeros(structural_zeros, domain),
         tol=_check_tol(tol),
@@ -145,10 +149,11 @@ def _read_target(
             f"target must be one of the columns {list(domain.columns)}, got {target!r}"
         )
     column = domain.columns.index(target)
-    with_target = [
-        clique for clique in workload if column in clique and len(clique) > 1
-    ]
-    if workload and not with_target:
+    others = set[int]()
+    for clique in workload:
+        if column in clique:
+            others.update(clique)
+    if workload and not others - {column}:
         raise ValueError(
             f"workload must name target {target!r} together with another column"
         )
@@ -162,6 +167,7 @@ def _check_tol(tol: Any) -> float:
 
 
 _MOST_TOGETHER = CLIQUES_OF_A_MODEL * MOST_CELLS
+"""Cells of all cliques: two gigabytes."""
 
 
 def _check_size_of_model(plan: Plan, strategy: Strategy) -> None:
@@ -220,6 +226,7 @@ def largest_sizes(plan: Plan, strategy: Strategy, columns: Collection[int]) -> i
 
 def _needed_cells(plan: Plan, strategy: Strategy) -> tuple[int, int]:
     """Count the cells of the largest certain clique, and of all together."""
+    # What is chosen by scores is checked when it is chosen.
     cliques = [clique for clique, _ in plan.zeros]
     if strategy.is_certain:
         cliques += strategy.candidates(plan)
@@ -235,7 +242,9 @@ def read_cliques(name: str, cliques: Any, domain: Domain) -> tuple[Clique, ...]:
     for clique in cliques:
         if isinstance(clique, str) or not isinstance(clique, Iterable):
             raise TypeError(f"{kind}; {clique!r} is no tuple")
-        columns = [find_column(domain, column, name) for column in clique]
+        columns = []
+        for column in clique:
+            columns.append(find_column(domain, column, name))
         if not columns or len(set(columns)) < len(columns):
             raise ValueError(
                 f"{name}: a tuple must name at least one column, each once, got "

@@ -17,6 +17,7 @@ from skdp.base import level_of_the_caller
 from skdp.oracles import project_to_simplex
 from skdp.pages import warn
 from skdp.synthesis.model import (
+    MOST_CELLS,
     TOLERANCE,
     Clique,
     Elimination,
@@ -28,6 +29,7 @@ from skdp.synthesis.model import (
     forbid,
     independent_start,
     merge,
+    n_cells_of,
 )
 from skdp.synthesis.selection._following import Column, follow
 from skdp.synthesis.selection._private_table import PrivateTable
@@ -51,6 +53,8 @@ class Plan:
     """The most cells of a clique of the model."""
     workload: tuple[Clique, ...] = ()
     """The marginals that matter; all if there are none."""
+    analyses: tuple[Clique, ...] = ()
+    """The marginals of planned analyses, which are measured in any case."""
     max_iter: int = 300
     zeros: Zeros = field(default=(), repr=False)
     tol: float = TOLERANCE
@@ -64,7 +68,7 @@ class Plan:
 
     def n_cells(self, clique: Iterable[int]) -> int:
         """Count the cells of a marginal."""
-        return math.prod(self.sizes[column] for column in clique)
+        return n_cells_of(clique, self.sizes)
 
     def candidates(self, order: int) -> dict[Clique, int]:
         """List the marginals of an order that matter: in how many of the workload."""
@@ -72,19 +76,17 @@ class Plan:
         n_uses = Counter[Clique]()
         for marginal in self.workload or [tuple(range(len(self.sizes)))]:
             n_uses.update(itertools.combinations(marginal, order))
-        return {
-            clique: n
-            for clique, n in n_uses.items()
-            if self.n_cells(clique) <= self.max_cells
-        }
+        for clique in list(n_uses):
+            if self.n_cells(clique) > self.max_cells:
+                del n_uses[clique]
+        return dict(n_uses)
 
     def first_candidates(self) -> dict[Clique, int]:
         """List the pairs that matter, and the larger marginals of the workload."""
         candidates = self.candidates(2)
         for clique in self.workload:
             if len(clique) > 2 and self.n_cells(clique) <= self.max_cells:
-                uses = [set(clique) <= set(marginal) for marginal in self.workload]
-                candidates[clique] = sum(uses)
+                candidates[clique] = len(_holders(clique, self.workload))
         return candidates
 
 
@@ -97,6 +99,10 @@ class Room:
         self._max_cells = plan.max_cells
         zeros = [clique for clique, _ in plan.zeros]
         self._graph = Elimination(plan.sizes, [*cliques, *zeros])
+
+    def add(self, clique: Clique) -> None:
+        """Add a marginal that the model has in any case."""
+        self._graph.add(clique, MOST_CELLS, CLIQUES_OF_A_MODEL * MOST_CELLS)
 
     def take(self, clique: Clique) -> bool:
         """Add a marginal if the model stays small enough; return whether it does."""
@@ -137,7 +143,16 @@ class Strategy(ABC):
 
     def first_cliques(self, plan: Plan) -> list[Clique]:
         """List what is counted at the start: a large table is read once for it."""
-        return list(dict.fromkeys([*plan.columns, *self.candidates(plan)]))
+        cliques = [*plan.columns, *plan.analyses, *self.candidates(plan)]
+        return list(dict.fromkeys(cliques))
+
+    def certain(self, plan: Plan) -> list[Clique]:
+        """List the marginals that are measured for any data."""
+        certain = list(self.candidates(plan)) if self.is_certain else []
+        for clique in plan.analyses:
+            if not _is_held(clique, certain):
+                certain.append(clique)
+        return certain
 
 
 def fit_table(
@@ -154,12 +169,15 @@ def fit_table(
     merged = merge(marginals)
     total, std_error = estimate_total(merged)
     cliques = [marginal.clique for marginal in merged]
-    cliques += [clique for clique, _ in zeros]
+    for clique, _ in zeros:
+        cliques.append(clique)
     tree = JunctionTree(sizes, cliques)
     columns = []
+    shares = []
     for column, size in enumerate(sizes):
         columns.append(_column(column, size, merged, total))
-    independent = independent_start(tree, [column.shares for column in columns])
+        shares.append(columns[-1].shares)
+    independent = independent_start(tree, shares)
     start, merged = follow(tree, independent, merged, columns, zeros)
     start = forbid(tree, start, zeros)
     fit = fit_model(tree, merged, total, max_iter=max_iter, tol=tol, start=start)
@@ -167,14 +185,32 @@ def fit_table(
 
 
 def fit_measured(table: PrivateTable, plan: Plan) -> FittedTable:
-    """Fit a model to all that was measured of a table so far."""
+    """Fit a model to what was measured of a table so far, as far as it has room."""
     return fit_table(
         plan.sizes,
-        table.marginals,
+        _with_room(table.marginals, plan),
         zeros=plan.zeros,
         max_iter=plan.max_iter,
         tol=plan.tol,
     )
+
+
+def _with_room(marginals: Sequence[Marginal], plan: Plan) -> list[Marginal]:
+    """Leave out marginals of planned analyses for which the model has no room."""
+    # All pairs of ten columns would make one clique of these. They tell of a linear
+    # regression without a model.
+    if not plan.analyses:
+        return list(marginals)
+    room = Room(plan)
+    with_room = []
+    for marginal in marginals:
+        if marginal.clique in plan.analyses:
+            if not room.take(marginal.clique):
+                continue
+        else:
+            room.add(marginal.clique)
+        with_room.append(marginal)
+    return with_room
 
 
 def column_counts(
@@ -224,7 +260,8 @@ def measure_columns(
 ) -> list[NDArray[np.float64]]:
     """Measure each column by itself."""
     # With equal shares all columns have the same noise, as long as nothing is known;
-    # by their sizes, the sum of all errors is least.
+    # by their sizes, the sum of all errors is least: a column has as many errors as
+    # values, all in proportion to the standard deviation that its share buys.
     weights = [1] * len(plan.sizes) if equal else plan.sizes
     shares = table.budget.best_shares(weights, share)
     for clique, part in zip(plan.columns, shares, strict=True):
@@ -237,6 +274,8 @@ def measure_columns(
 
 
 _N_NAMED = 3
+"""Of marginals in a warning."""
+
 _NOT_CHOSEN = (
     "not worth their noise at this epsilon, by the noisy scores, or the model would "
     "exceed max_cells"
@@ -246,7 +285,7 @@ _NOT_CHOSEN = (
 def out_of_reach(plan: Plan, strategy: Strategy) -> dict[Clique, str]:
     """List the marginals of the workload that a strategy never measures, and why."""
     reasons = {}
-    certain = strategy.candidates(plan) if strategy.is_certain else []
+    certain = strategy.certain(plan)
     for clique in plan.workload:
         if strategy.is_certain:
             if not _is_held(clique, certain):
@@ -286,8 +325,10 @@ def warn_unknown(
     plan: Plan, strategy: Strategy, names: Sequence[object], unknown: Sequence[Clique]
 ) -> None:
     """Warn of strong pairs without room, and of pairs that are too large to score."""
-    pairs = itertools.combinations(range(len(plan.sizes)), 2)
-    large = [pair for pair in pairs if plan.n_cells(pair) > plan.max_cells]
+    large = []
+    for pair in itertools.combinations(range(len(plan.sizes)), 2):
+        if plan.n_cells(pair) > plan.max_cells:
+            large.append(pair)
     limit = f"max_cells = {plan.max_cells:,}"
     advice = "Set max_cells higher, or declare coarser bins"
     if large and not strategy.is_certain and not plan.workload:
@@ -310,13 +351,14 @@ def warn_unknown(
 
 
 def _listed(cliques: Sequence[Clique], names: Sequence[object]) -> str:
-    text = ", ".join(_named(clique, names) for clique in cliques[:_N_NAMED])
+    names_of_cliques = [_named(clique, names) for clique in cliques[:_N_NAMED]]
+    text = ", ".join(names_of_cliques)
     n_more = len(cliques) - _N_NAMED
     return f"{text} and {n_more} more" if n_more > 0 else text
 
 
 def _named(clique: Clique, names: Sequence[object]) -> str:
-    return repr(tuple(names[column] for column in clique))
+    return repr(tuple(map(names.__getitem__, clique)))
 
 
 def _warn_left_out(
@@ -324,9 +366,11 @@ def _warn_left_out(
 ) -> None:
     if not reasons:
         return
+    by_reason: dict[str, list[Clique]] = {}
+    for clique, reason in reasons.items():
+        by_reason.setdefault(reason, []).append(clique)
     parts = []
-    for reason in dict.fromkeys(reasons.values()):
-        cliques = [clique for clique, why in reasons.items() if why == reason]
+    for reason, cliques in by_reason.items():
         sentence = f"{reason}: {_listed(cliques, names)}"
         parts.append(sentence[0].upper() + sentence[1:])
     warn(
@@ -339,5 +383,10 @@ def _warn_left_out(
     )
 
 
+def _holders(clique: Clique, marginals: Iterable[Clique]) -> list[Clique]:
+    """List the marginals that hold all columns of another one."""
+    return [marginal for marginal in marginals if set(clique) <= set(marginal)]
+
+
 def _is_held(clique: Clique, marginals: Iterable[Clique]) -> bool:
-    return any(set(clique) <= set(marginal) for marginal in marginals)
+    return bool(_holders(clique, marginals))

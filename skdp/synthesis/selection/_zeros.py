@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
@@ -18,7 +18,9 @@ from skdp.synthesis.model import (
     JunctionTree,
     expand,
     forbid,
+    n_cells_of,
     no_potentials,
+    shape_of,
 )
 from skdp.synthesis.selection._strategy import Zeros
 from skdp.synthesis.tables import ends_of
@@ -86,7 +88,7 @@ def _read_rule(
             f"a rule of structural_zeros must have two columns, got {rule!r}"
         )
     clique = tuple(find_columns(domain, (first, second)))
-    n_cells = math.prod(domain.sizes[column] for column in clique)
+    n_cells = n_cells_of(clique, domain.sizes)
     if n_cells > MOST_CELLS:
         raise ValueError(
             f"the rule {rule!r} of structural_zeros takes a table of {n_cells:,} cells;"
@@ -97,8 +99,7 @@ def _read_rule(
         labels = domain[name].labels
         is_missing[name] = np.array([label is None for label in labels])
     if kind == _ORDER:
-        shape = [domain.sizes[column] for column in clique]
-        is_excluded = np.zeros(shape, bool)
+        is_excluded = np.zeros(shape_of(clique, domain.sizes), bool)
         present = np.ix_(~is_missing[first], ~is_missing[second])
         is_excluded[present] = ~_in_order(domain, first, second)
     else:
@@ -118,12 +119,13 @@ def read_order(zeros: Any) -> tuple[tuple[Any, Any], ...]:
     """List the pairs of columns of which the first is never above the second."""
     # A pair stands behind those whose columns are below it: then bounds move up in one
     # pass.
-    rules = zeros if isinstance(zeros, Iterable) else ()
-    tuples = [rule for rule in rules if isinstance(rule, tuple)]
-    pairs = [(rule[0], rule[2]) for rule in tuples if rule[1] == _ORDER]
+    pairs: list[tuple[Any, Any]] = []
     below: dict[Any, list[Any]] = {}
-    for first, second in pairs:
-        below.setdefault(second, []).append(first)
+    for rule in zeros if isinstance(zeros, Iterable) else ():
+        if isinstance(rule, tuple) and rule[1] == _ORDER:
+            first, _, second = rule
+            pairs.append((first, second))
+            below.setdefault(second, []).append(first)
     try:
         columns = list(TopologicalSorter(below).static_order())
     except CycleError as error:
@@ -139,14 +141,23 @@ def _check_chains(zeros: Any, domain: Domain) -> None:
     # bound of a later number. For pairs with a rule, the excluded cells see to it. For
     # others, it follows if their bins have the same edges.
     order = read_order(zeros)
-    paths = {pair: _in_order(domain, *pair).astype(np.float32) for pair in order}
-    for middle in dict.fromkeys(name for pair in order for name in pair):
-        firsts = [first for first, second in paths if second == middle]
-        seconds = [second for first, second in paths if first == middle]
+    # Of two columns, from which cell of the first rules lead to which of the second.
+    paths = {}
+    for first, second in order:
+        paths[first, second] = _in_order(domain, first, second).astype(np.float32)
+    for middle in dict.fromkeys(itertools.chain(*order)):
+        firsts = []
+        seconds = []
+        for first, second in paths:
+            if second == middle:
+                firsts.append(first)
+            if first == middle:
+                seconds.append(second)
         for first in firsts:
             for second in seconds:
                 if (first, second) in paths:
                     continue
+                # As a sum of products: the number of cells of the middle on the way.
                 has_path = paths[first, middle] @ paths[middle, second] > 0
                 if (has_path & ~_in_order(domain, first, second)).any():
                     raise ValueError(
@@ -159,7 +170,8 @@ def _check_chains(zeros: Any, domain: Domain) -> None:
 
 
 def _in_order(domain: Domain, first: Any, second: Any) -> NDArray[np.bool_]:
-    """Return in which cells, but missing ones, a value may be at most another one."""
+    """Mark the pairs of present cells in which the first value may be at most the second."""
+    # (n_present_cells of the first column, n_present_cells of the second).
     first_kind = _kind(first, domain[first])
     second_kind = _kind(second, domain[second])
     if first_kind != second_kind:
@@ -209,9 +221,11 @@ def leaves_something(sizes: Sequence[int], zeros: Zeros) -> bool:
     is_possible = [table > -np.inf for table in logs]
     for link in reversed(tree.links):
         child = tree.cliques[link.child]
-        axes = [
-            axis for axis, column in enumerate(child) if column not in link.separator
-        ]
+        # A cell of the separator is possible if some cell of the child is that has it.
+        axes = []
+        for axis, column in enumerate(child):
+            if column not in link.separator:
+                axes.append(axis)
         message = np.asarray(is_possible[link.child].any(axis=tuple(axes)))
         parent = tree.cliques[link.parent]
         is_possible[link.parent] &= expand(message, link.separator, parent)

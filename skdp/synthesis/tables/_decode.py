@@ -44,6 +44,8 @@ def decode(
     given: Mapping[Any, NDArray[Any]] | None = None,
 ) -> tuple[Any, ...]:
     """Turn codes into columns; numbers are drawn within bins, by shapes, in order."""
+    # First numbers within their bins, whatever the order; then moved into order, as far
+    # as rules ask for it; then columns of the library of the template.
     likes = dict(zip(domain.columns, template.columns, strict=True))
     coded = dict(zip(domain.columns, codes, strict=True))
     shaped = {} if shapes is None else shapes.draw(domain, codes, rng)
@@ -57,8 +59,14 @@ def decode(
         elif isinstance(values, Interval):
             drawn[name] = draw(values, column_codes, likes[name], rng)
 
-    spreads = {name: fixed(values) for name, values in (given or {}).items()}
-    pairs = [pair for pair in order if coded.keys() | spreads.keys() >= set(pair)]
+    # What is given does not move. Rules with a column that is not there say nothing.
+    spreads = {}
+    for name, numbers in (given or {}).items():
+        spreads[name] = fixed(numbers)
+    pairs = []
+    for below, above in order:
+        if {below, above} <= coded.keys() | spreads.keys():
+            pairs.append((below, above))
     for name in dict.fromkeys(itertools.chain(*pairs)):
         if name in coded:
             spreads[name] = spread(
@@ -95,6 +103,7 @@ def check_decodable(template: Table, domain: Domain) -> None:
 
 def assemble(template: Table, columns: Sequence[Any], names: Sequence[Any]) -> Any:
     """Make a table of new rows."""
+    # A frame of pandas has a new index, and the labels of its columns, also in levels.
     native = template.native
     if not isinstance(native, pd.DataFrame):
         return template.rebuild(columns, names)
@@ -144,6 +153,7 @@ def _write(
     drawn: NDArray[Any], interval: Interval, codes: NDArray[np.integer], like: Any
 ) -> Any:
     """Make a column of numbers or dates, missing where the codes are."""
+    # The code behind those of all bins is that of missing.
     is_missing = codes == len(interval.edges) - 1
     if interval.dtype.kind != "f":
         drawn[is_missing] = np.datetime64("NaT", "us")
@@ -214,13 +224,14 @@ def declared_kind(values: Categories | Interval) -> str | None:
     else:
         listed = [value for value in values.values if value is not None]
         is_real = False
-    kinds = {kind_of(value) for value in listed}
+    kinds = set(map(kind_of, listed))
     if kinds != {"number"}:
         return kinds.pop() if kinds in ({"boolean"}, {"string"}) else None
     if not isinstance(values, Interval):
-        is_real = not all(float(number).is_integer() for number in listed)
+        is_real = not all(map(float.is_integer, map(float, listed)))
     if is_real:
         return "real"
+    # What does not fit into 64 bits with a sign needs one more.
     is_unsigned = max(listed) > np.iinfo(np.int64).max and min(listed) >= 0
     return "unsigned" if is_unsigned else "whole"
 

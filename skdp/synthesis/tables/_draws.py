@@ -58,8 +58,7 @@ def values_of(values: Categories | Interval, column: Any) -> NDArray[Any]:
 
 def listed_values(values: Categories) -> NDArray[Any]:
     """Return declared numbers or dates, which compare with edges; nan if missing."""
-    present = [value for value in values.values if value is not None]
-    kind = kind_of(present[0])
+    kind = kind_of(next(value for value in values.values if value is not None))
     listed = np.array([*values.values, None], object)[:-1]
     if kind == "number":
         return listed.astype(float)
@@ -108,7 +107,10 @@ def round_as_declared(numbers: NDArray[Any], interval: Interval) -> NDArray[Any]
 
 
 def middles(interval: Interval, like: Any, shape: Shape | None = None) -> NDArray[Any]:
-    """Return the mean of what is drawn in each bin."""
+    """Return what stands for each bin: the mean of what is drawn in it, or nearly."""
+    # By a shape, the mean of the middles of its fine cells by their shares. Without one,
+    # numbers are drawn evenly between the ends of a bin, and their mean is the middle.
+    # Of dates it is the middle of the edges, rounded down.
     edges = np.array(interval.edges, interval.dtype)
     if shape is not None:
         grid = np.array(shape.grid.edges, interval.dtype)
@@ -188,8 +190,9 @@ def _date_ends(
     lowest, highest = _steps_between(above[:-1], above[1:] - 1, above[0], most)
     unit = np.ones(1, f"timedelta64[{np.datetime_data(step)[0]}]")
     unit = unit.astype(f"timedelta64[{np.datetime_data(edges.dtype)[0]}]")
-    dates = [ends.astype(step).astype(edges.dtype) for ends in (lowest, highest)]
-    return dates[0], dates[1], unit[0]
+    lowest = lowest.astype(step).astype(edges.dtype)
+    highest = highest.astype(step).astype(edges.dtype)
+    return lowest, highest, unit[0]
 
 
 def _coarser(dtype: np.dtype[Any], other: np.dtype[Any]) -> np.dtype[Any]:
@@ -351,7 +354,9 @@ def _sort(
         values = columns[name].values
         values_of_bins[name] = values[bins.sort(rng, values)]
     for _ in range(_SORTS):
-        sorted_values = {name: column.values.copy() for name, column in columns.items()}
+        sorted_values = {}
+        for name, column in columns.items():
+            sorted_values[name] = column.values.copy()
         if not _sort_rows(sorted_values, movable, order, present):
             break
         for name, bins in movable.items():
@@ -425,8 +430,11 @@ def _mend(
     # drawn again. Then two values in the wrong order can be exchanged and are still
     # between their bounds. In bins of the same edges, this gives all ordered values the
     # same probability.
-    low = {name: column.low for name, column in columns.items()}
-    high = {name: column.high for name, column in columns.items()}
+    low = {}
+    high = {}
+    for name, column in columns.items():
+        low[name] = column.low
+        high[name] = column.high
     for below, above in order:
         largest = np.maximum(low[below], low[above])
         low[above] = np.where(present[below, above], largest, low[above])
@@ -442,7 +450,9 @@ def _mend(
             column.values[moved] = _between(
                 low[name][moved], high[name][moved], column.step, uniforms
             )
-    values = {name: column.values for name, column in columns.items()}
+    values = {}
+    for name, column in columns.items():
+        values[name] = column.values
     _sort_rows(values, columns.keys(), order, present)
 
 

@@ -38,6 +38,8 @@ from skdp.synthesis.model import (
     count_pairs,
     cover,
     marginal_shapes,
+    shape_of,
+    sum_others,
 )
 from skdp.tables import ColumnError, LargeTable, Table, shielded
 
@@ -239,9 +241,11 @@ class CodedRecords:
 
     def count(self, cliques: Sequence[Clique]) -> Iterator[NDArray[np.int64]]:
         """Count marginals, many small pairs together."""
-        pairs = [
-            pair for pair in cliques if len(pair) == 2 and pair not in self._counts
-        ]
+        pairs = []
+        for clique in cliques:
+            if len(clique) == 2 and clique not in self._counts:
+                pairs.append(clique)
+        # All pairs together are one matrix, with a row and a column for each value.
         if sum(self._sizes) ** 2 <= min(_TOGETHER * len(pairs), _MOST_KEPT):
             self._counts |= count_pairs(self._codes, self._sizes, pairs)
         return map(self._count, cliques)
@@ -250,8 +254,8 @@ class CodedRecords:
         if clique in self._counts:
             return self._counts[clique]
         # What was scored is mostly measured next: its counts are kept.
-        codes = [self._codes[column] for column in clique]
-        counts = count_cells(codes, [self._sizes[column] for column in clique])
+        codes = list(map(self._codes.__getitem__, clique))
+        counts = count_cells(codes, shape_of(clique, self._sizes))
         self._n_cells += counts.size
         if self._n_cells <= _MOST_KEPT:
             self._counts[clique] = counts
@@ -284,12 +288,12 @@ class LargeRecords:
                 self._pass(cliques[index:])
             holder = self._holder(clique)
             assert holder is not None  # it was just counted
-            axes = [axis for axis, column in enumerate(holder) if column not in clique]
-            yield self._counts[holder].sum(axis=tuple(axes))
+            axes = map(holder.index, clique)
+            yield sum_others(self._counts[holder], axes)
 
     def prepare(self, cliques: Sequence[Clique]) -> None:
         """Count as many marginals as one pass holds."""
-        if any(self._holder(clique) is None for clique in cliques):
+        if None in map(self._holder, cliques):
             self._pass(cliques)
 
     def coarser(self, domain: Domain, bins: Mapping[int, NDArray[np.intp]]) -> Records:
@@ -314,7 +318,8 @@ class LargeRecords:
         for clique, table, shape in zip(counted, tables, shapes, strict=True):
             self._counts[clique] = table.reshape(shape)
         # The oldest counts go first, but none of this pass.
-        n_cells = sum(table.size for table in self._counts.values())
+        sizes = [table.size for table in self._counts.values()]
+        n_cells = sum(sizes)
         for clique in list(self._counts)[: -len(counted)]:
             if n_cells <= _MOST_KEPT:
                 break
@@ -410,7 +415,8 @@ def undeclared(table: Table, declared: Any) -> list[Any]:
         names = table.names
     # A dtype may say more than the data do, as that of a polars Enum.
     by_dtype, _ = domains_of_dtypes(table)
-    return [name for name in table.names if name not in {*names, *by_dtype}]
+    known = {*names, *by_dtype}
+    return [name for name in table.names if name not in known]
 
 
 def count_open_columns(
@@ -424,8 +430,13 @@ def count_open_columns(
             values, numbers = shielded(count_distinct, _rows(column, keep))
         except ColumnError as error:
             raise ValueError(f"column {name!r} {error}; declare its domain") from None
-        places = [place for place, value in enumerate(values) if value != UNDISCOVERED]
-        counts[name] = ([values[place] for place in places], numbers[places])
+        places = []
+        listed = []
+        for place, value in enumerate(values):
+            if value != UNDISCOVERED:
+                places.append(place)
+                listed.append(value)
+        counts[name] = (listed, numbers[places])
     return counts
 
 
@@ -469,7 +480,7 @@ def find_values(
             max_rows_per_person=max_rows_per_person,
             most=most - 1,
         )
-        published = [values[place] for place in discovery.places]
+        published = list(map(values.__getitem__, discovery.places))
         # Missing stands for what was not found, but in columns of text.
         is_text = any(isinstance(value, str) for value in published)
         if not is_text and None in published:

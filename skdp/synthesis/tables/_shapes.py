@@ -25,9 +25,12 @@ _ERROR = 1e-12
 """Of edges that are the same, relative to the whole interval."""
 
 _SWEEPS, _LEARNING_STEPS, _N_LEARNT_FROM = 4, 15, 10_000
-"""Of Gibbs sampling; of learning correlations, and the rows for it."""
+"""Of Gibbs sampling; of learning correlations, and the rows for it.
+
+A correlation of 10,000 rows has a standard error of at most .01."""
 
 _LEAST = 1e-9
+"""The least distance of ranks from 0, from 1 and from each other."""
 
 
 def fine_grid(interval: Interval) -> Interval:
@@ -73,6 +76,8 @@ def _cut_whole_numbers(low: float, high: float) -> NDArray[np.float64]:
 
 def _rough_edges(low: float, high: float) -> NDArray[np.float64]:
     """Return even edges for any middle, and growing ones for long tails."""
+    # Edges that grow by a factor begin at the end that is next to 0, or, if 0 is inside,
+    # near to it, on both sides.
     largest = max(abs(low), abs(high))
     least = max(_POINT * (high - low), low, -high)
     signs = [1.0] * (high > 0) + [-1.0] * (low < 0)
@@ -83,6 +88,7 @@ def _rough_edges(low: float, high: float) -> NDArray[np.float64]:
 
 def _cut_reals(low: float, high: float) -> NDArray[np.float64]:
     """Return rough edges, and those of single numbers for points of mass."""
+    # No rough edge is near to a number that has a cell of its own: no cell is narrower.
     width = _POINT * (high - low)
     edges = _rough_edges(low, high)
     numbers = _single_numbers(low, high)
@@ -93,6 +99,7 @@ def _cut_reals(low: float, high: float) -> NDArray[np.float64]:
 
 def _single_numbers(low: float, high: float) -> NDArray[np.float64]:
     """Return the numbers with a cell of their own: whole ones, or 0 if too many."""
+    # Where a real column has points of mass, these are mostly whole numbers, above all 0.
     first = np.ceil(low)
     highest = np.floor(high)
     numbers = np.zeros(int(low <= 0 <= high))
@@ -110,7 +117,9 @@ def _cut_dates(interval: Interval) -> list[Any]:
     first, highest = ends.astype(unit).astype(np.int64).tolist()
     n_cells = min(_CELLS, highest - first)
     # Python's integers do not overflow.
-    steps = [first + cell * (highest - first) // n_cells for cell in range(n_cells + 1)]
+    steps = []
+    for cell in range(n_cells + 1):
+        steps.append(first + cell * (highest - first) // n_cells)
     return np.array(steps).astype(unit).astype(ends.dtype).tolist()
 
 
@@ -134,6 +143,8 @@ def _edges_between(grid: Interval, interval: Interval) -> list[Any]:
         return list(grid.edges)
     edges = np.array(grid.edges)
     declared = np.array(interval.edges)
+    # The distance of each edge of the grid from the nearest declared one, which is next
+    # below or next above.
     nearest = np.clip(np.searchsorted(declared, edges), 1, declared.size - 1)
     below = np.abs(edges - declared[nearest - 1])
     distances = np.minimum(below, np.abs(edges - declared[nearest]))
@@ -177,6 +188,8 @@ class Shape:
         ranks: NDArray[np.float64],
     ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         """Return the cell of each rank in its bin, and how far into it the rank is."""
+        # A rank is the share of records below a number. The cell in which the share below
+        # reaches it is kept within the bin; missing has a cell behind all others.
         starts = self._starts(interval)
         missing = self.below.size - 1
         first = np.append(starts[:-1], missing)[codes]
@@ -186,6 +199,7 @@ class Shape:
         shares = np.append(np.diff(self.below), 0.0)[cells]
         is_point = np.append(find_points(self.grid), True)[cells]
         positions = np.zeros(ranks.size)
+        # Within a cell numbers are even. A cell of a single number has it at its left end.
         distances = ranks - self.below[cells]
         np.divide(distances, shares, out=positions, where=(shares > 0) & ~is_point)
         return cells, np.clip(positions, 0, np.nextafter(1, 0))
@@ -221,6 +235,8 @@ class Shapes:
         names = list(columns)
         limits = shapes._limits(domain, rows, names)
         numbers = ndtri(_uniform_between(limits, rng))
+        # Correlations are those of the numbers, and numbers are drawn by the correlations,
+        # in turns (stochastic EM). The ridge keeps the matrix invertible.
         ridge = 1e-6 * np.eye(len(numbers))
         for _ in range(_LEARNING_STEPS):
             moments = numbers @ numbers.T / max(1, numbers.shape[1]) + ridge
@@ -259,9 +275,11 @@ class Shapes:
         names = [name for name in domain.columns if name in self.columns]
         if not names:
             return {}
+        # Independent ranks within the bins of each row, then as normal numbers, each drawn
+        # again given those of the other columns, as correlations say.
         limits = self._limits(domain, rows, names)
         ranks = _uniform_between(limits, rng)
-        places = [list(self.columns).index(name) for name in names]
+        places = list(map(list(self.columns).index, names))
         correlations = self.correlations[np.ix_(places, places)]
         if (correlations != np.eye(len(names))).any():
             numbers = ndtri(ranks)
@@ -291,6 +309,9 @@ def _sweep(
     rng: np.random.Generator,
 ) -> None:
     """Draw normal numbers again, given others and their limits (Gibbs sampling)."""
+    # Given the others, number i is normal: with the row p of the inverse of the
+    # correlations, its variance is 1 / p[i], and its mean -sum(p[j] * x[j]) / p[i] over
+    # the others. Between limits, it is drawn by the inverse of its distribution.
     precision = np.linalg.inv(correlations)
     for column, row in enumerate(precision):
         low, high = limits[:, column]

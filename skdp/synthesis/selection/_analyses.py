@@ -1,0 +1,84 @@
+"""Planned analyses: the marginals that they need."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from skdp.domain import Categories, Domain, Interval
+from skdp.synthesis._queries import find_column, find_columns
+from skdp.synthesis.model import Clique, n_cells_of
+from skdp.tables import kind_of
+
+
+def read_analyses(analyses: Any, domain: Domain, max_cells: int) -> tuple[Clique, ...]:
+    """List the marginals that planned analyses need, without those within others."""
+    if analyses is None:
+        return ()
+    expected = "analyses must be a list of formulas 'y ~ a + b' and lists of columns"
+    if isinstance(analyses, str | Mapping) or not isinstance(analyses, Iterable):
+        raise TypeError(f"{expected}, got {type(analyses).__name__}")
+    marginals: dict[Clique, None] = {}
+    for analysis in analyses:
+        if isinstance(analysis, str):
+            needed = _marginals_of_formula(analysis, domain)
+        elif isinstance(analysis, Iterable) and not isinstance(analysis, Mapping):
+            needed = [find_columns(domain, analysis)]
+        else:
+            raise TypeError(f"{expected}; {analysis!r} is neither")
+        for columns in needed:
+            n_cells = n_cells_of(columns, domain.sizes)
+            if n_cells > max_cells:
+                names = [domain.columns[column] for column in columns]
+                raise ValueError(
+                    f"analyses: {analysis!r} needs columns {names} together, which "
+                    f"have {n_cells:,} cells; at most max_cells = {max_cells:,} are "
+                    "measured. Name fewer columns, or set max_cells higher"
+                )
+            marginals[tuple(sorted(columns))] = None
+    if not marginals:
+        raise ValueError("analyses must have at least one formula or list of columns")
+    outermost = []
+    for clique in marginals:
+        n_holders = 0
+        for marginal in marginals:
+            n_holders += set(clique) <= set(marginal)
+        if n_holders == 1:  # itself
+            outermost.append(clique)
+    return tuple(outermost)
+
+
+def _marginals_of_formula(formula: str, domain: Domain) -> list[list[int]]:
+    """List the columns that a regression needs together."""
+    target_name, tilde, terms = formula.partition("~")
+    names = [name.strip() for name in (target_name, *terms.split("+"))]
+    if not tilde or "" in names:
+        raise ValueError(f"analyses: {formula!r} is no formula like 'y ~ a + b'")
+    columns = []
+    for name in names:
+        columns.append(find_column(domain, name, "analyses"))
+    if len(set(columns)) < len(columns):
+        raise ValueError(f"analyses: {formula!r} names a column twice")
+    target, *features = columns
+    values = domain[names[0]]
+    if len(values.labels) == 2:
+        # The score of a logistic regression is x * (y - mean(x)): a product of the
+        # target and a feature, and a function of all features.
+        needed = [[target, feature] for feature in features]
+        needed.append(features)
+        return needed
+    if not _has_numbers(values):
+        raise ValueError(
+            f"analyses: the target {names[0]!r} of {formula!r} must be a column of "
+            "numbers, or of two values; for another analysis, give a list of columns"
+        )
+    # A linear regression follows from means of squares and products.
+    return [list(pair) for pair in itertools.combinations(columns, 2)]
+
+
+def _has_numbers(values: Categories | Interval) -> bool:
+    if isinstance(values, Interval):
+        return values.dtype.kind == "f"
+    kinds = {kind_of(value) for value in values.values if value is not None}
+    return kinds == {"number"}
