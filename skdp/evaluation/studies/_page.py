@@ -26,7 +26,8 @@ _STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;color:#222;max-width:70rem;margin:2rem auto;"
     "padding:0 1rem}table{border-collapse:collapse;font-size:.9rem}th,td{padding:.2rem"
     " .6rem;border-bottom:1px solid #ddd;text-align:right;font-variant-numeric:"
-    "tabular-nums}td:nth-child(-n+3){text-align:left}.wide{overflow-x:auto}"
+    "tabular-nums;white-space:nowrap}td:nth-child(-n+2),th:nth-child(-n+2){text-align:"
+    "left}.wide{overflow-x:auto}"
     "img{max-width:100%;height:auto}.note{background:#fff3cd;padding:.6rem 1rem}"
 )
 
@@ -75,32 +76,36 @@ def _page(
         (
             f"<p>{n_fits:,} fits on {n_splits} random splits, which are the same for "
             f"all methods; {minutes:,.1f} minutes of fits. Differences are unprivileged"
-            " less privileged: 0 is parity. ± is a standard error, with the correction "
-            "for rows that splits share (Nadeau and Bengio 2003).</p>"
+            " less privileged: 0 is parity. Standard errors and intervals are corrected "
+            "for the rows that splits share (Nadeau and Bengio 2003).</p>"
         ),
     ]
-    if not comparisons.empty:
-        parts.append("<h2>Less left out</h2>")
-        parts.append(
-            "<p>Each method less the same model without the protected columns, in "
-            "pairs of splits, with 95 % intervals. Adjusted p-values hold for all rows"
-            " together (Holm 1979). An interval that holds 0 does not show that a "
-            "method is fairer than no column.</p>"
-        )
-        parts.append(_table(comparisons))
-    else:
+    if comparisons.empty:
         parts.append(
             "<p>The model without the protected columns was not fitted, so it cannot "
             "be told whether reports, or what they replace, change anything: add the "
             "baseline “left out”.</p>"
         )
-    for metric in ("accuracy", *_MEASURES):
+    else:
+        parts.append(
+            "<p>“Less left out” is each method less the same model without the "
+            "protected columns, in pairs of splits, with 95 % intervals. Adjusted "
+            "p-values hold for all rows of this page together (Holm 1979). An interval"
+            " that holds 0 does not show that a method is fairer than no column.</p>"
+        )
+    for metric in (*_MEASURES, "accuracy"):
         rows = intervals[intervals["metric"] == metric]
-        if rows["mean"].notna().any():
-            parts.append(f"<h2>{escape(metric.replace('_', ' '))}</h2>")
-            if metric != "accuracy":
-                parts.append(_picture(intervals, metric))
-            parts.append(_table(rows.drop(columns="metric")))
+        if rows["mean"].isna().all():
+            continue
+        parts.append(f"<h2>{escape(_words(metric))}</h2>")
+        if metric != "accuracy":
+            parts.append(_picture(intervals, metric))
+        if not comparisons.empty:
+            of_metric = comparisons[comparisons["metric"] == metric]
+            parts.append("<h3>Less left out</h3>")
+            parts.append(_table(of_metric.drop(columns="metric")))
+        means = _table(rows.drop(columns="metric"))
+        parts.append(f"<details><summary>Means</summary>{means}</details>")
     body = "\n".join(parts)
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta '
@@ -123,12 +128,22 @@ def _table(table: pd.DataFrame) -> str:
             texts[name] = [
                 f"{value:g}" if np.isfinite(value) else "" for value in column
             ]
+        elif str(name).endswith("p_value"):
+            texts[name] = [_p_value(value) for value in column]
         elif column.dtype.kind == "f":
             texts[name] = column.map("{:.3f}".format)
         else:
             texts[name] = column.astype(str)
-    texts.columns = [str(name).replace("_", " ") for name in texts]
+    texts.columns = [_words(str(name)) for name in texts]
     return f'<div class="wide">{html_table(texts)}</div>'
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _p_value(value: float) -> str:
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
 def _picture(intervals: pd.DataFrame, metric: str) -> str:
@@ -137,5 +152,4 @@ def _picture(intervals: pd.DataFrame, metric: str) -> str:
     display.figure_.savefig(file, format="svg", bbox_inches="tight")
     import_pyplot().close(display.figure_)
     text = base64.b64encode(file.getvalue()).decode()
-    name = metric.replace("_", " ")
-    return f'<img alt="Accuracy against {name}" src="data:image/svg+xml;base64,{text}">'
+    return f'<img alt="Accuracy against {_words(metric)}" src="data:image/svg+xml;base64,{text}">'
