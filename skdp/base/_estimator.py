@@ -302,6 +302,12 @@ def read_input(
         raise TypeError(
             f"pyarrow's {type(X).__name__} is not supported; make a pyarrow.Table of it"
         )
+    if hasattr(X, "protected_attribute_names"):
+        raise TypeError(
+            f"aif360's {type(X).__name__} is not read here: "
+            "skdp.metrics.from_aif360(dataset).data is its table, and .domain declares "
+            "its values"
+        )
     has_dtypes = hasattr(X, "__array__")
     if not issparse(X):
         array = _read_rows(X)

@@ -22,6 +22,10 @@ _COMMANDS = {
         "_evaluate",
         "show what differential privacy costs, on Adult or on your own table",
     ),
+    "study": (
+        "_study",
+        "compare the fairness of models by reports with that of all baselines",
+    ),
     "draft-domain": (
         "_synthesize",
         "write a first draft of a domain file, to be edited",

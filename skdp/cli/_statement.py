@@ -86,7 +86,7 @@ def _statement(source: str) -> PrivacyStatement:
     if not path.is_file():
         if path.suffix and ":" not in source:
             raise FileNotFoundError(f"there is no file {path}")
-        return _of_object(_import_object(source))
+        return _of_object(import_object(source))
     # The first bytes say what a file is, whatever it is called.
     with path.open("rb") as file:
         start = file.read(_LONGEST_START)
@@ -157,7 +157,7 @@ def _text(path: Path) -> str:
         raise ValueError(f"{path} is no UTF-8 text") from None
 
 
-def _import_object(source: str) -> Any:
+def import_object(source: str) -> Any:
     """Import an object of the user's code."""
     place, _, name = source.rpartition(":")
     if not place or not name:

@@ -5,8 +5,9 @@ Fairness metrics and model weights are also estimated from privatised groups, wi
 
 from skdp.metrics._counts import count_error, percent_error
 from skdp.metrics._counts import labels_of as labels_of
-from skdp.metrics.fairness import fairness_report, to_aif360
+from skdp.metrics.fairness import fairness_report, from_aif360, to_aif360
 from skdp.metrics.private_groups import (
+    data_unfairness,
     debiased_fairness,
     joint_distribution,
     posterior_groups,
@@ -25,8 +26,10 @@ from skdp.metrics.tables import marginal_table as marginal_table
 
 __all__ = [
     "count_error",
+    "data_unfairness",
     "debiased_fairness",
     "fairness_report",
+    "from_aif360",
     "joint_distribution",
     "marginal_error",
     "marginal_errors",

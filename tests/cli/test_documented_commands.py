@@ -38,6 +38,17 @@ bins = 2
 """
 
 
+def write_study():
+    """The study file of the guide, with its table and fewer rows of Adult."""
+    page = (ROOT / "docs/guide/fairness_study.md").read_text(encoding="utf-8")
+    text = re.search(r"```toml\n(.*?)```", page, re.DOTALL)[1]
+    Path("study.toml").write_text(text.split("[tables.Adult]")[0])
+    people = pd.DataFrame({"sex": ["f", "m"] * 40, "race": ["a", "a", "b", "b"] * 20})
+    people["hired"] = ["yes", "no", "no", "yes", "yes"] * 16
+    people.to_csv("hiring.csv", index=False)
+    Path("hiring.toml").write_text(TOML.split("[columns.age]")[0] + '[columns.hired]\nvalues = ["yes", "no"]\n')
+
+
 @pytest.mark.parametrize("block", BLOCKS)
 def test_commands_run(block, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -56,6 +67,8 @@ def test_commands_run(block, tmp_path, monkeypatch):
         privatize_file("people.csv", "spark-reports/part-0.parquet", encoder)
     if "--budget" not in block:
         PrivacyLedger("ledger.jsonl", epsilon=3.0).charge(encoder.guarantee_, "survey")
+    if "skdp study" in block:
+        write_study()
     Path("model.py").write_text(
         "from skdp import RandomizedResponseEncoder\n"
         "pipeline = RandomizedResponseEncoder(1.0, categories={'sex': ['f', 'm']})\n"
@@ -65,7 +78,7 @@ def test_commands_run(block, tmp_path, monkeypatch):
         # As a shell does.
         command = [path for word in words for path in (sorted(glob(word)) or [word])]
         domain = next((word for word in command if word.endswith(".toml")), None)
-        if domain is not None and command[1] != "draft-domain":
+        if "study" not in command and domain is not None and command[1] != "draft-domain":
             Path(domain).write_text(TOML)  # the draft, checked
         if command[:1] == ["skdp"] and command[1] != "report":
             with redirected(command, monkeypatch) as words:

@@ -181,6 +181,57 @@ def test_baselines_that_read_reports():
     assert abs(parity.mean()) < 0.2
 
 
+@pytest.mark.filterwarnings("ignore:the noise hides")
+@pytest.mark.parametrize(
+    "name", [pytest.param("curator's model"), pytest.param("synthetic rows", marks=pytest.mark.long)]
+)
+def test_baselines_of_a_curator(name):
+    """At a large epsilon, about the model without privacy; whole records have the same epsilons as reports."""
+    declared = table(domain={**DOMAIN, "hours": Interval(0, 80, bins=16)}, name="declared")
+    result = study(declared, baselines=["without privacy", name], epsilons=[0.01, 50.0], n_splits=3)
+    rows = result.table[result.table["method"] == name]
+    assert sorted(rows["epsilon"].unique()) == [0.01, 50.0]
+    accuracies = rows_of(result, name, "accuracy").reshape(2, 3).mean(axis=1)
+    expected = rows_of(result, "without privacy", "accuracy").mean()
+    assert accuracies[1] > expected - 0.05
+    assert accuracies[0] < accuracies[1]
+    # Numbers without declared ends have private bounds.
+    if name == "curator's model":
+        assert len(study(baselines=[name], epsilons=[50.0], n_splits=2).table)
+
+
+def test_a_table_of_protected_columns_alone():
+    """Without them, the more frequent label is predicted for all."""
+    alone = StudyTable(PEOPLE[["sex"]], HIRED, sensitive="sex", privileged="m", positive_label="yes", domain=DOMAIN)
+    result = study(alone, baselines=["without privacy", "left out"], epsilons=[9.0])
+    assert rows_of(result, "left out", "statistical_parity_difference").tolist() == [0, 0]
+    assert (rows_of(result, "left out", "roc_auc") == 0.5).all()
+    assert (rows_of(result, "RandomizedResponseEncoder", "accuracy") > 0.6).all()
+
+
+def test_synthetic_rows_need_a_domain_of_all_columns():
+    with pytest.raises(ValueError, match=r"domain of all columns; that of table 'jobs' lacks \['hours'\]"):
+        study(baselines=["synthetic rows"])
+
+
+def test_epsilon_is_divided_in_each_of_several_ways():
+    """Named after the share, and the same fits as of an encoder with these settings."""
+    wide = table(protect=["sex", "job"])
+    options = {"n_splits": 2, "baselines": [], "epsilons": [2.0]}
+    result = study(wide, {"RR": RandomizedResponseEncoder()}, shares=["uniform", "proportional", "joint"], **options)
+    by_hand = {
+        "RR, uniform": RandomizedResponseEncoder(),
+        "RR, proportional": RandomizedResponseEncoder(shares="proportional"),
+        "RR, joint": RandomizedResponseEncoder(strategy="joint"),
+    }
+    expected = study(wide, by_hand, **options)
+    pd.testing.assert_frame_equal(result.table.drop(columns="seconds"), expected.table.drop(columns="seconds"))
+    with pytest.raises(ValueError, match="each of shares"):
+        study(wide, shares=["equal"])
+    with pytest.raises(TypeError, match="shares must be a list of names"):
+        study(wide, shares="joint")
+
+
 def test_fits_can_be_added_and_are_not_repeated(tmp_path):
     short = study(memory=str(tmp_path), n_splits=2)
     _Watched.matrices.clear()
@@ -329,6 +380,52 @@ def test_pictures_and_tables_for_papers():
     assert "FairnessStudy(2 tables, 5 methods, 24 fits)" in repr(result)
     with pytest.raises(ValueError, match="metric must be"):
         result.plot("unfairness")
+
+
+def test_all_methods_are_compared_at_once():
+    base = np.array([0.80, 0.81, 0.79])
+    result = made_up(
+        [
+            ("left out", math.inf, base),
+            ("one", 1.0, base + np.array([0.01, 0.02, 0.03])),
+            ("two", 1.0, base - np.array([0.01, 0.03, 0.02])),
+        ]
+    )
+    every = result.compare()
+    assert every["method"].to_list() == ["one", "two"]
+    np.testing.assert_allclose(every["difference"], [0.02, -0.02])
+    alone = result.compare("one")
+    # Of two rows, p-values are adjusted for two.
+    assert every["adjusted_p_value"][0] == pytest.approx(2 * alone["p_value"][0])
+    assert result.compare(["two", "one"], metric=["accuracy"])["difference"].sum() == pytest.approx(0)
+
+
+def test_the_page_of_a_study(tmp_path):
+    pytest.importorskip("matplotlib")
+    result = study(table(name="<jobs>"), epsilons=[0.5, 4.0], baselines=["without privacy", "left out"])
+    page = result.save(tmp_path / "out", title="Jobs & fairness")
+    assert sorted(path.name for path in page.parent.iterdir()) == [
+        "index.html",
+        "less_left_out.csv",
+        "means.csv",
+        "scores.csv",
+    ]
+    text = page.read_text(encoding="utf-8")
+    assert "<h1>Jobs &amp; fairness</h1>" in text
+    assert "&lt;jobs&gt;" in text
+    assert "<jobs>" not in text.replace("&lt;jobs&gt;", "")
+    assert "8 fits on 2 random splits" in text
+    assert text.count("<img") == 4
+    compared = pd.read_csv(tmp_path / "out/less_left_out.csv")
+    assert set(compared["method"]) == {"without privacy", "RandomizedResponseEncoder"}
+    for _, row in compared[compared["metric"] == "accuracy"].iterrows():
+        assert f"<td>{row['lower']:.3f}</td>" in text
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "out/scores.csv"), result.table, check_dtype=False)
+    # Without that baseline the page says what is missing.
+    alone = FairnessStudy(result.table[result.table["method"] != "left out"]).save(tmp_path / "alone")
+    assert "add the baseline “left out”" in alone.read_text(encoding="utf-8")
+    with pytest.raises(TypeError, match="folder must be a path"):
+        result.save(3)
 
 
 def test_tables_of_the_loaders():

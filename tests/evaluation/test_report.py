@@ -105,6 +105,14 @@ class TestAdult:
         assert cost["difference"] == pytest.approx(cost["mean"] - scores.loc[(np.inf, "accuracy"), "mean"])
         assert cost["lower"] < 0 < cost["upper"]  # of two splits
         assert f"{cost['upper']:.3f}), which may be chance" in text
+        gap = scores.loc[(0.5, "statistical parity difference")]
+        left_out = scores.loc[(0.0, "statistical parity difference"), "mean"]
+        assert gap["difference_from_left_out"] == pytest.approx(gap["mean"] - left_out)
+        assert gap["lower_from_left_out"] < gap["difference_from_left_out"] < gap["upper_from_left_out"]
+        sentence = text.split("with the columns left out: reported less left out is ")[1].split("Who sees")[0]
+        ends = [f"{gap[name]:.3f}".replace("-", "−") for name in ("lower_from_left_out", "upper_from_left_out")]
+        assert f"(95 % interval {' to '.join(ends)})" in sentence
+        assert f"{' to '.join(ends)})" in page.text.split("Reported less left out, in pairs of splits")[1]
         for value, row in at_half["leakage_by_value"].set_index("value").iterrows():
             low, high = row["auc_lower"], row["auc_upper"]
             assert low < row["auc"] < high

@@ -8,7 +8,9 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from skdp.metrics import to_aif360
+from skdp import DPMean, RandomizedResponseEncoder
+from skdp.evaluation import StudyTable
+from skdp.metrics import from_aif360, to_aif360
 from tests.conftest import each
 
 aif360_datasets = pytest.importorskip("aif360.datasets")
@@ -171,3 +173,80 @@ def test_without_aif360_it_says_what_to_install(monkeypatch, missing):
     monkeypatch.setitem(sys.modules, "aif360.datasets", None)
     with pytest.raises(ImportError, match=r"pip install (fairlearn|aif360)"):
         to_aif360(pd.DataFrame(COLUMNS), LABELS, "sex", privileged="Male", positive_label="yes")
+
+
+def test_there_and_back_again():
+    """All that `to_aif360` takes comes back, protected attributes as whether they are privileged."""
+    weights = [1.0, 2.0, 0.5, 1.0]
+    frame = pd.DataFrame(COLUMNS, index=list("abcd"))
+    metadata = {
+        "label_maps": [{1.0: "yes", 0.0: "no"}],
+        "protected_attribute_maps": [{1.0: "Male", 0.0: "other"}],
+    }
+    options = {"privileged": "Male", "positive_label": "yes", "sample_weight": weights}
+    table = from_aif360(to_aif360(frame, LABELS, "sex", **options, metadata=metadata))
+    assert table.data.index.tolist() == list("abcd")
+    assert table.data.columns.tolist() == ["age", "sex", "member", "job"]
+    assert table.data["job"].tolist() == COLUMNS["job"]
+    assert table.data["age"].tolist() == COLUMNS["age"]
+    assert table.data["sex"].tolist() == ["other", "Male", "other", "Male"]
+    assert table.target.tolist() == LABELS
+    assert table.target.name == "label"
+    assert list(table.domain["sex"].values) == ["other", "Male"]
+    assert list(table.domain["job"].values) == ["Craft", "Sales", "Tech"]
+    assert (table.protected, table.privileged, table.positive_label) == (["sex"], {"sex": ["Male"]}, "yes")
+    assert table.sample_weight.tolist() == weights
+    # A table of a study, and for an encoder.
+    assert StudyTable.from_bunch(table).labels.tolist() == [0, 1, 0, 1]
+    encoder = RandomizedResponseEncoder(1.0, categories=table.domain.select(["sex"]))
+    assert set(encoder.fit_transform(table.data[["sex"]])["sex"]) <= {"other", "Male"}
+    # Without names, numbers.
+    table = from_aif360(
+        to_aif360(frame, LABELS, ["sex", "age"], privileged={"sex": "Male", "age": 50}, positive_label="yes")
+    )
+    assert table.data["sex"].tolist() == [0, 1, 0, 1]
+    assert table.privileged == {"sex": [1], "age": [1]}
+    assert table.positive_label == 1
+
+
+def test_columns_with_a_sign_that_are_no_indicators_stay():
+    frame = pd.DataFrame({"sex": [0, 1, 1], "a=b": [0.5, 1.0, 0.0], "a=c": [0.5, 0.0, 1.0], "k=v": [1, 1, 1]})
+    dataset = to_aif360(frame, [0, 1, 0], "sex", privileged=1)
+    assert from_aif360(dataset).data.columns.tolist() == ["sex", "a=b", "a=c", "k=v"]
+    dataset.unprivileged_protected_attributes = [np.array([2.0])]
+    with pytest.raises(ValueError, match="protected attribute 'sex' has values that the dataset declares neither"):
+        from_aif360(dataset)
+    with pytest.raises(TypeError, match="must be a BinaryLabelDataset of aif360, got DataFrame"):
+        from_aif360(frame)
+
+
+@each("estimator", [RandomizedResponseEncoder(categories={"sex": [0.0, 1.0]}), DPMean(bounds=(0, 1))])
+def test_estimators_name_the_converter(estimator):
+    dataset = to_aif360(pd.DataFrame(COLUMNS), LABELS, "sex", privileged="Male", positive_label="yes")
+    with pytest.raises(TypeError, match=r"BinaryLabelDataset is not read here: skdp\.metrics\.from_aif360"):
+        estimator.fit(dataset)
+
+
+def test_reports_in_the_row_index_are_the_groups_of_aif360_sklearn():
+    """The recipe of the guide: groups and weights are those of the reports."""
+    from aif360.sklearn.metrics import statistical_parity_difference
+    from aif360.sklearn.preprocessing import Reweighing
+
+    from skdp.metrics import fairness_report
+
+    rng = np.random.default_rng(0)
+    people = pd.DataFrame({"sex": rng.choice(["f", "m"], 500), "score": rng.normal(size=500)})
+    labels = pd.Series(1 * (people["score"] + (people["sex"] == "m") > 0.3), name="hired")
+    encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]}, random_state=0)
+    reports = encoder.fit_transform(people[["sex"]]).set_index("sex", drop=False)
+    assert (reports["sex"].to_numpy() != people["sex"].to_numpy()).any()
+    target = labels.set_axis(reports.index)
+    features = people[["score"]].set_axis(reports.index)
+    difference = statistical_parity_difference(target, prot_attr="sex", priv_group="m")
+    table = fairness_report(labels, labels, reports["sex"], privileged="m").set_index("metric")["value"]
+    assert difference == pytest.approx(table["statistical_parity_difference"])
+    _, weights = Reweighing("sex").fit_transform(features, target)
+    rates = (target * weights).groupby(reports["sex"].to_numpy()).sum() / pd.Series(weights).groupby(
+        reports["sex"].to_numpy()
+    ).sum()
+    assert rates["f"] == pytest.approx(rates["m"])

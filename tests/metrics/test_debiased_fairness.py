@@ -293,6 +293,7 @@ def test_what_no_row_is_divided_by_is_undefined():
     assert found["value"].isna().tolist() == [False, False, True, True, False, False, False, False, True, True, False]
 
 
+@pytest.mark.filterwarnings("error:undefined.*impact", "ignore:undefined. (true|false)_positive")
 def test_a_ratio_that_is_infinite_by_noise_is_no_undefined_metric():
     people, true, predicted = table(60)
     impacts = []
@@ -305,9 +306,34 @@ def test_a_ratio_that_is_infinite_by_noise_is_no_undefined_metric():
     assert all(impact["upper"].item() == np.inf for impact in infinite)
 
 
+@pytest.mark.parametrize("epsilon", [1.0, 40.0])
+def test_a_group_without_positive_rows_has_no_rate_in_either_report(epsilon):
+    """Nobody of group a is truly positive: its TPR is undefined, whether groups are known or estimated."""
+    rng = np.random.default_rng(0)
+    group = rng.choice(["a", "b"], 2000)
+    true = 1 * ((rng.random(2000) < 0.4) & (group == "b"))
+    predicted = 1 * (rng.random(2000) < 0.4)
+    encoder = RandomizedResponseEncoder(epsilon, categories={"group": ["a", "b"]}, random_state=0)
+    reports = encoder.fit_transform(pd.DataFrame({"group": group}))
+    undefined = ["equal_opportunity_difference", "average_odds_difference"]
+    with pytest.warns(UndefinedMetricWarning, match="true_positive_rate; equal_opportunity_difference"):
+        known = fairness_report(true, predicted, group, privileged="b")
+    with pytest.warns(UndefinedMetricWarning, match="true_positive_rate; equal_opportunity_difference"):
+        estimated = debiased_fairness(true, predicted, reports, encoder, privileged="b")
+    for table in (known, estimated):
+        values = table.set_index(["metric", "group"])["value"]
+        assert np.isnan(values["true_positive_rate", "unprivileged"])
+        assert values["true_positive_rate", "privileged"] > 0
+        assert table.set_index("metric")["value"][undefined].isna().all()
+        assert table["value"].isna().sum() == 3
+    rate = estimated[estimated["metric"] == "true_positive_rate"].iloc[0]
+    assert (rate["lower"], rate["upper"]) == (0, 1)
+
+
 LEAST, MOST = np.r_[np.zeros(6), -1, 0, -1, -1], np.r_[np.ones(6), 1, np.inf, 1, 1]
 
 
+@pytest.mark.filterwarnings("ignore:undefined")  # where a group is estimated to have none
 def test_average_odds_are_covered_where_a_group_may_have_no_rows():
     """Ends of a group that is hardly seen are no standard errors: added up like these they covered 69 to 83 %."""
     group = np.repeat(["few", "many"], [20, 400])

@@ -228,6 +228,29 @@ def test_without_noise_the_constraint_is_that_of_fairlearn(make, constraint):
     np.testing.assert_allclose(*weights, atol=1e-9)
 
 
+@pytest.mark.parametrize("constraint", ["equalized_odds", "demographic_parity"])
+def test_grid_search_of_fairlearn_tries_the_same_multipliers(constraint):
+    """Without noise, its models are those that fairlearn's own constraint leads to."""
+    from fairlearn.reductions import DemographicParity, EqualizedOdds, GridSearch
+
+    theirs = {"equalized_odds": EqualizedOdds, "demographic_parity": DemographicParity}[constraint]()
+    people, X, true, _ = table(300)
+    # fairlearn orders groups and labels by their first rows.
+    order = np.lexsort([people["sex"], true])
+    people, X, true = people.iloc[order], X.iloc[order], np.asarray(true)[order]
+    encoder, reports = encode(RandomizedResponseEncoder, people[["sex"]], CERTAIN)
+    own = private_parity(encoder, constraints=constraint)
+    fitted = []
+    for moment, groups in ((theirs, people["sex"]), (own, reports)):
+        search = GridSearch(LogisticRegression(), moment, grid_size=9)
+        with quiet():
+            fitted.append(search.fit(X, true, sensitive_features=groups))
+    assert len(set(fitted[1].objectives_)) > 3
+    assert fitted[0].best_idx_ == fitted[1].best_idx_
+    np.testing.assert_allclose(fitted[0].objectives_, fitted[1].objectives_, atol=1e-9)
+    np.testing.assert_array_equal(fitted[0].predict(X), fitted[1].predict(X))
+
+
 def test_projected_multipliers_keep_the_penalty_and_are_no_larger():
     people, X, true, predicted = table(500)
     encoder, reports = encode(RandomizedResponseEncoder, people[["sex"]], 1.0)

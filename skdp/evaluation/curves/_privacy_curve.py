@@ -123,6 +123,8 @@ def privacy_curve(
     baseline : "auto", estimator or None, default="auto"
         The model to compare with: by default, the same estimator with an epsilon of 1e9 and no ledger, so that reports
         are the true values, and what the step does besides noise remains. Or an estimator, or None for no baseline.
+        For fairness, compare with the model without the protected columns, too: a second curve with this model as
+        `baseline` has intervals of the difference (`compare_to_baseline`).
     n_jobs : int, optional
         Number of processes, as in scikit-learn.
     random_state : int, optional

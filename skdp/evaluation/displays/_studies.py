@@ -108,11 +108,13 @@ class FairnessStudyDisplay(PanelDisplay):
         """
         import_pyplot()
         names = list(self.intervals["table"].unique())
+        # The legend below takes the width of a panel and a half.
+        width = 7.5 if len(names) == 1 else 5.5
         panels = self._use_panels(
             ax,
             len(names),
             ", one a table",
-            lambda: new_grid(len(names), width=5.5, height=4.2, margin=1, across=2),
+            lambda: new_grid(len(names), width=width, height=4.2, margin=1, across=2),
         )
         methods = list(self.intervals["method"].unique())
         handles = []
@@ -137,7 +139,8 @@ class FairnessStudyDisplay(PanelDisplay):
             title_panel(axes, str(name))
             axes.set_xlabel(self.accuracy.replace("_", " "))
             axes.set_ylabel(self.metric.replace("_", " "))
-        self._draw_legend(ax, handles, loc="outside lower center", ncols=3)
+        n_columns = 2 if len(names) == 1 else 3
+        self._draw_legend(ax, handles, loc="outside lower center", ncols=n_columns)
         return self
 
     def _draw_table(self, axes: Any, name: str, methods: list[str]) -> None:

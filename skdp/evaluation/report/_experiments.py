@@ -44,6 +44,7 @@ from skdp.synthesis import DPMarginalSynthesizer
 # The epsilon of models without noise, and of those without the protected columns: what
 # is reported says nothing at 0.
 NOT_PRIVATE, LEFT_OUT = math.inf, 0.0
+FROM_LEFT_OUT = "_from_left_out"
 TRUE_GROUPS, NAIVE, DEBIASED = (
     "true groups",
     "reports taken for groups",
@@ -138,13 +139,24 @@ def _left_out(
 
 
 def model_costs(scores: pd.DataFrame) -> pd.DataFrame:
-    """Compare each score with that of the model without noise, with intervals."""
-    # Leaving the columns out has no epsilon, and is no price of privacy.
+    """Compare each score with that of the model without noise, and of that without the columns, with intervals."""
+    values = ["difference", "lower", "upper"]
+    keys = ["classifier", "epsilon", "metric"]
     tables = []
-    curves = scores[scores["epsilon"] != LEFT_OUT]
-    for name, curve in curves.groupby("classifier"):
-        tables.append(compare_to_baseline(curve).assign(classifier=name))
-    columns = ["classifier", "epsilon", "metric", "difference", "lower", "upper"]
+    for name, curve in scores.groupby("classifier"):
+        # Leaving the columns out has no epsilon, and is no price of privacy.
+        with_columns = curve[curve["epsilon"] != LEFT_OUT]
+        # A model without the columns is the baseline of another comparison.
+        left_out = curve[curve["epsilon"] == LEFT_OUT].assign(epsilon=NOT_PRIVATE)
+        private = curve[~curve["epsilon"].isin([NOT_PRIVATE, LEFT_OUT])]
+        from_left_out = compare_to_baseline(pd.concat([left_out, private]))
+        table = compare_to_baseline(with_columns).merge(
+            from_left_out[["epsilon", "metric", *values]],
+            on=["epsilon", "metric"],
+            suffixes=("", FROM_LEFT_OUT),
+        )
+        tables.append(table.assign(classifier=name))
+    columns = [*keys, *values, *(f"{value}{FROM_LEFT_OUT}" for value in values)]
     return pd.concat(tables)[columns]
 
 

@@ -47,6 +47,7 @@ from skdp.evaluation.report._tables import (
     counts_table,
     errors_table,
     leakage_table,
+    left_out_table,
     scores_table,
     short,
     summarise,
@@ -324,6 +325,7 @@ def _model_content(
         "definitions": list(definitions)[6:],
         "figures": {name: scores_figure(scores, name) for name in SHOWN},
         "scores": written(wide.drop(columns=list(QUALITY))),
+        "from_left_out": written(left_out_table(tables["model_scores"])),
         "audit": fairness_figure(audits[study.example]),
         "audits": written(tables["fairness_audits"]),
     }

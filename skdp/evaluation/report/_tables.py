@@ -12,6 +12,7 @@ from skdp.evaluation.attacks import AttackResult
 from skdp.evaluation.report._counts import CountStudy
 from skdp.evaluation.report._experiments import (
     DEBIASED,
+    FROM_LEFT_OUT,
     LEFT_OUT,
     NOT_PRIVATE,
     attacked_column,
@@ -22,6 +23,7 @@ from skdp.tables import flatten_index, is_missing
 
 SHOWN = ("statistical parity difference", "equal opportunity difference")
 """The metrics of fairness that have a figure."""
+_DIFFERENCE = ("difference", "lower", "upper")
 
 _ERRORS = {
     "l1_mean": "mean L1",
@@ -273,17 +275,60 @@ def _of_models(scores: pd.DataFrame, epsilon: float, majority: float) -> list[st
             "Accuracy says little here: to give all rows the more frequent answer is "
             f"right for {majority:.1%}."
         )
-    # With the columns left out: privacy is no cause of what leaving out does as well.
+    return [*lines, *_of_fairness(table, epsilon, best)]
+
+
+def _of_fairness(table: pd.DataFrame, epsilon: float, classifier: str) -> list[str]:
+    """Write the parity of a classifier beside that of the same one without the columns."""
+    # Privacy is no cause of what leaving the columns out does as well.
     gap = SHOWN[0]
     settings = [epsilon, NOT_PRIVATE, LEFT_OUT]
-    gaps = table["mean"].reindex(pd.MultiIndex.from_product([settings, [gap], [best]]))
-    if np.isfinite(gaps).all():
-        private, plain_gap, left_out = map(_decimals, gaps)
-        lines.append(
-            f"Its {gap} is {private}, {plain_gap} without noise, and {left_out} with "
-            "the columns left out."
-        )
-    return lines
+    places = pd.MultiIndex.from_product([settings, [gap], [classifier]])
+    gaps = table["mean"].reindex(places)
+    if not np.isfinite(gaps).all():
+        return []
+    private, plain_gap, left_out = map(_decimals, gaps)
+    key: Any = epsilon, gap, classifier
+    row: Any = table.loc[key]
+    change, lower, upper = row[[f"{name}{FROM_LEFT_OUT}" for name in _DIFFERENCE]]
+    return [
+        f"Its {gap} is {private}, {plain_gap} without noise, and {left_out} with "
+        "the columns left out: reported less left out is "
+        f"{_signed_difference(change, lower, upper)}."
+    ]
+
+
+def left_out_table(scores: pd.DataFrame) -> pd.DataFrame:
+    """Write by how much the scores with reports differ from those with the columns left out."""
+    rows = scores.dropna(subset=[f"difference{FROM_LEFT_OUT}"])
+    texts = []
+    for _, row in rows.iterrows():
+        values = row[[f"{name}{FROM_LEFT_OUT}" for name in _DIFFERENCE]]
+        texts.append(_difference_with_interval(*values))
+    wide = rows.assign(text=texts).pivot(
+        index=["classifier", "epsilon"], columns="metric", values="text"
+    )
+    # A measure that no split defines has no column.
+    names = [name for name in ("accuracy", *SHOWN) if name in wide]
+    return wide[names].reset_index().rename_axis(columns=None)
+
+
+def _difference_with_interval(change: float, lower: float, upper: float) -> str:
+    if np.isnan(lower):
+        return _decimals(change)
+    return f"{_decimals(change)} ({_decimals(lower)} to {_decimals(upper)})"
+
+
+def _signed_difference(change: float, lower: float, upper: float) -> str:
+    """Write a difference of a measure for which neither sign is a cost."""
+    if np.isnan(lower):
+        return f"{_decimals(change)} on one split of the rows"
+    text = (
+        f"{_decimals(change)} (95 % interval {_decimals(lower)} to {_decimals(upper)})"
+    )
+    if lower <= 0 <= upper:
+        text += ", which may be chance"
+    return text
 
 
 def _of_leakage(tables: Mapping[str, pd.DataFrame], epsilon: float, column: Any) -> str:

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -21,11 +22,18 @@ from sklearn.metrics import accuracy_score, f1_score, roc_auc_score
 from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import check_memory
 
-from skdp.base import AxesLike, check_choice, check_confidence_level, check_random_state
+from skdp.base import (
+    AxesLike,
+    PathType,
+    check_choice,
+    check_confidence_level,
+    check_random_state,
+)
 from skdp.evaluation._common import check_count, read_epsilons, shown_progress
 from skdp.evaluation.curves import corrected_error, seed_of
 from skdp.evaluation.displays import FairnessStudyDisplay
 from skdp.evaluation.studies._methods import (
+    BY_CURATOR,
     FROM_REPORTS,
     WITHOUT_REPORTS,
     Predictions,
@@ -33,6 +41,7 @@ from skdp.evaluation.studies._methods import (
     Split,
     reported,
 )
+from skdp.evaluation.studies._page import write_study
 from skdp.evaluation.studies._tables import StudyTable, other_features
 from skdp.local import OracleEncoder
 from skdp.metrics import fairness_report
@@ -124,7 +133,8 @@ def _run(
         random_state=fit.split,
     )
     split = Split(table, other_features(table), train, test, reported_test)
-    method = {**WITHOUT_REPORTS, **FROM_REPORTS, "reported": reported}[fit.kind]
+    methods = {**WITHOUT_REPORTS, **FROM_REPORTS, **BY_CURATOR, "reported": reported}
+    method = methods[fit.kind]
     reporting = Reporting(encoder, fit.epsilon, fit.seed)
     predictions = method(clone(estimator), split, reporting)
     scores = _scores(predictions, table.labels[test], split.groups(test), table)
@@ -137,6 +147,7 @@ def fairness_study(
     *,
     epsilons: Iterable[float],
     estimator: BaseEstimator,
+    shares: Sequence[str] | None = None,
     n_splits: int = 20,
     test_size: float = 0.2,
     test_rows: Literal["true", "reported"] = "true",
@@ -162,6 +173,10 @@ def fairness_study(
         The privacy losses of a person's report of all protected columns: finite, > 0, all different.
     estimator : classifier
         A classifier of scikit-learn for a table of numbers. It is cloned.
+    shares : sequence of {"uniform", "proportional", "joint"}, optional
+        Ways to divide epsilon among the protected columns, with each of which each encoder is used: the same share for
+        each column, shares in proportion to the numbers of values, or one report of all columns together. By default
+        as the encoders say.
     n_splits : int, default=20
         Number of random splits into training and test rows, stratified by label.
     test_size : float, default=0.2
@@ -179,7 +194,11 @@ def fairness_study(
         - ``"reweighed"``: the true columns, and weights of rows that make groups and labels independent ([3]_);
         - ``"posterior features"``, for each encoder and epsilon: probabilities of the true values, given the reports;
         - ``"private parity"``, for each encoder and epsilon: without the protected columns, under demographic parity
-          that is estimated from reports of the groups (`skdp.metrics.private_parity`).
+          that is estimated from reports of the groups (`skdp.metrics.private_parity`);
+        - ``"curator's model"``, for each epsilon: a `DPLogisticRegression` of whole true records, whatever the
+          estimator is. A curator is trusted with them, and epsilon is that of a record with its label;
+        - ``"synthetic rows"``, for each epsilon: the estimator, trained on as many rows that a `DPMarginalSynthesizer`
+          makes of whole true records. All columns must be declared.
     n_jobs : int, optional
         Number of processes, as in scikit-learn.
     random_state : int, optional
@@ -250,8 +269,8 @@ def fairness_study(
     check_choice("test_rows", test_rows, ("true", "reported"))
     _check_share(test_size)
     table_list = _read_tables(tables)
-    prototypes = _read_encoders(encoders)
-    _check_baselines(baselines)
+    prototypes = _with_shares(_read_encoders(encoders), shares)
+    _check_baselines(baselines, table_list)
     if not hasattr(estimator, "fit") or isinstance(estimator, type):
         raise TypeError(
             f"estimator must be a classifier, got {type(estimator).__name__}"
@@ -294,6 +313,9 @@ def _fits(
             settings.append((name, name, math.inf, None))
     for (name, encoder), epsilon in itertools.product(encoders.items(), epsilons):
         settings.append((name, "reported", epsilon, encoder))
+    for name, epsilon in itertools.product(BY_CURATOR, epsilons):
+        if name in baselines:
+            settings.append((name, name, epsilon, None))
     for kind in FROM_REPORTS:
         if kind not in baselines:
             continue
@@ -332,12 +354,38 @@ def _read_encoders(encoders: Any) -> dict[str, Any]:
     return dict(encoders)
 
 
-def _check_baselines(baselines: Any) -> None:
-    known = [*WITHOUT_REPORTS, *FROM_REPORTS]
+def _with_shares(encoders: dict[str, Any], shares: Any) -> dict[str, Any]:
+    """Set each way to divide epsilon in each encoder; None leaves them as they are."""
+    if shares is None:
+        return encoders
+    if isinstance(shares, str) or not len(shares):
+        raise TypeError(f"shares must be a list of names, got {shares!r}")
+    named = {}
+    for name, encoder in encoders.items():
+        for share in shares:
+            check_choice("each of shares", share, ("uniform", "proportional", "joint"))
+            settings = {"strategy": "split", "shares": share}
+            if share == "joint":
+                settings = {"strategy": "joint", "shares": "uniform"}
+            named[f"{name}, {share}"] = clone(encoder).set_params(**settings)
+    return named
+
+
+def _check_baselines(baselines: Any, tables: Sequence[StudyTable]) -> None:
+    known = [*WITHOUT_REPORTS, *FROM_REPORTS, *BY_CURATOR]
     if isinstance(baselines, str):
         raise TypeError("baselines must be a list of names, got a str")
     for name in baselines:
         check_choice("each of baselines", name, known)
+    if "synthetic rows" not in baselines:
+        return
+    for table in tables:
+        undeclared = [name for name in table.X if name not in table.domain.columns]
+        if undeclared:
+            raise ValueError(
+                f"the baseline 'synthetic rows' needs a domain of all columns; that of "
+                f"table {table.name!r} lacks {undeclared}"
+            )
 
 
 def _check_share(test_size: Any) -> None:
@@ -420,31 +468,32 @@ class FairnessStudy:
 
     def compare(
         self,
-        first: str,
+        first: str | Sequence[str] | None = None,
         second: str = "left out",
         *,
-        metric: str | None = None,
+        metric: str | Sequence[str] | None = None,
         confidence_level: float = 0.95,
     ) -> pd.DataFrame:
-        """Compare two methods in pairs of splits.
+        """Compare methods with another one, in pairs of splits.
 
         Parameters
         ----------
-        first : str
-            The name of a method.
+        first : str or sequence of str, optional
+            The name of a method, or of several; by default all others.
         second : str, default="left out"
-            The name of another one. If both have epsilons, those of one epsilon are compared.
-        metric : str, optional
-            One metric; by default all.
+            The name of the method to compare with. If both have epsilons, those of one epsilon are compared.
+        metric : str or sequence of str, optional
+            One metric, or several; by default all.
         confidence_level : float, default=0.95
             Coverage of each interval, between 0 and 1.
 
         Returns
         -------
         pandas.DataFrame
-            ``table, metric, epsilon, difference, std_error, lower, upper, p_value, adjusted_p_value, n_splits``. A
-            difference is the mean of the first less the second. P-values are those of no difference, by Student's t
-            with the corrected variance of [1]_; adjusted ones hold for all rows of the result together (Holm [2]_).
+            ``table, metric, method, epsilon, difference, std_error, lower, upper, p_value, adjusted_p_value,
+            n_splits``. A difference is the mean of the method less that of `second`. P-values are those of no
+            difference, by Student's t with the corrected variance of [1]_; adjusted ones hold for all rows of the
+            result together (Holm [2]_).
 
         Raises
         ------
@@ -458,35 +507,51 @@ class FairnessStudy:
         """
         level = check_confidence_level(confidence_level)
         scores = self._of(metric)
-        parts = []
-        for name in (first, second):
-            part = scores[scores["method"] == name]
-            if part.empty:
-                known = list(scores["method"].unique())
+        known = list(scores["method"].unique())
+        if first is None:
+            first = [name for name in known if name != second]
+        names = [first] if isinstance(first, str) else list(first)
+        for name in [*names, second]:
+            if name not in known:
                 raise ValueError(f"no scores of method {name!r}; there are {known}")
-            parts.append(part)
-        keys = ["table", "metric", "split"]
-        if all(np.isfinite(part["epsilon"]).all() for part in parts):
-            keys.append("epsilon")
-        pairs = parts[0].merge(parts[1], on=keys, suffixes=("", "_second"))
-        pairs["value"] -= pairs["value_second"]
-        if "epsilon" not in keys:
-            # That of the one of the two that has any.
-            pairs["epsilon"] = pairs[["epsilon", "epsilon_second"]].min(axis=1)
         rows = []
-        for key, part in pairs.groupby(["table", "metric", "epsilon"], sort=False):
-            mean, error, lower, upper, n = _mean_with_interval(part, level)
-            p_value = math.nan
-            if error > 0:
-                p_value = 2 * float(stats.t.sf(abs(mean) / error, n - 1))
-            rows.append((*key, mean, error, lower, upper, p_value, n))
-        columns = ["table", "metric", "epsilon", "difference", "std_error"]
+        for name in names:
+            pairs = _pairs(scores, name, second)
+            for key, part in pairs.groupby(_KEYS, sort=False):
+                mean, error, lower, upper, n = _mean_with_interval(part, level)
+                p_value = math.nan
+                if error > 0:
+                    p_value = 2 * float(stats.t.sf(abs(mean) / error, n - 1))
+                rows.append((*key, mean, error, lower, upper, p_value, n))
+        columns = [*_KEYS, "difference", "std_error"]
         columns += ["lower", "upper", "p_value", "n_splits"]
         table = pd.DataFrame(rows, columns=columns)
-        table.insert(8, "adjusted_p_value", _adjust(table["p_value"]))
-        return table.sort_values(
-            ["table", "metric", "epsilon"], key=_places_in_order, ignore_index=True
-        )
+        table.insert(9, "adjusted_p_value", _adjust(table["p_value"]))
+        return table.sort_values(_KEYS, key=_places_in_order, ignore_index=True)
+
+    def save(self, folder: PathType, *, title: str = "A study of fairness") -> Path:
+        """Write the scores and a page about them.
+
+        Parameters
+        ----------
+        folder : str or path-like
+            Where to write, created if missing: ``scores.csv`` (the `table`), ``means.csv`` (`intervals`),
+            ``less_left_out.csv`` (every method compared with the columns left out) and ``index.html``, a page of both
+            with pictures. Files of these names are replaced.
+        title : str, default="A study of fairness"
+            The heading of the page.
+
+        Returns
+        -------
+        pathlib.Path
+            The page.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        """
+        return write_study(self, folder, title)
 
     def to_latex(
         self, metrics: Sequence[str] = ("accuracy", "statistical_parity_difference")
@@ -539,13 +604,33 @@ class FairnessStudy:
         """
         return FairnessStudyDisplay(self.intervals(), metric=metric).plot(ax=ax)
 
-    def _of(self, metric: str | None) -> pd.DataFrame:
-        """Return the scores of one metric, or of all."""
+    def _of(self, metric: str | Sequence[str] | None) -> pd.DataFrame:
+        """Return the scores of some metrics, or of all."""
         if metric is None:
             return self.table
         known = list(self.table["metric"].unique())
-        check_choice("metric", metric, known)
-        return self.table[self.table["metric"] == metric]
+        metrics = [metric] if isinstance(metric, str) else list(metric)
+        for name in metrics:
+            check_choice("metric", name, known)
+        return self.table[self.table["metric"].isin(metrics)]
+
+
+def _pairs(scores: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
+    """Return the differences of the scores of two methods on the same splits."""
+    of_first = scores[scores["method"] == first]
+    of_second = scores[scores["method"] == second]
+    keys = ["table", "metric", "split"]
+    both_have_epsilons = True
+    for part in (of_first, of_second):
+        both_have_epsilons &= bool(np.isfinite(part["epsilon"]).all())
+    if both_have_epsilons:
+        keys.append("epsilon")
+    pairs = of_first.merge(of_second, on=keys, suffixes=("", "_second"))
+    pairs["value"] -= pairs["value_second"]
+    if not both_have_epsilons:
+        # That of the one of the two that has any.
+        pairs["epsilon"] = pairs[["epsilon", "epsilon_second"]].min(axis=1)
+    return pairs
 
 
 def _places_in_order(column: pd.Series) -> pd.Series:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.dummy import DummyClassifier
 
-from skdp.evaluation.studies._tables import StudyTable
+from skdp.central import DPLogisticRegression
+from skdp.domain import Domain
+from skdp.evaluation.studies._tables import StudyTable, other_features
 from skdp.local import PosteriorFeatures
 from skdp.metrics import private_parity
 from skdp.metrics.fairness import import_optional
+from skdp.synthesis import DPMarginalSynthesizer
 
 Indicators = NDArray[Any]
 """Features of the protected columns: (n_rows, n_values of all fields)."""
@@ -150,6 +154,9 @@ def without_privacy(model: Any, split: Split, reporting: Reporting) -> Predictio
 
 def left_out(model: Any, split: Split, reporting: Reporting) -> Predictions:
     """Learn without the protected columns."""
+    if split.features.shape[1] == 0:
+        # Nothing is left to predict from but the shares of the labels.
+        model = DummyClassifier()
     fitted = model.fit(split.matrix(split.train), split.labels)
     return _predict(fitted, split.matrix(split.test))
 
@@ -233,6 +240,65 @@ def parity_from_reports(model: Any, split: Split, reporting: Reporting) -> Predi
     return Predictions(np.asarray(labels).astype(np.int64), None)
 
 
+def curators_model(model: Any, split: Split, reporting: Reporting) -> Predictions:
+    """Learn a logistic regression from whole true records, as a trusted curator who releases it."""
+    train = split.with_truth(split.train)
+    learner = DPLogisticRegression(
+        reporting.epsilon,
+        bounds=_bounds(split.table, train),
+        classes=[0, 1],
+        random_state=reporting.seed,
+    )
+    fitted = learner.fit(train, split.labels)
+    return _predict(fitted, split.with_truth(split.test))
+
+
+def _bounds(table: StudyTable, features: pd.DataFrame) -> dict[Any, Any]:
+    """Return the declared ends of each feature; "private" where none are declared."""
+    bounds: dict[Any, Any] = {}
+    for name in features:
+        bounds[name] = "private"
+        if features[name].dtype == np.uint8:
+            bounds[name] = (0, 1)
+        elif name in table.domain.columns:
+            edges = table.domain[name].edges
+            bounds[name] = (edges[0], edges[-1])
+    return bounds
+
+
+def synthetic_rows(model: Any, split: Split, reporting: Reporting) -> Predictions:
+    """Learn from synthetic rows, which a trusted curator makes of whole true records."""
+    table = split.table
+    rows = table.X.iloc[split.train].reset_index(drop=True)
+    label = unused_name(table)
+    domain = Domain({**{name: table.domain[name] for name in rows}, label: [0, 1]})
+    synthesizer = DPMarginalSynthesizer(
+        reporting.epsilon,
+        domain=domain,
+        target=label,
+        random_state=reporting.seed,
+    )
+    synthesizer.fit(rows.assign(**{label: split.labels}))
+    synthetic = synthesizer.sample(len(rows))
+    labels = synthetic[label].to_numpy().astype(np.int64)
+    if labels.min() == labels.max():
+        # Much noise may leave a single label, from which no model learns.
+        return Predictions(np.full(len(split.test), labels[0]), None)
+    made = replace(table, X=synthetic[list(rows)], y=labels, positive_label=1)
+    places = np.arange(len(synthetic))
+    train = Split(made, other_features(made), places, places, split.reported_test)
+    fitted = model.fit(train.with_truth(places), labels)
+    return _predict(fitted, split.with_truth(split.test))
+
+
+def unused_name(table: StudyTable) -> str:
+    """Return a name for the label that no column has."""
+    name = "label"
+    while name in table.X.columns:
+        name += "_"
+    return name
+
+
 Method = Callable[[Any, Split, Reporting], Predictions]
 
 # Baselines that use no reports, and those that take an epsilon and an encoder.
@@ -245,4 +311,9 @@ WITHOUT_REPORTS: dict[str, Method] = {
 FROM_REPORTS: dict[str, Method] = {
     "posterior features": posterior_features,
     "private parity": parity_from_reports,
+}
+# Those of a trusted curator, which take an epsilon.
+BY_CURATOR: dict[str, Method] = {
+    "curator's model": curators_model,
+    "synthetic rows": synthetic_rows,
 }

@@ -206,7 +206,7 @@ def other_features(table: StudyTable) -> pd.DataFrame:
         codes = values.encode(table.X[name].to_numpy())
         for code, label in enumerate(values.labels):
             features[f"{name}_{label}"] = (codes == code).astype(np.uint8)
-    return pd.DataFrame(features)
+    return pd.DataFrame(features, index=pd.RangeIndex(len(table.X)))
 
 
 def _categories(domain: Domain, X: pd.DataFrame) -> set[Any]:

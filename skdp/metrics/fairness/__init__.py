@@ -1,5 +1,6 @@
 """Group fairness for known groups, and what metrics of estimated groups share with it."""
 
+from skdp.metrics.fairness._aif360 import from_aif360 as from_aif360
 from skdp.metrics.fairness._aif360 import import_optional as import_optional
 from skdp.metrics.fairness._aif360 import to_aif360 as to_aif360
 from skdp.metrics.fairness._comparisons import PairsOfGroups as PairsOfGroups

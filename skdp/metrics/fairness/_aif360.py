@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sklearn.utils import Bunch
 
 from skdp.base import ColumnLike, ColumnName, Label, Privileged, TableLike
+from skdp.domain import Domain
 from skdp.metrics.fairness._inputs import (
     check_both,
     encode_frame,
@@ -75,6 +77,7 @@ def to_aif360(
 
     See Also
     --------
+    from_aif360 : The way back.
     fairness_report : The usual metrics in one table.
 
     Notes
@@ -133,6 +136,134 @@ def to_aif360(
     if weights is not None:
         dataset.instance_weights = weights
     return dataset
+
+
+def from_aif360(dataset: Any) -> Bunch:
+    """Convert an aif360 dataset to a table with a declared domain, which encoders take.
+
+    Parameters
+    ----------
+    dataset : aif360.datasets.BinaryLabelDataset
+        Such as the result of `to_aif360`, or one of aif360's own datasets.
+
+    Returns
+    -------
+    Bunch
+        With the entries
+
+        - data: DataFrame of shape (n_samples, n_features), indexed by the instance names. Columns ``column=value`` of
+          0 and 1, one of which is 1 in each row, are one column of values again; protected attributes have the names
+          of ``metadata["protected_attribute_maps"]``, if there are any.
+        - target: Series of shape (n_samples,), with the names of ``metadata["label_maps"]``, if there are any.
+        - domain: `Domain` of the protected attributes and of the columns that were 0 and 1.
+        - protected: the names of the protected attributes.
+        - privileged: mapping of each of them to its privileged values.
+        - positive_label: the favourable label.
+        - sample_weight: ndarray of shape (n_samples,), the instance weights.
+
+    Raises
+    ------
+    TypeError
+        If `dataset` is no BinaryLabelDataset.
+    ValueError
+        If a protected attribute has another value than those that the dataset declares.
+
+    See Also
+    --------
+    to_aif360 : The way back.
+    skdp.evaluation.StudyTable.from_bunch : A table for `fairness_study`.
+
+    Notes
+    -----
+    **Privacy.** A conversion: the result holds the values of the dataset. `domain` is what the dataset says: its values
+    of protected attributes and its names of columns. Where these were collected from the rows, as aif360's own
+    datasets do, they tell which values occur: declare a public domain for a release.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skdp import RandomizedResponseEncoder
+    >>> people = pd.DataFrame({"sex": ["Female", "Male", "Male"], "job": ["Sales", "Sales", "Craft"]})
+    >>> dataset = to_aif360(people, ["no", "yes", "no"], "sex", privileged="Male", positive_label="yes")
+    >>> table = from_aif360(dataset)
+    >>> table.data["job"].tolist(), table.privileged, table.positive_label
+    (['Sales', 'Sales', 'Craft'], {'sex': [1.0]}, 1.0)
+    >>> encoder = RandomizedResponseEncoder(1.0, categories=table.domain.select(["sex"]))
+    >>> reports = encoder.fit_transform(table.data[["sex"]])
+    """
+    names_of_parts = ("protected_attribute_names", "favorable_label", "features")
+    if not all(hasattr(dataset, name) for name in names_of_parts):
+        raise TypeError(
+            "dataset must be a BinaryLabelDataset of aif360, got "
+            f"{type(dataset).__name__}"
+        )
+    features = pd.DataFrame(
+        np.asarray(dataset.features),
+        index=pd.Index(dataset.instance_names),
+        columns=list(dataset.feature_names),
+    )
+    data, declared = _joined_indicators(features, dataset.protected_attribute_names)
+    privileged = {}
+    maps = dataset.metadata.get("protected_attribute_maps")
+    for place, name in enumerate(dataset.protected_attribute_names):
+        names: Mapping[Any, Any] = {} if maps is None else maps[place]
+        first = np.asarray(dataset.privileged_protected_attributes[place]).tolist()
+        second = np.asarray(dataset.unprivileged_protected_attributes[place]).tolist()
+        values = [*second, *first]
+        if not data[name].isin(values).all():
+            raise ValueError(
+                f"protected attribute {name!r} has values that the dataset declares "
+                "neither privileged nor unprivileged"
+            )
+        data[name] = _named(data[name], names)
+        declared[name] = list(
+            dict.fromkeys(names.get(value, value) for value in values)
+        )
+        privileged[name] = [names.get(value, value) for value in first]
+    labels = pd.Series(np.ravel(dataset.labels), index=data.index)
+    label_names = (dataset.metadata.get("label_maps") or [{}])[0]
+    positive_label = dataset.favorable_label
+    return Bunch(
+        data=data,
+        target=_named(labels, label_names).rename(dataset.label_names[0]),
+        domain=Domain(declared),
+        protected=list(dataset.protected_attribute_names),
+        privileged=privileged,
+        positive_label=label_names.get(positive_label, positive_label),
+        sample_weight=np.asarray(dataset.instance_weights, dtype=float).copy(),
+    )
+
+
+def _joined_indicators(
+    features: pd.DataFrame, protected: list[Any]
+) -> tuple[pd.DataFrame, dict[Any, list[Any]]]:
+    """Make a column of values of columns ``column=value`` of 0 and 1; also return its values."""
+    blocks: dict[Any, list[Any]] = {}
+    for name in features:
+        column, sign, _ = str(name).partition("=")
+        is_indicator = bool(sign) and name not in protected
+        blocks.setdefault(column if is_indicator else name, []).append(name)
+    columns: dict[Any, Any] = {}
+    declared = {}
+    for column, names in blocks.items():
+        block = features[names].to_numpy()
+        is_zero_or_one = np.isin(block, (0, 1)).all()
+        # A row without any 1 is of a value that has no column.
+        is_split = len(names) > 1 and is_zero_or_one and (block.sum(axis=1) == 1).all()
+        if not is_split:
+            columns |= {name: features[name] for name in names}
+            continue
+        values = [str(name).partition("=")[2] for name in names]
+        columns[column] = np.array(values, dtype=object)[block.argmax(axis=1)]
+        declared[column] = values
+    return pd.DataFrame(columns, index=features.index), declared
+
+
+def _named(column: pd.Series, names: Mapping[Any, Any]) -> pd.Series:
+    """Replace numbers by their names; those without one stay."""
+    if not names:
+        return column
+    return column.astype(object).map(lambda value: names.get(value, value))
 
 
 def _read_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64]:

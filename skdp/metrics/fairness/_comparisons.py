@@ -83,7 +83,14 @@ def compare_with_last(sums: RateSums, rows: str, level: float) -> list[Estimate]
     by_noise = are_zero & (sums.numerator[0, -1] != 0)
     impact = replace(impact, value=np.where(by_noise, 1.0, impact.value))
     odds = pairs.average_odds(first, last)
-    return [difference[0], impact, difference[1], odds]
+    # Of a group that is estimated to have no row, only the interval is known.
+    known = sums.has_estimated_rows[:, first] & sums.has_estimated_rows[:, last]
+    return [
+        difference[0].where(known[0]),
+        impact.where(known[0]),
+        difference[1].where(known[1]),
+        odds.where(known[1] & known[2]),
+    ]
 
 
 def compare_extremes(sums: RateSums, rows: str, level: float) -> list[Estimate]:

@@ -112,6 +112,13 @@ class RateSums:
         has_rows: Mask = self.denominator != 0
         return has_rows
 
+    @property
+    def has_estimated_rows(self) -> Mask:
+        """Where there are estimated to be rows to divide by: (n_rates, n_groups)."""
+        # Sums are of weights, of which a row has about 1: less is rounding.
+        has_estimated_rows: Mask = self.denominator > 1e-9
+        return has_estimated_rows
+
     def own_noise(self) -> Numbers:
         """Return the variances of the noise: (n_rates, n_groups, 3)."""
         own = np.arange(self.n_groups)
@@ -148,9 +155,9 @@ class RateSums:
             variance = np.maximum(variance_at(variances, value), 0)
             std_error = np.sqrt(variance) / self.denominator
         # Where no row is estimated to be in the group, the quotient says nothing.
-        is_positive = self.denominator > 1e-9
-        value = np.where(is_positive, value, middle)
-        std_error = np.where(is_positive, std_error, np.nan)
+        # Comparisons take the middle of its interval, and tables say that it is unknown.
+        value = np.where(self.has_estimated_rows, value, middle)
+        std_error = np.where(self.has_estimated_rows, std_error, np.nan)
         lower = np.minimum(lower, value)
         upper = np.maximum(upper, value)
         return Estimate(value, std_error, lower, upper).where(self.has_rows), has_rows

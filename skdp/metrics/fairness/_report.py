@@ -194,7 +194,8 @@ def _rates_of_groups(
     sums: RateSums, groups: Groups, precision: Precision
 ) -> Iterator[Row]:
     level = precision.of(len(groups.names))
-    rates = sums.estimate(precision.rows, level)
+    # A rate of a group that is estimated to have no row has an interval alone.
+    rates = sums.estimate(precision.rows, level).where(sums.has_estimated_rows)
     # Without scores there is no calibration gap, the last rate.
     n_rates = len(sums.numerator)
     for place, metric in enumerate(RATES[:n_rates]):
@@ -295,8 +296,8 @@ def _warn_of_undefined(table: pd.DataFrame, estimated: bool) -> None:
     metrics = table.loc[unknown, "metric"].unique()
     if len(metrics):
         warn(
-            f"undefined: {'; '.join(metrics)}. There is no row that the definition "
-            "divides by, or a rate of 0",
+            f"undefined: {'; '.join(metrics)}. There is {'estimated to be ' * estimated}"
+            "no row that the definition divides by, or a rate of 0",
             UndefinedMetricWarning,
             about="guide/fairness",
             stacklevel=4,
@@ -370,7 +371,8 @@ def fairness_report(
           rate minus the smallest, and ``selection_rate_ratio``, the smallest divided by the largest; the same for TPR
           and FPR; and ``equalized_odds_difference`` and ``equalized_odds_ratio``, the worse of these two;
         - ``theil_index``: the mean of ``b/μ ln(b/μ)`` over all rows, for the benefits ``b = 1 + ŷ − y`` (labels as 0
-          and 1) and their mean μ; 0 is equality;
+          and 1) and their mean μ; 0 is equality. With `sample_weight` it is that of the people whom the rows stand for;
+          aif360's own index ignores weights, and is that of the rows;
         - ``consistency``, if `X` is given: one minus the mean distance of a prediction from the mean of those of its 5
           nearest neighbours, itself included; without weights.
 

@@ -1,5 +1,8 @@
 """Group fairness for groups that are known from privatised reports only."""
 
+from skdp.metrics.private_groups._data_unfairness import (
+    data_unfairness as data_unfairness,
+)
 from skdp.metrics.private_groups._debiased_fairness import (
     debiased_fairness as debiased_fairness,
 )

@@ -102,8 +102,9 @@ def debiased_fairness(
         The table of `fairness_report`, metric by metric, with the columns ``metric, definition, group, value,
         std_error, lower, upper``. Differences are *unprivileged − privileged*: below 0, the unprivileged group gets
         less. **All metrics are always included**: where a group is too small for the noise, its interval is wide, up to
-        the whole possible range: [0, 1] for rates, [-1, 1] for differences, 0 or more for the ratio. Standard errors
-        are by linearisation, and nan where a group is estimated to have no row.
+        the whole possible range: [0, 1] for rates, [-1, 1] for differences, 0 or more for the ratio. Where a group is
+        estimated to have no row that a rate divides by, the value is nan, as in `fairness_report`, and the interval is
+        what is known. Standard errors are by linearisation.
 
     Raises
     ------
@@ -114,7 +115,7 @@ def debiased_fairness(
     Warns
     -----
     UndefinedMetricWarning
-        If the labels leave no row that a metric divides by: its value is nan, its interval the whole possible range.
+        If no row that a metric divides by is estimated: its value is nan, its interval up to the whole possible range.
 
     See Also
     --------

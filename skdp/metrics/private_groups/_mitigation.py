@@ -201,8 +201,8 @@ def private_parity(
     Returns
     -------
     fairlearn.reductions.ClassificationMoment
-        For `ExponentiatedGradient`, whose `fit` takes the reports as ``sensitive_features``, a table or a series of one
-        column; labels must be 0 and 1.
+        For `ExponentiatedGradient` and `GridSearch`, whose `fit` takes the reports as ``sensitive_features``: a table,
+        or a series of one column; labels must be 0 and 1.
         It raises a ValueError there if the reports are of another encoder or a group is too small for the noise.
 
     Raises

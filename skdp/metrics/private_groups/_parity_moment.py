@@ -78,6 +78,23 @@ class PrivateParity(ClassificationMoment):
         names = ["sign", "event", "group_id"]
         above = pd.MultiIndex.from_tuples([("+", *key) for key in keys], names=names)
         self._index = above.append(above.set_levels(["-"], level="sign"))
+        self._set_basis(n_groups=indicators.shape[1])
+
+    def _set_basis(self, n_groups: int) -> None:
+        """Set the multipliers that fairlearn's grid search varies, one in each column of the bases."""
+        # The rates of all groups, weighted by their shares, add up to that of all rows:
+        # the last group of each event follows from the others.
+        n_constraints = len(self._index) // 2
+        free = np.flatnonzero(np.arange(n_constraints) % n_groups < n_groups - 1)
+        basis = np.eye(n_constraints)[:, free]  # (n_constraints, n_free)
+        nothing = np.zeros_like(basis)
+        above = np.concatenate([basis, nothing])
+        below = np.concatenate([nothing, basis])
+        self.pos_basis = pd.DataFrame(above, index=self._index)
+        self.neg_basis = pd.DataFrame(below, index=self._index)
+        # A difference may be bounded from above and from below.
+        self.neg_basis_present = pd.Series(True, index=self.pos_basis.columns)
+        self.default_objective_lambda_vec = None
 
     @property
     def index(self) -> pd.MultiIndex:
