@@ -12,6 +12,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score
 from sklearn.model_selection import train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from skdp import (
     DPMean,
@@ -44,7 +46,7 @@ MODEL = LogisticRegression(max_iter=500)
 
 def table(**options):
     settings = {"sensitive": "sex", "privileged": "m", "positive_label": "yes", "domain": DOMAIN, "name": "jobs"}
-    return StudyTable(PEOPLE, HIRED, **{**settings, **options})
+    return StudyTable(**{"X": PEOPLE, "y": HIRED, **settings, **options})
 
 
 def study(tables=None, encoders=None, **options):
@@ -447,11 +449,49 @@ def test_tables_of_the_loaders():
         ({"domain": {**DOMAIN, "sex": ["f"]}}, ValueError, "column 'sex' holds values that domain does not declare"),
         ({"domain": None}, TypeError, "domain must be a Domain or a mapping"),
         ({"positive_label": "perhaps"}, ValueError, "positive_label be one of them"),
+        ({"sensitive": ["sex"]}, TypeError, "sensitive must be the name of one column, got list"),
+        ({"privileged": "male"}, ValueError, r"privileged \['male'\] is not declared for column 'sex', which has"),
+        ({"y": HIRED.sample(frac=1, random_state=0)}, ValueError, "y has the labels of X in another order"),
+        ({"y": HIRED.where(HIRED.index > 3)}, ValueError, "y has missing labels"),
     ],
 )
 def test_tables_that_do_not_fit_are_refused(options, error, message):
     with pytest.raises(error, match=message):
         table(**options)
+
+
+def test_a_bunch_without_a_privileged_value_of_the_column_is_refused():
+    with pytest.raises(ValueError, match=r"sensitive must be a column with a privileged value.*got 'age'"):
+        StudyTable.from_bunch(load_adult(dropna=True), sensitive="age")
+
+
+def test_columns_whose_names_look_like_indicators_are_kept():
+    people = PEOPLE.assign(job_farm=2.0)
+    _Watched.matrices.clear()
+    study(table(X=people), estimator=_Watched(), baselines=["left out"])
+    left_out, _ = _Watched.matrices[0]
+    # Three jobs, age, hours, and the new column.
+    assert left_out.shape[1] == 6
+    assert (left_out["job_farm"] == 2).all()
+    assert left_out["job_farm_"].isin([0, 1]).all()
+
+
+class _Voter(ClassifierMixin, BaseEstimator):
+    """Takes no weights."""
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, X):
+        return np.full(len(X), self.classes_[0])
+
+
+@pytest.mark.filterwarnings("ignore:Setting a value")  # fairlearn's own
+def test_pipelines_are_weighted_by_their_last_step():
+    scaled = make_pipeline(StandardScaler(), LogisticRegression())
+    result = study(estimator=scaled, baselines=["reweighed", "private parity"])
+    assert set(result.table["method"]) > {"reweighed", "private parity, RandomizedResponseEncoder"}
 
 
 @pytest.mark.parametrize(
@@ -469,6 +509,18 @@ def test_tables_that_do_not_fit_are_refused(options, error, message):
         ({"baselines": "left out"}, TypeError, "list of names, got a str"),
         ({"baselines": ["nothing"]}, ValueError, "each of baselines"),
         ({"estimator": LogisticRegression}, TypeError, "estimator must be a classifier"),
+        ({"estimator": _Voter()}, ValueError, "the fit of _Voter takes no sample_weight"),
+        (
+            {"encoders": {"left out": RandomizedResponseEncoder()}},
+            ValueError,
+            r"names of baselines, got \['left out'\]",
+        ),
+        ({"tables": table(privileged=["f", "m"])}, ValueError, "'sex' needs rows of privileged values and of others"),
+        (
+            {"tables": table(X=PEOPLE.assign(copy=HIRED == "yes"), y=HIRED == "yes", positive_label=True)},
+            ValueError,
+            "column 'copy' of X is the target",
+        ),
     ],
 )
 def test_wrong_settings_are_refused_before_any_fit(options, error, message):

@@ -139,7 +139,10 @@ class FairnessStudyDisplay(PanelDisplay):
             title_panel(axes, str(name))
             axes.set_xlabel(self.accuracy.replace("_", " "))
             axes.set_ylabel(self.metric.replace("_", " "))
-        n_columns = 2 if len(names) == 1 else 3
+        # About ten letters of the legend take an inch, and a marker as much as eight.
+        letters = 10 * width * min(len(names), 2)
+        longest = max(len(str(handle.get_label())) for handle in handles)
+        n_columns = int(np.clip(letters // (longest + 8), 1, 3))
         self._draw_legend(ax, handles, loc="outside lower center", ncols=n_columns)
         return self
 

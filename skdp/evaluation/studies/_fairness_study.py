@@ -40,11 +40,13 @@ from skdp.evaluation.studies._methods import (
     Reporting,
     Split,
     reported,
+    weight_parameter,
 )
 from skdp.evaluation.studies._page import write_study
 from skdp.evaluation.studies._tables import StudyTable, other_features
 from skdp.local import OracleEncoder
 from skdp.metrics import fairness_report
+from skdp.metrics.fairness import import_optional
 
 BASELINES = ("without privacy", "left out", "post-processed", "reweighed")
 
@@ -270,11 +272,12 @@ def fairness_study(
     _check_share(test_size)
     table_list = _read_tables(tables)
     prototypes = _with_shares(_read_encoders(encoders), shares)
-    _check_baselines(baselines, table_list)
     if not hasattr(estimator, "fit") or isinstance(estimator, type):
         raise TypeError(
             f"estimator must be a classifier, got {type(estimator).__name__}"
         )
+    _check_names(prototypes)
+    _check_baselines(baselines, table_list, estimator)
     fits = list(
         _fits(table_list, prototypes, losses, n_splits, baselines, random_state)
     )
@@ -337,6 +340,20 @@ def _read_tables(tables: Any) -> list[StudyTable]:
     names = [table.name for table in table_list]
     if len(set(names)) < len(names):
         raise ValueError(f"tables must have names of their own, got {names}")
+    for table in table_list:
+        is_privileged = table.groups.isin(np.atleast_1d(table.privileged))
+        if is_privileged.all() or not is_privileged.any():
+            raise ValueError(
+                f"table {table.name!r}: column {table.sensitive!r} needs rows of "
+                "privileged values and of others"
+            )
+        target = np.asarray(table.y)
+        for name in table.X.columns:
+            if np.array_equal(table.X[name].to_numpy(), target):
+                raise ValueError(
+                    f"table {table.name!r}: column {name!r} of X is the target: leave "
+                    "it out"
+                )
     return table_list
 
 
@@ -371,12 +388,38 @@ def _with_shares(encoders: dict[str, Any], shares: Any) -> dict[str, Any]:
     return named
 
 
-def _check_baselines(baselines: Any, tables: Sequence[StudyTable]) -> None:
+def _check_names(encoders: Mapping[str, Any]) -> None:
+    """Refuse names of encoders that results would take for those of baselines."""
+    methods = [*BASELINES, *WITHOUT_REPORTS, *FROM_REPORTS, *BY_CURATOR]
+    for kind, name in itertools.product(FROM_REPORTS, encoders):
+        methods.append(f"{kind}, {name}")
+    taken = [name for name in encoders if name in methods]
+    if taken:
+        raise ValueError(f"encoders must not have the names of baselines, got {taken}")
+
+
+def _check_baselines(
+    baselines: Any, tables: Sequence[StudyTable], estimator: Any
+) -> None:
+    """Refuse baselines that fail only after others were fitted."""
     known = [*WITHOUT_REPORTS, *FROM_REPORTS, *BY_CURATOR]
     if isinstance(baselines, str):
         raise TypeError("baselines must be a list of names, got a str")
     for name in baselines:
         check_choice("each of baselines", name, known)
+    if "post-processed" in baselines:
+        import_optional("fairlearn.postprocessing")
+    if "private parity" in baselines:
+        import_optional("fairlearn.reductions")
+        for table in tables:
+            if table.sensitive not in table.domain.columns:
+                raise ValueError(
+                    f"the baseline 'private parity' needs declared values of "
+                    f"{table.sensitive!r}, which the domain of table {table.name!r} "
+                    "lacks"
+                )
+    if "reweighed" in baselines or "private parity" in baselines:
+        weight_parameter(estimator)
     if "synthetic rows" not in baselines:
         return
     for table in tables:
@@ -451,7 +494,7 @@ class FairnessStudy:
         -------
         pandas.DataFrame
             ``table, metric, method, epsilon, mean, std_error, lower, upper, n_splits``, with the variance of
-            `compare_to_baseline`, as splits share rows.
+            `compare_to_baseline`, as splits share rows. Intervals of accuracy, F1 and AUC are cut at 0 and 1.
         """
         level = check_confidence_level(confidence_level)
         rows = []
@@ -459,6 +502,9 @@ class FairnessStudy:
             rows.append((*key, *_mean_with_interval(scores, level)))
         columns = [*_KEYS, "mean", "std_error", "lower", "upper", "n_splits"]
         table = pd.DataFrame(rows, columns=columns)
+        is_share = table["metric"].isin(["accuracy", "f1", "roc_auc"])
+        ends = table.loc[is_share, ["lower", "upper"]]
+        table.loc[is_share, ["lower", "upper"]] = ends.clip(0, 1)
         # Tables and methods stay in their order, baselines first.
         return table.sort_values(
             ["table", "metric", "method", "epsilon"],
@@ -556,7 +602,10 @@ class FairnessStudy:
     def to_latex(
         self, metrics: Sequence[str] = ("accuracy", "statistical_parity_difference")
     ) -> str:
-        """Write means and standard errors as a LaTeX table: a row for each method and epsilon.
+        """Write means ± standard errors as a LaTeX table: a row for each method and epsilon.
+
+        The standard errors are those of `intervals`, of the mean over all splits; many papers print the standard
+        deviation of single splits.
 
         Parameters
         ----------

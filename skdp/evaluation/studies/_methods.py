@@ -11,6 +11,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import has_fit_parameter
 
 from skdp.central import DPLogisticRegression
 from skdp.domain import Domain
@@ -191,8 +193,22 @@ def reweighed(model: Any, split: Split, reporting: Reporting) -> Predictions:
     # P(group) P(label) / P(group, label): as if the two were independent.
     weights = group_size * label_size / (n_rows * cell_size)
     train = split.with_truth(split.train)
-    fitted = model.fit(train, split.labels, sample_weight=weights.to_numpy())
+    options = {weight_parameter(model): weights.to_numpy()}
+    fitted = model.fit(train, split.labels, **options)
     return _predict(fitted, split.with_truth(split.test))
+
+
+def weight_parameter(model: Any) -> str:
+    """Name the parameter of `fit` that takes weights: of a pipeline, that of its last step."""
+    if isinstance(model, Pipeline):
+        last_name, last_step = model.steps[-1]
+        return f"{last_name}__{weight_parameter(last_step)}"
+    if not has_fit_parameter(model, "sample_weight"):
+        raise ValueError(
+            f"the fit of {type(model).__name__} takes no sample_weight, which these "
+            "baselines need: reweighed, private parity"
+        )
+    return "sample_weight"
 
 
 def reported(model: Any, split: Split, reporting: Reporting) -> Predictions:
@@ -233,7 +249,9 @@ def parity_from_reports(model: Any, split: Split, reporting: Reporting) -> Predi
     encoder = reporting.fitted(split.table, [name])
     reports = encoder.transform(split.groups(split.train).to_frame())
     learner = reductions.ExponentiatedGradient(
-        model, private_parity(encoder, constraints="demographic_parity")
+        model,
+        private_parity(encoder, constraints="demographic_parity"),
+        sample_weight_name=weight_parameter(model),
     )
     learner.fit(split.matrix(split.train), split.labels, sensitive_features=reports)
     labels = learner.predict(split.matrix(split.test), random_state=reporting.seed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils import check_consistent_length
 
-from skdp.base import Label
+from skdp.base import Label, check_same_order
 from skdp.domain import Domain, Interval
 from skdp.tables import is_frame
 
@@ -53,8 +53,8 @@ class StudyTable:
     ------
     TypeError, ValueError
         If X is no pandas DataFrame, a column is missing or not declared, is neither declared nor of numbers, a
-        protected value is not declared, a group is missing, or the labels are not of two kinds with `positive_label`
-        among them.
+        protected or privileged value is not declared, a group or a label is missing, the labels are not of two kinds
+        with `positive_label` among them, or y has the row labels of X in another order.
 
     See Also
     --------
@@ -81,6 +81,12 @@ class StudyTable:
                 f"X must be a pandas DataFrame, got {type(self.X).__name__}"
             )
         check_consistent_length(self.X, self.y)
+        check_same_order(self.X, self.y, "y")
+        if not isinstance(self.sensitive, Hashable):
+            raise TypeError(
+                "sensitive must be the name of one column, got "
+                f"{type(self.sensitive).__name__}"
+            )
         protect = [self.sensitive] if self.protect is None else list(self.protect)
         for name in [self.sensitive, *protect]:
             if name not in self.X.columns:
@@ -97,6 +103,8 @@ class StudyTable:
         if undeclared:
             raise ValueError(f"domain must declare the protected columns {undeclared}")
         labels = pd.Series(np.asarray(self.y))
+        if labels.isna().any():
+            raise ValueError("y has missing labels: leave their rows out")
         if labels.nunique() != 2 or self.positive_label not in set(labels):
             raise ValueError(
                 "y must have two kinds of labels, and positive_label be one of them; "
@@ -108,6 +116,18 @@ class StudyTable:
                 f"column {self.sensitive!r} has missing values: give them a name, as "
                 "groups are compared by name"
             )
+        if self.sensitive in _categories(domain, self.X):
+            values = domain[self.sensitive].labels
+            unknown = [
+                value
+                for value in np.atleast_1d(self.privileged).tolist()
+                if value not in values
+            ]
+            if unknown:
+                raise ValueError(
+                    f"privileged {unknown} is not declared for column "
+                    f"{self.sensitive!r}, which has {list(values)}"
+                )
         object.__setattr__(self, "protect", protect)
         object.__setattr__(self, "domain", domain)
 
@@ -140,6 +160,12 @@ class StudyTable:
         """
         if sensitive is None:
             sensitive = next(iter(bunch.privileged))
+        if sensitive not in bunch.privileged:
+            raise ValueError(
+                f"sensitive must be a column with a privileged value, "
+                f"{list(bunch.privileged)}, got {sensitive!r}: of others, make a "
+                "StudyTable"
+            )
         return cls(
             bunch.data,
             bunch.target,
@@ -205,7 +231,10 @@ def other_features(table: StudyTable) -> pd.DataFrame:
         values = table.domain[name]
         codes = values.encode(table.X[name].to_numpy())
         for code, label in enumerate(values.labels):
-            features[f"{name}_{label}"] = (codes == code).astype(np.uint8)
+            feature = f"{name}_{label}"
+            while feature in features or feature in table.X.columns:
+                feature += "_"
+            features[feature] = (codes == code).astype(np.uint8)
     return pd.DataFrame(features, index=pd.RangeIndex(len(table.X)))
 
 
