@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from skdp.privacy import PrivacyLedger as PrivacyLedger
     from skdp.privacy import WeakGuaranteeWarning as WeakGuaranteeWarning
     from skdp.privacy import privacy_statement as privacy_statement
+    from skdp.survey import PerHalf as PerHalf
     from skdp.survey import ReportLinearRegression as ReportLinearRegression
     from skdp.survey import ReportLogisticRegression as ReportLogisticRegression
     from skdp.synthesis import DPMarginalSynthesizer as DPMarginalSynthesizer
@@ -113,6 +114,7 @@ _MODULES = {
     "MarginalClassifier": "skdp.synthesis",
     "NumericPerturber": "skdp.local",
     "OnFitOnly": "skdp.local",
+    "PerHalf": "skdp.survey",
     "PosteriorFeatures": "skdp.local",
     "PrivacyGuarantee": "skdp.privacy",
     "PrivacyLeakWarning": "skdp.privacy",

@@ -90,6 +90,7 @@ _OURS = {
     "MarginalClassifier": "",
     "NumericPerturber": "",
     "OnFitOnly": "",
+    "PerHalf": "",
     "PosteriorFeatures": "_privatize",
     "RandomizedResponseEncoder": "",
     "RapporEncoder": "",

@@ -281,6 +281,19 @@ def _codes_of(
     return np.asarray(codes)
 
 
+def report_counts(design: ReportDesign, X: pd.DataFrame) -> Numbers:
+    """Return how often each report occurs in each group: (n_groups, n_reports)."""
+    codes = _codes_of(
+        _column(X, design.column), design.reports, "reports", design.column
+    )
+    groups = _codes_of(
+        _column(X, design.group), list(design.channels), "groups", design.group
+    )
+    counts = np.zeros((len(design.channels), len(design.reports)))
+    np.add.at(counts, (groups, codes), 1)
+    return counts
+
+
 @dataclass(frozen=True, eq=False)
 class Question:
     """A hidden attribute: what its reports say of each true value in each row, and the features of a value."""
