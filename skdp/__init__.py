@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from skdp.domain import Interval as Interval
     from skdp.engines import read_protocol as read_protocol
     from skdp.evaluation import plan_epsilon as plan_epsilon
+    from skdp.evaluation import plan_rows as plan_rows
     from skdp.local import FrequencyOracleEncoder as FrequencyOracleEncoder
     from skdp.local import HadamardResponseEncoder as HadamardResponseEncoder
     from skdp.local import HeavyHitters as HeavyHitters
@@ -132,6 +133,7 @@ _MODULES = {
     "WeakGuaranteeWarning": "skdp.privacy",
     "load": "skdp.persistence",
     "plan_epsilon": "skdp.evaluation",
+    "plan_rows": "skdp.evaluation",
     "privacy_statement": "skdp.privacy",
     "read_protocol": "skdp.engines",
     "recommend_plan": "skdp.local",

@@ -31,6 +31,7 @@ from skdp import (
     RandomizedResponseEncoder,
     ReportLogisticRegression,
     SetValuedEncoder,
+    plan_rows,
     recommend_plan,
 )
 from skdp.datasets import load_adult
@@ -564,6 +565,32 @@ def report_regression():
         )
         axes.set_ylim(bottom=0)
     panels[0].legend(frameon=False, fontsize="small")
+    return panels[0].figure
+
+
+def survey_power():
+    """Draw power against epsilon for a reported target and a reported predictor."""
+    panels = plt.subplots(1, 2, figsize=(8.4, 3.8), layout="constrained")[
+        1
+    ]
+    plans = [
+        ({"smokes": ["yes", "no"]}, (0.25, 0.35), "target", 0.5),
+        ({"sex": ["Male", "Female"]}, (0.11, 0.31), "predictor", 0.67),
+    ]
+    for axes, (values, rates, reported, share) in zip(
+        panels, plans, strict=True
+    ):
+        plan = plan_rows(
+            RandomizedResponseEncoder(categories=values),
+            epsilon=1.0,
+            of="coefficient",
+            rates=rates,
+            share=share,
+            reported=reported,
+            power=0.8,
+        )
+        plan.plot(ax=axes)
+        axes.set_title("smokers" if reported == "target" else "Adult")
     return panels[0].figure
 
 
