@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from skdp.domain import Interval as Interval
     from skdp.engines import read_protocol as read_protocol
     from skdp.evaluation import plan_epsilon as plan_epsilon
+    from skdp.evaluation import plan_rows as plan_rows
     from skdp.local import FrequencyOracleEncoder as FrequencyOracleEncoder
     from skdp.local import HadamardResponseEncoder as HadamardResponseEncoder
     from skdp.local import HeavyHitters as HeavyHitters
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
     from skdp.privacy import PrivacyLedger as PrivacyLedger
     from skdp.privacy import WeakGuaranteeWarning as WeakGuaranteeWarning
     from skdp.privacy import privacy_statement as privacy_statement
+    from skdp.survey import PerHalf as PerHalf
     from skdp.survey import ReportLinearRegression as ReportLinearRegression
     from skdp.survey import ReportLogisticRegression as ReportLogisticRegression
     from skdp.synthesis import DPMarginalSynthesizer as DPMarginalSynthesizer
@@ -113,6 +115,7 @@ _MODULES = {
     "MarginalClassifier": "skdp.synthesis",
     "NumericPerturber": "skdp.local",
     "OnFitOnly": "skdp.local",
+    "PerHalf": "skdp.survey",
     "PosteriorFeatures": "skdp.local",
     "PrivacyGuarantee": "skdp.privacy",
     "PrivacyLeakWarning": "skdp.privacy",
@@ -130,6 +133,7 @@ _MODULES = {
     "WeakGuaranteeWarning": "skdp.privacy",
     "load": "skdp.persistence",
     "plan_epsilon": "skdp.evaluation",
+    "plan_rows": "skdp.evaluation",
     "privacy_statement": "skdp.privacy",
     "read_protocol": "skdp.engines",
     "recommend_plan": "skdp.local",

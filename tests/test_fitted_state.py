@@ -28,6 +28,7 @@ from skdp import (
     MarginalClassifier,
     NumericPerturber,
     OnFitOnly,
+    PerHalf,
     PosteriorFeatures,
     PrivacyLedger,
     RandomizedResponseEncoder,
@@ -75,6 +76,7 @@ SUBJECTS = [
     (SetValuedEncoder(categories={"job": ["a", "b"]}), pd.DataFrame({"job": [["a"], ["a", "b"], []] * 20})),
     (RapporEncoder(n_bits=8), WORDS),
     (OnFitOnly(RandomizedResponseEncoder(categories=DECLARED)), WORDS),
+    (PerHalf(RandomizedResponseEncoder(categories=DECLARED)), WORDS),
     (PosteriorFeatures(RandomizedResponseEncoder(categories=DECLARED)), WORDS),
     (FINDER, FINDER.report(["ab", "a"] * 30)),
 ]

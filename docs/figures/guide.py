@@ -27,9 +27,11 @@ from skdp import (
     DPStandardScaler,
     Interval,
     NumericPerturber,
+    PerHalf,
     RandomizedResponseEncoder,
     ReportLogisticRegression,
     SetValuedEncoder,
+    plan_rows,
     recommend_plan,
 )
 from skdp.datasets import load_adult
@@ -568,6 +570,91 @@ def report_regression():
         handles, labels, ncols=2, loc="outside lower center", frameon=False
     )
     return figure
+
+
+def survey_power():
+    """Draw power against epsilon for a reported target and a reported predictor."""
+    panels = plt.subplots(1, 2, figsize=(8.4, 3.8), layout="constrained")[
+        1
+    ]
+    plans = [
+        ({"smokes": ["yes", "no"]}, (0.25, 0.35), "target", 0.5),
+        ({"sex": ["Male", "Female"]}, (0.11, 0.31), "predictor", 0.67),
+    ]
+    for axes, (values, rates, reported, share) in zip(
+        panels, plans, strict=True
+    ):
+        plan = plan_rows(
+            RandomizedResponseEncoder(categories=values),
+            epsilon=1.0,
+            of="coefficient",
+            rates=rates,
+            share=share,
+            reported=reported,
+            power=0.8,
+        )
+        plan.plot(ax=axes)
+        axes.set_title("smokers" if reported == "target" else "Adult")
+    return panels[0].figure
+
+
+def _truths_with_cheaters(name):
+    """Return true answers, and who always says no."""
+    rng = np.random.default_rng(0)
+    if name == "Adult":
+        income = load_adult(dropna=True).target.iloc[:10_000]
+        truth = np.where(income == ">50K", "yes", "no")
+    else:
+        truth = np.where(rng.random(10_000) < 0.25, "yes", "no")
+    return truth, (truth == "no") & (rng.random(10_000) < 0.2)
+
+
+def surveys():
+    """Draw the share of yes with and without an estimate of cheaters."""
+    panels = plt.subplots(1, 2, figsize=(7.6, 3.4), layout="constrained")[
+        1
+    ]
+    epsilons = [1, 2, 4, 6]
+    for axes, name in zip(panels, ["invented", "Adult"], strict=True):
+        truth, is_cheater = _truths_with_cheaters(name)
+        people = pd.DataFrame({"answer": truth})
+        rows = {"cheaters estimated": [], "all taken for honest": []}
+        for epsilon in epsilons:
+            encoder = RandomizedResponseEncoder(
+                categories={"answer": ["no", "yes"]}, random_state=0
+            )
+            halves = PerHalf(encoder, epsilons=(0.5, epsilon))
+            reports = halves.fit_transform(people)
+            reports.loc[is_cheater, "answer"] = "no"
+            for label, cheaters in zip(rows, ["no", None], strict=True):
+                table = halves.estimate_frequencies(
+                    reports, cheaters=cheaters
+                )
+                rows[label].append(table.loc["yes"])
+        for place, (label, estimates) in enumerate(rows.items()):
+            table = pd.DataFrame(estimates)
+            reach = table["upper"] - table["frequency"]
+            axes.errorbar(
+                np.array(epsilons) * 1.06**place,
+                table["frequency"],
+                yerr=reach,
+                fmt="os"[place] + "-",
+                capsize=3,
+                label=label,
+            )
+        axes.axhline(
+            (truth == "yes").mean(), color="#333333", ls="--", lw=1
+        )
+        axes.set_xscale("log")
+        axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
+        axes.minorticks_off()
+        axes.set(
+            title=name,
+            xlabel="epsilon of the second half",
+            ylabel="share of yes",
+        )
+    panels[0].legend(frameon=False, fontsize="small")
+    return panels[0].figure
 
 
 def fairness_study():

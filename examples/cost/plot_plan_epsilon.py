@@ -12,12 +12,17 @@ anything is collected.
 
 import matplotlib.pyplot as plt
 
-from skdp import DPHistogram, RandomizedResponseEncoder, plan_epsilon
+from skdp import (
+    DPHistogram,
+    RandomizedResponseEncoder,
+    plan_epsilon,
+    plan_rows,
+)
 from skdp.evaluation import privacy_curve
 
 smokes = RandomizedResponseEncoder(categories={"smokes": ["yes", "no"]})
 share = plan_epsilon(smokes, within=0.02, of="frequency", n_rows=20_000)
-people = plan_epsilon(smokes, within=0.02, of="frequency", epsilon=1.0)
+people = plan_rows(smokes, within=0.02, of="frequency", epsilon=1.0)
 print(share)
 print(people)
 print(
@@ -41,6 +46,15 @@ parity = plan_epsilon(
     share=0.7,
     rates=(0.5, 0.6),
 )
+
+# %%
+# Do more of the young smoke? If 35 in 100 do, and 25 of the others, a test shall find it in four of five surveys.
+
+found = plan_rows(
+    smokes, epsilon=1.0, of="coefficient", rates=(0.25, 0.35), power=0.8
+)
+print(found)
+found.plot()
 
 # %%
 # What a model loses has no closed form: it is read from a curve, with the intervals of `compare_to_baseline`.

@@ -22,6 +22,7 @@ from skdp.base._estimator import PathType as PathType
 from skdp.base._estimator import Privileged as Privileged
 from skdp.base._estimator import ProbabilisticClassifier as ProbabilisticClassifier
 from skdp.base._estimator import ReportStrategy as ReportStrategy
+from skdp.base._estimator import SavedByArguments as SavedByArguments
 from skdp.base._estimator import TableLike as TableLike
 from skdp.base._estimator import all_or_nothing as all_or_nothing
 from skdp.base._estimator import as_asked as as_asked

@@ -6,7 +6,7 @@ import itertools
 import json
 import math
 import threading
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -224,6 +224,14 @@ class OnSite:
     @property
     def _doc_link_template(self) -> str:
         return pages.address("api/generated/skdp.{estimator_name}")
+
+
+class SavedByArguments(ABC):
+    """What is no estimator and is saved by the arguments that make it again."""
+
+    @abstractmethod
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments, by name."""
 
 
 class ProbabilisticClassifier(ClassifierMixin):

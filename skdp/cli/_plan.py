@@ -16,7 +16,7 @@ from skdp.cli._arguments import (
     refuse_options,
 )
 from skdp.cli._transformers import ENCODERS, declared_columns
-from skdp.evaluation import plan_epsilon
+from skdp.evaluation import plan_epsilon, plan_rows
 from skdp.privacy import check_epsilon
 
 read_within = real_number(check_epsilon, "expected a finite number > 0")
@@ -30,9 +30,9 @@ def add_plan(commands: Any) -> None:
         _run_plan,
         description=(
             "Find the least epsilon for a number of rows (or the least number of rows"
-            " for an epsilon) at which the count or the share of a value, or the"
-            " difference of the selection rates of two groups, is known well enough. It"
-            " reads the domain file, and no table."
+            " for an epsilon) at which a count, a share, a difference of two groups or"
+            " a coefficient is known well enough, or found. It reads the domain file,"
+            " and no table."
         ),
     )
     add = plan.add_argument
@@ -45,15 +45,22 @@ def add_plan(commands: Any) -> None:
     )
     add(
         "--of",
-        choices=["count", "frequency", "parity"],
+        choices=["count", "frequency", "parity", "difference", "coefficient"],
         default="count",
         help="what is wanted (default: count)",
     )
     add(
         "--within",
         type=read_within,
-        required=True,
         help="the largest half width of its interval",
+    )
+    add(
+        "--power",
+        type=read_share,
+        help=(
+            "of a difference or coefficient, in place of --within: how often a test"
+            " finds it, if the rates are as guessed"
+        ),
     )
     add("--rows", type=read_positive, help="the number of rows, if epsilon is wanted")
     add(
@@ -105,7 +112,15 @@ def add_plan(commands: Any) -> None:
         "--rates",
         nargs=2,
         type=float,
-        help="of parity: guesses of the selection rates, that of the privileged second",
+        help=(
+            "guesses of two rates: of parity, of selection, that of the privileged"
+            " second; of a difference or coefficient, of the value in two groups"
+        ),
+    )
+    add(
+        "--reported",
+        choices=["target", "predictor"],
+        help="of a coefficient: what is reported (default: target)",
     )
 
 
@@ -123,7 +138,16 @@ def _run_plan(options: argparse.Namespace) -> int:
         kind = ENCODERS[options.transformer or "randomized_response"]
         source = kind(categories=domain, strategy=options.strategy or "split")
     if options.of != "parity":
-        refuse_options(options, ["privileged", "rates"], "goes with --of parity")
+        refuse_options(options, ["privileged"], "goes with --of parity")
+    if options.of in ("count", "frequency"):
+        text = "goes with --of parity, difference or coefficient"
+        refuse_options(options, ["rates", "power"], text)
+    if options.of != "coefficient":
+        refuse_options(options, ["reported"], "goes with --of coefficient")
+    if (options.within is None) == (options.power is None):
+        raise ValueError("--within is needed, or --power of a difference")
+    if options.epsilon is not None and options.rows is not None:
+        raise ValueError("--epsilon and --rows are both given: one is planned")
     # The noise of a curator's counts does not depend on the rows.
     needs_rows = not (options.curator and options.of == "count")
     if needs_rows and options.rows is None and options.epsilon is None:
@@ -132,18 +156,21 @@ def _run_plan(options: argparse.Namespace) -> int:
         raise ValueError(
             "--rows is needed; or --epsilon, if the number of rows is wanted"
         )
-    plan = plan_epsilon(
-        source,
-        within=options.within,
-        of=options.of,
-        epsilon=options.epsilon,
-        n_rows=options.rows,
-        share=options.share,
-        privileged=options.privileged and _values(domain, options.privileged),
-        rates=options.rates or (0.5, 0.5),
-        rows="table" if options.of_the_table else "population",
-        confidence_level=options.confidence,
-    )
+    wanted: dict[str, Any] = {
+        "within": options.within,
+        "power": options.power,
+        "of": options.of,
+        "share": options.share,
+        "privileged": options.privileged and _values(domain, options.privileged),
+        "rates": options.rates or (0.5, 0.5),
+        "reported": options.reported or "target",
+        "rows": "table" if options.of_the_table else "population",
+        "confidence_level": options.confidence,
+    }
+    if options.epsilon is None:
+        plan = plan_epsilon(source, n_rows=options.rows, **wanted)
+    else:
+        plan = plan_rows(source, epsilon=options.epsilon, **wanted)
     curve = plan.curve.to_string(index=False, float_format="{:.4g}".format)
     print(f"{plan}\n\n{curve}")
     return 0

@@ -1,6 +1,6 @@
 """The cost of privacy and the remaining leakage: curves, studies, attacks, audits, displays and the report."""
 
-from skdp.evaluation._planning import plan_epsilon
+from skdp.evaluation._planning import plan_epsilon, plan_rows
 from skdp.evaluation.attacks import AttackResult as AttackResult
 from skdp.evaluation.attacks import MembershipResult as MembershipResult
 from skdp.evaluation.attacks import (
@@ -46,6 +46,7 @@ __all__ = [
     "guessing_bound",
     "membership_inference",
     "plan_epsilon",
+    "plan_rows",
     "privacy_curve",
     "study_report",
 ]

@@ -8,26 +8,32 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass, replace
 from numbers import Integral, Real
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.isotonic import IsotonicRegression
 
 from skdp.base import ColumnName, Privileged, check_choice, check_confidence_level
 from skdp.central import DPHistogram, planned_half_width
 from skdp.domain import Domain
-from skdp.evaluation.curves import compare_to_baseline
-from skdp.evaluation.displays import (
-    COLOURS,
-    INK,
-    PanelDisplay,
-    import_pyplot,
-    interval_label,
-    new_grid,
-    tidy_axes,
+from skdp.evaluation._comparisons import (
+    Comparison,
+    Reported,
+    half_width_of_power,
+    power_of,
 )
+from skdp.evaluation._plan_display import (
+    AMOUNT_NAMES,
+    PlanDisplay,
+    amount_of,
+    end_text,
+)
+from skdp.evaluation.curves import compare_to_baseline
+from skdp.evaluation.displays import interval_label
 from skdp.local import (
     LocalTableEncoder,
     OracleEncoder,
@@ -43,7 +49,10 @@ from skdp.privacy import Shuffled, WeakGuaranteeWarning, check_epsilon
 if TYPE_CHECKING:  # an optional dependency
     from matplotlib.axes import Axes
 
-Quantity = Literal["count", "frequency", "parity"]
+Numbers = NDArray[np.float64]
+
+Quantity = Literal["count", "frequency", "parity", "difference", "coefficient"]
+_COMPARED = ("difference", "coefficient")
 
 # The amounts that are searched: all numbers of three digits from .001 to 64.
 _MOST = 64.0
@@ -57,9 +66,13 @@ _WORDS = {
     "count": "a count",
     "frequency": "a frequency",
     "parity": "a parity difference",
+    "difference": "a difference of two groups",
+    "coefficient": "a coefficient",
 }
-# Where the curve of a plan is computed, as multiples of what was found.
+# Where the curve of a plan is computed, as multiples of what was found; and for which
+# numbers of rows that of power.
 _FACTORS = np.geomspace(1 / 4, 4, 9)
+_ROW_FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 
 # The shares of which the worst is taken in a sample; without one the variance is linear
 # in the share, and 0 and 1 are enough.
@@ -78,6 +91,8 @@ class EpsilonPlan:
     confidence_level: float
     curve: pd.DataFrame
     epsilon_range: tuple[float, float] | None = None
+    effect: float | None = None
+    power: float | None = None
 
     def __str__(self) -> str:
         text = str(self.epsilon)
@@ -86,7 +101,7 @@ class EpsilonPlan:
         level = interval_label(self.confidence_level)
         quantity = _WORDS.get(self.of, self.of)
         if self.epsilon_range is not None:
-            low, high = map(_end_text, self.epsilon_range)
+            low, high = map(end_text, self.epsilon_range)
             return (
                 f"{text} is enough for {quantity} within {self.within:g} of no "
                 f"privacy ({level}: {low} to {high})"
@@ -95,6 +110,11 @@ class EpsilonPlan:
         if self.n_rows is not None:
             text += f" and {self.n_rows:,} rows"
             verb = "are"
+        if self.power is not None:
+            return (
+                f"{text} {verb} enough to find {quantity} of {self.effect:.3g} with a "
+                f"power of {self.power:.3g} (test at {1 - self.confidence_level:.3g})"
+            )
         return (
             f"{text} {verb} enough for {quantity} within ± {self.within:g} "
             f"({level}: ± {self.half_width:.3g})"
@@ -102,13 +122,24 @@ class EpsilonPlan:
 
     __repr__ = __str__
 
+    @property
+    def reached_power(self) -> float | None:  # numpydoc ignore=RT01
+        """How often the effect is found; None without one."""
+        if self.power is None or self.effect is None:
+            return None
+        z = NormalDist().inv_cdf((1 + self.confidence_level) / 2)
+        return power_of(self.effect, self.half_width / z, self.confidence_level)
+
     def plot(self, *, ax: Axes | None = None) -> PlanDisplay:
-        """Draw the half width, the one that was asked for, and what was found."""
+        """Draw the half width or the power, the one that was asked for, and what was found."""
         return PlanDisplay(self).plot(ax=ax)
 
     def _repr_html_(self) -> str:
+        wanted = f"{self.of} within {self.within:.3g}"
+        if self.power is not None:
+            wanted = f"{self.of} of {self.effect:.3g}, power {self.power:.3g}"
         facts = [
-            ("wanted", f"{self.of} within {self.within:g}"),
+            ("wanted", wanted),
             ("epsilon", f"{amount_of(self.epsilon):.3g}"),
             ("rows", None if self.n_rows is None else f"{self.n_rows:,}"),
             ("reached", f"{self.half_width:.3g}"),
@@ -116,84 +147,22 @@ class EpsilonPlan:
         return html_facts("Plan", facts)
 
 
-class PlanDisplay(PanelDisplay):
-    """Plot of the half width against epsilon, or the number of rows, with what was asked for and what was found."""
-
-    def __init__(self, plan: EpsilonPlan) -> None:
-        self.plan = plan
-
-    def plot(self, *, ax: Axes | None = None) -> PlanDisplay:
-        """Draw the half width, the one that was asked for, and what was found."""
-        import_pyplot()
-        plan = self.plan
-        curve = plan.curve.replace([np.inf, -np.inf], np.nan)
-        (axes,) = self._use_panels(
-            ax, 1, "", lambda: new_grid(1, width=6.4, height=4, margin=0)
-        )
-        name = curve.columns[0]
-        is_scores = plan.epsilon_range is not None
-        style: dict[str, Any] = {"color": COLOURS[0]}
-        style["marker"] = "." if is_scores else None
-        handles = axes.plot(curve[name], curve["half_width"], label="reached", **style)
-        if is_scores:
-            label = interval_label(plan.confidence_level)
-            ends = curve["lower"], curve["upper"]
-            style = {"color": COLOURS[0], "alpha": 0.2, "lw": 0}
-            handles.append(axes.fill_between(curve[name], *ends, label=label, **style))
-        style = {"color": INK, "ls": "--", "lw": 1.2}
-        handles.append(axes.axhline(plan.within, label="wanted", **style))
-        if name == "epsilon":
-            place: Any = amount_of(plan.epsilon)
-            label = f"plan: epsilon = {place:.3g}"
-            axes.set_xlabel("epsilon (smaller is more private)")
-        else:
-            place = plan.n_rows
-            label = f"plan: {place:,}"
-            axes.set_xlabel("rows")
-        style = {"color": COLOURS[1], "marker": "s", "ms": 8, "ls": "none"}
-        handles += axes.plot([place], [plan.half_width], label=label, **style)
-        tidy_axes(axes)
-        _scale_by_log(axes, "x")
-        if is_scores:
-            axes.set_ylabel(f"{plan.of}: distance to no privacy")
-        else:
-            _scale_by_log(axes, "y")
-            axes.set_ylabel(f"{plan.of}: half width of its interval")
-        self._draw_legend(axes, handles)
-        return self
-
-
-def _end_text(epsilon: float) -> str:
-    """Write an end of an interval."""
-    return f"{epsilon:.3g}" if epsilon < math.inf else "more than was tried"
-
-
-def _scale_by_log(axes: Any, name: str) -> None:
-    """Place ticks at 1, 2 and 5 times the powers of ten."""
-    from matplotlib.ticker import LogLocator
-
-    axes.set(**{f"{name}scale": "log"})
-    axis = getattr(axes, f"{name}axis")
-    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axis.set_major_formatter("{x:,.6g}")
-    axis.set_minor_formatter("")
-
-
 def plan_epsilon(
     source: Any,
     *,
-    within: float,
+    within: float | None = None,
+    power: float | None = None,
     of: str = "count",
-    epsilon: float | None = None,
     n_rows: int | None = None,
     columns: ColumnName | list[ColumnName] | None = None,
     share: float | None = None,
     privileged: Privileged | None = None,
     rates: tuple[float, float] = (0.5, 0.5),
+    reported: Reported = "target",
     rows: Literal["population", "table"] = "population",
     confidence_level: float = 0.95,
 ) -> EpsilonPlan:
-    """Find the least epsilon, or number of rows, at which a number is known well enough.
+    """Find the least epsilon at which a number is known well enough, or an effect is found.
 
     Parameters
     ----------
@@ -201,33 +170,41 @@ def plan_epsilon(
         What is going to release, fitted or not, with the values of its columns declared by name. Its epsilon says of
         which kind it is (a number, `Rho`, `Mu`, `Shuffled`); how large it is does not matter, and nothing is
         charged. Or a curve of scores.
-    within : float
+    within : float, optional
         The largest half width of the interval of what is asked for, > 0. Of a curve, the largest distance to the mean
         score without noise.
+    power : float, optional
+        Of a difference or a coefficient, in place of `within`: how often a test shall find it, such as .8, if it is as
+        `rates` say.
     of : str, default="count"
         ``"count"`` or ``"frequency"``: of a value, as `estimate_counts`, `estimate_frequencies` and
         `DPHistogram.to_frame` state them. ``"parity"``: the difference of the selection rates of two groups, by
-        `debiased_fairness`. Of a curve, the name of a metric.
-    epsilon : float, optional
-        The epsilon that is given, if the number of rows is asked for.
+        `debiased_fairness`. ``"difference"``: of the shares of a reported value in two groups that are known.
+        ``"coefficient"``: the log odds ratio of `ReportLogisticRegression`. Of a curve, the name of a metric.
     n_rows : int, optional
-        The number of rows that is given, if epsilon is asked for; for counts of a histogram it does not matter. With
-        `Shuffled`, at least its number of reports, as is what is found.
+        The number of rows; for counts of a histogram it does not matter. With `Shuffled`, at least its number of
+        reports.
     columns : column name or list of them, optional
-        The columns that are asked for, each by itself. By default all; of ``strategy="joint"``, their combinations.
+        The columns that are asked for, each by itself. By default all; of ``strategy="joint"``, their combinations. One
+        for differences and coefficients, whose value is its first.
     share : float, optional
         A public guess of the share of the records that have the value, or, of "parity", that are privileged, between 0
-        and 1; the other values are taken to be equally frequent. By default the worst share; "parity" needs one.
+        and 1; the other values are taken to be equally frequent. By default the worst share; "parity" needs one. Of
+        differences and coefficients, the share of the second group, or of the rows that have the value of a reported
+        predictor; half by default.
     privileged : value or list of values, optional
         For "parity": as for `debiased_fairness`.
     rates : tuple of float, default=(0.5, 0.5)
         For "parity": public guesses of the selection rates of the unprivileged and of the privileged; by default those
-        with the widest interval.
+        with the widest interval. For "difference" and "coefficient": guesses of the shares of the target in the first
+        and the second group, or of rows without and with the value of a reported predictor.
+    reported : {"target", "predictor"}, default="target"
+        For "coefficient": what is reported; the other one, of two groups or classes, is known.
     rows : {"population", "table"}, default="population"
         For "frequency" and "parity": whose share it is, that of the population from which the rows are drawn at
         random, or of the rows themselves. Counts, and shares of a `DPHistogram`, are those of the table.
     confidence_level : float, default=0.95
-        The coverage of each interval, between 0 and 1.
+        The coverage of each interval, between 0 and 1; tests are at the level of the rest.
 
     Returns
     -------
@@ -237,9 +214,11 @@ def plan_epsilon(
         - ``epsilon``: what to give the estimator, a number that is rounded up to three digits, or a `Rho`, `Mu` or
           `Shuffled`;
         - ``n_rows``: the number of rows; None if it does not matter;
-        - ``of``, ``within``, ``confidence_level``: what was asked for;
+        - ``of``, ``within``, ``power``, ``confidence_level``: what was asked for; of `power`, ``within`` is the half
+          width that it needs, and ``effect`` the difference or log odds ratio of the guesses;
         - ``half_width``: what is reached, at most ``within``;
-        - ``curve``: a table of ``half_width`` at other values of ``epsilon``, or of ``n_rows`` if this was asked for.
+        - ``curve``: a table of ``half_width`` at other values of ``epsilon``, or of ``n_rows`` if this was asked for;
+          with `power`, of ``half_width`` and ``power`` at other values of both.
           Of a curve of scores, the distance to the score without noise, and its interval's ends, ``lower, upper``;
         - ``epsilon_range``: of a curve of scores, the epsilons by ``lower`` and by ``upper``; infinite if no epsilon of
           the curve is enough; otherwise None;
@@ -255,6 +234,7 @@ def plan_epsilon(
 
     See Also
     --------
+    plan_rows : The number of rows, where epsilon is given.
     skdp.evaluation.compare_to_baseline : The differences of the scores of a curve.
     recommend_plan : Which strategy has the least error.
     privacy_statement : Before `fit`, what a pipeline is set to spend.
@@ -266,11 +246,15 @@ def plan_epsilon(
     guesses that were read from the data.
 
     The half width is that of the interval that the library is going to state, computed by the same functions from the
-    expected reports. In a single release it is a little wider or narrower, since the variance is
-    estimated. The error of a count does not fall with the number of rows (of reports, it grows), so that rows are
-    planned for frequencies and parity differences only.
+    expected reports. In a single release it is a little wider or narrower, since the variance is estimated. The error
+    of a count does not fall with the number of rows (of reports, it grows), so that rows are planned for other numbers.
 
-    Of a curve of scores, the distance of the mean score to that of the baseline is fitted to fall with epsilon, and a
+    Differences and coefficients have the variance of unbiased estimates: exact for a difference, by the delta method
+    for a log odds ratio. Of randomised response it is that of maximum likelihood; other reports say a little more.
+    Other predictors are not counted: one that depends on this one, with a squared correlation of r, takes 1 / (1 - r)
+    times as many rows.
+
+    Of a curve, the distance of the mean score to that of the baseline is fitted to fall with epsilon, and a
     line is drawn between neighbouring epsilons on a log axis. `epsilon_range` is where this line comes close enough, if
     it is moved by half the width of the intervals of `compare_to_baseline`.
 
@@ -283,20 +267,11 @@ def plan_epsilon(
     >>> plan = plan_epsilon(encoder, within=0.02, of="frequency", n_rows=20_000)
     >>> plan.epsilon, round(plan.half_width, 4)
     (0.723, 0.02)
-
-    How many people at epsilon 1?
-
-    >>> plan_epsilon(encoder, within=0.02, of="frequency", epsilon=1.0).n_rows
-    11239
     """
-    is_number = isinstance(within, Real) and not isinstance(within, bool)
-    if not is_number or not 0 < within < math.inf:
-        raise ValueError(f"within must be a finite number > 0, got {within!r}")
-    within = float(within)
     level = check_confidence_level(confidence_level)
     if isinstance(source, pd.DataFrame):
         options = {
-            "epsilon": epsilon,
+            "power": power,
             "n_rows": n_rows,
             "columns": columns,
             "share": share,
@@ -308,11 +283,156 @@ def plan_epsilon(
                     f"{name} is not for a curve of scores, whose rows and epsilons are "
                     "given"
                 )
-        return _plan_of_curve(source, of, within, level)
+        return _plan_of_curve(source, of, _check_within(within), level)
+    question = _read_question(
+        source,
+        of=of,
+        within=within,
+        power=power,
+        columns=columns,
+        share=share,
+        privileged=privileged,
+        rates=rates,
+        reported=reported,
+        rows=rows,
+        level=level,
+    )
+    if n_rows is None and (of != "count" or not isinstance(source, DPHistogram)):
+        raise ValueError(f"of={of!r} needs n_rows; plan_rows finds it for an epsilon")
+    if n_rows is not None:
+        _check_n_rows(source, n_rows)
+    return _plan_of_epsilon(source, question, n_rows)
+
+
+def plan_rows(
+    source: Any,
+    *,
+    epsilon: float,
+    within: float | None = None,
+    power: float | None = None,
+    of: str = "frequency",
+    columns: ColumnName | list[ColumnName] | None = None,
+    share: float | None = None,
+    privileged: Privileged | None = None,
+    rates: tuple[float, float] = (0.5, 0.5),
+    reported: Reported = "target",
+    rows: Literal["population", "table"] = "population",
+    confidence_level: float = 0.95,
+) -> EpsilonPlan:
+    """Find the least number of rows at which a number is known well enough, or an effect is found.
+
+    Parameters
+    ----------
+    source : encoder of categories, LocalTableEncoder, or DPHistogram
+        What is going to release, as for `plan_epsilon`.
+    epsilon : float
+        The epsilon that is given; of `Rho` and `Mu`, their number.
+    within : float, optional
+        The largest half width of the interval of what is asked for, > 0.
+    power : float, optional
+        Of a difference or a coefficient, in place of `within`: how often a test shall find it, such as .8, if it is as
+        `rates` say.
+    of : {"frequency", "parity", "difference", "coefficient"}, default="frequency"
+        As for `plan_epsilon`.
+    columns : column name or list of them, optional
+        As for `plan_epsilon`.
+    share : float, optional
+        As for `plan_epsilon`.
+    privileged : value or list of values, optional
+        As for `plan_epsilon`.
+    rates : tuple of float, default=(0.5, 0.5)
+        As for `plan_epsilon`.
+    reported : {"target", "predictor"}, default="target"
+        As for `plan_epsilon`.
+    rows : {"population", "table"}, default="population"
+        As for `plan_epsilon`.
+    confidence_level : float, default=0.95
+        As for `plan_epsilon`.
+
+    Returns
+    -------
+    EpsilonPlan
+        As of `plan_epsilon`.
+
+    Raises
+    ------
+    TypeError
+        If the source has no counts to plan, or its values are not declared by name.
+    ValueError
+        If a parameter is out of range or missing, or no number of rows is enough.
+
+    See Also
+    --------
+    plan_epsilon : The epsilon, where the number of rows is given.
+
+    Notes
+    -----
+    **Privacy.** Computed from what is declared and from public guesses: nothing is released or charged.
+
+    Examples
+    --------
+    How many people are needed for the share of smokers within two percentage points at epsilon 1?
+
+    >>> from skdp import RandomizedResponseEncoder, plan_rows
+    >>> encoder = RandomizedResponseEncoder(categories={"smokes": ["yes", "no"]})
+    >>> plan_rows(encoder, epsilon=1.0, within=0.02).n_rows
+    11239
+
+    And to find that 35 in 100 of the young smoke, and 25 of the others, in four of five surveys?
+
+    >>> plan = plan_rows(encoder, epsilon=1.0, of="difference", rates=(0.25, 0.35), power=0.8)
+    >>> plan.n_rows
+    3542
+    """
+    level = check_confidence_level(confidence_level)
+    question = _read_question(
+        source,
+        of=of,
+        within=within,
+        power=power,
+        columns=columns,
+        share=share,
+        privileged=privileged,
+        rates=rates,
+        reported=reported,
+        rows=rows,
+        level=level,
+    )
+    if of == "count":
+        raise ValueError(
+            "the error of a count does not fall with the number of rows: plan them for "
+            "of='frequency'"
+        )
+    return _plan_of_rows(source, question, float(check_epsilon(epsilon)))
+
+
+def _check_within(within: Any) -> float:
+    is_number = isinstance(within, Real) and not isinstance(within, bool)
+    if not is_number or not 0 < within < math.inf:
+        raise ValueError(f"within must be a finite number > 0, got {within!r}")
+    return float(within)
+
+
+def _read_question(
+    source: Any,
+    *,
+    of: str,
+    within: Any,
+    power: Any,
+    columns: Any,
+    share: Any,
+    privileged: Any,
+    rates: Any,
+    reported: Any,
+    rows: Any,
+    level: float,
+) -> _Question:
+    """Check what is asked for, and how well it shall be known."""
     _check_estimator(source, of)
     names = _read_columns(source, columns)
     _check_guesses(share, rates, rows)
     parity: dict[str, Any] = {}
+    comparison = None
     if of == "parity":
         if share is None or privileged is None or not 0 < share < 1:
             raise ValueError(
@@ -321,15 +441,64 @@ def plan_epsilon(
             )
         parity = {"privileged": privileged, "rates": rates, "rows": rows}
         parity["share"] = share
+    if of in _COMPARED:
+        names = [_compared_column(source, names)]
+        comparison = _read_comparison(of, share, rates, reported, rows)
     # Counts are those of the table.
     whose = "table" if of == "count" else rows
-    question = _Question(of, level, share, names, parity, whose)
-    if of != "count" and within >= 1:
-        raise ValueError(f"within must be below 1 for {_WORDS[of]}, got {within!r}")
-    _check_amounts(source, of, epsilon, n_rows)
-    if epsilon is None:
-        return _plan_of_epsilon(source, question, within, n_rows)
-    return _plan_of_rows(source, question, within, float(check_epsilon(epsilon)))
+    if power is None:
+        wanted = _check_within(within)
+        if of not in ("count", "coefficient") and wanted >= 1:
+            raise ValueError(f"within must be below 1 for {_WORDS[of]}, got {within!r}")
+    else:
+        if comparison is None or within is not None:
+            raise ValueError(
+                "power is for of='difference' or 'coefficient', in place of within"
+            )
+        wanted = _width_of_power(comparison, power, level)
+    return _Question(of, level, wanted, share, names, parity, whose, comparison, power)
+
+
+def _compared_column(source: Any, names: list[Any] | None) -> Any:
+    """Return the column whose value is compared."""
+    names = names or list(_declared_domain(source).columns)
+    if len(names) != 1:
+        raise ValueError(
+            f"columns must be the one column whose value is compared, got {names}"
+        )
+    return names[0]
+
+
+def _read_comparison(
+    of: str, share: Any, rates: Any, reported: Any, rows: str
+) -> Comparison:
+    """Check the guesses of two groups."""
+    check_choice("reported", reported, get_args(Reported))
+    if rows != "population":
+        raise ValueError(f"rows must be 'population' for {_WORDS[of]}, got {rows!r}")
+    share = 0.5 if share is None else float(share)
+    if not 0 < share < 1:
+        raise ValueError(f"share must be between 0 and 1, got {share!r}")
+    first, second = map(float, rates)
+    if of == "coefficient" and not (0 < first < 1 and 0 < second < 1):
+        raise ValueError(
+            f"rates must be between 0 and 1 for a coefficient, got {rates!r}"
+        )
+    return Comparison.of(of, share, (first, second), reported)
+
+
+def _width_of_power(comparison: Comparison, power: Any, level: float) -> float:
+    """Return the half width at which a test finds an effect as often as wanted."""
+    is_number = isinstance(power, Real) and not isinstance(power, bool)
+    # Even without any effect, a test finds one at its level.
+    if not is_number or not 1 - level < power < 1:
+        raise ValueError(
+            f"power must be between {1 - level:.3g}, the level of the test, and 1; got "
+            f"{power!r}"
+        )
+    if comparison.effect == 0:
+        raise ValueError("rates must differ, or there is no effect to find")
+    return half_width_of_power(comparison.effect, float(power), level)
 
 
 def _check_estimator(estimator: Any, of: str) -> None:
@@ -338,7 +507,7 @@ def _check_estimator(estimator: Any, of: str) -> None:
         raise ValueError(f"of must be one of {get_args(Quantity)}, got {of!r}")
     kinds: tuple[type, ...] = (OracleEncoder, LocalTableEncoder, DPHistogram)
     expected = "an encoder of categories or tables, or a DPHistogram"
-    if of == "parity":
+    if of == "parity" or of in _COMPARED:
         kinds = (OracleEncoder,)
         expected = "an encoder of categories"
     if isinstance(estimator, type) or not isinstance(estimator, kinds):
@@ -374,30 +543,15 @@ def _check_guesses(share: Any, rates: Any, rows: Any) -> None:
     check_choice("rows", rows, ["population", "table"])
 
 
-def _check_amounts(source: Any, of: str, epsilon: Any, n_rows: Any) -> None:
-    """Refuse to plan both of epsilon and the number of rows, or none."""
-    if epsilon is not None:
-        check_epsilon(epsilon)
-    if n_rows is not None:
-        is_integer = isinstance(n_rows, Integral) and not isinstance(n_rows, bool)
-        if not is_integer or n_rows < 1:
-            raise ValueError(f"n_rows must be an integer of at least 1, got {n_rows!r}")
-        if n_rows < _fewest_rows(source):
-            raise ValueError(
-                f"n_rows must be at least {_fewest_rows(source):,}, the number of "
-                f"reports of {source.epsilon}"
-            )
-    if epsilon is not None and n_rows is not None:
-        raise ValueError("epsilon and n_rows are both given: there is nothing to plan")
-    if epsilon is not None and of == "count":
+def _check_n_rows(source: Any, n_rows: Any) -> None:
+    is_integer = isinstance(n_rows, Integral) and not isinstance(n_rows, bool)
+    if not is_integer or n_rows < 1:
+        raise ValueError(f"n_rows must be an integer of at least 1, got {n_rows!r}")
+    if n_rows < _fewest_rows(source):
         raise ValueError(
-            "the error of a count does not fall with the number of rows: plan them for "
-            "of='frequency'"
+            f"n_rows must be at least {_fewest_rows(source):,}, the number of "
+            f"reports of {source.epsilon}"
         )
-    depends_on_rows = of != "count" or not isinstance(source, DPHistogram)
-    if epsilon is None and n_rows is None and depends_on_rows:
-        choice = ", or epsilon if the number of rows is asked for"
-        raise ValueError(f"of={of!r} needs n_rows{'' if of == 'count' else choice}")
 
 
 def _fewest_rows(source: Any) -> int:
@@ -406,9 +560,10 @@ def _fewest_rows(source: Any) -> int:
 
 
 def _plan_of_epsilon(
-    source: Any, question: _Question, within: float, n_rows: int | None
+    source: Any, question: _Question, n_rows: int | None
 ) -> EpsilonPlan:
     """Find the least amount of epsilon at which the interval is narrow enough."""
+    within = question.within
 
     def half_width(amount: float) -> float:
         release = _Release.of(source, _with_amount(source, amount), question)
@@ -423,42 +578,76 @@ def _plan_of_epsilon(
     amount = float(_AMOUNTS[place])
     amounts = amount * _FACTORS
     amounts = amounts[amounts <= _MOST]
-    widths = list(map(half_width, amounts))
-    return EpsilonPlan(
-        of=question.of,
-        within=within,
-        epsilon=_with_amount(source, amount),
-        n_rows=n_rows,
-        half_width=half_width(amount),
-        confidence_level=question.level,
-        curve=pd.DataFrame({"epsilon": amounts, "half_width": widths}),
-    )
+    if question.power is None:
+        widths = list(map(half_width, amounts))
+        curve = pd.DataFrame({"epsilon": amounts, "half_width": widths})
+    else:
+        assert n_rows is not None
+        curve = _curve_of_power(source, question, amounts, n_rows)
+    epsilon = _with_amount(source, amount)
+    return _plan(question, epsilon, n_rows, half_width(amount), curve)
 
 
-def _plan_of_rows(
-    source: Any, question: _Question, within: float, amount: float
-) -> EpsilonPlan:
+def _plan_of_rows(source: Any, question: _Question, amount: float) -> EpsilonPlan:
     """Find the least number of rows at which the interval is narrow enough."""
     epsilon = _with_amount(source, amount)
     release = _Release.of(source, epsilon, question)
-    n_rows = _least_rows(lambda n: release.half_width(n) <= within)
+    n_rows = _least_rows(lambda n: release.half_width(n) <= question.within)
     if n_rows is None:
         raise ValueError(
             f"no number of rows up to {_MOST_ROWS:,} is enough at this epsilon"
         )
     # A shuffler promises its epsilon of that many reports.
     n_rows = max(n_rows, _fewest_rows(source))
-    numbers = np.unique(np.maximum(1, np.rint(n_rows * _FACTORS))).astype(int).tolist()
-    widths = list(map(release.half_width, numbers))
+    if question.power is None:
+        numbers = _row_numbers(n_rows, _FACTORS)
+        widths = list(map(release.half_width, numbers))
+        curve = pd.DataFrame({"n_rows": numbers, "half_width": widths})
+    else:
+        curve = _curve_of_power(source, question, amount * _FACTORS, n_rows)
+    return _plan(question, epsilon, n_rows, release.half_width(n_rows), curve)
+
+
+def _plan(
+    question: _Question,
+    epsilon: Any,
+    n_rows: int | None,
+    half_width: float,
+    curve: pd.DataFrame,
+) -> EpsilonPlan:
+    comparison = question.comparison
     return EpsilonPlan(
         of=question.of,
-        within=within,
+        within=question.within,
         epsilon=epsilon,
         n_rows=n_rows,
-        half_width=release.half_width(n_rows),
+        half_width=half_width,
         confidence_level=question.level,
-        curve=pd.DataFrame({"n_rows": numbers, "half_width": widths}),
+        curve=curve,
+        effect=None if comparison is None else comparison.effect,
+        power=question.power,
     )
+
+
+def _row_numbers(n_rows: int, factors: Sequence[float] | Numbers) -> list[int]:
+    numbers = np.rint(n_rows * np.asarray(factors)).astype(int)
+    return np.unique(np.maximum(1, numbers)).tolist()
+
+
+def _curve_of_power(
+    source: Any, question: _Question, amounts: Sequence[float] | Numbers, n_rows: int
+) -> pd.DataFrame:
+    """Return half widths and power for several epsilons and numbers of rows."""
+    assert question.comparison is not None
+    z = NormalDist().inv_cdf((1 + question.level) / 2)
+    curve = []
+    for amount in amounts:
+        release = _Release.of(source, _with_amount(source, float(amount)), question)
+        for number in _row_numbers(n_rows, _ROW_FACTORS):
+            width = release.half_width(number)
+            power = power_of(question.comparison.effect, width / z, question.level)
+            curve.append((float(amount), number, width, power))
+    return pd.DataFrame(curve, columns=["epsilon", "n_rows", "half_width", "power"])
 
 
 def _least_rows(is_enough: Callable[[int], bool]) -> int | None:
@@ -495,10 +684,13 @@ class _Question:
 
     of: str
     level: float
+    within: float
     share: float | None
     columns: list[Any] | None
     parity: Mapping[str, Any]
     rows: str
+    comparison: Comparison | None
+    power: float | None
 
 
 @dataclass(frozen=True)
@@ -541,6 +733,11 @@ class _Release:
                 level=question.level,
                 **question.parity,
             )
+        if question.comparison is not None:
+            assert question.columns is not None
+            (column,) = question.columns
+            error = question.comparison.std_error(self.estimator, column, n_rows)
+            return NormalDist().inv_cdf((1 + question.level) / 2) * error
         return _width_of_reports(self.estimator.protocol_, n_rows, question)
 
 
@@ -549,18 +746,8 @@ def _with_amount(estimator: Any, amount: float) -> Any:
     epsilon = estimator.epsilon
     if not is_dataclass(epsilon):
         return amount
-    name = next(name for name in _AMOUNT_NAMES if hasattr(epsilon, name))
+    name = next(name for name in AMOUNT_NAMES if hasattr(epsilon, name))
     return replace(epsilon, **{name: amount})  # type: ignore[type-var]
-
-
-def amount_of(epsilon: Any) -> float:
-    """Return the number in an epsilon."""
-    for name in _AMOUNT_NAMES:
-        epsilon = getattr(epsilon, name, epsilon)
-    return float(epsilon)
-
-
-_AMOUNT_NAMES = ("epsilon", "rho", "mu")
 
 
 def _declared_domain(estimator: Any) -> Domain:

@@ -56,7 +56,8 @@ class SavedClass:
 
 
 _REPORT_REGRESSION = (
-    "_columns _names _parameters _covariance _hidden_features _product_places"
+    "_columns _names _parameters _covariance _hidden_features _product_places "
+    "_unknown_names"
 )
 
 # The estimators of skdp, with the private attributes of each.
@@ -90,6 +91,7 @@ _OURS = {
     "MarginalClassifier": "",
     "NumericPerturber": "",
     "OnFitOnly": "",
+    "PerHalf": "",
     "PosteriorFeatures": "_privatize",
     "RandomizedResponseEncoder": "",
     "RapporEncoder": "",
@@ -100,6 +102,9 @@ _OURS = {
     "SyntheticResampler": "",
     "UnaryEncodingTransformer": "",
 }
+# What is no estimator, with the module that it is imported from.
+_BY_ARGUMENTS = {"ReportDesign": "skdp.survey"}
+
 _INFREQUENT = "_infrequent_enabled _infrequent_indices _default_to_infrequent_mappings"
 
 # Of scikit-learn, what has a fitted state of plain arrays. Left out: trees, forests and
@@ -235,3 +240,19 @@ def register(kind: Class, *, attributes: Sequence[str] = ()) -> Class:
     name = f"{kind.__module__}.{kind.__qualname__}"
     _CLASSES[name] = SavedClass(name, kind.__module__, frozenset(attributes), kind=kind)
     return kind
+
+
+def class_of_arguments(value: Any) -> str:
+    """Return the name of the class of what is saved by its arguments."""
+    kind = type(value)
+    module = sys.modules.get(_BY_ARGUMENTS.get(kind.__name__, ""))
+    if getattr(module, kind.__name__, None) is not kind:
+        raise TypeError(f"a {kind.__name__} cannot be saved")
+    return kind.__name__
+
+
+def made_of_arguments(name: Any, arguments: Any) -> Any:
+    """Make an object of a known class."""
+    if not isinstance(name, str) or name not in _BY_ARGUMENTS:
+        raise ValueError(f"no class {str(name)[:50]!r} is made of arguments")
+    return getattr(import_module(_BY_ARGUMENTS[name]), name)(**arguments)

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
 
+from skdp.base import SavedByArguments
 from skdp.domain import Domain, Interval, Kind, pack, unpack
 from skdp.local import SecretKey
 from skdp.persistence._arrays import (
@@ -21,6 +22,7 @@ from skdp.persistence._arrays import (
     write_dtype,
     write_scalar,
 )
+from skdp.persistence._classes import class_of_arguments, made_of_arguments
 from skdp.persistence._tables import (
     read_frame,
     read_template,
@@ -93,6 +95,13 @@ class Values:
                 Shuffled,
                 self._write_fields,
                 lambda content: Shuffled(**self.read(content)),
+            ),
+            "object": Kind(
+                SavedByArguments,
+                self._write_arguments,
+                lambda content: made_of_arguments(
+                    content["class"], self.read(content["arguments"])
+                ),
             ),
             "ledger": Kind(PrivacyLedger, self._write_ledger, self._read_ledger),
             "secret_key": Kind(SecretKey, self._write_secret, _read_secret),
@@ -169,6 +178,10 @@ class Values:
         for field in fields(value):
             content[field.name] = self.write(getattr(value, field.name))
         return content
+
+    def _write_arguments(self, value: SavedByArguments) -> dict[str, Any]:
+        name = class_of_arguments(value)
+        return {"class": name, "arguments": self.write(value.arguments())}
 
     def _write_ledger(self, ledger: PrivacyLedger) -> dict[str, float]:
         if self.ledger not in (None, ledger):

@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import ColumnName
+from skdp.base import ColumnName, SavedByArguments
 from skdp.local import ReportTransformer, read_carried
 from skdp.local.protocol import CategoryField
 from skdp.survey._likelihood import Numbers
@@ -23,7 +23,7 @@ _ROUNDING = 1e-9
 """Of sums of floats that stand for probabilities."""
 
 
-class ReportDesign:
+class ReportDesign(SavedByArguments):
     """The probability of each report of a question, given the true answer, by group of persons.
 
     For reports that no encoder of skdp made: forced responses, unrelated questions, cards, coins, or people who were
@@ -131,6 +131,29 @@ class ReportDesign:
             shown = table + start * self.slopes[key] if self.slopes else table
             self._check_channel(table, shown)
             self.channels[key] = table
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments that make the design again.
+
+        Returns
+        -------
+        dict
+            By name; `skdp.save` writes them.
+        """
+        channel: Any = self.channels
+        slope: Any = self.slopes
+        if self.group is None:
+            channel = self.channels[None]
+            slope = self.slopes.get(None)
+        return {
+            "column": self.column,
+            "channel": channel,
+            "values": self.values,
+            "reports": self.reports,
+            "group": self.group,
+            "unknown": None if self.unknown is None else (self.unknown, slope),
+            "start": self.start,
+        }
 
     def with_cheaters(self, report: Any, *, start: float = 0.05) -> ReportDesign:
         """Return the design with people who always give the same report, whatever they are asked.
@@ -279,6 +302,19 @@ def _codes_of(
             f"column {name!r} holds {what} that the design does not declare"
         )
     return np.asarray(codes)
+
+
+def report_counts(design: ReportDesign, X: pd.DataFrame) -> Numbers:
+    """Return how often each report occurs in each group: (n_groups, n_reports)."""
+    codes = _codes_of(
+        _column(X, design.column), design.reports, "reports", design.column
+    )
+    groups = _codes_of(
+        _column(X, design.group), list(design.channels), "groups", design.group
+    )
+    counts = np.zeros((len(design.channels), len(design.reports)))
+    np.add.at(counts, (groups, codes), 1)
+    return counts
 
 
 @dataclass(frozen=True, eq=False)

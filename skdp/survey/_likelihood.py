@@ -425,8 +425,16 @@ def disagreement(likelihoods: Numbers, posteriors: Numbers, weights: Numbers) ->
     return float(np.max(np.abs(difference / errors) * is_inside, initial=0.0))
 
 
-def mixture_shares(
-    likelihoods: Numbers, weights: Numbers, n_steps: int = 2000
+def mixture_shares(likelihoods: Numbers, weights: Numbers) -> Numbers:
+    """Return shares of hidden cells to begin with: those of maximum likelihood, none of them 0."""
+    shares = likeliest_shares(likelihoods, weights, n_steps=2000, smallest_step=1e-9)
+    # A start needs logarithms.
+    shares = np.maximum(shares, _LEAST_SHARE)
+    return np.asarray(shares / shares.sum())
+
+
+def likeliest_shares(
+    likelihoods: Numbers, weights: Numbers, *, n_steps: int, smallest_step: float
 ) -> Numbers:
     """Return the shares of hidden cells of maximum likelihood, by EM from equal shares."""
     n_cells = likelihoods.shape[1]
@@ -439,11 +447,9 @@ def mixture_shares(
         update = shares * (rows.T @ (counts / mixture))
         change = np.abs(update - shares).max()
         shares = update
-        if change < 1e-9:
+        if change < smallest_step:
             break
-    # A start needs logarithms.
-    shares = np.maximum(shares, _LEAST_SHARE)
-    return np.asarray(shares / shares.sum())
+    return shares
 
 
 @dataclass(frozen=True, eq=False)

@@ -67,7 +67,7 @@ class _ReportRegression(OnSite, BaseEstimator):
 
     n_features_in_: int
     _columns: list[Any]
-    unknown_: pd.DataFrame | None
+    _unknown_names: list[str]
     coef_: Numbers
     intercept_: Any
 
@@ -230,17 +230,23 @@ class _ReportRegression(OnSite, BaseEstimator):
         self.log_likelihood_ = fit.log_likelihood
         self.n_parameters_ = len(fit.parameters)
         self.n_rows_ = n_rows
-        self.unknown_ = None
-        if unknowns:
-            n_known = len(fit.parameters) - len(unknowns)
-            errors = np.sqrt(np.diag(self._covariance))
-            columns = {
-                "estimate": fit.parameters[n_known:],
-                "std_error": errors[n_known:],
-            }
-            names = [unknown.name for unknown in unknowns]
-            self.unknown_ = pd.DataFrame(columns, index=pd.Index(names, name="unknown"))
+        self._unknown_names = [unknown.name for unknown in unknowns]
         return fit
+
+    @property
+    def unknown_(self) -> pd.DataFrame | None:  # numpydoc ignore=RT01
+        """Estimates of the unknown numbers of the designs, if there are any."""
+        check_is_fitted(self, "coef_")
+        if not self._unknown_names:
+            return None
+        n_known = len(self._parameters) - len(self._unknown_names)
+        errors = np.sqrt(np.diag(self._covariance))
+        columns = {
+            "estimate": self._parameters[n_known:],
+            "std_error": errors[n_known:],
+        }
+        index = pd.Index(self._unknown_names, name="unknown")
+        return pd.DataFrame(columns, index=index)
 
     def _warn_of_disagreement(
         self, model: HiddenModel, questions: Sequence[Question]
@@ -386,7 +392,7 @@ class _ReportRegression(OnSite, BaseEstimator):
         )
         of_cells = _unknowns_of_cells(questions, len(table))
         # Those of the target come first, and say nothing of the predictors.
-        n_unknown = 0 if self.unknown_ is None else len(self.unknown_)
+        n_unknown = len(self._unknown_names)
         of_target = [Unknown("", 0.0)] * (n_unknown - len(of_cells))
         unknowns = of_target + of_cells
         cell_features = known

@@ -49,8 +49,18 @@ def test_a_curator_and_groups(plan):
     assert "a parity difference within ± 0.1" in plan(*parity, "--privileged", "1", "2", "--rates", "0.2", "0.3")
 
 
+def test_power(plan):
+    found = plan("--columns", "sex", "--of", "difference", "--power", "0.8", "--rates", "0.3", "0.4", "--epsilon", "1")
+    assert found.startswith("epsilon = 1 and 3,597 rows are enough to find a difference of two groups of 0.1 with")
+    words = ["--columns", "sex", "--of", "coefficient", "--reported", "predictor", "--power", "0.8"]
+    assert "a coefficient of 0.442 with a power of 0.8" in plan(*words, "--rates", "0.3", "0.4", "--epsilon", "1")
+
+
 def test_refusals(plan):
     assert plan.refused("--within", "20").endswith("--rows is needed\n")
     assert "--rows is needed; or --epsilon" in plan.refused("--of", "frequency", "--within", "0.1")
     assert "--privileged goes with --of parity" in plan.refused("--within", "20", "--rows", "9", "--privileged", "f")
+    assert "--within is needed, or --power" in plan.refused("--of", "frequency", "--rows", "9")
+    assert "both given" in plan.refused("--of", "frequency", "--within", "0.1", "--rows", "9", "--epsilon", "1")
+    assert "--power goes with" in plan.refused("--of", "frequency", "--power", "0.8", "--rows", "9")
     assert "--strategy is how rows" in plan.refused("--within", "20", "--rows", "9", "--strategy", "split", "--curator")

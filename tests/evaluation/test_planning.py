@@ -22,6 +22,7 @@ from skdp import (
     SubsetSelectionEncoder,
     UnaryEncodingTransformer,
     plan_epsilon,
+    plan_rows,
 )
 from skdp.metrics import debiased_fairness
 from skdp.metrics.private_groups import parity_half_width
@@ -65,7 +66,7 @@ def test_the_least_epsilon_of_a_frequency_is_that_of_the_closed_form(rows):
 
 def test_rows_are_the_least_that_are_enough():
     encoder = RandomizedResponseEncoder(categories={"sex": SEX})
-    plan = plan_epsilon(encoder, within=0.02, of="frequency", epsilon=1.0, rows="table")
+    plan = plan_rows(encoder, within=0.02, of="frequency", epsilon=1.0, rows="table")
     p = math.e / (1 + math.e)
     needed = (1.959964 / 0.02) ** 2 * p * (1 - p) / (2 * p - 1) ** 2
     assert plan.n_rows == math.ceil(needed)
@@ -131,7 +132,7 @@ def test_a_hierarchy_and_frequencies_of_a_histogram():
     plan = plan_epsilon(ages, within=30)
     row = ages.set_params(epsilon=plan.epsilon).fit(people()[["age"]]).to_frame()
     assert ((row["upper"] - row["lower"]) / 2).max() == plan.half_width <= 30
-    rows = plan_epsilon(DPHistogram(domain={"sex": SEX}), within=0.001, of="frequency", epsilon=0.5)
+    rows = plan_rows(DPHistogram(domain={"sex": SEX}), within=0.001, of="frequency", epsilon=0.5)
     assert rows.n_rows == 6_000
 
 
@@ -157,7 +158,7 @@ def test_the_half_width_of_a_parity_difference_is_that_of_debiased_fairness(enco
         found = debiased_fairness(hired, hired, reports, encoder, positive_label=True, **options).iloc[6]
         widths.append((found["upper"] - found["lower"]) / 2)
     assert np.mean(widths) == pytest.approx(plan.half_width, rel=0.05)
-    more = plan_epsilon(encoder, within=0.06, epsilon=plan.epsilon, **guesses, **options)
+    more = plan_rows(encoder, within=0.06, epsilon=plan.epsilon, **guesses, **options)
     assert more.n_rows == pytest.approx(n, rel=0.02)
 
 
@@ -243,7 +244,9 @@ def test_what_sampling_makes_impossible_is_said_with_the_number_of_rows():
 
 ENCODER = RandomizedResponseEncoder(categories=VALUES)
 BOTH = {"of": "parity", "within": 0.1, "privileged": ("M", JOB[0]), "share": 0.5, "columns": ["sex", "job"]}
-FEW = {"n_rows": None, "epsilon": 1e-6, "of": "frequency", "within": 1e-6}
+FEW = {"epsilon": 1e-6, "of": "frequency", "within": 1e-6}
+ONE_COLUMN = RandomizedResponseEncoder(categories={"sex": SEX})
+FOUND = {"of": "difference", "power": 0.8, "within": None, "rates": (0.2, 0.3)}
 
 
 @each(
@@ -252,24 +255,46 @@ FEW = {"n_rows": None, "epsilon": 1e-6, "of": "frequency", "within": 1e-6}
         (RandomizedResponseEncoder(), {}, TypeError, "categories of RandomizedResponseEncoder must be a map"),
         (NumericPerturber(), {}, TypeError, "an encoder of categories or tables, or a DPHistogram, got Num"),
         (DPHistogram(domain=VALUES), {"of": "parity"}, TypeError, "planned for an encoder of categories"),
-        (ENCODER, {"n_rows": None}, ValueError, "of='count' needs n_rows$"),
-        (ENCODER, {"epsilon": 1.0}, ValueError, "both given"),
+        (ENCODER, {"n_rows": None}, ValueError, "of='count' needs n_rows; plan_rows finds it for an epsilon"),
+        (ENCODER, {"within": None}, ValueError, "within must be a finite number > 0, got None"),
         (ENCODER, {"within": True}, ValueError, "within must be a finite number > 0, got True"),
         (ENCODER, {"of": "sum"}, ValueError, "of must be one of .*, got 'sum'"),
         (ENCODER, {"share": 2}, ValueError, "share must be a number from 0 to 1, got 2"),
         (ENCODER, {"rates": (0.5,)}, ValueError, "rates must be two numbers"),
         (ENCODER, {"n_rows": 0}, ValueError, "n_rows must be an integer of at least 1, got 0"),
-        (ENCODER, FEW, ValueError, "no number of rows up to .* is enough at this epsilon"),
-        (ENCODER, {"n_rows": None, "epsilon": 1.0}, ValueError, "does not fall with the number"),
         (ENCODER, {"of": "frequency"}, ValueError, "must be below 1"),
         (ENCODER, {"of": "parity", "within": 0.1}, ValueError, "needs `privileged`, its values, and `share`,"),
         (ENCODER, {"columns": [["age"]]}, ValueError, "columns must be"),
         (ENCODER, BOTH, ValueError, "planned for one column, or for columns of strategy='joint'"),
+        (ENCODER, FOUND, ValueError, "columns must be the one column whose value is compared"),
+        (ENCODER, {"power": 0.8, "within": None}, ValueError, "power is for of='difference' or 'coefficient'"),
+        (ONE_COLUMN, FOUND | {"within": 0.1}, ValueError, "power is for .* in place of within"),
+        (ONE_COLUMN, FOUND | {"power": 0.05}, ValueError, "power must be between 0.05, the level of the test, and 1"),
+        (ONE_COLUMN, FOUND | {"rates": (0.3, 0.3)}, ValueError, "rates must differ"),
+        (ONE_COLUMN, FOUND | {"share": 0}, ValueError, "share must be between 0 and 1"),
+        (ONE_COLUMN, FOUND | {"rows": "table"}, ValueError, "rows must be 'population' for a difference"),
+        (ONE_COLUMN, FOUND | {"of": "coefficient", "rates": (0, 1)}, ValueError, "rates must be between 0 and 1"),
+        (ONE_COLUMN, FOUND | {"reported": "both"}, ValueError, "reported must be"),
+        (ONE_COLUMN, FOUND, ValueError, "no epsilon up to 64 .* at least 581 rows"),
+        (DPHistogram(domain=VALUES), FOUND, TypeError, "planned for an encoder of categories"),
     ],
 )
 def test_refusals(source, options, error, message):
     with pytest.raises(error, match=message):
         plan_epsilon(source, **{"within": 50, "n_rows": 9, **options})
+
+
+@each(
+    "options, message",
+    [
+        (FEW, "no number of rows up to .* is enough at this epsilon"),
+        ({"of": "count", "within": 50}, "does not fall with the number"),
+        ({"epsilon": -1.0}, "epsilon must be"),
+    ],
+)
+def test_rows_that_cannot_be_planned(options, message):
+    with pytest.raises(ValueError, match=message):
+        plan_rows(ENCODER, **{"within": 0.5, "epsilon": 1.0, **options})
 
 
 def test_nothing_is_charged_and_a_fitted_encoder_keeps_its_values():
@@ -322,7 +347,7 @@ def test_a_planned_parity_difference_has_the_noise_that_intervals_of_few_given_r
 def test_what_is_shuffled_has_the_reports_that_its_guarantee_needs():
     """With fewer the epsilon of `Shuffled` does not hold."""
     encoder = RandomizedResponseEncoder(Shuffled(1.0, 1e-6, 50_000), categories={"sex": ["F", "M"]})
-    plan = plan_epsilon(encoder, of="frequency", within=0.05, epsilon=0.5)
+    plan = plan_rows(encoder, of="frequency", within=0.05, epsilon=0.5)
     assert plan.n_rows == 50_000
     assert plan.half_width <= 0.05
     with pytest.raises(ValueError, match="n_rows must be at least 50,000, the number of reports of Shuffled"):

@@ -16,6 +16,7 @@ from skdp import (
     SetValuedEncoder,
     UnaryEncodingTransformer,
     plan_epsilon,
+    plan_rows,
 )
 from skdp.local import OracleField
 from skdp.privacy import WeakGuaranteeWarning
@@ -158,6 +159,6 @@ def test_plans_are_for_the_population():
         plan_epsilon(encoder, within=0.01, of="frequency", n_rows=100)
     table = plan_epsilon(encoder, within=0.01, of="frequency", n_rows=100, rows="table")
     assert table.n_rows == 100
-    population = plan_epsilon(encoder, within=0.02, of="frequency", epsilon=1.0)
-    own = plan_epsilon(encoder, within=0.02, of="frequency", epsilon=1.0, rows="table")
+    population = plan_rows(encoder, within=0.02, of="frequency", epsilon=1.0)
+    own = plan_rows(encoder, within=0.02, of="frequency", epsilon=1.0, rows="table")
     assert population.n_rows > 1.2 * own.n_rows

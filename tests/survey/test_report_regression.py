@@ -27,6 +27,7 @@ from skdp import (
     SetValuedEncoder,
     UnaryEncodingTransformer,
 )
+from skdp.persistence._classes import made_of_arguments
 from skdp.survey import ReportDesign, ReportLinearRegression, ReportLogisticRegression
 from skdp.survey._likelihood import Classes, Gaussian, HiddenModel, Unknown
 
@@ -312,6 +313,39 @@ def test_interactions_and_a_reported_target():
     np.testing.assert_array_equal(skdp.load(file).predict_proba(X), model.predict_proba(X))
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
     assert clone(model).get_params()["interactions"] == [("age", "sex")]
+
+
+def test_designs_are_saved():
+    """With groups of any labels, unknown numbers, and a matrix of its own for reports."""
+    rng = np.random.default_rng(0)
+    cards = {"low": [[0.8, 0.2], [0.1, 0.9]], ("high", 2): [[0.3, 0.7], [0.0, 1.0]]}
+    two = ReportDesign("smokes", cards, values=[False, True], group="half").with_cheaters(False, start=0.1)
+    coins = ReportDesign("sex", [[0.6, 0.3, 0.1], [0.1, 0.3, 0.6]], values=["f", "m"], reports=["a", "b", "c"])
+    X = pd.DataFrame({"sex": rng.choice(["a", "b", "c"], 2000), "age": rng.normal(size=2000)})
+    y = pd.DataFrame({"smokes": rng.random(2000) < 0.5, "half": [*cards] * 1000})
+    model = ReportLogisticRegression(coins, target_encoder=two)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X, y)
+    file = io.BytesIO()
+    skdp.save(model, file)
+    again = skdp.load(file)
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    pd.testing.assert_frame_equal(again.unknown_, model.unknown_)
+    for loaded, design in ((again.target_encoder, two), (again.encoders, coins)):
+        assert loaded.arguments().keys() == design.arguments().keys()
+        np.testing.assert_equal(loaded.arguments(), design.arguments())
+    text = file.getvalue().decode()
+    assert '"class": "ReportDesign"' in text or '"class":"ReportDesign"' in text
+
+
+def test_a_file_makes_no_other_class():
+    with pytest.raises(ValueError, match="no class 'Popen' is made of arguments"):
+        made_of_arguments("Popen", {})
+    with pytest.raises(ValueError, match="made of arguments"):
+        made_of_arguments(["ReportDesign"], {})
+    with pytest.raises(ValueError, match="probabilities that add to 1"):
+        made_of_arguments("ReportDesign", {"column": "a", "channel": [[1, 1], [0, 1]], "values": [0, 1]})
 
 
 @pytest.mark.long

@@ -7,6 +7,10 @@ from skdp.metrics.private_groups._debiased_fairness import (
     debiased_fairness as debiased_fairness,
 )
 from skdp.metrics.private_groups._debiased_fairness import (
+    indicator_variances as indicator_variances,
+)
+from skdp.metrics.private_groups._debiased_fairness import oracle_of as oracle_of
+from skdp.metrics.private_groups._debiased_fairness import (
     parity_half_width as parity_half_width,
 )
 from skdp.metrics.private_groups._mitigation import private_parity as private_parity

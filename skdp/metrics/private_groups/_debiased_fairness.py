@@ -235,7 +235,7 @@ def parity_half_width(
     level: float = 0.95,
 ) -> float:
     """Return half the width of the interval of `debiased_fairness` for the expected reports."""
-    oracle, is_privileged = _oracle_of(encoder, privileged, columns)
+    oracle, is_privileged = oracle_of(encoder, privileged, columns)
     sizes = n_rows * np.array([1 - share, share])
     selected = sizes * np.array(rates)
     # What the noise adds to one of the two groups, it takes from the other: a row has
@@ -261,7 +261,7 @@ def parity_half_width(
     return float(difference.upper[0, 0] - difference.lower[0, 0]) / 2
 
 
-def _oracle_of(
+def oracle_of(
     encoder: Any, privileged: Any, columns: Any
 ) -> tuple[FrequencyOracle, NDArray[np.bool_]]:
     """Return the oracle that reports the group, and which of its values are privileged."""
