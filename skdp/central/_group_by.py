@@ -33,6 +33,7 @@ from skdp.central.statistics import (
     as_float,
     check_discovery,
     check_share,
+    check_weight,
     clip_floats,
     code_together,
     declared_domain,
@@ -41,6 +42,7 @@ from skdp.central.statistics import (
     keyed_frame,
     library_of,
     mean_estimates,
+    n_not_finite,
     n_numbers,
     read_values,
     select_columns,
@@ -49,6 +51,8 @@ from skdp.central.statistics import (
     undeclared_error,
     warn_of_kinds,
     warn_of_objects,
+    weight_steps,
+    without_weight,
 )
 from skdp.domain import Domain, DomainLike
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share, check_delta
@@ -92,6 +96,12 @@ class DPGroupBy(CentralStatistic):
         The lowest and the highest value of all columns that are no keys, or of each, from what is publicly known.
         Values outside are clipped to them. ``"private"``, for all columns or in place of a pair, finds bounds that hold
         nearly all values, as in `DPMean`.
+    sample_weight : column name, optional
+        The column of X that holds the weight of each row, such as how many people it stands for. Counts are then sums
+        of weights, and sums and means are weighted. It is protected as the other columns are. What is no finite number
+        has the weight 0.
+    max_weight : float, optional
+        The largest weight, from what is publicly known; weights are clipped to [0, max_weight].
     bounds_share : float, default=0.2
         The share of epsilon that finds bounds, if some are private.
     handle_unknown : {"error", "ignore"}, default="error"
@@ -141,6 +151,10 @@ class DPGroupBy(CentralStatistic):
     they have no record in common. The k rows of a person may be in several groups, of which the largest changes add up
     to k, and the noise is k times as large.
 
+    A weight is a whole number of 2**29 steps up to `max_weight`; one record changes each sum of weights by at most
+    `max_weight`, and each weighted sum by at most that times half the width of the bounds. In these units the noise is
+    that without weights. Private keys are found without weights.
+
     Private keys are found by a noisy threshold as the categories of `DPOneHotEncoder`, with `keys_share` of epsilon and
     all of delta; the noise of the statistics is another one, so that intervals hold for what is published. A record
     with a key of another kind than those that are published is in no group, and a warning says so if such keys reach
@@ -182,6 +196,8 @@ class DPGroupBy(CentralStatistic):
         statistics: Statistic | Sequence[Statistic] = ("count", "mean"),
         missing: Unknown = "ignore",
         bounds: Bounds | None = None,
+        sample_weight: ColumnName | None = None,
+        max_weight: float | None = None,
         bounds_share: float = 0.2,
         handle_unknown: Unknown = "error",
         confidence_level: float = 0.95,
@@ -197,6 +213,8 @@ class DPGroupBy(CentralStatistic):
         self.statistics = statistics
         self.missing = missing
         self.bounds = bounds
+        self.sample_weight = sample_weight
+        self.max_weight = max_weight
         self.bounds_share = bounds_share
         self.handle_unknown = handle_unknown
         self.confidence_level = confidence_level
@@ -224,7 +242,7 @@ class DPGroupBy(CentralStatistic):
         for name, estimate in self.estimates_.items():
             for end, column in zip(_COLUMNS, estimate.T, strict=True):
                 columns[name + end] = column
-        if "count" in columns:
+        if "count" in columns and self.max_weight is None:
             for end in ("", "_lower", "_upper"):
                 columns[f"count{end}"] = columns[f"count{end}"].astype(np.int64)
         names = self._key_names
@@ -261,7 +279,13 @@ class DPGroupBy(CentralStatistic):
         statistics = self._statistics
         for statistic in statistics:
             check_choice("statistics", statistic, get_args(Statistic))
-        measured = [name for name in rows.names if name not in keys]
+        check_weight(self.sample_weight, self.max_weight, rows.names)
+        if self.sample_weight is not None and self.sample_weight in keys:
+            raise ValueError(
+                f"sample_weight must not be one of the keys, got {self.sample_weight!r}"
+            )
+        columns = without_weight(rows, self.sample_weight)
+        measured = [name for name in columns.names if name not in keys]
         if statistics == ["count"]:
             measured = []
         results = self._names_of_results(measured)
@@ -305,21 +329,25 @@ class DPGroupBy(CentralStatistic):
                 f"keys has {domain.size:,} combinations; at most {_MOST_GROUPS:,} are "
                 "released"
             )
-        columns = rows.select([*domain.columns, *measured.names])
+        names = [*domain.columns, *measured.names]
+        if self.max_weight is not None:
+            names.append(self.sample_weight)
+        columns = rows.select(names)
         sums_of = partial(
             _sums_of_keys,
             domain=domain,
             ends=ends,
             handle_unknown=self.handle_unknown,
             missing=self.missing == "ignore",
+            max_weight=self.max_weight,
         )
         n_undeclared, *parts = columns.add_up(sums_of)
         for name, n in zip(domain.columns, n_undeclared, strict=True):
             if n:
                 raise undeclared_error(name, domain, "keys")
-        sums = GroupSums.read(parts, ends)
+        sums = GroupSums.read(parts, ends, self._unit)
         if self.missing == "error":
-            sums.refuse_missing(measured.names)
+            sums.refuse_missing(names[len(domain.columns) :])
         labels = [domain[name].labels for name in domain.columns]
         # An index of pandas would make nan of None.
         keys = [as_objects(column) for column in zip(*product(*labels), strict=True)]
@@ -334,11 +362,17 @@ class DPGroupBy(CentralStatistic):
         part = check_share("keys_share", self.keys_share)
         discovery = check_discovery("keys", rows, share * part, self.delta, 1)
         coded = code_together(rows.table, self._key_names, "keys")
-        numbers = _read_numbers(measured.table, missing=self.missing == "ignore")
+        is_missing_allowed = self.missing == "ignore"
+        numbers = _read_numbers(measured.table, missing=is_missing_allowed)
+        weights = None
+        if self.max_weight is not None:
+            column = rows.select([self.sample_weight]).table
+            (values_of_weights,) = _read_numbers(column, missing=is_missing_allowed)
+            weights = weight_steps(values_of_weights, self.max_weight)
         noise = self._noise(share * (1 - part), len(ends))
         mechanism = _mechanism(noise, len(ends))
         delta = check_delta(self.delta)
-        search = discovery, coded, rows.table.persons, numbers, ends
+        search = discovery, coded, rows.table.persons, numbers, ends, weights
         return Plan(
             (None, None, search, library_of(rows.table)),
             (noise,),
@@ -350,10 +384,16 @@ class DPGroupBy(CentralStatistic):
     def _noise(self, share: Share, n_columns: int) -> Noise:
         """Return the noise of the numbers of all groups."""
         if not n_columns:
-            return Noise.of(share)
+            # A row changes the sum of weights by up to `GRID` steps.
+            return Noise.of(share, 1 if self.max_weight is None else GRID)
         shared = self.missing == "error"
         size = n_numbers(n_columns, squares=False, shared_count=shared)
         return Noise.joint(share, GRID, size + self._counts_rows(n_columns))
+
+    @property
+    def _unit(self) -> int:
+        """By what sums of rows are multiplied: weights are in steps already."""
+        return GRID if self.max_weight is None else 1
 
     def _counts_rows(self, n_columns: int) -> bool:
         """Whether the number of rows gets noise of its own: the columns do not share it."""
@@ -370,17 +410,19 @@ class DPGroupBy(CentralStatistic):
         # One block of noise for each group: (n_groups, n_numbers). The number of rows,
         # if the columns do not share it already, comes first.
         n_columns = len(sums.bounds)
-        unit = GRID if n_columns else 1
+        # What a row changes its count by, at most, in the units of the noise.
+        unit = GRID if n_columns or self.max_weight is not None else 1
+        factor = self._unit if n_columns else 1
         is_shared = self.missing == "error" and n_columns > 0
         exact = sums.numbers(squares=False, shared_count=is_shared)
         if self._counts_rows(n_columns):
-            exact = np.hstack([sums.rows[:, np.newaxis] * unit, exact])
+            exact = np.hstack([sums.rows[:, np.newaxis] * factor, exact])
         numbers = clip_floats(exact + noise.draw_each(source, *exact.shape))
 
         level = check_confidence_level(self.confidence_level)
         self.estimates_ = {}
         if "count" in self._statistics:
-            counts = count_estimate(numbers[:, 0], noise, level, unit)
+            counts = count_estimate(numbers[:, 0], noise, level, unit, self.max_weight)
             self.estimates_["count"] = np.column_stack(counts)
         if not n_columns:
             return
@@ -391,7 +433,9 @@ class DPGroupBy(CentralStatistic):
         if "mean" in self._statistics:
             estimates["mean"] = mean_estimates(noisy, sums.bounds, noise, level)
         if "sum" in self._statistics:
-            estimates["sum"] = sum_estimates(noisy, sums.bounds, noise, level)
+            sum_estimate = sum_estimates(noisy, sums.bounds, noise, level)
+            largest = 1.0 if self.max_weight is None else self.max_weight
+            estimates["sum"] = Estimate(*(part * largest for part in sum_estimate))
         for place, name in enumerate(self._measured_names):
             for statistic, estimate in estimates.items():
                 columns = [part[:, place] for part in estimate]
@@ -399,23 +443,26 @@ class DPGroupBy(CentralStatistic):
 
     @property
     def _measured_names(self) -> list[Any]:
-        """The columns that `fit` saw beside the keys."""
-        return [name for name in self.guarantee_.scope if name not in self._key_names]
+        """The columns that `fit` saw beside the keys and the weights."""
+        others = [*self._key_names, self.sample_weight]
+        return [name for name in self.guarantee_.scope if name not in others]
 
     def _find_keys(
         self, search: Any, source: ByteSource
     ) -> tuple[GroupSums, list[NDArray[Any]]]:
         """Find the keys that enough persons have, and add up their rows."""
-        discovery, (values, codes), persons, numbers, ends = search
+        discovery, (values, codes), persons, numbers, ends, weights = search
         (published,) = discovery.find(source, [(values, codes)], persons)
         # Of no values, there is one list of kinds.
         warn_of_kinds(zip(self._key_names, published.other_kinds, strict=False))
         n_groups = len(published.places)
         group = np.full(len(values) + 1, n_groups, np.intp)
         group[published.places] = np.arange(n_groups)
-        sums = sums_of_groups(numbers, ends, group[codes], n_groups)
+        sums = sums_of_groups(numbers, ends, group[codes], n_groups, weights=weights)
         keys = zip(*(values[place] for place in published.places), strict=True)
-        return GroupSums.read(sums, ends), [as_objects(column) for column in keys]
+        return GroupSums.read(sums, ends, self._unit), [
+            as_objects(column) for column in keys
+        ]
 
     def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
         for name, is_hidden in zip(self._measured_names, hidden, strict=True):
@@ -442,6 +489,7 @@ def _sums_of_keys(
     ends: Floats,
     handle_unknown: str,
     missing: bool,
+    max_weight: float | None,
 ) -> list[NDArray[np.int64]]:
     """Return by key column whether values are undeclared, and the sums of each combination of keys."""
     n_keys = len(domain.columns)
@@ -452,14 +500,30 @@ def _sums_of_keys(
         select_columns(table, table.names[n_keys:]), missing=missing
     )
     groups = join_codes(domain, codes)
-    sums = sums_of_groups(numbers, ends, groups, domain.size, counts)
-    return [np.array(is_undeclared, np.int64), *sums]
+    if max_weight is None:
+        sums = sums_of_groups(numbers, ends, groups, domain.size, counts)
+        return [np.array(is_undeclared, np.int64), *sums]
+    *numbers, weights = numbers
+    steps = weight_steps(weights, max_weight)
+    n_odd, *sums = sums_of_groups(numbers, ends, groups, domain.size, counts, steps)
+    n_odd = np.append(n_odd, n_not_finite(weights, counts))
+    return [np.array(is_undeclared, np.int64), n_odd, *sums]
 
 
 def count_estimate(
-    counts: Floats, noise: Noise, level: float, unit: int = 1
+    counts: Floats,
+    noise: Noise,
+    level: float,
+    unit: int = 1,
+    max_weight: float | None = None,
 ) -> Estimate:
-    """Estimate numbers of rows from noisy ones in units."""
+    """Estimate numbers of rows from noisy ones in units, or sums of weights."""
+    if max_weight is not None:
+        scale = max_weight / unit
+        value = counts * scale
+        error = np.full_like(counts, as_float(noise.error) * scale)
+        reach = as_float(noise.reach(level)) * scale
+        return Estimate(value, error, value - reach, value + reach)
     reach = as_float(noise.reach(level)) / unit
     value = np.clip(np.rint(counts / unit), -LARGEST, LARGEST)
     error = np.full_like(counts, as_float(noise.error) / unit)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from typing import Any, Literal, get_args
 
@@ -14,28 +15,44 @@ from numpy.typing import NDArray
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import check_choice, check_confidence_level, declares_missing
+from skdp.base import (
+    ColumnName,
+    check_choice,
+    check_confidence_level,
+    declares_missing,
+)
 from skdp.central._base import CentralStatistic, Plan, Unknown, check_different
 from skdp.central.statistics import (
+    GRID,
     Batches,
     Estimate,
     Hierarchy,
     Noise,
+    as_float,
+    check_weight,
     count_cells,
     count_interval,
     count_std,
     declared_domain,
+    find_codes,
     find_range,
     is_ordered,
+    join_codes,
     keyed_frame,
     library_of,
     plan_hierarchy,
+    read_values,
+    select_columns,
+    sums_of_groups,
+    undeclared_error,
+    weight_steps,
+    without_weight,
 )
 from skdp.domain import Domain, DomainLike
 from skdp.oracles import check_size, project_to_simplex
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share, read_share
 from skdp.randomness import ByteSource
-from skdp.tables import as_objects
+from skdp.tables import Table, as_objects
 
 Method = Literal["auto", "flat", "hierarchical"]
 _MOST_CELLS = 1 << 26
@@ -63,6 +80,12 @@ class DPHistogram(CentralStatistic):
     branching : int, optional
         The number of neighbours in a group of a hierarchy, at least 2. By default, that with the least expected squared
         error over all ranges.
+    sample_weight : column name, optional
+        The column of X that holds the weight of each row, such as how many people it stands for: counts are then sums
+        of weights. It is protected as the other columns are, and no column of the domain. What is no finite number has
+        the weight 0.
+    max_weight : float, optional
+        The largest weight, from what is publicly known; weights are clipped to [0, max_weight].
     handle_unknown : {"error", "ignore"}, default="error"
         What `fit` does with an undeclared value: an error reveals that there is one; if it is ignored, its record is in
         no cell.
@@ -78,7 +101,8 @@ class DPHistogram(CentralStatistic):
     ----------
     counts_ : ndarray of int, shape (n_cells,)
         The noisy counts in the order of ``domain_.cells()``: the last column fastest. They may be negative. In a
-        hierarchy they are the least-squares estimates, rounded such that each range changes by less than 1.
+        hierarchy they are the least-squares estimates, rounded such that each range changes by less than 1. With
+        weights, they are floats: whole multiples of a step, or such estimates.
     std_error_ : ndarray of shape (n_cells,)
         The standard deviation of the noise of each, before rounding.
     frequencies_ : ndarray of shape (n_cells,)
@@ -107,6 +131,9 @@ class DPHistogram(CentralStatistic):
     hierarchy of h levels it changes one count on each, and the scale is h / epsilon. Methods of the fitted histogram
     are post-processing: free, and repeatable. The method used depends on the domain and epsilon only. Not covered: an
     error under ``handle_unknown="error"`` reveals that some value is undeclared.
+
+    With weights, a record adds a whole number of steps to a count, at most 2**29, which is `max_weight`; the noise is
+    that of counts, times `max_weight`, drawn in these steps as an integer.
 
     Intervals hold with the stated probability or a little more: they use the larger of the quantiles of a normal and of
     a Laplace distribution, and are rounded outwards.
@@ -147,6 +174,8 @@ class DPHistogram(CentralStatistic):
         domain: DomainLike | None = None,
         method: Method = "auto",
         branching: int | None = None,
+        sample_weight: ColumnName | None = None,
+        max_weight: float | None = None,
         handle_unknown: Unknown = "error",
         max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
@@ -156,6 +185,8 @@ class DPHistogram(CentralStatistic):
         self.domain = domain
         self.method = method
         self.branching = branching
+        self.sample_weight = sample_weight
+        self.max_weight = max_weight
         self.handle_unknown = handle_unknown
         self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
@@ -174,7 +205,9 @@ class DPHistogram(CentralStatistic):
         if branching is not None:
             branching = check_size(branching, name="branching")
         check_choice("handle_unknown", self.handle_unknown, get_args(Unknown))
-        domain = declared_domain(rows.table, self.domain, "domain")
+        check_weight(self.sample_weight, self.max_weight, rows.names)
+        columns = without_weight(rows, self.sample_weight)
+        domain = declared_domain(columns.table, self.domain, "domain")
         if domain.size > _MOST_CELLS:
             raise ValueError(
                 f"the domain has {domain.size:,} cells; at most {_MOST_CELLS:,} are "
@@ -186,11 +219,16 @@ class DPHistogram(CentralStatistic):
         method = _applicable(self.method, domain)
         tree = plan_hierarchy(domain.size, share, method, branching)
         n_levels = len(tree.sizes)
-        noise = Noise.of(share / n_levels)
-        all_columns = [range(len(domain.columns))]
-        (counts,) = count_cells(
-            rows, domain, all_columns, self.handle_unknown, "domain"
-        )
+        if self.max_weight is None:
+            noise = Noise.of(share / n_levels)
+            all_columns = [range(len(domain.columns))]
+            (counts,) = count_cells(
+                columns, domain, all_columns, self.handle_unknown, "domain"
+            )
+        else:
+            # A row adds 0 to `GRID` steps to one count of each level.
+            noise = Noise.of(share / n_levels, GRID)
+            counts = self._sum_weights(rows, domain)
         mechanism = noise.name
         if n_levels > 1:
             mechanism += f" on {n_levels} levels"
@@ -203,23 +241,45 @@ class DPHistogram(CentralStatistic):
             (replace(noise.loss, count=n_levels),),
         )
 
+    def _sum_weights(self, rows: Batches, domain: Domain) -> NDArray[np.int64]:
+        """Return the sum of the weights of each cell, in steps."""
+        assert self.max_weight is not None
+        columns = rows.select([*domain.columns, self.sample_weight])
+        sums_of = partial(
+            _weights_of_cells,
+            domain=domain,
+            handle_unknown=self.handle_unknown,
+            max_weight=self.max_weight,
+        )
+        is_undeclared, sums = columns.add_up(sums_of)
+        for name, occurs in zip(domain.columns, is_undeclared, strict=True):
+            if occurs:
+                raise undeclared_error(name, domain, "domain")
+        return sums
+
     def _release(self, plan: Plan, source: ByteSource) -> None:
         self.domain_, self._library, tree, counts, share = plan.exact
         noisy = tree.measure(counts, plan.noises[0], source)
         is_flat = len(tree.sizes) == 1
         self.method_ = "flat" if is_flat else "hierarchical"
         self.branching_ = tree.branching
-        if is_flat:
+        self.std_error_ = np.sqrt(_noise_variances(tree, share))
+        if self.max_weight is not None:
+            steps = noisy[0] if is_flat else tree.estimate(noisy)
+            self.counts_ = steps * (self.max_weight / GRID)
+            # That of counts, which are whole, is a little smaller than in steps.
+            error_of_step = as_float(plan.noises[0].error) * self.max_weight / GRID
+            self.std_error_ = error_of_step * np.sqrt(tree.cell_variances)
+        elif is_flat:
             self.counts_ = noisy[0].astype(np.int64)
         else:
             self.counts_ = _round_all_ranges(tree.estimate(noisy))
-        self.std_error_ = np.sqrt(_noise_variances(tree, share))
 
     @property
     def frequencies_(self) -> NDArray[np.float64]:  # numpydoc ignore=RT01
         """The shares of the cells: the nearest ones that are not negative and add up to 1."""
         check_is_fitted(self)
-        total = int(self.counts_.sum())
+        total = self.counts_.sum()
         if total <= 0:
             return np.full(self.counts_.size, 1 / self.counts_.size)
         return project_to_simplex(self.counts_ / total, 1)
@@ -240,7 +300,9 @@ class DPHistogram(CentralStatistic):
         """
         check_is_fitted(self)
         level = check_confidence_level(confidence_level)
-        lower, upper = count_interval(self.counts_, self.std_error_, level)
+        lower, upper = count_interval(
+            self.counts_, self.std_error_, level, is_whole=self.max_weight is None
+        )
         columns = (self.counts_, self.std_error_, lower, upper)
         table = dict(zip(_COLUMNS, columns, strict=True))
         if self._library == "pandas":
@@ -253,7 +315,7 @@ class DPHistogram(CentralStatistic):
 
     def range_count(
         self, low: Hashable | None = None, high: Hashable | None = None
-    ) -> int:
+    ) -> int | float:
         """Return the noisy number of records from a value up to another one, which is excluded.
 
         Parameters
@@ -265,7 +327,7 @@ class DPHistogram(CentralStatistic):
 
         Returns
         -------
-        int
+        int, or float with weights
             The sum of the counts.
 
         Raises
@@ -273,7 +335,8 @@ class DPHistogram(CentralStatistic):
         TypeError, ValueError
             If an end is not in the domain, or there are several columns.
         """
-        return int(self.range_estimate(low, high).value)
+        count: int | float = self.range_estimate(low, high).value
+        return count
 
     def range_estimate(
         self,
@@ -303,13 +366,14 @@ class DPHistogram(CentralStatistic):
         """
         in_range = self._find_range(low, high)
         tree = Hierarchy(self.counts_.size, self.branching_)
-        total = int(self.counts_[in_range].sum())
+        total = self.counts_[in_range].sum().item()
         variance_of_level = self.std_error_[0] ** 2 / tree.cell_variances[0]
         std_error = math.sqrt(variance_of_level * tree.variance(in_range))
+        level = check_confidence_level(confidence_level)
         lower, upper = count_interval(
-            total, std_error, check_confidence_level(confidence_level)
+            total, std_error, level, is_whole=self.max_weight is None
         )
-        return Estimate(total, std_error, int(lower), int(upper))
+        return Estimate(total, std_error, lower.item(), upper.item())
 
     def _find_range(self, low: Any, high: Any) -> NDArray[np.bool_]:
         check_is_fitted(self)
@@ -320,6 +384,28 @@ class DPHistogram(CentralStatistic):
             )
         (name,) = self.domain_.columns
         return find_range(name, self.domain_[name], low, high)
+
+
+def _weights_of_cells(
+    table: Table,
+    counts: NDArray[np.int64] | None,
+    *,
+    domain: Domain,
+    handle_unknown: str,
+    max_weight: float,
+) -> list[NDArray[np.int64]]:
+    """Return by column whether values are undeclared, and the sum of weights of each cell, in steps."""
+    *names, sample_weight = table.names
+    keys = select_columns(table, names)
+    codes, undeclared = find_codes(keys, domain, handle_unknown)
+    is_undeclared = [name in undeclared for name in domain.columns]
+    (weights,) = read_values(select_columns(table, [sample_weight]))
+    steps = weight_steps(weights, max_weight)
+    groups = join_codes(domain, codes)
+    _, sums, *_ = sums_of_groups(
+        [], np.empty((0, 2)), groups, domain.size, counts, steps
+    )
+    return [np.array(is_undeclared, np.int64), sums]
 
 
 def planned_half_width(

@@ -7,16 +7,18 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.base import Bounds, check_choice, check_confidence_level
+from skdp.base import Bounds, ColumnName, check_choice, check_confidence_level
 from skdp.central._base import CentralStatistic, Plan, Unknown
 from skdp.central.statistics import (
     GRID,
     Batches,
     Noise,
     NoisySums,
+    check_weight,
     mean_estimates,
     n_numbers,
     sum_columns,
+    without_weight,
 )
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
@@ -41,6 +43,11 @@ class DPMean(CentralStatistic):
         The lowest and the highest value of all columns, or of each, from what is publicly known. Values outside are
         clipped to them, on both sides.
         ``"private"``, for all columns or in place of a pair, finds bounds that hold nearly all values.
+    sample_weight : column name, optional
+        The column of X that holds the weight of each row, such as how many people it stands for. It is protected as the
+        other columns are, and `mean_` has no entry for it. What is no finite number has the weight 0.
+    max_weight : float, optional
+        The largest weight, from what is publicly known; weights are clipped to [0, max_weight].
     bounds_share : float, default=0.2
         The share of epsilon that finds bounds, if some are private.
     confidence_level : float, default=0.95
@@ -78,6 +85,11 @@ class DPMean(CentralStatistic):
     is answered. Values are placed on a grid of 2**30 steps between the bounds and summed as integers, and noise is
     drawn exactly: discrete K-norm noise for the hull of what one record can add to all sums, which for a single column
     is Laplace noise on two sums.
+
+    A weight is a whole number of 2**29 steps up to `max_weight`, and the distance of a value from the middle is
+    multiplied by it and rounded. So one record changes each sum by at most as much as without weights, and the noise in
+    sums of weights is that of as many records of the largest weight: weights much smaller than `max_weight` drown in
+    it.
 
     Private bounds come from two looks at the number of values in cells that cover all floats and grow with the distance
     from a centre: 64,353 cells around 0, with a sixteenth of the share of epsilon, and then 16,089 around 0 again, or
@@ -122,6 +134,8 @@ class DPMean(CentralStatistic):
         *,
         missing: Unknown = "ignore",
         bounds: Bounds | None = None,
+        sample_weight: ColumnName | None = None,
+        max_weight: float | None = None,
         bounds_share: float = 0.2,
         confidence_level: float = 0.95,
         max_rows_per_person: int = 1,
@@ -131,18 +145,35 @@ class DPMean(CentralStatistic):
         self.epsilon = epsilon
         self.missing = missing
         self.bounds = bounds
+        self.sample_weight = sample_weight
+        self.max_weight = max_weight
         self.bounds_share = bounds_share
         self.confidence_level = confidence_level
         self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
         self.random_state = random_state
 
+    def _bounded(self, rows: Batches) -> Batches:
+        check_weight(self.sample_weight, self.max_weight, rows.names)
+        bounded = without_weight(rows, self.sample_weight)
+        if not bounded.names:
+            raise ValueError("X has no column beside that of the weights")
+        return bounded
+
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         check_confidence_level(self.confidence_level)
         check_choice("missing", self.missing, get_args(Unknown))
         shared_count = self.missing == "error"
-        sums = sum_columns(rows, bounds, missing=not shared_count)
-        size = n_numbers(len(rows.names), squares=False, shared_count=shared_count)
+        names = list(self._bounded(rows).names)
+        size = n_numbers(len(names), squares=False, shared_count=shared_count)
+        if self.max_weight is not None:
+            names.append(self.sample_weight)
+        sums = sum_columns(
+            rows.select(names),
+            bounds,
+            missing=not shared_count,
+            max_weight=self.max_weight,
+        )
         return Plan(sums, (Noise.joint(share, GRID, size),))
 
     def _release(self, plan: Plan, source: ByteSource) -> None:

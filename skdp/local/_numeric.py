@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import (
     Bounds,
+    ColumnLike,
     TableLike,
     as_asked,
     check_choice,
@@ -29,6 +30,7 @@ from skdp.base import (
 from skdp.domain import Domain, Interval
 from skdp.exact import round_up
 from skdp.local._distribution import estimate_distribution
+from skdp.local._protocol_file import read_carried
 from skdp.local._tally import ReportTally, check_tally
 from skdp.local._transformer import ReportTransformer
 from skdp.local.memo import Memo, MemoisedReports, PermanentDraws, name_bytes
@@ -38,12 +40,20 @@ from skdp.local.protocol import (
     Field,
     Randomness,
     ReportProtocol,
+    ReportVectors,
     Rows,
+    SampleDesign,
     Sampling,
+    WeightedMeans,
+    WeightedMoments,
     concat_columns,
     drawn_pair,
     fold,
+    means_of_moments,
+    quantile,
     refuse_impossible,
+    take_design,
+    weighted_means,
     whole_weights,
 )
 from skdp.oracles import ClampedLaplace, NumericMechanism, Optimal, Windows, check_size
@@ -219,28 +229,40 @@ class NumberField(Field):
         confidence_level: float = 0.95,
     ) -> pd.DataFrame:
         """Estimate the mean from how often each number was reported."""
-        # Without a report, the interval is unbounded.
-        reach = _reach(confidence_level)
         n = int(sums.sum())
         mean = math.nan
         std_error = math.inf
-        lower = -math.inf
-        upper = math.inf
         if n > 0:
             mean = float(sums @ self.numbers) / n
             std_error = math.sqrt(self._variance(sums, mean) / n)
-            lower = mean - reach * std_error
-            upper = mean + reach * std_error
+        return self._row(mean, std_error, _reach(confidence_level))
+
+    def weighted_estimate(
+        self, estimate: WeightedMeans, confidence_level: float
+    ) -> pd.DataFrame:
+        """Show a weighted mean with its error."""
+        error_rate = 1 - check_confidence_level(confidence_level)
+        reach = -quantile(error_rate / 2, estimate.degrees)
+        std_error = math.sqrt(estimate.variances[0])
+        return self._row(float(estimate.means[0]), std_error, reach)
+
+    @property
+    def least_noise(self) -> float:
+        """The least variance that the mechanism adds."""
+        return float(self._variances().min())
+
+    def _row(self, mean: float, std_error: float, reach: float) -> pd.DataFrame:
+        """Show a mean; without a report, the interval is unbounded."""
+        is_known = math.isfinite(std_error)
+        lower = mean - reach * std_error if is_known else -math.inf
+        upper = mean + reach * std_error if is_known else math.inf
         index = pd.Index(self.columns, name="column", tupleize_cols=False)
         row = {"mean": mean, "std_error": std_error, "lower": lower, "upper": upper}
         return pd.DataFrame(row, index=index)
 
     def _variance(self, sums: NDArray[np.int64], mean: float) -> float:
         """Return the variance of a report."""
-        low, high = self.bounds
-        steps = self.mechanism.steps
-        scale = ((high - low) / steps) ** 2
-        variances = self.mechanism.variances(np.arange(steps + 1)) * scale
+        variances = self._variances()
         n = int(sums.sum())
         # Of few reports, the mechanism bounds the variance: from below, and that of a
         # single one from above.
@@ -248,6 +270,14 @@ class NumberField(Field):
             return float(variances.max())
         spread = sums @ (self.numbers - mean) ** 2 / (n - 1)
         return float(max(variances.min(), spread))
+
+    def _variances(self) -> NDArray[np.float64]:
+        """Return the variance that the mechanism adds at each position of the grid."""
+        low, high = self.bounds
+        steps = self.mechanism.steps
+        scale = ((high - low) / steps) ** 2
+        variances: NDArray[np.float64] = self.mechanism.variances(np.arange(steps + 1))
+        return variances * scale
 
     def parameters(self) -> dict[str, Any]:
         low, high = self.bounds
@@ -282,6 +312,76 @@ class NumberField(Field):
 
     def check_encodable(self) -> None:
         pass
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _NumberVectors:
+    """The reported numbers, as vectors of one cell."""
+
+    numbers: NDArray[np.float64]
+
+    def vectors(self, rows: slice) -> NDArray[np.float64]:
+        """Return those of some records: (n_rows, 1)."""
+        return self.numbers[rows, np.newaxis]
+
+
+def estimate_means(
+    protocol: ReportProtocol,
+    tally: ReportTally,
+    reports: Sequence[NDArray[Any]] | None,
+    design: SampleDesign | None,
+    confidence_level: float,
+) -> dict[Any, pd.DataFrame]:
+    """Estimate the mean of each column of numbers."""
+    means = {}
+    for place, field in enumerate(protocol.fields):
+        if not isinstance(field, NumberField):
+            continue
+        if design is not None:
+            assert reports is not None
+            rows = np.flatnonzero(protocol.rows(list(reports))[:, place])
+            numbers = field.numbers[reports[place][rows]]
+            source = _NumberVectors(numbers)
+            vectors = ReportVectors(source, rows, 1, field.least_noise)
+            estimate = weighted_means(design, [vectors], is_total=False)
+            means[field.name] = field.weighted_estimate(estimate, confidence_level)
+        elif tally.weighted is not None:
+            estimate = _tallied_mean(field, tally, place)
+            means[field.name] = field.weighted_estimate(estimate, confidence_level)
+        else:
+            means[field.name] = field.estimate(
+                tally.counts[place],
+                tally.sizes[place],
+                tally.n_reports,
+                confidence_level=confidence_level,
+            )
+    return {name: means[name] for name in protocol.columns if name in means}
+
+
+def _tallied_mean(field: NumberField, tally: ReportTally, place: int) -> WeightedMeans:
+    """Estimate a weighted mean from the weights of each reported number."""
+    weighted = tally.weighted
+    assert weighted is not None
+    units = weighted.sums[place].astype(float)
+    squared_units = weighted.squares[place].astype(float)
+    weight, squared_weight = units.sum(), squared_units.sum()
+    if not weight:
+        return WeightedMeans(np.full(1, np.nan), np.full(1, np.inf), 0.0, 0.0, math.inf)
+    moments = WeightedMoments(
+        np.array([units @ field.numbers / weight]),
+        np.array([squared_units @ field.numbers**2]),
+        np.array([squared_units @ field.numbers]),
+        weight,
+        squared_weight,
+        field.least_noise,
+    )
+    return means_of_moments(
+        [moments],
+        n_rows=tally.n_reports,
+        total_weight=weight,
+        total_squared_weight=squared_weight,
+        is_total=False,
+    )
 
 
 def _numbers(
@@ -664,13 +764,22 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
             names = list(self.bounds)
         return pd.DataFrame({name: [0.0] for name in names})
 
-    def tally(self, reports: Any) -> ReportTally:
+    def tally(
+        self, reports: Any, *, sample_weight: ColumnLike | None = None
+    ) -> ReportTally:
         check_is_fitted(self)
         read_input(self, reports, reset=False)  # they have the form of the input
-        return super().tally(reports)
+        tally: ReportTally = super().tally(reports, sample_weight=sample_weight)
+        return tally
 
     def estimate_mean(
-        self, reports: Any, *, confidence_level: float = 0.95
+        self,
+        reports: Any,
+        *,
+        confidence_level: float = 0.95,
+        sample_weight: ColumnLike | None = None,
+        strata: ColumnLike | None = None,
+        clusters: ColumnLike | None = None,
     ) -> pd.DataFrame:
         """Estimate the population's mean of each column, of the values clipped to their bounds.
 
@@ -680,6 +789,12 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
             Privatised rows, or their sums.
         confidence_level : float, default=0.95
             Coverage of each interval, between 0 and 1.
+        sample_weight : array-like of shape (n_samples,), optional
+            The design weight of each record, at least 0: how many people it stands for. The mean is then the weighted
+            one, with its linearised error, as in [1]_. The weights of a tally are given to `tally`.
+        strata, clusters : array-like of shape (n_samples,), optional
+            From which stratum of the population, and in which cluster, each record was drawn: as for the
+            `estimate_counts` of `RandomizedResponseEncoder`.
 
         Returns
         -------
@@ -697,16 +812,29 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
 
         Notes
         -----
-        **Privacy.** Post-processing of reports: free, and repeatable.
+        **Privacy.** Post-processing of reports: free, and repeatable. Weights, strata and clusters are not privatised:
+        the analyst has them beside the reports.
+
+        References
+        ----------
+        .. [1] T. Lumley (2004). Analysis of complex survey samples. Journal of Statistical Software 9(8).
         """
-        tally = self._tally_of(reports)
-        means = []
-        for field, counts, size in self._sums_by_field(tally):
-            means.append(
-                field.estimate(counts, size, size, confidence_level=confidence_level)
-            )
+        check_is_fitted(self)
+        arrays = None
+        tally = reports
+        if not isinstance(reports, ReportTally):
+            read_input(self, reports, reset=False)  # they have the form of the input
+            arrays, tally = read_carried(reports, self)
+        self._sums_by_field(tally, takes_weights=True)
+        options = {
+            "sample_weight": sample_weight,
+            "strata": strata,
+            "clusters": clusters,
+        }
+        design = take_design(options, reports, tally.n_reports)
+        means = estimate_means(self.protocol_, tally, arrays, design, confidence_level)
         refuse_impossible(self.protocol_, tally)
-        return pd.concat(means)
+        return pd.concat(list(means.values()))
 
     def estimate_distribution(
         self,
@@ -807,10 +935,10 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
         return reports if isinstance(reports, ReportTally) else self.tally(reports)
 
     def _sums_by_field(
-        self, tally: ReportTally
+        self, tally: ReportTally, *, takes_weights: bool = False
     ) -> list[tuple[NumberField, NDArray[np.int64], int]]:
         """Return each field, its sums, and the number of records that report it."""
-        check_tally(tally, self.protocol_.meaning)
+        check_tally(tally, self.protocol_.meaning, takes_weights=takes_weights)
         if tally.n_reports == 0:
             raise ValueError(
                 "Found a tally of 0 sample(s) (rows); at least 1 is required"

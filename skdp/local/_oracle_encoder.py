@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import (
+    ColumnLike,
     ReportStrategy,
     TableLike,
     as_asked,
@@ -26,11 +27,12 @@ from skdp.base import (
 )
 from skdp.domain import Domain
 from skdp.local._protocol_file import read_carried
-from skdp.local._tally import ReportTally
+from skdp.local._tally import ReportTally, check_tally
 from skdp.local._transformer import ReportTransformer
 from skdp.local.memo import Memo, MemoisedReports
 from skdp.local.protocol import (
     CategoryField,
+    PopulationSize,
     ReportProtocol,
     Sampling,
     ShareOf,
@@ -46,6 +48,7 @@ from skdp.local.protocol import (
     joint_counts,
     read_weights,
     refuse_impossible,
+    take_design,
 )
 from skdp.oracles import FrequencyOracle, Postprocess, two_rounds
 from skdp.privacy import PrivacyGuarantee, Shuffled, check_epsilon
@@ -447,7 +450,10 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         confidence_level: float = 0.95,
         simultaneous: bool = False,
         rows: ShareOf = "table",
-        population_size: int | None = None,
+        population_size: PopulationSize = None,
+        sample_weight: ColumnLike | None = None,
+        strata: ColumnLike | None = None,
+        clusters: ColumnLike | None = None,
     ) -> pd.DataFrame:
         """Estimate how many records of the table truly have each value.
 
@@ -470,9 +476,23 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         rows : {"table", "population"}, default="table"
             Whose share it is: that of the records themselves, or of the population from
             which they were drawn at random, whose intervals are wider.
-        population_size : int, optional
+        population_size : int, or mapping of stratum to int, optional
             The size of a finite population; by default it is much larger than the
             table.
+        sample_weight : array-like of shape (n_samples,), optional
+            The design weight of each record, at least 0: how many people it stands for.
+            A count is then the sum of weights (Horvitz and Thompson), a frequency that
+            sum over the sum of all weights (Hájek), with linearised errors [1]_; a
+            weight of 0 keeps a record out of a group that is estimated. With weights,
+            strata or clusters, the estimate is the population's: ``rows="population"``.
+            The weights of a tally are given to `tally`.
+        strata : array-like of shape (n_samples,), optional
+            From which stratum of the population each record was drawn; two records or
+            clusters, or more, of each. Then `population_size` is a mapping.
+        clusters : array-like of shape (n_samples,), optional
+            With which others a record was drawn, such as those of its household or
+            village; a cluster lies in one stratum. Then `population_size` is the number
+            of clusters.
 
         Returns
         -------
@@ -500,7 +520,13 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
 
         Notes
         -----
-        **Privacy.** Post-processing of reports: free, and repeatable.
+        **Privacy.** Post-processing of reports: free, and repeatable. Weights, strata
+        and clusters are not privatised: the analyst has them beside the reports.
+
+        References
+        ----------
+        .. [1] T. Lumley (2004). Analysis of complex survey samples. Journal of
+           Statistical Software 9(8).
         """
         return self._estimate(
             reports,
@@ -511,6 +537,9 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
             simultaneous=simultaneous,
             rows=rows,
             population_size=population_size,
+            sample_weight=sample_weight,
+            strata=strata,
+            clusters=clusters,
         )
 
     def estimate_frequencies(
@@ -522,7 +551,10 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         confidence_level: float = 0.95,
         simultaneous: bool = False,
         rows: ShareOf = "population",
-        population_size: int | None = None,
+        population_size: PopulationSize = None,
+        sample_weight: ColumnLike | None = None,
+        strata: ColumnLike | None = None,
+        clusters: ColumnLike | None = None,
     ) -> pd.DataFrame:
         """Estimate which share of the population truly has each value, from a random sample of it.
 
@@ -535,9 +567,11 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         rows : {"population", "table"}, default="population"
             Whose share it is: that of the population from which the records were drawn
             at random, or of the records themselves, whose intervals are narrower.
-        population_size : int, optional
+        population_size : int, or mapping of stratum to int, optional
             The size of a finite population; by default it is much larger than the
             table.
+        sample_weight, strata, clusters : array-like of shape (n_samples,), optional
+            As for `estimate_counts`.
 
         Returns
         -------
@@ -564,6 +598,9 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
             simultaneous=simultaneous,
             rows=rows,
             population_size=population_size,
+            sample_weight=sample_weight,
+            strata=strata,
+            clusters=clusters,
         )
 
     def _estimate(self, reports: Any, what: str, **options: Any) -> pd.DataFrame:
@@ -573,8 +610,10 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         tally = reports
         if not isinstance(reports, ReportTally):
             arrays, tally = read_carried(reports, self)
+        check_tally(tally, protocol.meaning, takes_weights=True)
+        design = take_design(options, reports, tally.n_reports)
         estimates = estimate_counts(
-            protocol, tally, reports=arrays, what=what, **options
+            protocol, tally, reports=arrays, what=what, design=design, **options
         )
         # After the parameters were checked, as this may warn.
         refuse_impossible(protocol, tally, options["columns"])
@@ -610,7 +649,10 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         columns: Sequence[Any] | None = None,
         confidence_level: float = 0.95,
         rows: ShareOf = "table",
-        population_size: int | None = None,
+        population_size: PopulationSize = None,
+        sample_weight: ColumnLike | None = None,
+        strata: ColumnLike | None = None,
+        clusters: ColumnLike | None = None,
     ) -> pd.DataFrame:
         """Estimate the joint counts, in the table, of columns that were reported apart.
 
@@ -627,7 +669,7 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
             Which columns to combine; by default all.
         confidence_level : float, default=0.95
             Coverage of each interval, between 0 and 1.
-        rows, population_size : optional
+        rows, population_size, sample_weight, strata, clusters : optional
             As for `estimate_counts`.
 
         Returns
@@ -659,8 +701,21 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         joint_columns = list(protocol.columns)
         if columns is not None:
             joint_columns = check_columns(joint_columns, columns)
+        options: dict[str, Any] = {
+            "rows": rows,
+            "population_size": population_size,
+            "sample_weight": sample_weight,
+            "strata": strata,
+            "clusters": clusters,
+        }
+        design = take_design(options, reports, tally.n_reports)
         estimates = joint_counts(
-            protocol, arrays, joint_columns, confidence_level, rows, population_size
+            protocol,
+            arrays,
+            joint_columns,
+            confidence_level=confidence_level,
+            design=design,
+            **options,
         )
         refuse_impossible(protocol, tally, columns)
         return estimates

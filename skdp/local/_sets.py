@@ -13,15 +13,17 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import check_choice, read_domain, undeclared_error
+from skdp.base import ColumnLike, check_choice, read_domain, undeclared_error
 from skdp.domain import Domain, DomainLike
 from skdp.local._oracle_encoder import input_names
-from skdp.local._tally import ReportTally
+from skdp.local._protocol_file import read_carried
+from skdp.local._tally import ReportTally, check_tally
 from skdp.local._transformer import ReportTransformer
 from skdp.local.protocol import (
     Channel,
     Codes,
     OracleField,
+    PopulationSize,
     Randomness,
     ReportProtocol,
     ShareOf,
@@ -29,6 +31,7 @@ from skdp.local.protocol import (
     estimate_counts,
     guarantee_of_all,
     refuse_impossible,
+    take_design,
 )
 from skdp.oracles import (
     SET_ORACLES,
@@ -347,7 +350,10 @@ class SetValuedEncoder(ReportTransformer):
         confidence_level: float = 0.95,
         simultaneous: bool = False,
         rows: ShareOf = "table",
-        population_size: int | None = None,
+        population_size: PopulationSize = None,
+        sample_weight: ColumnLike | None = None,
+        strata: ColumnLike | None = None,
+        clusters: ColumnLike | None = None,
     ) -> pd.DataFrame:
         """Estimate how many records of the table hold each value.
 
@@ -366,8 +372,10 @@ class SetValuedEncoder(ReportTransformer):
         rows : {"table", "population"}, default="table"
             Whose share it is: that of the records themselves, or of the population from which they were drawn at
             random, whose intervals are wider.
-        population_size : int, optional
+        population_size : int, or mapping of stratum to int, optional
             The size of a finite population; by default it is much larger than the table.
+        sample_weight, strata, clusters : array-like of shape (n_samples,), optional
+            As for the `estimate_counts` of `RandomizedResponseEncoder`.
 
         Returns
         -------
@@ -386,7 +394,8 @@ class SetValuedEncoder(ReportTransformer):
 
         Notes
         -----
-        **Privacy.** Post-processing of reports: free, and repeatable.
+        **Privacy.** Post-processing of reports: free, and repeatable. Weights, strata and clusters are not privatised:
+        the analyst has them beside the reports.
         """
         return self._estimate(
             reports,
@@ -397,6 +406,9 @@ class SetValuedEncoder(ReportTransformer):
             simultaneous=simultaneous,
             rows=rows,
             population_size=population_size,
+            sample_weight=sample_weight,
+            strata=strata,
+            clusters=clusters,
         )
 
     def estimate_frequencies(
@@ -408,7 +420,10 @@ class SetValuedEncoder(ReportTransformer):
         confidence_level: float = 0.95,
         simultaneous: bool = False,
         rows: ShareOf = "population",
-        population_size: int | None = None,
+        population_size: PopulationSize = None,
+        sample_weight: ColumnLike | None = None,
+        strata: ColumnLike | None = None,
+        clusters: ColumnLike | None = None,
     ) -> pd.DataFrame:
         """Estimate which share of the population holds each value, from a random sample of it.
 
@@ -421,8 +436,10 @@ class SetValuedEncoder(ReportTransformer):
         rows : {"population", "table"}, default="population"
             Whose share it is: that of the population from which the records were drawn at random, or of the records
             themselves, whose intervals are narrower.
-        population_size : int, optional
+        population_size : int, or mapping of stratum to int, optional
             The size of a finite population; by default it is much larger than the table.
+        sample_weight, strata, clusters : array-like of shape (n_samples,), optional
+            As for the `estimate_counts` of `RandomizedResponseEncoder`.
 
         Returns
         -------
@@ -437,7 +454,8 @@ class SetValuedEncoder(ReportTransformer):
 
         Notes
         -----
-        **Privacy.** Post-processing of reports: free, and repeatable.
+        **Privacy.** Post-processing of reports: free, and repeatable. Weights, strata and clusters are not privatised:
+        the analyst has them beside the reports.
         """
         return self._estimate(
             reports,
@@ -448,13 +466,23 @@ class SetValuedEncoder(ReportTransformer):
             simultaneous=simultaneous,
             rows=rows,
             population_size=population_size,
+            sample_weight=sample_weight,
+            strata=strata,
+            clusters=clusters,
         )
 
     def _estimate(self, reports: Any, **options: Any) -> pd.DataFrame:
         check_is_fitted(self)
-        tally = reports if isinstance(reports, ReportTally) else self.tally(reports)
+        arrays = None
+        tally = reports
+        if not isinstance(reports, ReportTally):
+            arrays, tally = read_carried(reports, self)
+        check_tally(tally, self.protocol_.meaning, takes_weights=True)
         check_postprocess(options["postprocess"])
-        estimates = estimate_counts(self.protocol_, tally, **options)
+        design = take_design(options, reports, tally.n_reports)
+        estimates = estimate_counts(
+            self.protocol_, tally, reports=arrays, design=design, **options
+        )
         refuse_impossible(self.protocol_, tally, options["columns"])
         return estimates
 

@@ -13,10 +13,10 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import HandleUnknown, declares_missing, read_domain
+from skdp.base import ColumnLike, HandleUnknown, declares_missing, read_domain
 from skdp.domain import Domain, Interval
 from skdp.exact import round_up
-from skdp.local._numeric import NumberField, numeric_mechanism
+from skdp.local._numeric import NumberField, estimate_means, numeric_mechanism
 from skdp.local._oracle_encoder import (
     Categories,
     check_several_values,
@@ -39,7 +39,9 @@ from skdp.local._tally import ReportTally, check_tally
 from skdp.local._transformer import ReportTransformer
 from skdp.local.protocol import (
     CategoryField,
+    PopulationSize,
     ReportProtocol,
+    Reports,
     Sampling,
     ShareOf,
     ValueField,
@@ -50,6 +52,7 @@ from skdp.local.protocol import (
     fields_with,
     joint_counts,
     refuse_impossible,
+    take_design,
 )
 from skdp.oracles import Postprocess, choose_oracle
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, Shuffled, shuffled_guarantee
@@ -401,7 +404,10 @@ class LocalTableEncoder(ReportTransformer):
         postprocess: Postprocess = "none",
         confidence_level: float = 0.95,
         rows: ShareOf = "table",
-        population_size: int | None = None,
+        population_size: PopulationSize = None,
+        sample_weight: ColumnLike | None = None,
+        strata: ColumnLike | None = None,
+        clusters: ColumnLike | None = None,
     ) -> pd.DataFrame:
         """Estimate how many records of the table truly have each value of each column of categories.
 
@@ -416,8 +422,10 @@ class LocalTableEncoder(ReportTransformer):
         rows : {"table", "population"}, default="table"
             Whose share it is: that of the records themselves, or of the population from which they were drawn at
             random, whose intervals are wider.
-        population_size : int, optional
+        population_size : int, or mapping of stratum to int, optional
             The size of a finite population; by default it is much larger than the table.
+        sample_weight, strata, clusters : array-like of shape (n_samples,), optional
+            As for the `estimate_counts` of `RandomizedResponseEncoder`.
 
         Returns
         -------
@@ -431,7 +439,8 @@ class LocalTableEncoder(ReportTransformer):
 
         Notes
         -----
-        **Privacy.** Post-processing of reports: free, and repeatable.
+        **Privacy.** Post-processing of reports: free, and repeatable. Weights, strata and clusters are not privatised:
+        the analyst has them beside the reports.
         """
         return self._margins(
             reports,
@@ -440,6 +449,9 @@ class LocalTableEncoder(ReportTransformer):
             confidence_level=confidence_level,
             rows=rows,
             population_size=population_size,
+            sample_weight=sample_weight,
+            strata=strata,
+            clusters=clusters,
         )
 
     def estimate_frequencies(
@@ -449,7 +461,10 @@ class LocalTableEncoder(ReportTransformer):
         postprocess: Postprocess = "none",
         confidence_level: float = 0.95,
         rows: ShareOf = "population",
-        population_size: int | None = None,
+        population_size: PopulationSize = None,
+        sample_weight: ColumnLike | None = None,
+        strata: ColumnLike | None = None,
+        clusters: ColumnLike | None = None,
     ) -> pd.DataFrame:
         """Estimate which share of the population truly has each value of each column, from a random sample of it.
 
@@ -462,8 +477,10 @@ class LocalTableEncoder(ReportTransformer):
         rows : {"population", "table"}, default="population"
             Whose share it is: that of the population from which the records were drawn at random, or of the records
             themselves, whose intervals are narrower.
-        population_size : int, optional
+        population_size : int, or mapping of stratum to int, optional
             The size of a finite population; by default it is much larger than the table.
+        sample_weight, strata, clusters : array-like of shape (n_samples,), optional
+            As for the `estimate_counts` of `RandomizedResponseEncoder`.
 
         Returns
         -------
@@ -477,7 +494,8 @@ class LocalTableEncoder(ReportTransformer):
 
         Notes
         -----
-        **Privacy.** Post-processing of reports: free, and repeatable.
+        **Privacy.** Post-processing of reports: free, and repeatable. Weights, strata and clusters are not privatised:
+        the analyst has them beside the reports.
         """
         return self._margins(
             reports,
@@ -486,18 +504,24 @@ class LocalTableEncoder(ReportTransformer):
             confidence_level=confidence_level,
             rows=rows,
             population_size=population_size,
+            sample_weight=sample_weight,
+            strata=strata,
+            clusters=clusters,
         )
 
     def _margins(self, reports: Any, **options: Any) -> pd.DataFrame:
-        tally = self._tally_of(reports)
+        arrays, tally = self._read_reports(reports)
         protocol = self.protocol_
+        design = take_design(options, reports, tally.n_reports)
         if protocol.domain is None:  # all columns are numbers
             index = pd.MultiIndex.from_arrays([[], []], names=["column", "category"])
             names = [options["what"], "std_error", "lower", "upper"]
             return pd.DataFrame(columns=names, index=index, dtype=float)
         tables = {}
         for name in protocol.domain.columns:
-            tables[name] = estimate_counts(protocol, tally, [name], **options)
+            tables[name] = estimate_counts(
+                protocol, tally, [name], reports=arrays, design=design, **options
+            )
         refuse_impossible(protocol, tally)
         return concat_columns(tables)
 
@@ -508,7 +532,10 @@ class LocalTableEncoder(ReportTransformer):
         *,
         confidence_level: float = 0.95,
         rows: ShareOf = "table",
-        population_size: int | None = None,
+        population_size: PopulationSize = None,
+        sample_weight: ColumnLike | None = None,
+        strata: ColumnLike | None = None,
+        clusters: ColumnLike | None = None,
     ) -> pd.DataFrame:
         """Estimate how many records of the table truly have each combination of values of some columns of categories.
 
@@ -520,7 +547,7 @@ class LocalTableEncoder(ReportTransformer):
             Which columns to combine, mostly two.
         confidence_level : float, default=0.95
             Coverage of each interval, between 0 and 1.
-        rows, population_size : optional
+        rows, population_size, sample_weight, strata, clusters : optional
             As for `estimate_counts`.
 
         Returns
@@ -538,7 +565,8 @@ class LocalTableEncoder(ReportTransformer):
 
         Notes
         -----
-        **Privacy.** Post-processing of reports: free, and repeatable.
+        **Privacy.** Post-processing of reports: free, and repeatable. Weights, strata and clusters are not privatised:
+        the analyst has them beside the reports.
         """
         check_is_fitted(self)
         protocol = self.protocol_
@@ -550,33 +578,53 @@ class LocalTableEncoder(ReportTransformer):
         # Counts of one group are sums; those of several groups, or of pairs that are
         # drawn, need the reports.
         in_several_groups = len(chosen) == 1 and len(together) > 1
-        if in_several_groups or (is_tally and together):
-            tally = self._tally_of(reports)
-            counts = estimate_counts(
-                protocol,
-                tally,
-                chosen,
-                confidence_level=confidence_level,
-                rows=rows,
-                population_size=population_size,
-            )
-        elif is_tally:
+        options: dict[str, Any] = {
+            "rows": rows,
+            "population_size": population_size,
+            "sample_weight": sample_weight,
+            "strata": strata,
+            "clusters": clusters,
+        }
+        if is_tally and not together:
             raise ValueError(
                 "columns of several groups are combined from the reports: a tally has "
                 "lost what goes together"
             )
+        arrays, tally = self._read_reports(reports)
+        design = take_design(options, reports, tally.n_reports)
+        if in_several_groups or is_tally:
+            counts = estimate_counts(
+                protocol,
+                tally,
+                chosen,
+                reports=arrays,
+                design=design,
+                confidence_level=confidence_level,
+                **options,
+            )
         else:
             if not together:
                 _check_reported_by_one_record(protocol, chosen)
-            arrays, tally = read_carried(reports, self)
+            assert arrays is not None
             counts = joint_counts(
-                protocol, arrays, chosen, confidence_level, rows, population_size
+                protocol,
+                arrays,
+                chosen,
+                confidence_level=confidence_level,
+                design=design,
+                **options,
             )
         refuse_impossible(protocol, tally, chosen)
         return counts
 
     def estimate_mean(
-        self, reports: Any, *, confidence_level: float = 0.95
+        self,
+        reports: Any,
+        *,
+        confidence_level: float = 0.95,
+        sample_weight: ColumnLike | None = None,
+        strata: ColumnLike | None = None,
+        clusters: ColumnLike | None = None,
     ) -> pd.DataFrame:
         """Estimate the mean of each column of numbers, clipped to their bounds.
 
@@ -586,6 +634,8 @@ class LocalTableEncoder(ReportTransformer):
             Privatised rows, or their sums.
         confidence_level : float, default=0.95
             Coverage of each interval, between 0 and 1.
+        sample_weight, strata, clusters : array-like of shape (n_samples,), optional
+            As for the `estimate_mean` of `NumericPerturber`.
 
         Returns
         -------
@@ -600,35 +650,39 @@ class LocalTableEncoder(ReportTransformer):
 
         Notes
         -----
-        **Privacy.** Post-processing of reports: free, and repeatable.
+        **Privacy.** Post-processing of reports: free, and repeatable. Weights, strata and clusters are not privatised:
+        the analyst has them beside the reports.
         """
-        tally = self._tally_of(reports)
+        arrays, tally = self._read_reports(reports)
         protocol = self.protocol_
-        means = {}
-        for field, counts, size in zip(
-            protocol.fields, tally.counts, tally.sizes, strict=True
-        ):
-            if isinstance(field, NumberField):
-                means[field.name] = field.estimate(
-                    counts, size, tally.n_reports, confidence_level=confidence_level
-                )
+        options: dict[str, Any] = {
+            "sample_weight": sample_weight,
+            "strata": strata,
+            "clusters": clusters,
+        }
+        design = take_design(options, reports, tally.n_reports)
+        means = estimate_means(protocol, tally, arrays, design, confidence_level)
         if not means:
             names = ["mean", "std_error", "lower", "upper"]
             return pd.DataFrame(
                 columns=names, index=pd.Index([], name="column"), dtype=float
             )
         refuse_impossible(protocol, tally, list(means))
-        return pd.concat([means[name] for name in protocol.columns if name in means])
+        return pd.concat(list(means.values()))
 
-    def _tally_of(self, reports: Any) -> ReportTally:
+    def _read_reports(self, reports: Any) -> tuple[Reports | None, ReportTally]:
+        """Return reports as arrays, and their tally; of a tally, itself only."""
         check_is_fitted(self)
-        tally = reports if isinstance(reports, ReportTally) else self.tally(reports)
-        check_tally(tally, self.protocol_.meaning)
+        arrays = None
+        tally = reports
+        if not isinstance(reports, ReportTally):
+            arrays, tally = read_carried(reports, self)
+        check_tally(tally, self.protocol_.meaning, takes_weights=True)
         if tally.n_reports == 0:
             raise ValueError(
                 "Found a tally of 0 sample(s) (rows); at least 1 is required"
             )
-        return tally
+        return arrays, tally
 
 
 def _largest_of(

@@ -57,7 +57,7 @@ from skdp.local._protocol_file import (
     transformer_from_text,
     write_protocol,
 )
-from skdp.local.protocol import Channel, ReportProtocol
+from skdp.local.protocol import Channel, ReportProtocol, read_sample_weight
 from skdp.pages import warn
 from skdp.privacy import (
     BudgetExceeded,
@@ -465,13 +465,19 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         check_names(self, table, self.protocol_.columns)
         return table
 
-    def tally(self, reports: TableLike) -> Any:
+    def tally(
+        self, reports: TableLike, *, sample_weight: ColumnLike | None = None
+    ) -> Any:
         """Sum up reports.
 
         Parameters
         ----------
         reports : same kind as what `transform` returns
             Privatised rows.
+        sample_weight : array-like of shape (n_samples,), optional
+            The design weight of each row, 0 or from 2**-10 to 2**24, rounded to whole
+            multiples of 2**-20. Then the tally holds exact sums of weights beside those
+            of reports; they add, and estimates of the tally are weighted.
 
         Returns
         -------
@@ -482,7 +488,9 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         ------
         NotFittedError, TypeError, ValueError
             Before `fit`, or if the reports have other columns or values than this
-            transformer's, or carry another protocol.
+            transformer's, or carry another protocol; or if weights are no such numbers,
+            or there are no weighted sums of these reports (those of
+            `HadamardResponseEncoder` and of Bloom filters).
 
         Warns
         -----
@@ -494,10 +502,15 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
 
         Notes
         -----
-        **Privacy.** Post-processing of reports: free.
+        **Privacy.** Post-processing of reports: free. Weights are not privatised: they
+        are public to whoever gets reports or tally.
         """
         check_is_fitted(self)
-        return read_carried(reports, self)[1]
+        arrays, tally = read_carried(reports, self)
+        if sample_weight is None:
+            return tally
+        weights = read_sample_weight(sample_weight, reports, tally.n_reports)
+        return self.protocol_.weighted_tally(arrays, weights)
 
     def get_feature_names_out(
         self, input_features: ArrayLike | None = None

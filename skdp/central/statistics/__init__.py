@@ -73,6 +73,7 @@ from skdp.central.statistics._sums import clip_floats as clip_floats
 from skdp.central.statistics._sums import mean_estimates as mean_estimates
 from skdp.central.statistics._sums import missing_error as missing_error
 from skdp.central.statistics._sums import moments_of as moments_of
+from skdp.central.statistics._sums import n_not_finite as n_not_finite
 from skdp.central.statistics._sums import n_numbers as n_numbers
 from skdp.central.statistics._sums import read_values as read_values
 from skdp.central.statistics._sums import refuse_missing as refuse_missing
@@ -83,3 +84,6 @@ from skdp.central.statistics._sums import sums_of_groups as sums_of_groups
 from skdp.central.statistics._sums import to_places as to_places
 from skdp.central.statistics._sums import to_values as to_values
 from skdp.central.statistics._sums import warn_of_objects as warn_of_objects
+from skdp.central.statistics._sums import weight_steps as weight_steps
+from skdp.central.statistics._weights import check_weight as check_weight
+from skdp.central.statistics._weights import without_weight as without_weight

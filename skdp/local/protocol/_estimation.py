@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import chain
-from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
@@ -14,10 +13,24 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from skdp.base import check_choice, check_confidence_level
-from skdp.local._tally import ReportTally, check_tally
+from skdp.local._tally import WEIGHT_UNIT, ReportTally, check_tally
 from skdp.local.protocol._columns import column_index
-from skdp.local.protocol._sampling import SampledCounts
-from skdp.oracles import POSTPROCESSORS, FrequencyOracle, project_to_simplex
+from skdp.local.protocol._sampling import SampledCounts, check_population
+from skdp.local.protocol._weighted import (
+    ReportVectors,
+    SampleDesign,
+    WeightedMoments,
+    is_whole,
+    means_of_moments,
+    read_design,
+    weighted_means,
+)
+from skdp.oracles import (
+    POSTPROCESSORS,
+    FrequencyOracle,
+    SetOracle,
+    project_to_simplex,
+)
 
 # A field is here an OracleField, and a protocol one of such fields, whose modules
 # import this one.
@@ -47,9 +60,16 @@ class CountOptions:
         check_confidence_level(self.confidence_level)
         check_rows(self.rows, self.population_size)
 
-    def table(self, estimates: SampledCounts, index: pd.Index) -> pd.DataFrame:
+    def table(
+        self,
+        estimates: SampledCounts,
+        index: pd.Index,
+        *,
+        is_weighted: bool = False,
+    ) -> pd.DataFrame:
         """Show counts with their errors."""
-        if self.rows == "population":
+        # Those of weighted counts are of the population already.
+        if self.rows == "population" and not is_weighted:
             estimates = estimates.of_population(self.population_size)
         table = estimates.table(
             self.confidence_level,
@@ -73,10 +93,43 @@ def check_rows(rows: Any, population_size: Any) -> None:
             "population_size is for rows='population': the counts of a table have no "
             "error of sampling"
         )
-    is_integer = isinstance(population_size, Integral)
-    if not is_integer or isinstance(population_size, bool):
+    if not is_whole(population_size):
         raise TypeError(
             "population_size must be an int, got " + type(population_size).__name__
+        )
+
+
+def take_design(
+    options: dict[str, Any], reports: Any, n_reports: int
+) -> SampleDesign | None:
+    """Take out of some options how the records were drawn; None if they do not say."""
+    sample_weight = options.pop("sample_weight", None)
+    strata = options.pop("strata", None)
+    clusters = options.pop("clusters", None)
+    if sample_weight is None and strata is None and clusters is None:
+        return None
+    if isinstance(reports, ReportTally):
+        raise ValueError(
+            "of a tally, weights are given to tally(reports, sample_weight=...), and "
+            "strata and clusters need the reports themselves"
+        )
+    # Means have no rows, as they are always the population's.
+    _refuse_weights_of_table(options.get("rows", "population"))
+    return read_design(
+        reports,
+        n_reports,
+        sample_weight=sample_weight,
+        strata=strata,
+        clusters=clusters,
+        population_size=options.pop("population_size", None),
+    )
+
+
+def _refuse_weights_of_table(rows: Any) -> None:
+    if rows == "table":
+        raise ValueError(
+            "weights, strata and clusters say how a population was sampled: use them "
+            "with rows='population'"
         )
 
 
@@ -86,21 +139,37 @@ def estimate_counts(
     columns: Sequence[Any] | None = None,
     *,
     reports: Sequence[NDArray[Any]] | None = None,
+    design: SampleDesign | None = None,
     **options: Any,
 ) -> pd.DataFrame:
     """Estimate the count, or the frequency, of each value of all or some columns."""
     count_options = CountOptions(**options)
-    check_tally(tally, protocol.meaning)
-    parts = None if reports is None else protocol.parts(reports)
+    check_tally(tally, protocol.meaning, takes_weights=True)
+    is_weighted = design is not None or tally.weighted is not None
+    if is_weighted:
+        _refuse_weights_of_table(count_options.rows)
     groups = _groups(protocol, columns)
     estimates = []
     for group in groups:
-        estimates.append(_group_counts(protocol, tally, group, parts, count_options))
+        if design is not None:
+            assert reports is not None
+            sample = _Sample(protocol, tally, reports, design)
+            estimates.append(sample.counts_of(group, count_options))
+        elif is_weighted:
+            estimates.append(
+                _tallied_weighted_counts(protocol, tally, group, count_options)
+            )
+        else:
+            parts = None if reports is None else protocol.parts(reports)
+            estimates.append(
+                _group_counts(protocol, tally, group, parts, count_options)
+            )
     if len(groups) == 1:
         index = protocol.domain.select(groups[0]).cells()
     else:
         index = _cell_index(protocol.domain, list(chain.from_iterable(groups)))
-    return count_options.table(SampledCounts.joined(estimates), index)
+    counts = SampledCounts.joined(estimates)
+    return count_options.table(counts, index, is_weighted=is_weighted)
 
 
 def _cell_index(domain: Any, names: Sequence[Any]) -> pd.MultiIndex:
@@ -146,14 +215,8 @@ def _group_counts(
     options: CountOptions,
 ) -> SampledCounts:
     """Estimate the counts of the values of some columns, from all fields with them."""
-    places = fields_with(protocol, *columns)
-    if len(places) > 1:
-        # Of columns in several fields, each record reports one at most; those that no
-        # record reports have no part in it.
-        reported = [place for place in places if tally.sizes[place]]
-        places = reported or places[:1]
     samples = []
-    for place in places:
+    for place in _reported_places(protocol, tally, columns):
         sample = FieldSums(
             protocol.fields[place],
             tally.counts[place],
@@ -165,8 +228,168 @@ def _group_counts(
     estimates = [sample.counts_of(columns, options.postprocess) for sample in samples]
     if len(samples) == 1:
         return estimates[0]
-    weights = _sample_weights(samples, len(estimates[0].counts))
+    sizes = [sample.size for sample in samples]
+    oracles = [sample.field.oracle for sample in samples]
+    weights = _sample_weights(oracles, sizes, len(estimates[0].counts))
     return SampledCounts.combined(estimates, weights)
+
+
+def _reported_places(
+    protocol: Any, tally: ReportTally, columns: Sequence[Any]
+) -> list[int]:
+    """Return the places of the fields from which some columns are estimated."""
+    places = fields_with(protocol, *columns)
+    if len(places) == 1:
+        return places
+    # Of columns in several fields, each record reports one at most; those that no
+    # record reports have no part in it.
+    reported = [place for place in places if tally.sizes[place]]
+    return reported or places[:1]
+
+
+@dataclass(frozen=True, eq=False)
+class _Sample:
+    """Reports of records that were drawn by a design."""
+
+    protocol: Any
+    tally: ReportTally
+    reports: Sequence[NDArray[Any]]
+    design: SampleDesign
+
+    def counts_of(self, columns: Sequence[Any], options: CountOptions) -> SampledCounts:
+        """Estimate the weighted counts of the values of some columns."""
+        places = _reported_places(self.protocol, self.tally, columns)
+        fields = [self.protocol.fields[place] for place in places]
+        n_cells = self.protocol.domain.select(columns).size
+        shares = _shares(self.tally, fields, places, n_cells)
+        vectors = []
+        for place, field, share in zip(places, fields, shares, strict=True):
+            group = cell_groups(field.domain, columns)
+            vectors.append(self._vectors(place, group, share))
+        estimates = weighted_means(
+            self.design, vectors, is_total=options.what == "count"
+        ).counts()
+        if options.postprocess == "none":
+            return estimates
+        shown = np.zeros(n_cells)
+        for place, field, share in zip(places, fields, shares, strict=True):
+            of_cells = self._vectors(place, np.arange(field.oracle.k), share)
+            means = of_cells.means(self.design.weights)
+            size = self.tally.sizes[place]
+            group = cell_groups(field.domain, columns)
+            processed = _processed(field.oracle, means, size, options.postprocess)
+            shown += share * np.bincount(group, processed)
+        return replace(estimates, shown=shown * estimates.n)
+
+    def _vectors(
+        self, place: int, group: NDArray[np.intp], share: float
+    ) -> ReportVectors:
+        rows = np.flatnonzero(self.protocol.rows(self.reports)[:, place])
+        part = self.protocol.parts(self.reports)[place]
+        vectors = _Part(self.protocol.fields[place].oracle, part, group)
+        least_noise = vectors.least_noise()
+        return ReportVectors(vectors, rows, vectors.n_groups, least_noise, share)
+
+
+def _shares(
+    tally: ReportTally, fields: Sequence[Any], places: Sequence[int], n_cells: int
+) -> NDArray[np.float64]:
+    """Return the share that each field has in the estimate of the same cells."""
+    if len(fields) == 1:
+        return np.ones(1)
+    oracles = [field.oracle for field in fields]
+    sizes = [tally.sizes[place] for place in places]
+    return _sample_weights(oracles, sizes, n_cells)
+
+
+def _processed(
+    oracle: FrequencyOracle, means: NDArray[np.float64], size: int, postprocess: str
+) -> NDArray[np.float64]:
+    """Process weighted shares as those of `size` reports."""
+    # The estimate is linear in the sums: these are the sums that give the shares.
+    constant = oracle.estimate(np.zeros(len(means)), size)
+    slope = oracle.estimate(np.ones(len(means)), 0)
+    sums: Any = (means * size - constant) / slope
+    processed: NDArray[np.float64] = POSTPROCESSORS[postprocess](oracle, sums, size)
+    return processed / size
+
+
+def _tallied_weighted_counts(
+    protocol: Any,
+    tally: ReportTally,
+    columns: Sequence[Any],
+    options: CountOptions,
+) -> SampledCounts:
+    """Estimate weighted counts from the sums of weighted reports."""
+    weighted = tally.weighted
+    assert weighted is not None
+    places = _reported_places(protocol, tally, columns)
+    fields = [protocol.fields[place] for place in places]
+    n_cells = protocol.domain.select(columns).size
+    shares = _shares(tally, fields, places, n_cells)
+    total_weight, total_squared_weight = _units(weighted.total)
+    parts = []
+    shown = np.zeros(n_cells)
+    for place, field, share in zip(places, fields, shares, strict=True):
+        weight, squared_weight = _units(weighted.weights[place])
+        if not weight:
+            unknown = np.zeros(n_cells)
+            return SampledCounts.of(unknown, unknown, 0, total_weight)
+        group = cell_groups(field.domain, columns)
+        sums = weighted.sums[place].astype(float) * WEIGHT_UNIT
+        squares = weighted.squares[place].astype(float) * WEIGHT_UNIT**2
+        cell_means = field.oracle.estimate(sums, weight) / weight
+        cell_products = field.oracle.estimate(squares, squared_weight)
+        products = np.bincount(group, cell_products).astype(float)
+        vectors = _Part(field.oracle, np.zeros(0), group)
+        part = WeightedMoments(
+            np.bincount(group, cell_means).astype(float),
+            _moments(vectors, products, squared_weight),
+            products,
+            weight,
+            squared_weight,
+            vectors.least_noise(),
+            share,
+        )
+        parts.append(part)
+        size = tally.sizes[place]
+        processed = _processed(field.oracle, cell_means, size, options.postprocess)
+        shown += share * np.bincount(group, processed)
+    fraction = 0.0
+    if options.population_size is not None:
+        check_population(options.population_size, tally.n_reports)
+        fraction = min(tally.sizes[place] for place in places) / options.population_size
+    estimates = means_of_moments(
+        parts,
+        n_rows=tally.n_reports,
+        total_weight=total_weight,
+        total_squared_weight=total_squared_weight,
+        is_total=options.what == "count",
+        fraction=fraction,
+    ).counts()
+    return replace(estimates, shown=shown * total_weight)
+
+
+def _units(sums: NDArray[np.object_]) -> tuple[float, float]:
+    """Return a sum of weights and of their squares, which are whole numbers of units."""
+    weight, squared_weight = sums.tolist()
+    return weight * WEIGHT_UNIT, squared_weight * WEIGHT_UNIT**2
+
+
+def _moments(
+    vectors: _Part, products: NDArray[np.float64], squared_weight: float
+) -> NDArray[np.float64]:
+    """Return the sums of squares of weight times vector, of groups of cells."""
+    # By the mean square of what a report adds, for records of the group and for others,
+    # as in `_margin_variances`: for single cells, these are the sums themselves.
+    of_member, of_stranger = vectors.support_moments()
+    if np.isnan(of_member) or np.isnan(of_stranger):
+        raise ValueError(
+            f"margins of {type(vectors.oracle).__name__} need the reports themselves, "
+            "not their tally"
+        )
+    moments = products * of_member + (squared_weight - products) * of_stranger
+    return np.asarray(moments, float)
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,15 +431,17 @@ def cell_groups(domain: Any, columns: Sequence[Any]) -> NDArray[np.intp]:
     return np.ravel_multi_index(tuple(codes[places]), selected.sizes)
 
 
-def _sample_weights(samples: Sequence[FieldSums], n_cells: int) -> NDArray[np.float64]:
+def _sample_weights(
+    oracles: Sequence[FrequencyOracle], sizes: Sequence[int], n_cells: int
+) -> NDArray[np.float64]:
     """Weigh samples by the variances of their estimates, for uniform values."""
     # The weights follow from the mechanisms and from who reports what, not from values:
     # so the sum has no bias.
     precisions = []
-    for sample in samples:
+    for oracle, size in zip(oracles, sizes, strict=True):
         error_of_sample = (1 - 1 / n_cells) / n_cells
-        error = margin_error(sample.field.oracle, n_cells) + error_of_sample
-        precisions.append(sample.size / error)
+        error = margin_error(oracle, n_cells) + error_of_sample
+        precisions.append(size / error)
     weights = np.array(precisions)
     return weights / weights.sum()
 
@@ -338,14 +563,12 @@ def joint_counts(
     protocol: Any,
     reports: Sequence[NDArray[Any]],
     columns: Sequence[Any],
-    confidence_level: float,
-    rows: str = "table",
-    population_size: int | None = None,
+    *,
+    design: SampleDesign | None = None,
+    **options: Any,
 ) -> pd.DataFrame:
     """Estimate the count of each combination of values of columns of several fields."""
-    options = CountOptions(
-        confidence_level=confidence_level, rows=rows, population_size=population_size
-    )
+    count_options = CountOptions(**options)
     places = fields_with(protocol, *columns)
     if not places:
         # No field has all of them: those that have some.
@@ -366,8 +589,16 @@ def joint_counts(
         group = cell_groups(field.domain, field_names)
         parts.append(_Part(field.oracle, report, group))
         order += field_names
-    counts = _outer_counts(parts, int(is_drawn.sum()), len(is_drawn))
-    table = options.table(counts, pd.RangeIndex(len(counts.counts)))
+    if design is None:
+        counts = _outer_counts(parts, int(is_drawn.sum()), len(is_drawn))
+    else:
+        product = _Product(parts)
+        vectors = ReportVectors(
+            product, np.flatnonzero(is_drawn), product.n_cells, product.least_noise()
+        )
+        counts = weighted_means(design, [vectors], is_total=True).counts()
+    numbers = pd.RangeIndex(len(counts.counts))
+    table = count_options.table(counts, numbers, is_weighted=design is not None)
     # Cells are in the order of the fields: put them into that of the columns.
     sizes = [len(protocol.domain[name]) for name in order]
     axes = list(map(order.index, columns))
@@ -381,7 +612,8 @@ def joint_counts(
 class _Part:
     """The reports of one field, and for each of its cells the group that is counted."""
 
-    oracle: FrequencyOracle
+    oracle: Any
+    """A FrequencyOracle or SetOracle."""
     reports: NDArray[Any]
     group: NDArray[np.intp]
 
@@ -391,23 +623,73 @@ class _Part:
 
     def vectors(self, rows: slice) -> NDArray[np.float64]:
         """Return the unbiased one-hot vectors of the groups: (n_rows, n_groups)."""
-        vectors = self.oracle.unbiased(self.reports[rows])
+        vectors: Any
+        if isinstance(self.oracle, SetOracle):
+            # A set has several ones.
+            p, q = float(self.oracle.p), float(self.oracle.q)
+            vectors = (self.oracle.supports(self.reports[rows]) - q) / (p - q)
+        else:
+            vectors = self.oracle.unbiased(self.reports[rows])
         if self.n_groups == self.oracle.k:
             return vectors
         return vectors @ np.eye(self.n_groups)[self.group]
+
+    def least_moments(self) -> tuple[float, float]:
+        """Return the least mean square of an entry, of records of its group and of others."""
+        if self.n_groups < self.oracle.k or isinstance(self.oracle, SetOracle):
+            of_member, of_stranger = self.support_moments()
+            # They are not known of all oracles: then 1 and 0, as without noise.
+            known = np.nan_to_num([of_member, of_stranger], nan=0.0)
+            return max(1.0, float(known[0])), float(known[1])
+        moments = self.moments()
+        is_same = np.eye(self.n_groups, dtype=bool)
+        return float(moments[is_same].min()), float(moments[~is_same].min())
+
+    def least_noise(self) -> float:
+        """Return the least variance that the mechanism adds to an entry of a vector."""
+        of_member, of_stranger = self.least_moments()
+        return max(0.0, min(of_member - 1, of_stranger))
+
+    def support_moments(self) -> tuple[float, float]:
+        """Return the mean squares of an entry, of records of its group and of others."""
+        oracle, gain = self.oracle, float(self.oracle.p - self.oracle.q) ** 2
+        size = oracle.k // self.n_groups
+        if size == 1:
+            p, q = float(oracle.p), float(oracle.q)
+            return p * (1 - p) / gain + 1, q * (1 - q) / gain
+        of_member, of_stranger = _support_variances(oracle, size)
+        return of_member / gain + 1, of_stranger / gain
 
     def moments(self) -> NDArray[np.float64]:
         """Return the mean square of what a report adds, given the true group."""
         if self.n_groups == self.oracle.k:
             return self.oracle.second_moments()
-        variance_of_member, variance_of_stranger = _support_variances(
-            self.oracle, self.oracle.k // self.n_groups
-        )
-        gain = float(self.oracle.p - self.oracle.q) ** 2
-        is_same = np.eye(self.n_groups, dtype=bool)
-        return np.where(
-            is_same, variance_of_member / gain + 1, variance_of_stranger / gain
-        )
+        of_member, of_stranger = self.support_moments()
+        return np.where(np.eye(self.n_groups, dtype=bool), of_member, of_stranger)
+
+
+@dataclass(frozen=True, eq=False)
+class _Product:
+    """The outer products of the unbiased vectors of several fields."""
+
+    parts: Sequence[_Part]
+
+    @property
+    def n_cells(self) -> int:
+        return int(np.prod([part.n_groups for part in self.parts]))
+
+    def least_noise(self) -> float:
+        """Return the least variance that the mechanisms add to an entry of a vector."""
+        moments = [part.least_moments() for part in self.parts]
+        # The mean square of a product is that of the factors: of a record that is in
+        # the group of each field, in none, or in some.
+        of_member = float(np.prod([pair[0] for pair in moments]))
+        of_others = float(np.prod([min(pair) for pair in moments]))
+        return max(0.0, min(of_member - 1, of_others))
+
+    def vectors(self, rows: slice) -> NDArray[np.float64]:
+        """Return those of some records, flat: (n_rows, n_cells)."""
+        return reduce(_row_products, [part.vectors(rows) for part in self.parts])
 
 
 def _outer_counts(parts: Sequence[_Part], size: int, n: int) -> SampledCounts:

@@ -334,14 +334,14 @@ class Field(ABC):
     def distinct_sums(
         self, reports: NDArray[Any], counts: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """Sum up distinct reports; needed if `is_countable`.
+        """Sum up distinct reports; needed if `is_countable`, and for weighted tallies.
 
         Parameters
         ----------
         reports : ndarray of shape (n, …)
             What `read` returned.
         counts : ndarray of int64, shape (n,)
-            How often each report occurs.
+            How often each report occurs, or a part of its weight.
 
         Returns
         -------

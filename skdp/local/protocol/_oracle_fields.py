@@ -102,6 +102,15 @@ class OracleField(Field):
     def sums(self, reports: NDArray[Any]) -> NDArray[np.int64]:
         return self.oracle.tally(reports)
 
+    def distinct_sums(
+        self, reports: NDArray[Any], counts: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        if self.oracle.is_signed:
+            # Its sums are those of signs, and not of what is supported.
+            return super().distinct_sums(reports, counts)
+        sums: NDArray[np.int64] = counts @ self.oracle.supports(reports)
+        return sums
+
     def part_counts(self, reports: NDArray[Any]) -> NDArray[np.int64]:
         return self.oracle.part_counts(reports)
 
@@ -265,12 +274,6 @@ class CategoryField(OracleField):
                 "the reports hold numbers that are not ones of this encoder"
             )
         return bits
-
-    def distinct_sums(
-        self, reports: NDArray[Any], counts: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
-        sums: NDArray[np.int64] = counts @ self.oracle.supports(reports)
-        return sums
 
     def channels(self, most_entries: int) -> list[Iterator[Channel]] | None:
         oracle = self.first_round

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -11,6 +12,7 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.special import stdtrit
 
 from skdp.base import check_confidence_level
 from skdp.privacy import check_epsilon
@@ -144,6 +146,8 @@ class SampledCounts:
     n: float
     shown: Vector
     """The counts after post-processing."""
+    degrees: float = math.inf
+    """The degrees of freedom of the variances."""
 
     @classmethod
     def of(cls, counts: Vector, noise: Vector, size: float, n: float) -> Self:
@@ -162,7 +166,7 @@ class SampledCounts:
         """Put the counts of several fields of the same records in a row."""
         rows = np.concatenate(list(map(cls._rows, parts)), axis=1)
         counts, noise, spread, shown = rows
-        return cls(counts, noise, spread, parts[0].n, shown)
+        return cls(counts, noise, spread, parts[0].n, shown, parts[0].degrees)
 
     @classmethod
     def combined(cls, parts: Sequence[Self], weights: Vector) -> Self:
@@ -191,11 +195,7 @@ class SampledCounts:
         # less, by the correction for finite populations (Cochran 1977, section 2.6).
         correction = 1.0
         if size is not None:
-            if size < self.n:
-                raise ValueError(
-                    f"population_size must be at least {self.n:,}, the number of "
-                    f"records, got {size:,}"
-                )
+            check_population(size, self.n)
             correction = (size - self.n) / max(size - 1, 1)
         spread = self.spread + correction / max(self.n, 1)
         return replace(self, spread=spread)
@@ -216,7 +216,7 @@ class SampledCounts:
         # What sampling adds follows from the count c that is sought: it solves
         # (estimate - c)^2 = z^2 (noise + spread c (n - c)).
         error_rate = (1 - check_confidence_level(confidence_level)) / n_cells
-        z = -NormalDist().inv_cdf(error_rate / 2)
+        z = -quantile(error_rate / 2, self.degrees)
         counts = np.nan_to_num(self.counts)
         is_estimated = np.isfinite(self.noise)
         factor = z * z * self.spread
@@ -248,3 +248,19 @@ class SampledCounts:
         numbers = np.stack([self.shown, std_error, lower, upper], axis=1) / scale
         names = [what, "std_error", "lower", "upper"]
         return pd.DataFrame(numbers, index=index, columns=names)  # (n_cells, 4)
+
+
+def check_population(size: int, n: float) -> None:
+    """Refuse a population that is smaller than its sample."""
+    if size < n:
+        raise ValueError(
+            f"population_size must be at least {n:,}, the number of records, got "
+            f"{size:,}"
+        )
+
+
+def quantile(probability: float, degrees: float) -> float:
+    """Return a quantile of Student's distribution, or of the normal one."""
+    if math.isinf(degrees):
+        return NormalDist().inv_cdf(probability)
+    return float(stdtrit(degrees, probability))

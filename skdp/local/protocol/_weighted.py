@@ -1,0 +1,378 @@
+"""Weights, strata and clusters of a sample, and the linearised variance of its estimates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from skdp.base import check_same_order
+from skdp.local.protocol._sampling import SampledCounts, Vector
+
+PopulationSize = int | Mapping[Any, int] | None
+"""Of a finite population, or of each of its strata."""
+
+_CHUNK = 1 << 20
+"""Numbers that are held at once: 8 MB."""
+
+
+@dataclass(frozen=True, eq=False)
+class SampleDesign:
+    """How the records of a table were drawn from a population."""
+
+    weights: Vector
+    """Of each record, at least 0."""
+    strata: NDArray[np.intp]
+    """The number of the stratum of each record."""
+    clusters: NDArray[np.intp] | None
+    """The number of the cluster of each record; None if each was drawn by itself."""
+    cluster_strata: NDArray[np.intp]
+    """The stratum of each cluster, or of each record."""
+    fractions: Vector
+    """Which share of the clusters, or records, of each stratum was drawn."""
+
+    @property
+    def n_units(self) -> NDArray[np.intp]:
+        """How many clusters, or records, were drawn of each stratum."""
+        return np.bincount(self.cluster_strata)
+
+    @property
+    def degrees(self) -> int:
+        """The degrees of freedom of the variance."""
+        return len(self.cluster_strata) - len(self.fractions)
+
+    def variances(self, blocks: Iterator[tuple[int, Vector, Vector]]) -> Vector:
+        """Return the variances of sums over the records.
+
+        A block has its first record, and what its records add and the variance of
+        their noise: (n_rows, n_cells).
+        """
+        # The variance between the clusters of a stratum (Cochran 1977, section 11.4),
+        # as of svytotal in R's package survey (Lumley 2004). A finite population takes
+        # its share from what sampling adds, and not from the noise of the reports.
+        n_strata = len(self.fractions)
+        n_units = self.n_units[:, np.newaxis]
+        fractions = self.fractions[:, np.newaxis]
+        sums: Any = 0.0
+        squares: Any = 0.0
+        noise: Any = 0.0
+        totals: Any = 0.0
+        for start, added, noise_of_rows in blocks:
+            rows = slice(start, start + len(added))
+            of_strata = _indicators(self.strata[rows], n_strata)
+            noise = noise + of_strata @ noise_of_rows
+            if self.clusters is None:
+                sums = sums + of_strata @ added
+                squares = squares + of_strata @ added**2
+            else:
+                of_clusters = _indicators(self.clusters[rows], len(self.cluster_strata))
+                totals = totals + of_clusters @ added
+        if self.clusters is not None:
+            of_strata = _indicators(self.cluster_strata, n_strata)
+            sums = of_strata @ totals
+            squares = of_strata @ totals**2
+        between = n_units / (n_units - 1) * (squares - sums**2 / n_units)
+        of_each = (1 - fractions) * between + fractions * np.clip(noise, 0, None)
+        total: Vector = np.clip(of_each, 0, None).sum(axis=0)
+        return total
+
+
+def _indicators(groups: NDArray[np.intp], n_groups: int) -> csr_array:
+    """Return the matrix that adds up rows by group: (n_groups, n_rows)."""
+    places = groups, np.arange(len(groups))
+    return csr_array((np.ones(len(groups)), places), shape=(n_groups, len(groups)))
+
+
+def read_design(
+    reports: Any,
+    n_rows: int,
+    *,
+    sample_weight: Any = None,
+    strata: Any = None,
+    clusters: Any = None,
+    population_size: Any = None,
+) -> SampleDesign | None:
+    """Read how the records of reports were drawn; None if nothing is said of it."""
+    if sample_weight is None and strata is None and clusters is None:
+        return None
+    weights = read_sample_weight(sample_weight, reports, n_rows)
+    stratum_names = None
+    strata_codes = np.zeros(n_rows, np.intp)
+    if strata is not None:
+        strata_codes, stratum_names = _read_groups("strata", strata, reports, n_rows)
+    cluster_codes = None
+    cluster_strata = strata_codes
+    if clusters is not None:
+        numbers, names = _read_groups("clusters", clusters, reports, n_rows)
+        # A cluster lies in one stratum: clusters may be numbered anew in each.
+        pairs = strata_codes * len(names) + numbers
+        distinct, cluster_codes = np.unique(pairs, return_inverse=True)
+        cluster_strata = distinct // len(names)
+    n_units = np.bincount(cluster_strata)
+    unit = "rows" if clusters is None else "clusters"
+    if (n_units < 2).any():
+        where = "there must be" if strata is None else "each stratum must have"
+        raise ValueError(
+            f"{where} two {unit} or more, as the variance is that between them"
+            + ("" if strata is None else ": join strata that have fewer")
+        )
+    fractions = _fractions(n_units, stratum_names, population_size, unit)
+    return SampleDesign(weights, strata_codes, cluster_codes, cluster_strata, fractions)
+
+
+def read_sample_weight(sample_weight: Any, reports: Any, n_rows: int) -> Vector:
+    """Read the weights of rows; 1 by default."""
+    if sample_weight is None:
+        return np.ones(n_rows)
+    check_same_order(reports, sample_weight, "sample_weight")
+    try:
+        weights = np.asarray(sample_weight, float)
+    except (TypeError, ValueError):
+        raise TypeError("sample_weight must hold numbers") from None
+    if weights.shape != (n_rows,):
+        raise ValueError(
+            f"sample_weight must have the shape ({n_rows},), a number for each row, "
+            f"got {weights.shape}"
+        )
+    if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
+        raise ValueError(
+            "sample_weight must be finite, at least 0, and not 0 in all rows"
+        )
+    return weights
+
+
+def _read_groups(
+    name: str, column: Any, reports: Any, n_rows: int
+) -> tuple[NDArray[np.intp], list[Any]]:
+    """Return the number of the group of each row, and the names of the groups."""
+    check_same_order(reports, column, name)
+    values = np.asarray(column)
+    if values.shape != (n_rows,):
+        raise ValueError(
+            f"{name} must have the shape ({n_rows},), a group for each row, got "
+            f"{values.shape}"
+        )
+    codes, names = pd.factorize(values.astype(object))
+    if (codes < 0).any():
+        raise ValueError(f"{name} must not be missing in any row")
+    return codes.astype(np.intp), list(names)
+
+
+def _fractions(
+    n_units: NDArray[np.intp], names: Any, population_size: Any, unit: str
+) -> Vector:
+    """Return which share of each stratum was drawn; 0 if that is not known."""
+    if population_size is None:
+        return np.zeros(len(n_units))
+    sizes = [population_size]
+    if names is not None:
+        if not isinstance(population_size, Mapping) or set(population_size) != set(
+            names
+        ):
+            raise ValueError(
+                "with strata, population_size must be a mapping of each of the "
+                f"{len(names)} strata to its number of {unit}"
+            )
+        sizes = [population_size[name] for name in names]
+    elif isinstance(population_size, Mapping):
+        raise ValueError("population_size is a mapping only where strata are given")
+    if not all(map(is_whole, sizes)):
+        raise TypeError("population_size must hold whole numbers")
+    population = np.array(sizes, float)
+    if not (population >= n_units).all():
+        raise ValueError(
+            f"population_size must be at least the number of {unit} in the sample"
+            + ("" if names is None else ", in each stratum")
+        )
+    fractions: Vector = n_units / population
+    return fractions
+
+
+def is_whole(number: Any) -> bool:
+    """Return whether a number is an integer, and no truth value."""
+    return isinstance(number, Integral) and not isinstance(number, bool)
+
+
+@dataclass(frozen=True, eq=False)
+class ReportVectors:
+    """An unbiased vector of each record that reports some field, such as one-hot ones."""
+
+    source: Any
+    """Has ``vectors(rows)``, of shape (n_rows, n_cells)."""
+    rows: NDArray[np.intp]
+    """Which records they are of, ascending."""
+    n_cells: int
+    least_noise: float
+    """The variance that the mechanism adds to each entry is at least this."""
+    share: float = 1.0
+    """Of the estimate, where several fields report the same cells."""
+
+    def blocks(self) -> Iterator[slice]:
+        step = max(1, _CHUNK // self.n_cells)
+        for start in range(0, len(self.rows), step):
+            yield slice(start, min(start + step, len(self.rows)))
+
+    def means(self, weights: Vector) -> Vector:
+        """Return the weighted means of the vectors; nan without a weight."""
+        total = np.zeros(self.n_cells)
+        for block in self.blocks():
+            total += weights[self.rows[block]] @ self.source.vectors(block)
+        sum_of_weights = weights[self.rows].sum()
+        return (
+            total / sum_of_weights if sum_of_weights else np.full(total.shape, np.nan)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedMeans:
+    """Weighted means of the vectors of records, and what is known of their errors."""
+
+    means: Vector
+    variances: Vector
+    total_weight: float
+    kish: float
+    """The variance of the mean of numbers of variance 1 that do not depend on the
+    weights: their sum of squares over their squared sum (Kish 1965)."""
+    degrees: float
+
+    def counts(self) -> SampledCounts:
+        """Return the weighted counts, with what sampling adds and the noise apart."""
+        n = self.total_weight
+        counts = n * self.means
+        variances = n**2 * self.variances
+        possible_counts = np.clip(counts, 0, n)
+        products = possible_counts * (n - possible_counts)
+        excess = variances - self.kish * products
+        # Where weights, strata or clusters make sampling better than that, all of the
+        # variance is of the form of sampling.
+        is_less = excess < 0
+        spread = np.full(len(counts), self.kish)
+        spread[is_less] = (variances / np.where(products > 0, products, 1))[is_less]
+        noise = np.clip(excess, 0, None)
+        return SampledCounts(counts, noise, spread, n, counts, self.degrees)
+
+
+def weighted_means(
+    design: SampleDesign, parts: Sequence[ReportVectors], *, is_total: bool
+) -> WeightedMeans:
+    """Estimate means of vectors, with the error of the mean or of the total over its weight."""
+    weights = design.weights
+    total_weight = float(weights.sum())
+    part_means = [part.means(weights) for part in parts]
+    means = np.zeros(parts[0].n_cells)
+    kish = 0.0
+    least_variance = 0.0
+    for part, means_of_part in zip(parts, part_means, strict=True):
+        means = means + part.share * means_of_part
+        reported = weights[part.rows]
+        if reported.any():
+            kish_of_part = float((reported**2).sum() / reported.sum() ** 2)
+            kish += part.share**2 * kish_of_part
+            least_variance += part.share**2 * kish_of_part * part.least_noise
+    if np.isnan(means).any():
+        infinite = np.full(len(means), np.inf)
+        return WeightedMeans(means, infinite, total_weight, kish, design.degrees)
+    # Of a sample of the records, which reports a field, so much less of the population.
+    n_reported = min(len(part.rows) for part in parts)
+    fractions = design.fractions * (n_reported / len(weights))
+    centre = means if is_total else np.zeros(len(means))
+    blocks = _influences(weights, parts, part_means, centre)
+    variances = replace(design, fractions=fractions).variances(blocks)
+    # Of rare values, a few reports tell little of the variance.
+    variances = np.maximum(variances, least_variance)
+    kish *= 1 - float(fractions.mean())
+    return WeightedMeans(means, variances, total_weight, kish, design.degrees)
+
+
+def _influences(
+    weights: Vector,
+    parts: Sequence[ReportVectors],
+    part_means: Sequence[Vector],
+    centre: Vector,
+) -> Iterator[tuple[int, Vector, Vector]]:
+    """Yield what each record adds to means, to first order, and the variance of its noise."""
+    # Of a mean, a sum over a sum of weights, the record i adds w_i (u_i - mean) / W.
+    # A total over W varies with the sum of weights, too: w_i mean / W are added.
+    n_rows = len(weights)
+    n_cells = len(centre)
+    step = max(1, _CHUNK // n_cells)
+    for start in range(0, n_rows, step):
+        end = min(start + step, n_rows)
+        added = np.outer(weights[start:end] / weights.sum(), centre)
+        noise = np.zeros((end - start, n_cells))
+        for part, means in zip(parts, part_means, strict=True):
+            first, last = np.searchsorted(part.rows, [start, end])
+            rows = part.rows[first:last]
+            vectors = part.source.vectors(slice(first, last))
+            factors = part.share * weights[rows] / weights[part.rows].sum()
+            added[rows - start] += factors[:, np.newaxis] * (vectors - means)
+            # Of a vector that is 1 or 0 on average, the mean of the square less that
+            # of the vector is the variance of its noise.
+            noise[rows - start] += factors[:, np.newaxis] ** 2 * (vectors**2 - vectors)
+        yield start, added, noise
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedMoments:
+    """Of the reports of a field: weighted sums of their vectors and of the squares."""
+
+    means: Vector
+    squares: Vector
+    """The sum of the squares of weight times vector."""
+    products: Vector
+    """The sum of the square of the weight times the vector."""
+    weight: float
+    squared_weight: float
+    least_noise: float
+    share: float = 1.0
+
+
+def means_of_moments(
+    parts: Sequence[WeightedMoments],
+    *,
+    n_rows: int,
+    total_weight: float,
+    total_squared_weight: float,
+    is_total: bool,
+    fraction: float = 0.0,
+) -> WeightedMeans:
+    """Estimate means of vectors from sums: as `weighted_means`, without strata and clusters."""
+    means: Any = 0.0
+    squares: Any = 0.0
+    products: Any = 0.0
+    noise: Any = 0.0
+    kish = 0.0
+    least_variance = 0.0
+    for part in parts:
+        factor = part.share / part.weight
+        means = means + part.share * part.means
+        # Sums of the squares of w (u - mean) / W, and of its product with w.
+        centred = part.squares - 2 * part.means * part.products
+        centred = centred + part.means**2 * part.squared_weight
+        squares = squares + factor**2 * centred
+        products = products + factor * (
+            part.products - part.means * part.squared_weight
+        )
+        noise = noise + factor**2 * (part.squares - part.products)
+        kish_of_part = factor**2 * part.squared_weight
+        kish += kish_of_part
+        least_variance += kish_of_part * part.least_noise
+    if is_total:
+        squares = squares + 2 * means / total_weight * products
+        squares = squares + (means / total_weight) ** 2 * total_squared_weight
+        squares = squares - means**2 / n_rows
+    if n_rows < 2:
+        variances = np.full(len(means), np.inf)
+    else:
+        between = n_rows / (n_rows - 1) * squares
+        variances = (1 - fraction) * between + fraction * np.clip(noise, 0, None)
+        variances = np.maximum(variances, least_variance)
+    degrees = max(n_rows - 1, 1)
+    kish *= 1 - fraction
+    return WeightedMeans(means, variances, total_weight, kish, degrees)
