@@ -56,7 +56,8 @@ class SavedClass:
 
 
 _REPORT_REGRESSION = (
-    "_columns _names _parameters _covariance _hidden_features _product_places"
+    "_columns _names _parameters _covariance _hidden_features _product_places "
+    "_rows_are_alike"
 )
 
 # The estimators of skdp, with the private attributes of each.

@@ -209,6 +209,10 @@ class _ReportRegression(OnSite, BaseEstimator):
             unknowns,
         )
         _check_enough(cluster_codes, model)
+        # Weights of a design are no numbers of rows, and rows of a cluster are not
+        # independent: errors are the sandwich's, and log likelihoods no test.
+        is_weighted = bool((weights != 1).any())
+        self._rows_are_alike = cluster_codes is None and not is_weighted
         fit = maximise(model)
         self._parameters = fit.parameters
         if not fit.is_maximum:
@@ -221,7 +225,7 @@ class _ReportRegression(OnSite, BaseEstimator):
                 stacklevel=level_of_the_caller(),
             )
         else:
-            self._warn_of_disagreement(model, questions)
+            self._warn_of_disagreement(model, questions, cluster_codes)
         self._names = [*known.columns, *hidden.columns, *product_names]
         # What predictions need: a fitted model holds no rows.
         self._hidden_features = model.hidden
@@ -243,7 +247,10 @@ class _ReportRegression(OnSite, BaseEstimator):
         return fit
 
     def _warn_of_disagreement(
-        self, model: HiddenModel, questions: Sequence[Question]
+        self,
+        model: HiddenModel,
+        questions: Sequence[Question],
+        cluster_codes: NDArray[np.intp] | None,
     ) -> None:
         """Warn if the fit has other shares of reported values than the reports themselves."""
         # Where the effect of a true predictor is not of the form of the model, hidden
@@ -252,6 +259,8 @@ class _ReportRegression(OnSite, BaseEstimator):
         sizes = [len(question.values) for question in questions]
         by_question = posteriors.reshape(len(posteriors), *sizes)
         axes = range(1, len(sizes) + 1)
+        if cluster_codes is None and not self._rows_are_alike:
+            cluster_codes = np.arange(len(posteriors))
         for place, question in enumerate(questions):
             if question.unknown is not None:
                 continue
@@ -262,7 +271,10 @@ class _ReportRegression(OnSite, BaseEstimator):
                 if not weights.any():
                     continue
                 distance = disagreement(
-                    question.likelihood[rows], fitted[rows], weights
+                    question.likelihood[rows],
+                    fitted[rows],
+                    weights,
+                    None if cluster_codes is None else cluster_codes[rows],
                 )
                 if distance > _MOST_ERRORS:
                     warn(
@@ -285,9 +297,7 @@ class _ReportRegression(OnSite, BaseEstimator):
         n = len(fit.parameters)
         if not fit.is_maximum:
             return np.full((n, n), np.nan)
-        # Weights of a design are no numbers of rows: their variance is the sandwich's.
-        is_weighted = bool((model.weights != 1).any())
-        if self.errors == "observed" and cluster_codes is None and not is_weighted:
+        if self.errors == "observed" and self._rows_are_alike:
             return np.asarray(np.linalg.inv(fit.information))
         scores = model.scores(fit.parameters) * model.weights[:, np.newaxis]
         if cluster_codes is None:
@@ -345,7 +355,8 @@ class _ReportRegression(OnSite, BaseEstimator):
         Parameters
         ----------
         nested : estimator of the same class
-            A fit to the same rows and reports with fewer parameters, all of which this fit has, too.
+            A fit to the same rows and reports with fewer parameters, all of which this fit has, too; neither with
+            weights that differ, nor with clusters.
 
         Returns
         -------
@@ -356,7 +367,14 @@ class _ReportRegression(OnSite, BaseEstimator):
         Raises
         ------
         NotFittedError, TypeError, ValueError
-            Before `fit`, or if the other fit is of another class, other rows, or no fewer parameters.
+            Before `fit`, or if the other fit is of another class, other rows, or no fewer parameters, or one of the two
+            has weights or clusters: its log likelihood is then no sum over independent rows, and twice the difference
+            has no chi-squared distribution ([2]_). The p-values of `summary` hold there.
+
+        References
+        ----------
+        .. [2] J. N. K. Rao, A. J. Scott (1984). On chi-squared tests for multiway contingency tables with cell
+           proportions estimated from survey data. Annals of Statistics 12.
         """
         check_is_fitted(self, "coef_")
         if type(nested) is not type(self):
@@ -364,6 +382,12 @@ class _ReportRegression(OnSite, BaseEstimator):
                 f"nested must be a {type(self).__name__}, got {type(nested).__name__}"
             )
         check_is_fitted(nested, "coef_")
+        if not (self._rows_are_alike and nested._rows_are_alike):
+            raise ValueError(
+                "likelihood_ratio_test holds without weights and clusters only: twice "
+                "the difference of weighted log likelihoods has no chi-squared "
+                "distribution. The p-values of summary() hold, by the sandwich"
+            )
         df = self.n_parameters_ - nested.n_parameters_
         if df < 1 or nested.n_rows_ != self.n_rows_:
             raise ValueError(
@@ -493,7 +517,14 @@ def _read_weights(sample_weight: Any, n_rows: int) -> Numbers:
         raise ValueError(f"sample_weight must hold {n_rows} finite numbers, one a row")
     if (weights < 0).any() or not weights.any():
         raise ValueError("sample_weight must be at least 0, and not all weights zero")
-    return weights
+    # Weights that are all alike say what none say.
+    if (weights == weights[0]).all():
+        return np.ones(n_rows)
+    # Of a design only ratios matter: a mean of 1 keeps limits and comparisons of the fit
+    # at the scale of rows.
+    ratios = weights / weights.max()
+    scaled: Numbers = ratios * (np.count_nonzero(ratios) / ratios.sum())
+    return scaled
 
 
 class ReportLogisticRegression(ClassifierMixin, _ReportRegression):
@@ -626,7 +657,7 @@ class ReportLogisticRegression(ClassifierMixin, _ReportRegression):
         y : array-like of shape (n_samples,), or dataframe of reports
             The true target, or its reports.
         sample_weight : array-like of shape (n_samples,), optional
-            Design weights, at least 0.
+            Design weights, at least 0. Only their ratios matter.
         clusters : array-like of shape (n_samples,), optional
             Rows of one cluster may depend on each other; more clusters than terms.
 
@@ -859,7 +890,7 @@ class ReportLinearRegression(RegressorMixin, _ReportRegression):
         y : array-like of shape (n_samples,)
             The true target.
         sample_weight : array-like of shape (n_samples,), optional
-            Design weights, at least 0.
+            Design weights, at least 0. Only their ratios matter.
         clusters : array-like of shape (n_samples,), optional
             Rows of one cluster may depend on each other; more clusters than terms.
 

@@ -169,6 +169,58 @@ def test_weights_count_rows_and_clusters_add_them():
     np.testing.assert_allclose(model.coef_std_error_, repeated.coef_std_error_, rtol=1e-5)
 
 
+def weighted_sexes(n=1500, seed=0):
+    """Reports of sex beside age, a target, and log-normal weights with which a few rows count for many."""
+    rng = np.random.default_rng(seed)
+    age = rng.normal(size=n)
+    sex = (rng.random(n) < 1 / (1 + np.exp(-age))).astype(int)
+    y = (rng.random(n) < 1 / (1 + np.exp(0.5 - 0.5 * age - sex))).astype(int)
+    reports = np.where(rng.random(n) < 0.8, sex, 1 - sex)
+    X = pd.DataFrame({"sex": reports, "age": age})
+    design = ReportDesign("sex", [[0.8, 0.2], [0.2, 0.8]], values=[0, 1])
+    return design, X, y, np.exp(1.5 * rng.normal(size=n))
+
+
+@pytest.mark.parametrize("factor", [1e4, 1e-6])
+@pytest.mark.parametrize("kind", [ReportLogisticRegression, ReportLinearRegression])
+def test_only_ratios_of_weights_matter(kind, factor):
+    """A factor tells nothing: no warning that the model does not hold, no lack of a maximum, no other error."""
+    design, X, y, weights = weighted_sexes()
+    expected = kind(design).fit(X, y, weights).summary()
+    scaled = kind(design).fit(X, y, factor * weights).summary()
+    np.testing.assert_allclose(scaled, expected, rtol=1e-6)
+    # Weights that are all alike are those of a fit without any, errors included.
+    plain = kind(design).fit(X, y)
+    alike = kind(design).fit(X, y, np.full(len(X), factor))
+    pd.testing.assert_frame_equal(alike.summary(), plain.summary())
+    assert alike.log_likelihood_ == plain.log_likelihood_
+
+
+def test_likelihood_ratios_are_of_rows_alone():
+    """Neither of design weights (constant ones of 300 made 28,161 of 93.87) nor of clusters."""
+    _, X, y, weights = weighted_sexes()
+    nested = ReportLogisticRegression().fit(X[["age"]], y)
+    expected = ReportLogisticRegression().fit(X, y).likelihood_ratio_test(nested)
+    alike = ReportLogisticRegression().fit(X, y, np.full(len(X), 300.0))
+    assert alike.likelihood_ratio_test(nested) == expected
+    for options in ({"sample_weight": weights}, {"clusters": np.arange(len(X)) // 3}):
+        model = ReportLogisticRegression().fit(X, y, **options)
+        part = ReportLogisticRegression().fit(X[["age"]], y, **options)
+        for full, fewer in ((model, part), (model, nested), (alike, part)):
+            with pytest.raises(ValueError, match="without weights and clusters only"):
+                full.likelihood_ratio_test(fewer)
+
+
+def test_a_fit_without_a_maximum_is_told_however_its_search_ends():
+    """A predictor that tells the target exactly, found at any of the two ends of the search."""
+    rng = np.random.default_rng(0)
+    age = rng.normal(size=2000)
+    y = (rng.random(2000) < 1 / (1 + np.exp(1 - 0.8 * age))).astype(int)
+    with pytest.warns(ConvergenceWarning, match="no clear maximum"):
+        model = ReportLogisticRegression().fit(np.column_stack([age, y]), y)
+    assert model.summary()["std_error"].isna().all()
+
+
 # The likelihood itself.
 
 
