@@ -230,9 +230,18 @@ class ReportDesign:
         Raises
         ------
         ValueError
-            If a column is missing, or holds a report or a group that the design does not have.
+            If a column is missing, or holds a report or a group that the design does not have, or a report that has the
+            probability 0 under every true value.
         """
-        return self._of_rows(self.channels, X)
+        likelihood = self._of_rows(self.channels, X)
+        n_excluded = int((likelihood == 0).all(axis=1).sum())
+        # With an unknown number, they may be possible.
+        if n_excluded and self.unknown is None:
+            raise ValueError(
+                f"column {self.column!r} holds {n_excluded:,} reports that have the "
+                "probability 0 under every true value"
+            )
+        return likelihood
 
     def slope(self, X: pd.DataFrame) -> Numbers | None:
         """Return how the likelihood changes with the unknown number; None if there is none.

@@ -6,7 +6,6 @@ import itertools
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from statistics import NormalDist
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -42,11 +41,16 @@ from skdp.survey._likelihood import (
     maximise,
     sandwich,
 )
+from skdp.survey._unexplained import unexplained_share
 from skdp.tables import is_frame
 
 _MOST_ERRORS = 5.0
 """Standard errors between a fit and its reports: once in a million fits by chance, or
 a little more often where several shares are compared."""
+
+_FEW_CLUSTERS = 20
+"""Below 20 to 50 of them, the sandwich's errors are too small (Cameron and Miller 2015,
+section VI)."""
 
 _MOST_CELLS = 4096
 """Combinations of values of the reported predictors: each is a sum over all rows."""
@@ -190,6 +194,7 @@ class _ReportRegression(OnSite, BaseEstimator):
         n_rows = len(X)
         cluster_codes = _read_clusters(clusters, n_rows)
         questions = read_questions(self.encoders, X, reports)
+        self._warn_of_unexplained(self.encoders, X, weights)
         known = self._known(X, questions)
         hidden, question_names = self._hidden(questions)
         products, product_names = self._products(known, hidden, question_names)
@@ -208,7 +213,7 @@ class _ReportRegression(OnSite, BaseEstimator):
             weights,
             unknowns,
         )
-        _check_enough(cluster_codes, model)
+        self._n_clusters = _count_clusters(cluster_codes, model)
         # Weights of a design are no numbers of rows, and rows of a cluster are not
         # independent: errors are the sandwich's, and log likelihoods no test.
         is_weighted = bool((weights != 1).any())
@@ -221,7 +226,7 @@ class _ReportRegression(OnSite, BaseEstimator):
                 "errors are not known. There are too few rows for this epsilon, too "
                 "many parameters, or predictors that tell the target exactly",
                 ConvergenceWarning,
-                about="guide/report_regression",
+                about="guide/report_regression#warnings",
                 stacklevel=level_of_the_caller(),
             )
         else:
@@ -245,6 +250,19 @@ class _ReportRegression(OnSite, BaseEstimator):
             names = [unknown.name for unknown in unknowns]
             self.unknown_ = pd.DataFrame(columns, index=pd.Index(names, name="unknown"))
         return fit
+
+    def _warn_of_unexplained(
+        self, designs: Any, table: pd.DataFrame, weights: Numbers
+    ) -> None:
+        """Warn if no true values explain the reports, of all rows with a weight."""
+        problem = unexplained_share(designs, table[weights > 0])
+        if problem is not None:
+            warn(
+                problem,
+                ModelWarning,
+                about="guide/report_regression#warnings",
+                stacklevel=level_of_the_caller(),
+            )
 
     def _warn_of_disagreement(
         self,
@@ -317,7 +335,8 @@ class _ReportRegression(OnSite, BaseEstimator):
         -------
         pandas.DataFrame
             ``estimate, std_error, lower, upper, p_value``, indexed by term; by (class, term) for several classes. The
-            p-value is that of a coefficient of 0 (Wald).
+            p-value is that of a coefficient of 0 (Wald). With G clusters, by the t distribution with G - 1 degrees of
+            freedom.
 
         Raises
         ------
@@ -329,7 +348,8 @@ class _ReportRegression(OnSite, BaseEstimator):
         estimates, index = self._terms()
         n = len(estimates)
         std_error = np.sqrt(np.diag(self._covariance)[:n])
-        reach = NormalDist().inv_cdf((1 + level) / 2) * std_error
+        degrees = self._degrees_of_freedom()
+        reach = stats.t.ppf((1 + level) / 2, degrees) * std_error
         with np.errstate(divide="ignore", invalid="ignore"):
             z = np.abs(estimates) / std_error
         columns = {
@@ -337,9 +357,13 @@ class _ReportRegression(OnSite, BaseEstimator):
             "std_error": std_error,
             "lower": estimates - reach,
             "upper": estimates + reach,
-            "p_value": 2 * stats.norm.sf(z),
+            "p_value": 2 * stats.t.sf(z, degrees),
         }
         return pd.DataFrame(columns, index=index)
+
+    def _degrees_of_freedom(self) -> float:
+        """Return those of the t distribution of an estimate over its error; infinite without clusters."""
+        return math.inf if self._n_clusters is None else self._n_clusters - 1
 
     @abstractmethod
     def _outcome(self) -> Gaussian | Classes:
@@ -497,16 +521,29 @@ def _read_clusters(clusters: Any, n_rows: int) -> NDArray[np.intp] | None:
     return np.asarray(codes)
 
 
-def _check_enough(cluster_codes: NDArray[np.intp] | None, model: HiddenModel) -> None:
-    """Refuse fewer clusters than terms, whose scores do not vary in all directions."""
+def _count_clusters(
+    cluster_codes: NDArray[np.intp] | None, model: HiddenModel
+) -> int | None:
+    """Return the number of clusters, as many as errors need; None if there are none."""
     if cluster_codes is None:
-        return
-    n_clusters = int(cluster_codes.max()) + 1
+        return None
+    n_clusters = len(np.unique(cluster_codes[model.weights > 0]))
+    # The scores of fewer clusters than terms do not vary in all directions.
     if n_clusters <= model.n_features:
         raise ValueError(
             f"clusters must be more than the {model.n_features} terms of the model, "
             f"for errors to be known; got {n_clusters}"
         )
+    if n_clusters < _FEW_CLUSTERS:
+        warn(
+            f"errors of {n_clusters} clusters, fewer than {_FEW_CLUSTERS}, are too "
+            "small, although intervals take t quantiles. Strata are no clusters: if "
+            "these are strata, leave them out",
+            ModelWarning,
+            about="guide/report_regression#warnings",
+            stacklevel=level_of_the_caller(),
+        )
+    return n_clusters
 
 
 def _read_weights(sample_weight: Any, n_rows: int) -> Numbers:
@@ -581,7 +618,8 @@ class ReportLogisticRegression(ClassifierMixin, _ReportRegression):
         If the reports say too little for a clear maximum; errors and intervals are nan then.
     UserWarning
         If the fit has other shares of the reported values than the reports alone, by five standard errors or more: the
-        model does not hold, such as where the effect of a true predictor is not linear.
+        model does not hold, such as where the effect of a true predictor is not linear. Or if a design has fewer or
+        more of a report than any truth gives, with probability 1e-6: its channel is wrong, or people do not follow.
 
     See Also
     --------
@@ -659,7 +697,8 @@ class ReportLogisticRegression(ClassifierMixin, _ReportRegression):
         sample_weight : array-like of shape (n_samples,), optional
             Design weights, at least 0. Only their ratios matter.
         clusters : array-like of shape (n_samples,), optional
-            Rows of one cluster may depend on each other; more clusters than terms.
+            Sampled groups, such as schools, whose rows may depend on each other: more than terms, and better 20 or
+            more. Strata are no clusters: leave them out, which makes errors larger, if anything.
 
         Returns
         -------
@@ -710,11 +749,13 @@ class ReportLogisticRegression(ClassifierMixin, _ReportRegression):
                 "y must be a dataframe with the columns of the reports, or a series of "
                 f"one, got {type(y).__name__}"
             )
-        questions = read_questions(self.target_encoder, as_pandas(reports), reports)
+        table = as_pandas(reports)
+        questions = read_questions(self.target_encoder, table, reports)
         if len(questions) != 1:
             raise ValueError(
                 f"target_encoder must report one column, got {len(questions)}"
             )
+        self._warn_of_unexplained(self.target_encoder, table, weights)
         (question,) = questions
         self.classes_ = np.array(question.values, dtype=object)
         unknowns = []
@@ -821,7 +862,8 @@ class ReportLinearRegression(RegressorMixin, _ReportRegression):
         If the reports say too little for a clear maximum; errors and intervals are nan then.
     UserWarning
         If the fit has other shares of the reported values than the reports alone, by five standard errors or more: the
-        model does not hold, such as where the effect of a true predictor is not linear.
+        model does not hold, such as where the effect of a true predictor is not linear. Or if a design has fewer or
+        more of a report than any truth gives, with probability 1e-6: its channel is wrong, or people do not follow.
 
     See Also
     --------
@@ -892,7 +934,8 @@ class ReportLinearRegression(RegressorMixin, _ReportRegression):
         sample_weight : array-like of shape (n_samples,), optional
             Design weights, at least 0. Only their ratios matter.
         clusters : array-like of shape (n_samples,), optional
-            Rows of one cluster may depend on each other; more clusters than terms.
+            Sampled groups, such as schools, whose rows may depend on each other: more than terms, and better 20 or
+            more. Strata are no clusters: leave them out, which makes errors larger, if anything.
 
         Returns
         -------

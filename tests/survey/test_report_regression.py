@@ -13,6 +13,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from scipy import stats
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import LinearRegression, LogisticRegression
@@ -221,6 +222,35 @@ def test_a_fit_without_a_maximum_is_told_however_its_search_ends():
     assert model.summary()["std_error"].isna().all()
 
 
+def test_few_clusters_have_wider_intervals():
+    """By t quantiles with as many degrees of freedom as clusters, less one; by the normal one 77 % cover at four."""
+    inside = []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        clusters = np.repeat(np.arange(5), 20)
+        x = rng.normal(size=100) + 0.7 * rng.normal(size=5)[clusters]
+        y = 0.5 * x + 0.3 * rng.normal(size=5)[clusters] + rng.normal(size=100)
+        with pytest.warns(UserWarning, match="of 5 clusters, fewer than 20, .*Strata are no clusters"):
+            model = ReportLinearRegression().fit(x[:, np.newaxis], y, clusters=clusters)
+        row = model.summary().loc["x0"]
+        inside.append(row["lower"] <= 0.5 <= row["upper"])
+    reach = stats.t.ppf(0.975, 4) * row["std_error"]
+    assert row["upper"] - row["estimate"] == pytest.approx(reach)
+    assert row["p_value"] == pytest.approx(2 * stats.t.sf(abs(row["estimate"]) / row["std_error"], 4))
+    # .93 of 150 tables; by normal quantiles .84, and 44 of these 60.
+    assert sum(inside) >= 52
+
+
+def test_many_clusters_say_nothing_and_few_of_weight_count():
+    X, _, y, _ = generated(n=400)
+    clusters = np.arange(400) % 20
+    model = ReportLinearRegression().fit(X, y, clusters=clusters)
+    row = model.summary().loc["age"]
+    assert row["upper"] - row["estimate"] == pytest.approx(stats.t.ppf(0.975, 19) * row["std_error"])
+    with pytest.warns(UserWarning, match="errors of 19 clusters"):
+        ReportLinearRegression().fit(X, y, clusters=clusters, sample_weight=clusters > 0)
+
+
 # The likelihood itself.
 
 
@@ -420,6 +450,78 @@ def test_a_model_that_does_not_hold_is_told_by_its_shares(fault):
         model.set_params(hidden_distribution="conditional").fit(X, y)
         row = model.summary().loc["sex=m"]
         assert abs(row["estimate"] - 3) < 5 * row["std_error"]
+
+
+# Reports that no truth explains.
+
+
+def repeated(counts, values=("no", "yes")):
+    """A table of as many reports of each value as given, in a mixed order."""
+    reports = np.repeat(list(values), counts)
+    return pd.DataFrame({"a": np.random.default_rng(0).permutation(reports)})
+
+
+UNLIKELY_WARNER = ReportDesign("a", [[0.55, 0.45], [0.45, 0.55]], values=["no", "yes"])
+
+
+@pytest.mark.parametrize(
+    ("counts", "message"),
+    [
+        ((650, 350), "fewer 'yes' than any truth gives: 35.0% of the reports, where the channel gives 45.0% to 55.0%"),
+        ((350, 650), "fewer 'no' than any truth gives"),
+    ],
+)
+@pytest.mark.parametrize("role", ["target", "predictor"])
+def test_reports_that_no_truth_explains_are_told(counts, message, role):
+    """Such as of probabilities that are wrong: the fit runs to an end of the scale, without a word before."""
+    X = pd.DataFrame({"u": np.random.default_rng(1).normal(size=1000)})
+    reports = repeated(counts)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        if role == "target":
+            ReportLogisticRegression(target_encoder=UNLIKELY_WARNER).fit(X, reports)
+        else:
+            y = np.arange(1000) % 2
+            ReportLogisticRegression([UNLIKELY_WARNER]).fit(X.assign(a=reports["a"]), y)
+    assert message in str(caught[0].message)
+    assert "with_cheaters" in str(caught[0].message)
+    assert Path(caught[0].filename).name == "test_report_regression.py"
+
+
+def test_only_counts_beyond_chance_are_told():
+    """At the ends of the range, exactly the counts whose probability is at least 1e-6."""
+    X = pd.DataFrame({"u": np.arange(1000) % 7 / 7})
+    least = int(stats.binom.ppf(1e-6, 1000, 0.45))
+    with warnings.catch_warnings():
+        # The share is at its end, where the log odds have no maximum.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        ReportLogisticRegression(target_encoder=UNLIKELY_WARNER).fit(X, repeated((1000 - least, least)))
+        with pytest.warns(UserWarning, match="fewer 'yes' than any truth gives"):
+            ReportLogisticRegression(target_encoder=UNLIKELY_WARNER).fit(X, repeated((1001 - least, least - 1)))
+        # Rows without a weight are no reports of the survey.
+        weights = np.repeat([1.0, 0.0], [1000, 500])
+        both = pd.concat([repeated((500, 500)), repeated((500, 0))], ignore_index=True)
+        ReportLogisticRegression(target_encoder=UNLIKELY_WARNER).fit(both[[]], both, weights)
+
+
+def test_each_group_and_each_of_four_reports_is_compared():
+    channel = np.full((4, 4), 0.1) + 0.6 * np.eye(4)
+    design = ReportDesign("a", {1: channel, 2: np.eye(4)}, values=list("pqrs"), group="g")
+    y = np.arange(1200) % 2
+    few = repeated((600, 300, 300, 0), "pqrs")
+    # Asked directly, no one may say "s"; by the channel a tenth says so at least.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        ReportLogisticRegression(design).fit(few.assign(g=2), y)
+        with pytest.warns(UserWarning, match=r"fewer 's' .*: 0\.0% of the reports of group 1, .* 10\.0% to 70\.0%"):
+            ReportLogisticRegression(design).fit(few.assign(g=1), y)
+
+
+def test_reports_that_are_impossible_are_refused():
+    excluded = ReportDesign("a", [[0.7, 0.3, 0], [0.3, 0.7, 0]], values=["no", "yes"], reports=["no", "yes", "maybe"])
+    reports = repeated((6, 5, 4), ("no", "yes", "maybe"))
+    with pytest.raises(ValueError, match="'a' holds 4 reports that have the probability 0"):
+        ReportLogisticRegression(excluded).fit(reports, np.arange(15) % 2)
 
 
 # Wrong input.
