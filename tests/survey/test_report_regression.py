@@ -524,6 +524,106 @@ def test_reports_that_are_impossible_are_refused():
         ReportLogisticRegression(excluded).fit(reports, np.arange(15) % 2)
 
 
+# Designs that have names.
+
+
+def drawn(name, truth, rng, group=0):
+    """Carry out a design by its story, each step a coin or a card, apart from any matrix."""
+    n = len(truth)
+    first, second = rng.random(n), rng.random(n)
+    if name == "warner":
+        is_opposite = first >= 0.7
+        return np.where(truth ^ is_opposite, "yes", "no")
+    if name == "forced":
+        told_yes, told_no = first < 2 / 12, first >= 11 / 12
+        return np.where(told_yes | (truth & ~told_no), "yes", "no")
+    if name == "unrelated":
+        return np.where(np.where(first < (0.7, 0.3)[group], truth, second < 0.25), "yes", "no")
+    if name == "crosswise":
+        return np.where(truth == (second < 0.3), "same", "different")
+    return np.where(truth, "yes", "no")
+
+
+NAMED = {
+    "warner": ReportDesign.warner("a", 0.7),
+    "forced": ReportDesign.forced("a", yes=2 / 12, no=1 / 12),
+    "unrelated": ReportDesign.unrelated("a", 0.7, prevalence=0.25),
+    "crosswise": ReportDesign.crosswise("a", 0.3),
+    "direct": ReportDesign.direct("a"),
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_named_designs_are_what_their_story_says(name):
+    """Of a million people of each true value, the share of each report is within five errors and a bit (1e-6)."""
+    design, rng, n = NAMED[name], np.random.default_rng(0), 10**6
+    for truth, row in enumerate(design.channels[None]):
+        reports = drawn(name, np.full(n, bool(truth)), rng)
+        shares = np.array([np.mean(reports == each) for each in design.reports])
+        assert (np.abs(shares - row) <= 5.2 * np.sqrt(row * (1 - row) / n)).all()
+
+
+def test_named_designs_in_numbers():
+    np.testing.assert_allclose(NAMED["forced"].channels[None], [[10 / 12, 2 / 12], [1 / 12, 11 / 12]])
+    np.testing.assert_allclose(NAMED["unrelated"].channels[None], [[0.925, 0.075], [0.225, 0.775]])
+    assert NAMED["warner"].epsilon == pytest.approx(np.log(7 / 3))
+    assert NAMED["direct"].epsilon == np.inf
+    by_group = ReportDesign.forced("a", yes={"low": 0.2, "high": 0.8}, values=[0, 1], group="half")
+    np.testing.assert_allclose(by_group.channels["high"], [[0.2, 0.8], [0, 1]])
+    assert by_group.with_cheaters(0).unknown == "cheaters"
+    assert ReportDesign.direct("a", values="pqrs").channels[None].shape == (4, 4)
+
+
+def test_the_guide_has_the_losses_of_the_named_designs():
+    guide = Path(__file__).parents[2] / "docs" / "guide" / "report_regression.md"
+    losses = {}
+    for line in guide.read_text(encoding="utf-8").splitlines():
+        if line.startswith("|`") and "`|" in line:
+            call, _, loss = line.strip("|").split("|")
+            if "(" in call:
+                design = eval(f"ReportDesign.{call.strip('`')}")
+                losses[call.partition("(")[0].strip("`")] = loss, design.epsilon
+    assert list(losses) == list(NAMED)
+    for loss, epsilon in losses.values():
+        assert loss == ("∞" if epsilon == np.inf else f"{epsilon:.2f}")
+
+
+def test_the_prevalence_of_an_unrelated_question_is_estimated():
+    rng, n = np.random.default_rng(0), 20_000
+    truth, group = rng.random(n) < 0.4, np.arange(n) % 2
+    answers = np.where(group == 0, drawn("unrelated", truth, rng, 0), drawn("unrelated", truth, rng, 1))
+    design = ReportDesign.unrelated("a", {0: 0.7, 1: 0.3}, group="half")
+    reports = pd.DataFrame({"a": answers, "half": group})
+    model = ReportLogisticRegression(target_encoder=design).fit(reports[[]], reports)
+    row = model.unknown_.loc["prevalence"]
+    assert abs(row["estimate"] - 0.25) < 4.9 * row["std_error"]
+    assert abs(model.intercept_[0] - np.log(0.4 / 0.6)) < 4.9 * model.intercept_std_error_[0]
+    assert row["std_error"] < 0.02
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "error", "message"),
+    [
+        ("warner", {"p": 0.5}, ValueError, "p must differ from 0.5"),
+        ("warner", {"p": 75}, ValueError, "p must be between 0 and 1, got 75"),
+        ("warner", {"p": "high"}, TypeError, "p must be a number or a mapping of group to numbers, got str"),
+        ("warner", {"p": {1: 0.2}}, TypeError, "group names the column by which a mapping of p is chosen"),
+        ("warner", {"p": 0.2, "group": "g"}, TypeError, "give both or none"),
+        ("warner", {"p": 0.2, "values": [0, 1, 2]}, ValueError, r"channel must have the shape \(3, 3\)"),
+        ("forced", {"yes": 0.5, "no": 0.5}, ValueError, "yes and no must add to less than 1.*got 1"),
+        ("forced", {"yes": {1: 0.5}, "no": {2: 0.5}, "group": "g"}, ValueError, "yes, no must have the same groups"),
+        ("unrelated", {"p": 0.5}, ValueError, "prevalence must be given, or p as a mapping"),
+        ("unrelated", {"p": {1: 0.5, 2: 0.5}, "group": "g"}, ValueError, "two different numbers"),
+        ("unrelated", {"p": 0, "prevalence": 0.5}, ValueError, "p must be above 0"),
+        ("crosswise", {"q": 0.5}, ValueError, "q must differ from 0.5"),
+        ("direct", {"values": ["no"]}, ValueError, "values must be two or more"),
+    ],
+)
+def test_named_designs_that_say_nothing_are_refused(name, options, error, message):
+    with pytest.raises(error, match=message):
+        getattr(ReportDesign, name)("a", **options)
+
+
 # Wrong input.
 
 WARNER = ReportDesign("a", [[0.75, 0.25], [0.25, 0.75]], values=[0, 1])
