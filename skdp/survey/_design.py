@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp.base import ColumnName, SavedByArguments
 from skdp.local import ReportTransformer, read_carried
 from skdp.local.protocol import CategoryField
+from skdp.survey import _channels
 from skdp.survey._likelihood import Numbers
 from skdp.tables import read_table
 
@@ -27,7 +28,7 @@ class ReportDesign(SavedByArguments):
     """The probability of each report of a question, given the true answer, by group of persons.
 
     For reports that no encoder of skdp made: forced responses, unrelated questions, cards, coins, or people who were
-    asked directly.
+    asked directly. Designs of the literature have names: `warner`, `forced`, `unrelated`, `crosswise`, `direct`.
 
     >>> from skdp.survey import ReportDesign
     >>> warner = ReportDesign("smokes", [[0.75, 0.25], [0.25, 0.75]], values=["no", "yes"])
@@ -155,6 +156,218 @@ class ReportDesign(SavedByArguments):
             "start": self.start,
         }
 
+    @classmethod
+    def warner(
+        cls,
+        column: ColumnName,
+        p: float | Mapping[Any, float],
+        *,
+        values: Sequence[Any] = ("no", "yes"),
+        group: ColumnName | None = None,
+    ) -> ReportDesign:
+        """Return Warner's design ([3]_): a card shows a statement, or its opposite, and is answered with the truth.
+
+        >>> from skdp.survey import ReportDesign
+        >>> ReportDesign.warner("smokes", 0.75)
+        ReportDesign('smokes', 2 values, 1 channels, epsilon=1.099)
+
+        Parameters
+        ----------
+        column : column name
+            The column that holds the reports.
+        p : float, or mapping of group to float
+            The probability of the statement itself, between 0 and 1 and not .5.
+        values : list of two, default=("no", "yes")
+            The values, and the reports: the one of who lacks the property first.
+        group : column name, optional
+            The column of the groups, if p is a mapping.
+
+        Returns
+        -------
+        ReportDesign
+            With the channel [[p, 1 - p], [1 - p, p]].
+
+        References
+        ----------
+        .. [3] S. L. Warner (1965). Randomized response: a survey technique for eliminating evasive answer bias. Journal
+           of the American Statistical Association 60.
+        """
+        channel = _channels.by_group(_channels.warner, group, p=p)
+        return cls(column, channel, values=values, group=group)
+
+    @classmethod
+    def forced(
+        cls,
+        column: ColumnName,
+        *,
+        yes: float | Mapping[Any, float],
+        no: float | Mapping[Any, float] = 0.0,
+        values: Sequence[Any] = ("no", "yes"),
+        group: ColumnName | None = None,
+    ) -> ReportDesign:
+        """Return forced responses ([4]_): dice or cards tell some to say yes, some to say no, and others the truth.
+
+        Two dice: who throws 2, 3 or 4 says yes, who throws 11 or 12 says no.
+
+        >>> from skdp.survey import ReportDesign
+        >>> ReportDesign.forced("smokes", yes=6 / 36, no=3 / 36)
+        ReportDesign('smokes', 2 values, 1 channels, epsilon=2.303)
+
+        Parameters
+        ----------
+        column : column name
+            The column that holds the reports.
+        yes : float, or mapping of group to float
+            The probability of being told to say yes.
+        no : float, or mapping of group to float, default=0
+            That of being told to say no; the two add to less than 1.
+        values : list of two, default=("no", "yes")
+            The values, and the reports: no first.
+        group : column name, optional
+            The column of the groups, if a probability is a mapping.
+
+        Returns
+        -------
+        ReportDesign
+            With the channel [[1 - yes, yes], [no, 1 - no]].
+
+        References
+        ----------
+        .. [4] R. F. Boruch (1971). Assuring confidentiality of responses in social research: a note on strategies. The
+           American Sociologist 6.
+        """
+        channel = _channels.by_group(_channels.forced, group, yes=yes, no=no)
+        return cls(column, channel, values=values, group=group)
+
+    @classmethod
+    def unrelated(
+        cls,
+        column: ColumnName,
+        p: float | Mapping[Any, float],
+        prevalence: float | Mapping[Any, float] | None = None,
+        *,
+        values: Sequence[Any] = ("no", "yes"),
+        group: ColumnName | None = None,
+    ) -> ReportDesign:
+        """Return the unrelated question design ([5]_): some answer a harmless question in place of the sensitive one.
+
+        With two shares of those who are asked, the prevalence need not be known:
+
+        >>> from skdp.survey import ReportDesign
+        >>> ReportDesign.unrelated("smokes", 0.7, prevalence=0.25)
+        ReportDesign('smokes', 2 values, 1 channels, epsilon=2.335)
+        >>> design = ReportDesign.unrelated("smokes", {"a": 0.7, "b": 0.3}, group="half")
+        >>> design.unknown
+        'prevalence'
+
+        Parameters
+        ----------
+        column : column name
+            The column that holds the reports.
+        p : float, or mapping of group to float
+            The probability of the sensitive question, above 0.
+        prevalence : float, mapping of group to float, or None, default=None
+            The share of yes to the harmless question, such as of birthdays in three of twelve months. None estimates
+            it, which needs two groups with different p, and that the question is independent of all else.
+        values : list of two, default=("no", "yes")
+            The values, and the reports: no first.
+        group : column name, optional
+            The column of the groups, if a number is a mapping.
+
+        Returns
+        -------
+        ReportDesign
+            With p + (1 - p) * prevalence of yes from who has the property, (1 - p) * prevalence from others.
+
+        References
+        ----------
+        .. [5] B. G. Greenberg, A.-L. A. Abul-Ela, W. R. Simmons, D. G. Horvitz (1969). The unrelated question
+           randomized response model: theoretical framework. Journal of the American Statistical Association 64.
+        """
+        if prevalence is not None:
+            channel = _channels.by_group(
+                _channels.unrelated, group, p=p, prevalence=prevalence
+            )
+            return cls(column, channel, values=values, group=group)
+        if not isinstance(p, Mapping) or len(set(p.values())) < 2:
+            raise ValueError(
+                "prevalence must be given, or p as a mapping of groups with two "
+                "different numbers, from which it is estimated"
+            )
+        start = _channels.by_group(_channels.unrelated_start, group, p=p)
+        slope = _channels.by_group(_channels.unrelated_slope, group, p=p)
+        return cls(
+            column, start, values=values, group=group, unknown=("prevalence", slope)
+        )
+
+    @classmethod
+    def crosswise(
+        cls,
+        column: ColumnName,
+        q: float | Mapping[Any, float],
+        *,
+        values: Sequence[Any] = ("no", "yes"),
+        reports: Sequence[Any] = ("same", "different"),
+        group: ColumnName | None = None,
+    ) -> ReportDesign:
+        """Return the crosswise model ([6]_): who reports says only whether two answers are the same.
+
+        The harmless one is whether one's mother was born in a certain quarter of the year:
+
+        >>> from skdp.survey import ReportDesign
+        >>> ReportDesign.crosswise("smokes", 0.25)
+        ReportDesign('smokes', 2 values, 1 channels, epsilon=1.099)
+
+        Parameters
+        ----------
+        column : column name
+            The column that holds the reports.
+        q : float, or mapping of group to float
+            The share of yes to the harmless question, between 0 and 1 and not .5.
+        values : list of two, default=("no", "yes")
+            The values: no first.
+        reports : list of two, default=("same", "different")
+            What is reported: that both answers are yes or both are no, first.
+        group : column name, optional
+            The column of the groups, if q is a mapping.
+
+        Returns
+        -------
+        ReportDesign
+            With the channel [[1 - q, q], [q, 1 - q]].
+
+        References
+        ----------
+        .. [6] J.-W. Yu, G.-L. Tian, M.-L. Tang (2008). Two new models for survey sampling with sensitive
+           characteristic: design and analysis. Metrika 67.
+        """
+        channel = _channels.by_group(_channels.crosswise, group, q=q)
+        return cls(column, channel, values=values, reports=reports, group=group)
+
+    @classmethod
+    def direct(
+        cls, column: ColumnName, *, values: Sequence[Any] = ("no", "yes")
+    ) -> ReportDesign:
+        """Return the design of a question that is asked directly: the report is the truth.
+
+        >>> from skdp.survey import ReportDesign
+        >>> ReportDesign.direct("smokes")
+        ReportDesign('smokes', 2 values, 1 channels, epsilon=inf)
+
+        Parameters
+        ----------
+        column : column name
+            The column that holds the answers.
+        values : list, default=("no", "yes")
+            The values, two or more.
+
+        Returns
+        -------
+        ReportDesign
+            With the identity matrix.
+        """
+        return cls(column, np.eye(len(values)), values=values)
+
     def with_cheaters(self, report: Any, *, start: float = 0.05) -> ReportDesign:
         """Return the design with people who always give the same report, whatever they are asked.
 
@@ -253,9 +466,18 @@ class ReportDesign(SavedByArguments):
         Raises
         ------
         ValueError
-            If a column is missing, or holds a report or a group that the design does not have.
+            If a column is missing, or holds a report or a group that the design does not have, or a report that has the
+            probability 0 under every true value.
         """
-        return self._of_rows(self.channels, X)
+        likelihood = self._of_rows(self.channels, X)
+        n_excluded = int((likelihood == 0).all(axis=1).sum())
+        # With an unknown number, they may be possible.
+        if n_excluded and self.unknown is None:
+            raise ValueError(
+                f"column {self.column!r} holds {n_excluded:,} reports that have the "
+                "probability 0 under every true value"
+            )
+        return likelihood
 
     def slope(self, X: pd.DataFrame) -> Numbers | None:
         """Return how the likelihood changes with the unknown number; None if there is none.

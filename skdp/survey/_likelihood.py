@@ -362,7 +362,8 @@ def maximise(model: HiddenModel) -> Fit:
         if square > _CLOSE:
             information = model.information(parameters)
     # Rounding may keep the step above the limit.
-    return Fit(parameters, information, value, square < _CLOSE)
+    is_maximum = square < _CLOSE and _is_known(model, information)
+    return Fit(parameters, information, value, is_maximum)
 
 
 def _is_known(model: HiddenModel, information: Numbers) -> bool:
@@ -404,7 +405,12 @@ def _is_definite(matrix: Numbers) -> bool:
     return bool(np.linalg.eigvalsh(matrix / np.outer(scale, scale))[0] > 1e-8)
 
 
-def disagreement(likelihoods: Numbers, posteriors: Numbers, weights: Numbers) -> float:
+def disagreement(
+    likelihoods: Numbers,
+    posteriors: Numbers,
+    weights: Numbers,
+    cluster_codes: NDArray[np.intp] | None,
+) -> float:
     """Return how far the shares of a fit are from those of the reports alone, in standard errors.
 
     Where the model holds, the shares of the fit are the more precise ones, so that the
@@ -421,7 +427,12 @@ def disagreement(likelihoods: Numbers, posteriors: Numbers, weights: Numbers) ->
     difference = (fitted - shares)[:-1]
     # A share at its bound has its estimate cut off there.
     is_inside = shares[:-1] > 2 * _LEAST_SHARE
-    errors = np.sqrt(np.diag(np.linalg.inv(information)))
+    if cluster_codes is None:
+        covariance = np.linalg.inv(information)
+    else:
+        scores = slopes * weights[:, np.newaxis]
+        covariance = sandwich(information, scores, cluster_codes)
+    errors = np.sqrt(np.diag(covariance))
     return float(np.max(np.abs(difference / errors) * is_inside, initial=0.0))
 
 

@@ -6,7 +6,6 @@ import itertools
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from statistics import NormalDist
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -42,11 +41,16 @@ from skdp.survey._likelihood import (
     maximise,
     sandwich,
 )
+from skdp.survey._unexplained import unexplained_share
 from skdp.tables import is_frame
 
 _MOST_ERRORS = 5.0
 """Standard errors between a fit and its reports: once in a million fits by chance, or
 a little more often where several shares are compared."""
+
+_FEW_CLUSTERS = 20
+"""Below 20 to 50 of them, the sandwich's errors are too small (Cameron and Miller 2015,
+section VI)."""
 
 _MOST_CELLS = 4096
 """Combinations of values of the reported predictors: each is a sum over all rows."""
@@ -190,6 +194,7 @@ class _ReportRegression(OnSite, BaseEstimator):
         n_rows = len(X)
         cluster_codes = _read_clusters(clusters, n_rows)
         questions = read_questions(self.encoders, X, reports)
+        self._warn_of_unexplained(self.encoders, X, weights)
         known = self._known(X, questions)
         hidden, question_names = self._hidden(questions)
         products, product_names = self._products(known, hidden, question_names)
@@ -208,7 +213,11 @@ class _ReportRegression(OnSite, BaseEstimator):
             weights,
             unknowns,
         )
-        _check_enough(cluster_codes, model)
+        self._n_clusters = _count_clusters(cluster_codes, model)
+        # Weights of a design are no numbers of rows, and rows of a cluster are not
+        # independent: errors are the sandwich's, and log likelihoods no test.
+        is_weighted = bool((weights != 1).any())
+        self._rows_are_alike = cluster_codes is None and not is_weighted
         fit = maximise(model)
         self._parameters = fit.parameters
         if not fit.is_maximum:
@@ -217,11 +226,11 @@ class _ReportRegression(OnSite, BaseEstimator):
                 "errors are not known. There are too few rows for this epsilon, too "
                 "many parameters, or predictors that tell the target exactly",
                 ConvergenceWarning,
-                about="guide/report_regression",
+                about="guide/report_regression#warnings",
                 stacklevel=level_of_the_caller(),
             )
         else:
-            self._warn_of_disagreement(model, questions)
+            self._warn_of_disagreement(model, questions, cluster_codes)
         self._names = [*known.columns, *hidden.columns, *product_names]
         # What predictions need: a fitted model holds no rows.
         self._hidden_features = model.hidden
@@ -248,8 +257,24 @@ class _ReportRegression(OnSite, BaseEstimator):
         index = pd.Index(self._unknown_names, name="unknown")
         return pd.DataFrame(columns, index=index)
 
+    def _warn_of_unexplained(
+        self, designs: Any, table: pd.DataFrame, weights: Numbers
+    ) -> None:
+        """Warn if no true values explain the reports, of all rows with a weight."""
+        problem = unexplained_share(designs, table[weights > 0])
+        if problem is not None:
+            warn(
+                problem,
+                ModelWarning,
+                about="guide/report_regression#warnings",
+                stacklevel=level_of_the_caller(),
+            )
+
     def _warn_of_disagreement(
-        self, model: HiddenModel, questions: Sequence[Question]
+        self,
+        model: HiddenModel,
+        questions: Sequence[Question],
+        cluster_codes: NDArray[np.intp] | None,
     ) -> None:
         """Warn if the fit has other shares of reported values than the reports themselves."""
         # Where the effect of a true predictor is not of the form of the model, hidden
@@ -258,6 +283,8 @@ class _ReportRegression(OnSite, BaseEstimator):
         sizes = [len(question.values) for question in questions]
         by_question = posteriors.reshape(len(posteriors), *sizes)
         axes = range(1, len(sizes) + 1)
+        if cluster_codes is None and not self._rows_are_alike:
+            cluster_codes = np.arange(len(posteriors))
         for place, question in enumerate(questions):
             if question.unknown is not None:
                 continue
@@ -268,7 +295,10 @@ class _ReportRegression(OnSite, BaseEstimator):
                 if not weights.any():
                     continue
                 distance = disagreement(
-                    question.likelihood[rows], fitted[rows], weights
+                    question.likelihood[rows],
+                    fitted[rows],
+                    weights,
+                    None if cluster_codes is None else cluster_codes[rows],
                 )
                 if distance > _MOST_ERRORS:
                     warn(
@@ -291,9 +321,7 @@ class _ReportRegression(OnSite, BaseEstimator):
         n = len(fit.parameters)
         if not fit.is_maximum:
             return np.full((n, n), np.nan)
-        # Weights of a design are no numbers of rows: their variance is the sandwich's.
-        is_weighted = bool((model.weights != 1).any())
-        if self.errors == "observed" and cluster_codes is None and not is_weighted:
+        if self.errors == "observed" and self._rows_are_alike:
             return np.asarray(np.linalg.inv(fit.information))
         scores = model.scores(fit.parameters) * model.weights[:, np.newaxis]
         if cluster_codes is None:
@@ -313,7 +341,8 @@ class _ReportRegression(OnSite, BaseEstimator):
         -------
         pandas.DataFrame
             ``estimate, std_error, lower, upper, p_value``, indexed by term; by (class, term) for several classes. The
-            p-value is that of a coefficient of 0 (Wald).
+            p-value is that of a coefficient of 0 (Wald). With G clusters, by the t distribution with G - 1 degrees of
+            freedom.
 
         Raises
         ------
@@ -325,7 +354,8 @@ class _ReportRegression(OnSite, BaseEstimator):
         estimates, index = self._terms()
         n = len(estimates)
         std_error = np.sqrt(np.diag(self._covariance)[:n])
-        reach = NormalDist().inv_cdf((1 + level) / 2) * std_error
+        degrees = self._degrees_of_freedom()
+        reach = stats.t.ppf((1 + level) / 2, degrees) * std_error
         with np.errstate(divide="ignore", invalid="ignore"):
             z = np.abs(estimates) / std_error
         columns = {
@@ -333,9 +363,13 @@ class _ReportRegression(OnSite, BaseEstimator):
             "std_error": std_error,
             "lower": estimates - reach,
             "upper": estimates + reach,
-            "p_value": 2 * stats.norm.sf(z),
+            "p_value": 2 * stats.t.sf(z, degrees),
         }
         return pd.DataFrame(columns, index=index)
+
+    def _degrees_of_freedom(self) -> float:
+        """Return those of the t distribution of an estimate over its error; infinite without clusters."""
+        return math.inf if self._n_clusters is None else self._n_clusters - 1
 
     @abstractmethod
     def _outcome(self) -> Gaussian | Classes:
@@ -351,7 +385,8 @@ class _ReportRegression(OnSite, BaseEstimator):
         Parameters
         ----------
         nested : estimator of the same class
-            A fit to the same rows and reports with fewer parameters, all of which this fit has, too.
+            A fit to the same rows and reports with fewer parameters, all of which this fit has, too; neither with
+            weights that differ, nor with clusters.
 
         Returns
         -------
@@ -362,7 +397,14 @@ class _ReportRegression(OnSite, BaseEstimator):
         Raises
         ------
         NotFittedError, TypeError, ValueError
-            Before `fit`, or if the other fit is of another class, other rows, or no fewer parameters.
+            Before `fit`, or if the other fit is of another class, other rows, or no fewer parameters, or one of the two
+            has weights or clusters: its log likelihood is then no sum over independent rows, and twice the difference
+            has no chi-squared distribution ([2]_). The p-values of `summary` hold there.
+
+        References
+        ----------
+        .. [2] J. N. K. Rao, A. J. Scott (1984). On chi-squared tests for multiway contingency tables with cell
+           proportions estimated from survey data. Annals of Statistics 12.
         """
         check_is_fitted(self, "coef_")
         if type(nested) is not type(self):
@@ -370,6 +412,12 @@ class _ReportRegression(OnSite, BaseEstimator):
                 f"nested must be a {type(self).__name__}, got {type(nested).__name__}"
             )
         check_is_fitted(nested, "coef_")
+        if not (self._rows_are_alike and nested._rows_are_alike):
+            raise ValueError(
+                "likelihood_ratio_test holds without weights and clusters only: twice "
+                "the difference of weighted log likelihoods has no chi-squared "
+                "distribution. The p-values of summary() hold, by the sandwich"
+            )
         df = self.n_parameters_ - nested.n_parameters_
         if df < 1 or nested.n_rows_ != self.n_rows_:
             raise ValueError(
@@ -479,16 +527,29 @@ def _read_clusters(clusters: Any, n_rows: int) -> NDArray[np.intp] | None:
     return np.asarray(codes)
 
 
-def _check_enough(cluster_codes: NDArray[np.intp] | None, model: HiddenModel) -> None:
-    """Refuse fewer clusters than terms, whose scores do not vary in all directions."""
+def _count_clusters(
+    cluster_codes: NDArray[np.intp] | None, model: HiddenModel
+) -> int | None:
+    """Return the number of clusters, as many as errors need; None if there are none."""
     if cluster_codes is None:
-        return
-    n_clusters = int(cluster_codes.max()) + 1
+        return None
+    n_clusters = len(np.unique(cluster_codes[model.weights > 0]))
+    # The scores of fewer clusters than terms do not vary in all directions.
     if n_clusters <= model.n_features:
         raise ValueError(
             f"clusters must be more than the {model.n_features} terms of the model, "
             f"for errors to be known; got {n_clusters}"
         )
+    if n_clusters < _FEW_CLUSTERS:
+        warn(
+            f"errors of {n_clusters} clusters, fewer than {_FEW_CLUSTERS}, are too "
+            "small, although intervals take t quantiles. Strata are no clusters: if "
+            "these are strata, leave them out",
+            ModelWarning,
+            about="guide/report_regression#warnings",
+            stacklevel=level_of_the_caller(),
+        )
+    return n_clusters
 
 
 def _read_weights(sample_weight: Any, n_rows: int) -> Numbers:
@@ -499,7 +560,14 @@ def _read_weights(sample_weight: Any, n_rows: int) -> Numbers:
         raise ValueError(f"sample_weight must hold {n_rows} finite numbers, one a row")
     if (weights < 0).any() or not weights.any():
         raise ValueError("sample_weight must be at least 0, and not all weights zero")
-    return weights
+    # Weights that are all alike say what none say.
+    if (weights == weights[0]).all():
+        return np.ones(n_rows)
+    # Of a design only ratios matter: a mean of 1 keeps limits and comparisons of the fit
+    # at the scale of rows.
+    ratios = weights / weights.max()
+    scaled: Numbers = ratios * (np.count_nonzero(ratios) / ratios.sum())
+    return scaled
 
 
 class ReportLogisticRegression(ClassifierMixin, _ReportRegression):
@@ -556,7 +624,8 @@ class ReportLogisticRegression(ClassifierMixin, _ReportRegression):
         If the reports say too little for a clear maximum; errors and intervals are nan then.
     UserWarning
         If the fit has other shares of the reported values than the reports alone, by five standard errors or more: the
-        model does not hold, such as where the effect of a true predictor is not linear.
+        model does not hold, such as where the effect of a true predictor is not linear. Or if a design has fewer or
+        more of a report than any truth gives, with probability 1e-6: its channel is wrong, or people do not follow.
 
     See Also
     --------
@@ -632,9 +701,10 @@ class ReportLogisticRegression(ClassifierMixin, _ReportRegression):
         y : array-like of shape (n_samples,), or dataframe of reports
             The true target, or its reports.
         sample_weight : array-like of shape (n_samples,), optional
-            Design weights, at least 0.
+            Design weights, at least 0. Only their ratios matter.
         clusters : array-like of shape (n_samples,), optional
-            Rows of one cluster may depend on each other; more clusters than terms.
+            Sampled groups, such as schools, whose rows may depend on each other: more than terms, and better 20 or
+            more. Strata are no clusters: leave them out, which makes errors larger, if anything.
 
         Returns
         -------
@@ -685,11 +755,13 @@ class ReportLogisticRegression(ClassifierMixin, _ReportRegression):
                 "y must be a dataframe with the columns of the reports, or a series of "
                 f"one, got {type(y).__name__}"
             )
-        questions = read_questions(self.target_encoder, as_pandas(reports), reports)
+        table = as_pandas(reports)
+        questions = read_questions(self.target_encoder, table, reports)
         if len(questions) != 1:
             raise ValueError(
                 f"target_encoder must report one column, got {len(questions)}"
             )
+        self._warn_of_unexplained(self.target_encoder, table, weights)
         (question,) = questions
         self.classes_ = np.array(question.values, dtype=object)
         unknowns = []
@@ -796,7 +868,8 @@ class ReportLinearRegression(RegressorMixin, _ReportRegression):
         If the reports say too little for a clear maximum; errors and intervals are nan then.
     UserWarning
         If the fit has other shares of the reported values than the reports alone, by five standard errors or more: the
-        model does not hold, such as where the effect of a true predictor is not linear.
+        model does not hold, such as where the effect of a true predictor is not linear. Or if a design has fewer or
+        more of a report than any truth gives, with probability 1e-6: its channel is wrong, or people do not follow.
 
     See Also
     --------
@@ -865,9 +938,10 @@ class ReportLinearRegression(RegressorMixin, _ReportRegression):
         y : array-like of shape (n_samples,)
             The true target.
         sample_weight : array-like of shape (n_samples,), optional
-            Design weights, at least 0.
+            Design weights, at least 0. Only their ratios matter.
         clusters : array-like of shape (n_samples,), optional
-            Rows of one cluster may depend on each other; more clusters than terms.
+            Sampled groups, such as schools, whose rows may depend on each other: more than terms, and better 20 or
+            more. Strata are no clusters: leave them out, which makes errors larger, if anything.
 
         Returns
         -------

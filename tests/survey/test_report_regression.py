@@ -13,6 +13,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from scipy import stats
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import LinearRegression, LogisticRegression
@@ -168,6 +169,87 @@ def test_weights_count_rows_and_clusters_add_them():
     repeated.fit(X.iloc[places].reset_index(drop=True), y[places], clusters=places)
     np.testing.assert_allclose(model.coef_, repeated.coef_, rtol=1e-6)
     np.testing.assert_allclose(model.coef_std_error_, repeated.coef_std_error_, rtol=1e-5)
+
+
+def weighted_sexes(n=1500, seed=0):
+    """Reports of sex beside age, a target, and log-normal weights with which a few rows count for many."""
+    rng = np.random.default_rng(seed)
+    age = rng.normal(size=n)
+    sex = (rng.random(n) < 1 / (1 + np.exp(-age))).astype(int)
+    y = (rng.random(n) < 1 / (1 + np.exp(0.5 - 0.5 * age - sex))).astype(int)
+    reports = np.where(rng.random(n) < 0.8, sex, 1 - sex)
+    X = pd.DataFrame({"sex": reports, "age": age})
+    design = ReportDesign("sex", [[0.8, 0.2], [0.2, 0.8]], values=[0, 1])
+    return design, X, y, np.exp(1.5 * rng.normal(size=n))
+
+
+@pytest.mark.parametrize("factor", [1e4, 1e-6])
+@pytest.mark.parametrize("kind", [ReportLogisticRegression, ReportLinearRegression])
+def test_only_ratios_of_weights_matter(kind, factor):
+    """A factor tells nothing: no warning that the model does not hold, no lack of a maximum, no other error."""
+    design, X, y, weights = weighted_sexes()
+    expected = kind(design).fit(X, y, weights).summary()
+    scaled = kind(design).fit(X, y, factor * weights).summary()
+    np.testing.assert_allclose(scaled, expected, rtol=1e-6)
+    # Weights that are all alike are those of a fit without any, errors included.
+    plain = kind(design).fit(X, y)
+    alike = kind(design).fit(X, y, np.full(len(X), factor))
+    pd.testing.assert_frame_equal(alike.summary(), plain.summary())
+    assert alike.log_likelihood_ == plain.log_likelihood_
+
+
+def test_likelihood_ratios_are_of_rows_alone():
+    """Neither of design weights (constant ones of 300 made 28,161 of 93.87) nor of clusters."""
+    _, X, y, weights = weighted_sexes()
+    nested = ReportLogisticRegression().fit(X[["age"]], y)
+    expected = ReportLogisticRegression().fit(X, y).likelihood_ratio_test(nested)
+    alike = ReportLogisticRegression().fit(X, y, np.full(len(X), 300.0))
+    assert alike.likelihood_ratio_test(nested) == expected
+    for options in ({"sample_weight": weights}, {"clusters": np.arange(len(X)) // 3}):
+        model = ReportLogisticRegression().fit(X, y, **options)
+        part = ReportLogisticRegression().fit(X[["age"]], y, **options)
+        for full, fewer in ((model, part), (model, nested), (alike, part)):
+            with pytest.raises(ValueError, match="without weights and clusters only"):
+                full.likelihood_ratio_test(fewer)
+
+
+def test_a_fit_without_a_maximum_is_told_however_its_search_ends():
+    """A predictor that tells the target exactly, found at any of the two ends of the search."""
+    rng = np.random.default_rng(0)
+    age = rng.normal(size=2000)
+    y = (rng.random(2000) < 1 / (1 + np.exp(1 - 0.8 * age))).astype(int)
+    with pytest.warns(ConvergenceWarning, match="no clear maximum"):
+        model = ReportLogisticRegression().fit(np.column_stack([age, y]), y)
+    assert model.summary()["std_error"].isna().all()
+
+
+def test_few_clusters_have_wider_intervals():
+    """By t quantiles with as many degrees of freedom as clusters, less one; by the normal one 77 % cover at four."""
+    inside = []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        clusters = np.repeat(np.arange(5), 20)
+        x = rng.normal(size=100) + 0.7 * rng.normal(size=5)[clusters]
+        y = 0.5 * x + 0.3 * rng.normal(size=5)[clusters] + rng.normal(size=100)
+        with pytest.warns(UserWarning, match="of 5 clusters, fewer than 20, .*Strata are no clusters"):
+            model = ReportLinearRegression().fit(x[:, np.newaxis], y, clusters=clusters)
+        row = model.summary().loc["x0"]
+        inside.append(row["lower"] <= 0.5 <= row["upper"])
+    reach = stats.t.ppf(0.975, 4) * row["std_error"]
+    assert row["upper"] - row["estimate"] == pytest.approx(reach)
+    assert row["p_value"] == pytest.approx(2 * stats.t.sf(abs(row["estimate"]) / row["std_error"], 4))
+    # .93 of 150 tables; by normal quantiles .84, and 44 of these 60.
+    assert sum(inside) >= 52
+
+
+def test_many_clusters_say_nothing_and_few_of_weight_count():
+    X, _, y, _ = generated(n=400)
+    clusters = np.arange(400) % 20
+    model = ReportLinearRegression().fit(X, y, clusters=clusters)
+    row = model.summary().loc["age"]
+    assert row["upper"] - row["estimate"] == pytest.approx(stats.t.ppf(0.975, 19) * row["std_error"])
+    with pytest.warns(UserWarning, match="errors of 19 clusters"):
+        ReportLinearRegression().fit(X, y, clusters=clusters, sample_weight=clusters > 0)
 
 
 # The likelihood itself.
@@ -402,6 +484,178 @@ def test_a_model_that_does_not_hold_is_told_by_its_shares(fault):
         model.set_params(hidden_distribution="conditional").fit(X, y)
         row = model.summary().loc["sex=m"]
         assert abs(row["estimate"] - 3) < 5 * row["std_error"]
+
+
+# Reports that no truth explains.
+
+
+def repeated(counts, values=("no", "yes")):
+    """A table of as many reports of each value as given, in a mixed order."""
+    reports = np.repeat(list(values), counts)
+    return pd.DataFrame({"a": np.random.default_rng(0).permutation(reports)})
+
+
+UNLIKELY_WARNER = ReportDesign("a", [[0.55, 0.45], [0.45, 0.55]], values=["no", "yes"])
+
+
+@pytest.mark.parametrize(
+    ("counts", "message"),
+    [
+        ((650, 350), "fewer 'yes' than any truth gives: 35.0% of the reports, where the channel gives 45.0% to 55.0%"),
+        ((350, 650), "fewer 'no' than any truth gives"),
+    ],
+)
+@pytest.mark.parametrize("role", ["target", "predictor"])
+def test_reports_that_no_truth_explains_are_told(counts, message, role):
+    """Such as of probabilities that are wrong: the fit runs to an end of the scale, without a word before."""
+    X = pd.DataFrame({"u": np.random.default_rng(1).normal(size=1000)})
+    reports = repeated(counts)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        if role == "target":
+            ReportLogisticRegression(target_encoder=UNLIKELY_WARNER).fit(X, reports)
+        else:
+            y = np.arange(1000) % 2
+            ReportLogisticRegression([UNLIKELY_WARNER]).fit(X.assign(a=reports["a"]), y)
+    assert message in str(caught[0].message)
+    assert "with_cheaters" in str(caught[0].message)
+    assert Path(caught[0].filename).name == "test_report_regression.py"
+
+
+def test_only_counts_beyond_chance_are_told():
+    """At the ends of the range, exactly the counts whose probability is at least 1e-6."""
+    X = pd.DataFrame({"u": np.arange(1000) % 7 / 7})
+    least = int(stats.binom.ppf(1e-6, 1000, 0.45))
+    with warnings.catch_warnings():
+        # The share is at its end, where the log odds have no maximum.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        ReportLogisticRegression(target_encoder=UNLIKELY_WARNER).fit(X, repeated((1000 - least, least)))
+        with pytest.warns(UserWarning, match="fewer 'yes' than any truth gives"):
+            ReportLogisticRegression(target_encoder=UNLIKELY_WARNER).fit(X, repeated((1001 - least, least - 1)))
+        # Rows without a weight are no reports of the survey.
+        weights = np.repeat([1.0, 0.0], [1000, 500])
+        both = pd.concat([repeated((500, 500)), repeated((500, 0))], ignore_index=True)
+        ReportLogisticRegression(target_encoder=UNLIKELY_WARNER).fit(both[[]], both, weights)
+
+
+def test_each_group_and_each_of_four_reports_is_compared():
+    channel = np.full((4, 4), 0.1) + 0.6 * np.eye(4)
+    design = ReportDesign("a", {1: channel, 2: np.eye(4)}, values=list("pqrs"), group="g")
+    y = np.arange(1200) % 2
+    few = repeated((600, 300, 300, 0), "pqrs")
+    # Asked directly, no one may say "s"; by the channel a tenth says so at least.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        ReportLogisticRegression(design).fit(few.assign(g=2), y)
+        with pytest.warns(UserWarning, match=r"fewer 's' .*: 0\.0% of the reports of group 1, .* 10\.0% to 70\.0%"):
+            ReportLogisticRegression(design).fit(few.assign(g=1), y)
+
+
+def test_reports_that_are_impossible_are_refused():
+    excluded = ReportDesign("a", [[0.7, 0.3, 0], [0.3, 0.7, 0]], values=["no", "yes"], reports=["no", "yes", "maybe"])
+    reports = repeated((6, 5, 4), ("no", "yes", "maybe"))
+    with pytest.raises(ValueError, match="'a' holds 4 reports that have the probability 0"):
+        ReportLogisticRegression(excluded).fit(reports, np.arange(15) % 2)
+
+
+# Designs that have names.
+
+
+def drawn(name, truth, rng, group=0):
+    """Carry out a design by its story, each step a coin or a card, apart from any matrix."""
+    n = len(truth)
+    first, second = rng.random(n), rng.random(n)
+    if name == "warner":
+        is_opposite = first >= 0.7
+        return np.where(truth ^ is_opposite, "yes", "no")
+    if name == "forced":
+        told_yes, told_no = first < 2 / 12, first >= 11 / 12
+        return np.where(told_yes | (truth & ~told_no), "yes", "no")
+    if name == "unrelated":
+        return np.where(np.where(first < (0.7, 0.3)[group], truth, second < 0.25), "yes", "no")
+    if name == "crosswise":
+        return np.where(truth == (second < 0.3), "same", "different")
+    return np.where(truth, "yes", "no")
+
+
+NAMED = {
+    "warner": ReportDesign.warner("a", 0.7),
+    "forced": ReportDesign.forced("a", yes=2 / 12, no=1 / 12),
+    "unrelated": ReportDesign.unrelated("a", 0.7, prevalence=0.25),
+    "crosswise": ReportDesign.crosswise("a", 0.3),
+    "direct": ReportDesign.direct("a"),
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_named_designs_are_what_their_story_says(name):
+    """Of a million people of each true value, the share of each report is within five errors and a bit (1e-6)."""
+    design, rng, n = NAMED[name], np.random.default_rng(0), 10**6
+    for truth, row in enumerate(design.channels[None]):
+        reports = drawn(name, np.full(n, bool(truth)), rng)
+        shares = np.array([np.mean(reports == each) for each in design.reports])
+        assert (np.abs(shares - row) <= 5.2 * np.sqrt(row * (1 - row) / n)).all()
+
+
+def test_named_designs_in_numbers():
+    np.testing.assert_allclose(NAMED["forced"].channels[None], [[10 / 12, 2 / 12], [1 / 12, 11 / 12]])
+    np.testing.assert_allclose(NAMED["unrelated"].channels[None], [[0.925, 0.075], [0.225, 0.775]])
+    assert NAMED["warner"].epsilon == pytest.approx(np.log(7 / 3))
+    assert NAMED["direct"].epsilon == np.inf
+    by_group = ReportDesign.forced("a", yes={"low": 0.2, "high": 0.8}, values=[0, 1], group="half")
+    np.testing.assert_allclose(by_group.channels["high"], [[0.2, 0.8], [0, 1]])
+    assert by_group.with_cheaters(0).unknown == "cheaters"
+    assert ReportDesign.direct("a", values="pqrs").channels[None].shape == (4, 4)
+
+
+def test_the_guide_has_the_losses_of_the_named_designs():
+    guide = Path(__file__).parents[2] / "docs" / "guide" / "report_regression.md"
+    losses = {}
+    for line in guide.read_text(encoding="utf-8").splitlines():
+        if line.startswith("|`") and "`|" in line:
+            call, _, loss = line.strip("|").split("|")
+            if "(" in call:
+                design = eval(f"ReportDesign.{call.strip('`')}")
+                losses[call.partition("(")[0].strip("`")] = loss, design.epsilon
+    assert list(losses) == list(NAMED)
+    for loss, epsilon in losses.values():
+        assert loss == ("∞" if epsilon == np.inf else f"{epsilon:.2f}")
+
+
+def test_the_prevalence_of_an_unrelated_question_is_estimated():
+    rng, n = np.random.default_rng(0), 20_000
+    truth, group = rng.random(n) < 0.4, np.arange(n) % 2
+    answers = np.where(group == 0, drawn("unrelated", truth, rng, 0), drawn("unrelated", truth, rng, 1))
+    design = ReportDesign.unrelated("a", {0: 0.7, 1: 0.3}, group="half")
+    reports = pd.DataFrame({"a": answers, "half": group})
+    model = ReportLogisticRegression(target_encoder=design).fit(reports[[]], reports)
+    row = model.unknown_.loc["prevalence"]
+    assert abs(row["estimate"] - 0.25) < 4.9 * row["std_error"]
+    assert abs(model.intercept_[0] - np.log(0.4 / 0.6)) < 4.9 * model.intercept_std_error_[0]
+    assert row["std_error"] < 0.02
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "error", "message"),
+    [
+        ("warner", {"p": 0.5}, ValueError, "p must differ from 0.5"),
+        ("warner", {"p": 75}, ValueError, "p must be between 0 and 1, got 75"),
+        ("warner", {"p": "high"}, TypeError, "p must be a number or a mapping of group to numbers, got str"),
+        ("warner", {"p": {1: 0.2}}, TypeError, "group names the column by which a mapping of p is chosen"),
+        ("warner", {"p": 0.2, "group": "g"}, TypeError, "give both or none"),
+        ("warner", {"p": 0.2, "values": [0, 1, 2]}, ValueError, r"channel must have the shape \(3, 3\)"),
+        ("forced", {"yes": 0.5, "no": 0.5}, ValueError, "yes and no must add to less than 1.*got 1"),
+        ("forced", {"yes": {1: 0.5}, "no": {2: 0.5}, "group": "g"}, ValueError, "yes, no must have the same groups"),
+        ("unrelated", {"p": 0.5}, ValueError, "prevalence must be given, or p as a mapping"),
+        ("unrelated", {"p": {1: 0.5, 2: 0.5}, "group": "g"}, ValueError, "two different numbers"),
+        ("unrelated", {"p": 0, "prevalence": 0.5}, ValueError, "p must be above 0"),
+        ("crosswise", {"q": 0.5}, ValueError, "q must differ from 0.5"),
+        ("direct", {"values": ["no"]}, ValueError, "values must be two or more"),
+    ],
+)
+def test_named_designs_that_say_nothing_are_refused(name, options, error, message):
+    with pytest.raises(error, match=message):
+        getattr(ReportDesign, name)("a", **options)
 
 
 # Wrong input.
