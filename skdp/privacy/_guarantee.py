@@ -67,7 +67,7 @@ class PrivacyLeakWarning(UserWarning):
     """
 
 
-Relation = Literal["replace", "add_remove"]
+Relation = Literal["replace", "add_remove", "replace_values"]
 RELATIONS: tuple[Relation, ...] = get_args(Relation)
 Trust = Literal["local", "shuffle", "central"]
 # From those that trust nobody to those that trust somebody with the data.
@@ -96,15 +96,17 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
         Privacy loss, finite and at least 0.
     delta : float, default=0.0
         Failure probability, in [0, 1).
-    relation : {"replace", "add_remove"}, default="replace"
-        The neighbouring inputs: one record replaced by another (the number of records is public), or one record
-        added or removed.
+    relation : {"replace", "add_remove", "replace_values"}, default="replace"
+        The neighbouring inputs: one record replaced by another (the number of records is public), one record added or
+        removed, or the values of the columns in `scope` replaced in one record, while all other columns, and the
+        number of records, are public: the release may show them exactly.
     trust : {"local", "shuffle", "central"}, default="local"
         ``"local"``: each record is randomised by itself, and no one needs to be trusted. ``"shuffle"``: so it is, but
         only the sums of all reports, or the reports in random order, are released, and those who see them before are
         trusted (`shuffled_guarantee`). ``"central"``: a curator who holds the data is trusted.
     scope : tuple of str, default=()
-        The columns that the guarantee covers. Other columns of the same person are not covered.
+        The columns that the guarantee covers. Other columns of the same person are not covered. With
+        ``"replace_values"``, the protected columns, at least one.
     mechanism : str, default=""
         The mechanism.
     secure : bool, default=True
@@ -127,9 +129,12 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
     -----
     **Privacy.** ``g1 + g2`` is the guarantee of two releases about the same persons (sequential composition, epsilons
     and deltas add), ``g1 | g2`` that of releases about disjoint groups of persons with a public split (parallel
-    composition, the larger of each). Sums and given fractions are rounded up to floats. Sums list the losses of both;
-    ``g1 | g2`` has losses only if those of both are equal. Rhos add too; with them, a release with ``delta = 0`` and
-    without a rho counts as epsilon**2 / 2, and an (epsilon, delta) release has none ([1]_).
+    composition, the larger of each). Where one of them protects named columns only (``"replace_values"``), so do both
+    together: those that all such releases protect.
+
+    Sums and given fractions are rounded up to floats. Sums list the losses of both; ``g1 | g2`` has losses only if
+    those of both are equal. Rhos add too; with them, a release with ``delta = 0`` and without a rho counts as
+    epsilon**2 / 2, and an (epsilon, delta) release has none ([1]_).
 
     References
     ----------
@@ -144,6 +149,8 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
     epsilon = 1.5, local model, replacing one record's values of: sex, age
     >>> print(PrivacyGuarantee(1.0, relation="add_remove", trust="central").to("replace"))
     epsilon = 2, central model, replacing one record
+    >>> print(PrivacyGuarantee(1.0, relation="replace_values", trust="central", scope=("income",)))
+    epsilon = 1, central model, replacing the values of income in one record, all other columns are public
     """
 
     _format: ClassVar[str] = "skdp-guarantee"
@@ -177,6 +184,11 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
             )
         if isinstance(self.scope, str):
             raise TypeError("scope must be a tuple of names, got str")
+        if self.relation == "replace_values" and not self.scope:
+            raise ValueError(
+                "scope must name the protected columns with relation='replace_values', "
+                "got none"
+            )
         fields["max_rows_per_person"] = int(rows)
         for name, value in fields.items():
             object.__setattr__(self, name, value)
@@ -211,16 +223,21 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
             **_shared(both),
         )
 
-    def to(self, relation: Relation) -> PrivacyGuarantee:
+    def to(
+        self, relation: Relation, columns: Sequence[Any] | None = None
+    ) -> PrivacyGuarantee:
         """Convert the guarantee to another neighbouring relation.
 
         Replacing a record is removing one and adding one: (epsilon, delta) becomes (2 epsilon, (1 + e**epsilon) delta),
-        rho 4 rho. Where delta would be 1 or more, it stays, and epsilon follows from the losses.
+        rho 4 rho. Where delta would be 1 or more, it stays, and epsilon follows from the losses. Replacing some values
+        of a record is replacing the record: all numbers stay.
 
         Parameters
         ----------
-        relation : {"replace", "add_remove"}
+        relation : {"replace", "add_remove", "replace_values"}
             The wanted relation.
+        columns : sequence of str, optional
+            The protected columns of "replace_values"; by default those that are protected already.
 
         Returns
         -------
@@ -229,18 +246,43 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
 
         Raises
         ------
+        TypeError
+            If `columns` is a str.
         ValueError
-            If a guarantee under "replace" is to be converted to "add_remove", which does not follow, or if the implied
-            delta is 1 or more and no losses are known.
+            If a guarantee is to be converted to one that does not follow: from "replace" to "add_remove", from
+            "replace_values" to whole records or to further columns; if `columns` are given for another relation, or
+            are missing; or if the implied delta is 1 or more and no losses are known.
+
+        Examples
+        --------
+        >>> of_records = PrivacyGuarantee(0.5, relation="add_remove", trust="central")
+        >>> print(of_records.to("replace_values", ["sex"]))
+        epsilon = 1, central model, replacing the values of sex in one record, all other columns are public
         """
         check_relation(relation)
+        columns = _protected_columns(self, relation, columns)
+        if columns is not None:
+            return replace(
+                self._for_replacing(), relation=relation, scope=tuple(columns)
+            )
         if relation == self.relation:
             return self
+        if self.relation == "replace_values":
+            raise ValueError(
+                f"a guarantee for the values of {_names(self.scope)} says nothing "
+                "about whole records: all other columns may have been shown exactly"
+            )
         if relation == "add_remove":
             raise ValueError(
                 "a guarantee for replacing a record says nothing about adding or "
                 "removing one"
             )
+        return self._for_replacing()
+
+    def _for_replacing(self) -> PrivacyGuarantee:
+        """Return the guarantee for replacing what neighbours differ in."""
+        if self.relation != "add_remove":
+            return self
         losses = doubled(self.losses)
         try:
             loss = self._stated_loss()._doubled()
@@ -252,7 +294,7 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
             loss = StatedLoss(epsilon, self.delta, rho)
         return replace(
             self,
-            relation=relation,
+            relation="replace",
             epsilon=loss.epsilon,
             delta=loss.delta,
             rho=loss.rho,
@@ -275,7 +317,8 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
         Notes
         -----
         **Privacy.** A bound for the attacker who knows everything but one record, in the columns of the scope. What is
-        known of the record otherwise, such as from its other columns, is not covered.
+        known of the record otherwise, such as from its other columns, is not covered: "right about 50 times in 100"
+        is what this attacker can do with them, before the release.
 
         References
         ----------
@@ -290,7 +333,10 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
         at most 74 times in 100 after seeing what is released.
         """
         who = "record" if self.max_rows_per_person == 1 else "person"
-        return in_odds(self.epsilon, self.delta, self.relation, who)
+        columns = ""
+        if self.relation == "replace_values":
+            columns = _names(self.scope)
+        return in_odds(self.epsilon, self.delta, self.relation, who, columns)
 
     def _content(self) -> dict[str, Any]:
         return {
@@ -346,19 +392,26 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
             parts.append(f"rho = {shown(self.rho)}")
         parts.append(f"{self.trust} model")
 
-        verb = "replacing" if self.relation == "replace" else "adding or removing"
-        columns = ", ".join(map(written_text, self.scope))
-        rows = self.max_rows_per_person
-        if rows > 1 and columns:
-            unit = f"person's values, in up to {rows} records,"
-        else:
-            unit = "record's values" if columns else self._unit
-        covered = f" of: {columns}" if columns else ""
-        parts.append(f"{verb} one {unit}{covered}")
-
+        parts.append(self._difference())
         if not self.secure:
             parts.append("NOT SECURE: the randomness comes from a seed")
         return ", ".join(parts)
+
+    def _difference(self) -> str:
+        """Say what makes a neighbour."""
+        columns = _names(self.scope)
+        if self.relation == "replace_values":
+            return (
+                f"replacing the values of {columns} in one {self._unit}, all other "
+                "columns are public"
+            )
+        verb = "replacing" if self.relation == "replace" else "adding or removing"
+        rows = self.max_rows_per_person
+        if not columns:
+            return f"{verb} one {self._unit}"
+        if rows > 1:
+            return f"{verb} one person's values, in up to {rows} records, of: {columns}"
+        return f"{verb} one record's values of: {columns}"
 
     @property
     def _unit(self) -> str:
@@ -367,13 +420,17 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
         return "record" if rows == 1 else f"person with up to {rows} records"
 
     def _repr_html_(self) -> str:
-        verb = "replaced" if self.relation == "replace" else "added or removed"
+        neighbours = f"one {self._unit} replaced"
+        if self.relation == "add_remove":
+            neighbours = f"one {self._unit} added or removed"
+        if self.relation == "replace_values":
+            neighbours = self._difference()
         facts = [
             ("epsilon", shown(self.epsilon)),
             ("delta", shown(self.delta)),
             ("rho", None if self.rho is None else shown(self.rho)),
             ("model", _TRUSTED[self.trust]),
-            ("neighbours", f"one {self._unit} {verb}"),
+            ("neighbours", neighbours),
             ("columns", ", ".join(map(str, self.scope))),
             ("mechanism", self.mechanism),
             ("random bits", "secure" if self.secure else "NOT SECURE: from a seed"),
@@ -385,8 +442,53 @@ def check_relation(relation: Any) -> None:
     """Check a neighbouring relation."""
     if relation not in RELATIONS:
         raise ValueError(
-            f"relation must be 'replace' or 'add_remove', got {relation!r}"
+            "relation must be 'replace', 'add_remove' or 'replace_values', got "
+            f"{relation!r}"
         )
+
+
+def _names(columns: Iterable[Any]) -> str:
+    return ", ".join(map(written_text, columns))
+
+
+def check_columns(relation: Any, columns: Any) -> tuple[Any, ...]:
+    """Check the protected columns that belong to a relation; empty for whole records."""
+    if isinstance(columns, str):
+        raise TypeError("columns must be a sequence of names, got str")
+    names = () if columns is None else tuple(columns)
+    if relation == "replace_values" and not names:
+        raise ValueError(
+            "columns must name the protected columns of relation='replace_values', got "
+            "none"
+        )
+    if relation != "replace_values" and names:
+        raise ValueError(
+            "columns are given with relation='replace_values'; any other is for whole "
+            f"records, got relation={relation!r}"
+        )
+    return names
+
+
+def _protected_columns(
+    guarantee: PrivacyGuarantee, relation: Relation, columns: Sequence[Any] | None
+) -> tuple[Any, ...] | None:
+    """Return the columns to which a guarantee is to be converted, None if to records."""
+    protected = guarantee.scope if guarantee.relation == "replace_values" else None
+    if relation == "replace_values" and columns is None:
+        columns = protected
+    names = check_columns(relation, columns)
+    if relation != "replace_values":
+        return None
+    # Neighbours that differ in further columns were never compared.
+    if protected is not None:
+        known = set(map(written_name, protected))
+        further = [name for name in names if written_name(name) not in known]
+        if further:
+            raise ValueError(
+                f"a guarantee for the values of {_names(protected)} says nothing about "
+                f"those of {_names(further)}"
+            )
+    return names
 
 
 def added_up(counts: Mapping[PrivacyGuarantee, int]) -> PrivacyGuarantee:
@@ -411,14 +513,52 @@ def added_up(counts: Mapping[PrivacyGuarantee, int]) -> PrivacyGuarantee:
     )
 
 
+# Why one relation covers several releases. Write D ~ D' for neighbours of a relation.
+#
+# - What compares more pairs of tables implies what compares fewer, with the same
+#   numbers. Two tables that differ in the values of columns S of one record differ in
+#   one record, so that "replace" implies "replace_values" for every S; and they differ in
+#   the values of T if S is a part of T.
+# - "replace" is two steps of "add_remove": one record removed, another added.
+# - Nothing leads back: a release that shows all other columns exactly keeps
+#   "replace_values" with epsilon 0, and no epsilon for whole records.
+# - Losses add up for pairs that both releases compare. If one of them protects S and
+#   another T, these are tables that differ in columns of both S and T, in one record; if
+#   there are none, one release may show what the other protects. The union is not
+#   covered: the release that protects S may show T.
+# - Of disjoint groups of persons, one group has the record in which neighbours differ;
+#   the releases of the others are the same. So the larger loss covers these pairs.
 def in_one_relation(releases: Iterable[PrivacyGuarantee]) -> list[PrivacyGuarantee]:
-    """Convert guarantees to replacing a record, unless their relations are equal."""
+    """Convert guarantees to the strongest relation that all of them imply."""
     releases = list(releases)
     relation = releases[0].relation
     for release in releases:
         if release.relation != relation:
             relation = "replace"
-    return [release.to(relation) for release in releases]
+    columns = _common_columns(releases)
+    if columns is not None:
+        relation = "replace_values"
+    return [release.to(relation, columns) for release in releases]
+
+
+def _common_columns(releases: Iterable[PrivacyGuarantee]) -> tuple[Any, ...] | None:
+    """Return the columns that all which protect columns protect; None if none does."""
+    scopes = [
+        release.scope for release in releases if release.relation == "replace_values"
+    ]
+    if not scopes:
+        return None
+    common = list(scopes[0])
+    for scope in scopes[1:]:
+        names = set(map(written_name, scope))
+        common = [name for name in common if written_name(name) in names]
+    if not common:
+        texts = " and ".join(_names(scope) for scope in dict.fromkeys(scopes))
+        raise ValueError(
+            "releases that protect different columns promise nothing together, as one "
+            f"of them may show what another protects: {texts}"
+        )
+    return tuple(common)
 
 
 def _rhos(releases: Sequence[PrivacyGuarantee]) -> list[Fraction]:
@@ -502,9 +642,10 @@ def compose(
     Notes
     -----
     **Privacy.** For releases on the same data under one neighbouring relation (if mixed, add/remove converts to
-    replace). The next query may depend on earlier results, and releases may be interleaved ([3]_); **the number of
-    releases, and the epsilon, delta, rho and losses of each, must have been fixed beforehand**. Otherwise only a filter
-    holds (`PrivacyLedger`).
+    replace; with releases that protect named columns only, all convert to those that all of these protect). The next
+    query may depend on earlier results, and releases may be interleaved ([3]_); **the number of releases, and the
+    epsilon, delta, rho and losses of each, must have been fixed beforehand**. Otherwise only a filter holds
+    (`PrivacyLedger`).
 
     The total epsilon is proven, and in tests at most 2 % above a lower bound for the losses that the guarantees state:
     Gaussian losses are composed exactly, all others on a grid whose rounding only raises delta ([2]_), with the errors

@@ -112,9 +112,16 @@ def _up(number: float, digits: int) -> Decimal:
     return tolerant.quantize(Decimal(1).scaleb(-digits), rounding=ROUND_CEILING)
 
 
-def in_odds(epsilon: float, delta: float, relation: str, who: str = "record") -> str:
+def in_odds(
+    epsilon: float, delta: float, relation: str, who: str = "record", columns: str = ""
+) -> str:
     """Return a few sentences on what epsilon and delta allow an attacker to learn about a record, or a person."""
-    if relation == "replace":
+    knowledge = f"all other {who}s"
+    if relation == "replace_values":
+        question = f"which of two values of {columns} a {who} has"
+        compared = f"one value of {columns} of a {who} as for any other"
+        knowledge = f"all other {who}s and all other columns"
+    elif relation == "replace":
         question = f"which of two values a {who} has"
         compared = f"one value of a {who} as for any other"
     else:
@@ -131,7 +138,7 @@ def in_odds(epsilon: float, delta: float, relation: str, who: str = "record") ->
         beyond = f" (or its probability is larger by up to delta, {excess:f})"
     return (
         f"Any result is {bound} times as likely for {compared}{beyond}. An attacker "
-        f"who knows all other {who}s, and is right about 50 times in 100 when guessing "
+        f"who knows {knowledge}, and is right about 50 times in 100 when guessing "
         f"{question}, is right {shown_guess(epsilon, delta)} times in 100 after seeing "
         "what is released."
     )

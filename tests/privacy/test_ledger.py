@@ -99,7 +99,7 @@ def test_a_charge_waits_for_the_one_before_it(make):
     ledger, meeting = make(epsilon=1), threading.Barrier(2)
 
     class Slow(PrivacyGuarantee):
-        def to(self, relation):
+        def to(self, relation, columns=None):
             with contextlib.suppress(threading.BrokenBarrierError):
                 meeting.wait(timeout=0.5)
             return super().to(relation)

@@ -202,7 +202,7 @@ def test_a_fork_waits_for_a_charge(path):
     ledger, inside, forked = PrivacyLedger(path, epsilon=3), threading.Event(), []
 
     class Slow(PrivacyGuarantee):
-        def to(self, relation):
+        def to(self, relation, columns=None):
             inside.set()
             threading.Event().wait(0.2)
             forked.append(False)
@@ -302,7 +302,7 @@ def test_a_signal_handler_may_show_a_ledger_during_a_charge(path, kind):
     shown = []
 
     class Interrupted(PrivacyGuarantee):
-        def to(self, relation):
+        def to(self, relation, columns=None):
             signal.raise_signal(signal.SIGUSR1)
             raise ArithmeticError
 

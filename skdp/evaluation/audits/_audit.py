@@ -582,7 +582,7 @@ def _claim(audited: Audited) -> tuple[float, float]:
         raise ValueError(
             "give the epsilon that is claimed: there is no guarantee_ to read it from"
         )
-    if audited.central:
+    if audited.central and guarantee.relation != "replace_values":
         n_rows = set(map(count_rows, audited.tables))
         # The relation of the two tables that were given.
         guarantee = guarantee.to("replace" if len(n_rows) == 1 else "add_remove")

@@ -40,9 +40,11 @@ from skdp.privacy._guarantee import (
     TRUSTS,
     PrivacyGuarantee,
     Relation,
+    check_columns,
     check_relation,
+    in_one_relation,
 )
-from skdp.privacy._json import Fields
+from skdp.privacy._json import Fields, written_name
 from skdp.privacy._numbers import check_delta, check_epsilon
 from skdp.privacy.accounting import (
     GaussianLoss,
@@ -237,6 +239,8 @@ class Budget:
     relation: Relation | None
     rho: float | None = None
     mu: float | None = None
+    # The protected columns of "replace_values", as a file has them.
+    columns: tuple[str | int, ...] = ()
 
     @classmethod
     def checked(
@@ -247,10 +251,12 @@ class Budget:
         relation: Any = None,
         rho: Any = None,
         mu: Any = None,
+        columns: Any = None,
     ) -> Self:
         """Check the parameters of a budget."""
         if relation is not None:
             check_relation(relation)
+        names = tuple(map(written_name, check_columns(relation, columns)))
         amounts = [number for number in (epsilon, rho, mu) if number is not None]
         if len(amounts) != 1:
             raise ValueError("a budget is one of epsilon (with delta), rho and mu")
@@ -259,15 +265,24 @@ class Budget:
                 "delta is given together with epsilon; a budget of rho or mu has none"
             )
         if rho is not None:
-            return cls(None, None, relation, rho=_limit(rho, "rho"))
+            limit = _limit(rho, "rho")
+            return cls(None, None, relation, rho=limit, columns=names)
         if mu is not None:
-            return cls(None, None, relation, mu=_limit(mu, "mu"))
+            limit = _limit(mu, "mu")
+            return cls(None, None, relation, mu=limit, columns=names)
         delta = delta or 0.0
         check_delta(delta)
-        return cls(_limit(epsilon, "epsilon"), float(delta), relation)
+        limit = _limit(epsilon, "epsilon")
+        return cls(limit, float(delta), relation, columns=names)
 
     def __str__(self) -> str:
-        return f"{self.amount()}, relation={self.relation!r}"
+        text = f"{self.amount()}, relation={self.relation!r}"
+        return f"{text}, columns={list(self.columns)}" if self.columns else text
+
+    @property
+    def protected(self) -> tuple[str | int, ...] | None:
+        """The protected columns, None for whole records."""
+        return self.columns or None
 
     def amount(self) -> str:
         """Show its numbers as parameters of a ledger."""
@@ -275,8 +290,12 @@ class Budget:
 
     def numbers(self) -> dict[str, float]:
         """Return the parameters of a ledger that are given."""
-        numbers = self._content()
-        del numbers["relation"]
+        numbers = {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "rho": self.rho,
+            "mu": self.mu,
+        }
         return {name: value for name, value in numbers.items() if value is not None}
 
     @cached_property
@@ -295,7 +314,8 @@ class Budget:
         )
 
     def _content(self) -> dict[str, Any]:
-        return asdict(self)
+        content = asdict(self)
+        return content | _columns_content(content.pop("columns"))
 
     @classmethod
     def _of(cls, fields: Fields) -> Self:
@@ -306,7 +326,16 @@ class Budget:
         relation = fields.optional(
             "relation", partial(fields.one_of, options=RELATIONS)
         )
-        return cls.checked(relation=relation, **numbers)
+        return cls.checked(relation=relation, columns=_read_columns(fields), **numbers)
+
+
+def _columns_content(columns: tuple[str | int, ...]) -> dict[str, Any]:
+    """Write protected columns; of whole records, nothing."""
+    return {"columns": list(columns)} if columns else {}
+
+
+def _read_columns(fields: Fields) -> tuple[str | int, ...]:
+    return fields.columns("columns") if fields.has("columns") else ()
 
 
 def _limit(number: Any, name: str) -> float:
@@ -328,18 +357,26 @@ class Charge:
     time: str
     # Whether it is of a part of the rows, and may add less than its guarantee.
     of_part: bool = False
+    # The protected columns of its relation.
+    columns: tuple[str | int, ...] = ()
 
     @classmethod
-    def now(cls, what: str, guarantee: PrivacyGuarantee, relation: Relation) -> Self:
+    def now(
+        cls,
+        what: str,
+        guarantee: PrivacyGuarantee,
+        relation: Relation,
+        columns: tuple[str | int, ...] = (),
+    ) -> Self:
         """Make a charge in the relation of a ledger."""
-        sums = sums_of(guarantee.to(relation))
+        sums = sums_of(guarantee.to(relation, columns or None))
         time = datetime.now(UTC).isoformat(timespec="microseconds")
-        return cls(written_text(what), guarantee, relation, sums, time)
+        return cls(written_text(what), guarantee, relation, sums, time, columns=columns)
 
     @property
     def stated(self) -> PrivacyGuarantee:
         """The guarantee in its relation."""
-        return self.guarantee.to(self.relation)
+        return self.guarantee.to(self.relation, self.columns or None)
 
     def to(self, relation: Relation | None) -> Charge:
         """Return the charge in another relation."""
@@ -357,6 +394,7 @@ class Charge:
             "guarantee": self.guarantee._content(),
             "time": self.time,
         }
+        content |= _columns_content(self.columns)
         if self.of_part:
             content["added"] = self.sums._content()
         return content
@@ -366,10 +404,12 @@ class Charge:
         what = fields.text("what")
         epsilon, delta = read_amounts(fields)
         relation = fields.one_of("relation", RELATIONS)
+        columns = _read_columns(fields)
+        check_columns(relation, columns)
         of_part = fields.has("added")
         try:
             guarantee = _read_guarantee(json.dumps(fields.take("guarantee")))
-            sums = sums_of(guarantee.to(relation))
+            sums = sums_of(guarantee.to(relation, columns or None))
             if of_part:
                 sums = Sums._of(epsilon, delta, fields.take("added"))
         except ValueError as error:
@@ -381,7 +421,8 @@ class Charge:
             raise ValueError(
                 f"{fields.at('epsilon')} or its delta is not what its guarantee states"
             )
-        return cls(what, guarantee, relation, sums, _read_time(fields), of_part)
+        time = _read_time(fields)
+        return cls(what, guarantee, relation, sums, time, of_part, columns)
 
 
 # Most charges of a ledger have the same guarantees.
@@ -440,7 +481,7 @@ class Account:
     @property
     def lasting_relation(self) -> Relation | None:
         """The relation of the ledger, None if it may still change."""
-        # It is "replace" from the first such charge on.
+        # It is "replace" from the first such charge on. "replace_values" is declared.
         if self.is_declared or self.budget.relation == "replace":
             return self.budget.relation
         return None
@@ -452,9 +493,18 @@ class Account:
         relation: Relation | None = None,
     ) -> Charge:
         """Return the charge of a release, by default in the relation of the ledger."""
+        columns = self.budget.columns
+        is_of_values = guarantee.relation == "replace_values"
+        if is_of_values and not columns:
+            raise ValueError(
+                f"{what} protects the values of {_listed(guarantee.scope)}, and may "
+                "show all other columns exactly: a budget for whole records would not "
+                f"hold. {_OF_VALUES.format(columns=list(guarantee.scope))}. Nothing "
+                "was released"
+            )
         relation = relation or self.lasting_relation or guarantee.relation
         try:
-            return Charge.now(what, guarantee, relation)
+            return Charge.now(what, guarantee, relation, columns)
         except ValueError as error:
             raise self._refusal(what, error) from None
 
@@ -473,14 +523,19 @@ class Account:
         return after
 
     def _refusal(self, what: str, error: ValueError) -> ValueError:
+        columns = ""
+        if self.budget.columns:
+            columns = f" of {_listed(self.budget.columns)}"
         return ValueError(
-            f"{what}: {error}; the ledger is for {self.budget.relation!r}"
+            f"{what}: {error}; the ledger is for {self.budget.relation!r}{columns}"
         )
 
     def after(self, charge: Charge) -> Account:
         """Return the account after one more charge, whether or not it fits."""
         budget = self.budget
         sums = self.sums
+        if charge.columns != budget.columns:
+            raise ValueError("the charge is for other columns than the ledger")
         if budget.relation is None:
             budget = replace(budget, relation=charge.relation)
         elif budget.relation != charge.relation:
@@ -541,6 +596,16 @@ class Account:
         if self.budget.rho is not None:
             return _epsilon_of_rho(remaining.rho), 0.0
         return rounded_down(remaining.epsilon), rounded_down(remaining.delta)
+
+
+_OF_VALUES = (
+    "Charge a ledger of its own for these columns, such as "
+    "PrivacyLedger(epsilon=..., relation='replace_values', columns={columns})"
+)
+
+
+def _listed(columns: Iterable[Any]) -> str:
+    return ", ".join(map(written_text, columns))
 
 
 def _at_least_0(amount: Decimal) -> float:
@@ -614,17 +679,25 @@ class Plan(Account):
 
     @classmethod
     def of_releases(cls, guarantees: Sequence[PrivacyGuarantee]) -> Self:
-        """Plan releases: with any for replacing a record, all are for that."""
-        relation: Relation = "add_remove"
-        if any(release.relation == "replace" for release in guarantees):
-            relation = "replace"
+        """Plan releases: all are for the strongest relation that they imply."""
+        counts = Counter(guarantees)
         releases: Counter[PrivacyGuarantee] = Counter()
-        for release, count in Counter(guarantees).items():
-            releases[release.to(relation)] += count
+        converted = in_one_relation(counts)
+        for release, count in zip(converted, counts.values(), strict=True):
+            releases[release] += count
         sums = total(
             sums_of(release).times(count) for release, count in releases.items()
         )
-        budget = Budget(rounded_up(sums.epsilon), rounded_up(sums.delta), relation)
+        example = next(iter(releases))
+        columns: tuple[str | int, ...] = ()
+        if example.relation == "replace_values":
+            columns = tuple(map(written_name, example.scope))
+        budget = Budget(
+            rounded_up(sums.epsilon),
+            rounded_up(sums.delta),
+            example.relation,
+            columns=columns,
+        )
         return cls(budget, releases=releases)
 
     def admit(self, charge: Charge) -> Account:

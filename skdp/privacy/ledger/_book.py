@@ -299,8 +299,12 @@ class FileBook:
             relation = account.budget.relation if account.is_declared else None
             self.budget = replace(account.budget, relation=relation)
         if budget is not None:
-            relation = budget.relation or account.budget.relation
-            if replace(budget, relation=relation) != account.budget:
+            request = budget
+            if request.relation is None:
+                columns = account.budget.columns
+                relation = account.budget.relation
+                request = replace(request, relation=relation, columns=columns)
+            if request != account.budget:
                 raise ValueError(
                     f"the ledger {path} was made with {account.budget}, and is now "
                     f"opened with {budget}; leave out the budget and the relation to "

@@ -110,6 +110,11 @@ class ParallelRows:
                 "parallel is of a ledger with a budget of its own, not of a plan or a "
                 "record"
             )
+        if book.account().lasting_relation == "replace_values":
+            raise ValueError(
+                "parallel needs a ledger for replacing a record, made with "
+                "relation='replace'; this one is for the values of named columns"
+            )
         if book.account().lasting_relation == "add_remove":
             raise ValueError(
                 "parallel needs a ledger for replacing a record: with "
@@ -307,16 +312,20 @@ class PrivacyLedger(JsonRecord):
         The budget of zero-concentrated privacy loss, > 0, in place of epsilon and delta.
     mu : float, optional
         The budget of Gaussian privacy loss, > 0, in place of epsilon and delta.
-    relation : {"replace", "add_remove"}, optional
+    relation : {"replace", "add_remove", "replace_values"}, optional
         The neighbouring relation of the budget; by default "add_remove" until the first charge for replacing a record,
         and "replace" from then on.
+    columns : sequence of str, optional
+        The protected columns, with ``relation="replace_values"``.
 
     Attributes
     ----------
     epsilon, delta, rho, mu : float or None
         The budget. Attributes are read-only.
-    relation : {"replace", "add_remove"} or None
+    relation : {"replace", "add_remove", "replace_values"} or None
         The neighbouring relation, None before the first charge if it was not given.
+    columns : tuple of str or None
+        The protected columns of "replace_values", None for whole records.
     path : Path or None
         The file.
     spent : named tuple of float
@@ -347,6 +356,10 @@ class PrivacyLedger(JsonRecord):
     Add/remove charges are converted for a "replace" budget, the earlier ones too if it was not declared; a "replace"
     charge cannot be made to an add/remove budget that was. Unless it is declared, whether there is a charge for
     replacing a record must not depend on results of earlier releases.
+
+    A budget for whole records never takes a release that protects named columns only, as it may show all others. A
+    budget for the values of some columns (``relation="replace_values"``) takes all releases: converted, those for whole
+    records count as for replacing a record; and those that protect at least its columns.
 
     The ledger is one object: clones and copies of an estimator share it, also between threads. In memory it belongs to
     one process: pickled copies and forked processes refuse all charges, so a search with several processes fails rather
@@ -420,22 +433,23 @@ class PrivacyLedger(JsonRecord):
         rho: float | None = None,
         mu: float | None = None,
         relation: Relation | None = None,
+        columns: Sequence[Any] | None = None,
     ) -> None:
-        numbers = {
-            "epsilon": epsilon,
-            "delta": delta,
-            "rho": rho,
-            "mu": mu,
-            "relation": relation,
-        }
         budget = None
         has_budget = any(number is not None for number in (epsilon, rho, mu))
         if has_budget:
-            budget = Budget.checked(**numbers)
-        elif any(numbers.values()):
+            budget = Budget.checked(
+                epsilon=epsilon,
+                delta=delta,
+                rho=rho,
+                mu=mu,
+                relation=relation,
+                columns=columns,
+            )
+        elif delta or relation is not None or columns is not None:
             raise ValueError(
-                "delta and relation are given together with the budget, or left out "
-                "with it"
+                "delta, relation and columns are given together with the budget, or "
+                "left out with it"
             )
         self._book: MemoryBook | FileBook
         if path is not None:
@@ -479,6 +493,11 @@ class PrivacyLedger(JsonRecord):
     def relation(self) -> Relation | None:  # numpydoc ignore=RT01
         """The neighbouring relation of the budget, None while it is not fixed."""
         return self._book.account().budget.relation
+
+    @property
+    def columns(self) -> tuple[str | int, ...] | None:  # numpydoc ignore=RT01
+        """The protected columns, None for whole records."""
+        return self._book.budget.protected
 
     @property
     def spent(self) -> Amount:  # numpydoc ignore=RT01
@@ -558,7 +577,8 @@ class PrivacyLedger(JsonRecord):
         BudgetExceeded
             If the budget does not cover it; nothing is charged.
         ValueError
-            If its neighbouring relation cannot be converted to that of the ledger, or the file was modified.
+            If its neighbouring relation cannot be converted to that of the ledger (as of a release that protects named
+            columns only, by a ledger for whole records), or the file was modified.
         OSError
             If the file cannot be written.
         RuntimeError

@@ -394,18 +394,25 @@ def _check_total(facts: dict[str, Any], place: str) -> None:
     steps = facts["steps"]
     # Whether it shows which records there are, or how many.
     learns_target = any(note.startswith(LEARNT_TARGET) for note in facts["notes"])
-    is_for_replacing = any(step.guarantee.relation == "replace" for step in steps)
-    shows_records = is_open.any() or learns_target or is_for_replacing
-    if shows_records and total.relation != "replace":
+    relations = {step.guarantee.relation for step in steps}
+    if ("replace_values" in relations) != (total.relation == "replace_values"):
+        raise ValueError(
+            f"{place}.relation must be 'replace_values' if, and only if, that of a "
+            "step is"
+        )
+    shows_records = is_open.any() or learns_target or not relations <= {"add_remove"}
+    if shows_records and total.relation == "add_remove":
         raise ValueError(
             f"{place}.relation must be 'replace', as columns, the target or other "
             "steps show which records there are, or how many"
         )
     scope = {TARGET, *total.scope}
+    columns = total.scope if total.relation == "replace_values" else None
     guarantees = [
-        step.guarantee.to(total.relation)
+        step.guarantee.to(total.relation, columns)
         for step in steps
-        if not scope.isdisjoint(step.guarantee.scope)
+        if step.guarantee.relation == "replace_values"
+        or not scope.isdisjoint(step.guarantee.scope)
     ]
     if not guarantees or total != replace(sum_of(guarantees), scope=total.scope):
         raise ValueError(f"{place} is not the sum of its steps")

@@ -488,7 +488,10 @@ def names_in(estimator: Any) -> tuple[Any, ...] | None:
         return None
     # scikit-learn stores names only if they are strings; others are in the scope of a
     # guarantee for all columns, which may end with the target.
-    scope = getattr(getattr(estimator, "guarantee_", None), "scope", ())
+    guarantee = getattr(estimator, "guarantee_", None)
+    scope = getattr(guarantee, "scope", ())
+    if getattr(guarantee, "relation", None) == "replace_values":
+        scope = ()
     names = tuple(scope[:n_features])
     has_strings = any(isinstance(name, str) for name in names)
     if names and not has_strings and n_features in (len(scope), len(scope) - 1):

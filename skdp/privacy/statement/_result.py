@@ -160,6 +160,9 @@ def _one(total: PrivacyGuarantee) -> str:
 def _protected(total: PrivacyGuarantee) -> str:
     columns = ", ".join(map(str, total.scope))
     is_record = total.max_rows_per_person == 1
+    if total.relation == "replace_values":
+        where = f"in each {_one(total)}" if is_record else f"of each {_one(total)}"
+        return f"the values of {columns} {where}; all other columns are public"
     if total.relation == "replace" and is_record:
         return f"the values of {columns} in each record"
     if total.relation == "replace":
@@ -174,6 +177,12 @@ def _protected(total: PrivacyGuarantee) -> str:
 def _neighbours(total: PrivacyGuarantee) -> str:
     if total.relation == "add_remove":
         return f"one {_one(total)} added or removed"
+    if total.relation == "replace_values":
+        columns = ", ".join(map(str, total.scope))
+        return (
+            f"the values of {columns} replaced in one {_one(total)}; all other columns "
+            f"and the number of {_unit_of(total)}s are public"
+        )
     return (
         f"one {_one(total)} replaced by another; the number of {_unit_of(total)}s is "
         "public"
@@ -238,7 +247,9 @@ def not_covered(facts: Facts) -> list[str]:
     """List what the guarantee does not cover."""
     total = facts.total
     texts = [f"{name}: {protection}." for name, protection in facts.open_columns]
-    if total is not None and total.relation == "replace":
+    if total is not None and total.relation == "replace_values":
+        texts += _public_beside(total)
+    elif total is not None and total.relation == "replace":
         if _unit_of(total) == "record":
             texts.append("The number of records, their order and their index.")
         else:
@@ -269,6 +280,20 @@ def not_covered(facts: Facts) -> list[str]:
             "Values before they are randomised, on the machine that randomises them."
         )
     return texts
+
+
+def _public_beside(total: PrivacyGuarantee) -> list[str]:
+    """List what a guarantee for the values of named columns leaves public."""
+    columns = ", ".join(map(str, total.scope))
+    return [
+        f"All columns but {columns}, of each {_unit_of(total)}: they may follow from "
+        "what is released, exactly.",
+        f"Which {_unit_of(total)}s are in the table, how many there are, and their "
+        "order.",
+        f"How well public columns predict {columns}: who knows such a model, also one "
+        "that is learnt from what is released, may guess right, and only what the "
+        "release adds to this is limited.",
+    ]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

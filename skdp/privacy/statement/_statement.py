@@ -287,9 +287,19 @@ class Walk:
                 return self._plain(estimator, flow, step)
             guarantee = of_rows
         covered, uncovered = flow.covered_by(guarantee.scope, names_in(estimator))
+        if guarantee.relation == "replace_values":
+            covered, uncovered = _protected_by(estimator, guarantee, flow, targets)
+            # It may read all others exactly, also for statistics alone.
+            self.expose(uncovered, AS_IS, step)
         if flow.is_curated and covered & flow.raw:
             guarantee = self._of_curator(guarantee, step)
         scope = self._scope_of(guarantee, covered, targets)
+        if guarantee.relation == "replace_values" and not scope:
+            self.notes.append(
+                f"What {step} protects is made of several columns of X, or of none that "
+                "is known: so nothing is promised of them."
+            )
+            return self._plain(estimator, flow, step)
         self._targets.update(targets, targets.values())
         self._expose_read(estimator, flow, targets, step)
         stated = self._stated(estimator, replace(guarantee, scope=scope), step)
@@ -364,6 +374,8 @@ class Walk:
         """Return the promise about released rows, which show how many there are."""
         # Their number tells whether a record was added: only a promise for replacing one
         # holds when everything that the step shows is put together.
+        if guarantee.relation == "replace_values":
+            return guarantee
         if guarantee.relation == "replace" and not _protected_names(estimator):
             return guarantee
         try:
@@ -467,8 +479,8 @@ class Walk:
         # Then a guarantee for adding or removing one says less than what is seen.
         if self.exposures or self.leaving or LEARNT_TARGET in self.remarks:
             return True
-        relations = [promise.guarantee.relation for promise in self.promises]
-        return "replace" in relations
+        relations = {promise.guarantee.relation for promise in self.promises}
+        return not relations <= {"add_remove"}
 
 
 def _promise_of_shuffled(request: Shuffled, shuffled: PrivacyGuarantee) -> str:
@@ -521,13 +533,31 @@ def _protects(estimator: Any, guarantee: PrivacyGuarantee) -> Protects:
     return bool(protects)
 
 
+def _protected_by(
+    estimator: Any, guarantee: PrivacyGuarantee, flow: Flow, targets: Mapping[Any, Any]
+) -> tuple[Names, Names]:
+    """Return the columns whose values alone are protected, and the raw ones that are not."""
+    columns = [name for name in guarantee.scope if name not in targets]
+    names = names_in(estimator) or flow.names
+    # Behind other steps it is not known which columns of X a protected one is made of,
+    # and a change of these may change public ones.
+    is_as_it_is = flow.columns is not None and len(names) == len(flow.columns)
+    if not columns or not is_as_it_is:
+        return frozenset(), flow.raw
+    covered, uncovered = flow.split(names, columns)
+    return covered, uncovered & flow.raw
+
+
 def _target_names(
     estimator: Any, guarantee: PrivacyGuarantee, flow: Flow
 ) -> dict[Any, Any]:
     """Return the names in a scope that are no columns, and how the statement names these targets."""
     names = names_in(estimator) or flow.names
-    targets = {}
-    for name in guarantee.scope if names else ():
+    targets: dict[Any, Any] = {}
+    # Without names, a scope is all columns, unless it has protected ones.
+    if not names and guarantee.relation != "replace_values":
+        return targets
+    for name in guarantee.scope:
         if name not in names:
             # Not as a column of X.
             is_taken = name in flow.origins
@@ -603,7 +633,9 @@ def privacy_statement(
 
     The scope of the total has only columns of which nothing is released without protection. It excludes columns whose
     categories were read from the data (which values occur is unprotected), and columns that are released unprotected
-    beside private statistics of them.
+    beside private statistics of them. Where a step protects the values of named columns only ("replace_values"), the
+    columns that it reads are released as they are but for these, and the total is for those that all such steps
+    protect.
 
     Examples
     --------
@@ -769,6 +801,11 @@ def _total(walk: Walk) -> PrivacyGuarantee | None:
     covered = [name for name in walk.columns if name in promised - released]
     if not covered or EVERYTHING in released:
         return None
+    is_of_values = _is_of_values(walk)
+    if is_of_values:
+        covered = _protected_by_all(walk, covered)
+        if not covered:
+            return None
     # Each promise is converted by itself: of their sum, delta would be larger.
     is_replaced = walk.shows_records()
     guarantees = []
@@ -790,6 +827,8 @@ def _total(walk: Walk) -> PrivacyGuarantee | None:
                 return None
             conversions.append(text)
             guarantee = guarantee.to("replace")
+        if is_of_values:
+            guarantee = guarantee.to("replace_values", covered)
         guarantees.append(guarantee)
     if conversions:
         walk.notes.append(
@@ -797,6 +836,29 @@ def _total(walk: Walk) -> PrivacyGuarantee | None:
             f"{'; '.join(conversions)}."
         )
     return replace(sum_of(guarantees), scope=tuple(covered))
+
+
+def _is_of_values(walk: Walk) -> bool:
+    """Whether a step protects the values of named columns only."""
+    relations = [promise.guarantee.relation for promise in walk.promises]
+    return "replace_values" in relations
+
+
+def _protected_by_all(walk: Walk, columns: Sequence[Any]) -> list[Any]:
+    """Return the columns that all steps which protect named columns protect."""
+    steps = []
+    covered = list(columns)
+    for promise in walk.promises:
+        if promise.guarantee.relation == "replace_values":
+            steps.append(promise.stated.step)
+            covered = [name for name in covered if name in promise.guarantee.scope]
+    others = [str(name) for name in columns if name not in covered]
+    if others:
+        walk.notes.append(
+            f"All columns but the protected ones are public for {', '.join(steps)}: so "
+            f"nothing is promised in total of {listed(others)}."
+        )
+    return covered
 
 
 def _remarks(walk: Walk) -> list[str]:
@@ -810,12 +872,7 @@ def _remarks(walk: Walk) -> list[str]:
             "categories that are declared, it may spend nothing."
         )
         if UNKNOWN_PLAN not in walk.remarks:
-            total = sum_of(step.guarantee for step in steps)
-            verb = "replacing" if total.relation == "replace" else "adding or removing"
-            remarks.append(
-                f"All steps together are set to spend at most {amounts(total)}, for "
-                f"{verb} a record."
-            )
+            remarks += _planned_total(steps)
     protections: set[Any] = set()
     for promise in walk.promises:
         protections.update(map(promise.protection_of, promise.guarantee.scope))
@@ -833,6 +890,25 @@ def _remarks(walk: Walk) -> list[str]:
     for text, names in walk.remarks.items():
         remarks.append(f"{text}{', '.join(dict.fromkeys(names))}.")
     return remarks
+
+
+def _planned_total(steps: Sequence[StatedStep]) -> list[str]:
+    """Say what steps that are not fitted are set to spend together."""
+    try:
+        total = sum_of(step.guarantee for step in steps)
+    # They protect different columns.
+    except ValueError as error:
+        return [f"All steps together: {error}."]
+    neighbours = "adding or removing a record"
+    if total.relation == "replace":
+        neighbours = "replacing a record"
+    if total.relation == "replace_values":
+        names = ", ".join(map(str, total.scope))
+        neighbours = f"replacing the values of {names} in a record"
+    return [
+        f"All steps together are set to spend at most {amounts(total)}, for "
+        f"{neighbours}."
+    ]
 
 
 def _records(walk: Walk) -> tuple[PrivacyLedger, ...]:

@@ -1,0 +1,526 @@
+"""Guarantees for the values of named columns, against the exact channels of tiny tables."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from fractions import Fraction
+from functools import cache
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+from jsonschema import Draft202012Validator
+from sklearn.base import BaseEstimator
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skdp import (
+    DPMean,
+    PrivacyGuarantee,
+    PrivacyLedger,
+    RandomizedResponseEncoder,
+    privacy_statement,
+)
+from skdp.exact import exp_bounds
+from skdp.privacy import BudgetExceeded, GaussianLoss, PrivacyStatement, compose
+from tests.conftest import each
+from tests.privacy.test_records import SCHEMA
+
+COLUMNS = ("a", "b")
+RECORDS = tuple(product((0, 1), repeat=2))
+# Of the tables with two records, those of which one is (0, 1): all neighbours of a record beside another.
+TABLES = [(), *((record,) for record in RECORDS), *((record, (0, 1)) for record in RECORDS)]
+
+
+def up(ratio):
+    """Return an epsilon of which the exponential is at least a ratio."""
+    return math.nextafter(math.log(ratio), math.inf)
+
+
+# A mechanism is its exact channel: of each table, the probabilities of its outputs.
+
+
+def reports_of(*columns, ratio, shown=()):
+    """Randomise columns of each record, and show others of them as they are."""
+
+    def channel(table):
+        law = {(): Fraction(1)}
+        for record in table:
+            values = [record[COLUMNS.index(name)] for name in columns]
+            truth = tuple(values)
+            exact = tuple(record[COLUMNS.index(name)] for name in shown)
+            outputs = list(product((0, 1), repeat=len(columns)))
+            factor = ratio(record) if callable(ratio) else ratio
+            total = factor + len(outputs) - 1
+            further = {}
+            for before, probability in law.items():
+                for output in outputs:
+                    weight = factor if output == truth else 1
+                    further[(*before, (exact, output))] = probability * Fraction(weight, total)
+            law = further
+        return law
+
+    return cache(channel)
+
+
+def noisy_count_of(column, ratio=2, most=2):
+    """Count the records with a 1, with geometric noise that is cut at the ends."""
+    share = Fraction(1, ratio)
+
+    def channel(table):
+        count = sum(record[COLUMNS.index(column)] for record in table)
+        law = {}
+        for output in range(most + 1):
+            end = output in (0, most)
+            scale = 1 / (1 + share) if end else (1 - share) / (1 + share)
+            law[output] = scale * share ** abs(output - count)
+        return law
+
+    return cache(channel)
+
+
+def rarely_shown(column, shown):
+    """Show the records as they are with probability 1 / 50, and reports of a column beside another otherwise."""
+    report = reports_of(column, ratio=3, shown=shown)
+
+    def channel(table):
+        law = {("reports", output): chance * Fraction(49, 50) for output, chance in report(table).items()}
+        law["records", table] = Fraction(1, 50)
+        return law
+
+    return cache(channel)
+
+
+def promise(epsilon, relation, *scope, delta=0):
+    trust = "local" if relation == "replace" else "central"
+    return PrivacyGuarantee(epsilon, delta, relation=relation, scope=scope, trust=trust)
+
+
+MECHANISMS = {
+    "reports of a": (reports_of("a", ratio=3), promise(up(3), "replace", "a")),
+    "reports of records": (reports_of("a", "b", ratio=2), promise(up(2), "replace")),
+    "count of b": (noisy_count_of("b"), promise(up(2), "add_remove", "b")),
+    "a beside b": (reports_of("a", ratio=3, shown="b"), promise(up(3), "replace_values", "a")),
+    "b beside a": (reports_of("b", ratio=3, shown="a"), promise(up(3), "replace_values", "b")),
+    "a by b": (reports_of("a", ratio=lambda record: 2 + record[1], shown="b"), promise(up(3), "replace_values", "a")),
+    "a and b": (reports_of("a", "b", ratio=2), promise(up(2), "replace_values", "a", "b")),
+    "a, rarely shown": (rarely_shown("a", "b"), promise(up(3), "replace_values", "a", delta=Fraction(1, 25))),
+}
+
+
+def are_neighbours(first, second, relation, scope):
+    if relation == "add_remove":
+        longer, shorter = sorted((first, second), key=len, reverse=True)
+        removed = [longer[:place] + longer[place + 1 :] for place in range(len(longer))]
+        return len(longer) == len(shorter) + 1 and shorter in removed
+    if len(first) != len(second):
+        return False
+    changed = [(one, other) for one, other in zip(first, second, strict=True) if one != other]
+    if len(changed) != 1:
+        return False
+    one, other = changed[0]
+    differing = {name for name, left, right in zip(COLUMNS, one, other, strict=True) if left != right}
+    return relation == "replace" or differing <= set(scope)
+
+
+@cache
+def neighbours(relation, scope=()):
+    pairs = []
+    for first, second in product(TABLES, TABLES):
+        if are_neighbours(first, second, relation, scope):
+            pairs.append((first, second))
+    return pairs
+
+
+def together(*channels):
+    """Return the channel of independent releases from the same table."""
+
+    def channel(table):
+        law = {(): Fraction(1)}
+        for release in channels:
+            further = {}
+            for before, chance in law.items():
+                for output, probability in release(table).items():
+                    further[(*before, output)] = chance * probability
+            law = further
+        return law
+
+    return cache(channel)
+
+
+def excess(channel, pair, ratio):
+    """Return by how much the probability of a set of outputs can exceed `ratio` times the other."""
+    first, second = map(channel, pair)
+    total = Fraction(0)
+    for output, probability in first.items():
+        total += max(0, probability - ratio * second.get(output, 0))
+    return total
+
+
+def holds(channel, guarantee):
+    """Whether a statement is true of an exact channel."""
+    scope = guarantee.scope if guarantee.relation == "replace_values" else ()
+    return promises(channel, guarantee.relation, *scope, epsilon=guarantee.epsilon, delta=guarantee.delta)
+
+
+def promises(channel, relation, *scope, epsilon=100, delta=0.1):
+    """Whether a channel keeps some promise, by default next to none."""
+    ratio = exp_bounds(epsilon)[0]
+    return all(excess(channel, pair, ratio) <= Fraction(delta) for pair in neighbours(relation, scope))
+
+
+@each("name", list(MECHANISMS))
+def test_the_mechanisms_keep_what_they_state(name):
+    channel, stated = MECHANISMS[name]
+    assert holds(channel, stated)
+    # And no less holds: the neighbours are the right ones.
+    assert not holds(channel, replace(stated, epsilon=0.9 * stated.epsilon))
+
+
+@each("name", list(MECHANISMS))
+def test_every_conversion_holds(name):
+    channel, stated = MECHANISMS[name]
+    n_conversions = 0
+    targets = [("replace", None), ("add_remove", None)]
+    targets += [("replace_values", columns) for columns in (("a",), ("b",), ("a", "b"))]
+    for relation, columns in targets:
+        try:
+            converted = stated.to(relation, columns)
+        except ValueError:
+            # Not refused in vain; but a guarantee does not know that there are no other columns.
+            if not (relation == "replace" and stated.scope == COLUMNS):
+                assert not promises(channel, relation, *columns or ())
+            continue
+        n_conversions += 1
+        assert (converted.relation, converted.scope) == (relation, columns or stated.scope)
+        assert holds(channel, converted)
+    assert n_conversions
+
+
+PAIRS = list(product(MECHANISMS, MECHANISMS))
+
+
+@each("first second", PAIRS)
+def test_sums_hold_and_what_is_refused_does_not(first, second):
+    (channel, one), (other_channel, other) = MECHANISMS[first], MECHANISMS[second]
+    both = together(channel, other_channel)
+    protected = [set(stated.scope) for stated in (one, other) if stated.relation == "replace_values"]
+    if protected and not set.intersection(*protected):
+        for combine in (lambda: one + other, lambda: one | other, lambda: compose([one, other])):
+            with pytest.raises(ValueError, match=r"promise nothing together.*: [ab] and [ab]"):
+                combine()
+        for scope in COLUMNS:
+            assert not promises(both, "replace_values", scope)
+        return
+    for total in (one + other, compose([one, other])):
+        assert holds(both, total)
+        if protected:
+            assert (total.relation, set(total.scope)) == ("replace_values", set.intersection(*protected))
+        else:
+            assert total.relation != "replace_values"
+
+
+def test_the_union_of_what_two_releases_protect_is_not_protected():
+    channel, of_both = MECHANISMS["a and b"]
+    other_channel, of_a = MECHANISMS["a beside b"]
+    total = of_both + of_a
+    assert total.scope == ("a",)
+    both = together(channel, other_channel)
+    assert holds(both, total)
+    assert not promises(both, "replace_values", "a", "b")
+    # Nor is a whole record.
+    for relation in ("replace", "add_remove"):
+        assert not promises(both, relation)
+
+
+@each("first second", PAIRS)
+def test_releases_about_disjoint_groups_hold(first, second):
+    (channel, one), (other_channel, other) = MECHANISMS[first], MECHANISMS[second]
+    try:
+        total = one | other
+    except ValueError:
+        return  # see the sums
+    ratio, delta = exp_bounds(total.epsilon)[0], Fraction(total.delta)
+    for pair in neighbours(total.relation, total.scope):
+        # Neighbours differ in one group. What is released about the other is independent and the same.
+        for changed in (channel, other_channel):
+            assert excess(changed, pair, ratio) <= delta
+
+
+class TestGuarantee:
+    def test_words(self):
+        stated = PrivacyGuarantee(1.0, relation="replace_values", trust="central", scope=("age", "sex"))
+        text = "replacing the values of age, sex in one record, all other columns are public"
+        assert str(stated) == f"epsilon = 1, central model, {text}"
+        assert text in stated._repr_html_()
+        assert "as likely for one value of age, sex of a record as for any other" in stated.in_odds()
+        assert "who knows all other records and all other columns" in stated.in_odds()
+        several = replace(stated, max_rows_per_person=3)
+        assert "in one person with up to 3 records" in str(several)
+
+    def test_scope_is_never_empty(self):
+        with pytest.raises(ValueError, match="scope must name the protected columns"):
+            PrivacyGuarantee(1.0, relation="replace_values")
+        record = promise(1.0, "replace_values", "a").to_dict() | {"scope": []}
+        with pytest.raises(ValueError, match="scope must name"):
+            PrivacyGuarantee.from_json(json.dumps(record))
+        assert not Draft202012Validator(SCHEMA).is_valid(record)
+
+    @each(
+        "relation columns message",
+        [
+            ("replace", None, "says nothing about whole records: all other columns may"),
+            ("add_remove", None, "says nothing about whole records"),
+            ("replace_values", ["a", "c"], "for the values of a, b says nothing about those of c"),
+            ("replace_values", [], "columns must name"),
+            ("replace", ["a"], "columns are given with relation='replace_values'"),
+        ],
+    )
+    def test_refused_conversions_say_why(self, relation, columns, message):
+        with pytest.raises(ValueError, match=message):
+            promise(1.0, "replace_values", "a", "b").to(relation, columns)
+
+    def test_records_need_columns(self):
+        with pytest.raises(ValueError, match="columns must name"):
+            promise(1.0, "replace", "a").to("replace_values")
+        with pytest.raises(TypeError, match="must be a sequence of names, got str"):
+            promise(1.0, "replace").to("replace_values", "sex")
+
+    def test_numbers_of_a_whole_record(self):
+        noise = PrivacyGuarantee(
+            1.0, 1e-6, relation="add_remove", trust="central", rho=0.5, losses=(GaussianLoss(1.0),)
+        )
+        of_values = noise.to("replace_values", ["sex"])
+        replaced = noise.to("replace")
+        for name in ("epsilon", "delta", "rho", "losses", "trust", "secure"):
+            assert getattr(of_values, name) == getattr(replaced, name)
+        assert of_values.to("replace_values", ("sex",)) == of_values
+
+    def test_comes_back_from_json(self):
+        stated = promise(0.1, "replace_values", "a", 3, delta=1e-9)
+        Draft202012Validator(SCHEMA).validate(stated.to_dict())
+        assert PrivacyGuarantee.from_json(stated.to_json()) == stated
+
+
+OF_A = {"relation": "replace_values", "columns": ["a"]}
+
+
+class TestLedger:
+    def test_takes_all_that_protects_its_columns(self, make):
+        ledger = make(epsilon=20, delta=0.5, **OF_A)
+        channels = []
+        for name, (channel, stated) in MECHANISMS.items():
+            if name == "b beside a":
+                before = ledger.spent
+                with pytest.raises(ValueError, match="values of b says nothing about those of a; the ledger is for"):
+                    ledger.charge(stated, name)
+                assert ledger.spent == before
+                continue
+            ledger.charge(stated, name)
+            if name in ("reports of a", "count of b", "a by b", "a and b"):
+                channels.append(channel)
+        report = ledger.report()
+        assert set(report["relation"]) == {"replace_values"}
+        assert set(report["scope"]) == {"a"}
+        # The record of the whole book is read again.
+        VALID = Draft202012Validator(SCHEMA)
+        VALID.validate(ledger.to_dict())
+        copy = PrivacyLedger.from_json(ledger.to_json())
+        assert (copy.relation, copy.columns, copy.spent) == ("replace_values", ("a",), ledger.spent)
+
+    @each("names", [("reports of a", "a by b"), ("count of b", "a beside b"), ("a and b", "reports of records")])
+    def test_spent_bounds_the_loss_of_its_columns(self, names, make):
+        ledger = make(epsilon=20, **OF_A)
+        channels = []
+        for name in names:
+            channel, stated = MECHANISMS[name]
+            ledger.charge(stated, name)
+            channels.append(channel)
+        assert holds(together(*channels), promise(ledger.spent.epsilon, "replace_values", "a"))
+
+    @each("relation", [None, "replace", "add_remove"])
+    def test_of_whole_records_refuses_with_the_reason(self, relation, make):
+        ledger = make(epsilon=20, relation=relation)
+        _, stated = MECHANISMS["a beside b"]
+        for charge in (ledger.charge, ledger.check):
+            with pytest.raises(ValueError, match=r"protects the values of a, .*would not hold.*columns=\['a'\]"):
+                charge(stated, "release")
+        assert ledger.spent == (0, 0)
+        assert ledger.relation == relation
+        with pytest.raises(ValueError, match="would not hold"):
+            ledger.plan([stated, stated], "plan")
+        # A record as another program may write it.
+        record = ledger.to_dict()
+        charge = {"what": "x", "epsilon": stated.epsilon, "delta": 0.0, "relation": "replace"}
+        charge |= {"guarantee": stated._content(), "time": "2027-01-31T12:00:00.000000+00:00"}
+        record |= {"charges": [charge], "spent": {"epsilon": stated.epsilon, "delta": 0.0}}
+        with pytest.raises(ValueError, match="says nothing about whole records"):
+            PrivacyLedger.from_json(json.dumps(record))
+
+    def test_budget_is_a_filter(self, make):
+        ledger = make(epsilon=1, **OF_A)
+        ledger.charge(promise(0.5, "replace_values", "b", "a"), "first")
+        with pytest.raises(BudgetExceeded):
+            ledger.charge(promise(0.3, "add_remove"), "counts twice")
+        ledger.charge(promise(0.25, "add_remove"), "counts twice")
+        assert ledger.spent.epsilon == 1
+
+    def test_file_is_opened_with_its_columns(self, tmp_path):
+        path = tmp_path / "ledger.jsonl"
+        PrivacyLedger(path, epsilon=1, **OF_A).charge(promise(0.5, "replace_values", "a"), "first")
+        for ledger in (PrivacyLedger(path), PrivacyLedger(path, epsilon=1), PrivacyLedger(path, epsilon=1, **OF_A)):
+            assert (ledger.columns, ledger.spent.epsilon) == (("a",), 0.5)
+        with pytest.raises(ValueError, match=r"was made with .*columns=\['a'\]"):
+            PrivacyLedger(path, epsilon=1, relation="replace_values", columns=["a", "b"])
+        with pytest.raises(ValueError, match="was made with"):
+            PrivacyLedger(path, epsilon=1, relation="replace")
+
+    @each(
+        "arguments error",
+        [
+            ({"relation": "replace_values"}, "columns must name"),
+            ({"relation": "replace", "columns": ["a"]}, "columns are given with"),
+            ({"columns": ["a"]}, "columns are given with"),
+        ],
+    )
+    def test_columns_belong_to_the_relation(self, arguments, error):
+        with pytest.raises(ValueError, match=error):
+            PrivacyLedger(epsilon=1, **arguments)
+
+    def test_plan(self, make):
+        ledger = make(epsilon=3, **OF_A)
+        wide = promise(0.5, "replace_values", "a", "b")
+        plan = ledger.plan([wide, promise(0.5, "replace_values", "a"), promise(0.25, "add_remove")], "plan")
+        assert (plan.columns, ledger.spent.epsilon) == (("a",), 1.5)
+        plan.charge(wide, "first")
+        plan.charge(promise(0.25, "add_remove"), "second")
+        with pytest.raises(ValueError, match="says nothing about those of a"):
+            plan.charge(promise(0.5, "replace_values", "b"), "third")
+        plan.charge(promise(0.5, "replace_values", "b", "a"), "third")
+
+    def test_plan_of_records_takes_no_values(self, make):
+        plan = make(epsilon=3, **OF_A).plan([promise(0.5, "replace")], "plan")
+        with pytest.raises(ValueError, match="would not hold"):
+            plan.charge(promise(0.1, "replace_values", "a"), "release")
+
+    def test_parts_of_the_rows_are_for_records(self, make):
+        with pytest.raises(ValueError, match="this one is for the values of named columns"):
+            make(epsilon=3, **OF_A).parallel()
+
+    def test_statement(self, make):
+        ledger = make(epsilon=3, **OF_A)
+        ledger.charge(promise(0.5, "replace_values", "b", "a"), "release")
+        ledger.charge(promise(0.5, "add_remove"), "release of records")
+        statement = privacy_statement(ledger)
+        assert (statement.total.epsilon, statement.total.relation, statement.total.scope) == (
+            1.5,
+            "replace_values",
+            ("a",),
+        )
+        assert list(statement.rows["column"]) == ["a", "a"]
+        Draft202012Validator(SCHEMA).validate(statement.to_dict())
+        assert type(statement).from_json(statement.to_json()).to_json() == statement.to_json()
+
+
+class ProtectsValues(BaseEstimator):
+    """An estimator that reads all columns but some exactly."""
+
+    protects_rows = False
+
+    def __init__(self, columns=("income",), epsilon=1.0):
+        self.columns = columns
+        self.epsilon = epsilon
+
+    def fit(self, X, y=None):
+        self.feature_names_in_ = np.array(list(X.columns), object) if hasattr(X, "columns") else np.array(["x0", "x1"])
+        self.n_features_in_ = X.shape[1]
+        self.guarantee_ = promise(self.epsilon, "replace_values", *self.columns)
+        return self
+
+    def predict(self, X):
+        return np.zeros(len(X))
+
+
+class KeepsRows(ProtectsValues):
+    """The same, with rows that leave it as they are."""
+
+    def transform(self, X):
+        return X
+
+
+def state(*estimators):
+    statement = privacy_statement(list(estimators), trusted=[ProtectsValues, KeepsRows])
+    record = statement.to_dict()
+    Draft202012Validator(SCHEMA).validate(record)
+    assert PrivacyStatement.from_json(statement.to_json()).to_dict() == record
+    assert statement.to_html()
+    return statement
+
+
+class TestStatement:
+    X = pd.DataFrame({"age": [30.0, 40.0], "job": [1.0, 2.0]})
+
+    def protections(self, statement):
+        return dict(zip(statement.rows["column"], statement.rows["protection"], strict=True))
+
+    @each("kind", [ProtectsValues, KeepsRows])
+    def test_of_a_private_target(self, kind):
+        statement = state(kind().fit(self.X))
+        assert self.protections(statement) == {
+            "age": "released as is",
+            "job": "released as is",
+            "income": "statistics only",
+        }
+        assert statement.total == promise(1.0, "replace_values", "income")
+        meaning = statement.to_dict()["meaning"]
+        assert meaning["protected"] == "the values of income in each record; all other columns are public"
+        assert meaning["neighbours"] == (
+            "the values of income replaced in one record; all other columns and the number of records are public"
+        )
+        texts = " ".join(statement.to_dict()["not_covered"])
+        for text in ("All columns but income", "Which records are in the table, how many", "predict income"):
+            assert text in texts
+
+    def test_public_columns_are_exposed(self):
+        both = [DPMean(0.5, bounds={"age": (0, 100)}).fit(self.X[["age"]]), ProtectsValues().fit(self.X)]
+        statement = state(*both)
+        # The mean of a column that is public costs the target nothing.
+        assert statement.total == promise(1.0, "replace_values", "income")
+        with pytest.raises(ValueError, match="says nothing about whole records"):
+            both[1].guarantee_.to("replace")
+
+    def test_behind_other_steps(self):
+        scaled = make_pipeline(StandardScaler(), ProtectsValues()).fit(self.X)
+        assert state(scaled).total == promise(1.0, "replace_values", "income")
+        # A protected column that several others are made into is none of X.
+        hidden = make_pipeline(StandardScaler(), ProtectsValues(("x0",))).fit(self.X)
+        statement = state(hidden)
+        assert statement.total is None
+        assert "nothing is promised of them" in " ".join(statement.notes)
+
+    def test_reports_that_are_public_for_a_further_step(self):
+        table = pd.DataFrame({"sex": ["f", "m"]})
+        encoder = RandomizedResponseEncoder(2.0, categories=[["f", "m"]])
+        statement = state(make_pipeline(encoder, ProtectsValues()).fit(table))
+        assert (statement.total.scope, statement.total.epsilon) == (("income",), 1.0)
+        assert "nothing is promised in total of sex" in " ".join(statement.notes)
+
+    def test_several_steps(self):
+        first, second = ProtectsValues(("age", "income"), 0.5).fit(self.X), ProtectsValues(("age",)).fit(self.X)
+        statement = state(first, second)
+        assert (statement.total.scope, statement.total.epsilon) == (("age",), 1.5)
+        assert state(first, ProtectsValues(("job",)).fit(self.X)).total is None
+        third = DPMean(0.25, bounds={"age": (0, 100)}).fit(self.X[["age"]])
+        statement = state(first, third)
+        assert statement.total.epsilon == 1.0  # the mean counts twice
+        assert statement.total.scope == ("age", "income")
+
+    def test_forged_totals_are_refused(self):
+        record = state(ProtectsValues(("age", "income")).fit(self.X)).to_dict()
+        for change in ({"relation": "replace"}, {"relation": "add_remove"}, {"scope": ["job"]}, {"epsilon": 0.5}):
+            forged = record | {"total": record["total"] | change}
+            with pytest.raises(ValueError, match=r"^total"):
+                PrivacyStatement.from_json(json.dumps(forged))
