@@ -137,6 +137,54 @@ class ReportDesign:
             self._check_channel(table, shown)
             self.channels[key] = table
 
+    def with_cheaters(self, report: Any, *, start: float = 0.05) -> ReportDesign:
+        """Return the design with people who always give the same report, whatever they are asked.
+
+        Their share is estimated beside the others ([2]_); that needs two channels, as of two randomisation levels in
+        two random halves. Cheaters are counted as having the value `report`: the shares of other values are those of
+        honest people among all. If carriers of these cheat, too, that is a lower bound of their share, and the sum with
+        that of cheaters an upper one.
+
+        Parameters
+        ----------
+        report : value
+            What cheaters report, such as "no".
+        start : float, default=0.05
+            Where the search for their share begins.
+
+        Returns
+        -------
+        ReportDesign
+            With the unknown number "cheaters".
+
+        References
+        ----------
+        .. [2] S. J. Clark, R. A. Desharnais (1998). Honest answers to embarrassing questions: detecting cheating in the
+           randomized response model. Psychological Methods 3.
+        """
+        if report not in self.reports or report not in self.values:
+            raise ValueError("report must be one of the reports, and of the values")
+        if len(self.channels) < 2 or self.unknown is not None:
+            raise ValueError(
+                "a share of cheaters needs two channels (group=), and no other unknown "
+                "number"
+            )
+        always = np.array([float(each == report) for each in self.reports])
+        honest = self.values.index(report)
+        slopes = {}
+        for key, table in self.channels.items():
+            # A cheater takes the place of an honest person with that value.
+            slopes[key] = np.tile(always - table[honest], (len(self.values), 1))
+        return ReportDesign(
+            self.column,
+            self.channels,
+            values=self.values,
+            reports=self.reports,
+            group=self.group,
+            unknown=("cheaters", slopes),
+            start=start,
+        )
+
     @classmethod
     def warner(
         cls,
@@ -349,54 +397,6 @@ class ReportDesign:
         """
         return cls(column, np.eye(len(values)), values=values)
 
-    def with_cheaters(self, report: Any, *, start: float = 0.05) -> ReportDesign:
-        """Return the design with people who always give the same report, whatever they are asked.
-
-        Their share is estimated beside the others ([2]_); that needs two channels, as of two randomisation levels in
-        two random halves. Cheaters are counted as having the value `report`: the shares of other values are those of
-        honest people among all. If carriers of these cheat, too, that is a lower bound of their share, and the sum with
-        that of cheaters an upper one.
-
-        Parameters
-        ----------
-        report : value
-            What cheaters report, such as "no".
-        start : float, default=0.05
-            Where the search for their share begins.
-
-        Returns
-        -------
-        ReportDesign
-            With the unknown number "cheaters".
-
-        References
-        ----------
-        .. [2] S. J. Clark, R. A. Desharnais (1998). Honest answers to embarrassing questions: detecting cheating in the
-           randomized response model. Psychological Methods 3.
-        """
-        if report not in self.reports or report not in self.values:
-            raise ValueError("report must be one of the reports, and of the values")
-        if len(self.channels) < 2 or self.unknown is not None:
-            raise ValueError(
-                "a share of cheaters needs two channels (group=), and no other unknown "
-                "number"
-            )
-        always = np.array([float(each == report) for each in self.reports])
-        honest = self.values.index(report)
-        slopes = {}
-        for key, table in self.channels.items():
-            # A cheater takes the place of an honest person with that value.
-            slopes[key] = np.tile(always - table[honest], (len(self.values), 1))
-        return ReportDesign(
-            self.column,
-            self.channels,
-            values=self.values,
-            reports=self.reports,
-            group=self.group,
-            unknown=("cheaters", slopes),
-            start=start,
-        )
-
     def _check_channel(self, matrix: Numbers, table: Numbers) -> None:
         """Refuse what is no channel; with an unknown number, `table` is that at the start."""
         shape = len(self.values), len(self.reports)
@@ -532,14 +532,18 @@ def _codes_of(
     return np.asarray(codes)
 
 
-def count_reports(design: ReportDesign, X: pd.DataFrame) -> dict[Any, NDArray[np.intp]]:
-    """Return how often each report occurs, by group of persons."""
-    counts = {}
-    for key in design.channels:
-        rows = X if design.group is None else X[X[design.group] == key]
-        reports = _column(rows, design.column)
-        codes = _codes_of(reports, design.reports, "reports", design.column)
-        counts[key] = np.bincount(codes, minlength=len(design.reports))
+def report_counts(design: ReportDesign, X: pd.DataFrame) -> Numbers:
+    """Return how often each report occurs in each group: (n_groups, n_reports)."""
+    codes = _codes_of(
+        _column(X, design.column), design.reports, "reports", design.column
+    )
+    groups = np.zeros(len(X), np.intp)
+    if design.group is not None:
+        groups = _codes_of(
+            _column(X, design.group), list(design.channels), "groups", design.group
+        )
+    counts = np.zeros((len(design.channels), len(design.reports)))
+    np.add.at(counts, (groups, codes), 1)
     return counts
 
 

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skdp.base import level_of_the_caller
 from skdp.pages import warn
-from skdp.survey._design import ReportDesign, count_reports
+from skdp.survey._design import ReportDesign, report_counts
 from skdp.survey._likelihood import Numbers
 
 _FALSE_ALARM = 1e-6
@@ -91,16 +91,17 @@ def _unexplained_share(designs: Any, table: pd.DataFrame) -> str | None:
         # The channel of an unknown number is not known.
         if not isinstance(design, ReportDesign) or design.unknown is not None:
             continue
-        for key, counts in count_reports(design, table).items():
-            channel = design.channels[key]
+        counts_of_groups = report_counts(design, table)
+        for group, counts in zip(design.channels, counts_of_groups, strict=True):
+            channel = design.channels[group]
             place, how = _least_probable(counts, channel)
             if how is not None:
                 least, largest = channel[:, place].min(), channel[:, place].max()
-                group = "" if design.group is None else f" of group {key!r}"
+                of_group = "" if design.group is None else f" of group {group!r}"
                 return (
                     f"column {design.column!r} holds {how} {design.reports[place]!r} "
                     f"than any truth gives: {counts[place] / counts.sum():.1%} of the "
-                    f"reports{group}, where the channel gives {least:.1%} to "
+                    f"reports{of_group}, where the channel gives {least:.1%} to "
                     f"{largest:.1%}. The design has wrong probabilities, or people "
                     "do not follow the instruction (see ReportDesign.with_cheaters)"
                 )
