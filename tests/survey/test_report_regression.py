@@ -197,6 +197,28 @@ def test_only_ratios_of_weights_matter(kind, factor):
     assert alike.log_likelihood_ == plain.log_likelihood_
 
 
+@pytest.mark.parametrize("design", ["clusters", "weights"])
+def test_a_model_that_holds_is_not_told_off_by_a_design(design):
+    """The comparison of shares counts persons: neither their rows, nor rows that hardly weigh."""
+    rng = np.random.default_rng(10)
+    age = rng.normal(size=300)
+    sex = (rng.random(300) < 1 / (1 + np.exp(-age))).astype(int)
+    y = 2 * sex + age + rng.normal(size=300)
+    X = pd.DataFrame({"sex": np.where(rng.random(300) < 0.7, sex, 1 - sex), "age": age})
+    model = ReportLinearRegression(ReportDesign.warner("sex", 0.7, values=[0, 1]))
+    expected = model.fit(X, y).summary()["estimate"]
+    places = np.repeat(np.arange(300), 20)
+    table = X.iloc[places].reset_index(drop=True)
+    # As rows of their own, they differ by 7 standard errors.
+    with pytest.warns(UserWarning, match="other shares of 'sex' than its reports alone, by 7 standard errors"):
+        model.fit(table, y[places])
+    options = {"clusters": places}
+    if design == "weights":
+        options = {"sample_weight": np.where(np.arange(6000) % 20 == 0, 1, 1e-7)}
+    model.fit(table, y[places], **options)
+    np.testing.assert_allclose(model.summary()["estimate"], expected, rtol=1e-4)
+
+
 def test_likelihood_ratios_are_of_rows_alone():
     """Neither of design weights (constant ones of 300 made 28,161 of 93.87) nor of clusters."""
     _, X, y, weights = weighted_sexes()
