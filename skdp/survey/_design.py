@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,9 @@ from skdp.tables import read_table
 
 _ROUNDING = 1e-9
 """Of sums of floats that stand for probabilities."""
+
+_NEAR = 0.02
+"""To 1: a sum of probabilities that were rounded to two places."""
 
 
 class ReportDesign(SavedByArguments):
@@ -155,6 +159,54 @@ class ReportDesign(SavedByArguments):
             "unknown": None if self.unknown is None else (self.unknown, slope),
             "start": self.start,
         }
+
+    def with_cheaters(self, report: Any, *, start: float = 0.05) -> ReportDesign:
+        """Return the design with people who always give the same report, whatever they are asked.
+
+        Their share is estimated beside the others ([2]_); that needs two channels, as of two randomisation levels in
+        two random halves. Cheaters are counted as having the value `report`: the shares of other values are those of
+        honest people among all. If carriers of these cheat, too, that is a lower bound of their share, and the sum with
+        that of cheaters an upper one.
+
+        Parameters
+        ----------
+        report : value
+            What cheaters report, such as "no".
+        start : float, default=0.05
+            Where the search for their share begins.
+
+        Returns
+        -------
+        ReportDesign
+            With the unknown number "cheaters".
+
+        References
+        ----------
+        .. [2] S. J. Clark, R. A. Desharnais (1998). Honest answers to embarrassing questions: detecting cheating in the
+           randomized response model. Psychological Methods 3.
+        """
+        if report not in self.reports or report not in self.values:
+            raise ValueError("report must be one of the reports, and of the values")
+        if len(self.channels) < 2 or self.unknown is not None:
+            raise ValueError(
+                "a share of cheaters needs two channels (group=), and no other unknown "
+                "number"
+            )
+        always = np.array([float(each == report) for each in self.reports])
+        honest = self.values.index(report)
+        slopes = {}
+        for key, table in self.channels.items():
+            # A cheater takes the place of an honest person with that value.
+            slopes[key] = np.tile(always - table[honest], (len(self.values), 1))
+        return ReportDesign(
+            self.column,
+            self.channels,
+            values=self.values,
+            reports=self.reports,
+            group=self.group,
+            unknown=("cheaters", slopes),
+            start=start,
+        )
 
     @classmethod
     def warner(
@@ -368,53 +420,6 @@ class ReportDesign(SavedByArguments):
         """
         return cls(column, np.eye(len(values)), values=values)
 
-    def with_cheaters(self, report: Any, *, start: float = 0.05) -> ReportDesign:
-        """Return the design with people who always give the same report, whatever they are asked.
-
-        Their share is estimated beside the others ([2]_); that needs two channels, as of two randomisation levels in
-        two random halves. Cheaters are no carriers of the value `report`: the shares of the other values are those of
-        honest people among all.
-
-        Parameters
-        ----------
-        report : value
-            What cheaters report, such as "no".
-        start : float, default=0.05
-            Where the search for their share begins.
-
-        Returns
-        -------
-        ReportDesign
-            With the unknown number "cheaters".
-
-        References
-        ----------
-        .. [2] S. J. Clark, R. A. Desharnais (1998). Honest answers to embarrassing questions: detecting cheating in the
-           randomized response model. Psychological Methods 3.
-        """
-        if report not in self.reports or report not in self.values:
-            raise ValueError("report must be one of the reports, and of the values")
-        if len(self.channels) < 2 or self.unknown is not None:
-            raise ValueError(
-                "a share of cheaters needs two channels (group=), and no other unknown "
-                "number"
-            )
-        always = np.array([float(each == report) for each in self.reports])
-        honest = self.values.index(report)
-        slopes = {}
-        for key, table in self.channels.items():
-            # A cheater takes the place of an honest person with that value.
-            slopes[key] = np.tile(always - table[honest], (len(self.values), 1))
-        return ReportDesign(
-            self.column,
-            self.channels,
-            values=self.values,
-            reports=self.reports,
-            group=self.group,
-            unknown=("cheaters", slopes),
-            start=start,
-        )
-
     def _check_channel(self, matrix: Numbers, table: Numbers) -> None:
         """Refuse what is no channel; with an unknown number, `table` is that at the start."""
         shape = len(self.values), len(self.reports)
@@ -423,11 +428,20 @@ class ReportDesign(SavedByArguments):
                 f"channel must have the shape {shape}, a row a true value and a column "
                 f"a report, got {matrix.shape}"
             )
-        is_valid = np.isfinite(table).all() and (table >= 0).all()
-        if not is_valid or np.abs(table.sum(axis=1) - 1).max() > _ROUNDING:
-            raise ValueError(
-                "each row of channel must hold probabilities that add to 1"
-            )
+        expected = "each row of channel must hold probabilities that add to 1"
+        if not np.isfinite(table).all() or (table < 0).any():
+            raise ValueError(f"{expected}, got negative or infinite numbers, or nan")
+        sums = table.sum(axis=1)
+        is_wrong = np.abs(sums - 1) > _ROUNDING
+        if not is_wrong.any():
+            return
+        row = int(is_wrong.argmax())
+        text = f"{expected}; that of the value {self.values[row]!r} adds to {sums[row]:.6g}"
+        if np.abs(sums - 1).max() < _NEAR:
+            text += ". Give fractions, such as 10 / 12, in place of rounded numbers"
+        elif np.abs(table.sum(axis=0) - 1).max() < _NEAR:
+            text += ". Its columns do: transpose it, as a row is a true value"
+        raise ValueError(text)
 
     def __repr__(self) -> str:
         return (
@@ -518,11 +532,26 @@ def _column(X: pd.DataFrame, name: Any) -> pd.Series:
 def _codes_of(
     column: pd.Series, values: Sequence[Any], what: str, name: Any
 ) -> NDArray[np.intp]:
+    """Return the place of each entry in the values; any missing entry is that of a missing value, if there is one."""
     codes = pd.Index(values, dtype=object).get_indexer(column.astype(object))
-    if (codes < 0).any():
-        raise ValueError(
-            f"column {name!r} holds {what} that the design does not declare"
-        )
+    for code, value in enumerate(values):
+        if pd.api.types.is_scalar(value) and pd.isna(value):
+            codes[column.isna()] = code
+    is_undeclared = codes < 0
+    if is_undeclared.any():
+        n_missing = int(column.isna()[is_undeclared].sum())
+        n_undeclared = int(is_undeclared.sum()) - n_missing
+        problems = []
+        if n_undeclared:
+            problems.append(
+                f"{n_undeclared:,} {what} that the design does not declare: it has "
+                f"{reprlib.repr(list(values))}"
+            )
+        if n_missing:
+            problems.append(
+                f"{n_missing:,} missing {what}: drop these rows, or declare None as one"
+            )
+        raise ValueError(f"column {name!r} holds {', and '.join(problems)}")
     return np.asarray(codes)
 
 
@@ -531,9 +560,11 @@ def report_counts(design: ReportDesign, X: pd.DataFrame) -> Numbers:
     codes = _codes_of(
         _column(X, design.column), design.reports, "reports", design.column
     )
-    groups = _codes_of(
-        _column(X, design.group), list(design.channels), "groups", design.group
-    )
+    groups = np.zeros(len(X), np.intp)
+    if design.group is not None:
+        groups = _codes_of(
+            _column(X, design.group), list(design.channels), "groups", design.group
+        )
     counts = np.zeros((len(design.channels), len(design.reports)))
     np.add.at(counts, (groups, codes), 1)
     return counts
@@ -566,8 +597,10 @@ def as_pandas(frame: Any) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def read_questions(designs: Any, X: pd.DataFrame, reports: Any) -> list[Question]:
-    """Read the reports of all designs and encoders; `reports` is the table as it came, with its notes."""
+def read_questions(
+    designs: Any, X: pd.DataFrame, reports: Any, name: str = "X"
+) -> list[Question]:
+    """Read the reports of all designs and encoders; `reports` is the table as it came, `name` that of its parameter."""
     if designs is None:
         return []
     if not isinstance(designs, list | tuple):
@@ -578,6 +611,7 @@ def read_questions(designs: Any, X: pd.DataFrame, reports: Any) -> list[Question
             columns = [design.column]
             if design.group is not None:
                 columns.append(design.group)
+            _check_columns(columns, X.columns, name)
             questions.append(
                 Question(
                     str(design.column),
@@ -590,16 +624,31 @@ def read_questions(designs: Any, X: pd.DataFrame, reports: Any) -> list[Question
                 )
             )
         elif isinstance(design, ReportTransformer):
-            questions += _questions_of_encoder(design, reports)
+            questions += _questions_of_encoder(design, reports, name)
         else:
+            parameter = "target_encoder" if name == "y" else "encoders"
+            got = type(design).__name__
+            if isinstance(design, type):
+                got = f"the class {design.__name__}: make an instance of it"
             raise TypeError(
-                "encoders must be fitted local transformers of categories, or "
-                f"ReportDesign, got {type(design).__name__}"
+                f"{parameter} must be fitted local transformers of categories, or "
+                f"ReportDesign, got {got}"
             )
     return questions
 
 
-def _questions_of_encoder(encoder: Any, reports: Any) -> list[Question]:
+def _check_columns(columns: Sequence[Any], present: Any, name: str) -> None:
+    """Refuse a table without some of the columns of reports or groups."""
+    absent = [column for column in columns if column not in present]
+    if absent:
+        expected = " and ".join(map(repr, columns))
+        raise ValueError(
+            f"{name} must be a dataframe with {expected}, got no "
+            f"{' and no '.join(map(repr, absent))}"
+        )
+
+
+def _questions_of_encoder(encoder: Any, reports: Any, name: str) -> list[Question]:
     check_is_fitted(encoder)
     protocol = encoder.protocol_
     if not all(isinstance(field, CategoryField) for field in protocol.fields):
@@ -608,11 +657,7 @@ def _questions_of_encoder(encoder: Any, reports: Any) -> list[Question]:
             "record, as encoders must (numbers may be declared as an Interval)"
         )
     names = list(protocol.report_columns)
-    absent = [name for name in names if name not in read_table(reports).names]
-    if absent:
-        raise ValueError(
-            f"X must have the columns of the reports, {absent} are missing"
-        )
+    _check_columns(names, read_table(reports).names, name)
     # Selected in its own library, as its notes say whose reports they are.
     selected = nw.from_native(reports, eager_only=True).select(names).to_native()
     arrays, _ = read_carried(selected, encoder)
@@ -626,6 +671,6 @@ def _questions_of_encoder(encoder: Any, reports: Any) -> list[Question]:
         supports = oracle.supports(arrays[place]) & is_reported[:, place, np.newaxis]
         likelihood = 1 + excess * supports
         values = list(reported.domain.cells())
-        name = reported.prefix(list(reported.columns))
-        questions.append(Question(name, values, likelihood, names))
+        question = reported.prefix(list(reported.columns))
+        questions.append(Question(question, values, likelihood, names))
     return questions

@@ -8,12 +8,12 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, Literal, Self
 
+import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -41,23 +41,25 @@ from skdp.survey._likelihood import (
     maximise,
     sandwich,
 )
-from skdp.survey._unexplained import unexplained_share
+from skdp.survey._warnings import (
+    ModelWarning,
+    warn_of_no_maximum,
+    warn_of_unexplained,
+)
+from skdp.survey._weights import (
+    count_clusters,
+    read_clusters,
+    read_numbers,
+    read_weights,
+)
 from skdp.tables import is_frame
 
 _MOST_ERRORS = 5.0
 """Standard errors between a fit and its reports: once in a million fits by chance, or
 a little more often where several shares are compared."""
 
-_FEW_CLUSTERS = 20
-"""Below 20 to 50 of them, the sandwich's errors are too small (Cameron and Miller 2015,
-section VI)."""
-
 _MOST_CELLS = 4096
 """Combinations of values of the reported predictors: each is a sum over all rows."""
-
-
-class ModelWarning(UserWarning):
-    """Warning that a model does not fit what it was fitted to, so that its errors do not hold."""
 
 
 class _ReportRegression(OnSite, BaseEstimator):
@@ -77,8 +79,15 @@ class _ReportRegression(OnSite, BaseEstimator):
 
     def _read_table(self, X: Any, *, reset: bool) -> pd.DataFrame:
         """Return X as a table of pandas, with the names of its columns."""
+        if X is None:
+            raise ValueError(
+                "X must be a dataframe or an array, got None; without predictors, give "
+                "a dataframe that has rows and no columns, such as reports[[]]"
+            )
         if is_frame(X):
             table = as_pandas(X)
+            if not len(table):
+                raise ValueError("X must have a row at least, got 0 rows")
             if reset:
                 self._check_names(table)
             elif list(table.columns) != list(self._columns):
@@ -115,9 +124,11 @@ class _ReportRegression(OnSite, BaseEstimator):
         numbers = pd.DataFrame(index=known.index)
         for name in known.columns:
             numbers[name] = known[name].to_numpy(float, na_value=np.nan)
-        if not np.isfinite(numbers.to_numpy()).all():
+        n_wrong = (~np.isfinite(numbers)).sum()
+        if n_wrong.any():
             raise ValueError(
-                "X must hold finite numbers in the columns without reports"
+                "X must hold finite numbers in the columns without reports, and "
+                f"{n_wrong.idxmax()!r} has {n_wrong.max():,} that are missing or infinite"
             )
         numbers.insert(0, "(intercept)", 1.0)
         return numbers
@@ -192,9 +203,9 @@ class _ReportRegression(OnSite, BaseEstimator):
     ) -> Fit:
         """Read the reports, and maximise the likelihood."""
         n_rows = len(X)
-        cluster_codes = _read_clusters(clusters, n_rows)
+        cluster_codes = read_clusters(clusters, n_rows)
         questions = read_questions(self.encoders, X, reports)
-        self._warn_of_unexplained(self.encoders, X, weights)
+        warn_of_unexplained(self.encoders, X[weights > 0])
         known = self._known(X, questions)
         hidden, question_names = self._hidden(questions)
         products, product_names = self._products(known, hidden, question_names)
@@ -213,7 +224,7 @@ class _ReportRegression(OnSite, BaseEstimator):
             weights,
             unknowns,
         )
-        self._n_clusters = _count_clusters(cluster_codes, model)
+        self._n_clusters = count_clusters(cluster_codes, model)
         # Weights of a design are no numbers of rows, and rows of a cluster are not
         # independent: errors are the sandwich's, and log likelihoods no test.
         is_weighted = bool((weights != 1).any())
@@ -221,14 +232,7 @@ class _ReportRegression(OnSite, BaseEstimator):
         fit = maximise(model)
         self._parameters = fit.parameters
         if not fit.is_maximum:
-            warn(
-                "the reports say too little: the likelihood has no clear maximum, and "
-                "errors are not known. There are too few rows for this epsilon, too "
-                "many parameters, or predictors that tell the target exactly",
-                ConvergenceWarning,
-                about="guide/report_regression#warnings",
-                stacklevel=level_of_the_caller(),
-            )
+            warn_of_no_maximum(known)
         else:
             self._warn_of_disagreement(model, questions, cluster_codes)
         self._names = [*known.columns, *hidden.columns, *product_names]
@@ -244,31 +248,22 @@ class _ReportRegression(OnSite, BaseEstimator):
 
     @property
     def unknown_(self) -> pd.DataFrame | None:  # numpydoc ignore=RT01
-        """Estimates of the unknown numbers of the designs, if there are any."""
+        """Estimates of the unknown numbers of the designs, with 95 % intervals, if there are any."""
         check_is_fitted(self, "coef_")
         if not self._unknown_names:
             return None
         n_known = len(self._parameters) - len(self._unknown_names)
-        errors = np.sqrt(np.diag(self._covariance))
+        estimates = self._parameters[n_known:]
+        errors = np.sqrt(np.diag(self._covariance))[n_known:]
+        reach = stats.t.ppf(0.975, self._degrees_of_freedom()) * errors
         columns = {
-            "estimate": self._parameters[n_known:],
-            "std_error": errors[n_known:],
+            "estimate": estimates,
+            "std_error": errors,
+            "lower": estimates - reach,
+            "upper": estimates + reach,
         }
         index = pd.Index(self._unknown_names, name="unknown")
         return pd.DataFrame(columns, index=index)
-
-    def _warn_of_unexplained(
-        self, designs: Any, table: pd.DataFrame, weights: Numbers
-    ) -> None:
-        """Warn if no true values explain the reports, of all rows with a weight."""
-        problem = unexplained_share(designs, table[weights > 0])
-        if problem is not None:
-            warn(
-                problem,
-                ModelWarning,
-                about="guide/report_regression#warnings",
-                stacklevel=level_of_the_caller(),
-            )
 
     def _warn_of_disagreement(
         self,
@@ -466,6 +461,11 @@ class _ReportRegression(OnSite, BaseEstimator):
         return model.features(rows), cells
 
 
+def _is_series(y: Any) -> bool:
+    """Whether y is a series that has a name: of pandas or polars."""
+    return nw.dependencies.is_into_series(y) and hasattr(y, "to_frame")
+
+
 def _check_given(y: Any) -> None:
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
@@ -494,80 +494,6 @@ def _unknowns_of_cells(questions: Sequence[Question], n_rows: int) -> list[Unkno
         slope = _of_cells(factors, n_rows)
         unknowns.append(Unknown(question.unknown, question.start, cell_slope=slope))
     return unknowns
-
-
-def _read_numbers(name: str, values: Any) -> Numbers:
-    """Return values as floats; an error must not quote one of them."""
-    array = np.asarray(values)
-    numbers = None
-    if array.dtype.kind in "biuf":
-        numbers = array.astype(float)
-    elif array.dtype.kind == "O":
-        try:
-            numbers = array.astype(float)
-        except (TypeError, ValueError):
-            numbers = None
-    if numbers is None:
-        raise ValueError(f"{name} must hold numbers, got {array.dtype}")
-    return numbers
-
-
-def _read_clusters(clusters: Any, n_rows: int) -> NDArray[np.intp] | None:
-    """Return the number of the cluster of each row; None if there are none."""
-    if clusters is None:
-        return None
-    codes, _ = pd.factorize(np.asarray(clusters))
-    if len(codes) != n_rows:
-        raise ValueError(
-            f"clusters must have {n_rows} entries, one a row, got {len(codes)}"
-        )
-    # pandas gives missing values this code.
-    if (codes < 0).any():
-        raise ValueError("clusters must have no missing values")
-    return np.asarray(codes)
-
-
-def _count_clusters(
-    cluster_codes: NDArray[np.intp] | None, model: HiddenModel
-) -> int | None:
-    """Return the number of clusters, as many as errors need; None if there are none."""
-    if cluster_codes is None:
-        return None
-    n_clusters = len(np.unique(cluster_codes[model.weights > 0]))
-    # The scores of fewer clusters than terms do not vary in all directions.
-    if n_clusters <= model.n_features:
-        raise ValueError(
-            f"clusters must be more than the {model.n_features} terms of the model, "
-            f"for errors to be known; got {n_clusters}"
-        )
-    if n_clusters < _FEW_CLUSTERS:
-        warn(
-            f"errors of {n_clusters} clusters, fewer than {_FEW_CLUSTERS}, are too "
-            "small, although intervals take t quantiles. Strata are no clusters: if "
-            "these are strata, leave them out",
-            ModelWarning,
-            about="guide/report_regression#warnings",
-            stacklevel=level_of_the_caller(),
-        )
-    return n_clusters
-
-
-def _read_weights(sample_weight: Any, n_rows: int) -> Numbers:
-    if sample_weight is None:
-        return np.ones(n_rows)
-    weights = _read_numbers("sample_weight", sample_weight)
-    if weights.shape != (n_rows,) or not np.isfinite(weights).all():
-        raise ValueError(f"sample_weight must hold {n_rows} finite numbers, one a row")
-    if (weights < 0).any() or not weights.any():
-        raise ValueError("sample_weight must be at least 0, and not all weights zero")
-    # Weights that are all alike say what none say.
-    if (weights == weights[0]).all():
-        return np.ones(n_rows)
-    # Of a design only ratios matter: a mean of 1 keeps limits and comparisons of the fit
-    # at the scale of rows.
-    ratios = weights / weights.max()
-    scaled: Numbers = ratios * (np.count_nonzero(ratios) / ratios.sum())
-    return scaled
 
 
 class ReportLogisticRegression(ClassifierMixin, _ReportRegression):
@@ -610,7 +536,8 @@ class ReportLogisticRegression(ClassifierMixin, _ReportRegression):
     n_parameters_ : int
         The number of parameters, those of the hidden distribution included.
     unknown_ : pandas.DataFrame or None
-        ``estimate, std_error`` of unknown numbers of the designs, such as the share of cheaters, if there are any.
+        ``estimate, std_error, lower, upper`` (95 %) of unknown numbers of the designs, such as the share of cheaters,
+        if there are any. An estimate below 0 is one of a share that may be 0: no bound cuts it off.
 
     Raises
     ------
@@ -716,7 +643,9 @@ class ReportLogisticRegression(ClassifierMixin, _ReportRegression):
         table = self._read_table(X, reset=True)
         check_consistent_length(table, y)
         check_same_order(X, y, "y")
-        weights = _read_weights(sample_weight, len(table))
+        check_same_order(X, sample_weight, "sample_weight")
+        check_same_order(X, clusters, "clusters")
+        weights = read_weights(sample_weight, len(table))
         likelihoods, unknowns = self._read_target(y, weights)
         # The engine's reference is the last class; here it is the first one.
         outcome = Classes(likelihoods[:, ::-1])
@@ -742,6 +671,8 @@ class ReportLogisticRegression(ClassifierMixin, _ReportRegression):
             values = column_or_1d(y, warn=True)
             if values.dtype.kind == "f":
                 assert_all_finite(values, input_name="y")
+            elif pd.isna(values).any():
+                raise ValueError("y must have no missing values: drop these rows")
             check_classification_targets(values)
             self.classes_, codes = np.unique(values, return_inverse=True)
             counts = np.bincount(codes, weights)
@@ -749,19 +680,19 @@ class ReportLogisticRegression(ClassifierMixin, _ReportRegression):
                 raise ValueError("y must have two classes or more, got one class")
             is_class = np.equal.outer(codes, np.arange(len(self.classes_)))
             return is_class.astype(float), []
-        reports = y.to_frame() if isinstance(y, pd.Series) else y
+        reports = y.to_frame() if _is_series(y) else y
         if not is_frame(reports):
             raise TypeError(
                 "y must be a dataframe with the columns of the reports, or a series of "
                 f"one, got {type(y).__name__}"
             )
         table = as_pandas(reports)
-        questions = read_questions(self.target_encoder, table, reports)
+        questions = read_questions(self.target_encoder, table, reports, "y")
         if len(questions) != 1:
             raise ValueError(
                 f"target_encoder must report one column, got {len(questions)}"
             )
-        self._warn_of_unexplained(self.target_encoder, table, weights)
+        warn_of_unexplained(self.target_encoder, table[weights > 0])
         (question,) = questions
         self.classes_ = np.array(question.values, dtype=object)
         unknowns = []
@@ -855,7 +786,8 @@ class ReportLinearRegression(RegressorMixin, _ReportRegression):
     n_parameters_ : int
         The number of parameters, those of the hidden distribution included.
     unknown_ : pandas.DataFrame or None
-        ``estimate, std_error`` of unknown numbers of the designs, such as the share of cheaters, if there are any.
+        ``estimate, std_error, lower, upper`` (95 %) of unknown numbers of the designs, such as the share of cheaters,
+        if there are any. An estimate below 0 is one of a share that may be 0: no bound cuts it off.
 
     Raises
     ------
@@ -953,10 +885,12 @@ class ReportLinearRegression(RegressorMixin, _ReportRegression):
         table = self._read_table(X, reset=True)
         check_consistent_length(table, y)
         check_same_order(X, y, "y")
-        values = _read_numbers("y", column_or_1d(y, warn=True))
+        check_same_order(X, sample_weight, "sample_weight")
+        check_same_order(X, clusters, "clusters")
+        values = read_numbers("y", column_or_1d(y, warn=True))
         if not np.isfinite(values).all():
             raise ValueError("y must hold finite numbers, and no NaN or infinity")
-        weights = _read_weights(sample_weight, len(table))
+        weights = read_weights(sample_weight, len(table))
         outcome = Gaussian(values)
         fit = self._fit(
             table, X, outcome, weights=weights, clusters=clusters, unknowns=[]

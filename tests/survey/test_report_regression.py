@@ -198,6 +198,28 @@ def test_only_ratios_of_weights_matter(kind, factor):
     assert alike.log_likelihood_ == plain.log_likelihood_
 
 
+@pytest.mark.parametrize("design", ["clusters", "weights"])
+def test_a_model_that_holds_is_not_told_off_by_a_design(design):
+    """The comparison of shares counts persons: neither their rows, nor rows that hardly weigh."""
+    rng = np.random.default_rng(10)
+    age = rng.normal(size=300)
+    sex = (rng.random(300) < 1 / (1 + np.exp(-age))).astype(int)
+    y = 2 * sex + age + rng.normal(size=300)
+    X = pd.DataFrame({"sex": np.where(rng.random(300) < 0.7, sex, 1 - sex), "age": age})
+    model = ReportLinearRegression(ReportDesign.warner("sex", 0.7, values=[0, 1]))
+    expected = model.fit(X, y).summary()["estimate"]
+    places = np.repeat(np.arange(300), 20)
+    table = X.iloc[places].reset_index(drop=True)
+    # As rows of their own, they differ by 7 standard errors.
+    with pytest.warns(UserWarning, match="other shares of 'sex' than its reports alone, by 7 standard errors"):
+        model.fit(table, y[places])
+    options = {"clusters": places}
+    if design == "weights":
+        options = {"sample_weight": np.where(np.arange(6000) % 20 == 0, 1, 1e-7)}
+    model.fit(table, y[places], **options)
+    np.testing.assert_allclose(model.summary()["estimate"], expected, rtol=1e-4)
+
+
 def test_likelihood_ratios_are_of_rows_alone():
     """Neither of design weights (constant ones of 300 made 28,161 of 93.87) nor of clusters."""
     _, X, y, weights = weighted_sexes()
@@ -633,6 +655,13 @@ def test_the_prevalence_of_an_unrelated_question_is_estimated():
     assert abs(row["estimate"] - 0.25) < 4.9 * row["std_error"]
     assert abs(model.intercept_[0] - np.log(0.4 / 0.6)) < 4.9 * model.intercept_std_error_[0]
     assert row["std_error"] < 0.02
+    reach = stats.norm.ppf(0.975) * row["std_error"]
+    assert list(model.unknown_.columns) == ["estimate", "std_error", "lower", "upper"]
+    np.testing.assert_allclose(row[["lower", "upper"]], row["estimate"] + np.array([-reach, reach]))
+    with pytest.warns(UserWarning, match="errors of 9 clusters"):
+        model.fit(reports[[]], reports, clusters=np.arange(n) % 9)
+    row = model.unknown_.loc["prevalence"]
+    assert row["upper"] - row["estimate"] == pytest.approx(stats.t.ppf(0.975, 8) * row["std_error"])
 
 
 @pytest.mark.parametrize(
@@ -668,7 +697,11 @@ WARNER = ReportDesign("a", [[0.75, 0.25], [0.25, 0.75]], values=[0, 1])
     [
         ({"channel": [[0.5, 0.5]]}, ValueError, r"shape \(2, 2\), a row a true value"),
         ({"channel": [[0.5, 0.6], [0.5, 0.5]]}, ValueError, "probabilities that add to 1"),
-        ({"channel": [[1.5, -0.5], [0.5, 0.5]]}, ValueError, "probabilities that add to 1"),
+        ({"channel": [[1.5, -0.5], [0.5, 0.5]]}, ValueError, "probabilities that add to 1, got negative"),
+        ({"channel": [[0.5, 0.5], [0.5, np.nan]]}, ValueError, "add to 1, got negative or infinite numbers, or nan"),
+        ({"channel": [[0.5, 0.5], [0.08, 0.91]]}, ValueError, "value 1 adds to 0.99. Give fractions, such as 10 / 12"),
+        ({"channel": [[0.9, 0.3], [0.1, 0.7]]}, ValueError, "value 0 adds to 1.2. Its columns do: transpose it"),
+        ({"channel": [[0.833, 0.083], [0.167, 0.917]]}, ValueError, "value 0 adds to 0.916. Its columns do: transpose"),
         ({"values": [0]}, ValueError, "values must be two or more"),
         ({"values": [0, 0]}, ValueError, "all different"),
         ({"group": "g"}, TypeError, "give both or none"),
@@ -680,6 +713,52 @@ def test_designs_that_are_none_are_refused(options, error, message):
     channel = settings.pop("channel")
     with pytest.raises(error, match=message):
         ReportDesign("a", channel, **settings)
+
+
+def test_a_target_is_told_by_its_own_name():
+    """Groups are in X, or y is a series; an encoder's columns are in neither."""
+    design = ReportDesign.forced("drug", yes={1: 0.2, 2: 0.5}, group="stratum")
+    X = pd.DataFrame({"stratum": [1, 2] * 20})
+    y = pd.Series(["no", "yes"] * 20, name="drug")
+    model = ReportLogisticRegression(target_encoder=design)
+    for target in (y, y.to_frame()):
+        with pytest.raises(ValueError, match="y must be a dataframe with 'drug' and 'stratum', got no 'stratum'"):
+            model.fit(X, target)
+    with pytest.raises(ValueError, match="column 'stratum' holds 20 groups that the design does not declare"):
+        model.fit(X, pd.DataFrame({"drug": y, "stratum": [1, 3] * 20}))
+    encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]}).fit(pd.DataFrame({"sex": ["f"]}))
+    with pytest.raises(ValueError, match="y must be a dataframe with 'sex', got no 'sex'"):
+        ReportLogisticRegression(target_encoder=encoder).fit(X, y)
+    with pytest.raises(TypeError, match="got the class RandomizedResponseEncoder: make"):
+        ReportLogisticRegression(target_encoder=RandomizedResponseEncoder).fit(X, y)
+
+
+@pytest.mark.parametrize("columns", [{"one": 1.0}, {"zero": 0.0}, {"double": "age"}, {"sum": "age and hours"}])
+@pytest.mark.parametrize("role", ["target", "predictor"])
+def test_predictors_that_tell_each_other_are_named(columns, role):
+    """Not too few rows, which a column of ones was once told to be."""
+    ((name, column),) = columns.items()
+    X, sex, _, y = generated(n=600)
+    parts = {"age": 2 * X["age"], "age and hours": X["age"] - X["hours"] + 3}
+    X[name] = parts.get(column, column)
+    X["last"] = np.arange(600) % 7
+    design = ReportDesign.warner("a", 0.9, values=[0, 1])
+    model = ReportLogisticRegression(design)
+    if role == "predictor":
+        X["a"] = sex
+    else:
+        model = ReportLogisticRegression(target_encoder=design)
+        y = pd.DataFrame({"a": y})
+    with pytest.warns(ConvergenceWarning, match=f"tell each other.*: leave out '{name}', each constant or a linear"):
+        model.fit(X, y)
+
+
+def test_without_predictors_it_is_the_log_odds():
+    reports = repeated((500, 500))
+    model = ReportLogisticRegression(target_encoder=UNLIKELY_WARNER).fit(reports[[]], reports)
+    assert model.intercept_[0] == pytest.approx(0, abs=1e-8)
+    with pytest.raises(ValueError, match="X must be a dataframe or an array, got None; without predictors"):
+        ReportLogisticRegression(target_encoder=UNLIKELY_WARNER).fit(None, reports)
 
 
 def test_cheaters_need_two_levels():
@@ -696,10 +775,17 @@ def test_cheaters_need_two_levels():
 @pytest.mark.parametrize(
     ("options", "X", "error", "message"),
     [
-        ({"encoders": WARNER}, {"b": [0, 1]}, ValueError, "X must have the column 'a'"),
-        ({"encoders": WARNER}, {"a": [0, 7]}, ValueError, "holds reports that the design does not declare"),
+        ({"encoders": WARNER}, {"b": [0, 1]}, ValueError, "X must be a dataframe with 'a', got no 'a'"),
+        ({"encoders": WARNER}, {"a": [0, 7]}, ValueError, r"'a' holds 1 reports that .* not declare: it has \[0, 1\]"),
+        ({"encoders": WARNER}, {"a": [0, None]}, ValueError, "'a' holds 1 missing reports: drop these rows, or"),
+        (
+            {"encoders": [ReportDesign]},
+            {"a": [0, 1]},
+            TypeError,
+            "encoders must be .*got the class ReportDesign: make an",
+        ),
         ({"encoders": WARNER}, {"a": [0, 1], "b": ["x", "y"]}, TypeError, "'b' must hold numbers"),
-        ({"encoders": WARNER}, {"a": [0, 1], "b": [np.nan, 1]}, ValueError, "finite numbers"),
+        ({"encoders": WARNER}, {"a": [0, 1], "b": [np.nan, 1]}, ValueError, "finite numbers.*'b' has 1 that"),
         ({"encoders": "a"}, {"a": [0, 1]}, TypeError, "encoders must be fitted local transformers"),
         ({"encoders": RandomizedResponseEncoder()}, {"a": [0, 1]}, NotFittedError, "not fitted"),
         ({"encoders": WARNER, "interactions": [("b", "a")]}, {"a": [0, 1]}, ValueError, "interactions must be pairs"),
@@ -735,6 +821,47 @@ def test_any_dataframe_is_read(kind):
     assert list(target.classes_) == ["f", "m"]
 
 
+FOUR = ReportDesign("a", np.full((4, 4), 0.1) + 0.6 * np.eye(4), values=list("pqrs"))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        lambda values: pd.DataFrame({"a": pd.Categorical(values, categories=list("srqp"))}),
+        lambda values: pl.DataFrame({"a": pl.Series(values, dtype=pl.Enum(list("rspq")))}),
+        lambda values: pl.Series("a", values),
+        lambda values: pd.Series(values, name="a", dtype="string", index=np.arange(5, 805)),
+    ],
+    ids=["category", "enum", "polars series", "string"],
+)
+def test_reports_of_four_values_have_one_fit_in_any_dtype(kind):
+    """The order of categories is the design's; only ratios of weights matter for four values, too."""
+    reports = repeated((300, 200, 200, 100), "pqrs")
+    hours = np.arange(800) % 7 / 7
+    weights = 1 + np.arange(800) % 5
+    expected = ReportLogisticRegression(target_encoder=FOUR)
+    expected.fit(hours[:, np.newaxis], reports, weights)
+    model = ReportLogisticRegression(target_encoder=FOUR)
+    model.fit(hours[:, np.newaxis], kind(reports["a"].tolist()), 1e5 * weights)
+    np.testing.assert_allclose(model.summary(), expected.summary(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("missing", [None, np.nan])
+@pytest.mark.parametrize("declared", [None, np.nan])
+def test_missing_reports_may_be_declared(missing, declared):
+    """A tenth does not answer, whatever the truth: the fit is that of the others."""
+    channel = np.array([[0.675, 0.225, 0.1], [0.225, 0.675, 0.1]])
+    design = ReportDesign("a", channel, values=["no", "yes"], reports=["no", "yes", declared])
+    reports = repeated((500, 400))
+    X = pd.DataFrame({"hours": np.arange(1000) % 7 / 7})
+    expected = ReportLogisticRegression(target_encoder=ReportDesign.warner("a", 0.75)).fit(X[:900], reports)
+    table = pd.concat([reports, pd.DataFrame({"a": [missing] * 100}, dtype=object)], ignore_index=True)
+    model = ReportLogisticRegression(target_encoder=design).fit(X, table)
+    np.testing.assert_allclose(model.summary(), expected.summary(), rtol=1e-3)
+    with pytest.raises(ValueError, match="y must have no missing values"):
+        ReportLogisticRegression().fit(X, table["a"])
+
+
 @pytest.mark.parametrize("kind", [pd.DataFrame, pa.table], ids=["pandas", "pyarrow"])
 def test_reports_of_another_protocol_are_refused(kind):
     _, reports, y = sexes(kind)
@@ -758,6 +885,12 @@ def test_rows_in_another_order_are_refused():
     for model in (ReportLogisticRegression(encoder), ReportLinearRegression(encoder)):
         with pytest.raises(ValueError, match="y has the labels of X in another order"):
             model.fit(reports, reverse)
+        with pytest.raises(ValueError, match="sample_weight has the labels of X in another order"):
+            model.fit(reports, y, sample_weight=reverse + 1)
+        with pytest.raises(ValueError, match="clusters has the labels of X in another order"):
+            model.fit(reports, y, clusters=reverse)
+        with pytest.raises(ValueError, match="X must have a row at least, got 0 rows"):
+            model.fit(reports.iloc[:0], y[:0])
 
 
 def test_rows_without_weight_say_nothing():
