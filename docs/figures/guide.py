@@ -501,6 +501,70 @@ def decisions():
 
 
 @cache
+def _survey(name):
+    """Return a population's answers, and the chances by which people are drawn."""
+    if name == "invented":
+        rng = np.random.default_rng(0)
+        age = rng.integers(18, 90, 100_000)
+        answer = np.where(rng.random(100_000) < age / 120, "yes", "no")
+    else:
+        adult = load_adult().frame
+        age = adult["age"].to_numpy()
+        is_married = adult["marital-status"] == "Married-civ-spouse"
+        answer = np.where(is_married, "yes", "no")
+    return answer, age / age.sum()
+
+
+def survey():
+    """Draw a share by epsilon, from a sample in which old people are too many."""
+    panels = plt.subplots(1, 2, figsize=(7.6, 3.4), layout="constrained")[
+        1
+    ]
+    for axes, name in zip(panels, ["invented", "Adult"], strict=True):
+        answer, chance = _survey(name)
+        rng = np.random.default_rng(1)
+        places = rng.choice(len(answer), 5_000, p=chance)
+        sample = pd.DataFrame({"answer": answer[places]})
+        weights = 1 / (5_000 * chance[places])
+        for shift, label in (
+            (0.94, "weighted"),
+            (1.06, "without weights"),
+        ):
+            rows = []
+            for epsilon in EPSILONS:
+                encoder = RandomizedResponseEncoder(
+                    epsilon,
+                    categories={"answer": ["no", "yes"]},
+                    random_state=2,
+                )
+                design = {}
+                if label == "weighted":
+                    design = {"sample_weight": weights}
+                shares = encoder.estimate_frequencies(
+                    encoder.fit_transform(sample), **design
+                )
+                rows.append(shares.loc["yes"])
+            table = pd.DataFrame(rows)
+            middle = table["frequency"]
+            axes.errorbar(
+                np.array(EPSILONS) * shift,
+                middle,
+                yerr=[middle - table["lower"], table["upper"] - middle],
+                fmt="o" if label == "weighted" else "s",
+                capsize=3,
+                label=label,
+            )
+        truth = (answer == "yes").mean()
+        axes.axhline(truth, color="#333333", ls="--", lw=1)
+        axes.set_xscale("log")
+        axes.set_xticks(EPSILONS, [f"{epsilon:g}" for epsilon in EPSILONS])
+        axes.minorticks_off()
+        axes.set(title=name, xlabel="epsilon", ylabel="share of yes")
+    panels[0].legend(frameon=False, fontsize="small")
+    return panels[0].figure
+
+
+@cache
 def _report_fits(name, epsilon):
     """Return the coefficient of a reported column: lower, estimate, upper, and that of the naive model."""
     if name == "invented":

@@ -1,5 +1,6 @@
-"""Answers for surveys: regression from reports, with the error of sampling and of the noise."""
+"""Answers for surveys: shares, associations and regression from reports, with all errors."""
 
+from skdp.survey._association import estimate_associations
 from skdp.survey._design import ReportDesign
 from skdp.survey._halves import PerHalf
 from skdp.survey._regression import ReportLinearRegression, ReportLogisticRegression
@@ -9,4 +10,5 @@ __all__ = [
     "ReportDesign",
     "ReportLinearRegression",
     "ReportLogisticRegression",
+    "estimate_associations",
 ]

@@ -14,11 +14,12 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import ColumnName, SavedByArguments
+from skdp.base import ColumnLike, ColumnName, SavedByArguments
 from skdp.local import ReportTransformer, read_carried
 from skdp.local.protocol import CategoryField
 from skdp.survey import _channels
 from skdp.survey._likelihood import Numbers
+from skdp.survey._shares import estimate_shares, read_sample
 from skdp.tables import read_table
 
 _ROUNDING = 1e-9
@@ -508,18 +509,122 @@ class ReportDesign(SavedByArguments):
         """
         return self._of_rows(self.slopes, X) if self.slopes else None
 
-    def _of_rows(self, tables: Mapping[Any, Numbers], X: pd.DataFrame) -> Numbers:
-        """Return what a table has for the report of each row: (n_rows, n_values)."""
+    def vectors(self, X: pd.DataFrame) -> Numbers:
+        """Return an unbiased vector of each row, which is one-hot on average.
+
+        Parameters
+        ----------
+        X : pandas.DataFrame
+            As for `likelihood`.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_values)
+            Row i has the mean 1 at the true value of that row, and 0 elsewhere.
+
+        Raises
+        ------
+        ValueError
+            If there is none: with an unknown number, or where different shares of the values give the same reports.
+        """
+        if self.unknown is not None:
+            raise ValueError(
+                f"the design of {self.column!r} has the unknown number {self.unknown!r}:"
+                " single reports have no unbiased vectors"
+            )
+        inverses: dict[Any, Numbers] = {}
+        for key, table in self.channels.items():
+            if np.linalg.matrix_rank(table) < len(self.values):
+                raise ValueError(
+                    f"the design of {self.column!r} does not tell its values apart: the "
+                    "rows of a channel are linearly dependent"
+                )
+            # The rows of the transposed inverse are chosen by the report.
+            inverses[key] = np.asarray(np.linalg.pinv(table).T, float)
+        return self._of_rows(inverses, X)
+
+    def estimate_frequencies(
+        self,
+        X: Any,
+        *,
+        confidence_level: float = 0.95,
+        sample_weight: ColumnLike | None = None,
+        strata: ColumnLike | None = None,
+        clusters: ColumnLike | None = None,
+    ) -> pd.DataFrame:
+        """Estimate which share of the population has each value, and the unknown number if there is one.
+
+        Parameters
+        ----------
+        X : dataframe
+            A table with the column of the reports, and that of the groups if there are any.
+        confidence_level : float, default=0.95
+            Coverage of each interval, between 0 and 1.
+        sample_weight, strata, clusters : array-like of shape (n_samples,), optional
+            How the rows were drawn from the population, as for the `estimate_counts` of `RandomizedResponseEncoder`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``frequency, std_error, lower, upper``, indexed by value; the last row is the unknown number, such as
+            "cheaters". Shares add up to 1, and may be negative or above 1, as without a postprocess elsewhere.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a column is missing or holds what the design does not declare, a weight is negative, there are fewer than
+            two rows, or the reports do not identify the shares: different ones give the same reports.
+
+        Notes
+        -----
+        **Privacy.** Post-processing of reports: free, and repeatable. Weights, strata and clusters are not privatised.
+
+        The expected shares of the reports of each group are fitted to the observed ones by reweighted least squares,
+        whose weights are those of maximum likelihood (Fisher scoring). Where there are as many free shares as
+        parameters, as for two values and two groups with an unknown number, the fit is the moment estimate.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from skdp.survey import ReportDesign
+        >>> design = ReportDesign("smokes", [[0.75, 0.25], [0.25, 0.75]], values=["no", "yes"])
+        >>> answers = pd.DataFrame({"smokes": ["no"] * 650 + ["yes"] * 350})
+        >>> design.estimate_frequencies(answers).round(3)
+                frequency  std_error  lower  upper
+        smokes
+        no            0.8       0.03  0.740  0.858
+        yes           0.2       0.03  0.142  0.260
+        """
+        table = as_pandas(X)
+        drawn = {"sample_weight": sample_weight, "strata": strata, "clusters": clusters}
+        sample = read_sample(X, len(table), drawn)
+        return estimate_shares(self, table, sample, confidence_level)
+
+    def cells(self, X: pd.DataFrame) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Return the number of the group and of the report of each row.
+
+        Parameters
+        ----------
+        X : pandas.DataFrame
+            As for `likelihood`.
+
+        Returns
+        -------
+        (ndarray of int, ndarray of int)
+            Groups in the order of the channels, and reports.
+        """
         codes = _codes_of(_column(X, self.column), self.reports, "reports", self.column)
         if self.group is None:
-            (table,) = tables.values()
-            of_reports: Numbers = table.T[codes]
-            return of_reports
-        keys = list(tables)
-        groups = _codes_of(_column(X, self.group), keys, "groups", self.group)
-        stacked = np.stack([tables[key].T for key in keys])
-        by_group: Numbers = stacked[groups, codes]
-        return by_group
+            return np.zeros(len(codes), np.intp), codes
+        keys = list(self.channels)
+        return _codes_of(_column(X, self.group), keys, "groups", self.group), codes
+
+    def _of_rows(self, tables: Mapping[Any, Numbers], X: pd.DataFrame) -> Numbers:
+        """Return what a table has for the report of each row: (n_rows, n_values)."""
+        groups, codes = self.cells(X)
+        stacked = np.stack([tables[key].T for key in self.channels])
+        of_rows: Numbers = stacked[groups, codes]
+        return of_rows
 
 
 def _column(X: pd.DataFrame, name: Any) -> pd.Series:
@@ -648,7 +753,19 @@ def _check_columns(columns: Sequence[Any], present: Any, name: str) -> None:
         )
 
 
-def _questions_of_encoder(encoder: Any, reports: Any, name: str) -> list[Question]:
+@dataclass(frozen=True, eq=False)
+class _Fields:
+    """The reports that an encoder made, by field."""
+
+    fields: Sequence[CategoryField]
+    reports: Sequence[Any]
+    is_reported: NDArray[np.bool_]
+    """(n_rows, n_fields)."""
+    columns: list[Any]
+
+
+def _read_fields(encoder: Any, reports: Any, name: str) -> _Fields:
+    """Read the reports of an encoder of categories."""
     check_is_fitted(encoder)
     protocol = encoder.protocol_
     if not all(isinstance(field, CategoryField) for field in protocol.fields):
@@ -661,16 +778,73 @@ def _questions_of_encoder(encoder: Any, reports: Any, name: str) -> list[Questio
     # Selected in its own library, as its notes say whose reports they are.
     selected = nw.from_native(reports, eager_only=True).select(names).to_native()
     arrays, _ = read_carried(selected, encoder)
-    is_reported = protocol.rows(arrays)  # (n_rows, n_fields)
+    return _Fields(protocol.fields, arrays, protocol.rows(arrays), names)
+
+
+def _questions_of_encoder(encoder: Any, reports: Any, name: str) -> list[Question]:
+    read = _read_fields(encoder, reports, name)
     questions = []
-    for place, reported in enumerate(protocol.fields):
-        oracle = reported.oracle
+    for place, field in enumerate(read.fields):
+        oracle = field.oracle
         # The factor of each row cancels: a report is this many times likelier under the
         # values that it supports. A record that does not report says nothing.
         excess = float(oracle.support_ratio - 1)
-        supports = oracle.supports(arrays[place]) & is_reported[:, place, np.newaxis]
-        likelihood = 1 + excess * supports
-        values = list(reported.domain.cells())
-        question = reported.prefix(list(reported.columns))
-        questions.append(Question(question, values, likelihood, names))
+        is_reported = read.is_reported[:, place, np.newaxis]
+        supports = oracle.supports(read.reports[place]) & is_reported
+        likelihood = np.asarray(1 + excess * supports, float)
+        values = list(field.domain.cells())
+        question = field.prefix(list(field.columns))
+        questions.append(Question(question, values, likelihood, read.columns))
     return questions
+
+
+@dataclass(frozen=True, eq=False)
+class HiddenColumn:
+    """A reported column, as an unbiased vector of each row, which is one-hot on average."""
+
+    name: str
+    values: list[Any]
+    vectors: Numbers
+    """(n_rows, n_values)."""
+    columns: list[Any]
+    """The columns of the reports."""
+
+
+def read_hidden(designs: Any, X: pd.DataFrame, reports: Any) -> list[HiddenColumn]:
+    """Read the unbiased vectors of all designs and encoders."""
+    if not isinstance(designs, list | tuple):
+        designs = [designs]
+    hidden = []
+    for design in designs:
+        if isinstance(design, ReportDesign):
+            columns = [design.column]
+            if design.group is not None:
+                columns.append(design.group)
+            vectors = design.vectors(X)
+            hidden.append(
+                HiddenColumn(str(design.column), design.values, vectors, columns)
+            )
+        elif isinstance(design, ReportTransformer):
+            hidden += _hidden_of_encoder(design, reports)
+        else:
+            raise TypeError(
+                "encoders must be fitted local transformers of categories, or "
+                f"ReportDesign, got {type(design).__name__}"
+            )
+    return hidden
+
+
+def _hidden_of_encoder(encoder: Any, reports: Any) -> list[HiddenColumn]:
+    read = _read_fields(encoder, reports, "X")
+    if not read.is_reported.all():
+        raise ValueError(
+            f"{type(encoder).__name__} reports a sample of the columns of each record: "
+            "pairs of columns need records that report both"
+        )
+    hidden = []
+    for field, field_reports in zip(read.fields, read.reports, strict=False):
+        vectors = field.oracle.unbiased(field_reports)
+        name = field.prefix(list(field.columns))
+        values = list(field.domain.cells())
+        hidden.append(HiddenColumn(name, values, vectors, read.columns))
+    return hidden

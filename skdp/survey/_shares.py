@@ -1,0 +1,146 @@
+"""Shares of the values of a question, from reports of groups of persons, with linearised errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skdp.base import check_confidence_level
+from skdp.local.protocol import SampleDesign, WeightedMeans, read_design
+from skdp.survey._likelihood import Numbers
+
+_MOST_STEPS = 200
+"""Of the fit; a few are enough, but near a boundary."""
+
+_BLOCK = 1 << 14
+"""Rows at a time."""
+
+
+def read_sample(X: Any, n_rows: int, drawn: Mapping[str, Any]) -> SampleDesign:
+    """Read how rows were drawn: by themselves and with equal weights, by default."""
+    options = dict(drawn)
+    if options["sample_weight"] is None:
+        options["sample_weight"] = np.ones(n_rows)
+    design = read_design(X, n_rows, **options)
+    assert design is not None
+    return design
+
+
+def estimate_shares(
+    design: Any, table: pd.DataFrame, sample: SampleDesign, confidence_level: float
+) -> pd.DataFrame:
+    """Estimate the shares of the values of a design, and its unknown number."""
+    check_confidence_level(confidence_level)
+    groups, codes = design.cells(table)
+    channels = np.stack(
+        list(design.channels.values())
+    )  # (n_groups, n_values, n_reports)
+    slopes = None
+    if design.unknown is not None:
+        slopes = np.stack([design.slopes[key] for key in design.channels])
+    cells = groups * channels.shape[2] + codes
+    n_cells = channels.shape[0] * channels.shape[2]
+    weights = np.bincount(cells, sample.weights, n_cells).astype(float)
+    fit = _ShareFit(channels, slopes, weights.reshape(len(channels), -1))
+    shares, unknown = fit.solve(design.start)
+    scores = fit.influences(shares, unknown)  # (n_cells, n_estimates)
+    blocks = influence_blocks(scores[cells] * sample.weights[:, np.newaxis])
+    estimates = np.append(shares, [] if unknown is None else [unknown])
+    total_weight = float(sample.weights.sum())
+    kish = float((sample.weights**2).sum() / total_weight**2)
+    means = WeightedMeans(
+        estimates, sample.variances(blocks), total_weight, kish, sample.degrees
+    )
+    labels = [*design.values, *([] if unknown is None else [design.unknown])]
+    index = pd.Index(labels, name=design.column, tupleize_cols=False)
+    result = means.counts().table(confidence_level, what="frequency", index=index)
+    result.attrs["rows"] = "population"
+    return result
+
+
+def influence_blocks(influences: Numbers) -> Iterator[tuple[int, Numbers, Numbers]]:
+    """Yield the influences of rows in blocks; what the noise has of them is not told apart."""
+    for start in range(0, len(influences), _BLOCK):
+        block = influences[start : start + _BLOCK]
+        yield start, block, np.zeros_like(block)
+
+
+class _ShareFit:
+    """The fit of the expected shares of reports, by group, to those observed."""
+
+    def __init__(
+        self, channels: Numbers, slopes: Numbers | None, weights: Numbers
+    ) -> None:
+        self.channels = channels
+        self.slopes = slopes
+        self.weights = weights
+        """(n_groups, n_reports)."""
+        self.of_groups = weights.sum(axis=1)
+        n_values = channels.shape[1]
+        # The last value has what the others leave: (n_values, n_values - 1).
+        self.basis = np.vstack([np.eye(n_values - 1), -np.ones(n_values - 1)])
+
+    def _expected(self, shares: Numbers, unknown: float | None) -> tuple[Any, Any]:
+        """Return the expected shares of reports, and their derivatives by the parameters."""
+        table = self.channels
+        if unknown is not None and self.slopes is not None:
+            table = table + unknown * self.slopes
+        expected = np.einsum("gvr,v->gr", table, shares)
+        slopes = np.einsum("gvr,vp->grp", table, self.basis)
+        if self.slopes is not None:
+            by_unknown = np.einsum("gvr,v->gr", self.slopes, shares)
+            slopes = np.concatenate([slopes, by_unknown[:, :, np.newaxis]], axis=2)
+        return expected, slopes
+
+    def _weighting(self, expected: Numbers) -> Numbers:
+        # Those of maximum likelihood, but for reports that hardly occur, whose expected
+        # share may even be negative on the way.
+        least = 1 / max(self.of_groups.sum(), 1.0)
+        return 1 / np.maximum(expected, least)
+
+    def solve(self, start: float) -> tuple[Numbers, float | None]:
+        """Return the shares of the values, and the unknown number."""
+        n_values = self.channels.shape[1]
+        shares: Any = np.full(n_values, 1 / n_values)
+        unknown = None if self.slopes is None else float(start)
+        observed = self.weights / np.where(self.of_groups, self.of_groups, 1)[:, None]
+        for _ in range(_MOST_STEPS):
+            expected, slopes = self._expected(shares, unknown)
+            weighting = self._weighting(expected) * self.of_groups[:, np.newaxis]
+            matrix = np.einsum("grp,gr,grq->pq", slopes, weighting, slopes)
+            gap = np.einsum("grp,gr->p", slopes, weighting * (observed - expected))
+            step = self._solve(matrix, gap)
+            shares = shares + self.basis @ step[: n_values - 1]
+            if unknown is not None:
+                unknown += float(step[-1])
+            if np.abs(step).max() < 1e-12:
+                break
+        return shares, unknown
+
+    @staticmethod
+    def _solve(matrix: Numbers, right: Numbers) -> Numbers:
+        if not np.linalg.cond(matrix) < 1e12:
+            raise ValueError(
+                "the reports do not identify the shares: different ones give the same "
+                "reports"
+            )
+        return np.asarray(np.linalg.solve(matrix, right), float)
+
+    def influences(self, shares: Numbers, unknown: float | None) -> Numbers:
+        """Return what a row of weight 1 adds to each estimate, by cell: (n_cells, n_estimates)."""
+        expected, slopes = self._expected(shares, unknown)
+        weighting = self._weighting(expected)
+        matrix = np.einsum(
+            "grp,gr,grq->pq", slopes, weighting * self.of_groups[:, np.newaxis], slopes
+        )
+        # A row has one report: that less what was expected of its group.
+        scores = slopes * weighting[:, :, np.newaxis]
+        scores = scores - np.einsum("gr,grp->gp", expected, scores)[:, np.newaxis]
+        by_cell = scores.reshape(-1, scores.shape[2]).T
+        of_parameters = self._solve(matrix, by_cell).T
+        n_free = self.basis.shape[1]
+        of_shares = of_parameters[:, :n_free] @ self.basis.T
+        return np.hstack([of_shares, of_parameters[:, n_free:]])
