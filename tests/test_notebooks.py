@@ -151,3 +151,15 @@ def test_machine_learning():
     assert (areas.loc["textbook, ε added up"] < areas.loc["textbook, exact"]).all()
     assert (areas.max() - areas.loc["DPCategoricalNB"] < 0.03).all()
     assert areas.to_numpy().max() < found["without"]
+
+
+def test_survey():
+    found = run("08_survey")
+    table, model, rows = found["table"], found["model"], found["estimates"]
+    assert ((table["lower"] < table["truth"]) & (table["truth"] < table["upper"])).all()
+    assert abs(model.unknown_.loc["cheaters", "estimate"] - found["overrides"].mean()) < 0.057
+    # Six tenths of each effect, and an intercept that is too low.
+    shares = (rows["reports as truth"] / rows["truth"]).iloc[1:]
+    assert shares.between(0.55, 0.66).all()
+    assert rows.loc["(intercept)", "noise known, all honest"] < rows.loc["(intercept)", "noise and cheaters"]
+    assert model.likelihood_ratio_test(found["honest"])["p_value"] < 0.05

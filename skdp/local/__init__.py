@@ -9,6 +9,7 @@ from skdp.local._encoders import (
     UnaryEncodingTransformer,
 )
 from skdp.local._heavy_hitters import HeavyHitters
+from skdp.local._numeric import NumberField as NumberField
 from skdp.local._numeric import NumericPerturber
 from skdp.local._oracle_encoder import OracleEncoder as OracleEncoder
 from skdp.local._protocol_file import as_of_seed as as_of_seed

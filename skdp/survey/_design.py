@@ -15,12 +15,18 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import ColumnLike, ColumnName, SavedByArguments
-from skdp.local import ReportTransformer, read_carried
+from skdp.local import NumberField, ReportTransformer, read_carried
 from skdp.local.protocol import CategoryField
+from skdp.oracles.numeric import bin_positions
 from skdp.survey import _channels
 from skdp.survey._likelihood import Numbers
 from skdp.survey._shares import estimate_shares, read_sample
 from skdp.tables import read_table
+
+_N_BINS = 24
+"""Of a reported number: sums over them are integrals over its value up to 1e-9, if its
+standard deviation is a twentieth of its bounds or more (a normal density, summed at
+equal distances)."""
 
 _ROUNDING = 1e-9
 """Of sums of floats that stand for probabilities."""
@@ -689,6 +695,8 @@ class Question:
     """Of the likelihood, with an unknown number."""
     unknown: str | None = None
     start: float = 0.5
+    is_number: bool = False
+    """Whether it is a number in bins, whose means are `values`."""
 
 
 def as_pandas(frame: Any) -> pd.DataFrame:
@@ -757,7 +765,7 @@ def _check_columns(columns: Sequence[Any], present: Any, name: str) -> None:
 class _Fields:
     """The reports that an encoder made, by field."""
 
-    fields: Sequence[CategoryField]
+    fields: Sequence[CategoryField | NumberField]
     reports: Sequence[Any]
     is_reported: NDArray[np.bool_]
     """(n_rows, n_fields)."""
@@ -765,13 +773,16 @@ class _Fields:
 
 
 def _read_fields(encoder: Any, reports: Any, name: str) -> _Fields:
-    """Read the reports of an encoder of categories."""
+    """Read the reports of an encoder of categories or numbers."""
     check_is_fitted(encoder)
     protocol = encoder.protocol_
-    if not all(isinstance(field, CategoryField) for field in protocol.fields):
+    is_read = [
+        isinstance(field, CategoryField | NumberField) for field in protocol.fields
+    ]
+    if not all(is_read):
         raise TypeError(
-            f"{type(encoder).__name__} does not report categories, one for each "
-            "record, as encoders must (numbers may be declared as an Interval)"
+            f"{type(encoder).__name__} does not report categories or numbers, one for "
+            "each record, as encoders must"
         )
     names = list(protocol.report_columns)
     _check_columns(names, read_table(reports).names, name)
@@ -785,6 +796,13 @@ def _questions_of_encoder(encoder: Any, reports: Any, name: str) -> list[Questio
     read = _read_fields(encoder, reports, name)
     questions = []
     for place, field in enumerate(read.fields):
+        if isinstance(field, NumberField):
+            questions.append(
+                _question_of_number(
+                    field, read.reports[place], read.is_reported[:, place]
+                )
+            )
+            continue
         oracle = field.oracle
         # The factor of each row cancels: a report is this many times likelier under the
         # values that it supports. A record that does not report says nothing.
@@ -796,6 +814,31 @@ def _questions_of_encoder(encoder: Any, reports: Any, name: str) -> list[Questio
         question = field.prefix(list(field.columns))
         questions.append(Question(question, values, likelihood, read.columns))
     return questions
+
+
+def _question_of_number(
+    field: NumberField, reports: NDArray[np.intp], is_reported: NDArray[np.bool_]
+) -> Question:
+    """Read the reports of a number: its likelihood in bins between the bounds."""
+    n_bins = min(_N_BINS, field.mechanism.steps)
+    # Numbers are uniform within a bin: (n_bins, n_reports).
+    of_mechanism = field.mechanism.spread(bin_positions(field.mechanism.steps, n_bins))
+    # Some reports of the mechanism may be written alike.
+    channel = np.zeros((n_bins, len(field.numbers)))
+    np.add.at(channel.T, field.places, of_mechanism.T)
+    # The factor of each row cancels.
+    channel /= channel.max(axis=0)
+    likelihood = np.ones((len(reports), n_bins))
+    likelihood[is_reported] = channel.T[reports[is_reported]]
+    low, high = field.bounds
+    middles = low + (high - low) * (np.arange(n_bins) + 0.5) / n_bins
+    return Question(
+        str(field.name),
+        middles.tolist(),
+        likelihood,
+        [field.name],
+        is_number=True,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -843,6 +886,11 @@ def _hidden_of_encoder(encoder: Any, reports: Any) -> list[HiddenColumn]:
         )
     hidden = []
     for field, field_reports in zip(read.fields, read.reports, strict=False):
+        if not isinstance(field, CategoryField):
+            raise TypeError(
+                f"{type(encoder).__name__} reports numbers: associations are of "
+                "categories (numbers may be declared as an Interval)"
+            )
         vectors = field.oracle.unbiased(field_reports)
         name = field.prefix(list(field.columns))
         values = list(field.domain.cells())

@@ -30,6 +30,7 @@ from skdp.base import (
 from skdp.pages import warn
 from skdp.survey._design import Question, as_pandas, read_questions
 from skdp.survey._likelihood import (
+    CellPrior,
     Classes,
     Features,
     Fit,
@@ -146,7 +147,7 @@ class _ReportRegression(OnSite, BaseEstimator):
         features = {}
         question_names = []
         for place, question in enumerate(questions):
-            if self.reported_as == "numbers":
+            if question.is_number or self.reported_as == "numbers":
                 try:
                     values = np.array(question.values, float)
                 except (TypeError, ValueError):
@@ -223,6 +224,7 @@ class _ReportRegression(OnSite, BaseEstimator):
             outcome,
             weights,
             unknowns,
+            _cell_prior(questions),
         )
         self._n_clusters = count_clusters(cluster_codes, model)
         # Weights of a design are no numbers of rows, and rows of a cluster are not
@@ -281,7 +283,8 @@ class _ReportRegression(OnSite, BaseEstimator):
         if cluster_codes is None and not self._rows_are_alike:
             cluster_codes = np.arange(len(posteriors))
         for place, question in enumerate(questions):
-            if question.unknown is not None:
+            # Shares of bins are not known from few reports of a number.
+            if question.unknown is not None or question.is_number:
                 continue
             others = tuple(axis for axis in axes if axis != place + 1)
             fitted = by_question.sum(axis=others)
@@ -450,6 +453,7 @@ class _ReportRegression(OnSite, BaseEstimator):
             self._outcome(),
             np.ones(len(table)),
             unknowns,
+            _cell_prior(questions),
         )
         rows = slice(None)
         _, cell_parameters, numbers = model.split(self._parameters)
@@ -480,6 +484,22 @@ def _of_cells(likelihoods: Sequence[Numbers], n_rows: int) -> Numbers:
     return cells
 
 
+def _cell_prior(questions: Sequence[Question]) -> CellPrior | None:
+    """Return the distribution of cells with numbers; None if there are only categories."""
+    if not any(question.is_number for question in questions):
+        return None
+    sizes = [len(question.values) for question in questions]
+    codes = np.indices(sizes).reshape(len(sizes), -1)
+    numbers = []
+    combinations = np.zeros(codes.shape[1], dtype=np.intp)
+    for question, of_cells in zip(questions, codes, strict=True):
+        if question.is_number:
+            numbers.append(np.array(question.values)[of_cells])
+        else:
+            combinations = combinations * len(question.values) + of_cells
+    return CellPrior.of(combinations, np.column_stack(numbers))
+
+
 def _unknowns_of_cells(questions: Sequence[Question], n_rows: int) -> list[Unknown]:
     """Return the unknown numbers of the channels of predictors."""
     unknowns: list[Unknown] = []
@@ -502,14 +522,14 @@ class ReportLogisticRegression(ClassifierMixin, _ReportRegression):
     Parameters
     ----------
     encoders : fitted local transformer, ReportDesign, or list of them, optional
-        How the reported predictors came about: encoders of categories whose report columns X holds, beside true
-        predictors; or designs. By default all predictors are true.
+        How the reported predictors came about: encoders of categories, or of numbers (`NumericPerturber`), whose
+        report columns X holds, beside true predictors; or designs. By default all predictors are true.
     target_encoder : fitted local transformer or ReportDesign, optional
         How the target was reported; by default it is true. Then y is the reports: a series, or a dataframe with the
         columns of the reports.
     reported_as : {"categories", "numbers"}, default="categories"
-        Whether a reported predictor has a coefficient for each value but the first, or one, for values that are
-        numbers.
+        Whether a reported category has a coefficient for each value but the first, or one, for values that are
+        numbers. A number of `NumericPerturber` has one.
     interactions : list of (true predictor, reported predictor), optional
         Pairs of columns whose products are terms, too. An encoder's predictor is named as its column.
     hidden_distribution : {"conditional", "marginal"}, default="conditional"
@@ -566,6 +586,9 @@ class ReportLogisticRegression(ClassifierMixin, _ReportRegression):
     The likelihood of a row is the sum over true values of the reported columns of the probability of these values given
     the true predictors, of the reports given the values (the exact channel), and of the target given both ([1]_ for two
     values). It is maximised by Newton's method; the information is observed, not expected.
+
+    A reported number is taken to be normal within its bounds, given the others: its mean depends on true predictors and
+    on reported categories, its variance does not. The sum is over 24 bins. Several numbers take 24 times as long each.
 
     References
     ----------

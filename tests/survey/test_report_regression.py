@@ -23,7 +23,6 @@ import skdp
 from skdp import (
     HadamardResponseEncoder,
     LocalHashingEncoder,
-    NumericPerturber,
     RandomizedResponseEncoder,
     SetValuedEncoder,
     UnaryEncodingTransformer,
@@ -928,9 +927,6 @@ def test_no_value_is_shown_and_no_row_is_counted_wrongly(options, message):
 def test_reports_need_names_and_categories():
     with pytest.raises(TypeError, match="X must be a dataframe"):
         ReportLogisticRegression(WARNER).fit(np.array([[0], [1]]), [0, 1])
-    numbers = NumericPerturber(1.0, bounds={"a": (0, 1)}).fit(pd.DataFrame({"a": [0.5]}))
-    with pytest.raises(TypeError, match="NumericPerturber does not report categories"):
-        ReportLogisticRegression(numbers).fit(pd.DataFrame({"a": [0.0, 1.0]}), [0, 1])
     sets = SetValuedEncoder(1.0, categories={"a": ["f", "m"]}, random_state=0)
     reports = sets.fit_transform(pd.DataFrame({"a": [["f"], ["f", "m"]] * 5}))
     with pytest.raises(TypeError, match="SetValuedEncoder does not report categories"):
