@@ -193,7 +193,7 @@ def write(scores: pd.DataFrame, data: pd.DataFrame) -> None:
     tables["Less the column left out, in pairs of splits"] = (head, rows)
     notes = (
         "LightGBM with 100 trees (50 under private parity); at most 20,000 rows of a "
-        f"table; {scores['split'].nunique()} splits (fewer under private parity). "
+        f"table; {scores['split'].nunique()} splits. "
         "Differences of parity are turned so that those without privacy are positive; "
         "95 % intervals (Nadeau and Bengio 2003)."
     )

@@ -211,6 +211,16 @@ def test_a_table_of_protected_columns_alone():
     assert (rows_of(result, "RandomizedResponseEncoder", "accuracy") > 0.6).all()
 
 
+def test_a_curator_reads_small_integers_as_numbers():
+    """Columns of one byte are no indicators of 0 and 1: their declared ends are those of the domain."""
+    rng = np.random.default_rng(0)
+    people = pd.DataFrame({"sex": rng.choice(["f", "m"], 2000), "hours": rng.integers(0, 80, 2000).astype(np.uint8)})
+    domain = {"sex": ["f", "m"], "hours": Interval(0, 80, bins=4)}
+    made = StudyTable(people, people["hours"] > 40, sensitive="sex", privileged="m", positive_label=True, domain=domain)
+    result = study(made, baselines=["curator's model"], epsilons=[20.0])
+    assert rows_of(result, "curator's model", "accuracy").mean() > 0.9
+
+
 def test_synthetic_rows_need_a_domain_of_all_columns():
     with pytest.raises(ValueError, match=r"domain of all columns; that of table 'jobs' lacks \['hours'\]"):
         study(baselines=["synthetic rows"])

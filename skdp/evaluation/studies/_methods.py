@@ -16,7 +16,11 @@ from sklearn.utils.validation import has_fit_parameter
 
 from skdp.central import DPLogisticRegression
 from skdp.domain import Domain
-from skdp.evaluation.studies._tables import StudyTable, other_features
+from skdp.evaluation.studies._tables import (
+    StudyTable,
+    categories_of,
+    other_features,
+)
 from skdp.local import PosteriorFeatures
 from skdp.metrics import private_parity
 from skdp.metrics.fairness import import_optional
@@ -273,14 +277,17 @@ def curators_model(model: Any, split: Split, reporting: Reporting) -> Prediction
 
 def _bounds(table: StudyTable, features: pd.DataFrame) -> dict[Any, Any]:
     """Return the declared ends of each feature; "private" where none are declared."""
+    indicators = {*(table.protect or ()), *categories_of(table.domain, table.X)}
+    numbers = {f"{name}": name for name in table.X if name not in indicators}
     bounds: dict[Any, Any] = {}
-    for name in features:
-        bounds[name] = "private"
-        if features[name].dtype == np.uint8:
-            bounds[name] = (0, 1)
-        elif name in table.domain.columns:
-            edges = table.domain[name].edges
-            bounds[name] = (edges[0], edges[-1])
+    for feature in features:
+        if feature not in numbers:
+            bounds[feature] = (0, 1)
+        elif numbers[feature] in table.domain.columns:
+            edges = table.domain[numbers[feature]].edges
+            bounds[feature] = (edges[0], edges[-1])
+        else:
+            bounds[feature] = "private"
     return bounds
 
 

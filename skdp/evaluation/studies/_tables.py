@@ -201,7 +201,7 @@ class StudyTable:
 
 def _check_values(X: pd.DataFrame, domain: Domain, protect: Sequence[Any]) -> None:
     """Refuse protected values that are not declared, and other columns without numbers."""
-    categories = _categories(domain, X)
+    categories = categories_of(domain, X)
     for name in X.columns:
         if name in protect:
             values = domain[name]
@@ -221,7 +221,7 @@ def _check_values(X: pd.DataFrame, domain: Domain, protect: Sequence[Any]) -> No
 def other_features(table: StudyTable) -> pd.DataFrame:
     """Return the columns that are not protected as numbers: 0 and 1 for each declared value."""
     features = {}
-    categories = _categories(table.domain, table.X)
+    categories = categories_of(table.domain, table.X)
     for name in table.X.columns:
         if name in (table.protect or ()):
             continue
@@ -238,7 +238,7 @@ def other_features(table: StudyTable) -> pd.DataFrame:
     return pd.DataFrame(features, index=pd.RangeIndex(len(table.X)))
 
 
-def _categories(domain: Domain, X: pd.DataFrame) -> set[Any]:
+def categories_of(domain: Domain, X: pd.DataFrame) -> set[Any]:
     """Return the columns that are declared as categories, not as bins of numbers."""
     names = set()
     for name in domain.columns:
