@@ -38,6 +38,8 @@ _NOT_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 _MICROSECOND = timedelta.resolution
 
+_INTERVAL_KEYS = {"edges", "missing", "real", "decimals"}
+
 
 class Kind(NamedTuple):
     """A kind of values that JSON does not know: how they are written, and read."""
@@ -166,6 +168,9 @@ def _pack_interval(interval: Interval) -> dict[str, Any]:
 
 
 def _unpack_interval(packed: dict[str, Any]) -> Interval:
+    # Of low, high and bins, a text of few bytes could make millions of edges.
+    if packed.keys() != _INTERVAL_KEYS or not isinstance(packed["edges"], list):
+        raise ValueError("an interval has a list of edges, missing, real and decimals")
     return Interval(**{**packed, "edges": unpack(packed["edges"])})
 
 

@@ -16,10 +16,6 @@ _KINDS = "biufUSMm"
 
 _LONGEST_DTYPE = 30
 
-# Characters that an array of text may take beyond those of its values: it has room for
-# the longest value in each place, which a file of few bytes could say is very long.
-_MOST_ROOM = 1 << 22
-
 # What the list of values holds, by the kind of dtype.
 _VALUES: dict[str, set[type]] = {
     "b": {bool},
@@ -33,6 +29,23 @@ _VALUES: dict[str, set[type]] = {
 }
 
 Convert = Callable[[Any], Any]
+
+
+class Room:
+    """Counts the memory that all values of a file take beyond their text, in characters of NumPy (4 bytes)."""
+
+    def __init__(self, most: float = math.inf) -> None:
+        self.most = most
+        self.n_characters = 0
+
+    def take(self, n_characters: int) -> None:
+        """Take room; an error if the file asks for too much."""
+        self.n_characters += n_characters
+        if self.n_characters > self.most:
+            raise ValueError(
+                "the values would take much more memory than their text: a range is "
+                "long, or a text is much longer than the others of its array"
+            )
 
 
 def write_dtype(dtype: np.dtype[Any]) -> str:
@@ -53,7 +66,7 @@ def read_dtype(text: Any) -> np.dtype[Any]:
     return dtype
 
 
-def write_array(array: NDArray[Any], write: Convert) -> dict[str, Any]:
+def write_array(array: NDArray[Any], write: Convert, room: Room) -> dict[str, Any]:
     """Write an array, its values in a list whose last axis is fastest."""
     if type(array) is not np.ndarray or array.dtype.kind not in f"{_KINDS}O":
         raise TypeError(f"an array of {array.dtype} cannot be saved")
@@ -63,6 +76,7 @@ def write_array(array: NDArray[Any], write: Convert) -> dict[str, Any]:
         values = [write(value) for value in flat.tolist()]
     else:
         values = _write_values(flat)
+        _take_room(array.dtype, values, room)
     return {"dtype": dtype, "shape": list(array.shape), "values": values}
 
 
@@ -72,8 +86,6 @@ def _write_values(flat: NDArray[Any]) -> list[Any]:
         # Counts of the dtype's unit: dates are counted since 1970.
         flat = flat.astype(np.int64)
     values: list[Any] = flat.tolist()
-    if kind == "U":
-        _check_room(flat.dtype, values)
     if kind in "bU" or (kind == "f" and np.isfinite(flat).all()):
         return values
     if kind == "f":
@@ -86,7 +98,7 @@ def _write_float(value: float) -> Any:
     return value if math.isfinite(value) else {"$float": repr(value)}
 
 
-def read_array(content: Any, read: Convert) -> NDArray[Any]:
+def read_array(content: Any, read: Convert, room: Room) -> NDArray[Any]:
     """Read what `write_array` wrote."""
     dtype = read_dtype(content["dtype"])
     shape = content["shape"]
@@ -106,23 +118,23 @@ def read_array(content: Any, read: Convert) -> NDArray[Any]:
         values = [unpack(item) for item in packed]
     if not set(map(type, values)) <= _VALUES[dtype.kind]:
         raise ValueError(f"an array of {dtype} holds values of another type")
-    if dtype.kind in "US":
-        _check_room(dtype, values)
+    _take_room(dtype, values, room)
     if dtype.kind in "Mm":
         return np.array(values, np.int64).view(dtype).reshape(shape)
     return np.array(values, dtype).reshape(shape)
 
 
-def _check_room(dtype: np.dtype[Any], values: list[Any]) -> None:
-    """Check that an array of text has room for its values, and not for much more."""
+def _take_room(dtype: np.dtype[Any], values: list[Any], room: Room) -> None:
+    """Take the characters of an array of text beyond those of its values."""
+    if dtype.kind not in "US":
+        return
+    # It has room for the longest value in each place.
     n_characters = dtype.itemsize // np.dtype(f"{dtype.kind}1").itemsize
     lengths = list(map(len, values))
     if max(lengths, default=0) > n_characters:
         raise ValueError("an array of text holds a longer one")
-    if n_characters * len(values) - sum(lengths) > _MOST_ROOM or (
-        not values and n_characters > _MOST_ROOM
-    ):
-        raise ValueError("an array of text has one that is much longer than the others")
+    # NumPy makes room for one value where there is none.
+    room.take(n_characters * max(len(values), 1) - sum(lengths))
 
 
 def write_scalar(value: np.generic) -> dict[str, Any]:
@@ -133,7 +145,8 @@ def write_scalar(value: np.generic) -> dict[str, Any]:
     return {"dtype": write_dtype(value.dtype), "value": values[0]}
 
 
-def read_scalar(content: Any) -> Any:
+def read_scalar(content: Any, room: Room) -> Any:
     """Read what `write_scalar` wrote."""
     dtype, value = content["dtype"], content["value"]
-    return read_array({"dtype": dtype, "shape": [1], "values": [value]}, unpack)[0]
+    array = {"dtype": dtype, "shape": [1], "values": [value]}
+    return read_array(array, unpack, room)[0]

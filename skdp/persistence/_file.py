@@ -19,6 +19,7 @@ from skdp.base import PathType, check_ledger
 from skdp.domain import parse_json
 from skdp.formats import what_it_is
 from skdp.local import ReportTransformer
+from skdp.persistence._arrays import Room
 from skdp.persistence._estimators import read_estimator, write_estimator
 from skdp.persistence._values import Values
 from skdp.privacy import PrivacyLedger
@@ -31,6 +32,11 @@ _VERSION = 1
 # and less than a minute.
 _MOST_BYTES = 1 << 30
 _MOST_ITEMS = 1 << 25
+
+# Characters that arrays of text and ranges may take beyond their text: some 16 MB, and
+# 8 bytes for each byte of the file.
+_LEAST_ROOM = 1 << 22
+_ROOM_OF_BYTE = 2
 
 # The last line holds the digest of all lines before it.
 _DIGEST_LINE = ' "sha256": "{}"\n}}\n'
@@ -109,7 +115,8 @@ def save(
             "estimator must be an estimator or a pipeline, got"
             f" {type(estimator).__name__}"
         )
-    values = Values(write_estimator, read_estimator, secrets=secrets)
+    room = Room()
+    values = Values(write_estimator, read_estimator, secrets=secrets, room=room)
     try:
         described = write_estimator(estimator, values)
         content: dict[str, Any] = {"format": _FORMAT, "version": _VERSION}
@@ -124,6 +131,7 @@ def save(
             "the estimators are nested too deeply, or have numbers that are too long"
         )
     body = (text.removesuffix("\n}") + ",\n").encode()
+    Room(_most_room(body)).take(room.n_characters)
     digest_line = _DIGEST_LINE.format(hashlib.sha256(body).hexdigest())
     with ExitStack() as stack:
         file: Any = path
@@ -134,6 +142,10 @@ def save(
 
 def _parsed(text: str) -> Any:
     return parse_json(text, "what describes the estimators", _MOST_ITEMS, _MOST_BYTES)
+
+
+def _most_room(data: bytes) -> int:
+    return _LEAST_ROOM + _ROOM_OF_BYTE * len(data)
 
 
 def _layout(content: Any, indent: str) -> str:
@@ -236,7 +248,8 @@ def load(path: PathType | BinaryIO, *, ledger: PrivacyLedger | None = None) -> A
             f" version {_VERSION}"
         )
     _check_digest(data)
-    values = Values(write_estimator, read_estimator, ledger=ledger)
+    room = Room(_most_room(data))
+    values = Values(write_estimator, read_estimator, ledger=ledger, room=room)
     with _reading("estimator"):
         estimator = read_estimator(content["estimator"], values)
     if ledger is not None and not values.has_ledger:

@@ -11,6 +11,7 @@ import pandas as pd
 from skdp.domain import check_hashes
 from skdp.persistence._arrays import (
     Convert,
+    Room,
     read_array,
     read_dtype,
     write_array,
@@ -236,7 +237,7 @@ _READERS = {
 # Tables of pandas, with their rows.
 
 
-def write_frame(frame: pd.DataFrame, write: Convert) -> list[Any]:
+def write_frame(frame: pd.DataFrame, write: Convert, room: Room) -> list[Any]:
     """Write a DataFrame without an index, a column each."""
     if not frame.index.equals(pd.RangeIndex(len(frame))) or frame.columns.nlevels > 1:
         raise TypeError("a DataFrame with an index cannot be saved")
@@ -251,13 +252,13 @@ def write_frame(frame: pd.DataFrame, write: Convert) -> list[Any]:
             raise TypeError(
                 f"a DataFrame with a column of {column.dtype} cannot be saved"
             )
-        content = {"name": write(name), **write_array(values, write)}
+        content = {"name": write(name), **write_array(values, write, room)}
         content["dtype"] = write_column_dtype("pandas", column)
         columns.append(content)
     return columns
 
 
-def read_frame(content: Any, read: Convert) -> pd.DataFrame:
+def read_frame(content: Any, read: Convert, room: Room) -> pd.DataFrame:
     """Read what `write_frame` wrote."""
     columns = {}
     for described in content:
@@ -266,5 +267,8 @@ def read_frame(content: Any, read: Convert) -> pd.DataFrame:
         dtype = read_pandas_dtype(array_content["dtype"])
         if not isinstance(dtype, np.dtype):
             array_content["dtype"] = "object"
-        columns[name] = pd.Series(read_array(array_content, read), dtype=dtype)
+        columns[name] = pd.Series(read_array(array_content, read, room), dtype=dtype)
+    # pandas would fill shorter columns up.
+    if len(set(map(len, columns.values()))) > 1:
+        raise ValueError("the columns of a table have different lengths")
     return pd.DataFrame(columns)

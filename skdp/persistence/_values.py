@@ -15,6 +15,7 @@ from skdp.base import SavedByArguments
 from skdp.domain import Domain, Interval, Kind, pack, unpack
 from skdp.local import SecretKey
 from skdp.persistence._arrays import (
+    Room,
     read_array,
     read_dtype,
     read_scalar,
@@ -42,8 +43,9 @@ from skdp.tables import Table
 # The parts of a ledger's budget.
 _BUDGET = ("epsilon", "delta", "rho", "mu")
 
-# Values of a range: it takes no space in the file, but its values take memory.
-_MOST_RANGED = 1 << 16
+# Characters of NumPy that a value of a range counts as: it takes no space in the file,
+# but some 110 bytes where a column of a domain lists it.
+_ROOM_OF_RANGED = 32
 
 _ABSENT = (
     "this estimator was loaded without its ledger, and nothing was released; "
@@ -61,8 +63,11 @@ class Values:
         *,
         secrets: bool = False,
         ledger: PrivacyLedger | None = None,
+        room: Room,
     ) -> None:
         self.ledger = ledger
+        # Of the whole file, as it may have many arrays and ranges.
+        self.room = room
         self.has_ledger = False
         # Whether there are estimators of others, which their version decides.
         self.has_others = False
@@ -76,10 +81,12 @@ class Values:
             ),
             "array": Kind(
                 np.ndarray,
-                lambda array: write_array(array, self.write),
-                lambda content: read_array(content, self.read),
+                lambda array: write_array(array, self.write, room),
+                lambda content: read_array(content, self.read, room),
             ),
-            "scalar": Kind(np.generic, write_scalar, read_scalar),
+            "scalar": Kind(
+                np.generic, write_scalar, lambda content: read_scalar(content, room)
+            ),
             "float": Kind(float, repr, float),  # also where it is a missing value
             "domain": Kind(Domain, self._write_domain, self._read_domain),
             "guarantee": Kind(
@@ -110,11 +117,11 @@ class Values:
                 lambda value: self.write([value.start, value.stop, value.step]),
                 lambda parts: slice(*self.read(parts)),
             ),
-            "range": Kind(range, _write_range, _read_range),
+            "range": Kind(range, self._write_range, self._read_range),
             "frame": Kind(
                 pd.DataFrame,
-                lambda frame: write_frame(frame, self.write),
-                lambda content: read_frame(content, self.read),
+                lambda frame: write_frame(frame, self.write, room),
+                lambda content: read_frame(content, self.read, room),
             ),
             "template": Kind(
                 Table,
@@ -157,7 +164,10 @@ class Values:
     def _read_domain(self, content: Any) -> Domain:
         columns = {}
         for column in content:
-            columns[self.read(column["name"])] = self.read(column["values"])
+            values = self.read(column["values"])
+            if not isinstance(values, list | Interval):
+                raise ValueError("a domain lists the values of each column")
+            columns[self.read(column["name"])] = values
         domain = Domain(columns)
         for name, column in zip(domain.columns, content, strict=True):
             if column.get("observed") is True:
@@ -198,6 +208,15 @@ class Values:
             self.ledger = closed_ledger(_ABSENT, **budget)
         return self.ledger
 
+    def _write_range(self, values: range) -> list[int]:
+        self.room.take(_ROOM_OF_RANGED * len(values))
+        return [values.start, values.stop, values.step]
+
+    def _read_range(self, ends: Any) -> range:
+        values = range(*ends)
+        self.room.take(_ROOM_OF_RANGED * len(values))
+        return values
+
     def _write_secret(self, key: SecretKey) -> str:
         if not self._secrets:
             raise ValueError(
@@ -210,19 +229,6 @@ class Values:
 
 def _read_secret(text: str) -> SecretKey:
     return SecretKey(bytes.fromhex(text))
-
-
-def _write_range(values: range) -> list[int]:
-    if len(values) > _MOST_RANGED:
-        raise ValueError(f"a range of more than {_MOST_RANGED:,} values is not saved")
-    return [values.start, values.stop, values.step]
-
-
-def _read_range(ends: Any) -> range:
-    values = range(*ends)
-    if len(values) > _MOST_RANGED:
-        raise ValueError(f"a range has at most {_MOST_RANGED:,} values")
-    return values
 
 
 def _write_type(kind: type) -> str:

@@ -256,9 +256,9 @@ class TestArrays:
             (("int8", [1], [300]), "cannot be read"),
             (("bool", [1], [7]), "values of another type"),
             (("<U1", [1], ["xy"]), "holds a longer one"),
-            (("<U90000000", [1], ["x"]), "much longer than the others"),
-            (("|S90000000", [1], [{"$bytes": "00"}]), "much longer than the others"),
-            (("<U90000000", [0], []), "much longer than the others"),
+            (("<U90000000", [1], ["x"]), "much more memory than their text"),
+            (("|S90000000", [1], [{"$bytes": "00"}]), "much more memory than their text"),
+            (("<U90000000", [0], []), "much more memory than their text"),
             (("f8", [1], [0.5]), "unknown dtype"),
             (("i4," * 1000, [1], [0.5]), "a short text"),
             (("i4,O", [1], [0.5]), "cannot be read|cannot be saved|unknown dtype"),
@@ -363,8 +363,51 @@ class TestJson:
             skdp.load(io.BytesIO(with_json(change)), ledger=ledger)
         assert ledger.spent.epsilon == 0
 
-    def test_ranges(self):
+    def test_columns_of_a_table_that_pandas_would_fill_up(self):
         def change(content):
-            content["parameters"]["bounds"] = {"$range": [0, 70_000, 1]}
+            long = {"name": 0, "dtype": "float64", "shape": [9], "values": [0.0] * 9}
+            content["fitted"]["table_"] = {"$frame": [long, {**long, "name": 1, "shape": [1], "values": [0.0]}]}
 
-        refused(with_json(change), "a range has at most")
+        refused(with_json(change), "different lengths")
+
+
+class TestRoom:
+    """A file of few bytes takes little memory, whatever it asks for."""
+
+    @each(
+        "value, message",
+        [
+            ({"$range": [0, 140_000, 1]}, "much more memory than their text"),
+            ([{"$range": [0, 60_000, 1]}] * 3, "much more memory than their text"),
+            # Each has room for half a million characters, and one of them.
+            ([an_array("<U500000", [1], ["x"])] * 9, "much more memory than their text"),
+            ([{"$scalar": {"dtype": "<U500000", "value": "x"}}] * 9, "much more memory than their text"),
+            ([an_array("<U500000", [0], [])] * 9, "much more memory than their text"),
+            ({"$domain": [{"name": "a", "values": {"$range": [0, 60_000, 1]}}]}, "a domain lists the values"),
+            ({"$interval": {"edges": None, "low": 0, "high": 1, "bins": 1 << 22}}, "an interval has a list of edges"),
+            ({"$interval": {"edges": [0, 1], "missing": False, "real": False}}, "an interval has a list of edges"),
+            (
+                {"$interval": {"edges": {"$tuple": [0, 1]}, "missing": False, "real": False, "decimals": None}},
+                "an interval has a list of edges",
+            ),
+        ],
+    )
+    def test_of_few_bytes(self, value, message):
+        refused(with_json(lambda content: content["fitted"].update(a_=value)), message)
+
+    def test_what_is_not_loaded_is_not_saved(self):
+        scaler = DPStandardScaler(bounds=(0, 1))
+        for name, value in (("few_", [range(60_000)] * 2), ("many_", [range(60_000)] * 3)):
+            setattr(scaler, name, value)
+            if name == "few_":
+                assert skdp.load(io.BytesIO(saved(scaler))).few_ == value
+        with pytest.raises(ValueError, match="much more memory than their text"):
+            saved(scaler)
+
+    def test_a_file_has_room_for_its_own_size(self):
+        """Where one of many texts is long, as in the columns of a table with free text."""
+        scaler = DPStandardScaler(bounds=(0, 1))
+        words = np.array(["some words"] * 20_000 + ["x" * 100])
+        scaler.words_ = [words] * 3
+        loaded_words = skdp.load(io.BytesIO(saved(scaler))).words_
+        assert sum((each_array == words).all() for each_array in loaded_words) == 3
