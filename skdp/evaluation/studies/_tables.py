@@ -116,7 +116,7 @@ class StudyTable:
                 f"column {self.sensitive!r} has missing values: give them a name, as "
                 "groups are compared by name"
             )
-        if self.sensitive in _categories(domain, self.X):
+        if self.sensitive in categories_of(domain, self.X):
             values = domain[self.sensitive].labels
             unknown = [
                 value
