@@ -888,8 +888,8 @@ def _hidden_of_encoder(encoder: Any, reports: Any) -> list[HiddenColumn]:
     for field, field_reports in zip(read.fields, read.reports, strict=False):
         if not isinstance(field, CategoryField):
             raise TypeError(
-                f"{type(encoder).__name__} reports numbers: associations are of "
-                "categories (numbers may be declared as an Interval)"
+                f"{type(encoder).__name__} does not report categories, of which "
+                "associations are (numbers may be declared as an Interval)"
             )
         vectors = field.oracle.unbiased(field_reports)
         name = field.prefix(list(field.columns))

@@ -291,5 +291,5 @@ def test_wrong_tables_are_refused():
         halves.estimate_frequencies(reports[["copied"]])
     with pytest.raises(ValueError, match="cheaters must be one of the declared values"):
         halves.estimate_frequencies(reports, cheaters="never")
-    with pytest.raises(ValueError, match="holds groups that the design does not declare"):
+    with pytest.raises(ValueError, match="groups that the design does not declare"):
         halves.estimate_frequencies(reports.assign(half=2))
