@@ -147,8 +147,17 @@ def test_pages_have_pictures(path):
 @each("path", PAGES)
 def test_pages_are_short(path):
     """What is longer is theory, and belongs to the background."""
-    prose = re.sub(r"^```(?!\{).*?^```$", "", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"\A---\n.*?^---\n", "", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    prose = re.sub(r"^```(?!\{).*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
     assert len(prose.split()) <= 900
+
+
+@each("path", PAGES)
+def test_code_comes_before_the_formula(path):
+    text = path.read_text(encoding="utf-8")
+    first_code = re.search(r"^```(python|sh)$", text, re.MULTILINE)
+    formula = re.search(r"^## The formula$", text, re.MULTILINE)
+    assert formula is None or first_code.start() < formula.start()
 
 
 def blocks(path):
