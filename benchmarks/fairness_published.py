@@ -429,7 +429,9 @@ def comparisons(scores: pd.DataFrame) -> pd.DataFrame:
             if first in methods and second in methods:
                 table = study.compare(first, second)
                 parts.append(table.assign(second=second))
-    return pd.concat(parts, ignore_index=True)
+    table = pd.concat(parts, ignore_index=True)
+    # Intervals of fewer splits say nothing.
+    return table[table["n_splits"] >= 5]
 
 
 def without_repeats(scores: pd.DataFrame) -> pd.DataFrame:
@@ -446,9 +448,13 @@ def _name(text: Any) -> str:
 def write(scores: pd.DataFrame, agreed: pd.DataFrame) -> None:
     """Write means and comparisons as CSV files, and the agreement with the published means as a page."""
     study = FairnessStudy(scores)
-    study.intervals().round(5).to_csv(RESULTS / "fairness_published.csv", index=False)
+    metrics = ["accuracy", "f1", "statistical_parity_difference"]
+    metrics += ["equal_opportunity_difference", "accuracy_difference"]
+    means = study.intervals()
+    means = means[means["metric"].isin(metrics)]
+    means.round(4).to_csv(RESULTS / "fairness_published.csv", index=False)
     table = comparisons(scores)
-    table.round(5).to_csv(RESULTS / "fairness_comparisons.csv", index=False)
+    table.round(4).to_csv(RESULTS / "fairness_comparisons.csv", index=False)
     tables = {}
     for name, part in agreed.groupby("table", sort=False):
         metrics = list(part["metric"].unique())
