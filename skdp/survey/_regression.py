@@ -29,11 +29,22 @@ from skdp.base import (
     level_of_the_caller,
 )
 from skdp.pages import warn
-from skdp.survey._design import Question, as_pandas, read_questions
+from skdp.survey._arguments import (
+    check_enough,
+    check_given,
+    read_clusters,
+    read_numbers,
+    read_weights,
+)
+from skdp.survey._design import (
+    Question,
+    as_pandas,
+    channel_of_values,
+    read_questions,
+)
 from skdp.survey._likelihood import (
     CellPrior,
     Classes,
-    Features,
     Fit,
     Gaussian,
     HiddenModel,
@@ -43,6 +54,7 @@ from skdp.survey._likelihood import (
     maximise,
     sandwich,
 )
+from skdp.survey._predictions import cells_given_reports, prediction_table
 from skdp.tables import is_frame
 
 _MOST_ERRORS = 5.0
@@ -189,7 +201,7 @@ class _ReportRegression(OnSite, BaseEstimator):
     ) -> Fit:
         """Read the reports, and maximise the likelihood."""
         n_rows = len(X)
-        cluster_codes = _read_clusters(clusters, n_rows)
+        cluster_codes = read_clusters(clusters, n_rows)
         questions = read_questions(self.encoders, X, reports)
         known = self._known(X, questions)
         hidden, question_names = self._hidden(questions)
@@ -210,7 +222,7 @@ class _ReportRegression(OnSite, BaseEstimator):
             unknowns,
             _cell_prior(questions),
         )
-        _check_enough(cluster_codes, model)
+        check_enough(cluster_codes, model)
         fit = maximise(model)
         self._parameters = fit.parameters
         if not fit.is_maximum:
@@ -384,8 +396,12 @@ class _ReportRegression(OnSite, BaseEstimator):
         p_value = float(stats.chi2.sf(max(statistic, 0.0), df))
         return {"statistic": statistic, "df": df, "p_value": p_value}
 
-    def _predictions(self, X: Any) -> tuple[Features, Numbers]:
-        """Return the features of each row in each cell, and the probability of each cell."""
+    @abstractmethod
+    def _predict(self, model: HiddenModel, parameters: Numbers) -> Numbers:
+        """Return the probabilities of the classes, or the mean: (n_rows, n_predicted)."""
+
+    def _prediction_model(self, X: Any) -> HiddenModel:
+        """Return the model of rows of which the target is not known."""
         check_is_fitted(self, "coef_")
         table = self._read_table(X, reset=False)
         questions = read_questions(self.encoders, table, X)
@@ -401,7 +417,7 @@ class _ReportRegression(OnSite, BaseEstimator):
         cell_features = known
         if self.hidden_distribution == "marginal":
             cell_features = known[:, :1]
-        model = HiddenModel(
+        return HiddenModel(
             likelihoods,
             cell_features,
             known,
@@ -412,19 +428,6 @@ class _ReportRegression(OnSite, BaseEstimator):
             unknowns,
             _cell_prior(questions),
         )
-        rows = slice(None)
-        _, cell_parameters, numbers = model.split(self._parameters)
-        with np.errstate(divide="ignore"):
-            log_reports = np.log(model.reports_given_cells(numbers, rows))
-        log_cells = model.log_priors(cell_parameters, rows) + log_reports
-        cells = np.exp(log_cells - log_cells.max(axis=1, keepdims=True))
-        cells /= cells.sum(axis=1, keepdims=True)
-        return model.features(rows), cells
-
-
-def _check_given(y: Any) -> None:
-    if y is None:
-        raise ValueError("requires y to be passed, but the target y is None")
 
 
 def _of_cells(likelihoods: Sequence[Numbers], n_rows: int) -> Numbers:
@@ -466,60 +469,6 @@ def _unknowns_of_cells(questions: Sequence[Question], n_rows: int) -> list[Unkno
         slope = _of_cells(factors, n_rows)
         unknowns.append(Unknown(question.unknown, question.start, cell_slope=slope))
     return unknowns
-
-
-def _read_numbers(name: str, values: Any) -> Numbers:
-    """Return values as floats; an error must not quote one of them."""
-    array = np.asarray(values)
-    numbers = None
-    if array.dtype.kind in "biuf":
-        numbers = array.astype(float)
-    elif array.dtype.kind == "O":
-        try:
-            numbers = array.astype(float)
-        except (TypeError, ValueError):
-            numbers = None
-    if numbers is None:
-        raise ValueError(f"{name} must hold numbers, got {array.dtype}")
-    return numbers
-
-
-def _read_clusters(clusters: Any, n_rows: int) -> NDArray[np.intp] | None:
-    """Return the number of the cluster of each row; None if there are none."""
-    if clusters is None:
-        return None
-    codes, _ = pd.factorize(np.asarray(clusters))
-    if len(codes) != n_rows:
-        raise ValueError(
-            f"clusters must have {n_rows} entries, one a row, got {len(codes)}"
-        )
-    # pandas gives missing values this code.
-    if (codes < 0).any():
-        raise ValueError("clusters must have no missing values")
-    return np.asarray(codes)
-
-
-def _check_enough(cluster_codes: NDArray[np.intp] | None, model: HiddenModel) -> None:
-    """Refuse fewer clusters than terms, whose scores do not vary in all directions."""
-    if cluster_codes is None:
-        return
-    n_clusters = int(cluster_codes.max()) + 1
-    if n_clusters <= model.n_features:
-        raise ValueError(
-            f"clusters must be more than the {model.n_features} terms of the model, "
-            f"for errors to be known; got {n_clusters}"
-        )
-
-
-def _read_weights(sample_weight: Any, n_rows: int) -> Numbers:
-    if sample_weight is None:
-        return np.ones(n_rows)
-    weights = _read_numbers("sample_weight", sample_weight)
-    if weights.shape != (n_rows,) or not np.isfinite(weights).all():
-        raise ValueError(f"sample_weight must hold {n_rows} finite numbers, one a row")
-    if (weights < 0).any() or not weights.any():
-        raise ValueError("sample_weight must be at least 0, and not all weights zero")
-    return weights
 
 
 class ReportLogisticRegression(ClassifierMixin, _ReportRegression):
@@ -665,11 +614,11 @@ class ReportLogisticRegression(ClassifierMixin, _ReportRegression):
             The fitted regression.
         """
         self._check_parameters()
-        _check_given(y)
+        check_given(y)
         table = self._read_table(X, reset=True)
         check_consistent_length(table, y)
         check_same_order(X, y, "y")
-        weights = _read_weights(sample_weight, len(table))
+        weights = read_weights(sample_weight, len(table))
         likelihoods, unknowns = self._read_target(y, weights)
         # The engine's reference is the last class; here it is the first one.
         outcome = Classes(likelihoods[:, ::-1])
@@ -747,11 +696,65 @@ class ReportLogisticRegression(ClassifierMixin, _ReportRegression):
         ndarray of shape (n_samples, n_classes)
             Of the truth, not of its report.
         """
-        features, cells = self._predictions(X)
+        return self._predict(self._prediction_model(X), self._parameters)
+
+    def _predict(self, model: HiddenModel, parameters: Numbers) -> Numbers:
+        cells = cells_given_reports(model, parameters)
         n = len(self._names) * (len(self.classes_) - 1)
-        shares = self._outcome().shares(self._parameters[:n], features)
+        features = model.features(slice(None))
+        shares = self._outcome().shares(parameters[:n], features)
         of_classes: Numbers = np.einsum("ihc,ih->ic", shares, cells)[:, ::-1]
         return of_classes
+
+    def predict_interval(
+        self,
+        X: TableLike,
+        *,
+        of: Literal["truth", "report"] = "truth",
+        confidence_level: float = 0.95,
+    ) -> pd.DataFrame:
+        """Return the probability of each true class, or of each report, with its interval.
+
+        Parameters
+        ----------
+        X : as of `fit`
+            True predictors and reports.
+        of : {"truth", "report"}, default="truth"
+            The true class, or the report of the target that people with these predictors give.
+        confidence_level : float, default=0.95
+            Coverage of each interval, between 0 and 1: of the share among all people with these predictors and
+            reports.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``estimate, std_error, lower, upper``, by (row, class). Errors are those of the coefficients (delta method);
+            intervals are made on the scale of log odds.
+
+        Raises
+        ------
+        NotFittedError, TypeError, ValueError
+            Before `fit`, if X has other columns than those of `fit`, the level is out of range, or there is no report
+            of one known channel: the target is true, reported by bits or hashes, by groups, or by an unknown number.
+        """
+        check_is_fitted(self, "coef_")
+        check_choice("of", of, ("truth", "report"))
+        level = check_confidence_level(confidence_level)
+        channel, labels = np.eye(len(self.classes_)), list(self.classes_)
+        if of == "report":
+            channel, labels = channel_of_values(self.target_encoder)
+        model = self._prediction_model(X)
+        table = prediction_table(
+            lambda part, parameters: self._predict(part, parameters) @ channel,
+            model,
+            self._parameters,
+            self._covariance,
+            is_probability=True,
+            level=level,
+        )
+        rows = range(len(model.weights))
+        table.index = pd.MultiIndex.from_product([rows, labels], names=["row", "class"])
+        return table
 
     def predict(self, X: TableLike) -> NDArray[Any]:
         """Return the most probable true class.
@@ -898,14 +901,14 @@ class ReportLinearRegression(RegressorMixin, _ReportRegression):
             The fitted regression.
         """
         self._check_parameters()
-        _check_given(y)
+        check_given(y)
         table = self._read_table(X, reset=True)
         check_consistent_length(table, y)
         check_same_order(X, y, "y")
-        values = _read_numbers("y", column_or_1d(y, warn=True))
+        values = read_numbers("y", column_or_1d(y, warn=True))
         if not np.isfinite(values).all():
             raise ValueError("y must hold finite numbers, and no NaN or infinity")
-        weights = _read_weights(sample_weight, len(table))
+        weights = read_weights(sample_weight, len(table))
         outcome = Gaussian(values)
         fit = self._fit(
             table, X, outcome, weights=weights, clusters=clusters, unknowns=[]
@@ -940,8 +943,46 @@ class ReportLinearRegression(RegressorMixin, _ReportRegression):
         ndarray of shape (n_samples,)
             Means.
         """
-        features, cells = self._predictions(X)
-        coefficients = self._parameters[: len(self._names), np.newaxis]
-        means = features.times(coefficients)[:, :, 0]
-        predicted: Numbers = (means * cells).sum(axis=1)
-        return predicted
+        model = self._prediction_model(X)
+        return self._predict(model, self._parameters)[:, 0]
+
+    def _predict(self, model: HiddenModel, parameters: Numbers) -> Numbers:
+        cells = cells_given_reports(model, parameters)
+        coefficients = parameters[: len(self._names), np.newaxis]
+        means = model.features(slice(None)).times(coefficients)[:, :, 0]
+        return np.asarray((means * cells).sum(axis=1, keepdims=True))
+
+    def predict_interval(
+        self, X: TableLike, *, confidence_level: float = 0.95
+    ) -> pd.DataFrame:
+        """Return the mean of the target with its interval.
+
+        Parameters
+        ----------
+        X : as of `fit`
+            True predictors and reports.
+        confidence_level : float, default=0.95
+            Coverage of each interval, between 0 and 1: of the mean of all people with these predictors and reports, not
+            of one person.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``estimate, std_error, lower, upper``, a row for each of X. Errors are those of the coefficients (delta
+            method).
+
+        Raises
+        ------
+        NotFittedError, TypeError, ValueError
+            Before `fit`, or if X has other columns than those of `fit`, or the level is out of range.
+        """
+        check_is_fitted(self, "coef_")
+        level = check_confidence_level(confidence_level)
+        return prediction_table(
+            self._predict,
+            self._prediction_model(X),
+            self._parameters,
+            self._covariance,
+            is_probability=False,
+            level=level,
+        )
