@@ -84,6 +84,7 @@ bench: .venv/installed .venv/spark .venv-bench/installed .venv-bench-central/ins
 	$(BIN)/python benchmarks/audit_power.py
 	$(BIN)/python benchmarks/sensitivity.py
 	.venv-bench/bin/python benchmarks/posterior_features.py
+	$(BIN)/python benchmarks/report_regression.py
 	$(BIN)/python benchmarks/model_classifier.py
 	.venv-bench-central/bin/python benchmarks/central_mean.py
 	$(BIN)/python benchmarks/central_preprocessing.py

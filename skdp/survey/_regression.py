@@ -8,7 +8,6 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, Literal, Self
 
-import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -28,11 +27,15 @@ from skdp.base import (
     level_of_the_caller,
 )
 from skdp.pages import warn
-from skdp.survey._design import Question, as_pandas, read_questions
+from skdp.survey._cells import cell_prior, products_of_cells, unknowns_of_cells
+from skdp.survey._design import (
+    Question,
+    as_pandas,
+    channel_of_values,
+    read_questions,
+)
 from skdp.survey._likelihood import (
-    CellPrior,
     Classes,
-    Features,
     Fit,
     Gaussian,
     HiddenModel,
@@ -42,13 +45,16 @@ from skdp.survey._likelihood import (
     maximise,
     sandwich,
 )
+from skdp.survey._predictions import cells_given_reports, prediction_table
 from skdp.survey._warnings import (
     ModelWarning,
     warn_of_no_maximum,
     warn_of_unexplained,
 )
 from skdp.survey._weights import (
+    check_given,
     count_clusters,
+    is_series,
     read_clusters,
     read_numbers,
     read_weights,
@@ -210,8 +216,10 @@ class _ReportRegression(OnSite, BaseEstimator):
         known = self._known(X, questions)
         hidden, question_names = self._hidden(questions)
         products, product_names = self._products(known, hidden, question_names)
-        likelihoods = _of_cells([question.likelihood for question in questions], n_rows)
-        unknowns = unknowns + _unknowns_of_cells(questions, n_rows)
+        likelihoods = products_of_cells(
+            [question.likelihood for question in questions], n_rows
+        )
+        unknowns = unknowns + unknowns_of_cells(questions, n_rows)
         cell_features = known.to_numpy()
         if self.hidden_distribution == "marginal":
             cell_features = cell_features[:, :1]
@@ -224,7 +232,7 @@ class _ReportRegression(OnSite, BaseEstimator):
             outcome,
             weights,
             unknowns,
-            _cell_prior(questions),
+            cell_prior(questions),
         )
         self._n_clusters = count_clusters(cluster_codes, model)
         # Weights of a design are no numbers of rows, and rows of a cluster are not
@@ -427,16 +435,20 @@ class _ReportRegression(OnSite, BaseEstimator):
         p_value = float(stats.chi2.sf(max(statistic, 0.0), df))
         return {"statistic": statistic, "df": df, "p_value": p_value}
 
-    def _predictions(self, X: Any) -> tuple[Features, Numbers]:
-        """Return the features of each row in each cell, and the probability of each cell."""
+    @abstractmethod
+    def _predict(self, model: HiddenModel, parameters: Numbers) -> Numbers:
+        """Return the probabilities of the classes, or the mean: (n_rows, n_predicted)."""
+
+    def _prediction_model(self, X: Any) -> HiddenModel:
+        """Return the model of rows of which the target is not known."""
         check_is_fitted(self, "coef_")
         table = self._read_table(X, reset=False)
         questions = read_questions(self.encoders, table, X)
         known = self._known(table, questions).to_numpy()
-        likelihoods = _of_cells(
+        likelihoods = products_of_cells(
             [question.likelihood for question in questions], len(table)
         )
-        of_cells = _unknowns_of_cells(questions, len(table))
+        of_cells = unknowns_of_cells(questions, len(table))
         # Those of the target come first, and say nothing of the predictors.
         n_unknown = len(self._unknown_names)
         of_target = [Unknown("", 0.0)] * (n_unknown - len(of_cells))
@@ -444,7 +456,7 @@ class _ReportRegression(OnSite, BaseEstimator):
         cell_features = known
         if self.hidden_distribution == "marginal":
             cell_features = known[:, :1]
-        model = HiddenModel(
+        return HiddenModel(
             likelihoods,
             cell_features,
             known,
@@ -453,67 +465,8 @@ class _ReportRegression(OnSite, BaseEstimator):
             self._outcome(),
             np.ones(len(table)),
             unknowns,
-            _cell_prior(questions),
+            cell_prior(questions),
         )
-        rows = slice(None)
-        _, cell_parameters, numbers = model.split(self._parameters)
-        with np.errstate(divide="ignore"):
-            log_reports = np.log(model.reports_given_cells(numbers, rows))
-        log_cells = model.log_priors(cell_parameters, rows) + log_reports
-        cells = np.exp(log_cells - log_cells.max(axis=1, keepdims=True))
-        cells /= cells.sum(axis=1, keepdims=True)
-        return model.features(rows), cells
-
-
-def _is_series(y: Any) -> bool:
-    """Whether y is a series that has a name: of pandas or polars."""
-    return nw.dependencies.is_into_series(y) and hasattr(y, "to_frame")
-
-
-def _check_given(y: Any) -> None:
-    if y is None:
-        raise ValueError("requires y to be passed, but the target y is None")
-
-
-def _of_cells(likelihoods: Sequence[Numbers], n_rows: int) -> Numbers:
-    """Return the products for each combination of values: (n_rows, n_cells)."""
-    cells: Numbers = np.ones((n_rows, 1))
-    for likelihood in likelihoods:
-        pairs = cells[:, :, np.newaxis] * likelihood[:, np.newaxis]
-        cells = pairs.reshape(n_rows, -1)
-    return cells
-
-
-def _cell_prior(questions: Sequence[Question]) -> CellPrior | None:
-    """Return the distribution of cells with numbers; None if there are only categories."""
-    if not any(question.is_number for question in questions):
-        return None
-    sizes = [len(question.values) for question in questions]
-    codes = np.indices(sizes).reshape(len(sizes), -1)
-    numbers = []
-    combinations = np.zeros(codes.shape[1], dtype=np.intp)
-    for question, of_cells in zip(questions, codes, strict=True):
-        if question.is_number:
-            numbers.append(np.array(question.values)[of_cells])
-        else:
-            combinations = combinations * len(question.values) + of_cells
-    return CellPrior.of(combinations, np.column_stack(numbers))
-
-
-def _unknowns_of_cells(questions: Sequence[Question], n_rows: int) -> list[Unknown]:
-    """Return the unknown numbers of the channels of predictors."""
-    unknowns: list[Unknown] = []
-    for question in questions:
-        if question.unknown is None or question.slope is None:
-            continue
-        if unknowns:
-            raise ValueError("one predictor at most may have an unknown number")
-        factors = []
-        for each in questions:
-            factors.append(question.slope if each is question else each.likelihood)
-        slope = _of_cells(factors, n_rows)
-        unknowns.append(Unknown(question.unknown, question.start, cell_slope=slope))
-    return unknowns
 
 
 class ReportLogisticRegression(ClassifierMixin, _ReportRegression):
@@ -662,7 +615,7 @@ class ReportLogisticRegression(ClassifierMixin, _ReportRegression):
             The fitted regression.
         """
         self._check_parameters()
-        _check_given(y)
+        check_given(y)
         table = self._read_table(X, reset=True)
         check_consistent_length(table, y)
         check_same_order(X, y, "y")
@@ -703,7 +656,7 @@ class ReportLogisticRegression(ClassifierMixin, _ReportRegression):
                 raise ValueError("y must have two classes or more, got one class")
             is_class = np.equal.outer(codes, np.arange(len(self.classes_)))
             return is_class.astype(float), []
-        reports = y.to_frame() if _is_series(y) else y
+        reports = y.to_frame() if is_series(y) else y
         if not is_frame(reports):
             raise TypeError(
                 "y must be a dataframe with the columns of the reports, or a series of "
@@ -750,11 +703,65 @@ class ReportLogisticRegression(ClassifierMixin, _ReportRegression):
         ndarray of shape (n_samples, n_classes)
             Of the truth, not of its report.
         """
-        features, cells = self._predictions(X)
+        return self._predict(self._prediction_model(X), self._parameters)
+
+    def _predict(self, model: HiddenModel, parameters: Numbers) -> Numbers:
+        cells = cells_given_reports(model, parameters)
         n = len(self._names) * (len(self.classes_) - 1)
-        shares = self._outcome().shares(self._parameters[:n], features)
+        features = model.features(slice(None))
+        shares = self._outcome().shares(parameters[:n], features)
         of_classes: Numbers = np.einsum("ihc,ih->ic", shares, cells)[:, ::-1]
         return of_classes
+
+    def predict_interval(
+        self,
+        X: TableLike,
+        *,
+        of: Literal["truth", "report"] = "truth",
+        confidence_level: float = 0.95,
+    ) -> pd.DataFrame:
+        """Return the probability of each true class, or of each report, with its interval.
+
+        Parameters
+        ----------
+        X : as of `fit`
+            True predictors and reports.
+        of : {"truth", "report"}, default="truth"
+            The true class, or the report of the target that people with these predictors give.
+        confidence_level : float, default=0.95
+            Coverage of each interval, between 0 and 1: of the share among all people with these predictors and
+            reports.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``estimate, std_error, lower, upper``, by (row, class). Errors are those of the coefficients (delta method);
+            intervals are made on the scale of log odds.
+
+        Raises
+        ------
+        NotFittedError, TypeError, ValueError
+            Before `fit`, if X has other columns than those of `fit`, the level is out of range, or there is no report
+            of one known channel: the target is true, reported by bits or hashes, by groups, or by an unknown number.
+        """
+        check_is_fitted(self, "coef_")
+        check_choice("of", of, ("truth", "report"))
+        level = check_confidence_level(confidence_level)
+        channel, labels = np.eye(len(self.classes_)), list(self.classes_)
+        if of == "report":
+            channel, labels = channel_of_values(self.target_encoder)
+        model = self._prediction_model(X)
+        table = prediction_table(
+            lambda part, parameters: self._predict(part, parameters) @ channel,
+            model,
+            self._parameters,
+            self._covariance,
+            is_probability=True,
+            level=level,
+        )
+        rows = range(len(model.weights))
+        table.index = pd.MultiIndex.from_product([rows, labels], names=["row", "class"])
+        return table
 
     def predict(self, X: TableLike) -> NDArray[Any]:
         """Return the most probable true class.
@@ -904,7 +911,7 @@ class ReportLinearRegression(RegressorMixin, _ReportRegression):
             The fitted regression.
         """
         self._check_parameters()
-        _check_given(y)
+        check_given(y)
         table = self._read_table(X, reset=True)
         check_consistent_length(table, y)
         check_same_order(X, y, "y")
@@ -948,8 +955,46 @@ class ReportLinearRegression(RegressorMixin, _ReportRegression):
         ndarray of shape (n_samples,)
             Means.
         """
-        features, cells = self._predictions(X)
-        coefficients = self._parameters[: len(self._names), np.newaxis]
-        means = features.times(coefficients)[:, :, 0]
-        predicted: Numbers = (means * cells).sum(axis=1)
-        return predicted
+        model = self._prediction_model(X)
+        return self._predict(model, self._parameters)[:, 0]
+
+    def _predict(self, model: HiddenModel, parameters: Numbers) -> Numbers:
+        cells = cells_given_reports(model, parameters)
+        coefficients = parameters[: len(self._names), np.newaxis]
+        means = model.features(slice(None)).times(coefficients)[:, :, 0]
+        return np.asarray((means * cells).sum(axis=1, keepdims=True))
+
+    def predict_interval(
+        self, X: TableLike, *, confidence_level: float = 0.95
+    ) -> pd.DataFrame:
+        """Return the mean of the target with its interval.
+
+        Parameters
+        ----------
+        X : as of `fit`
+            True predictors and reports.
+        confidence_level : float, default=0.95
+            Coverage of each interval, between 0 and 1: of the mean of all people with these predictors and reports, not
+            of one person.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``estimate, std_error, lower, upper``, a row for each of X. Errors are those of the coefficients (delta
+            method).
+
+        Raises
+        ------
+        NotFittedError, TypeError, ValueError
+            Before `fit`, or if X has other columns than those of `fit`, or the level is out of range.
+        """
+        check_is_fitted(self, "coef_")
+        level = check_confidence_level(confidence_level)
+        return prediction_table(
+            self._predict,
+            self._prediction_model(X),
+            self._parameters,
+            self._covariance,
+            is_probability=False,
+            level=level,
+        )

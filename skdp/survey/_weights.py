@@ -1,9 +1,10 @@
-"""Weights and clusters of rows, as a fit is given them."""
+"""The target, weights and clusters of rows, as a fit is given them."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -14,6 +15,17 @@ from skdp.survey._warnings import warn_of_few_clusters
 _FEW_CLUSTERS = 20
 """Below 20 to 50 of them, the sandwich's errors are too small (Cameron and Miller 2015,
 section VI)."""
+
+
+def is_series(y: Any) -> bool:
+    """Whether y is a series that has a name: of pandas or polars."""
+    return nw.dependencies.is_into_series(y) and hasattr(y, "to_frame")
+
+
+def check_given(y: Any) -> None:
+    """Refuse a fit without a target, in the words of scikit-learn."""
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None")
 
 
 def read_numbers(name: str, values: Any) -> Numbers:
