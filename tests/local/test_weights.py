@@ -252,6 +252,15 @@ def test_a_census_leaves_the_noise_of_the_reports():
     np.testing.assert_allclose(larger["std_error"].iloc[[0, 2]], middle.iloc[[0, 2]], rtol=1e-9)
 
 
+def test_the_population_of_clusters_is_counted_in_clusters():
+    clusters = PLACES // 4
+    census = ENCODER.estimate_frequencies(REPORTS, clusters=clusters, population_size=15)
+    rows = ENCODER.estimate_frequencies(REPORTS, sample_weight=np.ones(60), population_size=60)
+    np.testing.assert_allclose(census["std_error"], rows["std_error"], rtol=1e-9)
+    with pytest.raises(ValueError, match="at least the number of clusters"):
+        ENCODER.estimate_frequencies(REPORTS, clusters=clusters, population_size=14)
+
+
 def test_joint_counts_are_weighted():
     values = {"a": ["x", "y"], "b": ["u", "v", "w"]}
     table = pd.DataFrame({"a": np.array(["x", "y"])[PLACES % 2], "b": np.array(["u", "v", "w"])[PLACES % 3]})

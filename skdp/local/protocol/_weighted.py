@@ -117,11 +117,10 @@ def read_design(
     n_units = np.bincount(cluster_strata)
     unit = "rows" if clusters is None else "clusters"
     if (n_units < 2).any():
-        where = "there must be" if strata is None else "each stratum must have"
-        raise ValueError(
-            f"{where} two {unit} or more, as the variance is that between them"
-            + ("" if strata is None else ": join strata that have fewer")
-        )
+        demand = f"there must be two {unit} or more"
+        if strata is not None:
+            demand = f"each stratum must have two {unit} or more (join smaller ones)"
+        raise ValueError(f"{demand}, as the variance is that between them")
     fractions = _fractions(n_units, stratum_names, population_size, unit)
     return SampleDesign(weights, strata_codes, cluster_codes, cluster_strata, fractions)
 
@@ -187,8 +186,8 @@ def _fractions(
     population = np.array(sizes, float)
     if not (population >= n_units).all():
         raise ValueError(
-            f"population_size must be at least the number of {unit} in the sample"
-            + ("" if names is None else ", in each stratum")
+            f"population_size must be at least the number of {unit} in the sample, in "
+            "each stratum if there are any"
         )
     fractions: Vector = n_units / population
     return fractions
