@@ -28,6 +28,7 @@ from skdp.base import (
     check_same_order,
     level_of_the_caller,
 )
+from skdp.local.protocol import read_sample_weight
 from skdp.pages import warn
 from skdp.survey._design import Question, as_pandas, read_questions
 from skdp.survey._likelihood import (
@@ -485,17 +486,6 @@ def _check_enough(cluster_codes: NDArray[np.intp] | None, model: HiddenModel) ->
         )
 
 
-def _read_weights(sample_weight: Any, n_rows: int) -> Numbers:
-    if sample_weight is None:
-        return np.ones(n_rows)
-    weights = _read_numbers("sample_weight", sample_weight)
-    if weights.shape != (n_rows,) or not np.isfinite(weights).all():
-        raise ValueError(f"sample_weight must hold {n_rows} finite numbers, one a row")
-    if (weights < 0).any() or not weights.any():
-        raise ValueError("sample_weight must be at least 0, and not all weights zero")
-    return weights
-
-
 class ReportLogisticRegression(ClassifierMixin, _ReportRegression):
     """Logistic regression whose predictors, target, or both are reports.
 
@@ -640,7 +630,7 @@ class ReportLogisticRegression(ClassifierMixin, _ReportRegression):
         table = self._read_table(X, reset=True)
         check_consistent_length(table, y)
         check_same_order(X, y, "y")
-        weights = _read_weights(sample_weight, len(table))
+        weights = read_sample_weight(sample_weight, X, len(table))
         likelihoods, unknowns = self._read_target(y, weights)
         # The engine's reference is the last class; here it is the first one.
         outcome = Classes(likelihoods[:, ::-1])
@@ -876,7 +866,7 @@ class ReportLinearRegression(RegressorMixin, _ReportRegression):
         values = _read_numbers("y", column_or_1d(y, warn=True))
         if not np.isfinite(values).all():
             raise ValueError("y must hold finite numbers, and no NaN or infinity")
-        weights = _read_weights(sample_weight, len(table))
+        weights = read_sample_weight(sample_weight, X, len(table))
         outcome = Gaussian(values)
         fit = self._fit(
             table, X, outcome, weights=weights, clusters=clusters, unknowns=[]

@@ -340,7 +340,7 @@ ALONE = {**dict.fromkeys(["south", "west"], 30), "north": 30}
     [
         ({"sample_weight": WEIGHTS[:-1]}, r"shape \(60,\)"),
         ({"sample_weight": -WEIGHTS}, "at least 0"),
-        ({"sample_weight": np.zeros(60)}, "not 0 in all rows"),
+        ({"sample_weight": np.zeros(60)}, "not all weights zero"),
         ({"sample_weight": np.full(60, np.nan)}, "finite"),
         ({"sample_weight": ["a"] * 60}, "numbers"),
         ({"sample_weight": WEIGHTS, "rows": "table"}, "rows='population'"),

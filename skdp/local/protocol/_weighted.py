@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
@@ -130,10 +131,12 @@ def read_sample_weight(sample_weight: Any, reports: Any, n_rows: int) -> Vector:
     if sample_weight is None:
         return np.ones(n_rows)
     check_same_order(reports, sample_weight, "sample_weight")
-    try:
+    weights = None
+    # The error quotes a value, which not even the context of another one must have.
+    with suppress(TypeError, ValueError):
         weights = np.asarray(sample_weight, float)
-    except (TypeError, ValueError):
-        raise TypeError("sample_weight must hold numbers") from None
+    if weights is None:
+        raise ValueError("sample_weight must hold numbers")
     if weights.shape != (n_rows,):
         raise ValueError(
             f"sample_weight must have the shape ({n_rows},), a number for each row, "
@@ -141,7 +144,7 @@ def read_sample_weight(sample_weight: Any, reports: Any, n_rows: int) -> Vector:
         )
     if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
         raise ValueError(
-            "sample_weight must be finite, at least 0, and not 0 in all rows"
+            "sample_weight must be finite, at least 0, and not all weights zero"
         )
     return weights
 
