@@ -1,4 +1,4 @@
-"""Coverage of intervals of weighted counts, shares and means from reports of samples by twelve designs.
+"""Coverage of intervals of weighted counts, shares and means from reports of samples, in twelve settings.
 
 Run ``python benchmarks/survey_weights.py [--repeats 500]``. In each repeat, a sample of one invented population of
 200,000 people is drawn and reported. The population's counts, shares and means are known.

@@ -2,8 +2,8 @@
 A survey with weights
 =====================
 
-Adult is a sample of the United States, and ``fnlwgt`` says, up to a factor, how many people each of its rows stands
-for. Reports are weighted as answers are: here the shares of the population by race.
+Adult is a sample of the United States, and ``fnlwgt`` says, up to a factor, how many people a row stands for. Reports
+are weighted as answers are: here the shares of the population by race.
 """
 
 # %%

@@ -417,7 +417,10 @@ def planned_half_width(
         domain.size, share, _applicable(histogram.method, domain), histogram.branching
     )
     std_error = math.sqrt(_noise_variances(tree, share).max())
-    lower, upper = count_interval(0, std_error, level)
+    is_whole = histogram.max_weight is None
+    if histogram.max_weight is not None:
+        std_error *= histogram.max_weight
+    lower, upper = count_interval(0, std_error, level, is_whole=is_whole)
     return float(upper - lower) / 2
 
 

@@ -175,7 +175,9 @@ class ReportTally:
                 "the tallies come from encoders with different parameters or columns "
                 "and cannot be added"
             )
-        if (self.weighted is None) != (other.weighted is None):
+        # A tally of no reports has no weights, and adds to any.
+        without_weights = [tally for tally in (self, other) if tally.weighted is None]
+        if len(without_weights) == 1 and without_weights[0].n_reports:
             raise ValueError(
                 "a tally of weighted reports cannot be added to one without weights: "
                 "give those the weight 1"
@@ -188,7 +190,7 @@ class ReportTally:
                 f"a tally has at most 2**56 reports, got {total.n_reports:,}"
             )
         if self.weighted is None or other.weighted is None:
-            return total
+            return replace(total, weighted=self.weighted or other.weighted)
         return replace(total, weighted=self.weighted + other.weighted)
 
     def __eq__(self, other: object) -> bool:

@@ -7,7 +7,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from skdp import DPGroupBy, DPHistogram, DPMean, Interval, load, save
+from skdp import DPGroupBy, DPHistogram, DPMean, Interval, load, plan_epsilon, save
 from skdp.testing import check_curator, check_sensitivity
 
 RNG = np.random.default_rng(5)
@@ -126,6 +126,13 @@ def test_tables_of_engines_are_weighted(make):
         np.testing.assert_array_equal(in_memory.mean_, lazy.mean_)
     else:
         assert in_memory.to_frame().equals(lazy.to_frame())
+
+
+def test_plans_are_in_weights():
+    epsilon = plan_epsilon(histogram(), within=100, n_rows=N).epsilon
+    frame = histogram(epsilon=epsilon).fit(PEOPLE[["sex", "weight"]]).to_frame()
+    reach = (frame["upper"] - frame["lower"]) / 2
+    np.testing.assert_allclose(reach, 100, rtol=0.03)
 
 
 @pytest.mark.parametrize("make", [mean, groups, histogram])

@@ -19,6 +19,7 @@ from skdp import (
     SetValuedEncoder,
     UnaryEncodingTransformer,
 )
+from skdp.engines import estimate_file, tally_files
 
 VALUES = {"report": ["no", "other", "yes"]}
 PLACES = np.arange(60)
@@ -156,11 +157,26 @@ def test_tallies_add_exactly_in_any_order():
     assert whole.weighted.total.tolist() == [sum(units), sum(unit**2 for unit in units)]
 
 
+def test_files_of_weighted_tallies_are_estimated(tmp_path):
+    for place, rows in enumerate(np.array_split(PLACES, 2)):
+        tally = ENCODER.tally(REPORTS.iloc[rows], sample_weight=WEIGHTS[rows])
+        # As `skdp tally` writes it: with the protocol beside the sums.
+        content = json.loads(tally.to_json()) | {"skdp.protocol": json.loads(ENCODER.to_json())}
+        (tmp_path / f"{place}.json").write_text(json.dumps(content))
+    files = sorted(tmp_path.glob("*.json"))
+    tally_files(files, ENCODER, target=tmp_path / "week.json")
+    counts = estimate_file(tmp_path / "week.json", ENCODER)
+    np.testing.assert_allclose(counts["count"], TOTALS, rtol=1e-6)
+
+
 def test_weighted_and_other_tallies_do_not_add():
     plain, weighted = ENCODER.tally(REPORTS), ENCODER.tally(REPORTS, sample_weight=WEIGHTS)
     for pair in ((plain, weighted), (weighted, plain)):
         with pytest.raises(ValueError, match="cannot be added to one without weights"):
             pair[0] + pair[1]
+    # A tally of no reports adds to any.
+    empty = ENCODER.protocol_.empty_tally()
+    assert empty + weighted == weighted + empty == weighted
 
 
 SCHEMA = Draft202012Validator(
@@ -234,6 +250,15 @@ def test_a_census_leaves_the_noise_of_the_reports():
     # Half of the population is known.
     middle = np.sqrt((census["std_error"] ** 2 + infinite["std_error"] ** 2) / 2)
     np.testing.assert_allclose(larger["std_error"].iloc[[0, 2]], middle.iloc[[0, 2]], rtol=1e-9)
+
+
+def test_the_population_of_clusters_is_counted_in_clusters():
+    clusters = PLACES // 4
+    census = ENCODER.estimate_frequencies(REPORTS, clusters=clusters, population_size=15)
+    rows = ENCODER.estimate_frequencies(REPORTS, sample_weight=np.ones(60), population_size=60)
+    np.testing.assert_allclose(census["std_error"], rows["std_error"], rtol=1e-9)
+    with pytest.raises(ValueError, match="at least the number of clusters"):
+        ENCODER.estimate_frequencies(REPORTS, clusters=clusters, population_size=14)
 
 
 def test_joint_counts_are_weighted():
@@ -315,7 +340,7 @@ ALONE = {**dict.fromkeys(["south", "west"], 30), "north": 30}
     [
         ({"sample_weight": WEIGHTS[:-1]}, r"shape \(60,\)"),
         ({"sample_weight": -WEIGHTS}, "at least 0"),
-        ({"sample_weight": np.zeros(60)}, "not 0 in all rows"),
+        ({"sample_weight": np.zeros(60)}, "not all weights zero"),
         ({"sample_weight": np.full(60, np.nan)}, "finite"),
         ({"sample_weight": ["a"] * 60}, "numbers"),
         ({"sample_weight": WEIGHTS, "rows": "table"}, "rows='population'"),

@@ -908,7 +908,7 @@ def test_rows_without_weight_say_nothing():
         ({"y": ["secret"] * 400}, "y must hold numbers"),
         ({"y": np.array(["secret"] * 400, dtype=object)}, "y must hold numbers"),
         ({"sample_weight": ["secret"] * 400}, "sample_weight must hold numbers"),
-        ({"sample_weight": np.ones(3)}, "sample_weight must hold 400 finite numbers"),
+        ({"sample_weight": np.ones(3)}, r"sample_weight must have the shape \(400,\)"),
         ({"clusters": [None] * 100 + [1] * 300}, "clusters must have no missing values"),
         ({"clusters": [1] * 300}, "clusters must have 400 entries"),
         ({"clusters": [0, 1] * 200}, "clusters must be more than the 2 terms"),

@@ -226,9 +226,11 @@ def _estimate(
     if hasattr(transformer, "estimate_counts") and not isinstance(
         transformer, RapporEncoder
     ):
-        counts: pd.DataFrame = transformer.estimate_counts(
-            tally, postprocess=postprocess, confidence_level=confidence_level
-        )
+        options = {"postprocess": postprocess, "confidence_level": confidence_level}
+        if tally.weighted is not None:
+            # Weights are those of a sample, and say nothing of the table itself.
+            options["rows"] = "population"
+        counts: pd.DataFrame = transformer.estimate_counts(tally, **options)
         return counts
     if not hasattr(transformer, "estimate_mean"):
         raise TypeError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
@@ -117,11 +118,10 @@ def read_design(
     n_units = np.bincount(cluster_strata)
     unit = "rows" if clusters is None else "clusters"
     if (n_units < 2).any():
-        where = "there must be" if strata is None else "each stratum must have"
-        raise ValueError(
-            f"{where} two {unit} or more, as the variance is that between them"
-            + ("" if strata is None else ": join strata that have fewer")
-        )
+        demand = f"there must be two {unit} or more"
+        if strata is not None:
+            demand = f"each stratum must have two {unit} or more (join smaller ones)"
+        raise ValueError(f"{demand}, as the variance is that between them")
     fractions = _fractions(n_units, stratum_names, population_size, unit)
     return SampleDesign(weights, strata_codes, cluster_codes, cluster_strata, fractions)
 
@@ -131,10 +131,12 @@ def read_sample_weight(sample_weight: Any, reports: Any, n_rows: int) -> Vector:
     if sample_weight is None:
         return np.ones(n_rows)
     check_same_order(reports, sample_weight, "sample_weight")
-    try:
+    weights = None
+    # The error quotes a value, which not even the context of another one must have.
+    with suppress(TypeError, ValueError):
         weights = np.asarray(sample_weight, float)
-    except (TypeError, ValueError):
-        raise TypeError("sample_weight must hold numbers") from None
+    if weights is None:
+        raise ValueError("sample_weight must hold numbers")
     if weights.shape != (n_rows,):
         raise ValueError(
             f"sample_weight must have the shape ({n_rows},), a number for each row, "
@@ -142,7 +144,7 @@ def read_sample_weight(sample_weight: Any, reports: Any, n_rows: int) -> Vector:
         )
     if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
         raise ValueError(
-            "sample_weight must be finite, at least 0, and not 0 in all rows"
+            "sample_weight must be finite, at least 0, and not all weights zero"
         )
     return weights
 
@@ -187,8 +189,8 @@ def _fractions(
     population = np.array(sizes, float)
     if not (population >= n_units).all():
         raise ValueError(
-            f"population_size must be at least the number of {unit} in the sample"
-            + ("" if names is None else ", in each stratum")
+            f"population_size must be at least the number of {unit} in the sample, in "
+            "each stratum if there are any"
         )
     fractions: Vector = n_units / population
     return fractions
