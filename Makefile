@@ -86,6 +86,7 @@ bench: .venv/installed .venv/spark .venv-bench/installed .venv-bench-central/ins
 	.venv-bench/bin/python benchmarks/posterior_features.py
 	$(BIN)/python benchmarks/report_regression.py
 	$(BIN)/python benchmarks/model_classifier.py
+	$(BIN)/python benchmarks/fair_rows.py
 	.venv-bench-central/bin/python benchmarks/central_mean.py
 	$(BIN)/python benchmarks/central_preprocessing.py
 	.venv-bench-models/bin/python benchmarks/central_components.py

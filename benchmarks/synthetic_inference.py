@@ -643,9 +643,9 @@ def publish(
         " listed in `marginals=`: all columns of an analysis, but pairs for a linear regression. In the third "
         'table (n = 5,000, epsilon 1) they are a `workload=` instead, of which `"auto"` measures what is worth its '
         "noise; the rest is "
-        "not supported, and has no interval. In the fourth they are declared as `analyses=`. Of counts, all cells "
-        "of one to three columns are compared with the true ones; `near` counts those within 1.96 standard errors of "
-        "the model's count. Where the noise is "
+        "not supported, and has no interval. In the fourth they are declared as `analyses=`. "
+        "Of counts, all cells of one to three columns are compared with the "
+        "true ones; `near` counts those within 1.96 standard errors of the model's count. Where the noise is "
         "below two records, whole numbers are covered more often than 97 %, and those that are not supported are "
         "covered by bounds.",
         {

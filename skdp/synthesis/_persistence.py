@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from skdp.base import CallCounter
 from skdp.domain import Domain, Interval
 from skdp.privacy import PrivacyGuarantee
+from skdp.synthesis._fair_rows import read_fair
 from skdp.synthesis.model import (
     MOST_CELLS,
     Clique,
@@ -36,6 +37,7 @@ _PARTS = {
     "named",
     "others",
     "redraw",
+    "fair",
     "n_rows",
     "n_rows_std_error",
     "n_iter",
@@ -60,6 +62,7 @@ def describe_fit(synthesizer: Any) -> dict[str, Any]:
         "named": hasattr(synthesizer, "feature_names_in_"),
         "others": synthesizer._others,
         "redraw": synthesizer._redraw_at_fit,
+        "fair": None if synthesizer.fair_ is None else list(synthesizer.fair_),
         "n_rows": synthesizer.n_rows_,
         "n_rows_std_error": synthesizer.n_rows_std_error_,
         "n_iter": synthesizer.n_iter_,
@@ -154,6 +157,7 @@ def restore_fit(synthesizer: Any, fitted: dict[str, Any]) -> None:
     n_iter = _whole(fitted["n_iter"], 1, 1 << 32)
     undiscovered = count_others(model, domain, n_rows, others)
     redraw = fitted["redraw"]
+    fair = read_fair(fitted["fair"], domain)
     # Nothing is set before all parts are read.
     synthesizer.domain_ = domain
     synthesizer.guarantee_ = guarantee
@@ -172,6 +176,7 @@ def restore_fit(synthesizer: Any, fitted: dict[str, Any]) -> None:
     synthesizer._template = template
     synthesizer._calls = CallCounter()
     synthesizer._redraw_at_fit = redraw
+    synthesizer._set_fair(fair)
 
 
 def _read_model(described: Sequence[Mapping[str, Any]], domain: Domain) -> Any:

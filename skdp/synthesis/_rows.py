@@ -28,6 +28,7 @@ from skdp.domain import Domain
 from skdp.oracles import check_size
 from skdp.persistence import load, save
 from skdp.synthesis._answers import ModelAnswers
+from skdp.synthesis._fair_rows import Fair, FairLabels
 from skdp.synthesis._persistence import Scores, describe_fit, restore_fit
 from skdp.synthesis._queries import of_columns
 from skdp.synthesis.model import GraphicalModel, Marginal, redraw, sample
@@ -56,8 +57,11 @@ class RowTransformer(TransformerMixin, ModelAnswers):
     random_state: int | None
     structural_zeros: Any
     redraw: Sequence[ColumnName] | None
+    fair: Sequence[Any] | None
     max_iter: Any
     tol: float
+    fair_: Fair | None
+    _fair_labels: FairLabels | None
     _template: Table
     _calls: CallCounter
     _scores: Scores
@@ -127,9 +131,28 @@ class RowTransformer(TransformerMixin, ModelAnswers):
         self, model: GraphicalModel, n: int, rng: np.random.Generator
     ) -> Any:
         """Draw rows of a model."""
-        rows = list(sample(model, n, rng))
+        rows = list(self._draw_codes(model, n, rng))
         columns = self._decode(self._template, self.domain_, rows, rng)
         return assemble(self._template, columns, self.domain_.columns)
+
+    def _draw_codes(
+        self, model: GraphicalModel, n: int, rng: np.random.Generator
+    ) -> NDArray[np.int32]:
+        """Draw rows of a model as codes, with another label if they are to be fair."""
+        rows = sample(model, n, rng)
+        if self.fair_ is None or self._fair_labels is None:
+            return rows
+        labels = self._fair_labels
+        if model is not self.model_:
+            labels = FairLabels(model, self.domain_, self.fair_)
+        return labels.redraw(rows, rng)
+
+    def _set_fair(self, fair: Fair | None) -> None:
+        """Set what rows are changed by, once their model is known."""
+        self.fair_ = fair
+        self._fair_labels = None
+        if fair is not None:
+            self._fair_labels = FairLabels(self.model_, self.domain_, fair)
 
     def _decode(
         self,
@@ -238,7 +261,7 @@ class RowTransformer(TransformerMixin, ModelAnswers):
     ) -> tuple[list[NDArray[np.int32]], np.random.Generator]:
         """Draw synthetic rows as codes; also return the generator that draws numbers within their bins."""
         n, rng = self._start_sample(n_samples)
-        return list(sample(self.model_, n, rng)), rng
+        return list(self._draw_codes(self.model_, n, rng)), rng
 
     def _start_sample(self, n_samples: int | None) -> tuple[int, np.random.Generator]:
         """Return the number of rows to draw, and a generator that no other call has."""
@@ -279,7 +302,8 @@ class RowTransformer(TransformerMixin, ModelAnswers):
         places = self._redrawn(features)
         if places is None:
             domain = self.domain_.select(features)
-            rows = sample(self.model_, len(table.columns[0]), rng)[: len(features)]
+            rows = self._draw_codes(self.model_, len(table.columns[0]), rng)
+            rows = rows[: len(features)]
             template = public_template(table, domain)
             columns = self._decode(template, domain, list(rows), rng)
             return as_asked(self, assemble(table, columns, features))
@@ -291,6 +315,11 @@ class RowTransformer(TransformerMixin, ModelAnswers):
         """Check `redraw`, and return the numbers of these columns."""
         if self.redraw is None:
             return None
+        if self.fair is not None:
+            raise ValueError(
+                "fair changes whole rows, and redraw keeps columns of rows: set one of "
+                "them to None"
+            )
         if isinstance(self.redraw, str) or not isinstance(self.redraw, Iterable):
             raise TypeError(
                 f"redraw must be a list of column names, got "

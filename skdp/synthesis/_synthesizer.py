@@ -29,6 +29,7 @@ from skdp.central.statistics import read_persons, rows_within
 from skdp.domain import Domain, DomainLike, Interval
 from skdp.oracles import check_size
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share, check_delta
+from skdp.synthesis._fair_rows import Fair, read_fair
 from skdp.synthesis._rows import RowTransformer
 from skdp.synthesis.model import Clique
 from skdp.synthesis.selection import (
@@ -138,6 +139,11 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         columns the declared value that stands for all others; elsewhere they are errors.
     redraw : list of column names, optional
         The columns that `transform` draws again, given the others of each row; by default whole rows.
+    fair : tuple of group and label, or of group, label and list of conditions, optional
+        Columns of which the label, of two values, is to be independent of the group in all rows that are drawn, for
+        each combination of the conditions. The label of each row is drawn again, by scores of the model that have the
+        same distribution in all groups ([3]_): a classifier that has the group among its features then accepts as many
+        of each. `marginal`, `count_estimate` and `classifier` answer by the model as it was measured.
     ledger : PrivacyLedger, optional
         Charged by each `fit`, before anything is drawn.
     random_state : None or int, default=None
@@ -164,6 +170,8 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         The estimated number of records, from the noisy counts, and its standard deviation.
     undiscovered_ : dict of column name to float
         For each column whose values `discover` found, about how many records have another (or no) value.
+    fair_ : Fair or None
+        The group, the label and the conditions of `fair`: rows that are drawn were changed by it.
     n_iter_ : int
         The number of models that the last fit went through, the first one included.
     n_features_in_ : int
@@ -202,6 +210,9 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     of records: its rows have the guarantee ``guarantee_.to("replace")``, which `skdp.privacy.privacy_statement` states.
     ``sample()`` returns the noisy number of rows, under `guarantee_`.
 
+    With `fair`, labels are drawn again by the model alone, which is post-processing too: `guarantee_` has the same
+    loss, and its mechanism says that rows were changed.
+
     Not covered: that an error shows an undeclared value; the library of X and its family of dtypes (NumPy's, nullable,
     categorical), which synthetic rows share. Otherwise dtypes follow from the declaration: int64 if all declared values
     are whole, or the `decimals` or else all edges of an `Interval`, and float64 if not. Python objects are dates if all
@@ -217,6 +228,8 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     .. [1] R. McKenna, B. Mullins, D. Sheldon, G. Miklau (2022). AIM: an adaptive and iterative mechanism for
        differentially private synthetic data. PVLDB 15(11).
     .. [2] J. Dong, A. Roth, W. Su (2022). Gaussian differential privacy. JRSS B 84(1).
+    .. [3] E. Chzhen, C. Denis, M. Hebiri, L. Oneto, M. Pontil (2020). Fair regression with Wasserstein barycenters.
+       NeurIPS.
 
     Examples
     --------
@@ -260,6 +273,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         discover: float | None = None,
         handle_unknown: Policy | Mapping[Any, Any] = "error",
         redraw: Sequence[ColumnName] | None = None,
+        fair: Sequence[Any] | None = None,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -279,6 +293,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         self.discover = discover
         self.handle_unknown = handle_unknown
         self.redraw = redraw
+        self.fair = fair
         self.ledger = ledger
         self.random_state = random_state
 
@@ -365,8 +380,9 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         check_not_named(open_columns, self.handle_unknown, self.structural_zeros)
         placeholders = {name: [None] for name in open_columns}
         coded = code_table(self, private.table, private.keep, placeholders)
+        fair = read_fair(self.fair, coded.domain, self.structural_zeros)
         warned = warn_out_of_reach(coded.plan, coded.strategy, coded.domain.columns)
-        mechanism = self._mechanism(budget, coded, max_rows)
+        mechanism = self._mechanism(budget, coded, max_rows, fair)
         spend = partial(
             self._spend,
             replace(promise, rows=max_rows),
@@ -400,6 +416,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         table = PrivateTable(records, coded.cells.sizes, budget, source)
         cells, plan, fitted = self._measure(table, coded)
         self._template = public_template(private.table, cells.domain)
+        self._set_fair(fair)
         return self._warnings(plan, coded.strategy, fitted, warned, mixed)
 
     def _read_open_columns(
@@ -482,11 +499,15 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             )
         return check_share(self.discover, delta)
 
-    def _mechanism(self, budget: NoiseBudget, coded: CodedTable, rows: int) -> str:
+    def _mechanism(
+        self, budget: NoiseBudget, coded: CodedTable, rows: int, fair: Fair | None
+    ) -> str:
+        """Name the mechanism, and what is done to rows after it."""
         finds_bins = self.bins == "private" and coded.cells is not coded.domain
         counted = "bins and marginals" if finds_bins else "marginals"
         reach = f", up to {rows} rows a person" if rows > 1 else ""
-        return f"{budget.name} noise on {counted}{reach}"
+        change = "" if fair is None else f", {fair}"
+        return f"{budget.name} noise on {counted}{reach}{change}"
 
     def _set_fitted(
         self,
@@ -515,7 +536,14 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         self._redraw_at_fit = None if self.redraw is None else list(self.redraw)
 
     def _forget(self) -> None:
-        hidden = ("_others", "_template", "_calls", "_scores", "_shapes")
+        hidden = (
+            "_others",
+            "_template",
+            "_calls",
+            "_scores",
+            "_shapes",
+            "_fair_labels",
+        )
         for name in list(vars(self)):
             if name.endswith("_") or name in hidden:
                 delattr(self, name)

@@ -24,6 +24,10 @@ from skdp.synthesis.model._tables import (
     spread,
 )
 
+# With half and with twice each constant, the mean total variation of all pairs of Adult
+# changes by at most 8 % at epsilon .3 (other seeds alone: 13 %) and 9 % at 3 (6 %): by
+# most for TOLERANCE and _BLOCK, which decide when a descent ends. _PERSISTENCE, _FINEST,
+# _PATIENCE and _LEAST_FALL change nothing there: they are for tables with little noise.
 TOLERANCE = 0.5
 """The least share of the loss that a block of steps saves: noise is not fitted."""
 
