@@ -56,6 +56,7 @@ from skdp.privacy import (
     Mu,
     PrivacyGuarantee,
     PrivacyLedger,
+    Relation,
     Rho,
     Share,
     check_delta,
@@ -70,6 +71,9 @@ from skdp.tables import LargeTable, Table, open_large
 Unknown = Literal["error", "ignore"]
 Columns = list[NDArray[Any]]
 
+# What a model protects: whole records, or the values of the target.
+RECORD, TARGET = "record", "target"
+
 
 def charge(
     what: str,
@@ -80,6 +84,7 @@ def charge(
     mechanism: str,
     n_rows: int | None,
     scope: Sequence[Any] = (),
+    relation: Relation = "add_remove",
     delta: Fraction = Fraction(0),
     losses: Sequence[Loss] = (),
     rho: Fraction | None = None,
@@ -88,7 +93,7 @@ def charge(
     check_ledger(ledger)
     check_random_state(random_state)
     guarantee = PrivacyGuarantee(
-        relation="add_remove",
+        relation=relation,
         trust="central",
         scope=tuple(scope),
         mechanism=mechanism,
@@ -191,9 +196,12 @@ class CentralEstimator(OnSite, BaseEstimator):
                 "epsilon": check_epsilon(self.epsilon),
                 "delta": check_delta(delta),
             }
+        # Of a target that is not seen yet.
+        is_of_target = getattr(self, "protect", RECORD) == TARGET
         return PrivacyGuarantee(
-            relation="add_remove",
+            relation="replace_values" if is_of_target else "add_remove",
             trust="central",
+            scope=("target",) if is_of_target else (),
             secure=self.random_state is None,
             max_rows_per_person=self.max_rows_per_person,
             **numbers,
@@ -247,6 +255,8 @@ class Plan:
     # Whether no value is used, so that nothing is charged and nobody needs to be
     # trusted.
     free: bool = False
+    # The columns whose values alone are protected; none for whole records.
+    protected: tuple[Any, ...] = ()
 
 
 def quantile_plan(quantiles: QuantilePlan, *more: Any) -> Plan:
@@ -385,10 +395,12 @@ class CentralStatistic(CentralEstimator):
                 losses = (*(look.loss for look in looks), *losses)
         if share.rows > 1:
             mechanism = f"{mechanism}, up to {share.rows} rows a person"
+        relation: Relation = "replace_values" if plan.protected else "add_remove"
         return self._spend(
             share,
-            rows.names,
+            plan.protected or rows.names,
             mechanism,
+            relation=relation,
             delta=plan.delta,
             losses=losses,
             n_rows=rows.n_rows,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +15,13 @@ from sklearn.base import RegressorMixin
 
 from skdp.base import Bounds, TableLike, check_flag, read_bounds, read_numbers
 from skdp.central._base import Plan, check_at_least_0
+from skdp.central._public_rows import PublicRows, linear_of_sums
 from skdp.central._supervised import (
     SupervisedStatistic,
     place_with_target,
     split_all_bounds,
+    split_target_bounds,
+    target_places,
 )
 from skdp.central.statistics import (
     UNIT,
@@ -45,6 +48,11 @@ _LEAST = 3.0
 # The share of the rows that count less: of fewer, noise is in proportion to longer
 # rows; of more, weights add to the errors of many rows.
 _CUT = 0.2
+
+
+# Of the budget, for the square of a private target, which is for standard errors alone:
+# as of `noises_of_products`.
+_SQUARE_PART = Fraction(1, 10)
 
 
 class LinearModel(SupervisedStatistic):
@@ -234,12 +242,25 @@ class _LinearRegression(RegressorMixin, LinearModel):
         """Check and return the penalty of squared coefficients."""
         return 0.0
 
+    def _bounded(self, rows: Batches) -> Batches:
+        return rows.target if self._protects_target() else rows
+
     def _split_bounds(self, names: Sequence[Any]) -> tuple[list[int], Any]:
-        return split_all_bounds(self.bounds, self.target_bounds, names)
+        if not self._protects_target():
+            return split_all_bounds(self.bounds, self.target_bounds, names)
+        (name,) = names
+        is_private, ends = split_target_bounds(self.target_bounds, name)
+        if is_private:
+            raise ValueError(
+                "target_bounds must be declared, as (low, high), with protect='target'"
+            )
+        return [], ends
 
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         check_flag("fit_intercept", self.fit_intercept)
         penalty = self._penalty()
+        if self._protects_target():
+            return self._plan_target(rows, share, penalty, bounds)
         ends = read_bounds(bounds, rows.names)
         # A constant makes up for a shift; without it, numbers are measured from 0.
         starts = np.zeros(len(ends))
@@ -255,7 +276,53 @@ class _LinearRegression(RegressorMixin, LinearModel):
         exact = placed, widths(ends, starts), starts, penalty, share
         return Plan(exact, (noise,), f"noisy sums of products, {noise.name}")
 
+    def _plan_target(
+        self, rows: Batches, share: Share, penalty: float, bounds: Any
+    ) -> Plan:
+        """Plan the release of a target whose rows are public."""
+        centred = bool(self.fit_intercept)
+        public = PublicRows.of(rows.features, constant=centred)
+        ends = read_bounds(bounds, rows.names[-1:], parameter="target_bounds")
+        refuse_missing(rows.target, ends)
+        starts = ends.mean(axis=1) if centred else np.zeros(1)
+        (name,) = rows.target.names
+        place = partial(target_places, name=name, ends=ends, start=starts)
+        places = place(rows.target.table.columns[0]).astype(np.int64)
+        low, high = place(ends[0]).astype(int).tolist()
+        noises = (
+            public.noise(share * (1 - _SQUARE_PART), high - low),
+            Noise.of(share * _SQUARE_PART, max(low**2, high**2)),
+        )
+        exact = public, places, widths(ends, starts), starts, penalty
+        return Plan(
+            exact,
+            noises,
+            f"noisy sums with the target, {noises[0].name}",
+            protected=(name,),
+        )
+
+    def _release_target(self, plan: Plan, source: ByteSource) -> None:
+        public, places, (scale,), (start,), penalty = plan.exact
+        of_sums, of_square = plan.noises
+        sums = public.noisy_sums(places[:, np.newaxis], of_sums, source)[:, 0]
+        (square,) = of_square.add(source, [int((places**2).sum())])
+        fit = linear_of_sums(
+            public,
+            sums / UNIT,
+            in_units(square),
+            public.covariance(of_sums) / UNIT**2,
+            in_units(of_square.error),
+            penalty,
+        )
+        self.coef_ = fit.coefficients * scale
+        self.coef_std_error_ = fit.errors * scale
+        self.intercept_ = float(fit.intercept * scale + start)
+        self.intercept_std_error_ = float(fit.intercept_error * scale)
+        self.ridge_ = fit.ridge
+
     def _release(self, plan: Plan, source: ByteSource) -> None:
+        if plan.protected:
+            return self._release_target(plan, source)
         rows, scales, starts, penalty, share = plan.exact
         n_columns = rows.n_columns
         is_pure = share.kind == "epsilon"
@@ -355,6 +422,10 @@ class DPLinearRegression(_LinearRegression):
     max_rows_per_person : int, default=1
         The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
         left out if `fit` is given ``groups``; without, the number is taken on trust.
+    protect : {"record", "target"}, default="record"
+        What is private: whole records, or the values of the target, while all columns of X and the number of rows are
+        public. Then `bounds` and `bounds_share` are not used, only the target is clipped, and `target_bounds` are
+        declared.
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
@@ -376,9 +447,9 @@ class DPLinearRegression(_LinearRegression):
         needs it. It draws coefficients towards 0: that of a column of deviation s, not correlated with others, by the
         share ``ridge_ / (ridge_ + n_rows * (2 * s / width)**2)`` of its size.
     bounds_ : ndarray of shape (n_features + 1, 2)
-        The bounds of the columns and, last, of the target.
+        The bounds of the columns and, last, of the target; of the target alone if the columns are public.
     guarantee_ : PrivacyGuarantee
-        The guarantee of this `fit`, for the columns of X and the target.
+        The guarantee of this `fit`, for the columns of X and the target, or for the target alone.
     n_features_in_, feature_names_in_ : int, ndarray of str
         The number of columns; their names, if all of them are strings.
 
@@ -404,6 +475,13 @@ class DPLinearRegression(_LinearRegression):
     columns by at most the square of its norm, and those with the target by its norm, in Euclidean norm. Sums of
     products with noise were proposed in [2]_; as there, the noise decides on a ridge, here by an unbiased estimate of
     the error of prediction ([3]_).
+
+    With ``protect="target"`` the promise is for replacing the values of the target in one record ("replace_values"), as
+    of `DPLogisticRegression`: X is public, and so are the products of its columns. Of the sums of products with the
+    target, 9/10 of the budget pay for the noise, whose shape is the ellipsoid of least volume that holds the rows; 1/10
+    is for the sum of squares of the target, and so for standard errors. These are right on average over coefficients of
+    one size, in units of the ranges of columns, which is the size that makes the noisy sums likeliest; so is `ridge_`,
+    the mean of what is added to the sums of squares in these units.
 
     References
     ----------
@@ -440,6 +518,7 @@ class DPLinearRegression(_LinearRegression):
         bounds_share: float = 0.2,
         fit_intercept: bool = True,
         max_rows_per_person: int = 1,
+        protect: Literal["record", "target"] = "record",
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -450,6 +529,7 @@ class DPLinearRegression(_LinearRegression):
         self.bounds_share = bounds_share
         self.fit_intercept = fit_intercept
         self.max_rows_per_person = max_rows_per_person
+        self.protect = protect
         self.ledger = ledger
         self.random_state = random_state
 
@@ -479,6 +559,10 @@ class DPRidge(_LinearRegression):
     max_rows_per_person : int, default=1
         The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
         left out if `fit` is given ``groups``; without, the number is taken on trust.
+    protect : {"record", "target"}, default="record"
+        What is private: whole records, or the values of the target, while all columns of X and the number of rows are
+        public. Then `bounds` and `bounds_share` are not used, only the target is clipped, and `target_bounds` are
+        declared.
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
@@ -497,9 +581,9 @@ class DPRidge(_LinearRegression):
     ridge_ : float
         What the noise adds to the penalty, as in `DPLinearRegression`.
     bounds_ : ndarray of shape (n_features + 1, 2)
-        The bounds of the columns and, last, of the target.
+        The bounds of the columns and, last, of the target; of the target alone if the columns are public.
     guarantee_ : PrivacyGuarantee
-        The guarantee of this `fit`, for the columns of X and the target.
+        The guarantee of this `fit`, for the columns of X and the target, or for the target alone.
     n_features_in_, feature_names_in_ : int, ndarray of str
         The number of columns; their names, if all of them are strings.
 
@@ -540,6 +624,7 @@ class DPRidge(_LinearRegression):
         bounds_share: float = 0.2,
         fit_intercept: bool = True,
         max_rows_per_person: int = 1,
+        protect: Literal["record", "target"] = "record",
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -551,6 +636,7 @@ class DPRidge(_LinearRegression):
         self.bounds_share = bounds_share
         self.fit_intercept = fit_intercept
         self.max_rows_per_person = max_rows_per_person
+        self.protect = protect
         self.ledger = ledger
         self.random_state = random_state
 

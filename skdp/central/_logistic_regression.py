@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from sklearn.base import ClassifierMixin
 from skdp.base import Bounds, TableLike, check_flag, read_bounds
 from skdp.central._base import Plan
 from skdp.central._linear_model import Floats, LinearModel
+from skdp.central._public_rows import PublicRows, logistic_of_sums
 from skdp.central._supervised import Classes, Placing
 from skdp.central.statistics import (
     UNIT,
@@ -213,6 +215,9 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
     max_rows_per_person : int, default=1
         The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
         left out if `fit` is given ``groups``; without, the number is taken on trust.
+    protect : {"record", "target"}, default="record"
+        What is private: whole records, or the values of the target, while all columns of X and the number of rows are
+        public. Then `bounds`, `bounds_share` and `max_iter` are not used, and nothing is clipped.
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
@@ -229,11 +234,11 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
     domain_ : Domain
         The target and its classes.
     n_iter_ : int
-        The number of steps.
+        The number of steps; those of Newton's method, which read nothing private, if the target alone is.
     bounds_ : ndarray of shape (n_features, 2)
-        The bounds of the columns.
+        The bounds of the columns. Not there if they are public.
     guarantee_ : PrivacyGuarantee
-        The guarantee of this `fit`, for the columns of X and the target.
+        The guarantee of this `fit`, for the columns of X and the target, or for the target alone.
     n_features_in_, feature_names_in_ : int, ndarray of str
         The number of columns; their names, if all of them are strings.
 
@@ -270,6 +275,15 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
     further eighth of mu**2 is spent on the sums of the products of two columns. Their inverse scales all steps ([4]_),
     of which 80 are then enough.
 
+    With ``protect="target"`` the promise is for replacing the values of the target in one record ("replace_values";
+    label differential privacy): X, the number of rows and, with ``groups``, the persons are public, and a ledger must
+    be for these values. What the columns tell of the target is not limited. The loss of a row is a public function of the
+    coefficients less the logit of its class, so that the sums of the rows of each class are all that is private: they
+    are released once, and the rest is post-processing. Rows are turned and stretched to integers by the ellipsoid of
+    least volume that holds them (Loewner and John; of the public rows), and a target changes the sums by its row, or by
+    that of two classes if there are more. The penalty is that of coefficients of one size, in units of the ranges of
+    columns; the size is that which makes the noisy sums likeliest.
+
     References
     ----------
     .. [1] J. Dong, A. Roth, W. J. Su (2022). Gaussian differential privacy. Journal of the Royal Statistical Society B
@@ -296,6 +310,15 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
     >>> print(model.guarantee_)
     epsilon = 2, delta = 0.000001, rho = 0.100503, central model, adding or removing one record's values of: mean
     radius, mean texture, mean concavity, target, NOT SECURE: ...
+
+    Where the columns are public:
+
+    >>> model = DPLogisticRegression(epsilon=2.0, protect="target", classes=[0, 1], random_state=0).fit(X, y)
+    >>> round(model.score(X, y), 1)
+    0.9
+    >>> print(model.guarantee_)
+    epsilon = 2, delta = 0.000001, rho = 0.100503, central model, replacing the values of target in one record, all
+    other columns are public, NOT SECURE: ...
     """
 
     coef_: NDArray[np.float64]
@@ -315,6 +338,7 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
         fit_intercept: bool = True,
         max_iter: int | None = None,
         max_rows_per_person: int = 1,
+        protect: Literal["record", "target"] = "record",
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -326,16 +350,27 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
         self.fit_intercept = fit_intercept
         self.max_iter = max_iter
         self.max_rows_per_person = max_rows_per_person
+        self.protect = protect
         self.ledger = ledger
         self.random_state = random_state
 
     def _bounded(self, rows: Batches) -> Batches:
-        return rows.features
+        return rows.select(()) if self._protects_target() else rows.features
+
+    def _declared_bounds(self) -> Any:
+        return None if self._protects_target() else self.bounds
+
+    def _split_bounds(self, names: Sequence[Any]) -> tuple[list[int], Any]:
+        if self._protects_target():
+            return [], None
+        return super()._split_bounds(names)
 
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         check_flag("fit_intercept", self.fit_intercept)
         if self.max_iter is not None:
             check_size(self.max_iter, least=1, most=1 << 20, name="max_iter")
+        if self._protects_target():
+            return self._plan_target(rows, share)
         ends = read_bounds(bounds, rows.names[:-1])
         classes = Classes.read(rows, self.classes)
         refuse_missing(rows.features, ends)
@@ -354,7 +389,37 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
             losses=losses,
         )
 
+    def _plan_target(self, rows: Batches, share: Share) -> Plan:
+        """Plan the release of a target whose rows are public."""
+        public = PublicRows.of(rows.features, constant=bool(self.fit_intercept))
+        classes = Classes.read(rows, self.classes)
+        codes = classes.codes(rows.target.table.columns[0])
+        n_classes = len(classes.values)
+        indicators = (codes[:, np.newaxis] == np.arange(n_classes)).astype(np.int64)
+        n_changed = 2
+        if n_classes == 2:
+            # The rows of one class are those that are not of the other.
+            indicators = indicators[:, 1:]
+            n_changed = 1
+        noise = public.noise(share, 1, n_changed)
+        return Plan(
+            (public, indicators, noise, classes),
+            (noise,),
+            f"noisy sums with the target, {noise.name}",
+            protected=rows.names[-1:],
+        )
+
+    def _release_target(self, plan: Plan, source: ByteSource) -> None:
+        public, indicators, noise, classes = plan.exact
+        sums = public.noisy_sums(indicators, noise, source)
+        fit = logistic_of_sums(public, sums, public.covariance(noise))
+        self.coef_, self.intercept_ = fit.coefficients, fit.intercepts
+        self.classes_, self.domain_ = classes.values, classes.domain
+        self.n_iter_ = fit.n_steps
+
     def _release(self, plan: Plan, source: ByteSource) -> None:
+        if plan.protected:
+            return self._release_target(plan, source)
         placed, scales, starts, classes, share = plan.exact
         share = share.of_a_row
         centred = bool(self.fit_intercept)

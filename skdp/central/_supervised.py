@@ -18,6 +18,7 @@ from skdp.base import (
     ColumnName,
     TableLike,
     all_or_nothing,
+    check_choice,
     check_names,
     read_bounds,
     read_domain,
@@ -25,7 +26,7 @@ from skdp.base import (
     read_numbers,
     target_of,
 )
-from skdp.central._base import CentralStatistic
+from skdp.central._base import RECORD, TARGET, CentralStatistic
 from skdp.central.statistics import (
     Batches,
     Rows,
@@ -111,8 +112,17 @@ class SupervisedStatistic(CentralStatistic):
         """Read rows to predict, in the columns of `fit`."""
         check_is_fitted(self)
         table = read_input(self, X, reset=False)
-        check_names(self, table, self.guarantee_.scope[:-1])
+        names = self.guarantee_.scope[:-1]
+        if self._protects_target():
+            names = tuple(getattr(self, "feature_names_in_", table.names))
+        check_names(self, table, names)
         return table
+
+    def _protects_target(self) -> bool:
+        """Check `protect`, and return whether it is the target alone."""
+        protect = getattr(self, "protect", RECORD)
+        check_choice("protect", protect, (RECORD, TARGET))
+        return bool(protect == TARGET)
 
 
 def split_all_bounds(
@@ -120,18 +130,24 @@ def split_all_bounds(
 ) -> tuple[list[int], Any]:
     """Return which columns have private bounds, the target last, and bounds of which some stand in for those."""
     *columns, target = names
+    private, bounds = split_bounds(bounds, columns)
+    target_is_private, target_ends = split_target_bounds(target_bounds, target)
+    if target_is_private:
+        private = [*private, len(columns)]
+    ends = read_bounds(bounds, columns)
+    return private, np.vstack([ends, target_ends])
+
+
+def split_target_bounds(target_bounds: Any, name: Any) -> tuple[bool, Any]:
+    """Return whether the bounds of a target are private, and its bounds or what stands in for them: (1, 2)."""
     if target_bounds is None:
         raise ValueError(
             "target_bounds must be declared, as (low, high), from what is publicly "
             "known: the lowest and the highest value of the target are private"
         )
-    private, bounds = split_bounds(bounds, columns)
-    target_is_private, pair = split_bounds({target: target_bounds}, [target])
-    if target_is_private:
-        private = [*private, len(columns)]
-    ends = read_bounds(bounds, columns)
-    target_ends = read_bounds(pair, [target], parameter="target_bounds")
-    return private, np.vstack([ends, target_ends])
+    private, pair = split_bounds({name: target_bounds}, [name])
+    ends = read_bounds(pair, [name], parameter="target_bounds")
+    return bool(private), ends
 
 
 def _check_read(labels: NDArray[Any]) -> None:
@@ -228,12 +244,12 @@ def place_with_target(
 ) -> Rows:
     """Place columns and, last, a target that is a number, which is the code of each row."""
     codes = partial(
-        _target_places, name=rows.names[-1], ends=ends[-1:], start=starts[-1:]
+        target_places, name=rows.names[-1], ends=ends[-1:], start=starts[-1:]
     )
     return open_rows(rows, Placing(ends[:-1], starts[:-1], codes))
 
 
-def _target_places(
+def target_places(
     column: Any, name: Any, ends: NDArray[np.float64], start: NDArray[np.float64]
 ) -> NDArray[np.int16]:
     """Place a target that is a number on the grid of rows: the codes of `Placing`."""

@@ -179,8 +179,8 @@ class Values:
 
     def _read_guarantee(self, content: Any) -> PrivacyGuarantee:
         # The record of a guarantee has text for names of other types.
-        record = json.dumps(content | {"scope": []})
         scope = tuple(self.read(content["scope"]))
+        record = json.dumps(content | {"scope": list(map(str, scope))})
         return replace(PrivacyGuarantee.from_json(record), scope=scope)
 
     def _write_fields(self, value: Any) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from skdp.privacy._guarantee import (
     WeakGuaranteeWarning,
     compose,
 )
+from skdp.privacy._guarantee import Relation as Relation
 from skdp.privacy._numbers import check_delta as check_delta
 from skdp.privacy._numbers import check_epsilon as check_epsilon
 from skdp.privacy._share import Mu, Rho

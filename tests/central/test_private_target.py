@@ -1,0 +1,285 @@
+"""Models that protect the target alone: what a target changes, what is stated, and what is learnt."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import skdp
+from skdp import (
+    BudgetExceeded,
+    DPLinearRegression,
+    DPLogisticRegression,
+    DPRidge,
+    PrivacyGuarantee,
+    PrivacyLedger,
+    privacy_statement,
+)
+from skdp.privacy import Mu, Rho
+from skdp.testing import replay_release
+from tests.conftest import each
+
+OF_TARGET = {"relation": "replace_values", "columns": ["target"]}
+
+
+def binary(epsilon=1.0, **parameters):
+    return DPLogisticRegression(epsilon, classes=[0, 1], protect="target", **parameters)
+
+
+def several(epsilon=1.0, **parameters):
+    return DPLogisticRegression(epsilon, classes=["a", "b", "c"], protect="target", **parameters)
+
+
+def linear(epsilon=1.0, **parameters):
+    return DPLinearRegression(epsilon, target_bounds=(-3, 5), protect="target", **parameters)
+
+
+def ridge(epsilon=1.0, **parameters):
+    return DPRidge(epsilon, alpha=2.0, target_bounds=(-3, 5), protect="target", **parameters)
+
+
+MODELS = {
+    "binary": (binary, [0, 1]),
+    "several": (several, ["a", "b", "c"]),
+    "linear": (linear, [-3.0, 5.0, 0.25, 1e9]),
+    "ridge": (ridge, [-3.0, 5.0, -1e9]),
+}
+
+
+def rows(seed, n_rows, n_columns=3):
+    """Return rows whose lengths differ by much, and of which some columns follow from others."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_t(2, (n_rows, n_columns)) * 10.0 ** rng.integers(-2, 3, n_columns)
+    return np.hstack([X, X[:, :1] + X[:, 1:2], np.ones((n_rows, 1))])
+
+
+class TestPrivacy:
+    """What another target of one row changes is covered by the noise: replayed, with the noise moved."""
+
+    @pytest.mark.parametrize("n_neighbours", [8, pytest.param(150, marks=pytest.mark.long)])
+    @each("name", list(MODELS))
+    def test_neighbours_that_differ_in_the_target(self, name, n_neighbours):
+        """Up to 600 neighbours: tables of 1 to 24 rows, with and without delta, of all kinds of shares."""
+        make, values = MODELS[name]
+        rng = np.random.default_rng(3)
+        shares = [{"epsilon": 1.0, "delta": 1e-6}, {"epsilon": Rho(0.1, 1e-6)}, {"epsilon": Mu(2.0, 1e-6)}]
+        if name in ("linear", "ridge"):
+            shares.append({"epsilon": 1.0})
+        largest = {}
+        for number in range(n_neighbours):
+            n_rows = int(rng.integers(1, 25))
+            X = pd.DataFrame(rows(number, n_rows)).rename(columns=str)
+            X["target"] = pd.Series(rng.choice(values, n_rows).tolist())
+            neighbour = X.copy()
+            row = int(rng.integers(n_rows))
+            others = [value for value in values if value != X["target"].iloc[row]]
+            neighbour["target"] = pd.Series(X["target"].tolist())
+            neighbour.loc[row, "target"] = rng.choice(others)
+            parameters = shares[number % len(shares)] | {"fit_intercept": bool(number % 2)}
+            model = make(**parameters)
+            replay = replay_release(model, X, neighbour)
+            assert replay.passed, (parameters, replay.findings)
+            assert replay.guarantee.relation == "replace_values"
+            place = number % len(shares)
+            largest[place] = max(largest.get(place, 0.0), replay.epsilon / replay.guarantee.epsilon)
+        # The bound is reached, but for rounding to steps of the noise: the test would see a larger change.
+        assert max(largest.values()) > 0.5
+
+    @each("name", list(MODELS))
+    def test_too_little_noise_is_found(self, name, monkeypatch):
+        from skdp.central import _public_rows
+
+        make, values = MODELS[name]
+        original = _public_rows.PublicRows.noise
+
+        def weaker(self, share, change, n_changed=1):
+            noise = original(self, share, change, n_changed)
+            return type(noise)(noise.kind, 4 * noise.amount, noise.sensitivity, noise.dimension)
+
+        monkeypatch.setattr(_public_rows.PublicRows, "noise", weaker)
+        X = pd.DataFrame(rows(1, 3)).rename(columns=str)
+        findings = []
+        for row in range(3):
+            X["target"] = pd.Series([values[0]] * 3)
+            neighbour = X.copy()
+            neighbour["target"] = [values[1] if place == row else values[0] for place in range(3)]
+            replay = replay_release(make(1.0, delta=1e-6), X, neighbour)
+            findings += replay.findings
+        assert findings
+
+    @each("name", list(MODELS))
+    def test_public_columns_are_no_secret(self, name):
+        """Nothing is promised of X, and nothing of X is said to be protected."""
+        make, values = MODELS[name]
+        X = pd.DataFrame(rows(0, 30)).rename(columns=str)
+        y = pd.Series(np.resize(np.array(values, object), 30).tolist(), name="income")
+        fitted = make(1.0, delta=1e-6, random_state=0).fit(X, y)
+        stated = fitted.guarantee_
+        assert (stated.relation, stated.scope, stated.trust) == ("replace_values", ("income",), "central")
+        assert stated.epsilon <= 1
+        assert stated.delta == 1e-6
+        statement = privacy_statement(fitted)
+        assert statement.total == stated
+        assert set(statement.rows["protection"]) == {"released as is", "statistics only"}
+        assert "noisy sums with the target" in stated.mechanism
+        planned = privacy_statement(make(1.0, delta=1e-6))
+        assert planned.steps[0].guarantee.relation == "replace_values"
+        assert planned.steps[0].guarantee.epsilon == 1
+
+    def test_rows_of_a_person_count_together(self):
+        X = rows(0, 40)
+        y = np.resize([0, 1], 40)
+        persons = np.repeat(np.arange(10), 4)
+        one = binary(1.0, random_state=0).fit(X, y)
+        several_rows = binary(1.0, max_rows_per_person=4, random_state=0).fit(X, y, groups=persons)
+        assert several_rows.guarantee_.max_rows_per_person == 4
+        assert several_rows.guarantee_.epsilon == one.guarantee_.epsilon
+        frame = pd.DataFrame(X).rename(columns=str).assign(target=y)
+        changed = frame.assign(target=np.where(persons == 3, 1 - y, y))
+        assert replay_release(
+            lambda table: binary(1.0, max_rows_per_person=4, random_state=0).fit(
+                table.iloc[:, :-1], table["target"], groups=persons
+            ),
+            frame,
+            changed,
+        ).passed
+
+    def test_mistakes_cost_nothing(self):
+        X, y = rows(0, 20), np.resize([0, 1], 20)
+        ledger = PrivacyLedger(epsilon=5, delta=1e-3, **OF_TARGET)
+        mistakes = [
+            (binary(ledger=ledger).set_params(protect="y"), y, "protect must be one of"),
+            (binary(ledger=ledger).set_params(protect=None), y, "protect must be one of"),
+            (binary(ledger=ledger), np.where(np.arange(20) == 3, 7, y), "classes does not declare"),
+            (linear(ledger=ledger).set_params(target_bounds=None), y, "target_bounds must be declared"),
+            (linear(ledger=ledger).set_params(target_bounds="private"), y, "must be declared, as .* protect='target'"),
+            (linear(ledger=ledger), np.where(np.arange(20) == 3, np.nan, y), "missing"),
+        ]
+        for model, target, message in mistakes:
+            with pytest.raises(ValueError, match=message):
+                model.fit(X, target)
+        assert ledger.spent == (0, 0)
+
+    def test_ledgers_of_whole_records_refuse(self):
+        X, y = rows(0, 20), np.resize([0, 1], 20)
+        for ledger in (PrivacyLedger(epsilon=5, delta=1e-3), PrivacyLedger(epsilon=5, delta=1e-3, relation="replace")):
+            with pytest.raises(ValueError, match="would not hold"):
+                binary(ledger=ledger).fit(X, y)
+            assert ledger.spent == (0, 0)
+        ledger = PrivacyLedger(epsilon=1.5, delta=1e-3, **OF_TARGET)
+        binary(ledger=ledger).fit(X, y)
+        assert ledger.spent.epsilon <= 1
+        with pytest.raises(BudgetExceeded):
+            binary(ledger=ledger).fit(X, y)
+        # A model of whole records is paid from the same ledger, for twice its epsilon.
+        ledger.charge(PrivacyGuarantee(0.2, relation="add_remove", trust="central"), "counts")
+
+    def test_large_tables_are_refused(self):
+        pl = pytest.importorskip("polars")
+        frame = pl.DataFrame({"x": [0.0, 1.0, 2.0], "y": [0, 1, 0]}).lazy()
+        with pytest.raises(TypeError, match=r"needs a table in memory, as skdp\.engines"):
+            binary().fit(frame, "y")
+
+
+class TestModels:
+    @each("n_rows", [0, 1, 2, 5])
+    @each("name", list(MODELS))
+    def test_few_rows_are_answered(self, name, n_rows):
+        make, values = MODELS[name]
+        X = rows(0, n_rows)
+        y = np.resize(np.array(values), n_rows)
+        for fit_intercept in (True, False):
+            fitted = make(0.5, delta=1e-6, fit_intercept=fit_intercept, random_state=0).fit(X, y)
+            assert np.isfinite(fitted.coef_).all()
+            assert np.isfinite(fitted.intercept_).all()
+            assert len(fitted.predict(rows(1, 4))) == 4
+
+    @each("fit_intercept", [True, False])
+    def test_without_noise_it_is_the_model_of_scikit_learn(self, fit_intercept):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(4_000, 4)) * [1, 10, 0.1, 1]
+        logits = X @ [1.0, -0.1, 5.0, 0.0] - 0.3 * fit_intercept
+        X += fit_intercept
+        y = (rng.random(4_000) < 1 / (1 + np.exp(-logits))).astype(int)
+        model = binary(10_000.0, fit_intercept=fit_intercept, random_state=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model.fit(X, y)
+        exact = LogisticRegression(C=1e6, fit_intercept=fit_intercept, tol=1e-10, max_iter=1_000).fit(X, y)
+        # The penalty that the sample asks for takes a little.
+        np.testing.assert_allclose(model.coef_, exact.coef_, atol=0.02 * np.abs(exact.coef_).max())
+        np.testing.assert_allclose(model.intercept_, exact.intercept_, atol=0.02 * abs(exact.intercept_).max())
+
+    def test_several_classes(self):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(6_000, 3))
+        logits = X @ [[2.0, 0.0, -1.0], [0.0, 1.0, -1.0], [0.0, 0.0, 0.0]] + [0.5, 0.0, 0.0]
+        y = np.array(["a", "b", "c"])[(logits + rng.gumbel(size=logits.shape)).argmax(axis=1)]
+        exact = LogisticRegression(C=1e6).fit(X, y)
+        model = several(4.0, random_state=0).fit(X, y)
+        assert model.coef_.shape == (3, 3)
+        assert abs(model.predict_proba(X) - exact.predict_proba(X)).mean() < 0.02
+        assert list(model.classes_) == ["a", "b", "c"]
+
+    def test_linear_is_least_squares_and_its_errors_are_right(self):
+        rng = np.random.default_rng(0)
+        slopes = np.array([1.0, -0.5, 0.25, 2.0])
+        n_covered = n_all = 0
+        for seed in range(60):
+            X = rng.normal(size=(2_000, 4))
+            y = 1 + X @ slopes + rng.normal(size=2_000)
+            model = DPLinearRegression(
+                1.0, delta=1e-6, target_bounds=(-12, 12), protect="target", random_state=seed
+            ).fit(X, y)
+            errors = np.append(model.coef_ - slopes, model.intercept_ - 1)
+            widths = np.append(model.coef_std_error_, model.intercept_std_error_)
+            n_covered += (abs(errors) < 1.96 * widths).sum()
+            n_all += len(errors)
+        # 300 intervals of 95 %: fewer than .885 are covered with a probability of 1e-6.
+        assert n_covered / n_all > 0.885
+        # And they are no wider than they have to be.
+        assert widths.max() < 0.5
+
+    def test_penalty_is_that_of_ridge(self):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(2_000, 3))
+        y = X @ [1.0, -1.0, 0.5] + rng.normal(size=2_000)
+        parameters = {"target_bounds": (-9, 9), "protect": "target", "random_state": 0}
+        for alpha in (0.0, 500.0, 5_000.0):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                model = DPRidge(10_000.0, alpha=alpha, delta=1e-6, **parameters).fit(X, y)
+            exact = Ridge(alpha=alpha).fit(X, y)
+            np.testing.assert_allclose(model.coef_, exact.coef_, atol=0.01)
+
+    def test_units_and_copies_of_columns_change_nothing(self):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(3_000, 3))
+        y = (X @ [1.0, -1.0, 0.5] + rng.logistic(size=3_000) > 0).astype(int)
+        first = binary(1.0, random_state=0).fit(X, y)
+        scaled = binary(1.0, random_state=0).fit(X * [1, 1e6, 1e-6] + [0, 5e6, 0], y)
+        np.testing.assert_allclose(scaled.coef_ * [1, 1e6, 1e-6], first.coef_, rtol=1e-2, atol=0.02)
+
+    def test_clones_pickles_and_files(self, tmp_path):
+        X, y = rows(0, 50), np.resize([0, 1], 50)
+        model = clone(binary(1.0, random_state=0)).fit(X, y)
+        assert clone(model).protect == "target"
+        np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).coef_, model.coef_)
+        skdp.save(model, tmp_path / "model.json")
+        read = skdp.load(tmp_path / "model.json")
+        np.testing.assert_array_equal(read.predict(X), model.predict(X))
+        assert read.guarantee_ == model.guarantee_
+
+    def test_behind_public_scaling(self):
+        X, y = rows(0, 50), np.resize([0, 1], 50)
+        pipeline = make_pipeline(StandardScaler(), binary(1.0, random_state=0)).fit(X, y)
+        total = privacy_statement(pipeline).total
+        assert (total.relation, total.scope) == ("replace_values", ("target",))
