@@ -57,6 +57,9 @@ _ENGINES = {
     ("pandas", "DataFrame"): _MEMORY,
 }
 
+LIBRARIES = frozenset(library for library, _ in _ENGINES)
+"""The libraries of tables."""
+
 # Libraries whose errors may be about a damaged file.
 _READERS_OF_FILES = {"polars", "duckdb", "_duckdb", "pyarrow"}
 
@@ -67,8 +70,7 @@ def _library_of(kind: type) -> str:
 
 def has_engine(frame: Any) -> bool:
     """Return whether an object is of a library of tables, as readers are that are iterators, too."""
-    libraries = {library for library, _ in _ENGINES}
-    return any(_library_of(kind) in libraries for kind in type(frame).__mro__)
+    return any(_library_of(kind) in LIBRARIES for kind in type(frame).__mro__)
 
 
 def _engine_name(frame: Any) -> tuple[str, str] | None:
