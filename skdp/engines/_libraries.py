@@ -86,11 +86,13 @@ def engine_of(frame: Any) -> Any:
     """Find the engine of a frame, whose library is imported already."""
     name = _engine_name(frame)
     if name is None:
+        kinds = []
+        for library, kind in _ENGINES:
+            # Such as `_duckdb`, as some versions of a library call themselves.
+            if not library.startswith("_"):
+                kinds.append(f"{library} {kind}")
         raise TypeError(
-            "frame must be a Dask DataFrame, a Spark DataFrame, a Polars DataFrame or "
-            "LazyFrame, a DuckDB relation, a pyarrow Table, Dataset or "
-            "RecordBatchReader or a pandas DataFrame, got "
-            f"{type(frame).__name__}"
+            f"frame must be one of: {', '.join(kinds)}; got {type(frame).__name__}"
         )
     module, class_name = name
     return getattr(importlib.import_module(module), class_name)(frame)
