@@ -285,9 +285,8 @@ class CentralStatistic(CentralEstimator):
         X : dataframe or array-like of shape (n_samples, n_features)
             The private table: numbers, which may be missing or infinite (clipped to the bounds), or declared values.
             What is no number in a column of Python objects counts as missing: an error would show that there is such a
-            record. Estimators whose tag ``allow_nan`` is False, such as `DPPCA`, refuse both. Or, with `skdp.engines`,
-            a large table, of which only sums and counts are read: a Polars LazyFrame, a DuckDB relation, a pyarrow
-            Dataset, or a Dask or Spark DataFrame.
+            record. Estimators whose tag ``allow_nan`` is False, such as `DPPCA`, refuse both. Or a large
+            table that `skdp.engines` names, such as a Polars LazyFrame, of which only sums and counts are read.
         y : None
             Ignored.
         groups : 1-D array-like of shape (n_samples,), optional

@@ -58,9 +58,8 @@ class SupervisedStatistic(CentralStatistic):
         Parameters
         ----------
         X : dataframe or array-like of shape (n_samples, n_features)
-            The private rows, without missing values but where these are declared. Or, with `skdp.engines`, a large
-            table, of which only sums are read: a Polars LazyFrame, a DuckDB relation, a pyarrow Dataset, or a Dask or
-            Spark DataFrame.
+            The private rows, without missing values but where these are declared. Or a large table that
+            `skdp.engines` names, such as a Polars LazyFrame, of which only sums are read.
         y : series or array-like of shape (n_samples,)
             The private target, without missing values; `guarantee_` has it under its name, or as ``"target"`` if it has
             none, or that of a column of X. For a large table, the name of a column of X.

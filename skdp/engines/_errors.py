@@ -12,7 +12,12 @@ from collections.abc import Callable, Generator, Iterable, Sized
 from pathlib import Path
 from typing import TypeVar
 
+from skdp.engines._libraries import LIBRARIES
+
 T = TypeVar("T")
+
+_CALLERS = LIBRARIES | {"distributed"}
+"""The libraries whose frames come before those of the code that they call."""
 
 
 class RefusedBatch(ValueError):
@@ -28,16 +33,16 @@ class UnreadableError(ValueError):
 
 
 class UnreadableTable(UnreadableError):
-    """A table that its engine cannot read."""
+    """A table that its engine cannot read: which kind of error was raised, and where in the code."""
 
-    def __init__(self, kind: str, is_csv: bool) -> None:
-        super().__init__(kind, is_csv)
-        self.kind, self.is_csv = kind, is_csv
+    def __init__(self, kind: str, is_csv: bool, place: str) -> None:
+        super().__init__(kind, is_csv, place)
+        self.kind, self.is_csv, self.place = kind, is_csv, place
 
     def __str__(self) -> str:
         return (
-            f"the table cannot be read ({self.kind}); the text of this error is not"
-            " shown, as it may hold values"
+            f"the table cannot be read ({self.kind}: {self.place}); the text of this"
+            " error is not shown, as it may hold values"
         )
 
 
@@ -71,7 +76,7 @@ def without_values(error: BaseException) -> BaseException:
     if isinstance(error, ShortenedTable):
         return ShortenedTable()
     if isinstance(error, UnreadableTable):
-        return UnreadableTable(error.kind, error.is_csv)
+        return UnreadableTable(error.kind, error.is_csv, error.place)
     if isinstance(error, ImportError) and error.name is not None:
         text = (
             f"{error.name} cannot be imported where the table is read; install it there"
@@ -81,7 +86,7 @@ def without_values(error: BaseException) -> BaseException:
         return OSError(error.errno, os.strerror(error.errno))
     if isinstance(error, MemoryError):
         return MemoryError("not enough memory to read the table")
-    return UnreadableTable(type(error).__name__, "CSV" in str(error))
+    return UnreadableTable(type(error).__name__, "CSV" in str(error), _place(error))
 
 
 def quietly(work: Callable[[], T]) -> T:
@@ -133,19 +138,22 @@ def _failed_part(error: Exception, owner: object, method: str) -> str:
     return f"{type(owner).__name__}.{method}"
 
 
-def _place(error: Exception) -> str:
-    """Return the file, the line and the function in which the author of a transformer finds the fault."""
-    # Only a field of an outside author, or what it calls, fails with an error that is
-    # no refusal. The author looks at their own code first: the outermost frame that is
-    # not of skdp, else the innermost one of all.
+def _place(error: BaseException) -> str:
+    """Return the file, the line and the function in which an author finds the fault."""
+    # The author of a transformer, or of what makes the rows of a lazy table, looks at
+    # their own code first: the outermost frame that is neither of skdp nor of a library
+    # of tables. Else the author of an engine looks at the innermost one of skdp.
     frames = list(traceback.walk_tb(error.__traceback__))
-    frame, line = frames[-1]
-    for outside_frame, outside_line in frames:
-        module = str(outside_frame.f_globals.get("__name__", ""))
-        if module.partition(".")[0] != "skdp":
-            frame = outside_frame
-            line = outside_line
+    place = frames[-1]
+    for entry in frames:
+        module = str(entry[0].f_globals.get("__name__", ""))
+        library = module.partition(".")[0]
+        if library == "skdp" and module != __name__:
+            place = entry
+        elif library != "skdp" and library not in _CALLERS:
+            place = entry
             break
+    frame, line = place
     code = frame.f_code
     return f"{Path(code.co_filename).name}, line {line}, in {code.co_name}"
 

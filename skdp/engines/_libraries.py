@@ -57,6 +57,9 @@ _ENGINES = {
     ("pandas", "DataFrame"): _MEMORY,
 }
 
+LIBRARIES = frozenset(library for library, _ in _ENGINES)
+"""The libraries of tables."""
+
 # Libraries whose errors may be about a damaged file.
 _READERS_OF_FILES = {"polars", "duckdb", "_duckdb", "pyarrow"}
 
@@ -67,8 +70,7 @@ def _library_of(kind: type) -> str:
 
 def has_engine(frame: Any) -> bool:
     """Return whether an object is of a library of tables, as readers are that are iterators, too."""
-    libraries = {library for library, _ in _ENGINES}
-    return any(_library_of(kind) in libraries for kind in type(frame).__mro__)
+    return any(_library_of(kind) in LIBRARIES for kind in type(frame).__mro__)
 
 
 def _engine_name(frame: Any) -> tuple[str, str] | None:
@@ -84,11 +86,13 @@ def engine_of(frame: Any) -> Any:
     """Find the engine of a frame, whose library is imported already."""
     name = _engine_name(frame)
     if name is None:
+        kinds = []
+        for library, kind in _ENGINES:
+            # Such as `_duckdb`, as some versions of a library call themselves.
+            if not library.startswith("_"):
+                kinds.append(f"{library} {kind}")
         raise TypeError(
-            "frame must be a Dask DataFrame, a Spark DataFrame, a Polars DataFrame or "
-            "LazyFrame, a DuckDB relation, a pyarrow Table, Dataset or "
-            "RecordBatchReader or a pandas DataFrame, got "
-            f"{type(frame).__name__}"
+            f"frame must be one of: {', '.join(kinds)}; got {type(frame).__name__}"
         )
     module, class_name = name
     return getattr(importlib.import_module(module), class_name)(frame)

@@ -746,7 +746,7 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
         return as_asked(self, self.protocol_.encode(table, self.randomness(0)))
 
     @property
-    def declared_domain(self) -> Domain | None:  # numpydoc ignore=RT01
+    def declared_domain(self) -> Domain:  # numpydoc ignore=RT01
         """The declared bounds of the columns, before or after `fit`."""
         if hasattr(self, "bounds_"):
             pairs = dict(zip(self.guarantee_.scope, self.bounds_.tolist(), strict=True))
@@ -754,8 +754,8 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
             pairs = dict(self.bounds)
         else:
             raise ValueError(
-                "the columns of a CSV file are declared by name: bounds must be a "
-                "mapping"
+                "bounds must be a mapping: without a table, nothing else "
+                "names the columns"
             )
         return Domain({name: Interval(*pair, bins=1) for name, pair in pairs.items()})
 

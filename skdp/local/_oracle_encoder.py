@@ -393,7 +393,7 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         return np.array(self.protocol_.names(inputs), dtype=object)
 
     @property
-    def declared_domain(self) -> Domain | None:  # numpydoc ignore=RT01
+    def declared_domain(self) -> Domain:  # numpydoc ignore=RT01
         """The declared values of the columns, before or after `fit`."""
         if hasattr(self, "domain_"):
             return self.domain_
@@ -402,8 +402,8 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         if isinstance(self.categories, Domain):
             return self.categories
         raise ValueError(
-            "the columns of a CSV file are declared by name: categories must be a "
-            "mapping or a Domain"
+            "categories must be a mapping or a Domain: without a table, nothing else "
+            "names the columns"
         )
 
     def declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:

@@ -368,7 +368,7 @@ class LocalTableEncoder(ReportTransformer):
         return np.array(self.protocol_.names(input_columns), dtype=object)
 
     @property
-    def declared_domain(self) -> Domain | None:  # numpydoc ignore=RT01
+    def declared_domain(self) -> Domain:  # numpydoc ignore=RT01
         """The declared values and bounds of the columns, before or after `fit`."""
         bounds = check_bounds(self.bounds)
         categories: Any = self.categories
@@ -378,8 +378,8 @@ class LocalTableEncoder(ReportTransformer):
             categories = declared.get("categories", {})
         elif not isinstance(categories, Mapping | Domain):
             raise ValueError(
-                "the columns of a CSV file are declared by name: categories must be a "
-                "mapping or a Domain"
+                "categories must be a mapping or a Domain: without a table, nothing else "
+                "names the columns"
             )
         names = categories.columns if isinstance(categories, Domain) else categories
         columns = {name: categories[name] for name in names}
@@ -390,7 +390,6 @@ class LocalTableEncoder(ReportTransformer):
     def declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
         domain = self.declared_domain
         bounds = check_bounds(self.bounds)
-        assert domain is not None
         columns = {}
         for name in domain.columns:
             value = 0.0 if name in bounds else domain[name].values[0]

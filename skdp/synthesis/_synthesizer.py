@@ -331,8 +331,8 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         Parameters
         ----------
         X : dataframe or array-like of shape (n_samples, n_features)
-            Declared values. Or, with `skdp.engines`, a large table, of which only counts of declared cells are read: a
-            Polars LazyFrame, a DuckDB relation, a pyarrow Dataset, or a Dask or Spark DataFrame.
+            Declared values. Or a large table that `skdp.engines` names, such as a Polars LazyFrame, of which only
+            counts of declared cells are read.
         y : 1-D array-like of shape (n_samples,), optional
             One more column, declared under its name, or as ``"target"`` if it has none, or that of a column of X. Of a
             large table, the target is a column.

@@ -68,6 +68,11 @@ class Engine:
         return self.name not in ("dask", "spark")
 
     @property
+    def cuts_batches(self):
+        """Whether it cuts its rows into batches of many: tables in memory are one, and partitions are cut already."""
+        return self.name not in ("pandas", "polars", "arrow", "dask", "spark")
+
+    @property
     def reads_twice(self):
         return self.name != "reader"
 

@@ -63,6 +63,14 @@ class TestMarks:
     def test_batches_do_not_matter(self):
         np.testing.assert_array_equal(marks(COLUMNS["text"], size=170), marks(COLUMNS["text"], size=999))
 
+    def test_nor_do_batches_without_rows(self):
+        table = pa.table({"person": COLUMNS["text"]})
+        parts = [table.slice(0, 0), table.slice(0, 170), table.slice(170, 0), table.slice(170)]
+        found = mark_rows((part.column(0) for part in parts), 2, 3)
+        np.testing.assert_array_equal(found, marks(COLUMNS["text"]))
+        assert mark_rows([], 2, 3).tolist() == []
+        assert mark_rows([table.slice(0, 0).column(0)], 2, 3).tolist() == []
+
 
 def test_zeros_of_both_signs_are_one_person():
     assert marks(pa.array([0.0, -0.0] * 50), most=3).sum() == 3

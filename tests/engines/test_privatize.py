@@ -98,8 +98,7 @@ def test_two_uses_of_a_secure_release_give_the_same_reports(lazy_engine, people,
 
 def test_calls_batches_and_partitions_have_random_bits_of_their_own(every_engine):
     """Equal rows everywhere: equal random bits would give equal reports (false alarm: 2**-30000)."""
-    is_cut = every_engine.name in ("polars_lazy", "dataset", "reader", "duckdb")
-    rows = 600_000 if is_cut else 90_000
+    rows = 600_000 if every_engine.cuts_batches else 90_000
     table = pa.table({"answer": pa.array(["yes"] * rows)})
     fitted = RandomizedResponseEncoder(0.1, categories={"answer": ["yes", "no"]})
     reports, second = (

@@ -31,6 +31,7 @@ from skdp import (
 )
 from skdp.engines import estimate_file, privatize, privatize_file, tally, tally_files
 from skdp.local import LocalTableEncoder, SetValuedEncoder, UnverifiedReportsWarning, join_reports, shuffle_reports
+from tests.engines.conftest import ENGINES
 
 # Half of the people have either value, so that every mixture of reports and of true values is a possible tally.
 VALUES = {"sex": ["f", "m"]}
@@ -200,7 +201,11 @@ def test_the_counts_of_a_release_are_those_of_its_reports(transformer, people):
     assert made.released.explain(np.array(json.loads(text)))
 
 
-@pytest.mark.parametrize("name", ["pandas", "arrow", "dataset", "reader", "polars_lazy", "duckdb"])
+# Of Dask, each partition is a file with a note of its own.
+NOTED = [name for name, engine in ENGINES.items() if engine.numbers_rows]
+
+
+@pytest.mark.parametrize("name", NOTED)
 def test_honest_files_of_each_engine_pass_and_changed_ones_do_not(engines, name, tmp_path):
     made, path = encoder(), tmp_path / "reports.parquet"
     released = privatize(engines[name].frame(arrow(PEOPLE)), made, path=path)
@@ -220,6 +225,15 @@ def test_honest_files_of_each_engine_pass_and_changed_ones_do_not(engines, name,
     pq.write_table(overwritten(table), tmp_path / "changed.parquet")
     with noticed():
         estimate_file(tmp_path / "changed.parquet")
+
+
+@pytest.mark.parametrize("name", NOTED)
+def test_an_encoder_knows_what_each_engine_released_in_memory(engines, name):
+    made = encoder()
+    reports = engines[name].table(privatize(engines[name].frame(arrow(PEOPLE)), made))
+    made.estimate_counts(reports)
+    with noticed():
+        made.estimate_counts(arrow(PEOPLE))
 
 
 def test_files_of_dask_say_the_release_of_each_partition(tmp_path):

@@ -16,10 +16,12 @@ pytest.importorskip("matplotlib")
 from matplotlib import pyplot as plt
 from matplotlib import rc_context
 
+from skdp import evaluation
 from skdp.evaluation import (
     AttackResult,
     CountEstimateDisplay,
     FairnessDisplay,
+    FairnessStudyDisplay,
     LeakageDisplay,
     MarginalDisplay,
     ParetoDisplay,
@@ -41,6 +43,13 @@ DISPLAYS = {
     MarginalDisplay: {("x",): SHARES},
     FairnessDisplay: {"one": pd.DataFrame(FAIRNESS)},
 }
+# Drawn of more than a table: of two named scores, and of a study, which has tests of its own.
+OF_MORE = {ParetoDisplay, FairnessStudyDisplay}
+
+
+def test_every_display_is_among_them():
+    public = {getattr(evaluation, name) for name in evaluation.__all__ if name.endswith("Display")}
+    assert public == DISPLAYS.keys() | OF_MORE
 
 
 @each("kind", DISPLAYS)

@@ -30,6 +30,13 @@ def test_the_area_counts_pairs_and_many_rows_have_the_error_of_delong(seed):
     assert area([-np.inf, 0], [-np.inf, -np.inf], 0.95)[0] == pytest.approx(0.75)
 
 
+def test_an_area_has_the_same_interval_from_both_sides():
+    """Of scores in the reverse order, outside is inside; equal scores among the outside count as those inside."""
+    rng = np.random.default_rng(0)
+    inside, outside = rng.integers(1, 5, 30), rng.integers(0, 4, 40)
+    assert area(-outside, -inside, 0.95) == pytest.approx(area(inside, outside, 0.95), rel=1e-12)
+
+
 def test_an_interval_of_an_area_holds_it():
     """Of few rows, too, where DeLong's standard error is 0 if all are ranked alike; 3 standard errors of the share."""
     rng, held = np.random.default_rng(0), []

@@ -183,6 +183,19 @@ def test_what_is_no_table_is_refused(kind, X, error, message):
         assert "secret" not in str(caught.value)
 
 
+@each(
+    "transformer, parameter",
+    [
+        (RandomizedResponseEncoder(categories=[["a", "b"]]), "categories"),
+        (LocalTableEncoder(categories=[["a", "b"]]), "categories"),
+        (NumericPerturber(bounds=(0, 1)), "bounds"),
+    ],
+)
+def test_what_is_declared_without_names_is_of_no_columns_without_a_table(transformer, parameter):
+    with pytest.raises(ValueError, match=f"^{parameter} must be a mapping.*nothing else names the columns$"):
+        _ = transformer.declared_domain
+
+
 def test_columns_are_those_of_fit_in_their_order():
     encoder = RandomizedResponseEncoder(categories={0: [1, 2], 1: [1, 2]}).fit(pd.DataFrame([[1, 2]]))
     with pytest.raises(ValueError, match="X has the columns"):

@@ -200,6 +200,22 @@ def test_pairs_are_estimated_without_bias_and_intervals_cover(strategy):
         assert np.mean(inside) == pytest.approx(0.95, abs=0.09)
 
 
+def test_overlapping_groups_have_the_sampling_error_of_their_union():
+    """Of hardly any noise: no record is in two samples, which are one sample without replacement (Cochran 1977)."""
+    rng, n = np.random.default_rng(0), 900
+    values = {name: [0, 1] for name in "abc"}
+    rows = pd.DataFrame({name: rng.integers(0, 2, n) for name in values})
+    fitted = LocalTableEncoder(30.0, categories=values, purpose="pairs", strategy="overlapping", random_state=1)
+    fitted.fit(rows)
+    tally = fitted.tally(fitted.transform(rows))
+    sizes = [size for size, group in zip(tally.sizes, fitted.plan_.groups, strict=True) if "a" in group]
+    assert len(sizes) > 1
+    size = sum(sizes)
+    estimates = fitted.estimate_counts(tally).loc["a"]
+    expected = np.sqrt((n - size) / size / (n - 1) * estimates["count"] * (n - estimates["count"]))
+    np.testing.assert_allclose(estimates["std_error"], expected, rtol=0.02)
+
+
 @pytest.mark.long
 def test_intervals_of_few_records_cover_rare_pairs():
     """Some 45 records report each pair with hardly any noise: the error is that of sampling them."""

@@ -255,8 +255,19 @@ def test_the_privacy_statement_is_the_same():
     again = passed_through(encoder)
     assert again.categories == "auto"
     assert again.domain_["job"].observed
-    for one in (encoder, DPHistogram(domain=DECLARED).fit(WORDS)):
+    histogram = DPHistogram(domain=encoder.domain_).fit(WORDS)
+    assert passed_through(histogram).domain["job"].observed
+    for one in (encoder, histogram, DPHistogram(domain=DECLARED).fit(WORDS)):
         assert str(skdp.privacy_statement(passed_through(one), WORDS)) == str(skdp.privacy_statement(one, WORDS))
+
+
+def test_ordered_categories_stay_ordered():
+    jobs = pd.Categorical([*"abc"] * 20, [*"abc"], ordered=True)
+    rows = pd.DataFrame({"job": jobs})
+    encoder = RandomizedResponseEncoder(1.0, random_state=0).fit(rows)
+    assert passed_through(encoder).transform(rows)["job"].dtype == jobs.dtype
+    synthesizer = DPMarginalSynthesizer(1.0, domain={"job": [*"abc"]}, random_state=0).fit(rows)
+    assert passed_through(synthesizer).sample(20)["job"].dtype == jobs.dtype
 
 
 @each(

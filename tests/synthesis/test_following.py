@@ -11,7 +11,7 @@ import pytest
 from skdp.synthesis.model import JunctionTree, Marginal
 from skdp.synthesis.selection import fit_table
 from skdp.synthesis.selection._following import Column, find_following, follow
-from skdp.synthesis.selection._scores import IndependentColumns, ask
+from skdp.synthesis.selection._scores import IndependentColumns, Score, ask
 from tests.synthesis.budgets import OpenBudget, counts_of, make_budget, private_table
 
 N, SIZES = 6000, (120, 6)
@@ -129,6 +129,18 @@ def test_no_pair_is_scored_again_if_its_score_would_be_noise():
     """A pure budget of 1 and 1,000 records: scores were nine times as far off as they could be large."""
     groups = np.minimum(np.arange(SIZES[0]), 20)
     assert found(followed(n=1000), SIZES, 1, (groups, None), kind="laplace") == ({}, 0)
+
+
+def test_chance_is_up_to_three_standard_deviations_above_the_mean_of_independent_columns():
+    rng, n, sizes = np.random.default_rng(0), 4_000, (8, 6)
+    shares = [rng.dirichlet(np.full(size, 20.0)) for size in sizes]
+    independent = IndependentColumns([n * share for share in shares], 0.0, (None, None))
+    tables = rng.multinomial(n, np.outer(*shares).ravel(), 4_000)
+    scores = np.abs(tables - independent.guess((0, 1)).ravel()).sum(axis=1)
+    assert independent.chance((0, 1)) == pytest.approx(scores.mean(), rel=0.02)
+    above = np.arange(0.0, 6.0, 0.01)
+    is_chance = [independent.is_chance((0, 1), Score(scores.mean() + z * scores.std(), 0.0)) for z in above]
+    assert sum(is_chance) / 100 == pytest.approx(3, abs=0.25)
 
 
 def test_what_follows_from_what_follows_needs_no_pair():

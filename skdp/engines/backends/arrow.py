@@ -237,7 +237,11 @@ def mark_rows(persons: Iterable[Any], most: int, seed: int) -> NDArray[np.bool_]
     # **Privacy.** Which of a person's rows are kept depends on who it is, on how many
     # there are, and on the seed, but on no other person: one changes at most `most` of
     # the rows that are kept.
-    chunks = [_as_persons(column) for column in persons]
+    chunks = []
+    for column in persons:
+        chunks.extend(_as_persons(column).chunks)
+    if not chunks:
+        return np.zeros(0, bool)
     coded = pyarrow.chunked_array(chunks).combine_chunks().dictionary_encode()
     codes = coded.indices.to_numpy(zero_copy_only=False)
     # Of equal hashes only the order is the same: rows are told apart by the codes.
