@@ -363,6 +363,37 @@ class TestJson:
             skdp.load(io.BytesIO(with_json(change)), ledger=ledger)
         assert ledger.spent.epsilon == 0
 
+    @each("number", ["1e999", "-1e400", "1" + "0" * 400 + ".0"])
+    def test_numbers_beyond_floats(self, number):
+        text = json.dumps(content_of(SCALER))
+        assert '"epsilon": 100.0' in text
+        refused(signed(text.replace('"epsilon": 100.0', f'"epsilon": {number}')), "no file that skdp.save wrote")
+
+    @each(
+        "library, dtype",
+        [
+            ("pandas", "datetime64[ns, dateutil/{}]"),
+            ("pandas", {"category": "datetime64[ns, dateutil/{}]", "ordered": False}),
+            ("pandas", "datetime64[ns, {}]"),
+            ("pandas", {"arrow": "timestamp[ns, tz=dateutil/{}]"}),
+            ("pyarrow", "timestamp[ns, tz=dateutil/{}]"),
+            ("polars", {"name": "Datetime", "time_unit": "ns", "time_zone": "dateutil/{}"}),
+        ],
+    )
+    def test_a_time_zone_opens_no_file(self, library, dtype, tmp_path, monkeypatch):
+        """Neither when it is read, nor later."""
+        path = tmp_path / "zone"
+        path.write_bytes(b"no zone")
+        names, open_file = [], open
+        monkeypatch.setattr("builtins.open", lambda name, *args: names.append(name) or open_file(name, *args))
+
+        def change(content):
+            column = content["fitted"]["template"]["$template"]["columns"][0]
+            column.update(library=library, dtype=json.loads(json.dumps(dtype).replace("{}", str(path))))
+
+        refused(with_json(change, SYNTHESIZER), "cannot be read")
+        assert names == []
+
     def test_columns_of_a_table_that_pandas_would_fill_up(self):
         def change(content):
             long = {"name": 0, "dtype": "float64", "shape": [9], "values": [0.0] * 9}
