@@ -402,6 +402,46 @@ class TestJson:
         refused(with_json(change), "different lengths")
 
 
+class TestSynthesizer:
+    @each(
+        "part, value, message",
+        [
+            ("redraw", 5, "redraw must name columns of the domain"),
+            ("redraw", [], "redraw must name columns of the domain"),
+            ("redraw", ["job", "age"], "redraw must name columns of the domain"),
+            ("redraw", ["job", "job"], "redraw must name columns of the domain"),
+            ("redraw", [["job"]], "redraw must name columns of the domain"),
+            ("redraw", {"$tuple": ["job"]}, "redraw must name columns of the domain"),
+            ("n_rows", 1e300, "n_rows is larger than any table"),
+        ],
+    )
+    def test_parts(self, part, value, message):
+        refused(with_json(lambda content: content["fitted"].update({part: value}), SYNTHESIZER), message)
+
+    @each("scope", [["job", "age"], [["job"]]])
+    def test_a_guarantee_of_other_columns(self, scope):
+        def change(content):
+            content["fitted"]["guarantee"]["$guarantee"].update(scope=scope)
+
+        refused(with_json(change, SYNTHESIZER), "the guarantee is of other columns than the domain")
+
+    def test_a_dtype_in_which_nothing_can_be_drawn(self):
+        def change(content):
+            column = content["fitted"]["template"]["$template"]["columns"][0]
+            column.update(library="polars", dtype={"name": "Binary"})
+
+        refused(with_json(change, SYNTHESIZER), "the template has a dtype that holds no drawn row")
+
+    @each("redraw", [None, ["sex"], ["sex", "job"]])
+    def test_columns_that_are_redrawn(self, redraw):
+        made = DPMarginalSynthesizer(domain=DECLARED, redraw=redraw, max_iter=3, random_state=0).fit(WORDS)
+        again = skdp.load(io.BytesIO(saved(made)))
+        assert again.transform(WORDS).equals(skdp.load(io.BytesIO(saved(made))).transform(WORDS))
+        # What was drawn at fit still counts where `redraw` is set later.
+        made.set_params(redraw=["job"])
+        assert skdp.load(io.BytesIO(saved(made)))._redraw_at_fit == redraw
+
+
 class TestRoom:
     """A file of few bytes takes little memory, whatever it asks for."""
 
