@@ -225,6 +225,7 @@ def parse_json(
         content = json.loads(
             text,
             parse_int=_whole,
+            parse_float=_finite,
             parse_constant=_refuse,
             object_pairs_hook=read_object,
         )
@@ -239,6 +240,12 @@ def parse_json(
 
 def _whole(text: str) -> int:
     return int(text) if len(text) <= _MOST_DIGITS else _refuse(text)
+
+
+def _finite(text: str) -> float:
+    # 1e999 would be inf.
+    number = float(text)
+    return number if math.isfinite(number) else _refuse(text)
 
 
 def _refuse(text: str) -> NoReturn:

@@ -142,6 +142,12 @@ def _empty_column(library: str, content: Any) -> Any:
     return polars.Series([], dtype=dtype)
 
 
+def _check_zone(text: str) -> None:
+    """Refuse time zones that are files: pandas would open whatever a file of others names."""
+    if "dateutil/" in text:
+        raise ValueError("a time zone must have a name, and be no file")
+
+
 def _write_pandas_dtype(dtype: Any) -> Any:
     if isinstance(dtype, np.dtype):
         return write_dtype(dtype)
@@ -161,6 +167,7 @@ def _write_pandas_dtype(dtype: Any) -> Any:
 def read_pandas_dtype(content: Any) -> Any:
     """Read the dtype of a column of pandas."""
     if isinstance(content, str):
+        _check_zone(content)
         dtype = pd.api.types.pandas_dtype(content)
         return read_dtype(content) if isinstance(dtype, np.dtype) else dtype
     if "category" in content:
@@ -191,6 +198,7 @@ def _read_arrow_dtype(content: Any) -> Any:
     import pyarrow
 
     if isinstance(content, str):
+        _check_zone(content)
         if content == "string":
             return pyarrow.string()
         dtype: Any = pd.ArrowDtype.construct_from_string(f"{content}[pyarrow]")
@@ -218,6 +226,7 @@ def _read_polars_dtype(content: Any) -> Any:
     name = options.pop("name")
     if options.keys() != set(_POLARS_OPTIONS[name]):
         raise ValueError("a dtype has other options")
+    _check_zone(str(options.get("time_zone")))
     dtype = getattr(polars, name)
     return dtype(**options) if options else dtype()
 

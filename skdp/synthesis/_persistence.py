@@ -23,11 +23,14 @@ from skdp.synthesis.model import (
     project,
     shape_of,
 )
-from skdp.synthesis.tables import Shape, Shapes, count_others
+from skdp.synthesis.tables import Shape, Shapes, assemble, count_others, decode
 from skdp.tables import Table
 
 _TOLERANCE = 1e-6
 """Of sums of probabilities in a file, which are rounded."""
+
+_MOST_ROWS = 1 << 63
+"""Those of a table are counted in 64 bits."""
 
 _PARTS = {
     "domain",
@@ -144,6 +147,8 @@ def restore_fit(synthesizer: Any, fitted: dict[str, Any]) -> None:
     n_features = _whole(fitted["n_features"], least, len(names))
     if template.names != names:
         raise ValueError("the template has other columns than the domain")
+    if not all(name in names for name in guarantee.scope):
+        raise ValueError("the guarantee is of other columns than the domain")
     others = dict(fitted["others"])
     for name, value in others.items():
         if value not in domain[name].labels:
@@ -152,11 +157,14 @@ def restore_fit(synthesizer: Any, fitted: dict[str, Any]) -> None:
     marginals = _read_marginals(fitted["marginals"], domain)
     scores = _read_scores(fitted["scores"], domain)
     shapes = _read_shapes(fitted["shapes"], domain)
+    _check_template(template, domain, shapes)
     n_rows = _positive(fitted["n_rows"])
+    if n_rows > _MOST_ROWS:
+        raise ValueError("n_rows is larger than any table")
     n_rows_std_error = _positive(fitted["n_rows_std_error"])
     n_iter = _whole(fitted["n_iter"], 1, 1 << 32)
     undiscovered = count_others(model, domain, n_rows, others)
-    redraw = fitted["redraw"]
+    redraw = _read_redraw(fitted["redraw"], names[:n_features])
     fair = read_fair(fitted["fair"], domain)
     # Nothing is set before all parts are read.
     synthesizer.domain_ = domain
@@ -177,6 +185,28 @@ def restore_fit(synthesizer: Any, fitted: dict[str, Any]) -> None:
     synthesizer._calls = CallCounter()
     synthesizer._redraw_at_fit = redraw
     synthesizer._set_fair(fair)
+
+
+def _check_template(template: Table, domain: Domain, shapes: Shapes | None) -> None:
+    """Check that a row can be drawn in the libraries and dtypes of a template."""
+    codes = [np.zeros(1, np.int32)] * len(domain.columns)
+    try:
+        rng = np.random.default_rng(0)
+        columns = decode(template, domain, codes, rng, shapes=shapes)
+        assemble(template, columns, domain.columns)
+    except Exception:
+        # Of any kind, as each library of tables has its own.
+        raise ValueError("the template has a dtype that holds no drawn row") from None
+
+
+def _read_redraw(names: Any, features: Sequence[Any]) -> list[Any] | None:
+    """Check which columns `transform` draws again; None for all."""
+    if names is None:
+        return None
+    is_known = isinstance(names, list) and all(name in features for name in names)
+    if not is_known or not names or len(set(names)) < len(names):
+        raise ValueError("redraw must name columns of the domain, each once")
+    return names
 
 
 def _read_model(described: Sequence[Mapping[str, Any]], domain: Domain) -> Any:

@@ -6,18 +6,17 @@ import gc
 import pickle
 import warnings
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 from unittest import SkipTest
 
 import numpy as np
-import pandas as pd
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from skdp.base import heard, rows_and_target
-from skdp.domain import Domain
 from skdp.privacy import BudgetExceeded, Mu, PrivacyLedger, Rho, read_share
+from skdp.testing._leaves import leaves_of_attributes
 from skdp.testing._subject import Subject
 from skdp.testing._tools import (
     RecordingLedger,
@@ -250,7 +249,7 @@ def _texts_of_fit(estimator: Any, table: Any, seed: int) -> Iterator[tuple[str, 
         fitted.fit(*rows_and_target(fitted, table))
     messages = sorted(str(warning.message) for warning in caught_warnings)
     yield "warnings", repr(messages)
-    yield from leaves("", released_attributes(fitted), ())
+    yield from leaves_of_attributes(released_attributes(fitted))
 
 
 def _small(epsilon: Any) -> Any:
@@ -272,37 +271,7 @@ def released_values(estimator: Any) -> dict[str, str]:
     for name, value in released_attributes(estimator).items():
         if not name.startswith("_") and name != "guarantee_":
             attributes[name] = value
-    return dict(leaves("", attributes, ()))
-
-
-def leaves(path: str, value: Any, within: tuple[int, ...]) -> Iterator[tuple[str, str]]:
-    """Split composite values, as some of their parts may be noisy and others exact."""
-    if id(value) in within:  # it holds itself
-        return
-    within += (id(value),)
-    if isinstance(value, np.ndarray):
-        yield f"{path}.shape", f"{value.shape} {value.dtype}"
-        value = value.ravel().tolist()
-    if isinstance(value, Domain):  # which shows few of its values
-        value = {name: value[name].labels for name in value.columns}
-    if isinstance(value, list | tuple):
-        yield f"{path}.size", str(len(value))
-        value = dict(enumerate(value))
-    if isinstance(value, Mapping):
-        for name, part in value.items():
-            yield from leaves(f"{path}[{name!r}]" if path else str(name), part, within)
-    elif _has_attributes_only(value):
-        yield from leaves(f"{path}.", dict(getattr(value, "__dict__", {})), within)
-    elif isinstance(value, pd.DataFrame | pd.Series):
-        yield path, repr((value.to_dict(), value.index.tolist()))
-    else:
-        yield path, repr(value)
-
-
-def _has_attributes_only(value: Any) -> bool:
-    """Whether the text of an object is its address, or that of a dataclass."""
-    is_address = repr(value) == object.__repr__(value)
-    return is_address or hasattr(type(value), "__dataclass_fields__")
+    return dict(leaves_of_attributes(attributes))
 
 
 EXACT_CHECKS = [_check_nothing_exact_is_shown]

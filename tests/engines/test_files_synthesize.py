@@ -52,7 +52,7 @@ class Bars:
     """Takes note of what is shown."""
 
     def __init__(self):
-        self.lines = []
+        self.lines, self.updates = [], []
 
     def __call__(self, total):
         self.lines.append([total, None, 0, "open"])
@@ -63,6 +63,7 @@ class Bars:
 
     def update(self, rows):
         self.lines[-1][2] += rows
+        self.updates.append((self.lines[-1][1], rows))
 
     def close(self):
         self.lines[-1][3] = "closed"
@@ -197,6 +198,8 @@ class TestPersons:
         # The number of rows is protected: one step for each time that the table is read.
         reads = {(line[0], line[2]) for line in bars.lines if line[1] == "reading"}
         assert reads == {(1, 1)}
+        # Nor is there a call for each batch.
+        assert {rows for task, rows in bars.updates if task == "reading"} == {1}
         assert abs(found.n_rows_ - kept) < 20  # the noise has a standard deviation below 1
         assert pq.read_schema(tmp_path / "out.parquet").names == list(found.domain_.columns)
         assert "person" not in found.domain_.columns

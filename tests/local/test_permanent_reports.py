@@ -416,6 +416,7 @@ class TestErrors:
             ([1, math.inf, 3], ValueError, r"record_id holds .*inf"),
             *[([1, 2, odd], ValueError, "record_id holds")
               for odd in ({"secret"}, Decimal("sNaN"), 10**5000, np.timedelta64(3, "s"))],
+            (pd.Series([1, 2, Decimal("sNaN")], dtype=object), ValueError, "record_id holds"),
         ],
     )  # fmt: skip
     @each("name", ["RandomizedResponseEncoder, split", "numbers, laplace", "words"])

@@ -363,12 +363,83 @@ class TestJson:
             skdp.load(io.BytesIO(with_json(change)), ledger=ledger)
         assert ledger.spent.epsilon == 0
 
+    @each("number", ["1e999", "-1e400", "1" + "0" * 400 + ".0"])
+    def test_numbers_beyond_floats(self, number):
+        text = json.dumps(content_of(SCALER))
+        assert '"epsilon": 100.0' in text
+        refused(signed(text.replace('"epsilon": 100.0', f'"epsilon": {number}')), "no file that skdp.save wrote")
+
+    @each(
+        "library, dtype",
+        [
+            ("pandas", "datetime64[ns, dateutil/{}]"),
+            ("pandas", {"category": "datetime64[ns, dateutil/{}]", "ordered": False}),
+            ("pandas", "datetime64[ns, {}]"),
+            ("pandas", {"arrow": "timestamp[ns, tz=dateutil/{}]"}),
+            ("pyarrow", "timestamp[ns, tz=dateutil/{}]"),
+            ("polars", {"name": "Datetime", "time_unit": "ns", "time_zone": "dateutil/{}"}),
+        ],
+    )
+    def test_a_time_zone_opens_no_file(self, library, dtype, tmp_path, monkeypatch):
+        """Neither when it is read, nor later."""
+        path = tmp_path / "zone"
+        path.write_bytes(b"no zone")
+        names, open_file = [], open
+        monkeypatch.setattr("builtins.open", lambda name, *args: names.append(name) or open_file(name, *args))
+
+        def change(content):
+            column = content["fitted"]["template"]["$template"]["columns"][0]
+            column.update(library=library, dtype=json.loads(json.dumps(dtype).replace("{}", str(path))))
+
+        refused(with_json(change, SYNTHESIZER), "cannot be read")
+        assert names == []
+
     def test_columns_of_a_table_that_pandas_would_fill_up(self):
         def change(content):
             long = {"name": 0, "dtype": "float64", "shape": [9], "values": [0.0] * 9}
             content["fitted"]["table_"] = {"$frame": [long, {**long, "name": 1, "shape": [1], "values": [0.0]}]}
 
         refused(with_json(change), "different lengths")
+
+
+class TestSynthesizer:
+    @each(
+        "part, value, message",
+        [
+            ("redraw", 5, "redraw must name columns of the domain"),
+            ("redraw", [], "redraw must name columns of the domain"),
+            ("redraw", ["job", "age"], "redraw must name columns of the domain"),
+            ("redraw", ["job", "job"], "redraw must name columns of the domain"),
+            ("redraw", [["job"]], "redraw must name columns of the domain"),
+            ("redraw", {"$tuple": ["job"]}, "redraw must name columns of the domain"),
+            ("n_rows", 1e300, "n_rows is larger than any table"),
+        ],
+    )
+    def test_parts(self, part, value, message):
+        refused(with_json(lambda content: content["fitted"].update({part: value}), SYNTHESIZER), message)
+
+    @each("scope", [["job", "age"], [["job"]]])
+    def test_a_guarantee_of_other_columns(self, scope):
+        def change(content):
+            content["fitted"]["guarantee"]["$guarantee"].update(scope=scope)
+
+        refused(with_json(change, SYNTHESIZER), "the guarantee is of other columns than the domain")
+
+    def test_a_dtype_in_which_nothing_can_be_drawn(self):
+        def change(content):
+            column = content["fitted"]["template"]["$template"]["columns"][0]
+            column.update(library="polars", dtype={"name": "Binary"})
+
+        refused(with_json(change, SYNTHESIZER), "the template has a dtype that holds no drawn row")
+
+    @each("redraw", [None, ["sex"], ["sex", "job"]])
+    def test_columns_that_are_redrawn(self, redraw):
+        made = DPMarginalSynthesizer(domain=DECLARED, redraw=redraw, max_iter=3, random_state=0).fit(WORDS)
+        again = skdp.load(io.BytesIO(saved(made)))
+        assert again.transform(WORDS).equals(skdp.load(io.BytesIO(saved(made))).transform(WORDS))
+        # What was drawn at fit still counts where `redraw` is set later.
+        made.set_params(redraw=["job"])
+        assert skdp.load(io.BytesIO(saved(made)))._redraw_at_fit == redraw
 
 
 class TestRoom:

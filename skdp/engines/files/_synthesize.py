@@ -62,11 +62,10 @@ class FileTable(LargeTable):
             self.domain, names, strict=True, coded=True, marks=self.marks
         )
         # The bar counts passes, since the number of rows is protected: also their share
-        # that is read after a batch of known size would tell it.
+        # that is read after a batch of known size would tell it, and so would a call
+        # after each batch.
         with shown(self.progress, 1, "reading", unit="pass") as bar:
-            for table in tables:
-                yield table
-                bar.update(0)
+            yield from tables
             bar.update(1)
 
     def limit_persons(self, person: Any, most: int, seed: int) -> Self:

@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator, clone
 from skdp.base import TableLike, heard, rows_and_target
 from skdp.privacy import PrivacyGuarantee
 from skdp.tables import is_frame, take_rows
-from skdp.testing._leak_checks import leaves
+from skdp.testing._leaves import leaves, leaves_of_attributes
 from skdp.testing._tools import released_attributes, require
 from skdp.testing.replay._losses import (
     ROUNDING,
@@ -38,6 +38,10 @@ from skdp.testing.replay._recording import (
 # How many parts that differ a finding names.
 _MOST_PATHS = 3
 _MOST_NEIGHBOURS = 20
+
+# How findings name what a function returns, and the guarantee that it holds.
+_RESULT = "the result"
+_GUARANTEES = (f"{_RESULT}.guarantee.", f"{_RESULT}.guarantee_.")
 
 
 @dataclass(frozen=True)
@@ -340,13 +344,12 @@ def _parts(result: Any) -> Iterator[tuple[str, str]]:
     """Yield the parts of a result as texts, but its guarantee, which is compared before."""
     if hasattr(result, "get_params"):
         attributes = released_attributes(result)
-    else:
-        attributes = dict(getattr(result, "__dict__", None) or {})
-    if not attributes:
-        return leaves("the result", result, ())
-    attributes.pop("guarantee_", None)
-    attributes.pop("guarantee", None)
-    return leaves("", attributes, ())
+        attributes.pop("guarantee_", None)
+        yield from leaves_of_attributes(attributes)
+        return
+    for path, text in leaves(_RESULT, result):
+        if not path.startswith(_GUARANTEES):
+            yield path, text
 
 
 def _table(losses: Sequence[DrawLoss]) -> pd.DataFrame:
