@@ -77,8 +77,8 @@ class MarginalClassifier(ProbabilisticClassifier, OnSite, BaseEstimator):
     >>> adult = load_adult()
     >>> synthesizer = DPMarginalSynthesizer(1.0, delta=1e-6, domain=adult.domain, target="income", random_state=0)
     >>> model = synthesizer.fit(adult.data, adult.target).classifier("income")
-    >>> round(model.score(adult.data, adult.target), 2)
-    0.86
+    >>> model.score(adult.data, adult.target) > 0.85
+    True
     """
 
     synthesizer_: Any
