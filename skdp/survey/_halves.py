@@ -241,6 +241,18 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
         released = protocols[0].write(reports, table)
         return as_asked(self, _with_column(released, self.group, is_second))
 
+    def planned_guarantee(self) -> PrivacyGuarantee | None:
+        """Return what a call of `transform` promises with these parameters, before `fit`.
+
+        Returns
+        -------
+        PrivacyGuarantee or None
+            That of the weaker half, as each person may be in it; None if it is not known before `fit`.
+        """
+        weaker = clone(self.encoder).set_params(epsilon=max(self.epsilons))
+        guarantee: PrivacyGuarantee | None = weaker.planned_guarantee()
+        return guarantee
+
     def get_feature_names_out(
         self, input_features: ArrayLike | None = None
     ) -> NDArray[np.object_]:
