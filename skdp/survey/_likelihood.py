@@ -203,6 +203,8 @@ class HiddenModel:
 
     def split(self, parameters: Numbers) -> tuple[Numbers, Numbers, Numbers]:
         """Split parameters into those of the outcome, those of the cells, and the unknown numbers."""
+        # Of the cells: (n_features, n_cells - 1), or the coefficients of the cell prior,
+        # of which those that are not free are 0.
         n = self.n_outcome_parameters
         end = len(parameters) - len(self.unknowns)
         n_features = self.cell_features.shape[1]

@@ -25,7 +25,7 @@ from skdp.synthesis._measured_means import (
     rake,
 )
 from skdp.synthesis._queries import find_columns
-from skdp.synthesis._regression import Linear, PairRegression, linear_model
+from skdp.synthesis._regression import Linear, PairRegression, logistic_model
 from skdp.synthesis._synthesizer import DPMarginalSynthesizer
 from skdp.synthesis.model import (
     Marginal,
@@ -286,7 +286,7 @@ def _differentiate(
     shares = rake(marginals, places, shares, n_rows)
     cells = _cells(synthesizer, places)
     if isinstance(statistic, LogisticRegression):
-        linear = linear_model(statistic, cells, names[-1], shares.ravel(), n_rows)
+        linear = logistic_model(statistic, cells, names[-1], shares.ravel(), n_rows)
     else:
         linear = _linear_statistic(statistic, cells, shares.ravel())
     return _CellStatistics(linear, marginals, places, shares, n_rows)

@@ -226,11 +226,10 @@ _LEAST_SHARE = 5e-5
 def rake(
     marginals: Iterable[Marginal], columns: Sequence[int], shares: Table, n_rows: float
 ) -> Table:
-    """Give shares by a model the distribution of each column by the noisy counts."""
-    # Iterative proportional fitting, as in the model's scaling.
-    # A model is drawn to equal shares by its noise, and columns with more spread than
-    # theirs would shrink all coefficients and their errors. Counts of single columns
-    # have little noise.
+    """Scale a model's table of shares until each column is distributed as its noisy counts."""
+    # Iterative proportional fitting, as in the model's scaling. Noise draws the columns
+    # of a model towards equal shares: their spread is then too large, and coefficients
+    # and their errors would be too small. Counts of single columns have little noise.
     targets = {}
     for axis, column in enumerate(columns):
         # Columns that are only counted in groups keep the shares of the model.

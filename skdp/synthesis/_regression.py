@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,15 +53,15 @@ class Linear:
     The mean at the table is 1."""
 
 
-def linear_model(
+def logistic_model(
     estimator: Any, cells: pd.DataFrame, target: Any, shares: Table, n_rows: float
 ) -> Linear:
-    """Differentiate the coefficients of a logistic regression."""
+    """Fit a logistic regression to shares of cells; return what a share of each adds to its coefficients."""
     # A regression is the solution b of sum(shares * x * (y - mean(x @ b))) = penalty * b.
     # What a share of a cell adds to it follows from the implicit function theorem: the
     # inverse of the curvature times the cell's own score.
     terms, design = _design(cells.drop(columns=target))
-    targets, link = _read_target(estimator, cells[target])
+    targets = _read_labels(cells[target])
     penalty = np.full(len(terms), _penalty(estimator) / n_rows)
     if estimator.fit_intercept:
         terms = ["intercept", *terms]
@@ -71,34 +71,28 @@ def linear_model(
     def curvature_at(slopes: Table) -> Table:
         return (design.T * (shares * slopes)) @ design + np.diag(penalty)
 
-    # Newton's method, in steps of at most 5 for the logistic loss.
+    # Newton's method, in steps of at most 5, since it overshoots from afar.
     coefficients = np.zeros(len(terms))
     for _ in range(_MOST_STEPS):
-        means, slopes = link(design @ coefficients)
+        means, slopes = _logistic(design @ coefficients)
         gradient = design.T @ (shares * (targets - means)) - penalty * coefficients
         step = np.linalg.pinv(curvature_at(slopes), hermitian=True) @ gradient
         length = float(np.abs(step).max())
-        if link is _logistic:
-            step *= min(1.0, 5 / max(LEAST, length))
+        step *= min(1.0, 5 / max(LEAST, length))
         coefficients = coefficients + step
         if length < 1e-10 * (1 + np.abs(coefficients).max()):
             break
-    means, slopes = link(design @ coefficients)
+    means, slopes = _logistic(design @ coefficients)
     curvature = curvature_at(slopes)
     inverse = np.linalg.pinv(curvature, hermitian=True)
     scores = design * (targets - means)[:, np.newaxis] - penalty * coefficients
     is_determined = np.isclose(np.diag(inverse @ curvature), 1, atol=1e-4)
     # Where one coefficient is moved, the others follow: the slope of what a cell adds is
     # the square of its score's row of the inverse, times the slope of its own mean.
-    falls = (inverse @ design.T) ** 2 * slopes + (inverse**2 @ penalty)[:, np.newaxis]
+    slope = (inverse @ design.T) ** 2 * slopes + (inverse**2 @ penalty)[:, np.newaxis]
     scale = np.maximum(np.diag(inverse), LEAST)[:, np.newaxis]
     influence = inverse @ scores.T
-    return Linear(terms, coefficients, influence, is_determined, falls / scale)
-
-
-def _identity(scores: Table) -> tuple[Table, Table]:
-    """Return the expected target of a linear model, and its derivative."""
-    return scores, np.ones_like(scores)
+    return Linear(terms, coefficients, influence, is_determined, slope / scale)
 
 
 def _logistic(scores: Table) -> tuple[Table, Table]:
@@ -108,13 +102,6 @@ def _logistic(scores: Table) -> tuple[Table, Table]:
 
 
 def _penalty(estimator: Any) -> float:
-    if isinstance(estimator, LinearRegression):
-        if estimator.positive:
-            raise ValueError(
-                "estimator with positive=True has coefficients at a bound, of which no "
-                "error is known"
-            )
-        return 0.0
     parameters = estimator.get_params()
     penalty = parameters.get("penalty", "deprecated")
     has_l1 = parameters.get("l1_ratio") not in (None, 0, 0.0)
@@ -128,27 +115,28 @@ def _penalty(estimator: Any) -> float:
     return 0.0 if is_free else 1 / float(estimator.C)
 
 
-Link = Callable[[Table], tuple[Table, Table]]
-
-
-def _read_target(estimator: Any, column: pd.Series) -> tuple[Table, Link]:
-    """Return the target as numbers, 0 and 1 for a logistic model, and its link."""
+def _read_numbers(column: pd.Series) -> Table:
+    """Return a target of numbers."""
     name = f"target {column.name!r}"
     if column.isna().any():
         raise ValueError(f"{name} may be missing: such rows have no target")
-    if isinstance(estimator, LinearRegression):
-        if not pd.api.types.is_numeric_dtype(column):
-            raise ValueError(
-                f"{name} must be a column of numbers for a linear regression"
-            )
-        return column.to_numpy(float), _identity
+    if not pd.api.types.is_numeric_dtype(column):
+        raise ValueError(f"{name} must be a column of numbers for a linear regression")
+    return column.to_numpy(float)
+
+
+def _read_labels(column: pd.Series) -> Table:
+    """Return 1 where a target has the second of its two values, else 0."""
+    name = f"target {column.name!r}"
+    if column.isna().any():
+        raise ValueError(f"{name} may be missing: such rows have no target")
     values = np.unique(column.to_numpy())
     if len(values) != 2:
         raise ValueError(
             f"{name} must have two values for a logistic regression, it has "
             f"{len(values)}"
         )
-    return (column.to_numpy() == values[1]).astype(float), _logistic
+    return (column.to_numpy() == values[1]).astype(float)
 
 
 def _design(features: pd.DataFrame) -> tuple[list[str], Table]:
@@ -234,7 +222,7 @@ class PairRegression:
                 "error is known"
             )
         *features, target = columns
-        self._targets, _ = _read_target(estimator, target)
+        self._targets = _read_numbers(target)
         self._places = tuple(places)
         self._model = model
         self._marginals = marginals

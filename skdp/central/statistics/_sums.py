@@ -315,6 +315,8 @@ def _sums_of_table(
     missing: bool,
     max_weight: float | None,
 ) -> list[Integers]:
+    """Sum up the columns of a part of a table, as one group; the last is the weight, if there is a largest one."""
+    # Missing values and objects that are no numbers count as nothing, or are refused.
     columns = read_values(table) if missing else read_numbers(table)
     if max_weight is None:
         return sums_of_groups(columns, ends, counts=counts)

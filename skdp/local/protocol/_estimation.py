@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -333,23 +334,26 @@ def _tallied_weighted_counts(
     for place, field, share in zip(places, fields, shares, strict=True):
         weight, squared_weight = _units(weighted.weights[place])
         if not weight:
-            unknown = np.zeros(n_cells)
-            return SampledCounts.of(unknown, unknown, 0, total_weight)
+            # Without reports, nothing is known: NaN, with infinite errors.
+            no_counts = np.zeros(n_cells)
+            return SampledCounts.of(no_counts, no_counts, 0, total_weight)
         group = cell_groups(field.domain, columns)
         sums = weighted.sums[place].astype(float) * WEIGHT_UNIT
         squares = weighted.squares[place].astype(float) * WEIGHT_UNIT**2
         cell_means = field.oracle.estimate(sums, weight) / weight
         cell_products = field.oracle.estimate(squares, squared_weight)
         products = np.bincount(group, cell_products).astype(float)
-        vectors = _Part(field.oracle, np.zeros(0), group)
+        # Only its moments are asked for.
+        no_reports = np.zeros(0)
+        vectors = _Part(field.oracle, no_reports, group)
         part = WeightedMoments(
-            np.bincount(group, cell_means).astype(float),
-            _moments(vectors, products, squared_weight),
-            products,
-            weight,
-            squared_weight,
-            vectors.least_noise(),
-            share,
+            means=np.bincount(group, cell_means).astype(float),
+            squares=_moments(vectors, products, squared_weight),
+            products=products,
+            weight=weight,
+            squared_weight=squared_weight,
+            least_noise=vectors.least_noise(),
+            share=share,
         )
         parts.append(part)
         size = tally.sizes[place]
@@ -681,10 +685,10 @@ class _Product:
     def least_noise(self) -> float:
         """Return the least variance that the mechanisms add to an entry of a vector."""
         moments = [part.least_moments() for part in self.parts]
-        # The mean square of a product is that of the factors: of a record that is in
-        # the group of each field, in none, or in some.
-        of_member = float(np.prod([pair[0] for pair in moments]))
-        of_others = float(np.prod([min(pair) for pair in moments]))
+        # The mean square of a product is that of the factors. The entry is 1 on average
+        # for a record in the group of every field, so that 1 is taken off; 0 for others.
+        of_member = math.prod(member for member, _ in moments)
+        of_others = math.prod(map(min, moments))
         return max(0.0, min(of_member - 1, of_others))
 
     def vectors(self, rows: slice) -> NDArray[np.float64]:

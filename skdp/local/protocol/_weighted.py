@@ -354,18 +354,22 @@ def means_of_moments(
     for part in parts:
         factor = part.share / part.weight
         means = means + part.share * part.means
-        # Sums of the squares of w (u - mean) / W, and of its product with w.
+        # Sums of the squares of w (u - mean), and of its product with w; the factor
+        # divides by the sum of weights.
         centred = part.squares - 2 * part.means * part.products
         centred = centred + part.means**2 * part.squared_weight
         squares = squares + factor**2 * centred
         products = products + factor * (
             part.products - part.means * part.squared_weight
         )
+        # As in `_influences`: the square less the vector.
         noise = noise + factor**2 * (part.squares - part.products)
         kish_of_part = factor**2 * part.squared_weight
         kish += kish_of_part
         least_variance += kish_of_part * part.least_noise
     if is_total:
+        # A record adds w * mean / W to a total besides (`_influences`). All then add up
+        # to the mean, and no longer to 0, so that mean**2 / n is taken off.
         squares = squares + 2 * means / total_weight * products
         squares = squares + (means / total_weight) ** 2 * total_squared_weight
         squares = squares - means**2 / n_rows

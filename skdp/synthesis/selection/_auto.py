@@ -174,10 +174,11 @@ class _FirstScores:
 
     @property
     def gains(self) -> dict[Clique, float]:
-        """What each marginal gains: of a pair that follows, by all values."""
+        """What each marginal gains; where a column follows from the other, by the last score."""
         gains = _gains(self.scores)
-        for pair, following in self.cells.following.items():
-            gains[pair] = following.gain
+        # Scored again by all values, where grouped ones may have hidden it.
+        for pair, pair_score in self.cells.following.items():
+            gains[pair] = pair_score.gain
         return gains
 
     @property
