@@ -258,6 +258,23 @@ def test_a_resumed_run_reports_each_row_once_and_as_its_key_says(people, tmp_pat
     assert read(target).to_pydict() != made[0]
 
 
+def test_what_is_drawn_is_kept_whatever_fails_before_it_is_in_its_place(people, tmp_path, monkeypatch):
+    """An error of any kind: another run would be a second release of the same rows."""
+    source, target = write(people, tmp_path / "in.parquet"), tmp_path / "out.csv"
+    fitted = encoder(random_state=None, ledger=PrivacyLedger(epsilon=9.0))
+
+    def fail(*_):
+        raise TypeError("of a transformer of others")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("skdp.engines.files._privatize.write_sidecar", fail)
+        with pytest.raises(TypeError, match="of others"):
+            privatize_file(source, target, fitted)
+    assert not target.exists()
+    privatize_file(source, target, fitted, resume=True)
+    assert read(target).num_rows == people.num_rows
+
+
 def test_a_stopped_run_is_not_taken_for_a_new_one_nor_a_new_one_for_a_stopped_one(source, target):
     with pytest.raises(FileNotFoundError, match="nothing to resume"):
         privatize_file(source, target, encoder(), resume=True)

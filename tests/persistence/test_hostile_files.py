@@ -228,6 +228,11 @@ class TestText:
     def test_another_version(self):
         refused(signed(json.dumps(content_of(SCALER) | {"version": 2})), "version 2; this skdp reads version 1")
 
+    def test_very_many_bytes(self, monkeypatch):
+        monkeypatch.setattr("skdp.persistence._file._MOST_BYTES", len(SCALER))
+        skdp.load(io.BytesIO(SCALER))
+        refused(SCALER + b" ", f"a file has at most {len(SCALER):,} bytes")
+
     def test_very_many_values(self):
         refused(b"[" + b"[]," * (1 << 24) + b"[]]", "at most 33,554,432 values", 256 << 20)
 

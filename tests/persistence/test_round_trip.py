@@ -403,6 +403,14 @@ class TestRefusals:
         with pytest.raises(ValueError if message == "memory" else TypeError, match=message):
             saved(estimator)
 
+    def test_numbers_with_more_digits_than_a_float(self):
+        dtype = np.dtype(np.longdouble)
+        if dtype.itemsize == 8:
+            pytest.skip("there are none on this machine")
+        for value in (np.zeros(2, dtype), dtype.type(1)):
+            with pytest.raises(TypeError, match=f"the dtype {dtype} cannot be saved"):
+                saved(with_value(value))
+
     @each(
         "changes",
         [{"epsilon": 2.0}, {"random_state": 5}, {"secret_key": b"l" * 32}, {"ledger": PrivacyLedger(epsilon=9.0)}],

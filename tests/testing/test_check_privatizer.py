@@ -112,6 +112,19 @@ class ShowsRows(CountsRows):
         return super().__repr__(**parameters) + (f" of {self.count_.number} rows" if hasattr(self, "count_") else "")
 
 
+class PicklesTheCount(Mutant):
+    """The number of rows is no attribute, but a part of the pickle."""
+
+    counts: ClassVar[dict] = {}
+
+    def fit(self, X, y=None):
+        self.counts[id(self)] = len(X)
+        return super().fit(X, y)
+
+    def __getstate__(self):
+        return super().__getstate__() | {"count": self.counts.get(id(self))}
+
+
 class StoresRows(Mutant):
     def fit(self, X, y=None):
         self._rows = X
@@ -460,6 +473,7 @@ MUTANTS = [
     (StoresRowsElsewhere, {}, "check_nothing_private_is_stored"),
     (CountsRows, {}, "check_nothing_private_is_stored"),
     (ShowsRows, {}, "check_nothing_private_is_stored"),
+    (PicklesTheCount, {}, "check_nothing_private_is_stored"),
     (EchoesTheValue, {}, "check_errors_hide_values"),
     (EchoesInTheCause, {}, "check_errors_hide_values"),
     (ChargesBeforeItLooks, {}, "check_errors_hide_values"),

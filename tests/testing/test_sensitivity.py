@@ -245,6 +245,17 @@ def test_later_draws_may_follow_from_noisy_numbers():
     assert replay_release(release, X, ONE_LESS, guarantee=CLAIM).passed
 
 
+def test_a_sampler_that_follows_from_the_rows_is_a_finding():
+    def release(table):
+        source = SeededSource(0)
+        if len(table) == len(X):
+            return table.sum() + discrete_laplace(source, 5, 1)
+        return table.sum() + rounded_gaussian(source, 25, 1)
+
+    found = replay_release(release, X, ONE_LESS, guarantee=CLAIM)
+    assert found.findings[0] == "which samplers are used depends on the rows"
+
+
 def test_noise_that_is_scaled_is_not_followed():
     def release(table):
         return table.sum() + 10.0 * discrete_laplace(SeededSource(0), 1, 1)
