@@ -22,6 +22,7 @@ from skdp.persistence._arrays import (
     write_dtype,
     write_scalar,
 )
+from skdp.persistence._protocols import Numbers
 from skdp.persistence._tables import (
     read_frame,
     read_template,
@@ -66,6 +67,7 @@ class Values:
         self.ledger = ledger
         # Of the whole file, as it may have many arrays and ranges.
         self.room = room
+        self.numbers = Numbers()
         self.has_ledger = False
         # Whether there are estimators of others, which their version decides.
         self.has_others = False
