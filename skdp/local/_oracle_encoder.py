@@ -588,6 +588,10 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         Notes
         -----
         **Privacy.** Post-processing of reports: free, and repeatable.
+
+        Of fewer than about 60 people, or where fewer than 5 are expected to have a
+        value, or not to have it, intervals cover less than is stated:
+        docs/background/estimates.md has the figures.
         """
         return self._estimate(
             reports,

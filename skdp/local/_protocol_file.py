@@ -113,14 +113,19 @@ def stated(guarantee: PrivacyGuarantee) -> dict[str, Any]:
 
 def check_protocol_size(parameters: Mapping[str, Any], n_columns: int) -> None:
     """Check that a protocol is one that is read: both sides have the same limits."""
-    n_grids = n_columns
-    if "categories" in parameters:
-        n_grids = len(parameters.get("bounds") or ())
-    n_numbers = n_grids * parameters.get("grid_size", 1)
+    n_numbers = count_numbers(parameters, n_columns)
     n_sums = n_columns * parameters.get("n_bits", 1) * parameters.get("n_cohorts", 1)
     _check_limit("columns", n_columns, _MOST_ATTRIBUTES)
     _check_limit("numbers of grids (columns * grid_size)", n_numbers, _MOST_NUMBERS)
     _check_limit("sums (columns * n_bits * n_cohorts)", n_sums, _MOST_SUMS)
+
+
+def count_numbers(parameters: Mapping[str, Any], n_columns: int) -> int:
+    """Count the numbers of the grids of a protocol."""
+    n_grids = n_columns
+    if "categories" in parameters:
+        n_grids = len(parameters.get("bounds") or ())
+    return int(n_grids * parameters.get("grid_size", 1))
 
 
 def _check_limit(name: str, size: int, most: int) -> None:

@@ -43,8 +43,8 @@ class Room:
         self.n_characters += n_characters
         if self.n_characters > self.most:
             raise ValueError(
-                "the values would take much more memory than their text: a range is "
-                "long, or a text is much longer than the others of its array"
+                "the values would take much more memory than their text: ranges are "
+                "long, texts much longer than others of their array, or tables many"
             )
 
 

@@ -43,6 +43,8 @@ def write_estimator(estimator: Any, values: Values) -> dict[str, Any]:
     for name, value in parameters.items():
         content["parameters"][name] = values.write_of(estimator, name, value)
     fitted = {}
+    if issubclass(kind, ReportTransformer) and hasattr(estimator, "protocol_"):
+        values.numbers.add(estimator)
     for name, value in _describe_fit(estimator, saved).items():
         fitted[name] = values.write_of(estimator, name, value)
     if fitted:
@@ -115,7 +117,9 @@ def _restored(
     # No attribute is set where it could replace what follows from a protocol, such as
     # the guarantee.
     if issubclass(kind, ReportTransformer):
-        return refit(kind, parameters, fitted)
+        transformer = refit(kind, parameters, fitted)
+        values.numbers.add(transformer)
+        return transformer
     estimator = kind(**parameters)
     if hasattr(kind, "_restore_fit"):
         estimator._restore_fit(fitted)

@@ -28,13 +28,13 @@ _FORMAT = "skdp-estimator"
 _PROTOCOL = "skdp-protocol"
 _VERSION = 1
 
-# Bytes and values of a file: so that it takes at most some 25 times its size in memory,
-# and less than a minute.
+# Bytes and values of a file: so that it takes less than a minute, and at most some 25
+# times its size in memory, or 60 times if it is all empty lists and objects.
 _MOST_BYTES = 1 << 30
 _MOST_ITEMS = 1 << 25
 
-# Characters that arrays of text and ranges may take beyond their text: some 16 MB, and
-# 8 bytes for each byte of the file.
+# Characters that arrays of text, ranges and tables may take beyond their text: some 16
+# MB, and 8 bytes for each byte of the file. Protocols have a limit of their own.
 _LEAST_ROOM = 1 << 22
 _ROOM_OF_BYTE = 2
 

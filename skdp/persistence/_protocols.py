@@ -10,6 +10,7 @@ from skdp.local import (
     ReportTransformer,
     as_of_seed,
     comparable,
+    count_numbers,
     forget_names,
     refitted,
 )
@@ -18,7 +19,31 @@ _CHANGED = (
     "its parameters were changed after fit, which would change its protocol; fit it"
     " again before it is saved"
 )
+
+# Numbers of grids and report columns of all protocols of a file together: more than one
+# may have. They take up to some 80 bytes each, and few in the file.
+_MOST_NUMBERS = 1 << 22
+
 _PARTS = {"columns", "named", "declared", "observed", "protocol", "of_seed"}
+
+
+class Numbers:
+    """Counts the numbers of grids and the report columns of all protocols of a file."""
+
+    def __init__(self) -> None:
+        self.n = 0
+
+    def add(self, transformer: ReportTransformer) -> None:
+        """Add those of a fitted transformer; an error if there are too many."""
+        protocol = transformer.protocol_
+        parameters = transformer.get_params(deep=False)
+        self.n += count_numbers(parameters, len(protocol.columns))
+        self.n += len(protocol.report_columns)
+        if self.n > _MOST_NUMBERS:
+            raise ValueError(
+                f"the protocols of a file have at most {_MOST_NUMBERS:,} numbers of "
+                "grids and report columns together: save the transformers one by one"
+            )
 
 
 def describe_protocol(transformer: ReportTransformer) -> dict[str, Any]:

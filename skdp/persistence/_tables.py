@@ -245,9 +245,13 @@ _READERS = {
 
 # Tables of pandas, with their rows.
 
+# What one without columns takes, in characters of NumPy: about a kilobyte.
+_ROOM_OF_FRAME = 256
+
 
 def write_frame(frame: pd.DataFrame, write: Convert, room: Room) -> list[Any]:
     """Write a DataFrame without an index, a column each."""
+    room.take(_ROOM_OF_FRAME)
     if not frame.index.equals(pd.RangeIndex(len(frame))) or frame.columns.nlevels > 1:
         raise TypeError("a DataFrame with an index cannot be saved")
     columns = []
@@ -269,6 +273,7 @@ def write_frame(frame: pd.DataFrame, write: Convert, room: Room) -> list[Any]:
 
 def read_frame(content: Any, read: Convert, room: Room) -> pd.DataFrame:
     """Read what `write_frame` wrote."""
+    room.take(_ROOM_OF_FRAME)
     columns = {}
     for described in content:
         array_content = dict(described)

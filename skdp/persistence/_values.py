@@ -24,6 +24,7 @@ from skdp.persistence._arrays import (
     write_scalar,
 )
 from skdp.persistence._classes import class_of_arguments, made_of_arguments
+from skdp.persistence._protocols import Numbers
 from skdp.persistence._tables import (
     read_frame,
     read_template,
@@ -68,6 +69,7 @@ class Values:
         self.ledger = ledger
         # Of the whole file, as it may have many arrays and ranges.
         self.room = room
+        self.numbers = Numbers()
         self.has_ledger = False
         # Whether there are estimators of others, which their version decides.
         self.has_others = False

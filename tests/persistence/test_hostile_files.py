@@ -471,6 +471,10 @@ class TestRoom:
     def test_of_few_bytes(self, value, message):
         refused(with_json(lambda content: content["fitted"].update(a_=value)), message)
 
+    def test_many_tables_without_columns(self):
+        data = with_json(lambda content: content["fitted"].update(a_=[{"$frame": []}] * 25_000))
+        refused(data, "much more memory than their text", 48 << 20)
+
     def test_what_is_not_loaded_is_not_saved(self):
         scaler = DPStandardScaler(bounds=(0, 1))
         for name, value in (("few_", [range(60_000)] * 2), ("many_", [range(60_000)] * 3)):
@@ -487,3 +491,18 @@ class TestRoom:
         scaler.words_ = [words] * 3
         loaded_words = skdp.load(io.BytesIO(saved(scaler))).words_
         assert sum((each_array == words).all() for each_array in loaded_words) == 3
+
+    def test_many_protocols_have_few_numbers_together(self, monkeypatch):
+        """Each of them may be large, and its file is small."""
+        filters = [(f"{place}", RapporEncoder(n_bits=64)) for place in range(3)]
+        union = pipeline.FeatureUnion(filters).fit(WORDS)
+        data = saved(union)
+        # Those of the two columns, and the columns of their reports.
+        n_numbers = 3 * (2 + len(union.transformer_list[0][1].protocol_.report_columns))
+        monkeypatch.setattr("skdp.persistence._protocols._MOST_NUMBERS", n_numbers)
+        assert saved(skdp.load(io.BytesIO(data))) == data
+        monkeypatch.setattr("skdp.persistence._protocols._MOST_NUMBERS", n_numbers - 1)
+        message = f"the protocols of a file have at most {n_numbers - 1} numbers"
+        refused(data, message)
+        with pytest.raises(ValueError, match=message):
+            saved(union)

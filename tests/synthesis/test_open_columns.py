@@ -163,3 +163,17 @@ def test_no_more_values_are_found_than_the_model_holds():
     counts = {"job": ([f"v{place}" for place in range(9)], np.arange(100, 1000, 100))}
     found, _ = find_values(SeededSource(0), counts, Fraction(1), Fraction(1, 100), 1, 4)
     assert found == {"job": ["v6", "v7", "v8", UNDISCOVERED]}
+
+
+@pytest.mark.parametrize("is_array", [False, True])
+def test_a_record_does_not_decide_the_dtype_of_what_is_not_found(is_array):
+    """A missing value may make objects of numbers; if no value is found, the dtype of the rows is the same."""
+    dtypes = []
+    for job in (pd.Series([0, 1] * 2), pd.Series([0, 1, 0, None], dtype=object), pd.Series([0, 1, 0, None])):
+        table = job.to_numpy()[:, np.newaxis] if is_array else pd.DataFrame({"job": job})
+        with pytest.warns(UserWarning, match="no value"):
+            synthesizer = fitted(table, domain=None, epsilon=1.0, discover=0.1)
+        assert synthesizer.domain_[synthesizer.domain_.columns[0]].values == (None,)
+        rows = synthesizer.sample(3)
+        dtypes.append(rows.dtype if is_array else rows["job"].dtype)
+    assert dtypes == [np.float64] * 3

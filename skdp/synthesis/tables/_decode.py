@@ -244,7 +244,7 @@ def as_declared(column: Any, values: Categories | Interval) -> Any:
     # real numbers stay.
     kind = declared_kind(values)
     if kind is None:
-        return column
+        return _as_missing(column) if set(values.labels) == {None} else column
     if isinstance(column, np.ndarray):
         is_narrow = _is_narrow(column.dtype, kind)
         return column if is_narrow else np.empty(0, _DTYPES[kind].numpy)
@@ -258,6 +258,16 @@ def as_declared(column: Any, values: Categories | Interval) -> Any:
         return column
     dtype = _DTYPES[kind].narwhals
     return nw.new_series("", [], dtype, backend=series.implementation).to_native()
+
+
+def _as_missing(column: Any) -> Any:
+    """Make floats of a column without rows of which all is missing, as no value was found."""
+    # Of NumPy's dtypes: a record decides whether numbers are objects.
+    is_of_numpy = isinstance(getattr(column, "dtype", None), np.dtype)
+    if not is_of_numpy or column.dtype.kind not in "iufbO":
+        return column
+    floats = np.empty(0)
+    return floats if isinstance(column, np.ndarray) else pd.Series(floats)
 
 
 def _is_narrow(dtype: np.dtype[Any], kind: str) -> bool:
