@@ -607,3 +607,30 @@ def marginal():
         axes.set_xticklabels(numbers.columns)
         axes.set_yticklabels(numbers.index if axes is panels[0] else [])
         axes.grid(False)
+
+
+def row_ellipse():
+    """Draw public rows, and the shapes of noise that cover them: a circle, and the ellipse of the least area."""
+    rng = np.random.default_rng(0)
+    rows = rng.uniform(-1, 1, (150, 2)) @ [[3.0, 2.2], [0.0, 0.6]]
+    weights = np.full(len(rows), 1 / len(rows))
+    for _ in range(200):
+        shape = (rows * weights[:, np.newaxis]).T @ rows
+        lengths = np.einsum(
+            "ij,jk,ik->i", rows, np.linalg.inv(shape), rows
+        )
+        weights *= lengths / 2
+        weights /= weights.sum()
+    angles = np.linspace(0, 2 * np.pi, 200)
+    circle = np.stack([np.cos(angles), np.sin(angles)])
+    ellipse = np.linalg.cholesky(shape * lengths.max()) @ circle
+    axes = plt.subplots()[1]
+    axes.plot(*rows.T, ".", color="0.6", label="public rows")
+    axes.plot(
+        *(circle * np.linalg.norm(rows, axis=1).max()),
+        "--",
+        label="equal in all directions",
+    )
+    axes.plot(*ellipse, label="of the least area")
+    axes.set(xlabel="first column", ylabel="second column", aspect="equal")
+    axes.legend()

@@ -41,9 +41,11 @@ from skdp.testing._tools import (
     columns_of,
     counted_draws,
     named,
+    neighbours_of,
     recorded_bytes,
     require,
     transformed,
+    with_values,
 )
 from skdp.testing._tools import fitted as _fitted
 from skdp.testing._tools import released_attributes as _released
@@ -104,7 +106,8 @@ def check_curator(estimator: BaseEstimator, X: pd.DataFrame) -> None:
     Notes
     -----
     **Privacy.** X is not protected, so it must be public. The checks look for common mistakes; an estimator that passes
-    them is not proven private.
+    them is not proven private. Of one that promises to protect named columns only ("replace_values"), the tables that
+    are compared differ in the values of these, and all else is public.
 
     Examples
     --------
@@ -119,7 +122,12 @@ def check_curator(estimator: BaseEstimator, X: pd.DataFrame) -> None:
 def _check_guarantee_is_stated(estimator: Any, X: Any) -> None:
     """Check that `guarantee_` states epsilon, the columns, and whether the random bits are secure."""
     fitted = _fitted(estimator, X, random_state=None)
-    guarantee = require_guarantee(fitted, tuple(X.columns))
+    # Of a guarantee for the values of named columns, these are columns of X.
+    scope = fitted.guarantee_.scope
+    is_of_values = fitted.guarantee_.relation == "replace_values"
+    if not is_of_values or not set(scope) <= set(X.columns):
+        scope = tuple(X.columns)
+    guarantee = require_guarantee(fitted, scope)
     _require_no_more(guarantee, estimator.epsilon)
     if guarantee.epsilon > 0:
         require(
@@ -167,6 +175,7 @@ def _check_each_fit_is_charged_once_and_first(estimator: Any, X: Any) -> None:
             counter,
             epsilon=10 * guarantee.epsilon,
             delta=min(0.5, 10 * guarantee.delta),
+            **neighbours_of(guarantee),
         )
         original = clone(estimator).set_params(ledger=ledger)
         # A copy that has a ledger of its own would spend the budget once more.
@@ -199,7 +208,11 @@ def _check_over_the_budget_nothing_is_released(estimator: Any, X: Any) -> None:
     """Check that `fit` raises `BudgetExceeded`, draws nothing, and leaves nothing on the estimator."""
     guarantee = _spends(estimator, X)
     # It has half of what a fit asks for.
-    ledger = PrivacyLedger(epsilon=guarantee.epsilon / 2, delta=guarantee.delta)
+    ledger = PrivacyLedger(
+        epsilon=guarantee.epsilon / 2,
+        delta=guarantee.delta,
+        **neighbours_of(guarantee),
+    )
     refused = clone(estimator).set_params(ledger=ledger)
     with counted_draws() as counter:
         try:
@@ -227,16 +240,17 @@ def _check_mistakes_cost_nothing_and_show_nothing(estimator: Any, X: Any) -> Non
         ({"epsilon": True}, X),
         ({"random_state": np.random.default_rng(0)}, X),
     ]
+    neighbours = neighbours_of(_fitted(estimator, X).guarantee_)
     for parameters, rows in mistakes:
         require(
-            _fit_unless_refused(estimator, rows, **parameters) is None,
+            _fit_unless_refused(estimator, rows, neighbours, **parameters) is None,
             f"fit accepts {parameters or 'rows that it should not'}",
         )
     # An object of a user's class may be refused, or count as a value that is not
     # declared; what is released must not show it.
     rows = X.astype(object)
     rows.iloc[0, 0] = type(_SECRET, (), {"__repr__": lambda self: _SECRET})()
-    fitted = _fit_unless_refused(estimator, rows)
+    fitted = _fit_unless_refused(estimator, rows, neighbours)
     if fitted is not None:
         require(
             _SECRET not in repr(released_values(fitted)),
@@ -244,9 +258,11 @@ def _check_mistakes_cost_nothing_and_show_nothing(estimator: Any, X: Any) -> Non
         )
 
 
-def _fit_unless_refused(estimator: Any, rows: Any, **parameters: Any) -> Any:
+def _fit_unless_refused(
+    estimator: Any, rows: Any, neighbours: dict[str, Any], **parameters: Any
+) -> Any:
     """Fit a clone, or return None; fail if a refusal costs or shows something."""
-    ledger = PrivacyLedger(epsilon=1e6, delta=0.5)
+    ledger = PrivacyLedger(epsilon=1e6, delta=0.5, **neighbours)
     with counted_draws() as counter:
         try:
             return _fitted(estimator, rows, ledger=ledger, **parameters)
@@ -338,7 +354,8 @@ def _check_nothing_else_is_carried_over(estimator: Any, X: Any) -> None:
 
 def _check_transform_draws_nothing(estimator: Any, X: Any) -> None:
     """Check that `transform` is a function of each row, costs nothing, and claims no protection of rows."""
-    ledger = PrivacyLedger(epsilon=1e6, delta=0.5)
+    neighbours = neighbours_of(_fitted(estimator, X).guarantee_)
+    ledger = PrivacyLedger(epsilon=1e6, delta=0.5, **neighbours)
     fitted = _fitted(estimator, X, ledger=ledger)
     if not hasattr(fitted, "transform"):
         raise SkipTest("there is no transform")
@@ -363,12 +380,29 @@ def _check_transform_draws_nothing(estimator: Any, X: Any) -> None:
 def _check_noise_covers_what_a_row_changes(estimator: Any, X: Any) -> None:
     """Check that the noise covers the last row of a table, of a small one and of one with a single row."""
     # Small tables have the largest sensitivity where it follows from the rows.
+    guarantee = _fitted(estimator, X).guarantee_
     for rows in (len(X), 4, 1):
         # The last row is added, or removed.
-        replay = replay_release(estimator, X.iloc[:rows], X.iloc[: rows - 1])
+        table, neighbour = X.iloc[:rows], X.iloc[: rows - 1]
+        if guarantee.relation == "replace_values":
+            # It gets other protected values, where they are other ones.
+            places = np.append(
+                np.arange(rows - 1), _place_of_others(X, guarantee, rows)
+            )
+            neighbour = with_values(X, guarantee, np.resize(places, len(X))).iloc[:rows]
+        replay = replay_release(estimator, table, neighbour)
         if replay.draws.empty and replay.guarantee.epsilon:
             raise SkipTest("its noise is not that of skdp.randomness")
         require(replay.passed, "; ".join(replay.findings))
+
+
+def _place_of_others(X: Any, guarantee: PrivacyGuarantee, n_rows: int) -> int:
+    """Return a row whose protected values are not those of the last of some rows."""
+    values = X[list(guarantee.scope)]
+    is_other = (values != values.iloc[n_rows - 1]).any(axis=1).to_numpy()
+    if not is_other.any():
+        raise SkipTest("all protected values are equal")
+    return int(np.argmax(is_other))
 
 
 CHECKS = [

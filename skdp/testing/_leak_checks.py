@@ -21,10 +21,12 @@ from skdp.testing._subject import Subject
 from skdp.testing._tools import (
     RecordingLedger,
     counted_draws,
+    fitted,
     is_table,
     released_attributes,
     require,
     walk,
+    with_values,
 )
 
 # A number of rows that does not occur by chance in what is stored.
@@ -217,15 +219,23 @@ def _check_nothing_exact_is_shown(estimator: Any, X: Any) -> None:
     rows = np.arange(len(X))
     # Tables of other numbers of rows, values and extremes.
     places_of_tables = [rows, rows[:1].repeat(7), rows[-1:].repeat(4)]
+    tables = [X.iloc[places] for places in places_of_tables]
+    guarantee = fitted(estimator, X).guarantee_
+    if guarantee.relation == "replace_values":
+        # All else is public: tables of other protected values.
+        equal = [np.full(len(X), place) for place in (0, len(X) - 1)]
+        tables = [
+            with_values(X, guarantee, places) for places in (rows, rows[::-1], *equal)
+        ]
     texts_of_path: dict[str, list[str]] = {}
-    for places in places_of_tables:
-        for path, text in _texts_of_all_seeds(estimator, X.iloc[places]):
+    for table in tables:
+        for path, text in _texts_of_all_seeds(estimator, table):
             texts_of_path.setdefault(path, []).append(text)
     # With noise, it would differ between the seeds; without, it may still be public,
     # and then it is the same for all tables.
     exact = []
     for path, texts in sorted(texts_of_path.items()):
-        if len(texts) == len(places_of_tables) and len(set(texts)) > 1:
+        if len(texts) == len(tables) and len(set(texts)) > 1:
             exact.append(path)
     require(not exact, f"{', '.join(exact[:3])} follow from the rows without noise")
 

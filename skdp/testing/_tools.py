@@ -132,8 +132,10 @@ def counted_draws() -> Iterator[list[int]]:
 class RecordingLedger(PrivacyLedger):
     """A ledger that records each guarantee, and how many bytes were drawn before its charge."""
 
-    def __init__(self, draws: list[int], *, epsilon: float, delta: float = 0.0) -> None:
-        super().__init__(epsilon=epsilon, delta=delta)
+    def __init__(
+        self, draws: list[int], *, epsilon: float, delta: float = 0.0, **neighbours: Any
+    ) -> None:
+        super().__init__(epsilon=epsilon, delta=delta, **neighbours)
         self.draws = draws
         self.log: list[tuple[PrivacyGuarantee, int]] = []
 
@@ -182,6 +184,23 @@ def fitted(estimator: Any, X: Any, **parameters: Any) -> Any:
 def transformed(fitted: Any, X: Any) -> Any:
     """Transform the rows of a table."""
     return fitted.transform(rows_and_target(fitted, X)[0])
+
+
+def neighbours_of(guarantee: PrivacyGuarantee) -> dict[str, Any]:
+    """Return the parameters of a ledger that takes a release with a guarantee."""
+    if guarantee.relation != "replace_values":
+        return {}
+    return {"relation": guarantee.relation, "columns": guarantee.scope}
+
+
+def with_values(
+    X: pd.DataFrame, guarantee: PrivacyGuarantee, places: Any
+) -> pd.DataFrame:
+    """Return a table with the protected values of the rows at some places, and all others as they are."""
+    changed = X.copy()
+    for name in guarantee.scope:
+        changed[name] = X[name].iloc[places].set_axis(X.index)
+    return changed
 
 
 def released_attributes(estimator: Any) -> dict[str, Any]:

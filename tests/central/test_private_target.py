@@ -24,7 +24,7 @@ from skdp import (
     privacy_statement,
 )
 from skdp.privacy import Mu, Rho
-from skdp.testing import replay_release
+from skdp.testing import check_curator, replay_release
 from tests.conftest import each
 
 OF_TARGET = {"relation": "replace_values", "columns": ["target"]}
@@ -133,6 +133,13 @@ class TestPrivacy:
         planned = privacy_statement(make(1.0, delta=1e-6))
         assert planned.steps[0].guarantee.relation == "replace_values"
         assert planned.steps[0].guarantee.epsilon == 1
+
+    @each("model", [binary(), linear(), ridge(delta=1e-6)])
+    def test_contract_of_curators(self, model):
+        rng = np.random.default_rng(0)
+        X = pd.DataFrame(rng.normal(size=(60, 2)), columns=["a", "b"])
+        X["target"] = (X["a"] + rng.normal(size=60) > 0).astype(int)
+        check_curator(model, X)
 
     def test_rows_of_a_person_count_together(self):
         X = rows(0, 40)
