@@ -81,56 +81,67 @@ MODELS = {
 }
 
 
-def rows_of(name: str, X: np.ndarray, y: np.ndarray) -> list[list[str]]:
+# Of a model, a promise and an epsilon: the score, and seconds of CPU.
+Scores = dict[tuple[str, str, float], tuple[float, float]]
+
+
+def scores_of(X: np.ndarray, y: np.ndarray, split: int) -> Scores:
+    """Return what all models score on a quarter of the rows."""
+    train, test = train_test_split(
+        np.arange(len(y)), test_size=0.25, random_state=split, stratify=y
+    )
+    scores = {}
+    for name, (make, exact) in MODELS.items():
+        without = score(exact.fit(X[train], y[train]), X[test], y[test])
+        for epsilon in EPSILONS:
+            scores[name, "none", epsilon] = without, 0.0
+            for protect in PROMISES:
+                start = time.process_time()
+                private = make(epsilon, protect).fit(X[train], y[train])
+                seconds = time.process_time() - start
+                area = score(private, X[test], y[test])
+                scores[name, protect, epsilon] = area, seconds
+    return scores
+
+
+def rows_of(table: str, splits: list[Scores]) -> list[list[str]]:
+    """Return the rows of a table of results, over some splits."""
     rows = []
-    for model, (make, exact) in MODELS.items():
-        scores: dict[tuple[str, float], list[float]] = {}
-        without = []
-        seconds = dict.fromkeys(PROMISES, 0.0)
-        for split in range(SPLITS):
-            train, test = train_test_split(
-                np.arange(len(y)), test_size=0.25, random_state=split, stratify=y
-            )
-            without.append(score(exact.fit(X[train], y[train]), X[test], y[test]))
+    for name in MODELS:
+        for protect, promise in [*PROMISES.items(), ("none", "none")]:
+            cells = []
+            seconds = []
             for epsilon in EPSILONS:
-                for protect in PROMISES:
-                    start = time.process_time()
-                    private = make(epsilon, protect).fit(X[train], y[train])
-                    seconds[protect] += time.process_time() - start
-                    scores.setdefault((protect, epsilon), []).append(
-                        score(private, X[test], y[test])
-                    )
-        for protect, promise in PROMISES.items():
-            cells = [
-                f"{np.mean(scores[protect, epsilon]):.4f} ± {np.std(scores[protect, epsilon]):.4f}"
-                for epsilon in EPSILONS
-            ]
-            n_fits = SPLITS * len(EPSILONS)
-            rows.append(
-                [name, model, promise, *cells, f"{seconds[protect] / n_fits:.1f}"]
-            )
-        rows.append([name, model, "none", *[f"{np.mean(without):.4f}"] * 4, "–"])
+                results = [scores[name, protect, epsilon] for scores in splits]
+                numbers, times = zip(*results, strict=True)
+                cells.append(f"{np.mean(numbers):.4f} ± {np.std(numbers):.4f}")
+                seconds += times
+            rows.append([table, name, promise, *cells, f"{np.mean(seconds):.1f}"])
     return rows
 
 
-def main() -> None:
-    warnings.simplefilter("ignore")
-    rows = []
-    for name, (X, y) in tables().items():
-        rows += rows_of(name, X, y)
+def write(rows: list[list[str]], n_splits: str) -> None:
     header = ["table", "model", "promise for"]
     header += [f"ε = {epsilon:g}" for epsilon in EPSILONS]
     write_results(
         "private_target",
         "Models that protect the target",
         ["skdp", "numpy", "scikit-learn"],
-        f"Means and standard deviations over {SPLITS} splits, a quarter of the rows held out, δ = {DELTA:g}. All "
-        "columns are indicators of declared values and bins. **The promises are "
-        "different ones**: of the same ε, that for the values of the target leaves all "
-        "other columns and the number of rows public; that for whole records, read as "
-        "one for the values of the target, has 2 ε.",
+        f"Means and standard deviations over {n_splits} splits, a quarter of the rows "
+        f"held out, δ = {DELTA:g}. All columns are indicators of declared values and "
+        "bins. **The promises are different ones**: of the same ε, that for the values "
+        "of the target leaves all other columns and the number of rows public; that "
+        "for whole records, read as one for the values of the target, has 2 ε.",
         {"Prediction": ([*header, "CPU s a fit"], rows)},
     )
+
+
+def main() -> None:
+    warnings.simplefilter("ignore")
+    rows = []
+    for name, (X, y) in tables().items():
+        rows += rows_of(name, [scores_of(X, y, split) for split in range(SPLITS)])
+    write(rows, str(SPLITS))
 
 
 if __name__ == "__main__":

@@ -508,6 +508,16 @@ class TestStatement:
         assert (statement.total.scope, statement.total.epsilon) == (("income",), 1.0)
         assert "nothing is promised in total of sex" in " ".join(statement.notes)
 
+    def test_statistics_before_reports(self):
+        """What is learnt of public columns is released, though their rows do not leave as they are."""
+        table = pd.DataFrame({"sex": ["f", "m"]})
+        encoder = RandomizedResponseEncoder(2.0, categories=[["f", "m"]])
+        statement = state(make_pipeline(KeepsRows(), encoder).fit(table))
+        exposed = statement.rows[statement.rows["protection"] == "released as is"]
+        assert list(exposed["column"]) == ["sex"]
+        assert list(exposed["step"]) == ["keepsrows: KeepsRows"]
+        assert statement.total.scope == ("income",)
+
     def test_several_steps(self):
         first, second = ProtectsValues(("age", "income"), 0.5).fit(self.X), ProtectsValues(("age",)).fit(self.X)
         statement = state(first, second)
