@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
+from sklearn.utils import assert_all_finite, check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -49,11 +49,15 @@ from skdp.survey._warnings import (
 )
 from skdp.survey._weights import (
     count_clusters,
+    one_column,
     read_clusters,
     read_numbers,
     read_weights,
+    refuse_complex,
 )
 from skdp.tables import is_frame
+
+_INTERCEPT = "(intercept)"
 
 _MOST_ERRORS = 5.0
 """Standard errors between a fit and its reports: once in a million fits by chance, or
@@ -102,6 +106,7 @@ class _ReportRegression(OnSite, BaseEstimator):
                 "X must be a dataframe, as reports are found by the names of their "
                 f"columns; got {type(X).__name__}"
             )
+        refuse_complex("X", X)
         array = validate_data(self, X, reset=reset, dtype=np.float64)
         names = [f"x{place}" for place in range(array.shape[1])]
         if reset:
@@ -122,6 +127,8 @@ class _ReportRegression(OnSite, BaseEstimator):
                 raise TypeError(
                     f"column {name!r} must hold numbers: encode true categories before"
                 )
+        if _INTERCEPT in known.columns:
+            raise ValueError(f"X must have no column {_INTERCEPT!r}, which fit adds")
         numbers = pd.DataFrame(index=known.index)
         for name in known.columns:
             numbers[name] = known[name].to_numpy(float, na_value=np.nan)
@@ -131,7 +138,7 @@ class _ReportRegression(OnSite, BaseEstimator):
                 "X must hold finite numbers in the columns without reports, and "
                 f"{n_wrong.idxmax()!r} has {n_wrong.max():,} that are missing or infinite"
             )
-        numbers.insert(0, "(intercept)", 1.0)
+        numbers.insert(0, _INTERCEPT, 1.0)
         return numbers
 
     def _hidden(self, questions: Sequence[Question]) -> tuple[pd.DataFrame, list[str]]:
@@ -169,20 +176,31 @@ class _ReportRegression(OnSite, BaseEstimator):
         self, known: pd.DataFrame, hidden: pd.DataFrame, question_names: Sequence[str]
     ) -> tuple[list[tuple[int, int]], list[str]]:
         """Return the pairs of features whose products are features, and their names."""
-        products = []
+        products: list[tuple[int, int]] = []
         names = []
-        true_names = list(known.columns)
-        for true_name, question_name in self.interactions or ():
-            if true_name not in true_names or question_name not in question_names:
+        # The first column is the intercept's.
+        true_names = list(known.columns)[1:]
+        for pair in self.interactions or ():
+            is_pair = isinstance(pair, list | tuple) and len(pair) == 2
+            if (
+                not is_pair
+                or pair[0] not in true_names
+                or pair[1] not in question_names
+            ):
                 raise ValueError(
                     "interactions must be pairs of a true predictor and a reported "
-                    f"one, of {true_names[1:]} and {sorted(set(question_names))}; got "
-                    f"{(true_name, question_name)}"
+                    f"one, of {true_names} and {sorted(set(question_names))}; got "
+                    f"{pair!r}"
                 )
+            true_name, question_name = pair
+            of_true = true_names.index(true_name) + 1
             for place, feature in enumerate(hidden.columns):
-                if question_names[place] == question_name:
-                    products.append((true_names.index(true_name), place))
-                    names.append(f"{true_name}:{feature}")
+                if question_names[place] != question_name:
+                    continue
+                if (of_true, place) in products:
+                    raise ValueError(f"interactions must differ, got {pair!r} twice")
+                products.append((of_true, place))
+                names.append(f"{true_name}:{feature}")
         return products, names
 
     def _check_parameters(self) -> None:
@@ -691,7 +709,7 @@ class ReportLogisticRegression(ClassifierMixin, _ReportRegression):
     def _read_target(self, y: Any, weights: Numbers) -> tuple[Numbers, list[Unknown]]:
         """Return the probability of what is seen of the target under each class."""
         if self.target_encoder is None:
-            values = column_or_1d(y, warn=True)
+            values = one_column("y", y)
             if values.dtype.kind == "f":
                 assert_all_finite(values, input_name="y")
             elif pd.isna(values).any():
@@ -910,7 +928,7 @@ class ReportLinearRegression(RegressorMixin, _ReportRegression):
         check_same_order(X, y, "y")
         check_same_order(X, sample_weight, "sample_weight")
         check_same_order(X, clusters, "clusters")
-        values = read_numbers("y", column_or_1d(y, warn=True))
+        values = read_numbers("y", one_column("y", y))
         if not np.isfinite(values).all():
             raise ValueError("y must hold finite numbers, and no NaN or infinity")
         weights = read_weights(sample_weight, len(table))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sklearn.utils import column_or_1d
 
 from skdp.survey._likelihood import HiddenModel, Numbers
 from skdp.survey._warnings import warn_of_few_clusters
@@ -14,6 +15,18 @@ from skdp.survey._warnings import warn_of_few_clusters
 _FEW_CLUSTERS = 20
 """Below 20 to 50 of them, the sandwich's errors are too small (Cameron and Miller 2015,
 section VI)."""
+
+
+def refuse_complex(name: str, values: Any) -> None:
+    # scikit-learn's error of complex numbers holds the numbers.
+    if np.asarray(values).dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: {name} must hold real numbers")
+
+
+def one_column(name: str, values: Any) -> NDArray[Any]:
+    """Return values as an array of one axis; an error must not quote one of them."""
+    refuse_complex(name, values)
+    return np.asarray(column_or_1d(values, warn=True))
 
 
 def read_numbers(name: str, values: Any) -> Numbers:
