@@ -28,9 +28,9 @@ from skdp.base import (
     level_of_the_caller,
 )
 from skdp.pages import warn
+from skdp.survey._cells import cell_likelihoods, cell_prior, cell_unknowns
 from skdp.survey._design import Question, as_pandas, read_questions
 from skdp.survey._likelihood import (
-    CellPrior,
     Classes,
     Features,
     Fit,
@@ -41,6 +41,12 @@ from skdp.survey._likelihood import (
     disagreement,
     maximise,
     sandwich,
+)
+from skdp.survey._nesting import (
+    check_nested,
+    fingerprints,
+    has_maximum,
+    likelihood_ratio,
 )
 from skdp.survey._warnings import (
     ModelWarning,
@@ -228,8 +234,10 @@ class _ReportRegression(OnSite, BaseEstimator):
         known = self._known(X, questions)
         hidden, question_names = self._hidden(questions)
         products, product_names = self._products(known, hidden, question_names)
-        likelihoods = _of_cells([question.likelihood for question in questions], n_rows)
-        unknowns = unknowns + _unknowns_of_cells(questions, n_rows)
+        likelihoods = cell_likelihoods(
+            [question.likelihood for question in questions], n_rows
+        )
+        unknowns = unknowns + cell_unknowns(questions, n_rows)
         cell_features = known.to_numpy()
         if self.hidden_distribution == "marginal":
             cell_features = cell_features[:, :1]
@@ -242,7 +250,7 @@ class _ReportRegression(OnSite, BaseEstimator):
             outcome,
             weights,
             unknowns,
-            _cell_prior(questions),
+            cell_prior(questions),
         )
         self._n_clusters = count_clusters(cluster_codes, model)
         # Weights of a design are no numbers of rows, and rows of a cluster are not
@@ -256,6 +264,9 @@ class _ReportRegression(OnSite, BaseEstimator):
         else:
             self._warn_of_disagreement(model, questions, cluster_codes)
         self._names = [*known.columns, *hidden.columns, *product_names]
+        self._fitted_to = fingerprints(
+            model, questions, question_names, self.reported_as, self.hidden_distribution
+        )
         # What predictions need: a fitted model holds no rows.
         self._hidden_features = model.hidden
         self._product_places = list(products)
@@ -401,8 +412,9 @@ class _ReportRegression(OnSite, BaseEstimator):
         Parameters
         ----------
         nested : estimator of the same class
-            A fit to the same rows and reports with fewer parameters, all of which this fit has, too; neither with
-            weights that differ, nor with clusters.
+            A fit to the same rows, target and reports with fewer parameters, all of which this fit has, too: without
+            some of its true predictors, interactions or unknown numbers, with ``reported_as="numbers"`` or
+            ``hidden_distribution="marginal"``; neither with weights that differ, nor with clusters.
 
         Returns
         -------
@@ -413,9 +425,19 @@ class _ReportRegression(OnSite, BaseEstimator):
         Raises
         ------
         NotFittedError, TypeError, ValueError
-            Before `fit`, or if the other fit is of another class, other rows, or no fewer parameters, or one of the two
-            has weights or clusters: its log likelihood is then no sum over independent rows, and twice the difference
-            has no chi-squared distribution ([2]_). The p-values of `summary` hold there.
+            Before `fit`, or if the other fit is of another class, other rows, target or reports, or no fewer
+            parameters, or has others than this one; if one of the two is no maximum. Or if one of the two has weights
+            or clusters: its log likelihood is then no sum over independent rows, and twice the difference has no
+            chi-squared distribution ([2]_). The p-values of `summary` hold there.
+
+        Notes
+        -----
+        With reported predictors and ``hidden_distribution="conditional"``, a fit without a true predictor also takes
+        their true values to be independent of it: the test is of both. That of the coefficient alone is the p-value of
+        `summary`.
+
+        Fits are compared by digests of the columns that they were fitted to, which are part of a fitted model and of
+        its file. Who knows all but a few values of a column can try out the others.
 
         References
         ----------
@@ -441,9 +463,13 @@ class _ReportRegression(OnSite, BaseEstimator):
                 f"{nested.n_rows_:,} rows and {nested.n_parameters_} parameters for "
                 f"{self.n_rows_:,} and {self.n_parameters_}"
             )
-        statistic = 2 * (self.log_likelihood_ - nested.log_likelihood_)
-        p_value = float(stats.chi2.sf(max(statistic, 0.0), df))
-        return {"statistic": statistic, "df": df, "p_value": p_value}
+        check_nested(self._fitted_to, nested._fitted_to)
+        if not (has_maximum(self._covariance) and has_maximum(nested._covariance)):
+            raise ValueError(
+                "likelihood_ratio_test needs two fits with a maximum; one of these has "
+                "none, and its errors are nan"
+            )
+        return likelihood_ratio(self.log_likelihood_, nested.log_likelihood_, df)
 
     def _predictions(self, X: Any) -> tuple[Features, Numbers]:
         """Return the features of each row in each cell, and the probability of each cell."""
@@ -451,10 +477,10 @@ class _ReportRegression(OnSite, BaseEstimator):
         table = self._read_table(X, reset=False)
         questions = read_questions(self.encoders, table, X)
         known = self._known(table, questions).to_numpy()
-        likelihoods = _of_cells(
+        likelihoods = cell_likelihoods(
             [question.likelihood for question in questions], len(table)
         )
-        of_cells = _unknowns_of_cells(questions, len(table))
+        of_cells = cell_unknowns(questions, len(table))
         # Those of the target come first, and say nothing of the predictors.
         n_unknown = len(self._unknown_names)
         of_target = [Unknown("", 0.0)] * (n_unknown - len(of_cells))
@@ -471,7 +497,7 @@ class _ReportRegression(OnSite, BaseEstimator):
             self._outcome(),
             np.ones(len(table)),
             unknowns,
-            _cell_prior(questions),
+            cell_prior(questions),
         )
         rows = slice(None)
         _, cell_parameters, numbers = model.split(self._parameters)
@@ -491,47 +517,6 @@ def _is_series(y: Any) -> bool:
 def _check_given(y: Any) -> None:
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
-
-
-def _of_cells(likelihoods: Sequence[Numbers], n_rows: int) -> Numbers:
-    """Return the products for each combination of values: (n_rows, n_cells)."""
-    cells: Numbers = np.ones((n_rows, 1))
-    for likelihood in likelihoods:
-        pairs = cells[:, :, np.newaxis] * likelihood[:, np.newaxis]
-        cells = pairs.reshape(n_rows, -1)
-    return cells
-
-
-def _cell_prior(questions: Sequence[Question]) -> CellPrior | None:
-    """Return the distribution of cells with numbers; None if there are only categories."""
-    if not any(question.is_number for question in questions):
-        return None
-    sizes = [len(question.values) for question in questions]
-    codes = np.indices(sizes).reshape(len(sizes), -1)
-    numbers = []
-    combinations = np.zeros(codes.shape[1], dtype=np.intp)
-    for question, of_cells in zip(questions, codes, strict=True):
-        if question.is_number:
-            numbers.append(np.array(question.values)[of_cells])
-        else:
-            combinations = combinations * len(question.values) + of_cells
-    return CellPrior.of(combinations, np.column_stack(numbers))
-
-
-def _unknowns_of_cells(questions: Sequence[Question], n_rows: int) -> list[Unknown]:
-    """Return the unknown numbers of the channels of predictors."""
-    unknowns: list[Unknown] = []
-    for question in questions:
-        if question.unknown is None or question.slope is None:
-            continue
-        if unknowns:
-            raise ValueError("one predictor at most may have an unknown number")
-        factors = []
-        for each in questions:
-            factors.append(question.slope if each is question else each.likelihood)
-        slope = _of_cells(factors, n_rows)
-        unknowns.append(Unknown(question.unknown, question.start, cell_slope=slope))
-    return unknowns
 
 
 class ReportLogisticRegression(ClassifierMixin, _ReportRegression):
