@@ -48,6 +48,7 @@ from skdp.survey._nesting import (
     has_maximum,
     likelihood_ratio,
 )
+from skdp.survey._scales import Units
 from skdp.survey._warnings import (
     ModelWarning,
     warn_of_no_maximum,
@@ -225,7 +226,7 @@ class _ReportRegression(OnSite, BaseEstimator):
         weights: Numbers,
         clusters: Any,
         unknowns: list[Unknown],
-    ) -> Fit:
+    ) -> None:
         """Read the reports, and maximise the likelihood."""
         n_rows = len(X)
         cluster_codes = read_clusters(clusters, n_rows)
@@ -257,12 +258,16 @@ class _ReportRegression(OnSite, BaseEstimator):
         # independent: errors are the sandwich's, and log likelihoods no test.
         is_weighted = bool((weights != 1).any())
         self._rows_are_alike = cluster_codes is None and not is_weighted
-        fit = maximise(model)
-        self._parameters = fit.parameters
+        # Derivatives are numbers of limited precision: in any units of the predictors,
+        # the fit is that of columns of mean 0 and standard deviation 1.
+        is_number = [name in question_names for name in hidden.columns]
+        units = Units.of(model, is_number)
+        scaled = units.apply(model)
+        fit = maximise(scaled)
         if not fit.is_maximum:
-            warn_of_no_maximum(known)
+            warn_of_no_maximum(pd.DataFrame(scaled.known, columns=known.columns))
         else:
-            self._warn_of_disagreement(model, questions, cluster_codes)
+            self._warn_of_disagreement(scaled, fit, questions, cluster_codes)
         self._names = [*known.columns, *hidden.columns, *product_names]
         self._fitted_to = fingerprints(
             model, questions, question_names, self.reported_as, self.hidden_distribution
@@ -270,12 +275,12 @@ class _ReportRegression(OnSite, BaseEstimator):
         # What predictions need: a fitted model holds no rows.
         self._hidden_features = model.hidden
         self._product_places = list(products)
-        self._covariance = self._error_matrix(model, fit, cluster_codes)
-        self.log_likelihood_ = fit.log_likelihood
+        covariance = self._error_matrix(scaled, fit, cluster_codes)
+        restored = units.restored(scaled, fit, covariance)
+        self._parameters, self._covariance, self.log_likelihood_ = restored
         self.n_parameters_ = len(fit.parameters)
         self.n_rows_ = n_rows
         self._unknown_names = [unknown.name for unknown in unknowns]
-        return fit
 
     @property
     def unknown_(self) -> pd.DataFrame | None:  # numpydoc ignore=RT01
@@ -299,13 +304,14 @@ class _ReportRegression(OnSite, BaseEstimator):
     def _warn_of_disagreement(
         self,
         model: HiddenModel,
+        fit: Fit,
         questions: Sequence[Question],
         cluster_codes: NDArray[np.intp] | None,
     ) -> None:
         """Warn if the fit has other shares of reported values than the reports themselves."""
         # Where the effect of a true predictor is not of the form of the model, hidden
         # values can explain the difference instead of their reports.
-        posteriors = model.posteriors(self._parameters)
+        posteriors = model.posteriors(fit.parameters)
         sizes = [len(question.values) for question in questions]
         by_question = posteriors.reshape(len(posteriors), *sizes)
         axes = range(1, len(sizes) + 1)
@@ -918,16 +924,14 @@ class ReportLinearRegression(RegressorMixin, _ReportRegression):
             raise ValueError("y must hold finite numbers, and no NaN or infinity")
         weights = read_weights(sample_weight, len(table))
         outcome = Gaussian(values)
-        fit = self._fit(
-            table, X, outcome, weights=weights, clusters=clusters, unknowns=[]
-        )
+        self._fit(table, X, outcome, weights=weights, clusters=clusters, unknowns=[])
         n = len(self._names)
-        self.intercept_ = float(fit.parameters[0])
-        self.coef_ = fit.parameters[1:n]
+        self.intercept_ = float(self._parameters[0])
+        self.coef_ = self._parameters[1:n]
         std_errors = np.sqrt(np.diag(self._covariance))
         self.coef_std_error_ = std_errors[1:n]
         self.intercept_std_error_ = float(std_errors[0])
-        self.sigma_ = math.exp(fit.parameters[n])
+        self.sigma_ = math.exp(self._parameters[n])
         self.feature_names_out_ = np.array(self._names[1:], dtype=object)
         return self
 
