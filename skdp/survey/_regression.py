@@ -28,6 +28,7 @@ from skdp.base import (
     level_of_the_caller,
 )
 from skdp.pages import warn
+from skdp.survey._agreement import ModelWarning
 from skdp.survey._cells import cell_likelihoods, cell_prior, cell_unknowns
 from skdp.survey._design import Question, as_pandas, read_questions
 from skdp.survey._likelihood import (
@@ -50,7 +51,6 @@ from skdp.survey._nesting import (
 )
 from skdp.survey._scales import Units
 from skdp.survey._warnings import (
-    ModelWarning,
     warn_of_no_maximum,
     warn_of_unexplained,
 )
