@@ -188,6 +188,21 @@ class ReportDesign(SavedByArguments):
         ReportDesign
             With the unknown number "cheaters".
 
+        Notes
+        -----
+        A regression is then of the same values: if those who cheat are a part of all people, carriers included,
+        coefficients are of honest carriers among all, and too small: .82 for a slope of 1 of such a target, .89 of such
+        a predictor, with a fifth of cheaters. Where cheating is independent of the value, that is a channel of another
+        slope, with which the two came out as 1.00 and 1.02:
+
+        >>> import numpy as np
+        >>> from skdp.survey import ReportDesign
+        >>> honest = ReportDesign.warner("smokes", {"a": 0.9, "b": 0.65}, group="half")
+        >>> says_no = np.array([1.0, 0.0])
+        >>> slopes = {half: says_no - channel for half, channel in honest.channels.items()}
+        >>> design = ReportDesign("smokes", honest.channels, values=["no", "yes"], group="half",
+        ...                       unknown=("cheaters", slopes), start=0.05)
+
         References
         ----------
         .. [2] S. J. Clark, R. A. Desharnais (1998). Honest answers to embarrassing questions: detecting cheating in the
