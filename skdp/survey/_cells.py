@@ -1,4 +1,4 @@
-"""The combinations of true values that reported predictors may have: the cells of a regression."""
+"""Cells: the combinations of the true values of all reported predictors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from skdp.survey._design import Question
 from skdp.survey._likelihood import CellPrior, Numbers, Unknown
 
 
-def products_of_cells(likelihoods: Sequence[Numbers], n_rows: int) -> Numbers:
+def cell_likelihoods(likelihoods: Sequence[Numbers], n_rows: int) -> Numbers:
     """Return the products for each combination of values: (n_rows, n_cells)."""
     cells: Numbers = np.ones((n_rows, 1))
     for likelihood in likelihoods:
@@ -35,7 +35,7 @@ def cell_prior(questions: Sequence[Question]) -> CellPrior | None:
     return CellPrior.of(combinations, np.column_stack(numbers))
 
 
-def unknowns_of_cells(questions: Sequence[Question], n_rows: int) -> list[Unknown]:
+def cell_unknowns(questions: Sequence[Question], n_rows: int) -> list[Unknown]:
     """Return the unknown numbers of the channels of predictors."""
     unknowns: list[Unknown] = []
     for question in questions:
@@ -46,6 +46,6 @@ def unknowns_of_cells(questions: Sequence[Question], n_rows: int) -> list[Unknow
         factors = []
         for each in questions:
             factors.append(question.slope if each is question else each.likelihood)
-        slope = products_of_cells(factors, n_rows)
+        slope = cell_likelihoods(factors, n_rows)
         unknowns.append(Unknown(question.unknown, question.start, cell_slope=slope))
     return unknowns

@@ -136,6 +136,7 @@ class ReportDesign(SavedByArguments):
                 raise ValueError("the slope of unknown must have the form of channel")
             for key, matrix in slopes.items():
                 self.slopes[key] = np.asarray(matrix, float)
+                self._check_slope(self.slopes[key])
         self.channels: dict[Any, Numbers] = {}
         for key, matrix in channels.items():
             table = np.asarray(matrix, float)
@@ -186,6 +187,21 @@ class ReportDesign(SavedByArguments):
         -------
         ReportDesign
             With the unknown number "cheaters".
+
+        Notes
+        -----
+        A regression is then of the same values: if those who cheat are a part of all people, carriers included,
+        coefficients are of honest carriers among all, and too small: .82 for a slope of 1 of such a target, .89 of such
+        a predictor, with a fifth of cheaters. Where cheating is independent of the value, that is a channel of another
+        slope, with which the two came out as 1.00 and 1.02:
+
+        >>> import numpy as np
+        >>> from skdp.survey import ReportDesign
+        >>> honest = ReportDesign.warner("smokes", {"a": 0.9, "b": 0.65}, group="half")
+        >>> says_no = np.array([1.0, 0.0])
+        >>> slopes = {half: says_no - channel for half, channel in honest.channels.items()}
+        >>> design = ReportDesign("smokes", honest.channels, values=["no", "yes"], group="half",
+        ...                       unknown=("cheaters", slopes), start=0.05)
 
         References
         ----------
@@ -426,6 +442,26 @@ class ReportDesign(SavedByArguments):
             With the identity matrix.
         """
         return cls(column, np.eye(len(values)), values=values)
+
+    def _check_slope(self, slope: Numbers) -> None:
+        """Refuse a slope with which the rows of a channel do not add up to 1 at every number."""
+        shape = len(self.values), len(self.reports)
+        if slope.shape != shape:
+            raise ValueError(
+                f"the slope of unknown must have the shape {shape} of the channel, got "
+                f"{slope.shape}"
+            )
+        if not np.isfinite(slope).all():
+            raise ValueError("the slope of unknown must be finite")
+        sums = slope.sum(axis=1)
+        is_wrong = np.abs(sums) > _ROUNDING
+        if is_wrong.any():
+            row = int(is_wrong.argmax())
+            raise ValueError(
+                "each row of the slope of unknown must add to 0, for those of the "
+                "channel to add to 1 whatever the number; that of the value "
+                f"{self.values[row]!r} adds to {sums[row]:.6g}"
+            )
 
     def _check_channel(self, matrix: Numbers, table: Numbers) -> None:
         """Refuse what is no channel; with an unknown number, `table` is that at the start."""
@@ -735,6 +771,7 @@ def read_questions(
         return []
     if not isinstance(designs, list | tuple):
         designs = [designs]
+    _check_once(designs)
     questions = []
     for design in designs:
         if isinstance(design, ReportDesign):
@@ -765,6 +802,24 @@ def read_questions(
                 f"ReportDesign, got {got}"
             )
     return questions
+
+
+def _check_once(designs: Sequence[Any]) -> None:
+    """Refuse a column of reports that two designs read: its noise is drawn once."""
+    seen: set[Any] = set()
+    for design in designs:
+        names: list[Any] = []
+        if isinstance(design, ReportDesign):
+            names = [design.column]
+        elif isinstance(design, ReportTransformer) and hasattr(design, "protocol_"):
+            names = list(design.protocol_.report_columns)
+        twice = [name for name in names if name in seen]
+        if twice:
+            raise ValueError(
+                f"encoders must read each column of reports once, got {twice[0]!r} "
+                "twice: its reports would count as two independent ones"
+            )
+        seen.update(names)
 
 
 def _check_columns(columns: Sequence[Any], present: Any, name: str) -> None:
@@ -874,6 +929,7 @@ def read_hidden(designs: Any, X: pd.DataFrame, reports: Any) -> list[HiddenColum
     """Read the unbiased vectors of all designs and encoders."""
     if not isinstance(designs, list | tuple):
         designs = [designs]
+    _check_once(designs)
     hidden = []
     for design in designs:
         if isinstance(design, ReportDesign):

@@ -27,6 +27,7 @@ from skdp.base import (
 from skdp.local import RandomizedResponseEncoder
 from skdp.privacy import PrivacyGuarantee, check_epsilon
 from skdp.randomness import uniform_integers
+from skdp.survey._agreement import warn_of_groups_that_differ
 from skdp.survey._design import ReportDesign, as_pandas, report_counts
 from skdp.survey._likelihood import Numbers, likeliest_shares
 from skdp.tables import is_frame
@@ -375,6 +376,10 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
             index.append("cheaters")
         stacked = np.stack(channels)
         shares = likely_shares(stacked, counts)
+        fitted = _probabilities(stacked, shares)
+        warn_of_groups_that_differ(
+            design.column, counts, counts, fitted, len(shares) - 1
+        )
         std_error = share_errors(stacked, counts, shares)
         reach = NormalDist().inv_cdf((1 + level) / 2) * std_error
         lower, upper = shares - reach, shares + reach

@@ -1,4 +1,4 @@
-"""Regression whose predictors, target, or both are reports."""
+"""What regressions from reports share: reading reports, maximum likelihood, and its errors."""
 
 from __future__ import annotations
 
@@ -6,32 +6,27 @@ import itertools
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, Literal, Self
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skdp.base import (
-    ColumnLike,
     OnSite,
-    TableLike,
     check_choice,
     check_confidence_level,
-    check_same_order,
     level_of_the_caller,
 )
 from skdp.pages import warn
-from skdp.survey._cells import cell_prior, products_of_cells, unknowns_of_cells
+from skdp.survey._agreement import ModelWarning
+from skdp.survey._cells import cell_likelihoods, cell_prior, cell_unknowns
 from skdp.survey._design import (
     Question,
     as_pandas,
-    channel_of_values,
     read_questions,
 )
 from skdp.survey._likelihood import (
@@ -45,21 +40,25 @@ from skdp.survey._likelihood import (
     maximise,
     sandwich,
 )
-from skdp.survey._predictions import cells_given_reports, prediction_table
+from skdp.survey._nesting import (
+    check_nested,
+    fingerprints,
+    has_maximum,
+    likelihood_ratio,
+)
+from skdp.survey._scales import Units
 from skdp.survey._warnings import (
-    ModelWarning,
     warn_of_no_maximum,
     warn_of_unexplained,
 )
 from skdp.survey._weights import (
-    check_given,
     count_clusters,
-    is_series,
     read_clusters,
-    read_numbers,
-    read_weights,
+    refuse_complex,
 )
 from skdp.tables import is_frame
+
+INTERCEPT = "(intercept)"
 
 _MOST_ERRORS = 5.0
 """Standard errors between a fit and its reports: once in a million fits by chance, or
@@ -69,8 +68,8 @@ _MOST_CELLS = 4096
 """Combinations of values of the reported predictors: each is a sum over all rows."""
 
 
-class _ReportRegression(OnSite, BaseEstimator):
-    """What both regressions share: reading reports, maximum likelihood, and its errors."""
+class ReportRegression(OnSite, BaseEstimator):
+    """What both regressions share."""
 
     encoders: Any
     reported_as: str
@@ -108,6 +107,7 @@ class _ReportRegression(OnSite, BaseEstimator):
                 "X must be a dataframe, as reports are found by the names of their "
                 f"columns; got {type(X).__name__}"
             )
+        refuse_complex("X", X)
         array = validate_data(self, X, reset=reset, dtype=np.float64)
         names = [f"x{place}" for place in range(array.shape[1])]
         if reset:
@@ -128,6 +128,8 @@ class _ReportRegression(OnSite, BaseEstimator):
                 raise TypeError(
                     f"column {name!r} must hold numbers: encode true categories before"
                 )
+        if INTERCEPT in known.columns:
+            raise ValueError(f"X must have no column {INTERCEPT!r}, which fit adds")
         numbers = pd.DataFrame(index=known.index)
         for name in known.columns:
             numbers[name] = known[name].to_numpy(float, na_value=np.nan)
@@ -137,7 +139,7 @@ class _ReportRegression(OnSite, BaseEstimator):
                 "X must hold finite numbers in the columns without reports, and "
                 f"{n_wrong.idxmax()!r} has {n_wrong.max():,} that are missing or infinite"
             )
-        numbers.insert(0, "(intercept)", 1.0)
+        numbers.insert(0, INTERCEPT, 1.0)
         return numbers
 
     def _hidden(self, questions: Sequence[Question]) -> tuple[pd.DataFrame, list[str]]:
@@ -175,20 +177,31 @@ class _ReportRegression(OnSite, BaseEstimator):
         self, known: pd.DataFrame, hidden: pd.DataFrame, question_names: Sequence[str]
     ) -> tuple[list[tuple[int, int]], list[str]]:
         """Return the pairs of features whose products are features, and their names."""
-        products = []
+        products: list[tuple[int, int]] = []
         names = []
-        true_names = list(known.columns)
-        for true_name, question_name in self.interactions or ():
-            if true_name not in true_names or question_name not in question_names:
+        # The first column is the intercept's.
+        true_names = list(known.columns)[1:]
+        for pair in self.interactions or ():
+            is_pair = isinstance(pair, list | tuple) and len(pair) == 2
+            if (
+                not is_pair
+                or pair[0] not in true_names
+                or pair[1] not in question_names
+            ):
                 raise ValueError(
                     "interactions must be pairs of a true predictor and a reported "
-                    f"one, of {true_names[1:]} and {sorted(set(question_names))}; got "
-                    f"{(true_name, question_name)}"
+                    f"one, of {true_names} and {sorted(set(question_names))}; got "
+                    f"{pair!r}"
                 )
+            true_name, question_name = pair
+            of_true = true_names.index(true_name) + 1
             for place, feature in enumerate(hidden.columns):
-                if question_names[place] == question_name:
-                    products.append((true_names.index(true_name), place))
-                    names.append(f"{true_name}:{feature}")
+                if question_names[place] != question_name:
+                    continue
+                if (of_true, place) in products:
+                    raise ValueError(f"interactions must differ, got {pair!r} twice")
+                products.append((of_true, place))
+                names.append(f"{true_name}:{feature}")
         return products, names
 
     def _check_parameters(self) -> None:
@@ -207,7 +220,7 @@ class _ReportRegression(OnSite, BaseEstimator):
         weights: Numbers,
         clusters: Any,
         unknowns: list[Unknown],
-    ) -> Fit:
+    ) -> None:
         """Read the reports, and maximise the likelihood."""
         n_rows = len(X)
         cluster_codes = read_clusters(clusters, n_rows)
@@ -216,10 +229,10 @@ class _ReportRegression(OnSite, BaseEstimator):
         known = self._known(X, questions)
         hidden, question_names = self._hidden(questions)
         products, product_names = self._products(known, hidden, question_names)
-        likelihoods = products_of_cells(
+        likelihoods = cell_likelihoods(
             [question.likelihood for question in questions], n_rows
         )
-        unknowns = unknowns + unknowns_of_cells(questions, n_rows)
+        unknowns = unknowns + cell_unknowns(questions, n_rows)
         cell_features = known.to_numpy()
         if self.hidden_distribution == "marginal":
             cell_features = cell_features[:, :1]
@@ -239,22 +252,29 @@ class _ReportRegression(OnSite, BaseEstimator):
         # independent: errors are the sandwich's, and log likelihoods no test.
         is_weighted = bool((weights != 1).any())
         self._rows_are_alike = cluster_codes is None and not is_weighted
-        fit = maximise(model)
-        self._parameters = fit.parameters
+        # Derivatives are numbers of limited precision: in any units of the predictors,
+        # the fit is that of columns of mean 0 and standard deviation 1.
+        is_number = [name in question_names for name in hidden.columns]
+        units = Units.of(model, is_number)
+        scaled = units.apply(model)
+        fit = maximise(scaled)
         if not fit.is_maximum:
-            warn_of_no_maximum(known)
+            warn_of_no_maximum(pd.DataFrame(scaled.known, columns=known.columns))
         else:
-            self._warn_of_disagreement(model, questions, cluster_codes)
+            self._warn_of_disagreement(scaled, fit, questions, cluster_codes)
         self._names = [*known.columns, *hidden.columns, *product_names]
+        self._fitted_to = fingerprints(
+            model, questions, question_names, self.reported_as, self.hidden_distribution
+        )
         # What predictions need: a fitted model holds no rows.
         self._hidden_features = model.hidden
         self._product_places = list(products)
-        self._covariance = self._error_matrix(model, fit, cluster_codes)
-        self.log_likelihood_ = fit.log_likelihood
+        covariance = self._error_matrix(scaled, fit, cluster_codes)
+        restored = units.restored(scaled, fit, covariance)
+        self._parameters, self._covariance, self.log_likelihood_ = restored
         self.n_parameters_ = len(fit.parameters)
         self.n_rows_ = n_rows
         self._unknown_names = [unknown.name for unknown in unknowns]
-        return fit
 
     @property
     def unknown_(self) -> pd.DataFrame | None:  # numpydoc ignore=RT01
@@ -278,13 +298,14 @@ class _ReportRegression(OnSite, BaseEstimator):
     def _warn_of_disagreement(
         self,
         model: HiddenModel,
+        fit: Fit,
         questions: Sequence[Question],
         cluster_codes: NDArray[np.intp] | None,
     ) -> None:
         """Warn if the fit has other shares of reported values than the reports themselves."""
         # Where the effect of a true predictor is not of the form of the model, hidden
         # values can explain the difference instead of their reports.
-        posteriors = model.posteriors(self._parameters)
+        posteriors = model.posteriors(fit.parameters)
         sizes = [len(question.values) for question in questions]
         by_question = posteriors.reshape(len(posteriors), *sizes)
         axes = range(1, len(sizes) + 1)
@@ -391,8 +412,9 @@ class _ReportRegression(OnSite, BaseEstimator):
         Parameters
         ----------
         nested : estimator of the same class
-            A fit to the same rows and reports with fewer parameters, all of which this fit has, too; neither with
-            weights that differ, nor with clusters.
+            A fit to the same rows, target and reports with fewer parameters, all of which this fit has, too: without
+            some of its true predictors, interactions or unknown numbers, with ``reported_as="numbers"`` or
+            ``hidden_distribution="marginal"``; neither with weights that differ, nor with clusters.
 
         Returns
         -------
@@ -403,9 +425,19 @@ class _ReportRegression(OnSite, BaseEstimator):
         Raises
         ------
         NotFittedError, TypeError, ValueError
-            Before `fit`, or if the other fit is of another class, other rows, or no fewer parameters, or one of the two
-            has weights or clusters: its log likelihood is then no sum over independent rows, and twice the difference
-            has no chi-squared distribution ([2]_). The p-values of `summary` hold there.
+            Before `fit`, or if the other fit is of another class, other rows, target or reports, or no fewer
+            parameters, or has others than this one; if one of the two is no maximum. Or if one of the two has weights
+            or clusters: its log likelihood is then no sum over independent rows, and twice the difference has no
+            chi-squared distribution ([2]_). The p-values of `summary` hold there.
+
+        Notes
+        -----
+        With reported predictors and ``hidden_distribution="conditional"``, a fit without a true predictor also takes
+        their true values to be independent of it: the test is of both. That of the coefficient alone is the p-value of
+        `summary`.
+
+        Fits are compared by digests of the columns that they were fitted to, which are part of a fitted model and of
+        its file. Who knows all but a few values of a column can try out the others.
 
         References
         ----------
@@ -431,9 +463,13 @@ class _ReportRegression(OnSite, BaseEstimator):
                 f"{nested.n_rows_:,} rows and {nested.n_parameters_} parameters for "
                 f"{self.n_rows_:,} and {self.n_parameters_}"
             )
-        statistic = 2 * (self.log_likelihood_ - nested.log_likelihood_)
-        p_value = float(stats.chi2.sf(max(statistic, 0.0), df))
-        return {"statistic": statistic, "df": df, "p_value": p_value}
+        check_nested(self._fitted_to, nested._fitted_to)
+        if not (has_maximum(self._covariance) and has_maximum(nested._covariance)):
+            raise ValueError(
+                "likelihood_ratio_test needs two fits with a maximum; one of these has "
+                "none, and its errors are nan"
+            )
+        return likelihood_ratio(self.log_likelihood_, nested.log_likelihood_, df)
 
     @abstractmethod
     def _predict(self, model: HiddenModel, parameters: Numbers) -> Numbers:
@@ -445,10 +481,10 @@ class _ReportRegression(OnSite, BaseEstimator):
         table = self._read_table(X, reset=False)
         questions = read_questions(self.encoders, table, X)
         known = self._known(table, questions).to_numpy()
-        likelihoods = products_of_cells(
+        likelihoods = cell_likelihoods(
             [question.likelihood for question in questions], len(table)
         )
-        of_cells = unknowns_of_cells(questions, len(table))
+        of_cells = cell_unknowns(questions, len(table))
         # Those of the target come first, and say nothing of the predictors.
         n_unknown = len(self._unknown_names)
         of_target = [Unknown("", 0.0)] * (n_unknown - len(of_cells))
@@ -466,535 +502,4 @@ class _ReportRegression(OnSite, BaseEstimator):
             np.ones(len(table)),
             unknowns,
             cell_prior(questions),
-        )
-
-
-class ReportLogisticRegression(ClassifierMixin, _ReportRegression):
-    """Logistic regression whose predictors, target, or both are reports.
-
-    Parameters
-    ----------
-    encoders : fitted local transformer, ReportDesign, or list of them, optional
-        How the reported predictors came about: encoders of categories, or of numbers (`NumericPerturber`), whose
-        report columns X holds, beside true predictors; or designs. By default all predictors are true.
-    target_encoder : fitted local transformer or ReportDesign, optional
-        How the target was reported; by default it is true. Then y is the reports: a series, or a dataframe with the
-        columns of the reports.
-    reported_as : {"categories", "numbers"}, default="categories"
-        Whether a reported category has a coefficient for each value but the first, or one, for values that are
-        numbers. A number of `NumericPerturber` has one.
-    interactions : list of (true predictor, reported predictor), optional
-        Pairs of columns whose products are terms, too. An encoder's predictor is named as its column.
-    hidden_distribution : {"conditional", "marginal"}, default="conditional"
-        Whether the true values of the reported predictors depend on the true predictors, by a multinomial logit, or
-        are independent of them. Where they do depend, "marginal" is biased.
-    errors : {"observed", "sandwich"}, default="observed"
-        Standard errors by the observed information, or by the sandwich, which holds if the model is wrong, too; with
-        weights or clusters always the latter.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (n_classes,)
-        The true values of the target; of reports as declared, and the first one is the reference.
-    coef_ : ndarray of shape (1, n_terms) or (n_classes - 1, n_terms)
-        The coefficients, without the intercept, of log odds against the first class.
-    intercept_ : ndarray of shape (1,) or (n_classes - 1,)
-        The intercepts.
-    coef_std_error_ : ndarray of the shape of `coef_`
-        Their standard errors.
-    feature_names_out_ : ndarray of shape (n_terms,)
-        The names of the terms: true predictors, then ``<column>=<value>`` of reported ones, then interactions.
-    log_likelihood_ : float
-        The log likelihood, up to a constant of the reports.
-    n_parameters_ : int
-        The number of parameters, those of the hidden distribution included.
-    unknown_ : pandas.DataFrame or None
-        ``estimate, std_error, lower, upper`` (95 %) of unknown numbers of the designs, such as the share of cheaters,
-        if there are any. An estimate below 0 is one of a share that may be 0: no bound cuts it off.
-
-    Raises
-    ------
-    TypeError, ValueError
-        By `fit`, if a parameter is out of range, a column of reports is missing, X is no dataframe although there are
-        reports, or a true predictor is no finite number.
-
-    Warns
-    -----
-    ConvergenceWarning
-        If the reports say too little for a clear maximum; errors and intervals are nan then.
-    UserWarning
-        If the fit has other shares of the reported values than the reports alone, by five standard errors or more: the
-        model does not hold, such as where the effect of a true predictor is not linear. Or if a design has fewer or
-        more of a report than any truth gives, with probability 1e-6: its channel is wrong, or people do not follow.
-
-    See Also
-    --------
-    ReportLinearRegression : For numbers to predict.
-    PosteriorFeatures : For models that predict, without errors of coefficients.
-
-    Notes
-    -----
-    **Privacy.** Post-processing of reports: free, and repeatable. True predictors and targets are not protected.
-
-    The likelihood of a row is the sum over true values of the reported columns of the probability of these values given
-    the true predictors, of the reports given the values (the exact channel), and of the target given both ([1]_ for two
-    values). It is maximised by Newton's method; the information is observed, not expected.
-
-    A reported number is taken to be normal within its bounds, given the others: its mean depends on true predictors and
-    on reported categories, its variance does not. The sum is over 24 bins. Several numbers take 24 times as long each.
-
-    References
-    ----------
-    .. [1] D. W. Heck, M. Moshagen (2018). RRreg: an R package for correlation and regression analyses of randomized
-       response data. Journal of Statistical Software 85(2).
-
-    Examples
-    --------
-    The target is reported:
-
-    >>> import numpy as np
-    >>> import pandas as pd
-    >>> from skdp import RandomizedResponseEncoder
-    >>> from skdp import ReportLogisticRegression
-    >>> rng = np.random.default_rng(0)
-    >>> X = pd.DataFrame({"age": rng.normal(size=20_000)})
-    >>> cheats = rng.random(20_000) < 1 / (1 + np.exp(1 - X["age"]))
-    >>> truth = pd.DataFrame({"cheats": np.where(cheats, "yes", "no")})
-    >>> encoder = RandomizedResponseEncoder(2.0, categories={"cheats": ["no", "yes"]}, random_state=0)
-    >>> reports = encoder.fit_transform(truth)
-    >>> model = ReportLogisticRegression(target_encoder=encoder).fit(X, reports)
-    >>> model.summary()[["estimate", "std_error"]].round(2)
-                 estimate  std_error
-    term
-    (intercept)     -1.00       0.03
-    age              0.97       0.03
-    """
-
-    def __init__(
-        self,
-        encoders: Any = None,
-        *,
-        target_encoder: Any = None,
-        reported_as: Literal["categories", "numbers"] = "categories",
-        interactions: Any = None,
-        hidden_distribution: Literal["conditional", "marginal"] = "conditional",
-        errors: Literal["observed", "sandwich"] = "observed",
-    ) -> None:
-        self.encoders = encoders
-        self.target_encoder = target_encoder
-        self.reported_as = reported_as
-        self.interactions = interactions
-        self.hidden_distribution = hidden_distribution
-        self.errors = errors
-
-    def fit(
-        self,
-        X: TableLike,
-        y: Any,
-        sample_weight: ColumnLike | None = None,
-        *,
-        clusters: ColumnLike | None = None,
-    ) -> Self:
-        """Fit by maximum likelihood.
-
-        Parameters
-        ----------
-        X : dataframe of shape (n_samples, n_features), or array without reports
-            True predictors and reports.
-        y : array-like of shape (n_samples,), or dataframe of reports
-            The true target, or its reports.
-        sample_weight : array-like of shape (n_samples,), optional
-            Design weights, at least 0. Only their ratios matter.
-        clusters : array-like of shape (n_samples,), optional
-            Sampled groups, such as schools, whose rows may depend on each other: more than terms, and better 20 or
-            more. Strata are no clusters: leave them out, which makes errors larger, if anything.
-
-        Returns
-        -------
-        self
-            The fitted regression.
-        """
-        self._check_parameters()
-        check_given(y)
-        table = self._read_table(X, reset=True)
-        check_consistent_length(table, y)
-        check_same_order(X, y, "y")
-        check_same_order(X, sample_weight, "sample_weight")
-        check_same_order(X, clusters, "clusters")
-        weights = read_weights(sample_weight, len(table))
-        likelihoods, unknowns = self._read_target(y, weights)
-        # The engine's reference is the last class; here it is the first one.
-        outcome = Classes(likelihoods[:, ::-1])
-        self._fit(
-            table, X, outcome, weights=weights, clusters=clusters, unknowns=unknowns
-        )
-        n_classes = len(self.classes_)
-        shape = len(self._names), n_classes - 1
-        coefficients = self._parameters[: math.prod(shape)]
-        coefficients = coefficients.reshape(shape)[:, ::-1].T
-        errors = np.sqrt(np.diag(self._covariance)[: math.prod(shape)])
-        std_errors = errors.reshape(shape)[:, ::-1].T
-        self.intercept_ = coefficients[:, 0]
-        self.coef_ = coefficients[:, 1:]
-        self.coef_std_error_ = std_errors[:, 1:]
-        self.intercept_std_error_ = std_errors[:, 0]
-        self.feature_names_out_ = np.array(self._names[1:], dtype=object)
-        return self
-
-    def _read_target(self, y: Any, weights: Numbers) -> tuple[Numbers, list[Unknown]]:
-        """Return the probability of what is seen of the target under each class."""
-        if self.target_encoder is None:
-            values = column_or_1d(y, warn=True)
-            if values.dtype.kind == "f":
-                assert_all_finite(values, input_name="y")
-            elif pd.isna(values).any():
-                raise ValueError("y must have no missing values: drop these rows")
-            check_classification_targets(values)
-            self.classes_, codes = np.unique(values, return_inverse=True)
-            counts = np.bincount(codes, weights)
-            if (counts > 0).sum() < 2:
-                raise ValueError("y must have two classes or more, got one class")
-            is_class = np.equal.outer(codes, np.arange(len(self.classes_)))
-            return is_class.astype(float), []
-        reports = y.to_frame() if is_series(y) else y
-        if not is_frame(reports):
-            raise TypeError(
-                "y must be a dataframe with the columns of the reports, or a series of "
-                f"one, got {type(y).__name__}"
-            )
-        table = as_pandas(reports)
-        questions = read_questions(self.target_encoder, table, reports, "y")
-        if len(questions) != 1:
-            raise ValueError(
-                f"target_encoder must report one column, got {len(questions)}"
-            )
-        warn_of_unexplained(self.target_encoder, table[weights > 0])
-        (question,) = questions
-        self.classes_ = np.array(question.values, dtype=object)
-        unknowns = []
-        if question.unknown is not None and question.slope is not None:
-            slope = question.slope[:, ::-1]
-            unknowns = [Unknown(question.unknown, question.start, class_slope=slope)]
-        return question.likelihood, unknowns
-
-    def _outcome(self) -> Classes:
-        return Classes(np.zeros((0, len(self.classes_))))
-
-    def _terms(self) -> tuple[Numbers, pd.Index]:
-        n = len(self._names) * (len(self.classes_) - 1)
-        estimates = self._parameters[:n]
-        if len(self.classes_) == 2:
-            return estimates, pd.Index(self._names, name="term")
-        # The engine has classes from the last one down.
-        others = self.classes_[:0:-1]
-        pairs = [(kind, name) for name in self._names for kind in others]
-        return estimates, pd.MultiIndex.from_tuples(pairs, names=["class", "term"])
-
-    def predict_proba(self, X: TableLike) -> Numbers:
-        """Return the probability of each true class, given predictors and reports.
-
-        Parameters
-        ----------
-        X : as of `fit`
-            True predictors and reports.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-            Of the truth, not of its report.
-        """
-        return self._predict(self._prediction_model(X), self._parameters)
-
-    def _predict(self, model: HiddenModel, parameters: Numbers) -> Numbers:
-        cells = cells_given_reports(model, parameters)
-        n = len(self._names) * (len(self.classes_) - 1)
-        features = model.features(slice(None))
-        shares = self._outcome().shares(parameters[:n], features)
-        of_classes: Numbers = np.einsum("ihc,ih->ic", shares, cells)[:, ::-1]
-        return of_classes
-
-    def predict_interval(
-        self,
-        X: TableLike,
-        *,
-        of: Literal["truth", "report"] = "truth",
-        confidence_level: float = 0.95,
-    ) -> pd.DataFrame:
-        """Return the probability of each true class, or of each report, with its interval.
-
-        Parameters
-        ----------
-        X : as of `fit`
-            True predictors and reports.
-        of : {"truth", "report"}, default="truth"
-            The true class, or the report of the target that people with these predictors give.
-        confidence_level : float, default=0.95
-            Coverage of each interval, between 0 and 1: of the share among all people with these predictors and
-            reports.
-
-        Returns
-        -------
-        pandas.DataFrame
-            ``estimate, std_error, lower, upper``, by (row, class). Errors are those of the coefficients (delta method);
-            intervals are made on the scale of log odds.
-
-        Raises
-        ------
-        NotFittedError, TypeError, ValueError
-            Before `fit`, if X has other columns than those of `fit`, the level is out of range, or there is no report
-            of one known channel: the target is true, reported by bits or hashes, by groups, or by an unknown number.
-        """
-        check_is_fitted(self, "coef_")
-        check_choice("of", of, ("truth", "report"))
-        level = check_confidence_level(confidence_level)
-        channel, labels = np.eye(len(self.classes_)), list(self.classes_)
-        if of == "report":
-            channel, labels = channel_of_values(self.target_encoder)
-        model = self._prediction_model(X)
-        table = prediction_table(
-            lambda part, parameters: self._predict(part, parameters) @ channel,
-            model,
-            self._parameters,
-            self._covariance,
-            is_probability=True,
-            level=level,
-        )
-        rows = range(len(model.weights))
-        table.index = pd.MultiIndex.from_product([rows, labels], names=["row", "class"])
-        return table
-
-    def predict(self, X: TableLike) -> NDArray[Any]:
-        """Return the most probable true class.
-
-        Parameters
-        ----------
-        X : as of `fit`
-            True predictors and reports.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Classes.
-        """
-        places = self.predict_proba(X).argmax(axis=1)
-        predicted: NDArray[Any] = self.classes_[places]
-        return predicted
-
-
-class ReportLinearRegression(RegressorMixin, _ReportRegression):
-    """Linear regression on predictors that are reports, beside true ones.
-
-    Parameters
-    ----------
-    encoders : fitted local transformer, ReportDesign, or list of them, optional
-        How the reported predictors came about, as for `ReportLogisticRegression`.
-    reported_as : {"categories", "numbers"}, default="categories"
-        Whether a reported predictor has a coefficient for each value but the first, or one, for values that are
-        numbers.
-    interactions : list of (true predictor, reported predictor), optional
-        Pairs of columns whose products are terms, too.
-    hidden_distribution : {"conditional", "marginal"}, default="conditional"
-        Whether the true values of the reported predictors depend on the true predictors, by a multinomial logit, or
-        are independent of them. Where they do depend, "marginal" is biased: a coefficient of .5 came out as .64.
-    errors : {"observed", "sandwich"}, default="observed"
-        Standard errors by the observed information, or by the sandwich; with weights or clusters always the latter.
-
-    Attributes
-    ----------
-    coef_ : ndarray of shape (n_terms,)
-        The coefficients, without the intercept.
-    intercept_ : float
-        The intercept.
-    coef_std_error_ : ndarray of shape (n_terms,)
-        Their standard errors.
-    sigma_ : float
-        The standard deviation of the errors of the target.
-    feature_names_out_ : ndarray of shape (n_terms,)
-        The names of the terms.
-    log_likelihood_ : float
-        The log likelihood, up to a constant of the reports.
-    n_parameters_ : int
-        The number of parameters, those of the hidden distribution included.
-    unknown_ : pandas.DataFrame or None
-        ``estimate, std_error, lower, upper`` (95 %) of unknown numbers of the designs, such as the share of cheaters,
-        if there are any. An estimate below 0 is one of a share that may be 0: no bound cuts it off.
-
-    Raises
-    ------
-    TypeError, ValueError
-        By `fit`, as for `ReportLogisticRegression`, or if y holds no finite numbers.
-
-    Warns
-    -----
-    ConvergenceWarning
-        If the reports say too little for a clear maximum; errors and intervals are nan then.
-    UserWarning
-        If the fit has other shares of the reported values than the reports alone, by five standard errors or more: the
-        model does not hold, such as where the effect of a true predictor is not linear. Or if a design has fewer or
-        more of a report than any truth gives, with probability 1e-6: its channel is wrong, or people do not follow.
-
-    See Also
-    --------
-    ReportLogisticRegression : For classes, and for targets that are reports.
-
-    Notes
-    -----
-    **Privacy.** Post-processing of reports: free, and repeatable. True predictors and targets are not protected.
-
-    The model is that of `ReportLogisticRegression`, with a normal density of the target, of one variance. If the errors
-    are not normal, the hidden distribution and so the coefficients may be biased.
-
-    References
-    ----------
-    .. [1] D. W. Heck, M. Moshagen (2018). RRreg: an R package for correlation and regression analyses of randomized
-       response data. Journal of Statistical Software 85(2).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import pandas as pd
-    >>> from skdp import RandomizedResponseEncoder
-    >>> from skdp import ReportLinearRegression
-    >>> rng = np.random.default_rng(0)
-    >>> truth = pd.DataFrame({"smokes": rng.choice(["no", "yes"], 20_000)})
-    >>> pulse = 70 + 5 * (truth["smokes"] == "yes") + rng.normal(0, 4, 20_000)
-    >>> encoder = RandomizedResponseEncoder(1.0, categories={"smokes": ["no", "yes"]}, random_state=0)
-    >>> reports = encoder.fit_transform(truth)
-    >>> model = ReportLinearRegression(encoder).fit(reports, pulse)
-    >>> model.summary()[["estimate", "std_error"]].round(2)
-                 estimate  std_error
-    term
-    (intercept)     70.04       0.07
-    smokes=yes       4.96       0.11
-    """
-
-    def __init__(
-        self,
-        encoders: Any = None,
-        *,
-        reported_as: Literal["categories", "numbers"] = "categories",
-        interactions: Any = None,
-        hidden_distribution: Literal["conditional", "marginal"] = "conditional",
-        errors: Literal["observed", "sandwich"] = "observed",
-    ) -> None:
-        self.encoders = encoders
-        self.reported_as = reported_as
-        self.interactions = interactions
-        self.hidden_distribution = hidden_distribution
-        self.errors = errors
-
-    def fit(
-        self,
-        X: TableLike,
-        y: ColumnLike,
-        sample_weight: ColumnLike | None = None,
-        *,
-        clusters: ColumnLike | None = None,
-    ) -> Self:
-        """Fit by maximum likelihood.
-
-        Parameters
-        ----------
-        X : dataframe of shape (n_samples, n_features), or array without reports
-            True predictors and reports.
-        y : array-like of shape (n_samples,)
-            The true target.
-        sample_weight : array-like of shape (n_samples,), optional
-            Design weights, at least 0. Only their ratios matter.
-        clusters : array-like of shape (n_samples,), optional
-            Sampled groups, such as schools, whose rows may depend on each other: more than terms, and better 20 or
-            more. Strata are no clusters: leave them out, which makes errors larger, if anything.
-
-        Returns
-        -------
-        self
-            The fitted regression.
-        """
-        self._check_parameters()
-        check_given(y)
-        table = self._read_table(X, reset=True)
-        check_consistent_length(table, y)
-        check_same_order(X, y, "y")
-        check_same_order(X, sample_weight, "sample_weight")
-        check_same_order(X, clusters, "clusters")
-        values = read_numbers("y", column_or_1d(y, warn=True))
-        if not np.isfinite(values).all():
-            raise ValueError("y must hold finite numbers, and no NaN or infinity")
-        weights = read_weights(sample_weight, len(table))
-        outcome = Gaussian(values)
-        fit = self._fit(
-            table, X, outcome, weights=weights, clusters=clusters, unknowns=[]
-        )
-        n = len(self._names)
-        self.intercept_ = float(fit.parameters[0])
-        self.coef_ = fit.parameters[1:n]
-        std_errors = np.sqrt(np.diag(self._covariance))
-        self.coef_std_error_ = std_errors[1:n]
-        self.intercept_std_error_ = float(std_errors[0])
-        self.sigma_ = math.exp(fit.parameters[n])
-        self.feature_names_out_ = np.array(self._names[1:], dtype=object)
-        return self
-
-    def _outcome(self) -> Gaussian:
-        return Gaussian(np.zeros(0))
-
-    def _terms(self) -> tuple[Numbers, pd.Index]:
-        n = len(self._names)
-        return self._parameters[:n], pd.Index(self._names, name="term")
-
-    def predict(self, X: TableLike) -> Numbers:
-        """Return the mean of the target, given predictors and reports.
-
-        Parameters
-        ----------
-        X : as of `fit`
-            True predictors and reports.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Means.
-        """
-        model = self._prediction_model(X)
-        return self._predict(model, self._parameters)[:, 0]
-
-    def _predict(self, model: HiddenModel, parameters: Numbers) -> Numbers:
-        cells = cells_given_reports(model, parameters)
-        coefficients = parameters[: len(self._names), np.newaxis]
-        means = model.features(slice(None)).times(coefficients)[:, :, 0]
-        return np.asarray((means * cells).sum(axis=1, keepdims=True))
-
-    def predict_interval(
-        self, X: TableLike, *, confidence_level: float = 0.95
-    ) -> pd.DataFrame:
-        """Return the mean of the target with its interval.
-
-        Parameters
-        ----------
-        X : as of `fit`
-            True predictors and reports.
-        confidence_level : float, default=0.95
-            Coverage of each interval, between 0 and 1: of the mean of all people with these predictors and reports, not
-            of one person.
-
-        Returns
-        -------
-        pandas.DataFrame
-            ``estimate, std_error, lower, upper``, a row for each of X. Errors are those of the coefficients (delta
-            method).
-
-        Raises
-        ------
-        NotFittedError, TypeError, ValueError
-            Before `fit`, or if X has other columns than those of `fit`, or the level is out of range.
-        """
-        check_is_fitted(self, "coef_")
-        level = check_confidence_level(confidence_level)
-        return prediction_table(
-            self._predict,
-            self._prediction_model(X),
-            self._parameters,
-            self._covariance,
-            is_probability=False,
-            level=level,
         )

@@ -10,6 +10,7 @@ import pandas as pd
 
 from skdp.base import check_confidence_level
 from skdp.local.protocol import SampleDesign, WeightedMeans, read_design
+from skdp.survey._agreement import warn_of_groups_that_differ
 from skdp.survey._likelihood import Numbers
 
 _MOST_STEPS = 200
@@ -46,6 +47,16 @@ def estimate_shares(
     weights = np.bincount(cells, sample.weights, n_cells).astype(float)
     fit = _ShareFit(channels, slopes, weights.reshape(len(channels), -1))
     shares, unknown = fit.solve(design.start)
+    # Reports of a cluster may depend on each other.
+    if sample.clusters is None:
+        squares = np.bincount(cells, sample.weights**2, n_cells).astype(float)
+        warn_of_groups_that_differ(
+            design.column,
+            fit.weights,
+            squares.reshape(fit.weights.shape),
+            fit.expected(shares, unknown),
+            len(shares) - 1 + (unknown is not None),
+        )
     scores = fit.influences(shares, unknown)  # (n_cells, n_estimates)
     blocks = influence_blocks(scores[cells] * sample.weights[:, np.newaxis])
     estimates = np.append(shares, [] if unknown is None else [unknown])
@@ -82,6 +93,10 @@ class _ShareFit:
         n_values = channels.shape[1]
         # The last value has what the others leave: (n_values, n_values - 1).
         self.basis = np.vstack([np.eye(n_values - 1), -np.ones(n_values - 1)])
+
+    def expected(self, shares: Numbers, unknown: float | None) -> Numbers:
+        """Return the probability of each report in each group: (n_groups, n_reports)."""
+        return np.asarray(self._expected(shares, unknown)[0], float)
 
     def _expected(self, shares: Numbers, unknown: float | None) -> tuple[Any, Any]:
         """Return the expected shares of reports, and their derivatives by the parameters."""

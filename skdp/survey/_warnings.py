@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skdp.base import level_of_the_caller
 from skdp.pages import warn
+from skdp.survey._agreement import ModelWarning
 from skdp.survey._design import ReportDesign, report_counts
 from skdp.survey._likelihood import Numbers
 
@@ -19,10 +20,6 @@ _FALSE_ALARM = 1e-6
 
 _LEAST_PIVOT = 1e-9
 """Of columns of length 1; rounding leaves some 1e-16 times the number of columns."""
-
-
-class ModelWarning(UserWarning):
-    """Warning that a model does not fit what it was fitted to, so that its errors do not hold."""
 
 
 def warn_of_unexplained(designs: Any, table: pd.DataFrame) -> None:

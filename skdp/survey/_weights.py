@@ -8,6 +8,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sklearn.utils import column_or_1d
 
 from skdp.survey._likelihood import HiddenModel, Numbers
 from skdp.survey._warnings import warn_of_few_clusters
@@ -26,6 +27,18 @@ def check_given(y: Any) -> None:
     """Refuse a fit without a target, in the words of scikit-learn."""
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
+
+
+def refuse_complex(name: str, values: Any) -> None:
+    # scikit-learn's error of complex numbers holds the numbers.
+    if np.asarray(values).dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: {name} must hold real numbers")
+
+
+def one_column(name: str, values: Any) -> NDArray[Any]:
+    """Return values as an array of one axis; an error must not quote one of them."""
+    refuse_complex(name, values)
+    return np.asarray(column_or_1d(values, warn=True))
 
 
 def read_numbers(name: str, values: Any) -> Numbers:

@@ -28,7 +28,7 @@ from skdp import (
     UnaryEncodingTransformer,
 )
 from skdp.persistence._classes import made_of_arguments
-from skdp.survey import ReportDesign, ReportLinearRegression, ReportLogisticRegression
+from skdp.survey import ReportDesign, ReportLinearRegression, ReportLogisticRegression, estimate_associations
 from skdp.survey._likelihood import Classes, Gaussian, HiddenModel, Unknown
 
 CASES = Path(__file__).parent / "cases"
@@ -705,6 +705,14 @@ WARNER = ReportDesign("a", [[0.75, 0.25], [0.25, 0.75]], values=[0, 1])
         ({"values": [0, 0]}, ValueError, "all different"),
         ({"group": "g"}, TypeError, "give both or none"),
         ({"unknown": ("t", {1: [[0, 0], [0, 0]]})}, ValueError, "the form of channel"),
+        ({"unknown": ("t", [0, 0])}, ValueError, r"slope of unknown must have the shape \(2, 2\) of the channel"),
+        ({"unknown": ("t", [[0, 0], [0, np.inf]])}, ValueError, "slope of unknown must be finite"),
+        # At the start of the search, .5, the rows of this channel add up to 1.
+        (
+            {"channel": [[0.5, 0.25], [0.25, 0.5]], "unknown": ("t", [[0.5, 0], [0, 0.5]])},
+            ValueError,
+            "row of the slope of unknown must add to 0.*of the value 0 adds to 0.5",
+        ),
     ],
 )
 def test_designs_that_are_none_are_refused(options, error, message):
@@ -788,6 +796,21 @@ def test_cheaters_need_two_levels():
         ({"encoders": "a"}, {"a": [0, 1]}, TypeError, "encoders must be fitted local transformers"),
         ({"encoders": RandomizedResponseEncoder()}, {"a": [0, 1]}, NotFittedError, "not fitted"),
         ({"encoders": WARNER, "interactions": [("b", "a")]}, {"a": [0, 1]}, ValueError, "interactions must be pairs"),
+        ({"encoders": WARNER, "interactions": "ba"}, {"a": [0, 1], "b": [0, 1]}, ValueError, "got 'b'"),
+        (
+            {"encoders": WARNER, "interactions": [("(intercept)", "a")]},
+            {"a": [0, 1]},
+            ValueError,
+            r"interactions must be pairs.*of \[\] and \['a'\]; got",
+        ),
+        (
+            {"encoders": WARNER, "interactions": [("b", "a"), ["b", "a"]]},
+            {"a": [0, 1], "b": [0, 1]},
+            ValueError,
+            "interactions must differ, got .'b', 'a'. twice",
+        ),
+        ({}, {"(intercept)": [0, 1]}, ValueError, "X must have no column '.intercept.', which fit adds"),
+        ({"encoders": [WARNER, WARNER]}, {"a": [0, 1]}, ValueError, "read each column of reports once, got 'a' twice"),
         ({"reported_as": "text"}, {"b": [0, 1]}, ValueError, "reported_as"),
         ({"hidden_distribution": "none"}, {"b": [0, 1]}, ValueError, "hidden_distribution"),
         ({"errors": "none"}, {"b": [0, 1]}, ValueError, "errors"),
@@ -908,7 +931,7 @@ def test_rows_without_weight_say_nothing():
         ({"y": ["secret"] * 400}, "y must hold numbers"),
         ({"y": np.array(["secret"] * 400, dtype=object)}, "y must hold numbers"),
         ({"sample_weight": ["secret"] * 400}, "sample_weight must hold numbers"),
-        ({"sample_weight": np.ones(3)}, r"sample_weight must have the shape \(400,\)"),
+        ({"sample_weight": np.ones(3)}, "sample_weight must hold 400 finite numbers"),
         ({"clusters": [None] * 100 + [1] * 300}, "clusters must have no missing values"),
         ({"clusters": [1] * 300}, "clusters must have 400 entries"),
         ({"clusters": [0, 1] * 200}, "clusters must be more than the 2 terms"),
@@ -922,6 +945,28 @@ def test_no_value_is_shown_and_no_row_is_counted_wrongly(options, message):
     assert "secret" not in str(error.value)
     assert error.value.__cause__ is None
     assert error.value.__context__ is None
+
+
+@pytest.mark.parametrize("model", [ReportLogisticRegression(), ReportLinearRegression()])
+def test_no_complex_number_is_shown(model):
+    numbers = np.full((4, 1), 77123.5 + 1j)
+    for X, y in ((numbers, [0, 1, 0, 1]), (np.arange(4.0)[:, np.newaxis], numbers[:, 0])):
+        with pytest.raises(ValueError, match=r"Complex data not supported: . must hold real numbers") as error:
+            model.fit(X, y)
+        assert "77123" not in str(error.value)
+        assert error.value.__context__ is None
+
+
+def test_reports_are_read_once():
+    """Two encoders of one column would have its reports count twice: 1.07 with an error of .18 became .64 with .11."""
+    encoder, reports, y = sexes(pd.DataFrame)
+    message = "encoders must read each column of reports once, got 'sex' twice"
+    again = ReportDesign("sex", encoder.channel()[0], values=["f", "m"])
+    for encoders in ([encoder, encoder], [encoder, again]):
+        with pytest.raises(ValueError, match=message):
+            ReportLogisticRegression(encoders).fit(reports, y)
+        with pytest.raises(ValueError, match=message):
+            estimate_associations(encoders, reports)
 
 
 def test_reports_need_names_and_categories():

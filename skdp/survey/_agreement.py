@@ -1,0 +1,73 @@
+"""Whether one set of shares explains the reports of all groups."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from skdp.base import level_of_the_caller
+from skdp.pages import warn
+from skdp.survey._likelihood import Numbers
+
+_FALSE_ALARM = 1e-4
+"""Of an estimate from groups that agree."""
+
+_LEAST_EXPECTED = 5.0
+"""Reports of a kind in a group, from which on the chi-squared distribution holds
+(Cochran 1954); of fewer, the difference counts less."""
+
+
+class ModelWarning(UserWarning):
+    """Warning that a model does not fit what it was fitted to, so that its errors do not hold."""
+
+
+def warn_of_groups_that_differ(
+    column: Any, weights: Numbers, squares: Numbers, expected: Numbers, n_free: int
+) -> None:
+    """Warn if reports differ from those that were fitted, of n_free parameters, beyond chance.
+
+    `weights` and `squares` are the sums of weights and of their squares,
+    (n_groups, n_reports); `expected` the probabilities of the fit.
+    """
+    totals = weights.sum(axis=1)
+    has_rows = totals > 0
+    weights, squares, expected = (
+        weights[has_rows],
+        squares[has_rows],
+        expected[has_rows],
+    )
+    totals = totals[has_rows][:, np.newaxis]
+    observed = weights / totals
+    n_reports = _effective(observed, squares, totals)
+    gaps = n_reports * (observed - expected)
+    variances = np.maximum(n_reports * expected, _LEAST_EXPECTED)
+    statistic = float((gaps**2 / variances).sum())
+    # The shares of a group add up to 1.
+    degrees = int((expected > 0).sum()) - len(expected) - n_free
+    if degrees < 1 or stats.chi2.sf(statistic, degrees) >= _FALSE_ALARM:
+        return
+    warn(
+        f"no shares explain the reports in column {column!r} of all groups (chi-squared "
+        f"{statistic:.0f}, {degrees} degrees of freedom), and estimates may be far off: "
+        "people do not follow (estimate cheaters), the design has wrong probabilities, "
+        "or groups are no random parts of the sample and have shares of their own "
+        "(estimate each group by itself)",
+        ModelWarning,
+        about="guide/report_regression#warnings",
+        stacklevel=level_of_the_caller(),
+    )
+
+
+def _effective(observed: Numbers, squares: Numbers, totals: Numbers) -> Numbers:
+    """Return how many reports of weight 1 have shares of the variance of those of a group: (n_groups, 1)."""
+    variances = squares * (1 - 2 * observed)
+    variances = variances + observed**2 * squares.sum(axis=1, keepdims=True)
+    variances = variances / totals**2
+    # Without variance, as of a report that no one gave, a share says nothing of it.
+    of_reports = np.full_like(observed, np.inf)
+    np.divide(observed * (1 - observed), variances, out=of_reports, where=variances > 0)
+    kish = totals**2 / squares.sum(axis=1, keepdims=True)
+    least = of_reports.min(axis=1, keepdims=True)
+    return np.minimum(least, kish)

@@ -1,0 +1,91 @@
+"""Fits do not depend on the units of predictors and target."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdp import NumericPerturber
+from skdp.survey import ReportDesign, ReportLinearRegression, ReportLogisticRegression, _likelihood
+from skdp.survey._scales import Scales
+
+THREE = ReportDesign("a", np.full((3, 3), 0.05) + 0.85 * np.eye(3), values=[10, 20, 50])
+
+
+def table(n=1200):
+    rng = np.random.default_rng(0)
+    age = rng.normal(2, 1, n)
+    a = np.array([10, 20, 50])[np.clip(np.round(age + rng.normal(size=n)), 0, 2).astype(int)]
+    X = pd.DataFrame({"age": age, "hours": rng.gamma(2, size=n), "a": a})
+    linear = 0.5 * age - 0.3 * X["hours"] + (a == 20) + 0.3 * age * (a == 50) - 1
+    return X, linear + rng.normal(size=n), rng.random(n) + 0.5
+
+
+def no_scales(cls, columns, weights):
+    n_columns = columns.shape[1]
+    return cls(np.zeros(n_columns), np.ones(n_columns))
+
+
+CASES = {
+    "interactions": {"encoders": THREE, "interactions": [("age", "a"), ("hours", "a")]},
+    "numbers": {"encoders": THREE, "interactions": [("age", "a")], "reported_as": "numbers"},
+    "marginal": {"encoders": THREE, "hidden_distribution": "marginal"},
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("kind", [ReportLinearRegression, ReportLogisticRegression], ids=["linear", "logistic"])
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_scaled_fits_are_those_of_unscaled_columns(monkeypatch, kind, case, is_weighted):
+    """With products, several classes and the sandwich: coefficients, all errors, and the likelihood."""
+    X, values, weights = table()
+    y = values if kind is ReportLinearRegression else np.digitize(values, [0, 1])
+    weights = weights if is_weighted else None
+    # The information is that of the maximum, not of the step before.
+    monkeypatch.setattr(_likelihood, "_CLOSE", 0.0)
+    model = kind(**CASES[case]).fit(X, y, weights)
+    monkeypatch.setattr(Scales, "of", classmethod(no_scales))
+    unscaled = kind(**CASES[case]).fit(X, y, weights)
+    np.testing.assert_allclose(model.log_likelihood_, unscaled.log_likelihood_, rtol=1e-12)
+    np.testing.assert_allclose(model.coef_, unscaled.coef_, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(model.intercept_, unscaled.intercept_, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(model._parameters, unscaled._parameters, rtol=1e-7, atol=1e-7)
+    np.testing.assert_allclose(model._covariance, unscaled._covariance, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("kind", [ReportLinearRegression, ReportLogisticRegression], ids=["linear", "logistic"])
+@pytest.mark.parametrize(("factor", "shift"), [(3e5, 0), (1e-9, 0), (1, 1e4), (1e7, 1e9)])
+def test_errors_do_not_depend_on_units(kind, factor, shift):
+    """Those of a predictor in units of 1e5 were 1 % off, in 3e5 or with a mean of 1e4 nan."""
+    X, values, _ = table()
+    y, of_target = values, 1.0
+    if kind is ReportLinearRegression:
+        of_target = 1e7
+        y = 1e9 + of_target * values
+    else:
+        y = values > 0
+        values = y
+    expected = kind(THREE).fit(X, values).summary()
+    model = kind(THREE).fit(X.assign(age=factor * X["age"] + shift), y)
+    terms = model.summary().drop("(intercept)") / of_target
+    terms.loc["age"] *= factor
+    columns = ["estimate", "std_error"]
+    np.testing.assert_allclose(terms[columns], expected[columns].drop("(intercept)"), rtol=1e-6)
+    predicted = model.predict(X[:5].assign(age=factor * X["age"][:5] + shift))
+    if kind is ReportLinearRegression:
+        predicted = (predicted - 1e9) / of_target
+    np.testing.assert_allclose(predicted, kind(THREE).fit(X, values).predict(X[:5]), rtol=1e-6)
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1e6])
+def test_errors_do_not_depend_on_units_of_reports(unit):
+    rng = np.random.default_rng(0)
+    income = rng.normal(5, 1, 1500).clip(0, 10)
+    y = income + rng.normal(size=1500)
+    summaries = []
+    for factor in (1.0, unit):
+        encoder = NumericPerturber(4.0, bounds=(0, 10 * factor), random_state=0)
+        reports = encoder.fit_transform(pd.DataFrame({"income": factor * income}))
+        terms = ReportLinearRegression(encoder).fit(reports, y).summary()
+        terms.loc["income"] *= factor
+        summaries.append(terms[["estimate", "std_error"]])
+    np.testing.assert_allclose(summaries[1], summaries[0], rtol=1e-5)
