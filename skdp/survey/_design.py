@@ -733,6 +733,8 @@ class Question:
     start: float = 0.5
     is_number: bool = False
     """Whether it is a number in bins, whose means are `values`."""
+    groups: NDArray[np.intp] | None = None
+    """The number of the group of each row, if channels differ by group."""
 
 
 def as_pandas(frame: Any) -> pd.DataFrame:
@@ -762,6 +764,7 @@ def read_questions(
             if design.group is not None:
                 columns.append(design.group)
             _check_columns(columns, X.columns, name)
+            groups = None if design.group is None else design.cells(X)[0]
             questions.append(
                 Question(
                     str(design.column),
@@ -771,6 +774,7 @@ def read_questions(
                     design.slope(X),
                     design.unknown,
                     design.start,
+                    groups=groups,
                 )
             )
         elif isinstance(design, ReportTransformer):

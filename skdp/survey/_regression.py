@@ -28,7 +28,7 @@ from skdp.base import (
     level_of_the_caller,
 )
 from skdp.pages import warn
-from skdp.survey._agreement import ModelWarning
+from skdp.survey._agreement import ModelWarning, warn_of_scores_of_groups
 from skdp.survey._cells import cell_likelihoods, cell_prior, cell_unknowns
 from skdp.survey._design import Question, as_pandas, read_questions
 from skdp.survey._likelihood import (
@@ -226,6 +226,7 @@ class _ReportRegression(OnSite, BaseEstimator):
         weights: Numbers,
         clusters: Any,
         unknowns: list[Unknown],
+        target: Question | None = None,
     ) -> None:
         """Read the reports, and maximise the likelihood."""
         n_rows = len(X)
@@ -268,6 +269,7 @@ class _ReportRegression(OnSite, BaseEstimator):
             warn_of_no_maximum(pd.DataFrame(scaled.known, columns=known.columns))
         else:
             self._warn_of_disagreement(scaled, fit, questions, cluster_codes)
+            _warn_of_groups(scaled, fit, questions, target, cluster_codes)
         self._names = [*known.columns, *hidden.columns, *product_names]
         self._fitted_to = fingerprints(
             model, questions, question_names, self.reported_as, self.hidden_distribution
@@ -515,6 +517,32 @@ class _ReportRegression(OnSite, BaseEstimator):
         return model.features(rows), cells
 
 
+def _warn_of_groups(
+    model: HiddenModel,
+    fit: Fit,
+    questions: Sequence[Question],
+    target: Question | None,
+    cluster_codes: NDArray[np.intp] | None,
+) -> None:
+    """Warn if groups with channels of their own differ beyond the predictors."""
+    # Parameters begin with the intercepts, of the target and of the cells.
+    n_outcome = model.n_outcome_parameters
+    n_cells = model.n_cells - 1
+    if model.cell_prior is not None:
+        n_cells = len(model.cell_prior.basis)
+    of_cells = range(n_outcome, n_outcome + n_cells)
+    places = [(question, of_cells) for question in questions]
+    if target is not None:
+        places.append((target, range(len(target.values) - 1)))
+    for question, columns in places:
+        if question.groups is not None:
+            scores = model.scores(fit.parameters)[:, list(columns)]
+            scores = scores * model.weights[:, np.newaxis]
+            warn_of_scores_of_groups(
+                question.name, scores, question.groups, cluster_codes
+            )
+
+
 def _is_series(y: Any) -> bool:
     """Whether y is a series that has a name: of pandas or polars."""
     return nw.dependencies.is_into_series(y) and hasattr(y, "to_frame")
@@ -678,11 +706,17 @@ class ReportLogisticRegression(ClassifierMixin, _ReportRegression):
         check_same_order(X, sample_weight, "sample_weight")
         check_same_order(X, clusters, "clusters")
         weights = read_weights(sample_weight, len(table))
-        likelihoods, unknowns = self._read_target(y, weights)
+        likelihoods, unknowns, target = self._read_target(y, weights)
         # The engine's reference is the last class; here it is the first one.
         outcome = Classes(likelihoods[:, ::-1])
         self._fit(
-            table, X, outcome, weights=weights, clusters=clusters, unknowns=unknowns
+            table,
+            X,
+            outcome,
+            weights=weights,
+            clusters=clusters,
+            unknowns=unknowns,
+            target=target,
         )
         n_classes = len(self.classes_)
         shape = len(self._names), n_classes - 1
@@ -697,8 +731,10 @@ class ReportLogisticRegression(ClassifierMixin, _ReportRegression):
         self.feature_names_out_ = np.array(self._names[1:], dtype=object)
         return self
 
-    def _read_target(self, y: Any, weights: Numbers) -> tuple[Numbers, list[Unknown]]:
-        """Return the probability of what is seen of the target under each class."""
+    def _read_target(
+        self, y: Any, weights: Numbers
+    ) -> tuple[Numbers, list[Unknown], Question | None]:
+        """Return the probability of what is seen of the target under each class; how it is reported, if it is."""
         if self.target_encoder is None:
             values = one_column("y", y)
             if values.dtype.kind == "f":
@@ -711,7 +747,7 @@ class ReportLogisticRegression(ClassifierMixin, _ReportRegression):
             if (counts > 0).sum() < 2:
                 raise ValueError("y must have two classes or more, got one class")
             is_class = np.equal.outer(codes, np.arange(len(self.classes_)))
-            return is_class.astype(float), []
+            return is_class.astype(float), [], None
         reports = y.to_frame() if _is_series(y) else y
         if not is_frame(reports):
             raise TypeError(
@@ -731,7 +767,7 @@ class ReportLogisticRegression(ClassifierMixin, _ReportRegression):
         if question.unknown is not None and question.slope is not None:
             slope = question.slope[:, ::-1]
             unknowns = [Unknown(question.unknown, question.start, class_slope=slope)]
-        return question.likelihood, unknowns
+        return question.likelihood, unknowns, question
 
     def _outcome(self) -> Classes:
         return Classes(np.zeros((0, len(self.classes_))))
