@@ -28,7 +28,8 @@ reports = pd.DataFrame({"answer": answer, "half": half})
 print(f"cheaters among all: {cheats.mean():.1%}")
 
 # %%
-# Honest channels of the two halves: who copied says yes, others by the card.
+# Honest channels of the two halves: who copied says yes, others by the card. The
+# fit to them warns that the halves do not agree.
 
 design = ReportDesign.forced("answer", yes={0: 0.2, 1: 0.8}, group="half")
 people = pd.DataFrame({"age": age})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import stats
 
 from skdp.base import level_of_the_caller
@@ -14,6 +15,9 @@ from skdp.survey._likelihood import Numbers
 _FALSE_ALARM = 1e-4
 """Of an estimate from groups that agree."""
 
+_MOST_ERRORS = 4.0
+"""Of the score of a group: 6e-5 by chance."""
+
 _LEAST_EXPECTED = 5.0
 """Reports of a kind in a group, from which on the chi-squared distribution holds
 (Cochran 1954); of fewer, the difference counts less."""
@@ -21,6 +25,40 @@ _LEAST_EXPECTED = 5.0
 
 class ModelWarning(UserWarning):
     """Warning that a model does not fit what it was fitted to, so that its errors do not hold."""
+
+
+def warn_of_scores_of_groups(
+    column: Any,
+    scores: Numbers,
+    groups: NDArray[np.intp],
+    cluster_codes: NDArray[np.intp] | None,
+) -> None:
+    """Warn if intercepts of single groups would make the fit better, beyond chance.
+
+    `scores` are those of intercepts, weighted: (n_rows, n_intercepts).
+    """
+    if cluster_codes is None:
+        cluster_codes = np.arange(len(scores))
+    largest = 0.0
+    for group in np.unique(groups):
+        for score in scores.T:
+            totals = np.bincount(cluster_codes, score * (groups == group))
+            # The sum varies less, if anything, as parameters are fitted (Rao 1948).
+            error = np.sqrt((totals**2).sum())
+            if error > 0:
+                largest = max(largest, float(abs(totals.sum()) / error))
+    if largest < _MOST_ERRORS:
+        return
+    warn(
+        f"groups that report {column!r} by different channels differ beyond the "
+        f"predictors, by {largest:.0f} standard errors, and coefficients may be far "
+        "off: people do not follow (see ReportDesign.with_cheaters), the design has "
+        "wrong probabilities, or groups are no random parts of the sample (add "
+        "a predictor of the group to X)",
+        ModelWarning,
+        about="guide/report_regression#warnings",
+        stacklevel=level_of_the_caller(),
+    )
 
 
 def warn_of_groups_that_differ(

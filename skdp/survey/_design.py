@@ -750,6 +750,8 @@ class Question:
     start: float = 0.5
     is_number: bool = False
     """Whether it is a number in bins, whose means are `values`."""
+    groups: NDArray[np.intp] | None = None
+    """The number of the group of each row, if channels differ by group."""
 
 
 def as_pandas(frame: Any) -> pd.DataFrame:
@@ -779,6 +781,7 @@ def read_questions(
             if design.group is not None:
                 columns.append(design.group)
             _check_columns(columns, X.columns, name)
+            groups = None if design.group is None else design.cells(X)[0]
             questions.append(
                 Question(
                     str(design.column),
@@ -788,6 +791,7 @@ def read_questions(
                     design.slope(X),
                     design.unknown,
                     design.start,
+                    groups=groups,
                 )
             )
         elif isinstance(design, ReportTransformer):

@@ -21,6 +21,7 @@ from skdp.base import (
     check_same_order,
 )
 from skdp.survey._design import (
+    Question,
     as_pandas,
     channel_of_values,
     read_questions,
@@ -198,11 +199,17 @@ class ReportLogisticRegression(ClassifierMixin, ReportRegression):
         check_same_order(X, sample_weight, "sample_weight")
         check_same_order(X, clusters, "clusters")
         weights = read_weights(sample_weight, len(table))
-        likelihoods, unknowns = self._read_target(y, weights)
+        likelihoods, unknowns, target = self._read_target(y, weights)
         # The engine's reference is the last class; here it is the first one.
         outcome = Classes(likelihoods[:, ::-1])
         self._fit(
-            table, X, outcome, weights=weights, clusters=clusters, unknowns=unknowns
+            table,
+            X,
+            outcome,
+            weights=weights,
+            clusters=clusters,
+            unknowns=unknowns,
+            target=target,
         )
         n_classes = len(self.classes_)
         shape = len(self._names), n_classes - 1
@@ -217,8 +224,10 @@ class ReportLogisticRegression(ClassifierMixin, ReportRegression):
         self.feature_names_out_ = np.array(self._names[1:], dtype=object)
         return self
 
-    def _read_target(self, y: Any, weights: Numbers) -> tuple[Numbers, list[Unknown]]:
-        """Return the probability of what is seen of the target under each class."""
+    def _read_target(
+        self, y: Any, weights: Numbers
+    ) -> tuple[Numbers, list[Unknown], Question | None]:
+        """Return the probability of what is seen of the target under each class; how it is reported, if it is."""
         if self.target_encoder is None:
             values = one_column("y", y)
             if values.dtype.kind == "f":
@@ -231,7 +240,7 @@ class ReportLogisticRegression(ClassifierMixin, ReportRegression):
             if (counts > 0).sum() < 2:
                 raise ValueError("y must have two classes or more, got one class")
             is_class = np.equal.outer(codes, np.arange(len(self.classes_)))
-            return is_class.astype(float), []
+            return is_class.astype(float), [], None
         reports = y.to_frame() if is_series(y) else y
         if not is_frame(reports):
             raise TypeError(
@@ -251,7 +260,7 @@ class ReportLogisticRegression(ClassifierMixin, ReportRegression):
         if question.unknown is not None and question.slope is not None:
             slope = question.slope[:, ::-1]
             unknowns = [Unknown(question.unknown, question.start, class_slope=slope)]
-        return question.likelihood, unknowns
+        return question.likelihood, unknowns, question
 
     def _outcome(self) -> Classes:
         return Classes(np.zeros((0, len(self.classes_))))

@@ -22,7 +22,7 @@ from skdp.base import (
     level_of_the_caller,
 )
 from skdp.pages import warn
-from skdp.survey._agreement import ModelWarning
+from skdp.survey._agreement import ModelWarning, warn_of_scores_of_groups
 from skdp.survey._cells import cell_likelihoods, cell_prior, cell_unknowns
 from skdp.survey._design import (
     Question,
@@ -220,6 +220,7 @@ class ReportRegression(OnSite, BaseEstimator):
         weights: Numbers,
         clusters: Any,
         unknowns: list[Unknown],
+        target: Question | None = None,
     ) -> None:
         """Read the reports, and maximise the likelihood."""
         n_rows = len(X)
@@ -262,6 +263,7 @@ class ReportRegression(OnSite, BaseEstimator):
             warn_of_no_maximum(pd.DataFrame(scaled.known, columns=known.columns))
         else:
             self._warn_of_disagreement(scaled, fit, questions, cluster_codes)
+            _warn_of_groups(scaled, fit, questions, target, cluster_codes)
         self._names = [*known.columns, *hidden.columns, *product_names]
         self._fitted_to = fingerprints(
             model, questions, question_names, self.reported_as, self.hidden_distribution
@@ -503,3 +505,29 @@ class ReportRegression(OnSite, BaseEstimator):
             unknowns,
             cell_prior(questions),
         )
+
+
+def _warn_of_groups(
+    model: HiddenModel,
+    fit: Fit,
+    questions: Sequence[Question],
+    target: Question | None,
+    cluster_codes: NDArray[np.intp] | None,
+) -> None:
+    """Warn if groups with channels of their own differ beyond the predictors."""
+    # Parameters begin with the intercepts, of the target and of the cells.
+    n_outcome = model.n_outcome_parameters
+    n_cells = model.n_cells - 1
+    if model.cell_prior is not None:
+        n_cells = len(model.cell_prior.basis)
+    of_cells = range(n_outcome, n_outcome + n_cells)
+    places = [(question, of_cells) for question in questions]
+    if target is not None:
+        places.append((target, range(len(target.values) - 1)))
+    for question, columns in places:
+        if question.groups is not None:
+            scores = model.scores(fit.parameters)[:, list(columns)]
+            scores = scores * model.weights[:, np.newaxis]
+            warn_of_scores_of_groups(
+                question.name, scores, question.groups, cluster_codes
+            )

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from skdp import PerHalf, RandomizedResponseEncoder
-from skdp.survey import ReportDesign
+from skdp.survey import ReportDesign, ReportLinearRegression, ReportLogisticRegression
 
 BY_GROUP = ReportDesign.warner("a", {"direct": 1.0, "card": 0.75}, group="g")
 MESSAGE = "no shares explain the reports in column 'a' of all groups .chi-squared [0-9]+, 1 degrees of freedom"
@@ -66,3 +66,44 @@ def test_groups_that_agree_are_not_told(kind):
                 is_asked = truth | (rng.random(300) < 0.1)
                 table, weights = table[is_asked], np.where(truth, 1.0, 10.0)[is_asked]
             BY_GROUP.estimate_frequencies(table, sample_weight=weights)
+
+
+GROUP_MESSAGE = "groups that report 'a' by different channels differ beyond the predictors, by [0-9]+ standard errors"
+
+
+def survey(seed, effect, n=1500):
+    """Return age, reports, and a number, where groups have shares and means of age of their own."""
+    rng = np.random.default_rng(seed)
+    is_direct = rng.random(n) < 0.4
+    age = rng.normal(size=n) + effect * is_direct
+    truth = rng.logistic(size=n) < age / 2 - 1 + 1.5 * effect * ~is_direct
+    says_truth = is_direct | (rng.random(n) < 0.75)
+    group = np.where(is_direct, "direct", "card")
+    reported = pd.DataFrame({"a": np.where(truth == says_truth, "yes", "no"), "g": group})
+    return pd.DataFrame({"age": age, "is direct": is_direct * 1.0}), reported, truth + rng.normal(size=n)
+
+
+def test_groups_with_effects_are_told_by_regressions():
+    """A slope of .5 came out as .22, and 2 % of intervals held it."""
+    X, reported, y = survey(0, 1)
+    model = ReportLogisticRegression(target_encoder=BY_GROUP)
+    for options in ({}, {"clusters": np.arange(1500) // 2}, {"sample_weight": np.arange(1500) % 3 + 1}):
+        with pytest.warns(UserWarning, match=GROUP_MESSAGE):
+            model.fit(X[["age"]], reported, **options)
+    of_predictor = ReportLinearRegression(BY_GROUP)
+    with pytest.warns(UserWarning, match=GROUP_MESSAGE):
+        of_predictor.fit(reported.assign(age=X["age"]), y)
+    # With the group as a predictor, nothing is left of it.
+    model.fit(X, reported)
+    of_predictor.fit(reported.join(X), y)
+    assert abs(model.coef_[0, 0] - 0.5) < 5 * model.coef_std_error_[0, 0]
+
+
+def test_groups_without_effects_are_not_told_by_regressions():
+    """Of 25 surveys of each kind, none."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for seed in range(25):
+            X, reported, y = survey(seed, 0, n=400)
+            ReportLogisticRegression(target_encoder=BY_GROUP).fit(X[["age"]], reported)
+            ReportLinearRegression(BY_GROUP).fit(reported.assign(age=X["age"]), y)
