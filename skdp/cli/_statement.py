@@ -179,6 +179,8 @@ def _import_file(path: Path) -> Any:
     if not path.is_file() or specification is None or specification.loader is None:
         raise FileNotFoundError(f"there is no file {path}")
     module = importlib.util.module_from_spec(specification)
+    # A cache finds its classes by their names.
+    sys.modules.setdefault(path.stem, module)
     with _on_path(path.absolute().parent):
         specification.loader.exec_module(module)
     return module

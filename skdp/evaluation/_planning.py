@@ -250,9 +250,10 @@ def plan_epsilon(
     of a count does not fall with the number of rows (of reports, it grows), so that rows are planned for other numbers.
 
     Differences and coefficients have the variance of unbiased estimates: exact for a difference, by the delta method
-    for a log odds ratio. Of randomised response it is that of maximum likelihood; other reports say a little more.
-    Other predictors are not counted: one that depends on this one, with a squared correlation of r, takes 1 / (1 - r)
-    times as many rows.
+    for a log odds ratio. It assumes that each group has many reports of both values: where a group is a hundredth of
+    the people, a planned power of .8 was .70 and .94 in simulations (rates .1 and .3, .3 and .1). Of
+    randomised response it is that of maximum likelihood; other reports say a little more. Other predictors are not
+    counted: one that depends on this one, with a squared correlation of r, takes 1 / (1 - r) times as many rows.
 
     Of a curve, the distance of the mean score to that of the baseline is fitted to fall with epsilon, and a
     line is drawn between neighbouring epsilons on a log axis. `epsilon_range` is where this line comes close enough, if

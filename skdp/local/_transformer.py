@@ -506,6 +506,12 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         are public to whoever gets reports or tally.
         """
         check_is_fitted(self)
+        if sample_weight is not None and isinstance(self.epsilon, Shuffled):
+            # Weights that are powers of two would show each report in their sum.
+            raise ValueError(
+                "sample_weight must be None where epsilon is Shuffled: sums of weighted "
+                "reports show more than sums of reports, for which it holds"
+            )
         arrays, tally = read_carried(reports, self)
         if sample_weight is None:
             return tally

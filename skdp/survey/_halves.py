@@ -165,6 +165,8 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
                 f"strategy={encoder.strategy!r} and memoize={encoder.memoize!r}"
             )
         levels = self._check_epsilons()
+        if not isinstance(self.group, str):
+            raise TypeError(f"group must be a str, got {type(self.group).__name__}")
         if not is_frame(X):
             raise TypeError(
                 "X must be a dataframe, to which the column of the halves is added; "

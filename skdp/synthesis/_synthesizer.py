@@ -483,6 +483,14 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             )
         table = self._read_table(X)
         self._redrawn(table.names)
+        protected = None if self.ledger is None else self.ledger.columns
+        if self.redraw is not None and protected is not None:
+            shown = [name for name in protected if name not in self.redraw]
+            if shown:
+                raise ValueError(
+                    f"redraw must hold all columns that the ledger is for: {shown} "
+                    "would leave transform as they are"
+                )
         if y is not None:
             table = with_target(table, y)
         check_width(len(table.names))

@@ -17,6 +17,7 @@ from sklearn.preprocessing import FunctionTransformer
 from skdp import (
     Domain,
     DPHistogram,
+    DPLogisticRegression,
     DPMarginalSynthesizer,
     DPMean,
     DPStandardScaler,
@@ -435,3 +436,14 @@ def test_the_command_says_by_its_status_whether_a_promise_is_refuted(refuted, mo
 @each("option", [["--k", "1"], ["--confidence", "1"], ["--epsilon", "0"], ["--draws", "many"]])
 def test_the_command_refuses_what_makes_no_sense(option, capsys):
     assert "error: argument" in refuse(capsys, "audit", *option)
+
+
+def test_tables_that_differ_in_public_columns_are_no_neighbours():
+    people = pd.DataFrame({"x": [0.0, 1.0, 2.0, 3.0], "y": [0, 1, 0, 1]})
+    model = DPLogisticRegression(1.0, protect="target", classes=[0, 1])
+    other = people.assign(x=[0.0, 1.0, 2.0, 9.0])
+    for neighbour in (other, people.iloc[:3]):
+        with pytest.raises(ValueError, match="neighbours must differ in the values of one record in the columns"):
+            audit_epsilon(model, neighbours=(people, neighbour), n_draws=200)
+    relabelled = people.assign(y=[0, 1, 0, 0])
+    assert audit_epsilon(model, neighbours=(people, relabelled), n_draws=200).epsilon_lower <= 1.0

@@ -20,6 +20,7 @@ from skdp import (
     UnaryEncodingTransformer,
 )
 from skdp.engines import estimate_file, tally_files
+from skdp.privacy import Shuffled
 
 VALUES = {"report": ["no", "other", "yes"]}
 PLACES = np.arange(60)
@@ -389,3 +390,14 @@ def test_signs_have_no_weighted_sums_and_are_estimated_from_the_reports():
     shares = encoder.estimate_frequencies(reports, sample_weight=WEIGHTS)
     vectors = encoder.oracles_[0].unbiased(encoder.protocol_.read(reports)[0])
     np.testing.assert_allclose(shares["frequency"], WEIGHTS @ vectors / WEIGHTS.sum(), rtol=1e-9)
+
+
+def test_weighted_tallies_of_shuffled_reports_are_refused():
+    """Weights that are powers of two would show every report."""
+    encoder = RandomizedResponseEncoder(
+        Shuffled(1.0, delta=1e-6, n=1000), categories={"smokes": ["no", "yes"]}, random_state=0
+    )
+    reports = encoder.fit_transform(pd.DataFrame({"smokes": ["no", "yes"] * 500}))
+    assert encoder.tally(reports).n_reports == 1000
+    with pytest.raises(ValueError, match="sample_weight must be None where epsilon is Shuffled"):
+        encoder.tally(reports, sample_weight=np.ones(1000))

@@ -294,3 +294,12 @@ def test_wrong_tables_are_refused():
         halves.estimate_frequencies(reports, cheaters="never")
     with pytest.raises(ValueError, match="groups that the design does not declare"):
         halves.estimate_frequencies(reports.assign(half=2))
+
+
+def test_the_name_of_the_half_is_checked_before_the_charge():
+    ledger = PrivacyLedger(epsilon=5.0)
+    encoder = RandomizedResponseEncoder(categories={"copied": ["no", "yes"]}, ledger=ledger)
+    people = pd.DataFrame({"copied": ["no", "yes"] * 5})
+    with pytest.raises(TypeError, match="group must be a str, got int"):
+        PerHalf(encoder, group=3).fit_transform(people)
+    assert ledger.spent.epsilon == 0

@@ -28,6 +28,7 @@ from skdp.evaluation.audits._releases import (
     Audited,
     count_rows,
     declared_values,
+    differ_outside,
     differing_rows,
     make_records,
 )
@@ -582,7 +583,14 @@ def _claim(audited: Audited) -> tuple[float, float]:
         raise ValueError(
             "give the epsilon that is claimed: there is no guarantee_ to read it from"
         )
-    if audited.central and guarantee.relation != "replace_values":
+    if guarantee.relation == "replace_values":
+        if differ_outside(audited.tables, guarantee.scope):
+            raise ValueError(
+                "neighbours must differ in the values of one record in the columns "
+                f"{list(guarantee.scope)}, for which guarantee_ is; all others, and the "
+                "number of rows, are public"
+            )
+    elif audited.central:
         n_rows = set(map(count_rows, audited.tables))
         # The relation of the two tables that were given.
         guarantee = guarantee.to("replace" if len(n_rows) == 1 else "add_remove")

@@ -8,7 +8,7 @@ import pickle
 import re
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -217,6 +217,22 @@ def differing_rows(tables: Sequence[Any]) -> int:
     rows, other_rows = (_rows_of(_columns(table)) for table in tables)
     pairs = zip(rows, other_rows, strict=True)
     return sum(repr(row) != repr(other_row) for row, other_row in pairs)
+
+
+def differ_outside(tables: Sequence[Any], names: Collection[Any]) -> bool:
+    """Whether two tables differ in the number of rows, or in other columns than some."""
+    columns, other_columns = map(_columns, tables)
+    labels = {f"column {str(name)!r}" for name in names}
+    for name, values in columns.items():
+        other_values = other_columns.get(name)
+        if other_values is None or len(values) != len(other_values):
+            return True
+        if name in labels:
+            continue
+        for value, other_value in zip(values, other_values, strict=True):
+            if repr(value) != repr(other_value):
+                return True
+    return len(columns) != len(other_columns)
 
 
 # Outputs as columns of comparable cells.

@@ -208,7 +208,7 @@ def fairness_study(
     memory : str or joblib.Memory, optional
         A folder for the scores of finished fits: a second call with the same arguments reads them, an interrupted one
         goes on, and epsilons, encoders or splits may be added. With ``random_state=None`` it repeats the noise of the
-        first call.
+        first call. The code of an estimator of your own is not compared: give another folder after you change it.
     progress : bool, default=False
         Whether to show a progress bar on standard error.
 
