@@ -32,6 +32,7 @@ from skdp.base._estimator import check_flag as check_flag
 from skdp.base._estimator import check_ledger as check_ledger
 from skdp.base._estimator import check_names as check_names
 from skdp.base._estimator import check_random_state as check_random_state
+from skdp.base._estimator import check_row_order as check_row_order
 from skdp.base._estimator import check_same_order as check_same_order
 from skdp.base._estimator import coins as coins
 from skdp.base._estimator import declares_missing as declares_missing

@@ -509,23 +509,32 @@ def warn_of_levels(table: Any, known: Collection[Any] = ()) -> None:
         )
 
 
-def check_same_order(X: Any, column: Any, what: str) -> None:
+def check_row_order(**inputs: Any) -> None:
+    """Refuse pandas inputs of which two have the same row labels in different orders."""
+    for (name, rows), (what, column) in itertools.combinations(inputs.items(), 2):
+        check_same_order(rows, column, what, name_of_X=name)
+
+
+def check_same_order(X: Any, column: Any, what: str, *, name_of_X: str = "X") -> None:
     """Refuse a series that has the row labels of X in another order, as it is read by position."""
-    is_indexed = isinstance(column, pd.DataFrame | pd.Series)
-    if not is_indexed or not isinstance(X, pd.DataFrame) or len(X) != len(column):
+    indexed = pd.DataFrame | pd.Series
+    if not isinstance(X, indexed) or not isinstance(column, indexed):
+        return
+    if len(X) != len(column):
         return
     if X.index.equals(column.index) or not _are_permuted(X.index, column.index):
         return
-    in_place = f"pass {what}.to_numpy() if its rows are in the order of X"
-    advice = f": reindex it like X, by {what}.reindex(X.index), or {in_place}"
+    name = name_of_X
+    in_place = f"pass {what}.to_numpy() if its rows are in the order of {name}"
+    advice = f": reindex it like {name}, by {what}.reindex({name}.index), or {in_place}"
     if not X.index.is_unique:
         advice = (
             f". Labels that occur twice do not say which row is which: {in_place};"
             " otherwise give each row a label of its own where both are made"
         )
     raise ValueError(
-        f"{what} has the labels of X in another order, and rows are read by position"
-        f"{advice}"
+        f"{what} has the labels of {name} in another order, and rows are read by "
+        f"position{advice}"
     )
 
 

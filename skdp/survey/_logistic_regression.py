@@ -141,10 +141,10 @@ class ReportLogisticRegression(ClassifierMixin, ReportRegression):
     >>> reports = encoder.fit_transform(truth)
     >>> model = ReportLogisticRegression(target_encoder=encoder).fit(X, reports)
     >>> model.summary()[["estimate", "std_error"]].round(2)
-                 estimate  std_error
-    term
-    (intercept)     -1.00       0.03
-    age              0.97       0.03
+                            estimate  std_error
+    term (log odds of yes)
+    (intercept)                -1.00       0.03
+    age                         0.97       0.03
     """
 
     def __init__(
@@ -269,7 +269,8 @@ class ReportLogisticRegression(ClassifierMixin, ReportRegression):
         n = len(self._names) * (len(self.classes_) - 1)
         estimates = self._parameters[:n]
         if len(self.classes_) == 2:
-            return estimates, pd.Index(self._names, name="term")
+            name = f"term (log odds of {self.classes_[1]})"
+            return estimates, pd.Index(self._names, name=name)
         # The engine has classes from the last one down.
         others = self.classes_[:0:-1]
         pairs = [(kind, name) for name in self._names for kind in others]

@@ -369,9 +369,9 @@ class ReportRegression(OnSite, BaseEstimator):
         Returns
         -------
         pandas.DataFrame
-            ``estimate, std_error, lower, upper, p_value``, indexed by term; by (class, term) for several classes. The
-            p-value is that of a coefficient of 0 (Wald). With G clusters, by the t distribution with G - 1 degrees of
-            freedom.
+            ``estimate, std_error, lower, upper, p_value``, indexed by term; by (class, term) for several classes. Of
+            two classes, the name of the index says which one the log odds are of. The p-value is that of a coefficient
+            of 0 (Wald). With G clusters, by the t distribution with G - 1 degrees of freedom.
 
         Raises
         ------

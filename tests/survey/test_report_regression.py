@@ -234,6 +234,22 @@ def test_likelihood_ratios_are_of_rows_alone():
                 full.likelihood_ratio_test(fewer)
 
 
+def test_the_modelled_one_of_two_classes_is_named():
+    """Also where it is the one that nobody asks about, as classes are sorted."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(500, 1))
+    drugs = rng.random(500) < 1 / (1 + np.exp(-x[:, 0]))
+    model = ReportLogisticRegression().fit(x, np.where(drugs, "cannabis", "none"))
+    assert model.summary().index.name == "term (log odds of none)"
+    assert model.summary().loc["x0", "estimate"] < 0
+    assert ReportLogisticRegression().fit(x, drugs).summary().index.name == "term (log odds of True)"
+    target = RandomizedResponseEncoder(2.0, categories={"drug": ["none", "cannabis"]}, random_state=0)
+    reports = target.fit_transform(pd.DataFrame({"drug": np.where(drugs, "cannabis", "none")}))
+    model = ReportLogisticRegression(target_encoder=target).fit(pd.DataFrame(x, columns=["x0"]), reports)
+    assert model.summary().index.name == "term (log odds of cannabis)"
+    assert model.summary().loc["x0", "estimate"] > 0
+
+
 def test_a_fit_without_a_maximum_is_told_however_its_search_ends():
     """A predictor that tells the target exactly, found at any of the two ends of the search."""
     rng = np.random.default_rng(0)

@@ -20,6 +20,7 @@ from skdp.base import (
     TableLike,
     check_confidence_level,
     check_random_state,
+    check_row_order,
 )
 from skdp.evaluation._common import result_facts
 from skdp.evaluation.attacks._attacker import (
@@ -149,8 +150,8 @@ def attribute_inference(
     ImportError
         If tqdm is not installed that the progress bar needs.
     TypeError, ValueError
-        If the rows do not match, a column is missing, the protected column has one value only, or a parameter is out of
-        range.
+        If the rows or the order of their labels do not match, a column is missing, the protected column has one value
+        only, or a parameter is out of range.
     NotFittedError
         If the encoder is not fitted.
 
@@ -231,6 +232,7 @@ def attribute_inference(
             "sensitive must hold the true values of the protected column, got a str: "
             "give the column itself, of the table before it was privatised or encoded"
         )
+    check_row_order(X_released=X_released, y=y, sensitive=sensitive)
     released = read_columns(X_released, "X_released")
     protected = read_columns(sensitive, "sensitive")
     visible, reported = _choose_columns(list(released.columns), known, report, encoder)

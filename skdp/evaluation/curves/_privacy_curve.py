@@ -30,6 +30,8 @@ from skdp.base import (
     Privileged,
     TableLike,
     check_random_state,
+    check_row_order,
+    check_same_order,
 )
 from skdp.evaluation._common import check_count, counted, read_epsilons
 from skdp.evaluation.curves._cells import Cell, Step, Study, cells_of, read_groups
@@ -152,8 +154,9 @@ def privacy_curve(
     ImportError
         If an optional package is missing that the scoring or the progress bar needs.
     TypeError, ValueError
-        If a parameter is out of range, `groups` are given but `cv` does not use them, the estimator or a scorer refuses
-        the rows, `path` is the file of another study, or, with `path`, an argument cannot be pickled.
+        If a parameter is out of range, two inputs have the same row labels in different orders, `groups` are given but
+        `cv` does not use them, the estimator or a scorer refuses the rows, `path` is the file of another study, or,
+        with `path`, an argument cannot be pickled.
 
     Warns
     -----
@@ -223,6 +226,16 @@ def privacy_curve(
     rows: Any = X if is_frame(X) or hasattr(X, "shape") else np.asarray(X)
     targets: Any = y if hasattr(y, "dtype") else np.asarray(y)
     check_consistent_length(rows, targets)
+    fit_params = _read_params(params)
+    check_row_order(
+        X=X,
+        y=y,
+        sensitive_features=sensitive_features,
+        groups=groups,
+        sample_weight=sample_weight,
+    )
+    for name, values in fit_params.items():
+        check_same_order(X, values, name)
     features = weights = None
     if sensitive_features is not None:
         features = read_groups(sensitive_features, rows, len(targets))
@@ -250,7 +263,7 @@ def privacy_curve(
         features,
         scores,
         weights,
-        _read_params(params),
+        fit_params,
     )
     # The cells are all combinations of an epsilon, a repeat and a fold. Splits are the
     # same at each epsilon, so that scores can be compared in pairs.

@@ -11,7 +11,14 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils import Bunch
 
-from skdp.base import ColumnLike, ColumnName, Label, Privileged, TableLike
+from skdp.base import (
+    ColumnLike,
+    ColumnName,
+    Label,
+    Privileged,
+    TableLike,
+    check_row_order,
+)
 from skdp.domain import Domain
 from skdp.metrics.fairness._inputs import (
     check_both,
@@ -72,8 +79,8 @@ def to_aif360(
     TypeError
         If X is neither a dataframe nor an array, or is a lazy frame; if `sensitive_features` is a column itself.
     ValueError
-        If a value is missing, lengths, names or weights do not fit, a sensitive feature has only privileged or only
-        other rows, or none of several labels is the positive one.
+        If a value is missing, lengths, names, weights or the order of row labels do not fit, a sensitive feature has
+        only privileged or only other rows, or none of several labels is the positive one.
 
     See Also
     --------
@@ -97,6 +104,7 @@ def to_aif360(
     ([0.0, 1.0, 1.0], [0.0, 1.0, 0.0])
     """
     datasets = import_optional("aif360.datasets")
+    check_row_order(X=X, y=y, sample_weight=sample_weight)
     frame = read_frame(X)
     labels = read_column(y, "y")
     if len(labels) != len(frame):

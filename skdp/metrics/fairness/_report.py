@@ -14,7 +14,14 @@ import pandas as pd
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.neighbors import NearestNeighbors
 
-from skdp.base import ColumnLike, Label, Privileged, TableLike, check_confidence_level
+from skdp.base import (
+    ColumnLike,
+    Label,
+    Privileged,
+    TableLike,
+    check_confidence_level,
+    check_row_order,
+)
 from skdp.metrics.fairness._comparisons import compare_extremes, compare_with_last
 from skdp.metrics.fairness._inputs import (
     check_both,
@@ -385,9 +392,9 @@ def fairness_report(
     Raises
     ------
     ValueError
-        If lengths differ, a label is missing, labels are of several kinds, no label is positive, `y_true` and `y_pred`
-        have none of more than two in common, the privileged or the unprivileged group is empty, or a parameter is out
-        of range.
+        If lengths differ, two inputs have the same row labels in different orders, a label is missing, labels are of
+        several kinds, no label is positive, `y_true` and `y_pred` have none of more than two in common, the privileged
+        or the unprivileged group is empty, or a parameter is out of range.
 
     Warns
     -----
@@ -489,6 +496,15 @@ def fairness_report(
     level = 0.95
     if confidence_level is not None:
         level = check_confidence_level(confidence_level)
+    check_row_order(
+        y_true=y_true,
+        y_pred=y_pred,
+        sensitive_features=sensitive_features,
+        sample_weight=sample_weight,
+        control_features=control_features,
+        y_score=y_score,
+        X=X,
+    )
     columns = read_columns(sensitive_features, "sensitive_features")
     n_rows = max(map(len, columns.values()))
     labels = read_predictions(

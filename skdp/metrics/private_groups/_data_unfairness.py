@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.base import ColumnLike, Label, TableLike
+from skdp.base import ColumnLike, Label, TableLike, check_row_order
 from skdp.metrics.fairness import Numbers, find_positive_label, read_column
 from skdp.metrics.private_groups._reports import check_encoder
 from skdp.oracles import FrequencyOracle, LocalHashing
@@ -48,7 +48,8 @@ def data_unfairness(
     ------
     NotFittedError, TypeError, ValueError
         If the encoder is not fitted, not one of categories, reports several columns one by one or by local hashing, a
-        value is not declared, lengths differ, or there are more than 16 values for an encoder of bits.
+        value is not declared, lengths or the order of row labels differ, or there are more than 16 values for an
+        encoder of bits.
 
     See Also
     --------
@@ -86,6 +87,7 @@ def data_unfairness(
     """
     check_encoder(encoder)
     field = _only_field(encoder)
+    check_row_order(y=y, sensitive_features=sensitive_features)
     labels = read_column(y, "y")
     codes = _cells(sensitive_features, field)
     if len(codes) != len(labels):

@@ -17,6 +17,7 @@ from skdp.base import (
     TableLike,
     check_choice,
     check_confidence_level,
+    check_row_order,
 )
 from skdp.local import ReportTransformer
 from skdp.metrics.fairness import (
@@ -192,6 +193,15 @@ def debiased_fairness(
     """
     check_choice("rows", rows, get_args(Rows))
     level = check_confidence_level(confidence_level)
+    check_row_order(
+        y_true=y_true,
+        y_pred=y_pred,
+        reports=reports,
+        sample_weight=sample_weight,
+        control_features=control_features,
+        y_score=y_score,
+        X=X,
+    )
     reports_of_groups = read_groups(reports, encoder, columns)
     n_rows = len(reports_of_groups)
     labels = read_predictions(

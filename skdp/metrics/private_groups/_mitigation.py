@@ -125,7 +125,7 @@ def private_threshold_optimizer(
     """
     postprocessing = import_optional("fairlearn.postprocessing")
     groups = read_groups(reports, encoder, columns)
-    labels, scores = read_labels(groups, y_true=y_true, y_pred=y_pred)
+    labels, scores = read_labels(groups, reports, y_true=y_true, y_pred=y_pred)
     if scores.categories.dtype.kind not in "biuf":
         raise ValueError("y_pred must hold numbers: predictions of 0 and 1, or scores")
     _check_n_rows(n_rows)
@@ -360,7 +360,7 @@ def private_reweighing(
     check_choice("method", method, ("nonnegative", "unbiased"))
     groups = read_groups(reports, encoder, columns)
     is_privileged = find_privileged(privileged, groups.domain)
-    (labels,) = read_labels(groups, y_true=y_true)
+    (labels,) = read_labels(groups, reports, y_true=y_true)
     positive = indicate_positive(labels, positive_label)
     if positive.all() or not positive.any():
         raise ValueError(

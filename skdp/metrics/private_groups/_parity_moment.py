@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from fairlearn.reductions import ClassificationMoment, ErrorRate
 
+from skdp.base import check_row_order
 from skdp.metrics.fairness import Numbers, read_column
 from skdp.metrics.private_groups._reports import read_groups
 
@@ -44,6 +45,7 @@ class PrivateParity(ClassificationMoment):
         )
 
     def load_data(self, X: Any, y: Any, *, sensitive_features: Any) -> None:
+        check_row_order(X=X, y=y, sensitive_features=sensitive_features)
         labels = read_column(y, "y")
         if not set(labels.unique()) <= {0, 1}:
             raise ValueError("y must hold the labels 0 and 1 only")

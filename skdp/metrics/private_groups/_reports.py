@@ -17,7 +17,14 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import ColumnLike, ColumnName, TableLike, check_choice, read_array
+from skdp.base import (
+    ColumnLike,
+    ColumnName,
+    TableLike,
+    check_choice,
+    check_row_order,
+    read_array,
+)
 from skdp.domain import Domain
 from skdp.local import ReportTransformer, read_carried, refuse_impossible
 from skdp.metrics.fairness import (
@@ -226,8 +233,11 @@ def indicate_privileged_rows(
     return np.concatenate(indicators)
 
 
-def read_labels(groups: GroupReports, **columns: Any) -> list[pd.Categorical]:
-    """Read columns of labels as long as the reports."""
+def read_labels(
+    groups: GroupReports, reports: Any, **columns: Any
+) -> list[pd.Categorical]:
+    """Read columns of labels of the rows of the reports."""
+    check_row_order(**columns, reports=reports)
     labels = []
     lengths = {"reports": len(groups)}
     for name, values in columns.items():
@@ -250,14 +260,14 @@ def indicate_positive(y_true: pd.Categorical, positive_label: Any) -> NDArray[np
 
 
 def _join_labels(
-    groups: GroupReports, y_true: Any, y_pred: Any
+    groups: GroupReports, reports: Any, y_true: Any, y_pred: Any
 ) -> tuple[dict[str, pd.Index], NDArray[np.intp]]:
     """Return the values of labels, and the code of the combination of each row."""
     columns = {"y_true": y_true, "y_pred": y_pred}
     for name in ("y_true", "y_pred"):
         if columns[name] is None:
             del columns[name]
-    labels = read_labels(groups, **columns)
+    labels = read_labels(groups, reports, **columns)
     values = {}
     codes = np.zeros(len(groups), np.intp)
     for name, label in zip(columns, labels, strict=True):
@@ -325,7 +335,8 @@ def joint_distribution(
     ------
     NotFittedError, TypeError, ValueError
         If the encoder is not fitted or not a local transformer of categories, the reports are of another one, lengths
-        differ, a label is missing, there is no row, or a parameter is out of range.
+        differ, two inputs have the same row labels in different orders, a label is missing, there is no row, or a
+        parameter is out of range.
 
     See Also
     --------
@@ -363,7 +374,7 @@ def joint_distribution(
     """
     check_choice("postprocess", postprocess, ("none", "simplex"))
     groups = read_groups(reports, encoder, columns)
-    labels, codes = _join_labels(groups, y_true, y_pred)
+    labels, codes = _join_labels(groups, reports, y_true, y_pred)
     n_combinations = math.prod(map(len, labels.values()))
     counts, variances = invert_counts(groups, codes, n_combinations)
     if postprocess == "simplex":
@@ -442,7 +453,7 @@ def posterior_groups(
     1    1098.0  2902.0
     """
     groups = read_groups(reports, encoder, columns)
-    labels, codes = _join_labels(groups, y_true, y_pred)
+    labels, codes = _join_labels(groups, reports, y_true, y_pred)
     n_combinations = math.prod(map(len, labels.values()))
     # The likelihood of a report depends on its cell, not on its group alone.
     by_cell = replace(groups, domain=groups.reported)

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.dummy import DummyClassifier
 from sklearn.metrics import check_scoring
 
-from skdp.base import ColumnLike, ColumnName, TableLike
+from skdp.base import ColumnLike, ColumnName, TableLike, check_row_order
 from skdp.metrics.fairness import read_column
 from skdp.metrics.tables._pairs import column_of, names_in_one_only
 from skdp.pages import warn
@@ -56,7 +56,8 @@ def train_on_synthetic(
     Raises
     ------
     TypeError, ValueError
-        If a table has no rows, lacks the target or holds missing values in it, or the columns differ.
+        If a table has no rows, lacks the target or holds missing values in it, the columns differ, or X and y have
+        the same row labels in different orders.
 
     Warns
     -----
@@ -116,6 +117,7 @@ def _split(label: str, data: Any, target: Any) -> tuple[Any, pd.Series]:
                 f" {len(data)}"
             )
         X, y = data
+        check_row_order(X=X, y=y)
     else:
         X, y = _take_out(label, data, target)
     y = read_column(y, f"the target of {label}")

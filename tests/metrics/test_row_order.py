@@ -1,0 +1,139 @@
+"""Pandas inputs with the same row labels in another order are refused, as rows are matched by position."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import train_test_split
+
+from skdp import RandomizedResponseEncoder
+from skdp.metrics import (
+    data_unfairness,
+    debiased_fairness,
+    fairness_report,
+    joint_distribution,
+    posterior_groups,
+    private_parity,
+    private_reweighing,
+    private_threshold_optimizer,
+    to_aif360,
+    train_on_synthetic,
+)
+from tests.conftest import each
+
+RNG = np.random.default_rng(0)
+N = 600
+ROWS = pd.RangeIndex(N)
+GROUP = pd.Series(RNG.choice(["a", "b"], N), name="group")
+PREDICTED = pd.Series((RNG.random(N) < np.where(GROUP == "b", 0.7, 0.4)).astype(int))
+TRUE = pd.Series((RNG.random(N) < 0.3 + 0.4 * PREDICTED).astype(int))
+SCORE = pd.Series(RNG.random(N))
+X = pd.DataFrame({"group": GROUP, "score": SCORE})
+WEIGHTS = pd.Series(RNG.random(N))
+CONTROL = pd.Series(RNG.choice(["c", "d"], N), name="control")
+ENCODER = RandomizedResponseEncoder(4.0, categories={"group": ["a", "b"]}, random_state=0).fit(X[["group"]])
+REPORTS = ENCODER.transform(X[["group"]])
+
+
+def weights_of_aif360(X, y, sample_weight):
+    pytest.importorskip("aif360")
+    return to_aif360(X, y, "group", privileged="b", sample_weight=sample_weight).labels.ravel()
+
+
+def differences_of_parity(X, y, sensitive_features):
+    pytest.importorskip("fairlearn")
+    moment = private_parity(ENCODER)
+    moment.load_data(X, y, sensitive_features=sensitive_features)
+    return moment.gamma(lambda X: PREDICTED).to_numpy()
+
+
+def decisions(y_true, y_pred, reports):
+    pytest.importorskip("fairlearn")
+    optimizer = private_threshold_optimizer(y_true, y_pred, reports, ENCODER, n_rows=1000)
+    scores = pd.DataFrame({"score": PREDICTED})
+    return optimizer.predict(scores, sensitive_features=GROUP, random_state=0)
+
+
+LABELS = {"y_true": TRUE, "y_pred": PREDICTED}
+ROWS_OF_LABELS = {"sample_weight": WEIGHTS, "control_features": CONTROL, "y_score": SCORE, "X": X}
+# The function, and what it matches by position.
+FUNCTIONS = {
+    "fairness_report": (
+        lambda **inputs: fairness_report(**inputs, privileged="b"),
+        LABELS | {"sensitive_features": GROUP} | ROWS_OF_LABELS,
+    ),
+    "debiased_fairness": (
+        lambda **inputs: debiased_fairness(**inputs, encoder=ENCODER, privileged="b"),
+        LABELS | {"reports": REPORTS} | ROWS_OF_LABELS,
+    ),
+    "joint_distribution": (
+        lambda **inputs: joint_distribution(**inputs, encoder=ENCODER),
+        LABELS | {"reports": REPORTS},
+    ),
+    "posterior_groups": (
+        lambda **inputs: posterior_groups(**inputs, encoder=ENCODER),
+        LABELS | {"reports": REPORTS["group"]},
+    ),
+    "private_reweighing": (
+        lambda **inputs: private_reweighing(**inputs, encoder=ENCODER, privileged="b"),
+        {"y_true": TRUE, "reports": REPORTS},
+    ),
+    "private_threshold_optimizer": (decisions, LABELS | {"reports": REPORTS}),
+    "private_parity": (differences_of_parity, {"X": X, "y": TRUE, "sensitive_features": REPORTS}),
+    "data_unfairness": (
+        lambda **inputs: data_unfairness(**inputs, encoder=ENCODER),
+        {"y": TRUE, "sensitive_features": GROUP},
+    ),
+    "to_aif360": (weights_of_aif360, {"X": X, "y": TRUE, "sample_weight": WEIGHTS}),
+    "train_on_synthetic": (
+        lambda X, y: train_on_synthetic(LogisticRegression(), (X, y), (X, y)),
+        {"X": X[["score"]], "y": TRUE},
+    ),
+}
+
+
+def cases():
+    """Each function with each of its inputs."""
+    pairs = []
+    for function, (_, inputs) in FUNCTIONS.items():
+        pairs += [(function, name) for name in inputs]
+    return pairs
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
+@pytest.mark.parametrize(("function", "name"), cases())
+def test_the_same_labels_in_another_order_are_refused(function, name):
+    call, inputs = FUNCTIONS[function]
+    reordered = inputs[name].sample(frac=1, random_state=1)
+    with pytest.raises(ValueError, match=r"has the labels of \w+ in another order.*\.reindex\(\w+\.index\)"):
+        call(**inputs | {name: reordered})
+
+
+@pytest.mark.filterwarnings("ignore")
+@each("function", FUNCTIONS)
+def test_other_labels_and_one_order_of_all_are_matched_by_position(function):
+    call, inputs = FUNCTIONS[function]
+    expected = call(**inputs)
+    names = list(inputs)
+    # The labels of none are those of the next one; then those of all are permuted.
+    others = {name: inputs[name].set_axis(ROWS + N * place) for place, name in enumerate(names)}
+    permuted = {name: inputs[name].set_axis(ROWS[::-1]) for name in names}
+    for relabelled in (others, permuted):
+        result = call(**relabelled)
+        if isinstance(expected, pd.DataFrame):
+            pd.testing.assert_frame_equal(result, expected)
+        else:
+            np.testing.assert_array_equal(result, expected)
+
+
+def test_a_reordered_input_is_refused_among_arrays():
+    reordered = PREDICTED.sample(frac=1, random_state=1)
+    with pytest.raises(ValueError, match="sensitive_features has the labels of y_pred in another order"):
+        fairness_report(TRUE.to_numpy(), reordered, GROUP, privileged="b")
+
+
+def test_the_parts_of_a_split_are_taken():
+    _, true, _, predicted, _, reports = train_test_split(TRUE, PREDICTED, REPORTS, random_state=0)
+    table = debiased_fairness(true, predicted.to_numpy(), reports, ENCODER, privileged="b")
+    arrays = debiased_fairness(true.to_numpy(), predicted.to_numpy(), reports.to_numpy(), ENCODER, privileged="b")
+    pd.testing.assert_frame_equal(table, arrays)
