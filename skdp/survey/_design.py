@@ -625,6 +625,9 @@ class ReportDesign(SavedByArguments):
         whose weights are those of maximum likelihood (Fisher scoring). Where there are as many free shares as
         parameters, as for two values and two groups with an unknown number, the fit is the moment estimate.
 
+        A ``ModelWarning`` tells of reports whose share no truth explains (an exact test of each, at 1e-6), as in
+        regressions. Shares stay as they are then, below 0 or above 1, and lie in their intervals.
+
         Examples
         --------
         >>> import pandas as pd
