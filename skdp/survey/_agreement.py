@@ -1,4 +1,4 @@
-"""Whether one set of shares explains the reports of all groups."""
+"""Whether any shares explain the reports, and one set of them those of all groups."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ from skdp.survey._likelihood import Numbers
 _FALSE_ALARM = 1e-4
 """Of an estimate from groups that agree."""
 
+_FALSE_ALARM_OF_SHARE = 1e-6
+"""Of each share of a report, where the channel holds."""
+
 _MOST_ERRORS = 4.0
 """Of the score of a group: 6e-5 by chance."""
 
@@ -25,6 +28,54 @@ _LEAST_EXPECTED = 5.0
 
 class ModelWarning(UserWarning):
     """Warning that a model does not fit what it was fitted to, so that its errors do not hold."""
+
+
+def warn_of_share(problem: str) -> None:
+    """Warn of the share of a report that no true values explain."""
+    warn(
+        problem,
+        ModelWarning,
+        about="guide/report_regression#warnings",
+        stacklevel=level_of_the_caller(),
+    )
+
+
+def unexplained_share(design: Any, counts_of_groups: Numbers) -> str | None:
+    """Return what is wrong with the share of a report: (n_groups, n_reports) counts of rows."""
+    # The channel of an unknown number is not known.
+    if design.unknown is not None:
+        return None
+    for group, counts in zip(design.channels, counts_of_groups, strict=True):
+        channel = design.channels[group]
+        place, how = _least_probable(counts, channel)
+        if how is not None:
+            least, largest = channel[:, place].min(), channel[:, place].max()
+            of_group = "" if design.group is None else f" of group {group!r}"
+            return (
+                f"column {design.column!r} holds {how} {design.reports[place]!r} "
+                f"than any truth gives: {counts[place] / counts.sum():.1%} of the "
+                f"reports{of_group}, where the channel gives {least:.1%} to "
+                f"{largest:.1%}. The design has wrong probabilities, or people "
+                "do not follow the instruction (see ReportDesign.with_cheaters)"
+            )
+    return None
+
+
+def _least_probable(
+    counts: np.ndarray[Any, Any], channel: Numbers
+) -> tuple[int, str | None]:
+    """Return a report whose count is too small or too large, and which of both; None if all can be."""
+    # Given true values, reports are independent, and each has at least the least
+    # probability of its column: so the count is larger, in distribution, than that of as
+    # many coins of that probability. This holds for dependent true values, too.
+    n_reports = counts.sum()
+    of_fewer = stats.binom.cdf(counts, n_reports, channel.min(axis=0))
+    if of_fewer.min() < _FALSE_ALARM_OF_SHARE:
+        return int(of_fewer.argmin()), "fewer"
+    of_more = stats.binom.sf(counts - 1, n_reports, channel.max(axis=0))
+    if of_more.min() < _FALSE_ALARM_OF_SHARE:
+        return int(of_more.argmin()), "more"
+    return 0, None
 
 
 def warn_of_scores_of_groups(

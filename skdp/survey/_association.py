@@ -16,6 +16,7 @@ from skdp.local.protocol import SampleDesign, quantile
 from skdp.survey._design import HiddenColumn, as_pandas, read_hidden
 from skdp.survey._likelihood import Numbers
 from skdp.survey._shares import influence_blocks, read_sample
+from skdp.survey._warnings import warn_of_unexplained
 
 Measure = Literal["correlation", "odds_ratio"]
 
@@ -71,7 +72,8 @@ def estimate_associations(
 
     The vectors of two reports, one-hot on average, are independent given the record, so their products are unbiased
     for its combination of values: covariances need no correction, and variances are those of the estimated shares
-    ([1]_, whose point estimates these are). Errors are linearised, by rows or clusters.
+    ([1]_, whose point estimates these are). Errors are linearised, by rows or clusters. A ``ModelWarning`` tells of a
+    `ReportDesign` with reports whose share no truth explains.
 
     References
     ----------
@@ -101,6 +103,7 @@ def estimate_associations(
     hidden = read_hidden(encoders, table, X)
     drawn = {"sample_weight": sample_weight, "strata": strata, "clusters": clusters}
     sample = read_sample(X, len(table), drawn)
+    warn_of_unexplained(encoders, table[sample.weights > 0])
     reach = -quantile((1 - confidence_level) / 2, sample.degrees)
     if measure == "odds_ratio":
         return _odds_ratios(hidden, sample, reach)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 Channel = list[list[float]]
 
@@ -49,6 +51,22 @@ def crosswise(q: float) -> Channel:
     if q == 0.5:
         raise ValueError("q must differ from 0.5, at which reports say nothing")
     return [[1 - q, q], [q, 1 - q]]
+
+
+def check_no_first(values: Sequence[Any]) -> None:
+    """Refuse the values of yes and no in this order, by which the channel would be that of the other answer."""
+    listed = list(values)
+    if len(listed) == 2 and _is(listed[0], "yes", 1) and _is(listed[1], "no", 0):
+        raise ValueError(
+            "values must hold that of who lacks the property first: put "
+            f"{listed[1]!r} first, got {listed}"
+        )
+
+
+def _is(value: Any, word: str, number: int) -> bool:
+    if isinstance(value, str):
+        return value.casefold() == word
+    return isinstance(value, numbers.Real | np.bool_) and bool(value == number)
 
 
 def _check_asked(p: float) -> None:

@@ -174,7 +174,8 @@ class ReportDesign(SavedByArguments):
         Their share is estimated beside the others ([2]_); that needs two channels, as of two randomisation levels in
         two random halves. Cheaters are counted as having the value `report`: the shares of other values are those of
         honest people among all. If carriers of these cheat, too, that is a lower bound of their share, and the sum with
-        that of cheaters an upper one.
+        that of cheaters an upper one. So here no + yes = 1, with cheaters inside "no"; `PerHalf.estimate_frequencies`
+        counts them beside both, and there no + yes + cheaters = 1.
 
         Parameters
         ----------
@@ -311,6 +312,7 @@ class ReportDesign(SavedByArguments):
         .. [4] R. F. Boruch (1971). Assuring confidentiality of responses in social research: a note on strategies. The
            American Sociologist 6.
         """
+        _channels.check_no_first(values)
         channel = _channels.by_group(_channels.forced, group, yes=yes, no=no)
         return cls(column, channel, values=values, group=group)
 
@@ -359,6 +361,7 @@ class ReportDesign(SavedByArguments):
         .. [5] B. G. Greenberg, A.-L. A. Abul-Ela, W. R. Simmons, D. G. Horvitz (1969). The unrelated question
            randomized response model: theoretical framework. Journal of the American Statistical Association 64.
         """
+        _channels.check_no_first(values)
         if prevalence is not None:
             channel = _channels.by_group(
                 _channels.unrelated, group, p=p, prevalence=prevalence
@@ -416,6 +419,7 @@ class ReportDesign(SavedByArguments):
         .. [6] J.-W. Yu, G.-L. Tian, M.-L. Tang (2008). Two new models for survey sampling with sensitive
            characteristic: design and analysis. Metrika 67.
         """
+        _channels.check_no_first(values)
         channel = _channels.by_group(_channels.crosswise, group, q=q)
         return cls(column, channel, values=values, reports=reports, group=group)
 
@@ -624,6 +628,9 @@ class ReportDesign(SavedByArguments):
         The expected shares of the reports of each group are fitted to the observed ones by reweighted least squares,
         whose weights are those of maximum likelihood (Fisher scoring). Where there are as many free shares as
         parameters, as for two values and two groups with an unknown number, the fit is the moment estimate.
+
+        A ``ModelWarning`` tells of reports whose share no truth explains (an exact test of each, at 1e-6), as in
+        regressions. Shares stay as they are then, below 0 or above 1, and lie in their intervals.
 
         Examples
         --------

@@ -350,7 +350,8 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
         -------
         pandas.DataFrame
             ``frequency, std_error, lower, upper`` of each value, and of "cheaters": of whom the true value is not
-            known, so that all shares add up to 1.
+            known, so that all shares add up to 1: no + yes + cheaters = 1. `ReportDesign.with_cheaters`, which `design`
+            is made by, counts them inside "no", and there no + yes = 1.
 
         Raises
         ------

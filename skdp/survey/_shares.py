@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from skdp.base import check_confidence_level
-from skdp.local.protocol import SampleDesign, WeightedMeans, read_design
-from skdp.survey._agreement import warn_of_groups_that_differ
+from skdp.local.protocol import SampledCounts, SampleDesign, WeightedMeans, read_design
+from skdp.survey._agreement import (
+    unexplained_share,
+    warn_of_groups_that_differ,
+    warn_of_share,
+)
 from skdp.survey._likelihood import Numbers
 
 _MOST_STEPS = 200
@@ -47,8 +52,13 @@ def estimate_shares(
     weights = np.bincount(cells, sample.weights, n_cells).astype(float)
     fit = _ShareFit(channels, slopes, weights.reshape(len(channels), -1))
     shares, unknown = fit.solve(design.start)
+    # Noise is independent whatever the truth, so that rows count, and not weights.
+    counts = np.bincount(cells[sample.weights > 0], minlength=n_cells).astype(float)
+    problem = unexplained_share(design, counts.reshape(fit.weights.shape))
+    if problem is not None:
+        warn_of_share(problem)
     # Reports of a cluster may depend on each other.
-    if sample.clusters is None:
+    elif sample.clusters is None:
         squares = np.bincount(cells, sample.weights**2, n_cells).astype(float)
         warn_of_groups_that_differ(
             design.column,
@@ -67,9 +77,23 @@ def estimate_shares(
     )
     labels = [*design.values, *([] if unknown is None else [design.unknown])]
     index = pd.Index(labels, name=design.column, tupleize_cols=False)
-    result = means.counts().table(confidence_level, what="frequency", index=index)
+    sampled = means.counts()
+    result = sampled.table(confidence_level, what="frequency", index=index)
+    result["lower"], result["upper"] = _interval(sampled, confidence_level)
     result.attrs["rows"] = "population"
     return result
+
+
+def _interval(sampled: SampledCounts, confidence_level: float) -> tuple[Any, Any]:
+    """Return the ends of the interval of each share, which holds the share even beyond 0 and 1."""
+    counts, n = sampled.counts, sampled.n
+    # The variance is a quadratic of the share that continues beyond 0 and 1, where what
+    # sampling adds is negative: the noise is what is left of the variance at the share.
+    beyond = np.minimum(counts * (n - counts), 0)
+    noise = sampled.noise - sampled.spread * beyond
+    lower, upper = replace(sampled, noise=noise).interval(confidence_level)
+    # An end may be the share itself, but for rounding.
+    return np.minimum(lower, counts) / n, np.maximum(upper, counts) / n
 
 
 def influence_blocks(influences: Numbers) -> Iterator[tuple[int, Numbers, Numbers]]:

@@ -6,17 +6,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 from sklearn.exceptions import ConvergenceWarning
 
 from skdp.base import level_of_the_caller
 from skdp.pages import warn
-from skdp.survey._agreement import ModelWarning
+from skdp.survey._agreement import ModelWarning, unexplained_share, warn_of_share
 from skdp.survey._design import ReportDesign, report_counts
-from skdp.survey._likelihood import Numbers
-
-_FALSE_ALARM = 1e-6
-"""Of each share, where the channel holds."""
 
 _LEAST_PIVOT = 1e-9
 """Of columns of length 1; rounding leaves some 1e-16 times the number of columns."""
@@ -26,12 +21,7 @@ def warn_of_unexplained(designs: Any, table: pd.DataFrame) -> None:
     """Warn if no true values explain the reports of a table."""
     problem = _unexplained_share(designs, table)
     if problem is not None:
-        warn(
-            problem,
-            ModelWarning,
-            about="guide/report_regression#warnings",
-            stacklevel=level_of_the_caller(),
-        )
+        warn_of_share(problem)
 
 
 def warn_of_few_clusters(n_clusters: int, n_expected: int) -> None:
@@ -85,38 +75,8 @@ def _unexplained_share(designs: Any, table: pd.DataFrame) -> str | None:
     if not isinstance(designs, list | tuple):
         designs = [designs]
     for design in designs:
-        # The channel of an unknown number is not known.
-        if not isinstance(design, ReportDesign) or design.unknown is not None:
-            continue
-        counts_of_groups = report_counts(design, table)
-        for group, counts in zip(design.channels, counts_of_groups, strict=True):
-            channel = design.channels[group]
-            place, how = _least_probable(counts, channel)
-            if how is not None:
-                least, largest = channel[:, place].min(), channel[:, place].max()
-                of_group = "" if design.group is None else f" of group {group!r}"
-                return (
-                    f"column {design.column!r} holds {how} {design.reports[place]!r} "
-                    f"than any truth gives: {counts[place] / counts.sum():.1%} of the "
-                    f"reports{of_group}, where the channel gives {least:.1%} to "
-                    f"{largest:.1%}. The design has wrong probabilities, or people "
-                    "do not follow the instruction (see ReportDesign.with_cheaters)"
-                )
+        if isinstance(design, ReportDesign):
+            problem = unexplained_share(design, report_counts(design, table))
+            if problem is not None:
+                return problem
     return None
-
-
-def _least_probable(
-    counts: np.ndarray[Any, Any], channel: Numbers
-) -> tuple[int, str | None]:
-    """Return a report whose count is too small or too large, and which of both; None if all can be."""
-    # Given true values, reports are independent, and each has at least the least
-    # probability of its column: so the count is larger, in distribution, than that of as
-    # many coins of that probability. This holds for dependent true values, too.
-    n_reports = counts.sum()
-    of_fewer = stats.binom.cdf(counts, n_reports, channel.min(axis=0))
-    if of_fewer.min() < _FALSE_ALARM:
-        return int(of_fewer.argmin()), "fewer"
-    of_more = stats.binom.sf(counts - 1, n_reports, channel.max(axis=0))
-    if of_more.min() < _FALSE_ALARM:
-        return int(of_more.argmin()), "more"
-    return 0, None

@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils import column_or_1d
 
+from skdp.local.protocol import refuse_name
 from skdp.survey._likelihood import HiddenModel, Numbers
 from skdp.survey._warnings import warn_of_few_clusters
 
@@ -61,6 +62,7 @@ def read_clusters(clusters: Any, n_rows: int) -> NDArray[np.intp] | None:
     """Return the number of the cluster of each row; None if there are none."""
     if clusters is None:
         return None
+    refuse_name("clusters", clusters)
     codes, _ = pd.factorize(np.asarray(clusters))
     if len(codes) != n_rows:
         raise ValueError(
@@ -93,6 +95,7 @@ def count_clusters(
 def read_weights(sample_weight: Any, n_rows: int) -> Numbers:
     if sample_weight is None:
         return np.ones(n_rows)
+    refuse_name("sample_weight", sample_weight)
     weights = read_numbers("sample_weight", sample_weight)
     if weights.shape != (n_rows,) or not np.isfinite(weights).all():
         raise ValueError(f"sample_weight must hold {n_rows} finite numbers, one a row")

@@ -5,9 +5,15 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from skdp import PerHalf, RandomizedResponseEncoder
-from skdp.survey import ReportDesign, ReportLinearRegression, ReportLogisticRegression
+from skdp.survey import (
+    ReportDesign,
+    ReportLinearRegression,
+    ReportLogisticRegression,
+    estimate_associations,
+)
 
 BY_GROUP = ReportDesign.warner("a", {"direct": 1.0, "card": 0.75}, group="g")
 MESSAGE = "no shares explain the reports in column 'a' of all groups .chi-squared [0-9]+, 1 degrees of freedom"
@@ -107,3 +113,58 @@ def test_groups_without_effects_are_not_told_by_regressions():
             X, reported, y = survey(seed, 0, n=400)
             ReportLogisticRegression(target_encoder=BY_GROUP).fit(X[["age"]], reported)
             ReportLinearRegression(BY_GROUP).fit(reported.assign(age=X["age"]), y)
+
+
+IMPOSSIBLE = [
+    (ReportDesign.warner("a", 0.75), (900, 100)),
+    (ReportDesign.warner("a", 0.75), (1000, 0)),
+    (ReportDesign.forced("a", yes=2 / 12, no=1 / 12), (20, 980)),
+    (ReportDesign.unrelated("a", 0.7, prevalence=0.5), (950, 50)),
+]
+SHARE_MESSAGE = "column 'a' holds fewer '(yes|no)' than any truth gives"
+
+
+@pytest.mark.parametrize(("design", "counts"), IMPOSSIBLE)
+@pytest.mark.parametrize("kind", ["rows", "weights", "clusters"])
+def test_reports_that_no_truth_explains_are_told(design, counts, kind):
+    """Of 100 yes in 1,000 and a card of .75, the interval of -.3 was that from -.297 to -.297."""
+    table = pd.DataFrame({"a": np.repeat(["no", "yes"], counts)})
+    options = {}
+    if kind == "weights":
+        options = {"sample_weight": np.arange(1000) % 3 + 1.0}
+    if kind == "clusters":
+        options = {"clusters": np.arange(1000) // 4}
+    with pytest.warns(UserWarning, match=SHARE_MESSAGE) as caught:
+        shares = design.estimate_frequencies(table, **options)
+    assert len(caught) == 1
+    assert (shares["frequency"] < 0).any()
+    assert (shares["lower"] <= shares["frequency"]).all()
+    assert (shares["frequency"] <= shares["upper"]).all()
+    assert (shares["upper"] - shares["lower"] > shares["std_error"]).all()
+    assert (shares["upper"] - shares["lower"] > 1e-3).all()
+    with pytest.warns(UserWarning, match=SHARE_MESSAGE):
+        estimate_associations(design, table.assign(z=np.arange(1000) % 7), **options)
+
+
+def test_the_group_that_no_truth_explains_is_told():
+    levels = ReportDesign.warner("a", {"direct": 0.9, "card": 0.75}, group="g")
+    with pytest.warns(UserWarning, match=SHARE_MESSAGE + ".* of group 'card'"):
+        levels.estimate_frequencies(reports((450, 50), (450, 50)))
+
+
+def test_only_shares_beyond_chance_are_told_by_estimates():
+    """At the end of the range, exactly the counts whose probability is at least 1e-6; rows of weight 0 do not count."""
+    design = ReportDesign.warner("a", 0.75)
+    least = int(stats.binom.ppf(1e-6, 1000, 0.25))
+    table = pd.DataFrame({"a": np.repeat(["no", "yes"], (1000 - least, least))})
+    shares = design.estimate_frequencies(table)
+    assert shares.loc["yes", "frequency"] < -0.1
+    assert (shares["lower"] < shares["frequency"]).all()
+    assert (shares["frequency"] < shares["upper"]).all()
+    more = pd.concat([table[:100], table])
+    # Of the first rows, all say no.
+    design.estimate_frequencies(more, sample_weight=np.arange(1100) >= 100)
+    fewer = pd.DataFrame({"a": np.repeat(["no", "yes"], (1001 - least, least - 1))})
+    for impossible in (more, fewer):
+        with pytest.warns(UserWarning, match=SHARE_MESSAGE):
+            design.estimate_frequencies(impossible)

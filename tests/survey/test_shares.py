@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from skdp import HadamardResponseEncoder, NumericPerturber, RandomizedResponseEncoder, UnaryEncodingTransformer
-from skdp.survey import ReportDesign, estimate_associations
+from skdp.survey import ReportDesign, ReportLinearRegression, ReportLogisticRegression, estimate_associations
 
 # Counts of the reports of 22 generated tables, and independent fits of them, which agree with RRreg 0.7.6 where that
 # is right; also beyond the boundary, where it has no error or none that is right.
@@ -217,3 +217,46 @@ def test_where_the_noise_hides_the_variance_nothing_is_claimed():
     row = estimate_associations(WARNER, rare).iloc[0]
     assert np.isnan(row["correlation"])
     assert (row["lower"], row["upper"]) == (-1, 1)
+
+
+@pytest.mark.parametrize(
+    "values", [["yes", "no"], ("Yes", "No"), [True, False], [1, 0], np.array([1, 0]), [np.True_, np.False_]]
+)
+def test_values_with_yes_first_are_refused(values):
+    """They gave the share of the other answer; Warner's channel is the same both ways."""
+    designs = {
+        "forced": {"yes": 0.2, "no": 0.1},
+        "unrelated": {"p": 0.7, "prevalence": 0.25},
+        "crosswise": {"q": 0.25},
+    }
+    for name, options in designs.items():
+        make = getattr(ReportDesign, name)
+        with pytest.raises(ValueError, match=r"put .* first"):
+            make("smokes", values=values, **options)
+        make("smokes", values=values[::-1], **options)
+        make("smokes", values=["carrier", "other"], **options)
+    by_group = {"p": {"a": 0.7, "b": 0.3}, "group": "half"}
+    with pytest.raises(ValueError, match=r"put .* first"):
+        ReportDesign.unrelated("smokes", values=values, **by_group)
+    ReportDesign.warner("smokes", 0.75, values=values)
+
+
+@pytest.mark.parametrize("parameter", ["sample_weight", "strata", "clusters"])
+def test_a_name_in_place_of_a_column_is_refused(parameter):
+    table = ANSWERS.assign(w=WEIGHTS)
+    message = rf"{parameter} must hold an entry for each row, got a name: pass X\['w'\]"
+    encoder = RandomizedResponseEncoder(1.0, categories={"smokes": ["no", "yes"]}, random_state=0)
+    reports = encoder.fit_transform(ANSWERS)
+    with pytest.raises(ValueError, match=message):
+        WARNER.estimate_frequencies(table, **{parameter: "w"})
+    with pytest.raises(ValueError, match=message):
+        estimate_associations(WARNER, table, **{parameter: "w"})
+    with pytest.raises(ValueError, match=message):
+        encoder.estimate_frequencies(reports, rows="population", **{parameter: "w"})
+    if parameter == "strata":
+        return
+    with pytest.raises(ValueError, match=message):
+        ReportLinearRegression(WARNER).fit(ANSWERS, PLACES, **{parameter: "w"})
+    model = ReportLogisticRegression(target_encoder=WARNER)
+    with pytest.raises(ValueError, match=message):
+        model.fit(table[["w"]], ANSWERS, **{parameter: "w"})

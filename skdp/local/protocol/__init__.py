@@ -49,4 +49,5 @@ from skdp.local.protocol._weighted import WeightedMoments as WeightedMoments
 from skdp.local.protocol._weighted import means_of_moments as means_of_moments
 from skdp.local.protocol._weighted import read_design as read_design
 from skdp.local.protocol._weighted import read_sample_weight as read_sample_weight
+from skdp.local.protocol._weighted import refuse_name as refuse_name
 from skdp.local.protocol._weighted import weighted_means as weighted_means

@@ -130,6 +130,7 @@ def read_sample_weight(sample_weight: Any, reports: Any, n_rows: int) -> Vector:
     """Read the weights of rows; 1 by default."""
     if sample_weight is None:
         return np.ones(n_rows)
+    refuse_name("sample_weight", sample_weight)
     check_same_order(reports, sample_weight, "sample_weight")
     weights = None
     # The error quotes a value, which not even the context of another one must have.
@@ -149,10 +150,19 @@ def read_sample_weight(sample_weight: Any, reports: Any, n_rows: int) -> Vector:
     return weights
 
 
+def refuse_name(parameter: str, given: Any) -> None:
+    """Refuse the name of a column in place of its entries."""
+    if isinstance(given, str):
+        raise ValueError(
+            f"{parameter} must hold an entry for each row, got a name: pass X[{given!r}]"
+        )
+
+
 def _read_groups(
     name: str, column: Any, reports: Any, n_rows: int
 ) -> tuple[NDArray[np.intp], list[Any]]:
     """Return the number of the group of each row, and the names of the groups."""
+    refuse_name(name, column)
     check_same_order(reports, column, name)
     values = np.asarray(column)
     if values.shape != (n_rows,):
