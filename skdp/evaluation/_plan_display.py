@@ -58,6 +58,8 @@ class PlanDisplay(PanelDisplay):
     def _draw_power(self, axes: Any) -> list[Any]:
         """Draw a line of power against epsilon for each number of rows."""
         plan = self.plan
+        if plan.curve["epsilon"].nunique() == 1:
+            return self._draw_power_by_rows(axes)
         handles = []
         for n_rows, of_rows in plan.curve.groupby("n_rows"):
             is_planned = n_rows == plan.n_rows
@@ -80,6 +82,25 @@ class PlanDisplay(PanelDisplay):
         scale_by_log(axes, "x")
         axes.set_ylim(0, 1.02)
         axes.set_xlabel("epsilon; a line for each number of rows")
+        axes.set_ylabel(f"power to find a {plan.of} of {plan.effect:.3g}")
+        return handles
+
+    def _draw_power_by_rows(self, axes: Any) -> list[Any]:
+        """Draw a line of power against the number of rows, of a design that has its epsilon."""
+        plan = self.plan
+        curve = plan.curve
+        handles: list[Any] = axes.plot(
+            curve["n_rows"], curve["power"], label="reached", color=COLOURS[0]
+        )
+        style: dict[str, Any] = {"color": INK, "ls": "--", "lw": 1.2}
+        handles.append(axes.axhline(plan.power, label="wanted", **style))
+        style = {"color": COLOURS[1], "marker": "s", "ms": 8, "ls": "none"}
+        label = f"plan: {plan.n_rows:,}"
+        handles += axes.plot([plan.n_rows], [plan.reached_power], label=label, **style)
+        tidy_axes(axes)
+        scale_by_log(axes, "x")
+        axes.set_ylim(0, 1.02)
+        axes.set_xlabel("rows")
         axes.set_ylabel(f"power to find a {plan.of} of {plan.effect:.3g}")
         return handles
 

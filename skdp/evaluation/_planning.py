@@ -32,6 +32,7 @@ from skdp.evaluation._plan_display import (
     amount_of,
     end_text,
 )
+from skdp.evaluation._planned_designs import DesignRelease, check_design
 from skdp.evaluation.curves import compare_to_baseline
 from skdp.evaluation.displays import interval_label
 from skdp.local import (
@@ -45,6 +46,7 @@ from skdp.local import (
 from skdp.markup import html_facts
 from skdp.metrics.private_groups import parity_half_width
 from skdp.privacy import Shuffled, WeakGuaranteeWarning, check_epsilon
+from skdp.survey import ReportDesign
 
 if TYPE_CHECKING:  # an optional dependency
     from matplotlib.axes import Axes
@@ -53,6 +55,7 @@ Numbers = NDArray[np.float64]
 
 Quantity = Literal["count", "frequency", "parity", "difference", "coefficient"]
 _COMPARED = ("difference", "coefficient")
+_OF_DESIGNS = ("frequency", *_COMPARED)
 
 # The amounts that are searched: all numbers of three digits from .001 to 64.
 _MOST = 64.0
@@ -285,6 +288,11 @@ def plan_epsilon(
                     "given"
                 )
         return _plan_of_curve(source, of, _check_within(within), level)
+    if isinstance(source, ReportDesign):
+        raise TypeError(
+            "a ReportDesign has its epsilon, which does not say how well a share is "
+            "known: plan_rows takes the design"
+        )
     question = _read_question(
         source,
         of=of,
@@ -308,7 +316,7 @@ def plan_epsilon(
 def plan_rows(
     source: Any,
     *,
-    epsilon: float,
+    epsilon: float | None = None,
     within: float | None = None,
     power: float | None = None,
     of: str = "frequency",
@@ -324,10 +332,11 @@ def plan_rows(
 
     Parameters
     ----------
-    source : encoder of categories, LocalTableEncoder, or DPHistogram
-        What is going to release, as for `plan_epsilon`.
-    epsilon : float
-        The epsilon that is given; of `Rho` and `Mu`, their number.
+    source : encoder of categories, LocalTableEncoder, DPHistogram, or ReportDesign
+        What is going to release, as for `plan_epsilon`. Or a design of two values without group and unknown number,
+        for frequencies, differences and coefficients: `share` and `rates` are then of its second value, such as "yes".
+    epsilon : float, optional
+        The epsilon that is given; of `Rho` and `Mu`, their number. A design has its own.
     within : float, optional
         The largest half width of the interval of what is asked for, > 0.
     power : float, optional
@@ -384,6 +393,13 @@ def plan_rows(
     >>> plan = plan_rows(encoder, epsilon=1.0, of="difference", rates=(0.25, 0.35), power=0.8)
     >>> plan.n_rows
     3542
+
+    By forced responses, which need more people than an encoder of the same epsilon:
+
+    >>> from skdp.survey import ReportDesign
+    >>> dice = ReportDesign.forced("smokes", yes=2 / 12, no=1 / 12)
+    >>> plan_rows(dice, of="difference", rates=(0.05, 0.1), power=0.8).n_rows
+    3860
     """
     level = check_confidence_level(confidence_level)
     question = _read_question(
@@ -404,6 +420,12 @@ def plan_rows(
             "the error of a count does not fall with the number of rows: plan them for "
             "of='frequency'"
         )
+    if isinstance(source, ReportDesign):
+        if epsilon is not None:
+            raise ValueError("epsilon is that of the ReportDesign: leave it out")
+        return _plan_of_rows(source, question, source.epsilon)
+    if epsilon is None:
+        raise ValueError("epsilon must be given, but for a ReportDesign")
     return _plan_of_rows(source, question, float(check_epsilon(epsilon)))
 
 
@@ -432,6 +454,8 @@ def _read_question(
     _check_estimator(source, of)
     names = _read_columns(source, columns)
     _check_guesses(share, rates, rows)
+    if isinstance(source, ReportDesign) and rows != "population":
+        raise ValueError(f"rows must be 'population' for a ReportDesign, got {rows!r}")
     parity: dict[str, Any] = {}
     comparison = None
     if of == "parity":
@@ -506,6 +530,13 @@ def _check_estimator(estimator: Any, of: str) -> None:
     """Refuse what has no counts to plan."""
     if of not in get_args(Quantity):
         raise ValueError(f"of must be one of {get_args(Quantity)}, got {of!r}")
+    if isinstance(estimator, ReportDesign):
+        if of not in _OF_DESIGNS:
+            raise ValueError(
+                f"of must be one of {_OF_DESIGNS} for a ReportDesign, got {of!r}"
+            )
+        check_design(estimator)
+        return
     kinds: tuple[type, ...] = (OracleEncoder, LocalTableEncoder, DPHistogram)
     expected = "an encoder of categories or tables, or a DPHistogram"
     if of == "parity" or of in _COMPARED:
@@ -592,7 +623,7 @@ def _plan_of_epsilon(
 def _plan_of_rows(source: Any, question: _Question, amount: float) -> EpsilonPlan:
     """Find the least number of rows at which the interval is narrow enough."""
     epsilon = _with_amount(source, amount)
-    release = _Release.of(source, epsilon, question)
+    release = _release_of(source, epsilon, question)
     n_rows = _least_rows(lambda n: release.half_width(n) <= question.within)
     if n_rows is None:
         raise ValueError(
@@ -605,7 +636,10 @@ def _plan_of_rows(source: Any, question: _Question, amount: float) -> EpsilonPla
         widths = list(map(release.half_width, numbers))
         curve = pd.DataFrame({"n_rows": numbers, "half_width": widths})
     else:
-        curve = _curve_of_power(source, question, amount * _FACTORS, n_rows)
+        amounts: Any = amount * _FACTORS
+        if isinstance(source, ReportDesign):
+            amounts = [amount]
+        curve = _curve_of_power(source, question, amounts, n_rows)
     return _plan(question, epsilon, n_rows, release.half_width(n_rows), curve)
 
 
@@ -643,7 +677,8 @@ def _curve_of_power(
     z = NormalDist().inv_cdf((1 + question.level) / 2)
     curve = []
     for amount in amounts:
-        release = _Release.of(source, _with_amount(source, float(amount)), question)
+        epsilon = _with_amount(source, float(amount))
+        release = _release_of(source, epsilon, question)
         for number in _row_numbers(n_rows, _ROW_FACTORS):
             width = release.half_width(number)
             power = power_of(question.comparison.effect, width / z, question.level)
@@ -742,6 +777,16 @@ class _Release:
         return _width_of_reports(self.estimator.protocol_, n_rows, question)
 
 
+def _release_of(
+    source: Any, epsilon: Any, question: _Question
+) -> _Release | DesignRelease:
+    if isinstance(source, ReportDesign):
+        return DesignRelease(
+            source, question.share, question.comparison, question.level
+        )
+    return _Release.of(source, epsilon, question)
+
+
 def _with_amount(estimator: Any, amount: float) -> Any:
     """Return the epsilon of an estimator with another amount: a number, or a rho or mu with its delta."""
     epsilon = estimator.epsilon
@@ -753,6 +798,8 @@ def _with_amount(estimator: Any, amount: float) -> Any:
 
 def _declared_domain(estimator: Any) -> Domain:
     """Return the declared values of an estimator, by the names of the columns."""
+    if isinstance(estimator, ReportDesign):
+        return Domain({estimator.column: estimator.values})
     name = "domain" if isinstance(estimator, DPHistogram) else "categories"
     declared = getattr(estimator, "domain_", getattr(estimator, name))
     if isinstance(declared, Domain):

@@ -17,6 +17,7 @@ from skdp import (
     plan_epsilon,
     plan_rows,
 )
+from skdp.survey import ReportDesign
 from tests.conftest import often
 
 SMOKES = RandomizedResponseEncoder(categories={"smokes": ["yes", "no"]})
@@ -170,3 +171,80 @@ def test_a_picture_of_power_by_epsilon_and_rows():
     display.figure_.canvas.draw()
     by_epsilon = plan_epsilon(SMOKES, n_rows=plan.n_rows, of="coefficient", rates=(0.2, 0.3), power=0.8)
     assert by_epsilon.epsilon == pytest.approx(1.0, abs=0.002)
+
+
+DICE = ReportDesign.forced("smokes", yes=2 / 12, no=1 / 12)
+CARDS = ReportDesign.warner("smokes", 0.75)
+
+
+def test_a_design_of_others_has_the_variance_of_its_channel():
+    """By an encoder of the same epsilon, simulated power was .60 in place of .80."""
+    guess = {"of": "difference", "rates": (0.05, 0.1)}
+    plan = plan_rows(DICE, power=0.8, share=0.3, **guess)
+    variance = 0
+    for size, rate in ((0.7, 0.05), (0.3, 0.1)):
+        yes = 2 / 12 + 9 / 12 * rate
+        variance += yes * (1 - yes) / (9 / 12) ** 2 / size
+    assert plan.half_width == pytest.approx(Z * math.sqrt(variance / plan.n_rows))
+    assert plan.reached_power == pytest.approx(0.8, abs=1e-3)
+    assert plan.epsilon == DICE.epsilon
+    by_epsilon = plan_rows(SMOKES, epsilon=DICE.epsilon, power=0.8, share=0.3, **guess)
+    assert plan.n_rows > 1.4 * by_epsilon.n_rows
+    assert plan.plot().axes_[0].get_xlabel() == "rows"
+
+
+@pytest.mark.parametrize("of", ["difference", "coefficient"])
+def test_cards_of_an_encoder_need_as_many_rows(of):
+    """Of Warner's design, whose values are those of the encoder in the other order."""
+    for rates in ((0.1, 0.3), (0.6, 0.9)):
+        guess = {"of": of, "rates": rates, "power": 0.9, "share": 0.4}
+        of_encoder = plan_rows(SMOKES, epsilon=CARDS.epsilon, **guess)
+        assert plan_rows(CARDS, **guess).n_rows == of_encoder.n_rows
+
+
+@pytest.mark.parametrize("design", [DICE, CARDS, ReportDesign.direct("smokes")])
+def test_the_share_of_a_design_has_the_interval_that_it_states(design):
+    plan = plan_rows(design, within=0.02, share=0.25)
+    channel = design.channels[None]
+    n = 4800
+    yes = round(n * (0.75 * channel[0, 1] + 0.25 * channel[1, 1]))
+    reports = pd.DataFrame({"smokes": np.repeat(["no", "yes"], [n - yes, yes])})
+    stated = design.estimate_frequencies(reports).loc["yes"]
+    assert stated["frequency"] == pytest.approx(0.25)
+    # The curve has other numbers of rows, of which one is looked up between its neighbours.
+    widths = np.interp(n, plan.curve["n_rows"], plan.curve["half_width"])
+    assert (stated["upper"] - stated["lower"]) / 2 == pytest.approx(widths, rel=0.03)
+    # Of no guess, the widest of all.
+    assert plan_rows(design, within=0.02).n_rows > plan.n_rows
+
+
+def test_a_report_that_tells_the_value_has_no_error_at_the_end():
+    """Who is never told to say no, says no only where that is true."""
+    never_no = ReportDesign.forced("smokes", yes=0.3)
+    guess = {"of": "difference", "rates": (1.0, 0.9)}
+    plan = plan_rows(never_no, within=0.1, **guess)
+    told = 0.9 + 0.1 * 0.3
+    variance = told * (1 - told) / 0.7**2 / 0.5
+    assert plan.n_rows == math.ceil((Z / 0.1) ** 2 * variance)
+
+
+LEVELS = ReportDesign.warner("a", {1: 0.9, 2: 0.7}, group="g")
+
+
+@pytest.mark.parametrize(
+    ("design", "options", "message"),
+    [
+        (DICE, {"epsilon": 1.0}, "epsilon is that of the ReportDesign"),
+        (SMOKES, {}, "epsilon must be given"),
+        (DICE, {"of": "parity"}, "of must be one of .* for a ReportDesign"),
+        (DICE, {"rows": "table"}, "rows must be 'population' for a ReportDesign"),
+        (LEVELS, {}, "without group and unknown"),
+        (ReportDesign.direct("a", values=[1, 2, 3]), {}, "with two values, got 3"),
+        (ReportDesign("a", [[0.5, 0.5]] * 2, values=[0, 1]), {}, "does not tell its values apart"),
+    ],
+)
+def test_designs_that_are_not_planned_are_refused(design, options, message):
+    with pytest.raises(ValueError, match=message):
+        plan_rows(design, within=0.1, **options)
+    with pytest.raises(TypeError, match="plan_rows takes the design"):
+        plan_epsilon(DICE, within=0.1, n_rows=100, of="frequency")
