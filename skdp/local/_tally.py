@@ -77,13 +77,19 @@ class WeightedSums:
 
     @classmethod
     def from_content(
-        cls, content: Mapping[str, Any], fields: Sequence[Mapping[str, Any]]
+        cls,
+        content: Mapping[str, Any],
+        fields: Sequence[Mapping[str, Any]],
+        sizes: Sequence[int],
+        n_reports: int,
     ) -> Self:
         """Make sums of parsed JSON; everything is checked."""
         total = _whole_numbers(content["total"], (2,))
         weights = _whole_numbers(content["weights"], (len(fields), 2))
-        if (weights > total).any():
+        if (weights > total).any() or (n_reports and not total[0]):
             raise _MisfitError
+        for size, row in zip([n_reports, *sizes], [total, *weights], strict=True):
+            _check_squares(*row, size)
         both = []
         for place, name in enumerate(("sums", "squares")):
             if len(content[name]) != len(fields):
@@ -98,7 +104,24 @@ class WeightedSums:
                 arrays.append(flat.reshape(field["shape"]))
             both.append(tuple(arrays))
         sums, squares = both
+        for size, field_sums, field_squares in zip(sizes, sums, squares, strict=True):
+            for pair in zip(field_sums.flat, field_squares.flat, strict=True):
+                _check_squares(*pair, size)
         return cls(sums, squares, weights, total)
+
+
+def _check_squares(weight: int, square: int, size: int) -> None:
+    """Check that `size` weights, or some of them, have a sum and a sum of squares."""
+    # Each weight is below 2**44 units. By Cauchy and Schwarz, the square of the sum is
+    # at most n times the sum of squares. A weight that is not 0 is 1 unit at least, so
+    # that it is at most its square.
+    is_possible = (
+        weight <= square <= weight * _MOST_UNITS
+        and weight <= size * _MOST_UNITS
+        and weight**2 <= size * square
+    )
+    if not is_possible:
+        raise _MisfitError
 
 
 def _whole_numbers(numbers: Any, shape: tuple[int, ...]) -> NDArray[np.object_]:
@@ -111,6 +134,9 @@ def _whole_numbers(numbers: Any, shape: tuple[int, ...]) -> NDArray[np.object_]:
         raise _MisfitError
     return array
 
+
+_MOST_UNITS = int(LARGEST_WEIGHT / WEIGHT_UNIT)
+"""Of a weight: 2**44."""
 
 _LARGEST_SUM = 1 << (56 + 88)
 """Of the squares of as many weights as a tally may have."""
@@ -325,7 +351,9 @@ class ReportTally:
         meaning = {**protocol, "fields": fields}
         weighted = None
         if "weighted" in content:
-            weighted = WeightedSums.from_content(content["weighted"], fields)
+            weighted = WeightedSums.from_content(
+                content["weighted"], fields, sizes, n_reports
+            )
         return cls(meaning, tuple(counts), tuple(sizes), n_reports, weighted)
 
 

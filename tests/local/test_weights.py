@@ -206,6 +206,54 @@ def test_weights_that_no_reports_have_are_refused(part, value):
         ReportTally.from_json(json.dumps(content))
 
 
+def _with_every_zero(weighted):
+    for name in ("sums", "squares", "weights"):
+        weighted[name] = [[0] * len(numbers) for numbers in weighted[name]]
+    weighted["total"] = [0, 0]
+
+
+def _with_too_heavy_a_total(weighted):
+    weighted["total"] = [2**50 + 1, 2**94 + 2**44]
+
+
+def _with_squares_above_the_heaviest(weighted):
+    weighted["total"][1] = weighted["total"][0] * 2**44 + 1
+
+
+def _with_a_total_square_below_cauchy_schwarz(weighted):
+    sum_of_weights = weighted["weights"][0][0]
+    weighted["total"] = [2 * sum_of_weights, weighted["weights"][0][1]]
+
+
+def _with_squares_below_cauchy_schwarz(weighted):
+    first, second, third = weighted["squares"][0]
+    weighted["squares"] = [[weighted["sums"][0][0], second, third + first - weighted["sums"][0][0]]]
+
+
+FORGERIES = [
+    _with_every_zero,
+    _with_too_heavy_a_total,
+    _with_squares_above_the_heaviest,
+    _with_a_total_square_below_cauchy_schwarz,
+    _with_squares_below_cauchy_schwarz,
+]
+
+
+@pytest.mark.parametrize("forge", FORGERIES, ids=lambda forge: forge.__name__)
+def test_forged_weights_are_refused(forge):
+    content = json.loads(ENCODER.tally(REPORTS, sample_weight=WEIGHTS).to_json())
+    forge(content["weighted"])
+    with pytest.raises(ValueError, match="do not fit each other"):
+        ReportTally.from_json(json.dumps(content))
+
+
+@pytest.mark.parametrize("weight", [2.0**-10, 1.0, np.nextafter(2.0**24, 0)])
+def test_equal_and_extreme_weights_are_read(weight):
+    weights = np.where(PLACES % 4, weight, 0.0)
+    tally = ENCODER.tally(REPORTS, sample_weight=weights)
+    assert ReportTally.from_json(tally.to_json()) == tally
+
+
 def two_draws(names, chances):
     """Yield all pairs of draws from a population, with their weights and probability."""
     for first, second in itertools.product(range(len(names)), repeat=2):

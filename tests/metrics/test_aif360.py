@@ -220,6 +220,17 @@ def test_columns_with_a_sign_that_are_no_indicators_stay():
         from_aif360(frame)
 
 
+def test_a_column_with_the_name_before_the_sign_stays():
+    frame = pd.DataFrame({"sex": [0, 1, 1], "job": [0, 1, 1], "job=A": [1, 0, 0], "job=B": [0, 1, 1], "k=A": [1, 0, 0]})
+    frame["k=B"] = 1 - frame["k=A"]
+    table = from_aif360(to_aif360(frame, [0, 1, 0], "sex", privileged=1))
+    assert table.data.columns.tolist() == ["sex", "job", "job=A", "job=B", "k"]
+    assert table.data["job"].tolist() == [0, 1, 1]
+    assert table.data["k"].tolist() == ["A", "B", "B"]
+    only_one = from_aif360(to_aif360(frame[["sex", "job", "job=A"]], [0, 1, 0], "sex", privileged=1))
+    assert only_one.data.columns.tolist() == ["sex", "job", "job=A"]
+
+
 @each("estimator", [RandomizedResponseEncoder(categories={"sex": [0.0, 1.0]}), DPMean(bounds=(0, 1))])
 def test_estimators_name_the_converter(estimator):
     dataset = to_aif360(pd.DataFrame(COLUMNS), LABELS, "sex", privileged="Male", positive_label="yes")

@@ -249,7 +249,10 @@ def _joined_indicators(
     blocks: dict[Any, list[Any]] = {}
     for name in features:
         column, sign, _ = str(name).partition("=")
-        is_indicator = bool(sign) and name not in protected
+        # Beside a column of the name before the sign, no column is its indicator.
+        is_indicator = (
+            bool(sign) and name not in protected and column not in features.columns
+        )
         blocks.setdefault(column if is_indicator else name, []).append(name)
     columns: dict[Any, Any] = {}
     declared = {}
