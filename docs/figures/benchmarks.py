@@ -42,6 +42,7 @@ def bars(name: str) -> None:
     """Draw the column of a table that pictures.toml names."""
     picture = tomllib.loads(PICTURES.read_text(encoding="utf-8"))[name]
     head, rows = read_table(name, picture["heading"])
+    rows = rows[: picture.get("first")]
     column, names = (
         head.index(picture["value"]),
         [head.index(label) for label in picture["labels"]],

@@ -633,4 +633,4 @@ def row_ellipse():
     )
     axes.plot(*ellipse, label="of the least area")
     axes.set(xlabel="first column", ylabel="second column", aspect="equal")
-    axes.legend()
+    axes.figure.legend(loc="outside lower center", ncols=3, frameon=False)
