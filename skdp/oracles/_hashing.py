@@ -638,6 +638,11 @@ class LocalHashing(FrequencyOracle):
     of the value, so it may be public; given the seed, the bucket is a report of
     randomised response.
 
+    Hashes of two values are independent, those of three are not: values whose
+    differences have a small ratio share a bucket more often. Errors of groups of values
+    take account of it, exactly up to about 220 √g values (at most 1,024); of more, they
+    are taken from the reports or, for a tally, bounded from above.
+
     References
     ----------
     .. [1] T. Wang, J. Blocki, N. Li, S. Jha (2017). Locally differentially private
