@@ -89,7 +89,8 @@ class WeightedSums:
         if (weights > total).any() or (n_reports and not total[0]):
             raise _MisfitError
         for size, row in zip([n_reports, *sizes], [total, *weights], strict=True):
-            _check_squares(*row, size)
+            weight, square = row
+            _check_squares(weight, square, size)
         both = []
         for place, name in enumerate(("sums", "squares")):
             if len(content[name]) != len(fields):
@@ -105,8 +106,9 @@ class WeightedSums:
             both.append(tuple(arrays))
         sums, squares = both
         for size, field_sums, field_squares in zip(sizes, sums, squares, strict=True):
-            for pair in zip(field_sums.flat, field_squares.flat, strict=True):
-                _check_squares(*pair, size)
+            pairs = zip(field_sums.ravel(), field_squares.ravel(), strict=True)
+            for weight, square in pairs:
+                _check_squares(weight, square, size)
         return cls(sums, squares, weights, total)
 
 

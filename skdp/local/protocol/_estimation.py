@@ -348,7 +348,7 @@ def _tallied_weighted_counts(
         vectors = _Part(field.oracle, no_reports, group)
         part = WeightedMoments(
             means=np.bincount(group, cell_means).astype(float),
-            squares=_moments(vectors, products, squared_weight),
+            squares=_moments(vectors, cell_products, squared_weight),
             products=products,
             weight=weight,
             squared_weight=squared_weight,
@@ -381,17 +381,18 @@ def _units(sums: NDArray[np.object_]) -> tuple[float, float]:
 
 
 def _moments(
-    vectors: _Part, products: NDArray[np.float64], squared_weight: float
+    vectors: _Part, cell_products: NDArray[np.float64], squared_weight: float
 ) -> NDArray[np.float64]:
     """Return the sums of squares of weight times vector, of groups of cells."""
     # By the mean square of what a report adds, for records of the group and for others,
     # as in `_margin_variances`: for single cells, these are the sums themselves.
-    of_member, of_stranger = vectors.support_moments()
-    if np.isnan(of_member) or np.isnan(of_stranger):
+    of_member, of_stranger = vectors.support_moments(cell_products)
+    if np.isnan(of_member).any() or np.isnan(of_stranger).any():
         raise ValueError(
             f"margins of {type(vectors.oracle).__name__} need the reports themselves, "
             "not their tally"
         )
+    products = np.bincount(vectors.group, cell_products).astype(float)
     moments = products * of_member + (squared_weight - products) * of_stranger
     return np.asarray(moments, float)
 
@@ -418,10 +419,14 @@ class FieldSums:
                 noise = oracle.variance(counts, size)
         else:
             group = cell_groups(self.field.domain, columns)
-            counts = np.bincount(group, counts).astype(float)
+            cell_counts = counts
+            counts = np.bincount(group, cell_counts).astype(float)
             shown_counts = np.bincount(group, shown_counts).astype(float)
+            noise = counts
             if size:
-                noise = _margin_variances(oracle, group, counts, size, self.reports)
+                noise = _margin_variances(
+                    oracle, group, cell_counts, size, self.reports
+                )
         estimates = SampledCounts.of(counts, noise, size, self.n_reports)
         return replace(estimates, shown=shown_counts)
 
@@ -466,7 +471,7 @@ def check_columns(column_names: Sequence[Any], columns: Sequence[Any]) -> list[A
 def _margin_variances(
     oracle: FrequencyOracle,
     group: NDArray[np.intp],
-    counts: NDArray[np.float64],
+    cell_counts: NDArray[np.float64],
     n: int,
     reports: Any,
 ) -> NDArray[np.float64]:
@@ -474,35 +479,48 @@ def _margin_variances(
     # A report supports S of the g cells of a group; a record adds (S - g q) / (p - q)
     # to its count. The variance of S follows from the probabilities that two cells are
     # supported at once, for records inside and outside of the group.
-    variance_of_member, variance_of_stranger = _support_variances(
-        oracle, len(group) // len(counts)
-    )
-    if np.isnan(variance_of_member) or np.isnan(variance_of_stranger):
+    counts = np.bincount(group, cell_counts).astype(float)
+    is_sampled = reports is not None and not oracle.knows_group_pairs()
+    of_member, of_stranger = _support_variances(oracle, group, cell_counts)
+    if is_sampled or np.isnan(of_member).any() or np.isnan(of_stranger).any():
         return _sampled_variances(oracle, group, counts, reports)
     members = np.clip(counts, 0, n)
-    variances = members * variance_of_member + (n - members) * variance_of_stranger
-    return variances / float(oracle.p - oracle.q) ** 2
+    variances = members * of_member + (n - members) * of_stranger
+    return np.asarray(variances / float(oracle.p - oracle.q) ** 2, float)
 
 
-def _support_variances(oracle: FrequencyOracle, g: int) -> tuple[float, float]:
-    """Return the variance of how many of g cells a report supports.
+def _support_variances(
+    oracle: FrequencyOracle,
+    group: NDArray[np.intp],
+    cell_counts: NDArray[np.float64] | None = None,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the variances of how many cells of each group a report supports.
 
-    The first one is for a record of one of the cells, the second one for another.
+    The first ones are for a record of one of its cells, the others for other records,
+    which are in the cells as often as `cell_counts` say.
     """
+    shares = None
+    if cell_counts is not None:
+        shares = np.clip(cell_counts, 0, None)
+    pairs_of_member, pairs_of_stranger = oracle.group_pairs(group, shares)
+    return _variances_of_pairs(oracle, pairs_of_member, pairs_of_stranger)
+
+
+def _variances_of_pairs(
+    oracle: FrequencyOracle,
+    pairs_of_member: NDArray[np.float64],
+    pairs_of_stranger: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the variances of the numbers of supported cells, by the pairs of these."""
     p, q = float(oracle.p), float(oracle.q)
-    # The probabilities that two cells are supported at once, the true one among them
-    # or not.
-    with_true_cell, without_true_cell = oracle.pair_supports
+    g = oracle.k // len(pairs_of_member)
     # The variance of a sum S of indicators is E[S] + E[S (S - 1)] - E[S]^2, where
     # S (S - 1) counts the ordered pairs of supported cells.
     mean_of_member = p + (g - 1) * q
-    variance_of_member = mean_of_member + 2 * (g - 1) * with_true_cell
-    variance_of_member += (g - 1) * (g - 2) * without_true_cell
-    variance_of_member -= mean_of_member**2
+    variances_of_member = mean_of_member + pairs_of_member - mean_of_member**2
     mean_of_stranger = g * q
-    pairs_of_stranger = g * (g - 1) * without_true_cell
-    variance_of_stranger = mean_of_stranger + pairs_of_stranger - mean_of_stranger**2
-    return variance_of_member, variance_of_stranger
+    variances_of_stranger = mean_of_stranger + pairs_of_stranger - mean_of_stranger**2
+    return variances_of_member, variances_of_stranger
 
 
 def margin_error(oracle: FrequencyOracle, n_groups: int) -> float:
@@ -510,11 +528,19 @@ def margin_error(oracle: FrequencyOracle, n_groups: int) -> float:
 
     It is the mean over groups of one size, for records that are spread evenly.
     """
-    variance_of_member, variance_of_stranger = _support_variances(
-        oracle, oracle.k // n_groups
-    )
-    total = variance_of_member + (n_groups - 1) * variance_of_stranger
-    return total / n_groups / float(oracle.p - oracle.q) ** 2
+    group = np.arange(oracle.k) // (oracle.k // n_groups)
+    if oracle.k <= _MOST_PLANNED:
+        pairs = oracle.group_pairs(group)
+    else:
+        # By the mean over all pairs, which is quick.
+        pairs = FrequencyOracle.group_pairs(oracle, group)
+    of_member, of_stranger = _variances_of_pairs(oracle, *pairs)
+    total = np.mean(of_member) + (n_groups - 1) * np.mean(of_stranger)
+    return float(total) / n_groups / float(oracle.p - oracle.q) ** 2
+
+
+_MOST_PLANNED = 64
+"""Cells of a field whose margins are planned exactly, in a tenth of a second."""
 
 
 def _sampled_variances(
@@ -643,8 +669,8 @@ class _Part:
         if self.n_groups < self.oracle.k or isinstance(self.oracle, SetOracle):
             of_member, of_stranger = self.support_moments()
             # They are not known of all oracles: then 1 and 0, as without noise.
-            known = np.nan_to_num([of_member, of_stranger], nan=0.0)
-            return max(1.0, float(known[0])), float(known[1])
+            least = np.nan_to_num([of_member.min(), of_stranger.min()], nan=0.0)
+            return max(1.0, float(least[0])), float(least[1])
         moments = self.moments()
         is_same = np.eye(self.n_groups, dtype=bool)
         return float(moments[is_same].min()), float(moments[~is_same].min())
@@ -654,22 +680,26 @@ class _Part:
         of_member, of_stranger = self.least_moments()
         return max(0.0, min(of_member - 1, of_stranger))
 
-    def support_moments(self) -> tuple[float, float]:
-        """Return the mean squares of an entry, of records of its group and of others."""
+    def support_moments(
+        self, cell_counts: NDArray[np.float64] | None = None
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the mean squares of entries, of records of the group and of others."""
         oracle, gain = self.oracle, float(self.oracle.p - self.oracle.q) ** 2
-        size = oracle.k // self.n_groups
-        if size == 1:
+        if self.n_groups == oracle.k:
             p, q = float(oracle.p), float(oracle.q)
-            return p * (1 - p) / gain + 1, q * (1 - q) / gain
-        of_member, of_stranger = _support_variances(oracle, size)
+            of_cells = np.ones(oracle.k)
+            return of_cells * (p * (1 - p) / gain + 1), of_cells * q * (1 - q) / gain
+        of_member, of_stranger = _support_variances(oracle, self.group, cell_counts)
         return of_member / gain + 1, of_stranger / gain
 
     def moments(self) -> NDArray[np.float64]:
         """Return the mean square of what a report adds, given the true group."""
         if self.n_groups == self.oracle.k:
             return self.oracle.second_moments()
+        # A row is an entry, a column a true group.
         of_member, of_stranger = self.support_moments()
-        return np.where(np.eye(self.n_groups, dtype=bool), of_member, of_stranger)
+        is_same = np.eye(self.n_groups, dtype=bool)
+        return np.where(is_same, of_member[:, np.newaxis], of_stranger[:, np.newaxis])
 
 
 @dataclass(frozen=True, eq=False)
