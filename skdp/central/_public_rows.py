@@ -299,15 +299,17 @@ def logistic_of_sums(rows: PublicRows, sums: Floats, covariance: Floats) -> Logi
         shares = _class_shares(sums[0] / n_rows, covariance[0, 0] / n_rows**2, n_rows)
         sums[0] = n_rows * shares
 
-    # At equal logits, sums of features are what a coefficient is learnt from.
+    # Without slopes, each row has the shares as its probabilities: what the sums differ
+    # by from that is what slopes are learnt from.
     differences = sums[first:] - totals[first:] * shares
     if n_outputs == 1:
         variance = float((shares * (1 - shares)).sum())
     else:
         variance = float(1 - (shares**2).sum()) / (n_outputs - 1)
+        # Those of all classes add up to 0: n - 1 orthonormal directions are left.
         differences = differences @ _contrasts(n_outputs)
-    slopes = covariance[first:, first:]
-    prior = rows.prior(differences, slopes, n_rows * variance, 1.0)
+    noise = covariance[first:, first:]
+    prior = rows.prior(differences, noise, n_rows * variance, 1.0)
     coefficients, constants, n_steps = minimise(rows, sums, prior.penalty)
     columns = rows.to_columns(coefficients).T
     return LogisticFit(columns, constants - columns @ rows.middle, n_steps)
@@ -352,10 +354,11 @@ def linear_of_sums(
     n_rows = max(rows.n_rows, 1)
     first = int(rows.has_constant)
     mean = float(sums[0]) / n_rows if rows.has_constant else 0.0
-    slopes = sums[first:]
+    feature_sums = sums[first:]
     noise = covariance[first:, first:]
-    n_slopes = len(slopes)
-    from_columns = rows.to_features * rows.units[:, np.newaxis]
+    n_slopes = len(feature_sums)
+    # Takes slopes of features to those of columns: (n_columns, n_slopes).
+    slopes_to_columns = rows.to_features * rows.units[:, np.newaxis]
     identity = np.eye(n_slopes)
     # The variance of the target, and then of what the model leaves of it.
     least = max(square_error / n_rows, 2.0**-100)
@@ -363,25 +366,27 @@ def linear_of_sums(
     solve = np.zeros((n_slopes, n_slopes))
     prior = Prior(solve, solve)
     for _ in range(_N_VARIANCES):
-        prior = rows.prior(slopes[:, np.newaxis], noise, n_rows, unexplained)
-        penalty = prior.penalty + alpha * from_columns.T @ from_columns
+        prior = rows.prior(feature_sums[:, np.newaxis], noise, n_rows, unexplained)
+        penalty = prior.penalty + alpha * slopes_to_columns.T @ slopes_to_columns
         solve = np.asarray(np.linalg.inv(n_rows * identity + penalty), np.float64)
-        found = solve @ slopes
-        # The coefficients follow the noise, which makes errors look smaller.
-        error = square - n_rows * mean**2 - 2 * found @ slopes + n_rows * found @ found
-        follows = 2 * np.trace(solve @ noise)
-        follows -= n_rows * np.trace(solve @ noise @ solve.T)
+        slopes = solve @ feature_sums
+        error = square - n_rows * mean**2 - 2 * slopes @ feature_sums
+        error += n_rows * slopes @ slopes
+        # With noise e in the sums, the slopes hold solve @ e: the error is too small by
+        # the mean of 2 e @ solve @ e - n_rows |solve @ e|**2.
+        hidden_by_noise = 2 * np.trace(solve @ noise)
+        hidden_by_noise -= n_rows * np.trace(solve @ noise @ solve.T)
         n_free = max(n_rows - n_slopes - first, 1)
-        unexplained = max(float(error + follows) / n_free, least)
-    found = solve @ slopes
+        unexplained = max(float(error + hidden_by_noise) / n_free, least)
+    slopes = solve @ feature_sums
     # Of the sample and the noise; and what the penalty takes, on average over such
     # coefficients as the sums tell of.
     moved = identity - n_rows * solve
     spread = solve @ (n_rows * unexplained * identity + noise) @ solve.T
     if n_slopes:
         spread += moved @ np.linalg.inv(prior.precision) @ moved.T
-    columns = rows.to_columns(found[:, np.newaxis])[:, 0]
-    of_columns = from_columns @ spread @ from_columns.T
+    columns = rows.to_columns(slopes[:, np.newaxis])[:, 0]
+    of_columns = slopes_to_columns @ spread @ slopes_to_columns.T
     intercept = intercept_error = 0.0
     if rows.has_constant:
         intercept = float(mean - columns @ rows.middle)
@@ -389,6 +394,7 @@ def linear_of_sums(
         of_middle = float(rows.middle @ of_columns @ rows.middle)
         intercept_error = math.sqrt(max(of_mean + of_middle, 0.0))
     penalties = rows.to_features.T @ rows.to_features
+    # Of the prior alone, without alpha, in units of the widths.
     ridge = 0.0
     if n_slopes:
         ridge = float(np.trace(prior.penalty) / np.trace(penalties))

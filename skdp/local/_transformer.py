@@ -503,7 +503,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         Notes
         -----
         **Privacy.** Post-processing of reports: free. Weights are not privatised: they
-        are public to whoever gets reports or tally.
+        are public to those who get reports or tally.
         """
         check_is_fitted(self)
         if sample_weight is not None and isinstance(self.epsilon, Shuffled):

@@ -70,7 +70,7 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
     yes            0.25       0.02   0.21   0.30
     cheaters      -0.00       0.05  -0.10   0.09
 
-    Whoever always reports "no", whatever the randomisation says, does so in both halves alike; the reports of those who
+    People who always report "no", whatever the randomisation says, do so in both halves alike; the reports of those who
     follow differ as the two epsilons say. So their share can be estimated beside the others ([1]_).
 
     Parameters

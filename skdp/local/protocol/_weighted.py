@@ -111,7 +111,7 @@ def read_design(
     cluster_strata = strata_codes
     if clusters is not None:
         numbers, names = _read_groups("clusters", clusters, reports, n_rows)
-        # A cluster lies in one stratum: clusters may be numbered anew in each.
+        # A cluster lies in one stratum: clusters may be numbered again in each.
         pairs = strata_codes * len(names) + numbers
         distinct, cluster_codes = np.unique(pairs, return_inverse=True)
         cluster_strata = distinct // len(names)
