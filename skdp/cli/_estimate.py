@@ -66,6 +66,21 @@ def add_estimate(commands: Any) -> None:
     add_delimiter(estimate)
     add_streams(estimate, "out", ".csv")
     add(
+        "--rows",
+        choices=["table", "population"],
+        default="table",
+        help=(
+            "whose counts: of these rows, or of the population that they were drawn "
+            "from, with the error of the sample (default: table)"
+        ),
+    )
+    add(
+        "--population-size",
+        type=read_positive,
+        metavar="N",
+        help="with --rows population: how many people there are",
+    )
+    add(
         "--postprocess",
         choices=list(POSTPROCESSORS),
         default="none",
@@ -141,6 +156,8 @@ def _run_estimate(options: argparse.Namespace) -> Path | int:
         options.data,
         transformer,
         target=options.out,
+        rows=options.rows,
+        population_size=options.population_size,
         postprocess=options.postprocess,
         confidence_level=options.confidence,
         progress=bar_of_rows(options),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 
@@ -136,6 +136,8 @@ def estimate_file(
     transformer: ReportTransformer | None = None,
     *,
     target: str | os.PathLike[str] | None = None,
+    rows: Literal["table", "population"] = "table",
+    population_size: float | None = None,
     postprocess: str = "none",
     confidence_level: float = 0.95,
     progress: Progress = NoBar,
@@ -157,6 +159,11 @@ def estimate_file(
     target : str or path-like, optional
         A new CSV, Parquet or Arrow file for the estimates, too. A column of values that is named as one of the
         estimates, such as ``count``, becomes ``count_value``.
+    rows : {"table", "population"}, default="table"
+        Whose counts are estimated, as in `estimate_counts`: those of the rows, or of the population from which they
+        were drawn, with the error of the sample. A tally with weights is of the population. Means always are.
+    population_size : float, optional
+        With ``rows="population"``: how many people there are, as in `estimate_counts`.
     postprocess : str, default="none"
         As for the transformer's `estimate_counts`.
     confidence_level : float, default=0.95
@@ -212,21 +219,23 @@ def estimate_file(
     form = None if place is None else format_of(place)
     (file,) = checked_sources(source, delimiter)
     fitted: Any = transformer_of([file], transformer)
-    estimates = _estimate(
-        fitted, sum_file(file, fitted, progress).tally, postprocess, confidence_level
-    )
+    tally = sum_file(file, fitted, progress).tally
+    options: dict[str, Any] = {
+        "rows": rows,
+        "population_size": population_size,
+        "postprocess": postprocess,
+        "confidence_level": confidence_level,
+    }
+    estimates = _estimate(fitted, tally, options)
     if place is not None and form is not None:
         _write(estimates, place, form)
     return estimates
 
 
-def _estimate(
-    transformer: Any, tally: Any, postprocess: str, confidence_level: float
-) -> pd.DataFrame:
+def _estimate(transformer: Any, tally: Any, options: dict[str, Any]) -> pd.DataFrame:
     if hasattr(transformer, "estimate_counts") and not isinstance(
         transformer, RapporEncoder
     ):
-        options = {"postprocess": postprocess, "confidence_level": confidence_level}
         if tally.weighted is not None:
             # Weights are those of a sample, and say nothing of the table itself.
             options["rows"] = "population"
@@ -237,12 +246,14 @@ def _estimate(
             f"estimate_file counts declared values, got {type(transformer).__name__};"
             " give its own estimates what `tally_files` makes of the reports"
         )
-    if postprocess != "none":
+    if options["postprocess"] != "none":
         raise ValueError(
-            f"postprocess is for counts, not for means, got {postprocess!r}"
+            f"postprocess is for counts, not for means, got {options['postprocess']!r}"
         )
+    if options["population_size"] is not None:
+        raise ValueError("population_size is for counts, not for means")
     means: pd.DataFrame = transformer.estimate_mean(
-        tally, confidence_level=confidence_level
+        tally, confidence_level=options["confidence_level"]
     )
     return means
 
