@@ -50,11 +50,11 @@ parity = plan_epsilon(
 # %%
 # Do more of the young smoke? If 35 in 100 do, and 25 of the others, a test shall find it in four of five surveys.
 
-found = plan_rows(
+plan_of_young = plan_rows(
     smokes, epsilon=1.0, of="coefficient", rates=(0.25, 0.35), power=0.8
 )
-print(found)
-found.plot()
+print(plan_of_young)
+plan_of_young.plot()
 
 # %%
 # What a model loses has no closed form: it is read from a curve, with the intervals of `compare_to_baseline`.

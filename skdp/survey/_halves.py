@@ -429,7 +429,7 @@ def likely_shares(channels: Numbers, counts: Numbers) -> Numbers:
     n_values = channels.shape[1]
     sizes = counts.sum(axis=1, keepdims=True)
     observed = counts / sizes
-    # Probabilities are linear in the shares: least squares, weighted anew by their own
+    # Probabilities are linear in the shares: least squares, weighted again by their own
     # result, end at the maximum of the likelihood.
     shares = np.full(n_values, 1 / n_values)
     fitted = _probabilities(channels, shares)

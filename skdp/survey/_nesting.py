@@ -26,9 +26,11 @@ def fingerprints(
     """Return what two fits are compared by: their data, and the terms of their models."""
     # A fitted model holds no rows: these are digests of whole columns.
     known = [_digest(column) for column in model.known.T]
-    asked = {question.name: _digest(question.likelihood) for question in questions}
+    report_digests = {
+        question.name: _digest(question.likelihood) for question in questions
+    }
     data = [f"target {_of_target(model.outcome)}"]
-    data += [f"reports {digest}" for digest in asked.values()]
+    data += [f"reports {digest}" for digest in report_digests.values()]
     terms = [f"true {digest}" for digest in known]
     kinds = {}
     for question in questions:
@@ -38,15 +40,15 @@ def fingerprints(
         if not is_one_term or len(question.values) == 2:
             kinds[question.name].append("categories")
         for kind in kinds[question.name]:
-            terms.append(f"{kind} {asked[question.name]}")
+            terms.append(f"{kind} {report_digests[question.name]}")
         if hidden_distribution == "conditional":
             # The first column is of ones.
-            asked_of = asked[question.name]
-            terms += [f"hidden {asked_of} {digest}" for digest in known[1:]]
+            report_digest = report_digests[question.name]
+            terms += [f"hidden {report_digest} {digest}" for digest in known[1:]]
     for of_known, of_hidden in model.products:
         name = question_names[of_hidden]
         for kind in kinds[name]:
-            terms.append(f"product {known[of_known]} {kind} {asked[name]}")
+            terms.append(f"product {known[of_known]} {kind} {report_digests[name]}")
     for unknown in model.unknowns:
         slopes = (unknown.cell_slope, unknown.class_slope)
         digests = [_digest(slope) for slope in slopes if slope is not None]

@@ -97,7 +97,7 @@ def _interval(sampled: SampledCounts, confidence_level: float) -> tuple[Any, Any
 
 
 def influence_blocks(influences: Numbers) -> Iterator[tuple[int, Numbers, Numbers]]:
-    """Yield the influences of rows in blocks; what the noise has of them is not told apart."""
+    """Yield the influences of rows in blocks; the part of the noise is not distinguished."""
     for start in range(0, len(influences), _BLOCK):
         block = influences[start : start + _BLOCK]
         yield start, block, np.zeros_like(block)

@@ -277,8 +277,8 @@ class GraphicalModel:
         pending: dict[int, list[tuple[Table, Clique]]] = {}
         for link in reversed(self.tree.links):
             table, clique = self._absorb(link.child, pending.pop(link.child, []))
-            kept = set(names) | set(link.separator)
-            onto = tuple(column for column in clique if column in kept)
+            needed_columns = set(names) | set(link.separator)
+            onto = tuple(column for column in clique if column in needed_columns)
             # A child without a named column of its own says nothing more.
             if set(onto) <= set(link.separator):
                 continue
