@@ -65,6 +65,8 @@ def _run_statement(options: argparse.Namespace) -> Path | int:
         raise ValueError(f"--out must end with .html or .json, got {out.name!r}")
     if out is not None and out.exists():
         raise ValueError(f"{out} exists already; choose another name, or remove it")
+    if out is not None and not out.absolute().parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {out.parent}")
     statement = _statement(options.source)
     if out is None:
         print(statement)

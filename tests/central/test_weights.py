@@ -1,6 +1,7 @@
 """Weighted statistics of the curator: what is released, and that one record moves it no further than stated."""
 
 import itertools
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -154,10 +155,12 @@ def test_they_are_saved(make, tmp_path):
         ({"sample_weight": None}, "give both or none"),
         ({"sample_weight": "w"}, "the name of a column of X"),
         ({"sample_weight": [1.0, 2.0]}, "the name of a column of X"),
-        ({"max_weight": 0}, "finite number > 0"),
-        ({"max_weight": np.inf}, "finite number > 0"),
-        ({"max_weight": True}, "max_weight must be a number"),
-        ({"max_weight": "10"}, "max_weight must be a number"),
+        ({"max_weight": 0}, "max_weight must be a number > 0"),
+        ({"max_weight": np.inf}, "max_weight must be a number > 0"),
+        ({"max_weight": 10**5000}, "max_weight must be a number > 0"),
+        ({"max_weight": Fraction(3, 7)}, "an int or a float, got Fraction"),
+        ({"max_weight": True}, "max_weight must be an int or a float"),
+        ({"max_weight": "10"}, "max_weight must be an int or a float"),
     ],
 )
 def test_weights_are_declared(make, options, message):

@@ -69,6 +69,7 @@ def test_what_is_refused(folder, capsys):
         capsys, "statement", "code/model.py:encoder", "--out", "a.txt"
     )
     assert "old.html exists already" in refuse(capsys, "statement", "no.py:x", "--out", "old.html")
+    assert "there is no folder nowhere" in refuse(capsys, "statement", "no.py:x", "--out", "nowhere/new.html")
     assert (folder / "old.html").read_text() == "mine"
     assert "MODULE_OR_FILE:OBJECT, such as model.py:pipeline; got 'model', which is no file" in refuse(
         capsys, "statement", "model"

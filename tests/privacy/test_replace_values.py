@@ -368,6 +368,12 @@ class TestLedger:
         ledger.charge(promise(0.25, "add_remove"), "counts twice")
         assert ledger.spent.epsilon == 1
 
+    def test_columns_have_no_order_and_count_once(self, tmp_path):
+        path = tmp_path / "ledger.jsonl"
+        PrivacyLedger(path, epsilon=1, relation="replace_values", columns=["b", "a", "b"])
+        again = PrivacyLedger(path, epsilon=1, relation="replace_values", columns=["a", "b"])
+        assert again.columns == ("a", "b")
+
     def test_file_is_opened_with_its_columns(self, tmp_path):
         path = tmp_path / "ledger.jsonl"
         PrivacyLedger(path, epsilon=1, **OF_A).charge(promise(0.5, "replace_values", "a"), "first")

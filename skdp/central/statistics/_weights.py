@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Sequence
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -25,10 +24,20 @@ def check_weight(sample_weight: Any, max_weight: Any, names: Sequence[Any]) -> N
         raise ValueError(
             f"sample_weight must be the name of a column of X, which has {list(names)}"
         )
-    if isinstance(max_weight, bool) or not isinstance(max_weight, Real):
-        raise TypeError(f"max_weight must be a number, got {type(max_weight).__name__}")
-    if not (math.isfinite(max_weight) and float(max_weight) > 0):
-        raise ValueError(f"max_weight must be a finite number > 0, got {max_weight}")
+    number = int | float | np.integer | np.floating
+    if isinstance(max_weight, bool) or not isinstance(max_weight, number):
+        raise TypeError(
+            "max_weight must be an int or a float, got " + type(max_weight).__name__
+        )
+    # Neither an int beyond every float nor one that is too long to be written fails.
+    if isinstance(max_weight, int):
+        in_range = 0 < max_weight <= sys.float_info.max
+    else:
+        in_range = np.isfinite(max_weight) and max_weight > 0
+    if not in_range:
+        raise ValueError(
+            f"max_weight must be a number > 0 and at most {sys.float_info.max:g}"
+        )
 
 
 def without_weight(rows: Batches, sample_weight: Any) -> Batches:

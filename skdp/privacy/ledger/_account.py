@@ -256,7 +256,12 @@ class Budget:
         """Check the parameters of a budget."""
         if relation is not None:
             check_relation(relation)
-        names = tuple(map(written_name, check_columns(relation, columns)))
+        # Each once and in one order, so that equal budgets are equal however they are
+        # declared. A number and its text are two names.
+        distinct = set(map(written_name, check_columns(relation, columns)))
+        names = tuple(
+            sorted(distinct, key=lambda name: (str(name), isinstance(name, str)))
+        )
         amounts = [number for number in (epsilon, rho, mu) if number is not None]
         if len(amounts) != 1:
             raise ValueError("a budget is one of epsilon (with delta), rho and mu")
