@@ -30,8 +30,10 @@ from skdp.central._base import RECORD, TARGET, CentralStatistic
 from skdp.central.statistics import (
     Batches,
     Rows,
+    Scale,
     count_cells,
     open_rows,
+    scale_columns,
     select_columns,
     split_bounds,
     without_column,
@@ -227,6 +229,8 @@ class Placing:
     # Of the target, the last column; None if there is none.
     codes: Callable[[Any], NDArray[Any]] | None = None
     units: NDArray[np.float64] | None = None
+    # Of the columns, if they are scaled; `ends` and `starts` are then those of places.
+    scales: Sequence[Scale] | None = None
 
     def __call__(self, table: Table) -> Rows:
         if self.codes is None:
@@ -235,17 +239,21 @@ class Placing:
         else:
             columns = read_numbers(select_columns(table, table.names[:-1]))
             codes = self.codes(table.columns[-1])
+        columns = scale_columns(columns, self.scales)
         return Rows.of(columns, self.ends, self.starts, codes, self.units)
 
 
 def place_with_target(
-    rows: Batches, ends: NDArray[np.float64], starts: NDArray[np.float64]
+    rows: Batches,
+    ends: NDArray[np.float64],
+    starts: NDArray[np.float64],
+    scales: Sequence[Scale] | None = None,
 ) -> Rows:
     """Place columns and, last, a target that is a number, which is the code of each row."""
     codes = partial(
         target_places, name=rows.names[-1], ends=ends[-1:], start=starts[-1:]
     )
-    return open_rows(rows, Placing(ends[:-1], starts[:-1], codes))
+    return open_rows(rows, Placing(ends[:-1], starts[:-1], codes, scales=scales))
 
 
 def target_places(

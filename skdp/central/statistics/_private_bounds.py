@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -153,13 +153,24 @@ class Cells:
         )
 
 
-def count_values(rows: Batches, cells: Sequence[Cells]) -> list[NDArray[np.int64]]:
+class CellsOfColumn(Protocol):
+    """Cells, of which each number is in one."""
+
+    @property
+    def size(self) -> int: ...
+
+    def of(self, numbers: Floats) -> NDArray[np.intp]: ...
+
+
+def count_values(
+    rows: Batches, cells: Sequence[CellsOfColumn]
+) -> list[NDArray[np.int64]]:
     """Count the values of each column by cell; a record is in at most one cell of each."""
     return rows.add_up(partial(_count_in_cells, cells=cells))
 
 
 def _count_in_cells(
-    table: Table, counts: NDArray[np.int64] | None, *, cells: Sequence[Cells]
+    table: Table, counts: NDArray[np.int64] | None, *, cells: Sequence[CellsOfColumn]
 ) -> list[NDArray[np.int64]]:
     # Of the values nothing is declared: no engine groups them, and all count once.
     counts_of_columns = []

@@ -33,7 +33,7 @@ def check_weight(sample_weight: Any, max_weight: Any, names: Sequence[Any]) -> N
     if isinstance(max_weight, int):
         in_range = 0 < max_weight <= sys.float_info.max
     else:
-        in_range = np.isfinite(max_weight) and max_weight > 0
+        in_range = bool(np.isfinite(max_weight) and max_weight > 0)
     if not in_range:
         raise ValueError(
             f"max_weight must be a number > 0 and at most {sys.float_info.max:g}"
