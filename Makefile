@@ -85,6 +85,7 @@ bench: .venv/installed .venv/spark .venv-bench/installed .venv-bench-central/ins
 	$(BIN)/python benchmarks/sensitivity.py
 	.venv-bench/bin/python benchmarks/posterior_features.py
 	$(BIN)/python benchmarks/report_regression.py
+	$(BIN)/python benchmarks/column_scales.py
 	$(BIN)/python benchmarks/model_classifier.py
 	$(BIN)/python benchmarks/fair_rows.py
 	.venv-bench-central/bin/python benchmarks/central_mean.py

@@ -74,7 +74,9 @@ for scaling, label in [(None, "as it is"), ("auto", 'scaling="auto"')]:
         of_seeds = []
         for seed in range(5):
             scores = fit(epsilon, scaling, seed).decision_function(test)
-            of_seeds.append(roc_auc_score(answer[15_000:] == "yes", scores))
+            of_seeds.append(
+                roc_auc_score(answer[15_000:] == "yes", scores)
+            )
         areas.append(of_seeds)
     axes.errorbar(
         epsilons,
