@@ -157,8 +157,9 @@ def undeclared_in(name: Any, domain: Domain, advice: str = _ADVICE) -> ValueErro
 
 def _is_whole(values: Categories | Interval) -> bool:
     """Return whether only whole numbers are declared."""
-    is_interval = isinstance(values, Interval) and values.dtype.kind == "f"
-    return is_interval and not values.real
+    if not isinstance(values, Interval) or values.dtype.kind != "f":
+        return False
+    return not values.real
 
 
 def _find_fractions(table: Table, domain: Domain) -> dict[Any, NDArray[np.bool_]]:
