@@ -40,6 +40,7 @@ _OF_FITS = (
     "handle_unknown",
     "target",
     "rule",
+    "relation",
     "bins",
     "save",
     "ledger",
@@ -132,6 +133,15 @@ def add_synthesize(commands: Any) -> None:
         help=(
             "a public rule that all rows keep, such as --rule start '<=' end, or "
             "--rule job 'missing with' wage"
+        ),
+    )
+    add(
+        "--relation",
+        action="append",
+        metavar="RELATION",
+        help=(
+            "a public linear relation that all rows keep, such as "
+            "--relation 'total = wage + bonus'"
         ),
     )
     add(
@@ -239,6 +249,7 @@ def _run_synthesize(options: argparse.Namespace) -> Path | int:
         target=options.target,
         bins=options.bins or "declared",
         structural_zeros=[tuple(rule) for rule in options.rule or ()],
+        relations=options.relation,
         max_rows_per_person=options.max_rows_per_person or 1,
         handle_unknown=options.handle_unknown or "error",
         random_state=options.seed,

@@ -213,7 +213,8 @@ class Interval:
         Whether missing is a declared value: one more cell, after the bins.
     real : bool, default=False
         Whether the numbers have fractions even if all edges are whole. Otherwise,
-        numbers that are drawn are whole.
+        numbers that are drawn are whole, and `DPMarginalSynthesizer` takes others for
+        undeclared.
     decimals : int, optional
         The number of decimals that the numbers have, from 0 to 15: those that are drawn
         have no more. 0 is for whole numbers, also between edges that are not. By

@@ -34,7 +34,13 @@ from skdp.synthesis._queries import (
     read_conditions,
 )
 from skdp.synthesis.model import MOST_CELLS, GraphicalModel, Marginal, merge
-from skdp.synthesis.tables import Shapes, find_codes, undeclared_in, with_target
+from skdp.synthesis.tables import (
+    Relations,
+    Shapes,
+    find_codes,
+    undeclared_in,
+    with_target,
+)
 from skdp.tables import Table
 
 
@@ -93,6 +99,7 @@ class ModelAnswers(OnSite, BaseEstimator):
     n_features_in_: int
     _others: dict[Any, Any]
     _shapes: Shapes | None = None
+    _relations: Relations
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
@@ -141,6 +148,7 @@ class ModelAnswers(OnSite, BaseEstimator):
         check_is_fitted(self)
         names = [columns] if isinstance(columns, str) else list(columns)
         places = find_columns(self.domain_, names)
+        self._relations.check_not_derived("columns", names)
         if lost := set(_ESTIMATES) & set(names):
             raise ValueError(
                 f"a column called {min(lost)!r} would be lost beside the estimates; use `count`"
@@ -310,6 +318,7 @@ class ModelAnswers(OnSite, BaseEstimator):
         self, column: ColumnName, low: Any, high: Any
     ) -> dict[int, NDArray[np.float64]]:
         place = find_column(self.domain_, column)
+        self._relations.check_not_derived("column", [column])
         shapes = self._shapes.columns if self._shapes else {}
         return {
             place: range_weights(
@@ -318,6 +327,8 @@ class ModelAnswers(OnSite, BaseEstimator):
         }
 
     def _read(self, conditions: Any) -> dict[int, NDArray[np.float64]]:
+        if isinstance(conditions, Mapping):
+            self._relations.check_not_derived("conditions", conditions)
         return read_conditions(
             self.domain_, conditions, self._shapes.columns if self._shapes else None
         )

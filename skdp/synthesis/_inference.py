@@ -178,6 +178,7 @@ def synthetic_inference(
         )
     names = _read_names(synthesizer, columns, target, is_model)
     places = find_columns(synthesizer.domain_, names)
+    synthesizer._relations.check_not_derived("columns", names)
     _warn_of_found_bins(synthesizer, names)
     marginals = merge(synthesizer.marginals_)
     n_rows = synthesizer.n_rows_

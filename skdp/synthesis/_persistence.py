@@ -23,7 +23,14 @@ from skdp.synthesis.model import (
     project,
     shape_of,
 )
-from skdp.synthesis.tables import Shape, Shapes, assemble, count_others, decode
+from skdp.synthesis.tables import (
+    Shape,
+    Shapes,
+    assemble,
+    count_others,
+    decode,
+    read_relations,
+)
 from skdp.tables import Table
 
 _TOLERANCE = 1e-6
@@ -41,6 +48,7 @@ _PARTS = {
     "others",
     "redraw",
     "fair",
+    "relations",
     "n_rows",
     "n_rows_std_error",
     "n_iter",
@@ -66,6 +74,7 @@ def describe_fit(synthesizer: Any) -> dict[str, Any]:
         "others": synthesizer._others,
         "redraw": synthesizer._redraw_at_fit,
         "fair": None if synthesizer.fair_ is None else list(synthesizer.fair_),
+        "relations": synthesizer.relations_,
         "n_rows": synthesizer.n_rows_,
         "n_rows_std_error": synthesizer.n_rows_std_error_,
         "n_iter": synthesizer.n_iter_,
@@ -166,6 +175,7 @@ def restore_fit(synthesizer: Any, fitted: dict[str, Any]) -> None:
     undiscovered = count_others(model, domain, n_rows, others)
     redraw = _read_redraw(fitted["redraw"], names[:n_features])
     fair = read_fair(fitted["fair"], domain)
+    relations = read_relations(fitted["relations"], domain)
     # Nothing is set before all parts are read.
     synthesizer.domain_ = domain
     synthesizer.guarantee_ = guarantee
@@ -184,6 +194,7 @@ def restore_fit(synthesizer: Any, fitted: dict[str, Any]) -> None:
     synthesizer._template = template
     synthesizer._calls = CallCounter()
     synthesizer._redraw_at_fit = redraw
+    synthesizer._set_relations(relations)
     synthesizer._set_fair(fair)
 
 

@@ -166,14 +166,14 @@ def _sampled(
 ) -> tuple[Any, Any]:
     """Draw synthetic rows, and write the target in the library of y."""
     # That may be another one than the library of X.
-    rows, rng = synthesizer._sample_codes(n_samples)
+    n, rng = synthesizer._start_sample(n_samples)
     domain = synthesizer.domain_
     template = synthesizer._template
     features = domain.columns[: synthesizer.n_features_in_]
     feature_columns = template.columns[: len(features)]
     table = Table(features, feature_columns, template.native)
     if y is None:
-        columns = synthesizer._decode(table, domain, rows, rng)
+        columns = synthesizer._draw_columns(table, synthesizer.model_, n, rng)
         return assemble(table, columns, features), None
     column, name = target_column(y)
     native = y if is_frame(y) else np.empty((0, 1), object)
@@ -183,7 +183,9 @@ def _sampled(
     both = Table(
         domain.columns, (*feature_columns, *target_table.columns), template.native
     )
-    *feature_values, target = synthesizer._decode(both, domain, rows, rng)
+    *feature_values, target = synthesizer._draw_columns(
+        both, synthesizer.model_, n, rng
+    )
     X = assemble(table, feature_values, features)
     if is_frame(y):
         return X, assemble(target_table, [target], [name])

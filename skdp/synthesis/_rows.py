@@ -34,21 +34,31 @@ from skdp.synthesis._queries import of_columns
 from skdp.synthesis.model import GraphicalModel, Marginal, redraw, sample
 from skdp.synthesis.selection import (
     UNLIKELY,
+    Zeros,
     fit_table,
     read_order,
     read_zeros,
     without_bins,
 )
 from skdp.synthesis.tables import (
+    DrawnRows,
+    Relations,
     assemble,
-    decode,
+    draw_rows,
     public_template,
     read_codes,
     values_of,
+    write_rows,
 )
 from skdp.tables import Table
 
 _MOST_SAMPLES = 10**9
+
+_MOST_ROUNDS = 200
+"""In which rows that break a relation are drawn again."""
+
+_LEAST_OF_A_ROUND = 256
+"""Rows of a round: with few rows to replace, some are drawn several times."""
 
 
 class RowTransformer(TransformerMixin, ModelAnswers):
@@ -62,6 +72,7 @@ class RowTransformer(TransformerMixin, ModelAnswers):
     tol: float
     fair_: Fair | None
     _fair_labels: FairLabels | None
+    relations_: list[str]
     _template: Table
     _calls: CallCounter
     _scores: Scores
@@ -131,9 +142,62 @@ class RowTransformer(TransformerMixin, ModelAnswers):
         self, model: GraphicalModel, n: int, rng: np.random.Generator
     ) -> Any:
         """Draw rows of a model."""
-        rows = list(self._draw_codes(model, n, rng))
-        columns = self._decode(self._template, self.domain_, rows, rng)
+        columns = self._draw_columns(self._template, model, n, rng)
         return assemble(self._template, columns, self.domain_.columns)
+
+    def _draw_columns(
+        self, template: Table, model: GraphicalModel, n: int, rng: np.random.Generator
+    ) -> tuple[Any, ...]:
+        """Draw rows of a model, as columns of a template."""
+        codes = list(self._draw_codes(model, n, rng))
+        rows = self._draw_numbers(template, self.domain_, codes, rng, {})
+        self._relations.derive(rows, {})
+        for places in self._broken_rows(rows, {}):
+            codes = list(self._draw_codes(model, places.size, rng))
+            others = self._draw_numbers(template, self.domain_, codes, rng, {})
+            self._replace(rows, places, others, {})
+        self._fill(rows, rng)
+        return write_rows(template, rows)
+
+    def _broken_rows(
+        self, rows: DrawnRows, given: Mapping[Any, NDArray[Any]]
+    ) -> Iterator[NDArray[np.intp]]:
+        """Yield places of rows that are to be drawn again, as relations do not hold."""
+        # Rows are rejected until all keep the relations: their law is that of the model
+        # given the relations, of all laws that keep them the nearest to the model.
+        # Where that is rare, each row is drawn many times in one round.
+        for _ in range(_MOST_ROUNDS):
+            places = np.flatnonzero(self._relations.find_broken(rows, given))
+            if places.size == 0:
+                return
+            yield np.resize(places, max(places.size, _LEAST_OF_A_ROUND))
+
+    def _fill(self, rows: DrawnRows, rng: np.random.Generator) -> None:
+        """Repeat rows that keep the relations in place of the last that do not."""
+        is_broken = self._relations.find_broken(rows, {})
+        if not is_broken.any():
+            return
+        kept = np.flatnonzero(~is_broken)
+        if kept.size == 0:
+            raise ValueError(
+                f"no row that the model draws keeps the relations {self.relations_}: "
+                "leave some out, or declare bins that fit them"
+            )
+        places = np.flatnonzero(is_broken)
+        rows.replace(places, rows, rng.choice(kept, places.size))
+
+    def _replace(
+        self,
+        rows: DrawnRows,
+        places: NDArray[np.intp],
+        others: DrawnRows,
+        given: Mapping[Any, NDArray[Any]],
+    ) -> None:
+        """Put other rows that keep the relations in the place of those that do not."""
+        self._relations.derive(others, given)
+        kept = np.flatnonzero(~self._relations.find_broken(others, given))
+        replaced, first = np.unique(places[kept], return_index=True)
+        rows.replace(replaced, others, kept[first])
 
     def _draw_codes(
         self, model: GraphicalModel, n: int, rng: np.random.Generator
@@ -154,21 +218,35 @@ class RowTransformer(TransformerMixin, ModelAnswers):
         if fair is not None:
             self._fair_labels = FairLabels(self.model_, self.domain_, fair)
 
-    def _decode(
+    def _set_relations(self, relations: Relations) -> None:
+        """Set what holds in all rows."""
+        self._relations = relations
+        self.relations_ = list(relations.texts)
+
+    def _draw_numbers(
         self,
         template: Table,
         domain: Domain,
-        rows: Sequence[NDArray[np.int32]],
+        codes: Sequence[NDArray[np.integer]],
         rng: np.random.Generator,
-        given: Mapping[Any, NDArray[Any]] | None = None,
-    ) -> tuple[Any, ...]:
-        """Turn codes into columns, with the shapes and the order of the fit."""
-        order = read_order(self.structural_zeros)
-        return decode(template, domain, rows, rng, order, self._shapes, given)
+        given: Mapping[Any, NDArray[Any]],
+    ) -> DrawnRows:
+        """Draw numbers within the bins of rows, with the shapes and the order of the fit."""
+        order = self._order()
+        return draw_rows(template, domain, codes, rng, order, self._shapes, given)
+
+    def _order(self) -> tuple[tuple[Any, Any], ...]:
+        """List the pairs of columns of which the first is never above the second."""
+        return read_order([*(self.structural_zeros or ()), *self._relations.rules])
+
+    def _zeros(self, relations: Relations, domain: Domain) -> Zeros:
+        """List the cells that cannot occur."""
+        max_cells = int(self.max_cells)
+        return read_zeros(self.structural_zeros, domain, relations, max_cells)
 
     def _fit_again(self, rng: np.random.Generator) -> tuple[GraphicalModel, float]:
         """Fit a model to noisier counts; return its number of records, too."""
-        zeros = read_zeros(self.structural_zeros, self.domain_)
+        zeros = self._zeros(self._relations, self.domain_)
         # With as much noise again, the fits differ by as much as the noise decides.
         noisier = []
         for marginal in self.marginals_:
@@ -256,13 +334,6 @@ class RowTransformer(TransformerMixin, ModelAnswers):
             sampler._draw_table(model, min(size, n - start), rng) for start in starts
         )
 
-    def _sample_codes(
-        self, n_samples: int | None
-    ) -> tuple[list[NDArray[np.int32]], np.random.Generator]:
-        """Draw synthetic rows as codes; also return the generator that draws numbers within their bins."""
-        n, rng = self._start_sample(n_samples)
-        return list(self._draw_codes(self.model_, n, rng)), rng
-
     def _start_sample(self, n_samples: int | None) -> tuple[int, np.random.Generator]:
         """Return the number of rows to draw, and a generator that no other call has."""
         check_n_samples(n_samples)
@@ -301,12 +372,15 @@ class RowTransformer(TransformerMixin, ModelAnswers):
         rng = self._generator("transform", self._calls.advance())
         places = self._redrawn(features)
         if places is None:
-            domain = self.domain_.select(features)
-            rows = self._draw_codes(self.model_, len(table.columns[0]), rng)
-            rows = rows[: len(features)]
-            template = public_template(table, domain)
-            columns = self._decode(template, domain, list(rows), rng)
-            return as_asked(self, assemble(table, columns, features))
+            template = public_template(table, self.domain_.select(features))
+            # The target, which relations may name, is drawn too.
+            further = self._template.columns[len(features) :]
+            template = Table(
+                self.domain_.columns, (*template.columns, *further), template.native
+            )
+            n_rows = len(table.columns[0])
+            columns = self._draw_columns(template, self.model_, n_rows, rng)
+            return as_asked(self, assemble(table, columns[: len(features)], features))
         refuse_protected_levels(X, [features[place] for place in places])
         redrawn = self._redraw_columns(table, features, places, rng)
         return as_asked(self, table.rebuild(redrawn, features))
@@ -342,24 +416,47 @@ class RowTransformer(TransformerMixin, ModelAnswers):
         rng: np.random.Generator,
     ) -> list[Any]:
         """Return the columns of a table, some of them drawn again."""
-        codes = list(self._redraw_codes(table, places, rng))
+        conditions = self._read_conditions(table, places)
         columns = dict(zip(features, table.columns, strict=True))
         # Numbers that stay, and that others have to be below or above.
         names = [features[place] for place in places]
-        values = {}
-        for name in itertools.chain(*read_order(self.structural_zeros)):
+        given = {}
+        for name in [*itertools.chain(*self._order()), *self._relations.columns]:
             if name in columns and name not in names:
-                values[name] = values_of(self.domain_[name], columns[name])
+                given[name] = values_of(self.domain_[name], columns[name])
         domain = self.domain_.select(names)
         template = public_template(_select(table, places), domain)
-        drawn = self._decode(template, domain, codes, rng, values)
+        rows = self._draw_rest(template, domain, conditions, places, rng, given)
+        self._relations.derive(rows, given)
+        for broken in self._broken_rows(rows, given):
+            given_there = {name: values[broken] for name, values in given.items()}
+            others = self._draw_rest(
+                template, domain, conditions[:, broken], places, rng, given_there
+            )
+            self._replace(rows, broken, others, given_there)
+        drawn = write_rows(template, rows)
         columns |= zip(names, drawn, strict=True)
         return list(columns.values())
 
-    def _redraw_codes(
-        self, table: Table, places: Sequence[int], rng: np.random.Generator
-    ) -> NDArray[np.int32]:
+    def _draw_rest(
+        self,
+        template: Table,
+        domain: Domain,
+        conditions: NDArray[np.int64],
+        places: Sequence[int],
+        rng: np.random.Generator,
+        given: Mapping[Any, NDArray[Any]],
+    ) -> DrawnRows:
         """Draw columns again; the target is not known, and is drawn and dropped."""
+        hidden = range(self.n_features_in_, len(conditions))
+        drawn = redraw(self.model_, conditions, [*places, *hidden], rng)
+        codes = list(drawn[: len(places)])
+        return self._draw_numbers(template, domain, codes, rng, given)
+
+    def _read_conditions(
+        self, table: Table, places: Sequence[int]
+    ) -> NDArray[np.int64]:
+        """Code the columns that stay."""
         n_features = self.n_features_in_
         n_columns = len(self.domain_.columns)
         # Codes of the columns that stay are conditions; the target is not among them.
@@ -380,8 +477,7 @@ class RowTransformer(TransformerMixin, ModelAnswers):
                 is_declared = column_codes < self.domain_.sizes[place]
                 likeliest = self.model_.marginal([place]).argmax()
                 rows[place] = np.where(is_declared, column_codes, likeliest)
-        hidden = range(n_features, n_columns)
-        return redraw(self.model_, rows, [*places, *hidden], rng)[: len(places)]
+        return rows
 
     def get_feature_names_out(
         self, input_features: ArrayLike | None = None

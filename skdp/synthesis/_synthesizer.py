@@ -55,6 +55,7 @@ from skdp.synthesis.tables import (
     LargeRecords,
     Policy,
     Records,
+    Relations,
     Shapes,
     cells_within,
     check_decodable,
@@ -70,6 +71,7 @@ from skdp.synthesis.tables import (
     public_template,
     read_codes,
     read_declared,
+    read_relations,
     undeclared,
     warn_undiscovered,
     with_target,
@@ -114,6 +116,12 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     structural_zeros : list of mapping of column name to values, or tuple, optional
         What cannot occur, from public knowledge: combinations, such as ``{"sex": "Male", "relationship": "Wife"}``, and
         what rules exclude: ``("start", "<=", "end")`` where both are present, ``("job", "missing with", "wage")``.
+    relations : list of str, optional
+        What holds in each row, from public knowledge: linear equalities and inequalities of numbers, such as
+        ``"total = a + b"`` or ``"a + 2 * b <= 100"``, and orders of two dates, such as ``"end >= start"``. Names with
+        other characters than letters, digits and _ stand between backticks. A column that stands alone in an equality
+        (the left one, if both do) follows from the other side: it is not modelled, and missing where a part is. Each
+        relation is of rows in which none of its columns is missing.
     max_cells : int, default=100_000
         The most cells of a clique of the model; memory and time grow with it. Pairs with more cells are not scored.
     max_iter : int, default=300
@@ -136,7 +144,8 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     handle_unknown : {"error", "clip", "ignore"} or mapping of column name to value, default="error"
         Treatment of undeclared values: an error, which shows that there is one. ``"clip"`` puts a number beyond the end
         of an `Interval` into its first or last bin, ``"ignore"`` leaves the record out. A mapping names for some
-        columns the declared value that stands for all others; elsewhere they are errors.
+        columns the declared value that stands for all others; elsewhere they are errors. A number with a fraction is
+        undeclared where an `Interval` declares whole numbers; ``"clip"`` drops the fraction.
     redraw : list of column names, optional
         The columns that `transform` draws again, given the others of each row; by default whole rows.
     fair : tuple of group and label, or of group, label and list of conditions, optional
@@ -170,6 +179,8 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         The estimated number of records, from the noisy counts, and its standard deviation.
     undiscovered_ : dict of column name to float
         For each column whose values `discover` found, about how many records have another (or no) value.
+    relations_ : list of str
+        What holds in all rows that are drawn, by `relations`.
     fair_ : Fair or None
         The group, the label and the conditions of `fair`: rows that are drawn were changed by it.
     n_iter_ : int
@@ -266,6 +277,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         analyses: Sequence[str | Sequence[ColumnName]] | None = None,
         target: ColumnName | None = None,
         structural_zeros: Sequence[Mapping[Any, Any] | tuple[Any, ...]] | None = None,
+        relations: Sequence[str] | None = None,
         max_cells: int = 100_000,
         max_iter: int = 300,
         tol: float = 0.5,
@@ -286,6 +298,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         self.analyses = analyses
         self.target = target
         self.structural_zeros = structural_zeros
+        self.relations = relations
         self.max_cells = max_cells
         self.max_iter = max_iter
         self.tol = tol
@@ -382,6 +395,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         placeholders = {name: [None] for name in open_columns}
         coded = code_table(self, private.table, private.keep, placeholders)
         fair = read_fair(self.fair, coded.domain, self.structural_zeros)
+        self._check_relations(coded.relations)
         warned = warn_out_of_reach(coded.plan, coded.strategy, coded.domain.columns)
         mechanism = self._mechanism(budget, coded, max_rows, fair)
         spend = partial(
@@ -417,6 +431,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         table = PrivateTable(records, coded.cells.sizes, budget, source)
         cells, plan, fitted = self._measure(table, coded)
         self._template = public_template(private.table, cells.domain)
+        self._set_relations(coded.relations)
         self._set_fair(fair)
         return self._warnings(plan, coded.strategy, fitted, warned, mixed)
 
@@ -436,7 +451,9 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     ) -> tuple[FoundCells, Plan, FittedTable]:
         """Find bins, measure marginals, and set what is learnt from them."""
         cells = find_cells(table, coded.cells, coded.domain, self.bins)
-        plan = replace(coded.plan, sizes=cells.domain.sizes)
+        # Which bins break a relation is known once bins are.
+        zeros = self._zeros(coded.relations, cells.domain)
+        plan = replace(coded.plan, sizes=cells.domain.sizes, zeros=zeros)
         cells.table.prepare(coded.strategy.first_cliques(plan))
         with one_thread():
             measured = coded.strategy.measure(cells.table, plan)
@@ -472,6 +489,21 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         check_policy(self.handle_unknown)
         check_marginals(self.marginals)
         check_choice("bins", self.bins, list(BINS))
+
+    def _check_relations(self, relations: Relations) -> None:
+        """Refuse parameters that name columns which follow from others."""
+        parameters = {"target": [self.target], "fair": [], "redraw": []}
+        for parameter in ("workload", "analyses", "marginals"):
+            parameters[parameter] = []
+            listed = getattr(self, parameter)
+            for item in () if listed is None or isinstance(listed, str) else listed:
+                parameters[parameter] += [item] if isinstance(item, str) else list(item)
+        for item in self.structural_zeros or ():
+            parameters.setdefault("structural_zeros", []).extend(item)
+        for parameter, names in parameters.items():
+            relations.check_not_derived(parameter, names)
+        if self.redraw is not None:
+            relations.check_redrawn(list(self.redraw))
 
     def _read_private(self, X: Any, y: Any, groups: Any, rows: int) -> _PrivateRows:
         """Read a table, with its target, and choose the rows of each person."""
@@ -516,6 +548,8 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         counted = "bins and marginals" if finds_bins else "marginals"
         reach = f", up to {rows} rows a person" if rows > 1 else ""
         change = "" if fair is None else f", {fair}"
+        if coded.relations.texts:
+            change += f", {coded.relations}"
         return f"{budget.name} noise on {counted}{reach}{change}"
 
     def _set_fitted(
@@ -552,6 +586,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             "_scores",
             "_shapes",
             "_fair_labels",
+            "_relations",
         )
         for name in list(vars(self)):
             if name.endswith("_") or name in hidden:
@@ -590,6 +625,8 @@ class CodedTable(NamedTuple):
     """Of the cells, a column each, without rows that are left out."""
     others: dict[Any, Any]
     """What stands for all values of a column that were not found."""
+    relations: Relations
+    """What holds in all rows that are drawn."""
 
     @property
     def first(self) -> list[Clique]:
@@ -603,7 +640,9 @@ def code_table(
     synthesizer: Any, table: Table, keep: NDArray[np.bool_], values: dict[Any, Any]
 ) -> CodedTable:
     """Complete the domain by values that were found, and code the rows that count."""
-    domain = read_declared(table, synthesizer.domain, values)
+    declared = read_declared(table, synthesizer.domain, values)
+    relations = read_relations(synthesizer.relations, declared)
+    domain = relations.coarsen(declared)
     finds_bins = synthesizer.bins == "private"
     if finds_bins:
         why = "whose bins bins='private' is to find; use bins='declared'"
@@ -617,13 +656,14 @@ def code_table(
         analyses=synthesizer.analyses,
         target=synthesizer.target,
         structural_zeros=synthesizer.structural_zeros,
+        relations=relations,
         max_cells=synthesizer.max_cells,
         max_iter=synthesizer.max_iter,
         tol=synthesizer.tol,
     )
     check_decodable(public_template(table, domain), domain)
     _check_widths(domain)
-    cells = _cut(domain, finds_bins)
+    cells = _cut(domain, finds_bins, relations.derived)
     others = {name: listed[-1] for name, listed in values.items()}
     codes = read_codes(table, cells, synthesizer.handle_unknown, others)
     is_counted = keep
@@ -631,16 +671,18 @@ def code_table(
         is_counted = is_counted & (code < size)
     if not is_counted.all():
         codes = [code[is_counted] for code in codes]
-    return CodedTable(domain, cells, plan, strategy, codes, others)
+    return CodedTable(domain, cells, plan, strategy, codes, others, relations)
 
 
-def _cut(domain: Domain, finds_bins: bool) -> Domain:
+def _cut(domain: Domain, finds_bins: bool, derived: Collection[Any]) -> Domain:
     """Cut intervals into fine cells; return the domain itself if none is cut."""
     columns: dict[Any, Any] = {}
     for name in domain.columns:
         columns[name] = domain[name]
     is_cut = False
     for name, interval in _intervals(domain).items():
+        if name in derived:
+            continue
         grid = fine_grid(interval) if finds_bins else cells_within(interval)
         columns[name] = grid
         is_cut = is_cut or grid is not interval

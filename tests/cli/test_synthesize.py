@@ -87,6 +87,10 @@ def test_rules_hold(tmp_path):
     assert run(table, out, domain, *words) == 0
     rows = pd.read_csv(out)
     assert (rows["from"] <= rows["to"]).all()
+    words = ["--epsilon", 1, "--relation", "to = 10 - from", "--rows", 300, "--seed", 0]
+    assert run(table, tmp_path / "sums.csv", domain, *words) == 0
+    rows = pd.read_csv(tmp_path / "sums.csv")
+    assert (rows["from"] + rows["to"] == 10).all()
 
 
 def test_a_ledger_is_made_charged_and_kept_to(table, domain, tmp_path, capsys):

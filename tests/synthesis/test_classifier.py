@@ -15,7 +15,7 @@ from skdp import DPMarginalSynthesizer, Interval, MarginalClassifier, PrivacyLed
 from skdp.synthesis.model import GraphicalModel, JunctionTree, calibrate
 from tests.conftest import each
 
-DOMAIN = {"sex": ["F", "M"], "age": Interval(0, 100, bins=10), "ill": ["no", "some", "yes"]}
+DOMAIN = {"sex": ["F", "M"], "age": Interval(0, 100, bins=10, real=True), "ill": ["no", "some", "yes"]}
 rng = np.random.default_rng(0)
 N = 600
 X = pd.DataFrame({"sex": rng.choice(["F", "M"], N), "age": rng.uniform(0, 100, N)})
@@ -134,7 +134,7 @@ class TestErrors:
             MarginalClassifier(synthesizer()).fit(X, None)
 
     def test_a_target_of_bins_is_refused_before_it_costs(self):
-        domain = {name: DOMAIN[name] for name in ("sex", "age")} | {"target": Interval(0, 100, bins=2)}
+        domain = {name: DOMAIN[name] for name in ("sex", "age")} | {"target": Interval(0, 100, bins=2, real=True)}
         ledger = PrivacyLedger(epsilon=100)
         with pytest.raises(ValueError, match="'target' is an Interval"):
             MarginalClassifier(synthesizer(domain=domain, ledger=ledger)).fit(X, X["age"].to_numpy())

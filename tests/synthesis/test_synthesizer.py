@@ -24,7 +24,12 @@ TABLE = pd.DataFrame(
         "wage": np.round(rng.uniform(0, 40, N) + 10 * A, 2),
     }
 )
-DOMAIN = {"a": [0, 1, 2, 3], "b": [0, 1, 2, 3, 4], "job": ["clerk", "smith", None], "wage": Interval(0, 80, bins=8)}
+DOMAIN = {
+    "a": [0, 1, 2, 3],
+    "b": [0, 1, 2, 3, 4],
+    "job": ["clerk", "smith", None],
+    "wage": Interval(0, 80, bins=8, real=True),
+}
 CLIQUES = [("a", "b"), ("a", "wage"), ("b", "job"), ("wage",)]
 LABEL = pd.Series(np.where(TABLE["a"] + rng.integers(0, 3, N) > 2, "high", "low"), name="label")
 

@@ -18,6 +18,7 @@ from skdp.synthesis.selection._strategy import FittedTable as FittedTable
 from skdp.synthesis.selection._strategy import Plan as Plan
 from skdp.synthesis.selection._strategy import Room as Room
 from skdp.synthesis.selection._strategy import Strategy as Strategy
+from skdp.synthesis.selection._strategy import Zeros as Zeros
 from skdp.synthesis.selection._strategy import fit_table as fit_table
 from skdp.synthesis.selection._strategy import warn_not_chosen as warn_not_chosen
 from skdp.synthesis.selection._strategy import warn_out_of_reach as warn_out_of_reach

@@ -137,7 +137,8 @@ def find_bins(
     intervals = {}
     for name in declared.columns:
         interval = declared[name]
-        if isinstance(interval, Interval):
+        # What follows from other columns has one bin, and its cells are not counted.
+        if isinstance(interval, Interval) and cells[name] is not interval:
             intervals[name] = interval
     counts = _count_fine_cells(table.part(_SHARE_OF_BINS), cells, list(intervals))
     # The number of records, of which each column has an estimate.

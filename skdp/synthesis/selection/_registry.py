@@ -23,6 +23,7 @@ from skdp.synthesis.selection._strategy import (
     fit_measured,
 )
 from skdp.synthesis.selection._zeros import leaves_something, read_zeros
+from skdp.synthesis.tables import Relations
 
 
 class CertainStrategy(Strategy):
@@ -109,6 +110,7 @@ def read_plan(
     max_iter: Any,
     tol: Any,
     analyses: Any = None,
+    relations: Relations | None = None,
 ) -> tuple[Plan, Strategy]:
     """Return what is public and the strategy; refuse a model that is too large."""
     max_cells = min(check_size(max_cells, name="max_cells"), MOST_CELLS)
@@ -122,7 +124,7 @@ def read_plan(
         workload=cliques,
         analyses=read_analyses(analyses, domain, max_cells),
         max_iter=check_size(max_iter, name="max_iter", least=1),
-        zeros=read_zeros(structural_zeros, domain),
+        zeros=read_zeros(structural_zeros, domain, relations, max_cells),
         tol=_check_tol(tol),
         target=_read_target(target, marginals, cliques, domain),
     )

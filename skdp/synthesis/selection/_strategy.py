@@ -75,7 +75,10 @@ class Plan:
         # Without a workload, all columns together are one: each marginal counts once.
         n_uses = Counter[Clique]()
         for marginal in self.workload or [tuple(range(len(self.sizes)))]:
-            n_uses.update(itertools.combinations(marginal, order))
+            columns = list(marginal)
+            if order > 1:  # a column of one value depends on no other
+                columns = [column for column in marginal if self.sizes[column] > 1]
+            n_uses.update(itertools.combinations(columns, order))
         for clique in list(n_uses):
             if self.n_cells(clique) > self.max_cells:
                 del n_uses[clique]

@@ -23,17 +23,35 @@ from skdp.synthesis.model import (
     shape_of,
 )
 from skdp.synthesis.selection._strategy import Zeros
-from skdp.synthesis.tables import ends_of
+from skdp.synthesis.tables import Relations, ends_of
 from skdp.tables import kind_of
 
 _ORDER, _MISSING = "<=", "missing with"
 _ORDERED = {"number", "date", "datetime"}
 
 
-def read_zeros(zeros: Any, domain: Domain) -> Zeros:
-    """Turn combinations and rules into tables of impossible cells."""
+def read_zeros(
+    zeros: Any, domain: Domain, relations: Relations | None = None, max_cells: int = 0
+) -> Zeros:
+    """Turn combinations, rules and relations into tables of impossible cells."""
+    tables: dict[Clique, NDArray[np.bool_]] = {}
+    items = _read_items(zeros)
+    for item in items:
+        read = _read_rule if isinstance(item, tuple) else _read_combination
+        clique, is_impossible = read(item, domain)
+        tables[clique] = tables.get(clique, False) | is_impossible
+    _check_chains(items, domain)
+    if relations is not None:
+        read_order([*items, *relations.rules])  # refuses circles
+        for clique, is_impossible in relations.zeros(domain, max_cells):
+            tables[clique] = tables.get(clique, False) | is_impossible
+    return tuple(tables.items())
+
+
+def _read_items(zeros: Any) -> list[Any]:
+    """List combinations and rules."""
     if zeros is None:
-        return ()
+        return []
     expected = "structural_zeros must be a list of mappings and rules"
     if isinstance(zeros, Mapping) or not isinstance(zeros, Iterable):
         raise TypeError(f"{expected}, got {type(zeros).__name__}")
@@ -43,13 +61,7 @@ def read_zeros(zeros: Any, domain: Domain) -> Zeros:
             raise TypeError(
                 f"{expected}, which are tuples, got a list with {type(item).__name__}"
             )
-    tables: dict[Clique, NDArray[np.bool_]] = {}
-    for item in items:
-        read = _read_rule if isinstance(item, tuple) else _read_combination
-        clique, is_impossible = read(item, domain)
-        tables[clique] = tables.get(clique, False) | is_impossible
-    _check_chains(items, domain)
-    return tuple(tables.items())
+    return items
 
 
 def _read_combination(
@@ -130,7 +142,8 @@ def read_order(zeros: Any) -> tuple[tuple[Any, Any], ...]:
         columns = list(TopologicalSorter(below).static_order())
     except CycleError as error:
         raise ValueError(
-            f"the rules of structural_zeros go round in a circle: {error.args[1]}"
+            "the rules of structural_zeros, or the relations, go round in a circle: "
+            f"{error.args[1]}"
         ) from None
     return tuple(sorted(dict.fromkeys(pairs), key=lambda pair: columns.index(pair[0])))
 

@@ -3,7 +3,9 @@
 from skdp.synthesis.tables._decode import assemble as assemble
 from skdp.synthesis.tables._decode import check_decodable as check_decodable
 from skdp.synthesis.tables._decode import decode as decode
+from skdp.synthesis.tables._decode import draw_rows as draw_rows
 from skdp.synthesis.tables._decode import public_template as public_template
+from skdp.synthesis.tables._decode import write_rows as write_rows
 from skdp.synthesis.tables._draws import Order as Order
 from skdp.synthesis.tables._draws import ends_of as ends_of
 from skdp.synthesis.tables._draws import ends_of_cells as ends_of_cells
@@ -28,6 +30,9 @@ from skdp.synthesis.tables._records import undeclared as undeclared
 from skdp.synthesis.tables._records import undeclared_in as undeclared_in
 from skdp.synthesis.tables._records import warn_undiscovered as warn_undiscovered
 from skdp.synthesis.tables._records import with_target as with_target
+from skdp.synthesis.tables._relations import DrawnRows as DrawnRows
+from skdp.synthesis.tables._relations import Relations as Relations
+from skdp.synthesis.tables._relations import read_relations as read_relations
 from skdp.synthesis.tables._shapes import Shape as Shape
 from skdp.synthesis.tables._shapes import Shapes as Shapes
 from skdp.synthesis.tables._shapes import cells_within as cells_within

@@ -20,6 +20,7 @@ from skdp.synthesis.tables._draws import (
     round_as_declared,
     spread,
 )
+from skdp.synthesis.tables._relations import DrawnRows
 from skdp.synthesis.tables._shapes import Shapes
 from skdp.tables import Table, dates_like, kind_of
 
@@ -44,8 +45,22 @@ def decode(
     given: Mapping[Any, NDArray[Any]] | None = None,
 ) -> tuple[Any, ...]:
     """Turn codes into columns; numbers are drawn within bins, by shapes, in order."""
+    drawn = draw_rows(template, domain, codes, rng, order, shapes, given)
+    return write_rows(template, drawn)
+
+
+def draw_rows(
+    template: Table,
+    domain: Domain,
+    codes: Rows,
+    rng: np.random.Generator,
+    order: Order = (),
+    shapes: Shapes | None = None,
+    given: Mapping[Any, NDArray[Any]] | None = None,
+) -> DrawnRows:
+    """Draw numbers and dates within the bins of rows, by shapes, in order."""
     # First numbers within their bins, whatever the order; then moved into order, as far
-    # as rules ask for it; then columns of the library of the template.
+    # as rules ask for it.
     likes = dict(zip(domain.columns, template.columns, strict=True))
     coded = dict(zip(domain.columns, codes, strict=True))
     shaped = {} if shapes is None else shapes.draw(domain, codes, rng)
@@ -77,15 +92,21 @@ def decode(
                 shaped=name in shaped,
             )
     keep_order(spreads, pairs, rng)
+    return DrawnRows(domain, list(codes), drawn)
 
+
+def write_rows(template: Table, rows: DrawnRows) -> tuple[Any, ...]:
+    """Write rows as columns of the library of a template."""
     columns = []
-    for name, column_codes in coded.items():
-        values = domain[name]
+    for name, codes, like in zip(
+        rows.domain.columns, rows.codes, template.columns, strict=True
+    ):
+        values = rows.domain[name]
         if isinstance(values, Interval):
-            columns.append(_write(drawn[name], values, column_codes, likes[name]))
+            columns.append(_write(rows.numbers[name], values, codes, like))
         else:
-            (decoder,) = domain.select([name]).decoders([likes[name]])
-            columns.append(decoder(column_codes))
+            (decoder,) = rows.domain.select([name]).decoders([like])
+            columns.append(decoder(codes))
     return tuple(columns)
 
 

@@ -48,9 +48,13 @@ Codes = NDArray[np.unsignedinteger]
 Policy = Literal["error", "clip", "ignore"]
 POLICIES = get_args(Policy)
 _ADVICE = (
-    "Or set handle_unknown: 'clip' puts numbers beyond bins into the first or last one,"
-    " {column: declared value} takes this for all others, and 'ignore' leaves such rows"
-    " out"
+    "Or set handle_unknown: 'clip' puts numbers beyond bins into the first or last one "
+    "and drops fractions that are not declared, {column: declared value} takes this "
+    "for all others, and 'ignore' leaves such rows out"
+)
+_WHOLE = (
+    "An Interval with whole edges declares whole numbers: set decimals=2 for amounts "
+    "such as 0.75, or real=True for any fractions"
 )
 
 
@@ -102,6 +106,11 @@ def read_codes(
     check_policy(handle_unknown)
     codes, undeclared = find_codes(table, domain, handle_unknown, others)
     if undeclared:
+        if undeclared[0] in _find_fractions(table, domain):
+            raise ValueError(
+                f"column {undeclared[0]!r} holds a number with a fraction, and whole "
+                f"numbers are declared. {_WHOLE}. {_ADVICE}."
+            )
         raise undeclared_in(undeclared[0], domain)
     return codes
 
@@ -114,6 +123,12 @@ def find_codes(
 ) -> tuple[list[Codes], list[Any]]:
     """Code a table, and list the columns with values that have to be declared."""
     codes, unlisted = find_outside(table, domain, "error")
+    if handle_unknown != "clip":
+        for name, is_fraction in _find_fractions(table, domain).items():
+            place = domain.columns.index(name)
+            codes[place][is_fraction] = domain.sizes[place]
+            if name not in unlisted:
+                unlisted.append(name)
     # Where values were found privately, one stands for all others.
     replacements = _replacements(domain, others)
     replacements |= _replacements(domain, handle_unknown)
@@ -134,7 +149,31 @@ def find_codes(
 
 def undeclared_in(name: Any, domain: Domain, advice: str = _ADVICE) -> ValueError:
     """Make the error of a value that is not declared; it shows no value."""
-    return undeclared_error(name, domain[name], where="declared domain", advice=advice)
+    values = domain[name]
+    if _is_whole(values):
+        advice = f"{_WHOLE}. {advice}"
+    return undeclared_error(name, values, where="declared domain", advice=advice)
+
+
+def _is_whole(values: Categories | Interval) -> bool:
+    """Return whether only whole numbers are declared."""
+    if not isinstance(values, Interval) or values.dtype.kind != "f":
+        return False
+    return not values.real
+
+
+def _find_fractions(table: Table, domain: Domain) -> dict[Any, NDArray[np.bool_]]:
+    """Mark numbers with a fraction, of each column of whole numbers that has some."""
+    fractions = {}
+    for name, column in zip(domain.columns, table.columns, strict=True):
+        values = domain[name]
+        if isinstance(values, Interval) and _is_whole(values):
+            numbers = values.read(column)
+            is_inside = (numbers >= values.edges[0]) & (numbers <= values.edges[-1])
+            is_fraction = is_inside & (numbers != np.trunc(numbers))
+            if is_fraction.any():
+                fractions[name] = is_fraction
+    return fractions
 
 
 def _replacements(domain: Domain, handle_unknown: Any) -> dict[Any, int]:
