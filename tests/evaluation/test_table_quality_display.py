@@ -120,25 +120,23 @@ def test_figures_of_a_model_are_those_of_what_was_released():
 
 def test_values_that_were_counted_together_are_as_uncertain_as_their_group():
     rng = np.random.default_rng(3)
-    n = 3_000
-    first = rng.choice(12, n, p=[0.3, 0.3, 0.3, *[0.1 / 9] * 9])
-    frame = pd.DataFrame({"a": first, "b": (first + rng.choice(3, n)) % 12, "c": rng.choice(3, n)})
-    synthesizer = fit(frame, domain={"a": range(12), "b": range(12), "c": range(3)}, epsilon=0.5, delta=1e-6)
-    grouped = [one for one in synthesizer.marginals_ if one.groups and one.clique == (0, 1)]
-    assert len(grouped) == 1
-    (marginal,) = grouped
+    first = rng.choice(6, 3_000, p=[0.3, 0.04, 0.3, 0.02, 0.24, 0.1])
+    frame = pd.DataFrame({"a": first, "b": (first + rng.choice(2, 3_000)) % 6, "c": rng.choice(3, 3_000)})
+    domain = {"a": Interval(0, 6, bins=6), "b": Interval(0, 6, bins=6), "c": range(3)}
+    synthesizer = fit(frame, domain=domain, epsilon=0.5, delta=1e-6)
+    (marginal,) = (one for one in synthesizer.marginals_ if one.clique == (0, 1))
     figures = TableQualityDisplay.from_estimator(synthesizer).marginals
     row = figures[(figures["column"] == "a") & (figures["second_column"] == "b")].iloc[0]
     model = synthesizer.n_rows_ * synthesizer.model_.marginal([0, 1])
-    groups = [np.arange(12) if of is None else of for of in marginal.groups]
+    groups = [np.arange(6) if members is None else members for members in marginal.groups]
     sums = np.zeros(marginal.counts.shape)
-    for i, j in np.ndindex(12, 12):
-        sums[groups[0][i], groups[1][j]] += model[i, j]
-    n_uncertain = 0
-    for i, j in np.ndindex(12, 12):
-        of_others = sums[groups[0][i], groups[1][j]] - model[i, j]
-        n_uncertain += model[i, j] <= marginal.std_error + of_others
-    assert row["n_uncertain"] == n_uncertain
+    np.add.at(sums, np.ix_(*groups), model)
+    of_others = sums[np.ix_(*groups)] - model
+    uncertain = model <= marginal.std_error + of_others
+    # Some have more records than the noise, and fewer than what they were counted with.
+    assert uncertain.sum() > (model <= marginal.std_error).sum()
+    assert row["n_uncertain"] == uncertain.sum()
+    assert row["uncertain"] == pytest.approx(model[uncertain].sum() / synthesizer.n_rows_)
     assert row["error"] == pytest.approx(abs(marginal.counts - sums).sum() / (2 * synthesizer.n_rows_))
 
 
@@ -185,7 +183,7 @@ def test_columns_without_a_count_are_named():
 def test_numbers_of_a_model_are_those_of_its_bins_and_of_the_noisy_counts():
     # Bins of single numbers: nothing is to be known within them.
     domain = {"age": Interval(20, 50, bins=30), "job": ["yes", "no"]}
-    synthesizer = fit(people()[["age", "job"]], domain=domain, marginals="independent")
+    synthesizer = fit(people()[["age", "job"]], domain=domain, marginals="independent", epsilon=0.08)
     numbers = TableQualityDisplay.from_estimator(synthesizer).numbers.set_index("statistic")
     (marginal,) = (one for one in synthesizer.marginals_ if one.clique == (0,))
     model = synthesizer.model_.marginal([0])
@@ -202,6 +200,12 @@ def test_numbers_of_a_model_are_those_of_its_bins_and_of_the_noisy_counts():
         for side, of in (("reference", counts / counts.sum()), ("synthetic", model)):
             expected = ages[np.searchsorted(np.maximum.accumulate(of.cumsum())[:-1], share)]
             assert numbers.loc[f"quantile {share:g}", side] == expected
+        # The noise of a share below a number: of the bins below, and of all.
+        below = int(numbers.loc[f"quantile {share:g}", "reference"]) - 20
+        variance = below * (1 - share) ** 2 + (30 - below) * share**2
+        reach = 1.959964 * marginal.std_error * math.sqrt(variance) / counts.sum()
+        upper = ages[np.searchsorted(np.maximum.accumulate(counts.cumsum() / counts.sum())[:-1], share + reach)]
+        assert numbers.loc[f"quantile {share:g}", "upper"] == upper
     assert numbers["measured_within"].all()
 
 
