@@ -25,6 +25,7 @@ class Generated:
     unordered: frozenset[str] = frozenset()
     target: str | None = None
     workload: tuple[tuple[str, ...], ...] | None = None
+    bins: str = "declared"
 
     @property
     def domain(self) -> Domain:
@@ -34,9 +35,16 @@ class Generated:
     @property
     def frame(self) -> pd.DataFrame:
         """The rows."""
-        return pd.DataFrame(
-            {name: self._column(name, codes) for name, codes in self.train.items()}
-        )
+        return self._rows(self.train)
+
+    @property
+    def test_rows(self) -> pd.DataFrame:
+        """The rows that are kept for testing."""
+        return self._rows(self.test)
+
+    def _rows(self, codes: dict[str, Codes]) -> pd.DataFrame:
+        columns = {name: self._column(name, codes[name]) for name in codes}
+        return pd.DataFrame(columns)
 
     def _column(self, name: str, codes: Codes) -> pd.Series:
         values = self._values(name)
@@ -63,6 +71,11 @@ class Generated:
             name: np.asarray(code, np.int64)
             for name, code in zip(domain.columns, codes, strict=True)
         }
+
+    def features(self, rows: pd.DataFrame) -> Codes:
+        """Return what a classifier is given: codes."""
+        codes = self.encode(rows)
+        return np.array([codes[name] for name in codes if name != self.target]).T
 
 
 def _follow(rng: Rng, size: int, *parents: Codes, spread: float = 0.3) -> Codes:

@@ -135,10 +135,17 @@ def write_results(
     packages: Iterable[str],
     notes: str,
     tables: dict[str, tuple[Sequence[str], list[list[str]]]],
+    *,
+    commits: Sequence[str] = (),
 ) -> None:
-    """Print tables as Markdown, and keep them in ``results/<name>.md``."""
+    """Print tables as Markdown, and keep them in ``results/<name>.md``.
+
+    `commits` are those that lines of several runs were measured at, the oldest first.
+    """
     versions = ", ".join(f"{package} {installed(package)}" for package in packages)
     machine = f"Measured at commit {commit()} on {processor()}."
+    if commits:
+        machine = f"Measured at commit {' and at '.join(commits)}."
     lines = [
         f"# {title}",
         "",

@@ -21,6 +21,7 @@ from skdp.evaluation.displays import (
     MarginalDisplay,
     ParetoDisplay,
     PrivacyCurveDisplay,
+    TableQualityDisplay,
 )
 from skdp.evaluation.report import age_sex_report as age_sex_report
 from skdp.evaluation.report import count_study, study_report
@@ -37,6 +38,7 @@ __all__ = [
     "ParetoDisplay",
     "PrivacyCurveDisplay",
     "StudyTable",
+    "TableQualityDisplay",
     "attribute_inference",
     "audit_epsilon",
     "bayes_accuracy",

@@ -15,6 +15,8 @@ from skdp.metrics.private_groups import (
     private_reweighing,
     private_threshold_optimizer,
 )
+from skdp.metrics.tables import compare_marginals as compare_marginals
+from skdp.metrics.tables import compare_numbers as compare_numbers
 from skdp.metrics.tables import (
     marginal_error,
     marginal_errors,

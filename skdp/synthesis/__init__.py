@@ -3,6 +3,8 @@
 from skdp.synthesis._answers import ModelCount
 from skdp.synthesis._classifier import MarginalClassifier
 from skdp.synthesis._inference import synthetic_inference
+from skdp.synthesis._quality import marginal_quality as marginal_quality
+from skdp.synthesis._quality import number_quality as number_quality
 from skdp.synthesis._resampler import SyntheticResampler
 from skdp.synthesis._rows import check_n_samples as check_n_samples
 from skdp.synthesis._synthesizer import DPMarginalSynthesizer

@@ -249,14 +249,32 @@ def _column_shares(
     marginals: Iterable[Marginal], column: int, n_rows: float
 ) -> Table | None:
     """Estimate the shares of a column's values, all positive, from all that count it."""
+    measured = measured_counts(marginals, (column,))
+    if measured is None:
+        return None
+    counts, _ = measured
+    shares = project_to_simplex(counts / n_rows, 1.0)
+    return np.maximum(shares, _LEAST_SHARE)
+
+
+def measured_counts(
+    marginals: Iterable[Marginal], columns: Sequence[int]
+) -> tuple[Table, float] | None:
+    """Estimate counts of columns from all that count each cell of them, with the error."""
     weighted = np.zeros(1)
     precision = 0.0
     for marginal in marginals:
-        if column in marginal.clique and marginal.groups_of(column) is None:
-            counts, error = marginal.counts_of(column)
-            weighted = weighted + counts * error**-2
-            precision += error**-2
+        if not set(columns) <= set(marginal.clique):
+            continue
+        if any(marginal.groups_of(column) is not None for column in columns):
+            continue
+        axes = [marginal.clique.index(column) for column in columns]
+        counts = sum_others(marginal.counts, axes)
+        # The variance of a sum of counts: that of each times their number.
+        variance = marginal.std_error**2 * marginal.counts.size / counts.size
+        ordered = [column for column in marginal.clique if column in columns]
+        weighted = weighted + arrange(counts, ordered, columns) / variance
+        precision += 1 / variance
     if precision == 0:
         return None
-    shares = project_to_simplex(weighted / precision / n_rows, 1.0)
-    return np.maximum(shares, _LEAST_SHARE)
+    return weighted / precision, 1 / math.sqrt(precision)

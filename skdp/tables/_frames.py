@@ -273,6 +273,20 @@ def convert_frame(frame: Any, library: str) -> Any:
     return converted
 
 
+def frame_like(frame: pd.DataFrame, native: Any) -> Any:
+    """Convert a table of results to the library of a table; of an array it stays."""
+    if isinstance(native, np.ndarray | pd.DataFrame):
+        return frame
+    backend = nw.from_native(native).implementation
+    columns = {}
+    for name in frame.columns:
+        values = frame[name].tolist()
+        if not pd.api.types.is_numeric_dtype(frame[name].dtype):
+            values = [None if pd.isna(value) else value for value in values]
+        columns[name] = values
+    return nw.from_dict(columns, backend=backend).to_native()
+
+
 def _text_categories(column: Any) -> list[str]:
     """List the categories of a pandas or pyarrow column in order."""
     library, column = held_by(column)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, combinations, compress
 from typing import Any
 
@@ -246,18 +246,18 @@ def _choose_marginals(
 
 def _distance_within(tables: tuple[Table, Table], name: Any, declared: Any) -> float:
     """Return how far the values of a column are apart, nan if there are none."""
-    real = _read_values(tables[0], name, declared)
-    synthetic = _read_values(tables[1], name, declared)
+    real = read_values(tables[0], name, declared)
+    synthetic = read_values(tables[1], name, declared)
     if real.size == 0 or synthetic.size == 0:
         return math.nan
     return _kolmogorov_smirnov(real, synthetic)
 
 
 def _distances(pair: PairedTables, marginals: list[tuple[Any, ...]]) -> list[float]:
-    return [_total_variation(*pair.counts(marginal)) for marginal in marginals]
+    return [total_variation(*pair.counts(marginal)) for marginal in marginals]
 
 
-def _total_variation(real: Counts, synthetic: Counts) -> float:
+def total_variation(real: Counts, synthetic: Counts) -> float:
     # In integers, dividing last.
     n_real, n_synthetic = int(real.sum()), int(synthetic.sum())
     difference = np.abs(real * n_synthetic - synthetic * n_real)
@@ -362,31 +362,38 @@ def value_errors(
     """
     tables = read_pair(real, synthetic)
     declared = read_declared(domain, tables[0])
-    names = check_columns(tables, columns)
-    if columns is None and declared:
-        names = [name for name in names if isinstance(declared.get(name), Interval)]
-    elif columns is None:
-        names = [name for name in names if _holds_values(tables, name)]
     rows = []
-    for name in names:
-        real_values = _read_values(tables[0], name, declared.get(name))
-        synthetic_values = _read_values(tables[1], name, declared.get(name))
+    for name in compared_columns(tables, columns, declared):
+        real_values = read_values(tables[0], name, declared.get(name))
+        synthetic_values = read_values(tables[1], name, declared.get(name))
         rows.append((name, *_compare_values(real_values, synthetic_values)))
     header = ["column", "real", "synthetic", "shift", "distance", "earth_mover"]
     return pd.DataFrame(rows, columns=header)
+
+
+def compared_columns(
+    tables: tuple[Table, Table], columns: Any, declared: Mapping[Any, Any]
+) -> list[Any]:
+    """Return the columns to compare value by value: given ones, or those that can be."""
+    names = check_columns(tables, columns)
+    if columns is not None:
+        return names
+    if declared:
+        return [name for name in names if isinstance(declared.get(name), Interval)]
+    return [name for name in names if _holds_values(tables, name)]
 
 
 def _holds_values(tables: tuple[Table, Table], name: Any) -> bool:
     """Whether a column holds numbers or dates in both tables."""
     try:
         for table in tables:
-            _read_values(table, name, None)
+            read_values(table, name, None)
     except ValueError:
         return False
     return True
 
 
-def _read_values(table: Table, name: Any, declared: Any) -> Numbers:
+def read_values(table: Table, name: Any, declared: Any) -> Numbers:
     """Read a column as numbers, dates as days, without those that are missing."""
     column = table.columns[table.names.index(name)]
     try:

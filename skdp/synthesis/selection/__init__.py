@@ -14,6 +14,9 @@ from skdp.synthesis.selection._registry import check_marginals as check_marginal
 from skdp.synthesis.selection._registry import check_width as check_width
 from skdp.synthesis.selection._registry import largest_sizes as largest_sizes
 from skdp.synthesis.selection._registry import read_plan as read_plan
+from skdp.synthesis.selection._scores import MEAN_ABSOLUTE as MEAN_ABSOLUTE
+from skdp.synthesis.selection._scores import IndependentColumns as IndependentColumns
+from skdp.synthesis.selection._scores import Score as Score
 from skdp.synthesis.selection._strategy import FittedTable as FittedTable
 from skdp.synthesis.selection._strategy import Plan as Plan
 from skdp.synthesis.selection._strategy import Room as Room

@@ -1,0 +1,124 @@
+"""Columns, pairs and numbers of a synthetic table beside those of a real one."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from skdp.base import TableLike
+from skdp.domain import DomainLike
+from skdp.metrics.tables._marginals import (
+    compared_columns,
+    read_values,
+    total_variation,
+)
+from skdp.metrics.tables._pairs import (
+    Counts,
+    check_columns,
+    pair_tables,
+    read_declared,
+    read_pair,
+)
+from skdp.tables import frame_like
+
+Numbers = NDArray[np.float64]
+
+QUANTILES = (0.1, 0.5, 0.9)
+
+_REACH = NormalDist().inv_cdf(0.975)
+"""Of an interval of 95 %, in standard errors."""
+
+_MOST_UNCERTAIN = 0.5
+"""The share of the rows in cells without a true digit, from which a marginal has none."""
+
+
+def compare_marginals(
+    real: TableLike, synthetic: TableLike, *, domain: DomainLike | None = None
+) -> Any:
+    """Compare the counts of each column and of each pair of columns."""
+    tables = read_pair(real, synthetic)
+    names = check_columns(tables, None)
+    pair = pair_tables(tables, names, domain)
+    rows = []
+    for order in (1, 2):
+        for marginal in itertools.combinations(names, order):
+            second = marginal[1] if order == 2 else None
+            n_cells = math.prod(len(pair.labels[name]) for name in marginal)
+            figures = _compare_counts(*pair.counts(marginal))
+            rows.append(
+                {"column": marginal[0], "second_column": second, "n_cells": n_cells}
+                | figures
+            )
+    return frame_like(pd.DataFrame(rows), tables[0].native)
+
+
+def _compare_counts(real: Counts, synthetic: Counts) -> dict[str, Any]:
+    n_real = int(real.sum())
+    n_synthetic = int(synthetic.sum())
+    real_shares = real / n_real
+    shares = synthetic / n_synthetic
+    differences = np.abs(shares - real_shares)
+    is_uncertain = (differences >= real_shares) & (differences > 0)
+    uncertain = float(shares[is_uncertain].sum())
+    return {
+        "n_uncertain": int(is_uncertain.sum()),
+        "error": total_variation(real, synthetic),
+        "noise": _chance(real + synthetic, n_real, n_synthetic),
+        "uncertain": uncertain,
+        "measured": True,
+        "supported": uncertain <= _MOST_UNCERTAIN,
+    }
+
+
+def _chance(counts: Counts, n_real: int, n_synthetic: int) -> float:
+    """Estimate the distance of two samples of the same law."""
+    # The mean of the absolute difference of two shares is sqrt(2 / pi) standard
+    # deviations where counts are nearly normal, and at most the sum of the two.
+    shares = counts / (n_real + n_synthetic)
+    variances = shares * (1 - shares) * (1 / n_real + 1 / n_synthetic)
+    distances = np.minimum(np.sqrt(2 / math.pi * variances), 2 * shares)
+    return float(distances.sum() / 2)
+
+
+def compare_numbers(
+    real: TableLike, synthetic: TableLike, *, domain: DomainLike | None = None
+) -> Any:
+    """Compare the means and quantiles of numbers and dates, value by value."""
+    tables = read_pair(real, synthetic)
+    declared = read_declared(domain, tables[0])
+    rows: list[tuple[Any, ...]] = []
+    for name in compared_columns(tables, None, declared):
+        real_values = read_values(tables[0], name, declared.get(name))
+        values = read_values(tables[1], name, declared.get(name))
+        if real_values.size and values.size:
+            rows += _compare_values(name, real_values, values)
+    if not rows:
+        return None
+    header = ["column", "statistic", "reference", "synthetic", "lower", "upper"]
+    table = pd.DataFrame(rows, columns=[*header, "std", "measured_within"])
+    return frame_like(table, tables[0].native)
+
+
+def _compare_values(name: Any, real: Numbers, synthetic: Numbers) -> list[Any]:
+    """Return a row for the mean and for each quantile."""
+    # By chance, the values of two samples of the same law differ by so many standard
+    # deviations.
+    scale = _REACH * math.sqrt(1 / real.size + 1 / synthetic.size)
+    std = float(real.std())
+    mean = float(real.mean())
+    ends = mean - scale * std, mean + scale * std
+    rows = [(name, "mean", mean, float(synthetic.mean()), *ends, std, True)]
+    for share in QUANTILES:
+        reach = scale * math.sqrt(share * (1 - share))
+        shares = [share, max(0.0, share - reach), min(1.0, share + reach)]
+        value, lower, upper = np.quantile(real, shares, method="inverted_cdf").tolist()
+        of_synthetic = float(np.quantile(synthetic, share, method="inverted_cdf"))
+        statistic = f"quantile {share:g}"
+        rows.append((name, statistic, value, of_synthetic, lower, upper, std, True))
+    return rows

@@ -1,0 +1,267 @@
+"""The display of quality: its figures are those of the tables, or of what a synthesizer has released."""
+
+import io
+import itertools
+import math
+from datetime import date
+
+import numpy as np
+import pandas as pd
+import pytest
+
+pytest.importorskip("matplotlib")
+
+from skdp import DPMarginalSynthesizer, Interval
+from skdp.evaluation import TableQualityDisplay
+from skdp.metrics import compare_marginals, value_errors
+from tests.conftest import each, few_kinds
+
+REAL = {"sex": ["F", "F", "F", "M", "M", "M"], "age": [20, 20, 30, 40, 50, 30], "smokes": [0, 1, 0, 1, 1, 1]}
+SYNTHETIC = {"sex": ["F", "M", "M", "X"], "age": [20, 20, 40, 40], "smokes": [0, 0, 1, 1]}
+DOMAIN = {"sex": ["F", "M", "X"], "age": Interval(edges=[20, 35, 50]), "smokes": [0, 1]}
+
+
+def shares(table, names, values):
+    rows = list(zip(*(table[name] for name in names), strict=True))
+    return np.array([rows.count(cell) / len(rows) for cell in itertools.product(*values)])
+
+
+@few_kinds
+def test_figures_of_two_tables_are_counted_and_of_their_kind(make_frame):
+    real, synthetic = make_frame(REAL), make_frame(SYNTHETIC)
+    display = TableQualityDisplay.from_tables(real, synthetic, domain=DOMAIN)
+    assert type(display.marginals) is type(real)
+    assert type(display.numbers) is type(real)
+    assert type(display.unsupported) is type(real)
+    # The second bin is closed.
+    binned = [{**table, "age": [age >= 35 for age in table["age"]]} for table in (REAL, SYNTHETIC)]
+    cells = {"sex": DOMAIN["sex"], "age": [False, True], "smokes": [0, 1]}
+    names = [("sex",), ("age",), ("smokes",), *itertools.combinations(cells, 2)]
+    rows = table_of(display.marginals)
+    assert [row["column"] for row in rows] == [columns[0] for columns in names]
+    assert [row["second_column"] for row in rows[3:]] == [columns[1] for columns in names[3:]]
+    for row, columns in zip(rows, names, strict=True):
+        values = [cells[name] for name in columns]
+        one, other = (shares(table, columns, values) for table in binned)
+        wrong = (abs(one - other) >= one) & (one != other)
+        assert row["n_cells"] == len(one)
+        assert row["error"] == pytest.approx(abs(one - other).sum() / 2)
+        assert row["n_uncertain"] == wrong.sum()
+        assert row["uncertain"] == pytest.approx(other[wrong].sum())
+        assert row["supported"] == (other[wrong].sum() <= 0.5)
+
+
+def table_of(frame):
+    """Read a table of any library as a list of rows."""
+    names = frame.column_names if hasattr(frame, "column_names") else list(frame.columns)
+    columns = [list(frame[name].to_pylist() if hasattr(frame[name], "to_pylist") else frame[name]) for name in names]
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def test_means_and_quantiles_are_those_of_the_values():
+    display = TableQualityDisplay.from_tables(pd.DataFrame(REAL), pd.DataFrame(SYNTHETIC), domain=DOMAIN)
+    numbers = display.numbers.set_index("statistic")
+    means = value_errors(pd.DataFrame(REAL), pd.DataFrame(SYNTHETIC), domain=DOMAIN).loc[0]
+    assert numbers.loc["mean", ["reference", "synthetic"]].to_list() == [means["real"], means["synthetic"]]
+    assert numbers.loc["quantile 0.5", ["reference", "synthetic"]].to_list() == [30, 20]
+    assert numbers.loc["quantile 0.9", ["reference", "synthetic"]].to_list() == [50, 40]
+    reach = 1.959964 * np.std(REAL["age"]) * math.sqrt(1 / 6 + 1 / 4)
+    assert numbers.loc["mean", "upper"] == pytest.approx(means["real"] + reach)
+    assert numbers.loc["quantile 0.5", ["lower", "upper"]].to_list() == [20, 50]
+
+
+def test_chance_is_about_the_distance_of_two_samples_of_a_law():
+    rng = np.random.default_rng(0)
+    law = rng.dirichlet(np.ones(20))
+    errors = []
+    for _ in range(100):
+        one, other = (pd.DataFrame({"x": rng.choice(20, n, p=law)}) for n in (400, 200))
+        figures = compare_marginals(one, other, domain={"x": list(range(20))})
+        errors.append(figures.loc[0, ["error", "noise"]].to_list())
+    found, noise = np.mean(errors, axis=0)
+    std_error = np.std(errors, axis=0)[0] / 10
+    # Six standard errors, and what a normal number is not.
+    assert abs(noise - found) < 6 * std_error + 0.02 * found
+
+
+def fit(frame, **options):
+    return DPMarginalSynthesizer(random_state=0, **options).fit(frame)
+
+
+def people(n=2_000):
+    rng = np.random.default_rng(1)
+    age = rng.integers(20, 50, n)
+    frame = pd.DataFrame({"age": age, "job": np.where(rng.random(n) < age / 60, "yes", "no")})
+    return frame.assign(sex=rng.choice(["F", "M"], n))
+
+
+PEOPLE = {"age": Interval(20, 50, bins=6), "job": ["yes", "no"], "sex": ["F", "M", "X"]}
+
+
+def test_figures_of_a_model_are_those_of_what_was_released():
+    synthesizer = fit(people(), domain=PEOPLE, marginals="full")
+    display = TableQualityDisplay.from_estimator(synthesizer)
+    (marginal,) = {one.clique: one for one in synthesizer.marginals_ if len(one.clique) == 3}.values()
+    assert [one.clique for one in synthesizer.marginals_] == [(0, 1, 2)]
+    n = synthesizer.n_rows_
+    for _, row in display.marginals.iterrows():
+        columns = [row["column"], *[name for name in [row["second_column"]] if isinstance(name, str)]]
+        axes = tuple(place for place, name in enumerate(PEOPLE) if name not in columns)
+        counts = marginal.counts.sum(axis=axes)
+        std_error = marginal.std_error * math.sqrt(marginal.counts.size / counts.size)
+        model = synthesizer.marginal(columns)["count"].to_numpy().reshape(counts.shape)
+        assert row["error"] == pytest.approx(abs(counts - model).sum() / (2 * n))
+        assert row["noise"] == pytest.approx(math.sqrt(2 / math.pi) * std_error * counts.size / (2 * n))
+        assert row["n_uncertain"] == (model <= std_error).sum()
+        assert row["uncertain"] == pytest.approx(model[model <= std_error].sum() / n)
+        assert row["measured"]
+        assert row["supported"]
+
+
+def test_values_that_were_counted_together_are_as_uncertain_as_their_group():
+    rng = np.random.default_rng(3)
+    first = rng.choice(6, 3_000, p=[0.3, 0.04, 0.3, 0.02, 0.24, 0.1])
+    frame = pd.DataFrame({"a": first, "b": (first + rng.choice(2, 3_000)) % 6, "c": rng.choice(3, 3_000)})
+    domain = {"a": Interval(0, 6, bins=6), "b": Interval(0, 6, bins=6), "c": range(3)}
+    synthesizer = fit(frame, domain=domain, epsilon=0.5, delta=1e-6)
+    (marginal,) = (one for one in synthesizer.marginals_ if one.clique == (0, 1))
+    figures = TableQualityDisplay.from_estimator(synthesizer).marginals
+    row = figures[(figures["column"] == "a") & (figures["second_column"] == "b")].iloc[0]
+    model = synthesizer.n_rows_ * synthesizer.model_.marginal([0, 1])
+    groups = [np.arange(6) if members is None else members for members in marginal.groups]
+    sums = np.zeros(marginal.counts.shape)
+    np.add.at(sums, np.ix_(*groups), model)
+    of_others = sums[np.ix_(*groups)] - model
+    uncertain = model <= marginal.std_error + of_others
+    # Some have more records than the noise, and fewer than what they were counted with.
+    assert uncertain.sum() > (model <= marginal.std_error).sum()
+    assert row["n_uncertain"] == uncertain.sum()
+    assert row["uncertain"] == pytest.approx(model[uncertain].sum() / synthesizer.n_rows_)
+    assert row["error"] == pytest.approx(abs(marginal.counts - sums).sum() / (2 * synthesizer.n_rows_))
+
+
+def test_a_pair_that_was_not_measured_is_named_with_the_dependence_that_the_model_lacks():
+    rng = np.random.default_rng(0)
+    first = rng.integers(0, 40, 20_000)
+    columns = {"a": first, "b": (first + rng.integers(0, 20, 20_000)) % 40}
+    columns["c"] = (columns["b"] + rng.integers(0, 20, 20_000)) % 40
+    domain = dict.fromkeys(columns, range(40))
+    synthesizer = fit(pd.DataFrame(columns), domain=domain, epsilon=2.0, delta=1e-6, max_cells=1_700)
+    display = TableQualityDisplay.from_estimator(synthesizer)
+    scores = synthesizer.pair_scores_
+    unmeasured = scores.index[~scores["measured"]].to_list()
+    assert unmeasured == [("a", "c")]
+    row = display.marginals.set_index(["column", "second_column"]).loc[("a", "c")]
+    shares = synthesizer.model_.marginal([0, 2])
+    product = np.outer(shares.sum(axis=1), shares.sum(axis=0))
+    dependence = abs(shares - product).sum() / 2
+    score = scores.loc[("a", "c"), "score"] / (2 * synthesizer.n_rows_)
+    assert row["error"] == pytest.approx(abs(score - dependence))
+    assert not row["measured"]
+    assert not row["supported"]
+    assert display.unsupported[["column", "second_column"]].to_numpy().tolist() == [["a", "c"]]
+    assert "1 of 3 pairs, which were not measured and rely on conditional independence" in display.notes[-1]
+    below = [axes.get_xlabel().replace("\n", " ") for axes in display.axes_]
+    assert "Not to be used: 1 of 3 pairs, which were not measured" in below[1]
+
+
+def test_without_measured_pairs_and_scores_nothing_is_said_of_pairs_but_that():
+    display = TableQualityDisplay.from_estimator(fit(people(), domain=PEOPLE, marginals="independent"))
+    pairs = display.marginals[display.marginals["second_column"].notna()]
+    assert pairs["error"].isna().all()
+    assert not pairs["measured"].any()
+    assert len(display.unsupported) == 3
+    assert display.notes[-1].startswith("3 of 3 pairs, which were not measured")
+    assert len(display.axes_) == 2
+
+
+def test_columns_without_a_count_are_named():
+    display = TableQualityDisplay.from_estimator(fit(people(), domain=PEOPLE, marginals=[("age",)]))
+    assert display.notes[0] == "columns that were not measured: job, sex"
+
+
+def test_numbers_of_a_model_are_those_of_its_bins_and_of_the_noisy_counts():
+    # Bins of single numbers: nothing is to be known within them.
+    domain = {"age": Interval(20, 50, bins=30), "job": ["yes", "no"]}
+    synthesizer = fit(people()[["age", "job"]], domain=domain, marginals="independent", epsilon=0.08)
+    numbers = TableQualityDisplay.from_estimator(synthesizer).numbers.set_index("statistic")
+    (marginal,) = (one for one in synthesizer.marginals_ if one.clique == (0,))
+    model = synthesizer.model_.marginal([0])
+    ages = np.arange(20, 50)
+    # The last bin is closed: it has the ages 49 and 50.
+    means = np.append(ages[:-1], 49.5)
+    counts = marginal.counts
+    mean = counts @ means / counts.sum()
+    assert numbers.loc["mean", "reference"] == pytest.approx(mean)
+    assert numbers.loc["mean", "synthetic"] == pytest.approx(model @ means)
+    reach = 1.959964 * marginal.std_error * math.sqrt(((means - mean) ** 2).sum()) / counts.sum()
+    assert numbers.loc["mean", "upper"] == pytest.approx(mean + reach)
+    for share in (0.1, 0.5, 0.9):
+        for side, of in (("reference", counts / counts.sum()), ("synthetic", model)):
+            expected = ages[np.searchsorted(np.maximum.accumulate(of.cumsum())[:-1], share)]
+            assert numbers.loc[f"quantile {share:g}", side] == expected
+        # The noise of a share below a number: of the bins below, and of all.
+        below = int(numbers.loc[f"quantile {share:g}", "reference"]) - 20
+        variance = below * (1 - share) ** 2 + (30 - below) * share**2
+        reach = 1.959964 * marginal.std_error * math.sqrt(variance) / counts.sum()
+        upper = ages[np.searchsorted(np.maximum.accumulate(counts.cumsum() / counts.sum())[:-1], share + reach)]
+        assert numbers.loc[f"quantile {share:g}", "upper"] == upper
+    assert numbers["measured_within"].all()
+
+
+def test_dates_are_days_and_where_nothing_was_measured_within_bins_is_named():
+    days = pd.date_range("2020-01-01", periods=1_000).date
+    domain = {"day": Interval(edges=[date(2020, 1, 1), date(2022, 1, 1), date(2024, 1, 1)])}
+    synthesizer = fit(pd.DataFrame({"day": days}), domain=domain)
+    display = TableQualityDisplay.from_estimator(synthesizer)
+    numbers = display.numbers.set_index("statistic")
+    # The true median is the day 2021-05-15, 18,762 days after 1970.
+    assert numbers.loc["quantile 0.5", "synthetic"] == pytest.approx(18_762, abs=60)
+    even = display.numbers.assign(measured_within=False)
+    words = TableQualityDisplay(display.marginals, even).notes
+    assert words[-1] == "where numbers lie within the bins of day: spread evenly"
+
+
+@few_kinds
+def test_no_real_row_is_read_and_no_release_is_drawn(make_frame):
+    frame = make_frame(people().to_dict("list"))
+    synthesizer, again = fit(frame, domain=PEOPLE), fit(frame, domain=PEOPLE)
+    synthesizer.save(file := io.BytesIO())
+    display = TableQualityDisplay.from_estimator(synthesizer)
+    # A file holds what was released, and no more.
+    file.seek(0)
+    of_file = TableQualityDisplay.from_estimator(DPMarginalSynthesizer.load(file))
+    assert type(display.marginals) is type(synthesizer.sample(1))
+    for name in ("marginals", "numbers"):
+        for of_released, row in zip(table_of(getattr(of_file, name)), table_of(getattr(display, name)), strict=True):
+            numbers = {key: value for key, value in row.items() if isinstance(value, float)}
+            assert {key: of_released[key] for key in numbers} == pytest.approx(numbers, nan_ok=True)
+            assert [of_released[key] for key in row.keys() - numbers] == [row[key] for key in row.keys() - numbers]
+    # Nor does it draw: rows are those of a synthesizer that was not looked at.
+    again.sample(1)
+    assert table_of(synthesizer.sample(5)) == table_of(again.sample(5))
+
+
+@each("source title", [("measured", "Model and its noisy counts"), ("real", "Real rows: not for release")])
+def test_the_title_says_whether_real_rows_are_shown(source, title):
+    frame = people()
+    if source == "measured":
+        display = TableQualityDisplay.from_estimator(fit(frame, domain=PEOPLE))
+    else:
+        display = TableQualityDisplay.from_tables(frame, frame, domain=PEOPLE)
+    assert display.axes_[0].get_title(loc="left") == f"{title}\n3 columns"
+
+
+def test_dots_and_bars_are_the_figures_the_worst_first():
+    frame = people()
+    display = TableQualityDisplay.from_tables(frame, frame[::-7], domain=PEOPLE, max_columns=2, max_pairs=1)
+    columns, pairs, _ = display.axes_
+    table = display.marginals
+    excess = (table["error"] - table["noise"]).to_numpy()
+    worst = sorted(range(3), key=lambda row: -excess[row])[:2]
+    assert [bar.get_width() for bar in columns.patches] == table["noise"][worst].to_list()
+    assert columns.lines[0].get_xdata().tolist() == table["error"][worst].to_list()
+    assert columns.get_title(loc="left").endswith("2 of 3 columns, the worst first")
+    (pair,) = sorted(range(3, 6), key=lambda row: -excess[row])[:1]
+    assert pairs.lines[0].get_xdata().tolist() == [table["error"][pair]]
+    assert pairs.get_title(loc="left") == "1 of 3 pairs, the worst first"
