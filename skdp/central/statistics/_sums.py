@@ -360,13 +360,18 @@ class NoisySums:
         # a record at the bounds: the sensitivity for Gaussian noise. Groups do not
         # share epsilon, as they have no record in common.
         exact = sums.numbers(squares=squares, shared_count=shared_count)
-        n_columns = len(sums.bounds)
         noisy = clip_floats(exact + noise.draw_each(source, *exact.shape))
-        n_counts = 1 if shared_count else n_columns
+        n_counts = 1 if shared_count else len(sums.bounds)
+        return cls.of(noisy, n_counts, squares=squares)
+
+    @classmethod
+    def of(cls, numbers: Floats, n_counts: int, *, squares: bool) -> NoisySums:
+        """Split noisy `GroupSums.numbers`."""
+        n_columns = (numbers.shape[1] - n_counts) // (2 if squares else 1)
         return cls(
-            noisy[:, :n_counts],
-            noisy[:, n_counts : n_counts + n_columns],
-            noisy[:, n_counts + n_columns :] if squares else None,
+            numbers[:, :n_counts],
+            numbers[:, n_counts : n_counts + n_columns],
+            numbers[:, n_counts + n_columns :] if squares else None,
         )
 
 
