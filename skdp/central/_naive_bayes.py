@@ -28,8 +28,6 @@ from skdp.central._public_rows import public_ranges
 from skdp.central._supervised import (
     Classes,
     SupervisedStatistic,
-    n_changed_classes,
-    noisy_by_class,
 )
 from skdp.central.statistics import (
     GRID,
@@ -42,7 +40,9 @@ from skdp.central.statistics import (
     declared_domain,
     find_codes,
     moments_of,
+    n_changed_classes,
     n_numbers,
+    noisy_by_class,
     select_columns,
     shrunk_shifts,
     sums_of_groups,

@@ -23,8 +23,6 @@ from skdp.central._supervised import (
     Placing,
     SupervisedStatistic,
     declared_target_bounds,
-    n_changed_classes,
-    noisy_by_class,
     place_with_target,
     split_all_bounds,
 )
@@ -43,7 +41,9 @@ from skdp.central.statistics import (
     choose,
     clip_floats,
     moments_of,
+    n_changed_classes,
     n_numbers,
+    noisy_by_class,
     open_rows,
     sum_columns,
     to_values,

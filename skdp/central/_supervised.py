@@ -29,9 +29,7 @@ from skdp.base import (
 from skdp.central._base import RECORD, TARGET, CentralStatistic
 from skdp.central.statistics import (
     Batches,
-    Noise,
     Rows,
-    clip_floats,
     count_cells,
     open_rows,
     select_columns,
@@ -39,7 +37,6 @@ from skdp.central.statistics import (
     without_column,
 )
 from skdp.domain import Categories, Domain, Interval
-from skdp.randomness import ByteSource
 from skdp.tables import ColumnError, LargeTable, Table, shielded
 
 
@@ -125,28 +122,6 @@ class SupervisedStatistic(CentralStatistic):
         protect = getattr(self, "protect", RECORD)
         check_choice("protect", protect, (RECORD, TARGET))
         return bool(protect == TARGET)
-
-
-def n_changed_classes(n_classes: int) -> int:
-    """Return of how many classes another target of a public row changes the sums that get noise."""
-    # The sums of the first of two classes follow from those of the second.
-    return 1 if n_classes == 2 else 2
-
-
-def noisy_by_class(
-    sums: NDArray[np.object_], noise: Noise, source: ByteSource
-) -> NDArray[np.float64]:
-    """Add noise to the sums over the public rows of each class: (n_classes, n_numbers)."""
-    # Another target of a row moves what it adds from one class to another: the sums
-    # over all classes are public. They are those of the noisy sums, too.
-    totals = sums.sum(axis=0)
-    if len(sums) == 2:
-        second = clip_floats(sums[1] + noise.draw(source, len(totals)))
-        return np.stack([clip_floats(totals) - second, second])
-    noisy = clip_floats(sums + noise.draw_each(source, *sums.shape))
-    excess = noisy.sum(axis=0) - clip_floats(totals)
-    nearest: NDArray[np.float64] = noisy - excess / len(sums)
-    return nearest
 
 
 def declared_target_bounds(bounds: Any, name: Any, parameter: str) -> Any:

@@ -68,7 +68,7 @@ def with_target(X, y):
 def fitted(name, n_rows=200, **parameters):
     _, values, columns = EVERY[name]
     X = columns(np.random.default_rng(0), n_rows)
-    y = pd.Series(np.resize(np.array(values), n_rows), name="income")
+    y = pd.Series(np.resize(np.array([*values, values[0]]), n_rows), name="income")
     return made(name, random_state=0, **parameters).fit(X, y), X, y
 
 
@@ -252,6 +252,9 @@ class TestEstimates:
         model, X, _ = fitted(name, epsilon=1.0)
         assert model.class_count_.sum() == pytest.approx(len(X), rel=1e-9)
         assert not np.allclose(model.class_count_ % 1, 0) or "three" not in name
+        without_noise, _, y = fitted(name, epsilon=1e6)
+        exact = y.value_counts().sort_index()
+        np.testing.assert_allclose(without_noise.class_count_, exact, atol=0.01)
 
     @each("name", ["categorical", "categorical, three", "gaussian", "gaussian, three"])
     def test_errors_of_counts_are_those_of_the_noise(self, name):
