@@ -106,6 +106,42 @@ def charge(
     return guarantee, coins(random_state, what)
 
 
+def protected_columns(protect: Any, names: Sequence[Any]) -> tuple[Any, ...]:
+    """Check which columns of X alone are protected, and return them in their order; none for whole records."""
+    if isinstance(protect, str) and protect == RECORD:
+        return ()
+    if isinstance(protect, str) or not isinstance(protect, Sequence) or not protect:
+        raise ValueError(
+            f"protect must be {RECORD!r} or a list of columns of X, got {protect!r}"
+        )
+    unknown = [name for name in protect if name not in names]
+    if unknown:
+        raise ValueError(
+            f"protect must name columns that are released, got {unknown}; these are "
+            f"{list(names)}"
+        )
+    return tuple(name for name in names if name in protect)
+
+
+def check_protected_means(missing: Any, max_weight: Any) -> None:
+    """Check the parameters of means of groups whose sizes are public."""
+    if missing != "error":
+        raise ValueError(
+            "protect needs missing='error': of a column with missing values, the "
+            "number of values is private"
+        )
+    if max_weight is not None:
+        raise ValueError("protect does not take sample_weight")
+
+
+def declared_bounds(bounds: Any, names: Sequence[Any]) -> tuple[list[int], Any]:
+    """Return bounds that must not be private, as `split_bounds`."""
+    places, bounds = split_bounds(bounds, names)
+    if places:
+        raise ValueError("bounds must be declared with protect, got 'private'")
+    return places, bounds
+
+
 def check_at_least_0(name: str, value: Any) -> float:
     """Check a number that must not be negative."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
@@ -196,12 +232,15 @@ class CentralEstimator(OnSite, BaseEstimator):
                 "epsilon": check_epsilon(self.epsilon),
                 "delta": check_delta(delta),
             }
-        # Of a target that is not seen yet.
-        is_of_target = getattr(self, "protect", RECORD) == TARGET
+        # Of a target that is not seen yet, or of named columns.
+        protect = getattr(self, "protect", RECORD)
+        scope = () if protect == RECORD else (protect,)
+        if isinstance(protect, list | tuple):
+            scope = tuple(protect)
         return PrivacyGuarantee(
-            relation="replace_values" if is_of_target else "add_remove",
+            relation="replace_values" if scope else "add_remove",
             trust="central",
-            scope=("target",) if is_of_target else (),
+            scope=scope,
             secure=self.random_state is None,
             max_rows_per_person=self.max_rows_per_person,
             **numbers,

@@ -21,7 +21,15 @@ from skdp.base import (
     read_bounds,
     read_numbers,
 )
-from skdp.central._base import CentralStatistic, Plan, Unknown, check_different
+from skdp.central._base import (
+    CentralStatistic,
+    Plan,
+    Unknown,
+    check_different,
+    check_protected_means,
+    declared_bounds,
+    protected_columns,
+)
 from skdp.central.statistics import (
     GRID,
     LARGEST,
@@ -37,6 +45,7 @@ from skdp.central.statistics import (
     clip_floats,
     code_together,
     declared_domain,
+    estimates_of_public_sizes,
     find_codes,
     join_codes,
     keyed_frame,
@@ -44,6 +53,7 @@ from skdp.central.statistics import (
     mean_estimates,
     n_not_finite,
     n_numbers,
+    noisy_places,
     read_values,
     select_columns,
     sum_estimates,
@@ -112,6 +122,10 @@ class DPGroupBy(CentralStatistic):
     max_rows_per_person : int, default=1
         The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
         left out if `fit` is given ``groups``; without, the number is taken on trust.
+    protect : "record" or list of column names, default="record"
+        What is private: whole records, or the values of these columns, which are no keys, while all others are public,
+        and so are the groups and their sizes. Then missing values are errors (`missing`), keys and bounds are declared,
+        and there are no weights.
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
@@ -154,6 +168,10 @@ class DPGroupBy(CentralStatistic):
     A weight is a whole number of 2**29 steps up to `max_weight`; one record changes each sum of weights by at most
     `max_weight`, and each weighted sum by at most that times half the width of the bounds. In these units the noise is
     that without weights. Private keys are found without weights.
+
+    With ``protect`` naming columns, the promise is for replacing their values in one record ("replace_values"): the
+    number of rows of each group and the statistics of all other columns are exact. Other values of a record change the
+    sum of each protected column in one group by the width of its bounds at most.
 
     Private keys are found by a noisy threshold as the categories of `DPOneHotEncoder`, with `keys_share` of epsilon and
     all of delta; the noise of the statistics is another one, so that intervals hold for what is published. A record
@@ -202,6 +220,7 @@ class DPGroupBy(CentralStatistic):
         handle_unknown: Unknown = "error",
         confidence_level: float = 0.95,
         max_rows_per_person: int = 1,
+        protect: Literal["record"] | Sequence[ColumnName] = "record",
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -219,6 +238,7 @@ class DPGroupBy(CentralStatistic):
         self.handle_unknown = handle_unknown
         self.confidence_level = confidence_level
         self.max_rows_per_person = max_rows_per_person
+        self.protect = protect
         self.ledger = ledger
         self.random_state = random_state
 
@@ -311,6 +331,14 @@ class DPGroupBy(CentralStatistic):
     def _declared_bounds(self) -> Any:
         return None if self._statistics == ["count"] else self.bounds
 
+    def _split_bounds(self, names: Sequence[Any]) -> tuple[list[int], Any]:
+        if not protected_columns(self.protect, names):
+            return super()._split_bounds(names)
+        check_protected_means(self.missing, self.max_weight)
+        if isinstance(self.keys, str):
+            raise ValueError(f"keys must be declared with protect, got {self.keys!r}")
+        return declared_bounds(self.bounds, names)
+
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         check_confidence_level(self.confidence_level)
         check_choice("missing", self.missing, get_args(Unknown))
@@ -351,9 +379,12 @@ class DPGroupBy(CentralStatistic):
         labels = [domain[name].labels for name in domain.columns]
         # An index of pandas would make nan of None.
         keys = [as_objects(column) for column in zip(*product(*labels), strict=True)]
+        protected = protected_columns(self.protect, measured.names)
         noise = self._noise(share, len(ends))
-        exact = sums, keys, None, library_of(rows.table)
-        return Plan(exact, (noise,), _mechanism(noise, len(ends)))
+        if protected:
+            noise = Noise.joint(share, 2 * GRID, len(protected))
+        exact = sums, keys, None, library_of(rows.table), measured.names
+        return Plan(exact, (noise,), _mechanism(noise, len(ends)), protected=protected)
 
     def _plan_private(
         self, rows: Batches, measured: Batches, ends: Floats, share: Share
@@ -374,7 +405,7 @@ class DPGroupBy(CentralStatistic):
         delta = check_delta(self.delta)
         search = discovery, coded, rows.table.persons, numbers, ends, weights
         return Plan(
-            (None, None, search, library_of(rows.table)),
+            (None, None, search, library_of(rows.table), measured.names),
             (noise,),
             f"{mechanism}, {discovery.name} noise and thresholds on keys",
             ((share * part).loss(delta), noise.loss),
@@ -402,10 +433,12 @@ class DPGroupBy(CentralStatistic):
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         (noise,) = plan.noises
-        sums, keys, search, self._library = plan.exact
+        sums, keys, search, self._library, names = plan.exact
         if search is not None:
             sums, keys = self._find_keys(search, source)
         self.keys_ = keys or [as_objects([]) for _ in self._key_names]
+        if plan.protected:
+            return self._release_protected(plan, source)
 
         # One block of noise for each group: (n_groups, n_numbers). The number of rows,
         # if the columns do not share it already, comes first.
@@ -436,10 +469,32 @@ class DPGroupBy(CentralStatistic):
             sum_estimate = sum_estimates(noisy, sums.bounds, noise, level)
             largest = 1.0 if self.max_weight is None else self.max_weight
             estimates["sum"] = Estimate(*(part * largest for part in sum_estimate))
-        for place, name in enumerate(self._measured_names):
+        for place, name in enumerate(names):
             for statistic, estimate in estimates.items():
                 columns = [part[:, place] for part in estimate]
                 self.estimates_[f"{name}_{statistic}"] = np.column_stack(columns)
+
+    def _release_protected(self, plan: Plan, source: ByteSource) -> None:
+        """Release statistics of protected columns, in groups whose sizes are public."""
+        (noise,) = plan.noises
+        sums, *_, names = plan.exact
+        level = check_confidence_level(self.confidence_level)
+        is_protected = np.array([name in plan.protected for name in names])
+        noisy = noisy_places(sums, is_protected, noise, source)
+        of_columns = estimates_of_public_sizes(
+            noisy, sums.bounds, noise, level, is_protected
+        )
+        estimates = dict(zip(("mean", "sum"), of_columns, strict=True))
+        self.estimates_ = {}
+        if "count" in self._statistics:
+            sizes = sums.rows.astype(float)
+            exact = Estimate(sizes, np.zeros_like(sizes), sizes, sizes)
+            self.estimates_["count"] = np.column_stack(exact)
+        for place, name in enumerate(names):
+            for statistic in self._statistics:
+                if statistic != "count":
+                    columns = [part[:, place] for part in estimates[statistic]]
+                    self.estimates_[f"{name}_{statistic}"] = np.column_stack(columns)
 
     @property
     def _measured_names(self) -> list[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -21,9 +21,16 @@ from skdp.base import (
     check_confidence_level,
     declares_missing,
 )
-from skdp.central._base import CentralStatistic, Plan, Unknown, check_different
+from skdp.central._base import (
+    CentralStatistic,
+    Plan,
+    Unknown,
+    check_different,
+    protected_columns,
+)
 from skdp.central.statistics import (
     GRID,
+    LARGEST,
     Batches,
     Estimate,
     Hierarchy,
@@ -40,6 +47,8 @@ from skdp.central.statistics import (
     join_codes,
     keyed_frame,
     library_of,
+    n_changed_classes,
+    noisy_by_class,
     plan_hierarchy,
     read_values,
     select_columns,
@@ -92,6 +101,10 @@ class DPHistogram(CentralStatistic):
     max_rows_per_person : int, default=1
         The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
         left out if `fit` is given ``groups``; without, the number is taken on trust.
+    protect : "record" or list of column names, default="record"
+        What is private: whole records, or the values of these columns, while all others and the number of rows are
+        public, and so are all counts of the other columns. Then undeclared values are errors (`handle_unknown`), and
+        there are no weights, and no hierarchy.
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
@@ -131,6 +144,11 @@ class DPHistogram(CentralStatistic):
     hierarchy of h levels it changes one count on each, and the scale is h / epsilon. Methods of the fitted histogram
     are post-processing: free, and repeatable. The method used depends on the domain and epsilon only. Not covered: an
     error under ``handle_unknown="error"`` reveals that some value is undeclared.
+
+    With ``protect`` naming columns, the promise is for replacing their values in one record ("replace_values"): counts
+    of the other columns alone are exact. In each of their groups, other values move a record between two cells of the
+    protected columns. Of two cells, one gets noise for a change of 1, and the other has the rest of the group; of more,
+    all get noise for two such changes, and are moved to the nearest counts that add up to the size of the group.
 
     With weights, a record adds a whole number of steps to a count, at most 2**29, which is `max_weight`; the noise is
     that of counts, times `max_weight`, drawn in these steps as an integer.
@@ -178,6 +196,7 @@ class DPHistogram(CentralStatistic):
         max_weight: float | None = None,
         handle_unknown: Unknown = "error",
         max_rows_per_person: int = 1,
+        protect: Literal["record"] | Sequence[ColumnName] = "record",
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -189,6 +208,7 @@ class DPHistogram(CentralStatistic):
         self.max_weight = max_weight
         self.handle_unknown = handle_unknown
         self.max_rows_per_person = max_rows_per_person
+        self.protect = protect
         self.ledger = ledger
         self.random_state = random_state
 
@@ -216,6 +236,9 @@ class DPHistogram(CentralStatistic):
         library = library_of(rows.table)
         if library != "pandas":
             check_different([*domain.columns, *_COLUMNS])
+        protected = protected_columns(self.protect, domain.columns)
+        if protected:
+            return self._plan_protected(columns, share, domain, protected)
         method = _applicable(self.method, domain)
         tree = plan_hierarchy(domain.size, share, method, branching)
         n_levels = len(tree.sizes)
@@ -241,6 +264,49 @@ class DPHistogram(CentralStatistic):
             (replace(noise.loss, count=n_levels),),
         )
 
+    def _plan_protected(
+        self, rows: Batches, share: Share, domain: Domain, protected: Sequence[Any]
+    ) -> Plan:
+        """Plan the counts of protected columns in groups of the others, whose sizes are public."""
+        if self.handle_unknown != "error":
+            raise ValueError(
+                "protect needs handle_unknown='error': the number of records with "
+                "undeclared values is private"
+            )
+        if self.max_weight is not None or self.method == "hierarchical":
+            raise ValueError("protect takes neither sample_weight nor a hierarchy")
+        all_columns = [range(len(domain.columns))]
+        (counts,) = count_cells(rows, domain, all_columns, "error", "domain")
+        # Other values move a record between cells of one group.
+        n_changed = n_changed_classes(domain.select(protected).size)
+        noise = Noise.of(share, n_changed, n_changed)
+        return Plan(
+            (domain, library_of(rows.table), counts),
+            (noise,),
+            f"{noise.name}, in groups of public columns",
+            protected=tuple(protected),
+        )
+
+    def _release_protected(self, plan: Plan, source: ByteSource) -> None:
+        self.domain_, self._library, counts = plan.exact
+        (noise,) = plan.noises
+        sizes = self.domain_.sizes
+        places = [self.domain_.columns.index(name) for name in plan.protected]
+        first = range(len(places))
+        # The protected columns come first: (n_protected_cells, n_groups).
+        cells = np.moveaxis(counts.astype(object).reshape(sizes), places, first)
+        n_cells = self.domain_.select(plan.protected).size
+        noisy = noisy_by_class(cells.reshape(n_cells, -1), noise, source)
+        whole = _round_all_ranges(np.clip(noisy.T, -LARGEST, LARGEST)).T
+        restored = np.moveaxis(whole.reshape(cells.shape), first, places)
+        self.counts_ = restored.ravel()
+        self.method_ = "flat"
+        self.branching_ = self.domain_.size
+        # Of more than two cells, the totals that are known take their part of it.
+        known = 1.0 if n_cells == 2 else 1 - 1 / n_cells
+        error = as_float(noise.error) * math.sqrt(known)
+        self.std_error_ = np.full(self.counts_.size, error)
+
     def _sum_weights(self, rows: Batches, domain: Domain) -> NDArray[np.int64]:
         """Return the sum of the weights of each cell, in steps."""
         assert self.max_weight is not None
@@ -258,6 +324,8 @@ class DPHistogram(CentralStatistic):
         return sums
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
+        if plan.protected:
+            return self._release_protected(plan, source)
         self.domain_, self._library, tree, counts, share = plan.exact
         noisy = tree.measure(counts, plan.noises[0], source)
         is_flat = len(tree.sizes) == 1
@@ -365,10 +433,17 @@ class DPHistogram(CentralStatistic):
             As for `range_count`; if the confidence level is out of range.
         """
         in_range = self._find_range(low, high)
-        tree = Hierarchy(self.counts_.size, self.branching_)
         total = self.counts_[in_range].sum().item()
-        variance_of_level = self.std_error_[0] ** 2 / tree.cell_variances[0]
-        std_error = math.sqrt(variance_of_level * tree.variance(in_range))
+        if self.guarantee_.relation == "replace_values":
+            # Of noise that adds up to 0 over all cells.
+            n_cells = self.counts_.size
+            share = in_range.mean()
+            factor = share * (1 - share) * n_cells**2 / max(n_cells - 1, 1)
+            std_error = float(self.std_error_[0]) * math.sqrt(factor)
+        else:
+            tree = Hierarchy(self.counts_.size, self.branching_)
+            variance_of_level = self.std_error_[0] ** 2 / tree.cell_variances[0]
+            std_error = math.sqrt(variance_of_level * tree.variance(in_range))
         level = check_confidence_level(confidence_level)
         lower, upper = count_interval(
             total, std_error, level, is_whole=self.max_weight is None
@@ -442,6 +517,6 @@ def _applicable(method: str, domain: Domain) -> str:
 
 def _round_all_ranges(estimates: NDArray[np.float64]) -> NDArray[np.int64]:
     """Round such that each sum of neighbours changes by less than 1: what is rounded are the sums from the start."""
-    ends = np.floor(np.cumsum(estimates) + 0.5).astype(np.int64)
-    ends[1:] -= ends[:-1].copy()
+    ends = np.floor(np.cumsum(estimates, axis=-1) + 0.5).astype(np.int64)
+    ends[..., 1:] -= ends[..., :-1].copy()
     return ends

@@ -24,9 +24,9 @@ from skdp.central._base import Plan, check_at_least_0
 from skdp.central._public_rows import PublicRows, linear_of_sums
 from skdp.central._supervised import (
     SupervisedStatistic,
+    declared_target_bounds,
     place_with_target,
     split_all_bounds,
-    split_target_bounds,
     target_places,
 )
 from skdp.central.statistics import (
@@ -283,12 +283,7 @@ class _LinearRegression(RegressorMixin, LinearModel):
         if not self._protects_target():
             return split_all_bounds(self.bounds, self.target_bounds, names)
         (name,) = names
-        is_private, ends = split_target_bounds(self.target_bounds, name)
-        if is_private:
-            raise ValueError(
-                "target_bounds must be declared, as (low, high), with protect='target'"
-            )
-        return [], ends
+        return [], declared_target_bounds(self.target_bounds, name, "target_bounds")
 
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         check_flag("fit_intercept", self.fit_intercept)

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from collections.abc import Sequence
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skdp.base import Bounds, ColumnName, check_choice, check_confidence_level
-from skdp.central._base import CentralStatistic, Plan, Unknown
+from skdp.central._base import (
+    CentralStatistic,
+    Plan,
+    Unknown,
+    check_protected_means,
+    declared_bounds,
+    protected_columns,
+)
 from skdp.central.statistics import (
     GRID,
     Batches,
     Noise,
     NoisySums,
     check_weight,
+    estimates_of_public_sizes,
     mean_estimates,
     n_numbers,
+    noisy_places,
     sum_columns,
     without_weight,
 )
@@ -55,6 +65,9 @@ class DPMean(CentralStatistic):
     max_rows_per_person : int, default=1
         The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
         left out if `fit` is given ``groups``; without, the number is taken on trust.
+    protect : "record" or list of column names, default="record"
+        What is private: whole records, or the values of these columns, while all others and the number of rows are
+        public. Then missing values are errors (`missing`), bounds are declared, and there are no weights.
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
@@ -90,6 +103,10 @@ class DPMean(CentralStatistic):
     multiplied by it and rounded. So one record changes each sum by at most as much as without weights, and the noise in
     sums of weights is that of as many records of the largest weight: weights much smaller than `max_weight` drown in
     it.
+
+    With ``protect`` naming columns, the promise is for replacing their values in one record ("replace_values"): the
+    number of rows and the means of all other columns are exact. Other values of a record change the sum of each
+    protected column by the width of its bounds at most.
 
     Private bounds come from two looks at the number of values in cells that cover all floats and grow with the distance
     from a centre: 64,353 cells around 0, with a sixteenth of the share of epsilon, and then 16,089 around 0 again, or
@@ -139,6 +156,7 @@ class DPMean(CentralStatistic):
         bounds_share: float = 0.2,
         confidence_level: float = 0.95,
         max_rows_per_person: int = 1,
+        protect: Literal["record"] | Sequence[ColumnName] = "record",
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -150,6 +168,7 @@ class DPMean(CentralStatistic):
         self.bounds_share = bounds_share
         self.confidence_level = confidence_level
         self.max_rows_per_person = max_rows_per_person
+        self.protect = protect
         self.ledger = ledger
         self.random_state = random_state
 
@@ -160,9 +179,24 @@ class DPMean(CentralStatistic):
             raise ValueError("X has no column beside that of the weights")
         return bounded
 
+    def _split_bounds(self, names: Sequence[Any]) -> tuple[list[int], Any]:
+        if protected_columns(self.protect, names):
+            return declared_bounds(self.bounds, names)
+        return super()._split_bounds(names)
+
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         check_confidence_level(self.confidence_level)
         check_choice("missing", self.missing, get_args(Unknown))
+        protected = protected_columns(self.protect, rows.names)
+        if protected:
+            check_protected_means(self.missing, self.max_weight)
+            sums = sum_columns(rows, bounds, missing=False)
+            is_protected = np.isin(
+                np.arange(len(rows.names)),
+                [rows.names.index(name) for name in protected],
+            )
+            noise = Noise.joint(share, 2 * GRID, len(protected))
+            return Plan((sums, is_protected), (noise,), protected=protected)
         shared_count = self.missing == "error"
         names = list(self._bounded(rows).names)
         size = n_numbers(len(names), squares=False, shared_count=shared_count)
@@ -177,11 +211,19 @@ class DPMean(CentralStatistic):
         return Plan(sums, (Noise.joint(share, GRID, size),))
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
-        (noise,), sums = plan.noises, plan.exact
-        shared_count = self.missing == "error"
-        noisy = NoisySums.draw(sums, noise, source, shared_count=shared_count)
+        (noise,) = plan.noises
         level = check_confidence_level(self.confidence_level)
-        estimate = mean_estimates(noisy, sums.bounds, noise, level)
+        if plan.protected:
+            sums, is_protected = plan.exact
+            noisy = noisy_places(sums, is_protected, noise, source)
+            estimate, _ = estimates_of_public_sizes(
+                noisy, sums.bounds, noise, level, is_protected
+            )
+        else:
+            sums = plan.exact
+            shared_count = self.missing == "error"
+            noisy = NoisySums.draw(sums, noise, source, shared_count=shared_count)
+            estimate = mean_estimates(noisy, sums.bounds, noise, level)
         self.mean_, self.std_error_ = estimate.value[0], estimate.std_error[0]
         self.interval_ = np.column_stack([estimate.lower[0], estimate.upper[0]])
 

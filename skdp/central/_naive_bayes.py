@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,11 @@ from skdp.base import (
     read_numbers,
 )
 from skdp.central._base import Plan, Unknown
-from skdp.central._supervised import Classes, SupervisedStatistic
+from skdp.central._public_rows import public_ranges
+from skdp.central._supervised import (
+    Classes,
+    SupervisedStatistic,
+)
 from skdp.central.statistics import (
     GRID,
     LARGEST,
@@ -35,7 +40,9 @@ from skdp.central.statistics import (
     declared_domain,
     find_codes,
     moments_of,
+    n_changed_classes,
     n_numbers,
+    noisy_by_class,
     select_columns,
     shrunk_shifts,
     sums_of_groups,
@@ -60,9 +67,15 @@ class NaiveBayes(ProbabilisticClassifier, SupervisedStatistic):
     class_prior_: Floats
     domain_: Domain
 
+    protect: str
+
     @abstractmethod
-    def _noise(self, share: Share, n_columns: int) -> Noise:
-        """Return the noise of what is released."""
+    def _noise(self, share: Share, n_columns: int, n_changed: int) -> Noise:
+        """Return the noise of what is released, where a row changes the sums of some classes."""
+
+    def _n_changed(self, n_classes: int) -> int:
+        """Return the number of classes of which a row, or its target, changes the sums."""
+        return n_changed_classes(n_classes) if self._protects_target() else 1
 
     @abstractmethod
     def _log_likelihood(self, table: Table) -> Floats:
@@ -74,8 +87,11 @@ class NaiveBayes(ProbabilisticClassifier, SupervisedStatistic):
         if pure.given is not None:
             return share
         n_columns = len(rows.names) - 1
-        error = self._noise(share, n_columns).error
-        return share if error < self._noise(pure, n_columns).error else pure
+        # Classes that are not declared are taken to be two.
+        n_changed = self._n_changed(max(np.size(self.classes), 2))
+        error = self._noise(share, n_columns, n_changed).error
+        pure_error = self._noise(pure, n_columns, n_changed).error
+        return share if error < pure_error else pure
 
     def _set_classes(self, classes: Classes, counts: Floats, error: Fraction) -> None:
         """Set the noisy numbers of rows by class, which have this standard deviation."""
@@ -135,6 +151,9 @@ class DPCategoricalNB(NaiveBayes):
     max_rows_per_person : int, default=1
         The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
         left out if `fit` is given ``groups``; without, the number is taken on trust.
+    protect : {"record", "target"}, default="record"
+        What is private: whole records, or the values of the target, while all columns of X and the number of rows are
+        public.
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
@@ -155,7 +174,7 @@ class DPCategoricalNB(NaiveBayes):
     domain_ : Domain
         The values of each column, and of the target.
     guarantee_ : PrivacyGuarantee
-        The guarantee of this `fit`, for the columns of X and the target.
+        The guarantee of this `fit`, for the columns of X and the target, or for the target alone.
     n_features_in_, feature_names_in_ : int, ndarray of str
         The number of columns; their names, if all of them are strings.
 
@@ -180,6 +199,12 @@ class DPCategoricalNB(NaiveBayes):
     post-processing. A row is classified by the shares of the classes among the rows with each of its values, ``P(c | v)
     / P(c)``; these are drawn towards 1 by how much the values of a column differ and how much of that is noise
     (empirical Bayes, [1]_), so that rare values, and columns that noise hides, say little.
+
+    With ``protect="target"`` the promise is for replacing the values of the target in one record ("replace_values"), as
+    of `DPLogisticRegression`: X is public, and `categories` may be its values. A target moves its row from one class to
+    another in each of the d tables. The number of rows of each value is public, so that of two classes, the counts of
+    one get noise, and a target changes d of them by 1. Of more classes, it changes 2 d, and noisy counts are the
+    nearest ones that add up to the public numbers.
 
     References
     ----------
@@ -212,6 +237,7 @@ class DPCategoricalNB(NaiveBayes):
         classes: list[Any] | None = None,
         handle_unknown: Unknown = "error",
         max_rows_per_person: int = 1,
+        protect: Literal["record", "target"] = "record",
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -221,6 +247,7 @@ class DPCategoricalNB(NaiveBayes):
         self.classes = classes
         self.handle_unknown = handle_unknown
         self.max_rows_per_person = max_rows_per_person
+        self.protect = protect
         self.ledger = ledger
         self.random_state = random_state
 
@@ -230,8 +257,8 @@ class DPCategoricalNB(NaiveBayes):
         tags.input_tags.allow_nan = self.handle_unknown == "ignore"
         return tags
 
-    def _noise(self, share: Share, n_columns: int) -> Noise:
-        return Noise.of(share, n_columns, n_columns)
+    def _noise(self, share: Share, n_columns: int, n_changed: int) -> Noise:
+        return Noise.of(share, n_columns * n_changed, n_columns * n_changed)
 
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         check_choice("handle_unknown", self.handle_unknown, get_args(Unknown))
@@ -247,17 +274,26 @@ class DPCategoricalNB(NaiveBayes):
         for cells in counts:
             by_value = cells.reshape(-1, len(classes.values))
             tables.append(by_value[:, classes.order].T)  # (n_classes, n_values)
-        noise = self._noise(share, n_columns)
+        noise = self._noise(share, n_columns, self._n_changed(len(classes.values)))
         exact = tables, domain, classes
-        return Plan(exact, (noise,), f"{noise.name} on counts by class")
+        return Plan(
+            exact,
+            (noise,),
+            f"{noise.name} on counts by class",
+            protected=rows.names[-1:] if self._protects_target() else (),
+        )
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         (noise,) = plan.noises
         tables, domain, classes = plan.exact
-        exact = np.hstack(tables)  # (n_classes, n_values of all columns)
-        drawn = np.array(noise.add(source, exact.ravel().tolist()), object)
+        exact = np.hstack(tables).astype(object)  # (n_classes, n_values of all columns)
+        if plan.protected:
+            counts = noisy_by_class(exact, noise, source)
+        else:
+            drawn = np.array(noise.add(source, exact.ravel().tolist()), object)
+            counts = drawn.reshape(exact.shape)
         # As floats: with a tiny epsilon noise is larger than all of them.
-        counts = np.clip(drawn, -LARGEST, LARGEST).astype(float).reshape(exact.shape)
+        counts = np.clip(counts, -LARGEST, LARGEST).astype(float)
         sizes = [table.shape[1] for table in tables]
         noisy = np.split(counts, np.cumsum(sizes)[:-1], axis=1)
 
@@ -270,7 +306,12 @@ class DPCategoricalNB(NaiveBayes):
         variance = float(min(noise.error, Fraction(LARGEST))) ** 2
         self.feature_log_prob_ = []
         for table in noisy:
-            logs = _log_shares(table, self.class_prior_, variance)
+            logs = _log_shares(
+                table,
+                self.class_prior_,
+                variance,
+                is_total_public=bool(plan.protected),
+            )
             self.feature_log_prob_.append(logs)
         self.domain_ = domain
 
@@ -286,7 +327,9 @@ class DPCategoricalNB(NaiveBayes):
         return logs
 
 
-def _log_shares(noisy: Floats, prior: Floats, variance: float) -> Floats:
+def _log_shares(
+    noisy: Floats, prior: Floats, variance: float, *, is_total_public: bool
+) -> Floats:
     """Return the logarithms of the shares of values in each class, from noisy counts by class and value."""
     rows = noisy.sum(axis=0)
     error = max(math.sqrt(variance), 1.0)
@@ -295,12 +338,13 @@ def _log_shares(noisy: Floats, prior: Floats, variance: float) -> Floats:
     shares = np.empty(noisy.shape)
     for place, share in enumerate(prior):
         of_others = (n_classes - 1) * share**2
+        of_noise = variance * ((1 - share) ** 2 + of_others)
         shift = shrunk_shifts(
             rows,
             noisy[place] - share * rows,
             of_row=share * (1 - share),
-            of_noise=variance * ((1 - share) ** 2 + of_others),
-            of_count=n_classes * variance,
+            of_noise=variance if is_total_public else of_noise,
+            of_count=0.0 if is_total_public else n_classes * variance,
         )
         # No class is ruled out by a value.
         least = share / (1 + n / error)
@@ -335,6 +379,9 @@ class DPGaussianNB(NaiveBayes):
     max_rows_per_person : int, default=1
         The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
         left out if `fit` is given ``groups``; without, the number is taken on trust.
+    protect : {"record", "target"}, default="record"
+        What is private: whole records, or the values of the target, while all columns of X and the number of rows are
+        public. Then `bounds` and `bounds_share` are not used: the ranges of the columns are public, too.
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
@@ -357,9 +404,9 @@ class DPGaussianNB(NaiveBayes):
     domain_ : Domain
         The target and its classes.
     bounds_ : ndarray of shape (n_features, 2)
-        The bounds of the columns.
+        The bounds of the columns. Not there if they are public.
     guarantee_ : PrivacyGuarantee
-        The guarantee of this `fit`, for the columns of X and the target.
+        The guarantee of this `fit`, for the columns of X and the target, or for the target alone.
     n_features_in_, feature_names_in_ : int, ndarray of str
         The number of columns; their names, if all of them are strings.
 
@@ -383,6 +430,11 @@ class DPGaussianNB(NaiveBayes):
     of the density ``e**(-epsilon max|z|)``, or Gaussian noise for a change of ``sqrt(1 + 2 d)``. What follows is
     post-processing: how much the classes differ is estimated from their noisy moments, less what noise adds, and the
     moments are drawn towards each other by this ([1]_).
+
+    With ``protect="target"`` the promise is for replacing the values of the target in one record ("replace_values"), as
+    of `DPLogisticRegression`: X is public, its ranges stand in for the bounds, and its sums over all rows are exact. Of
+    two classes, the sums of one get noise, and those of the other follow; of more classes, a target changes the sums of
+    two. A row that is far from all others makes the noise large: such columns are better cut before.
 
     References
     ----------
@@ -419,6 +471,7 @@ class DPGaussianNB(NaiveBayes):
         bounds_share: float = 0.2,
         classes: list[Any] | None = None,
         max_rows_per_person: int = 1,
+        protect: Literal["record", "target"] = "record",
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -428,28 +481,48 @@ class DPGaussianNB(NaiveBayes):
         self.bounds_share = bounds_share
         self.classes = classes
         self.max_rows_per_person = max_rows_per_person
+        self.protect = protect
         self.ledger = ledger
         self.random_state = random_state
 
     def _bounded(self, rows: Batches) -> Batches:
         return rows.features
 
-    def _noise(self, share: Share, n_columns: int) -> Noise:
+    def _split_bounds(self, names: Sequence[Any]) -> tuple[list[int], Any]:
+        if self._protects_target():
+            return [], None
+        return super()._split_bounds(names)
+
+    def _noise(self, share: Share, n_columns: int, n_changed: int) -> Noise:
         size = n_numbers(n_columns, squares=True, shared_count=True)
-        return Noise.joint(share, GRID, size)
+        return Noise.joint(share, GRID, size, n_changed)
 
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
-        ends = read_bounds(bounds, rows.names[:-1])
+        if self._protects_target():
+            ends = public_ranges(rows.features)
+        else:
+            ends = read_bounds(bounds, rows.names[:-1])
         classes = Classes.read(rows, self.classes)
         sums_of = partial(_sums_by_class, classes=classes, ends=ends)
         sums = GroupSums.read(rows.add_up(sums_of), ends)
         sums.refuse_missing(rows.names[:-1])
-        noise = self._noise(share, len(ends))
-        return Plan((sums, classes), (noise,), f"{noise.name} on sums by class")
+        noise = self._noise(share, len(ends), self._n_changed(len(classes.values)))
+        return Plan(
+            (sums, classes),
+            (noise,),
+            f"{noise.name} on sums by class",
+            protected=rows.names[-1:] if self._protects_target() else (),
+        )
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         (noise,), (sums, classes) = plan.noises, plan.exact
-        noisy = NoisySums.draw(sums, noise, source, squares=True, shared_count=True)
+        if plan.protected:
+            numbers = noisy_by_class(
+                sums.numbers(squares=True, shared_count=True), noise, source
+            )
+            noisy = NoisySums.of(numbers, 1, squares=True)
+        else:
+            noisy = NoisySums.draw(sums, noise, source, squares=True, shared_count=True)
         moments = moments_of(noisy, noise)  # (n_classes, n_columns)
         counts = noisy.counts[:, 0] / GRID
         self._set_classes(classes, counts, noise.error / GRID)
@@ -466,7 +539,9 @@ class DPGaussianNB(NaiveBayes):
         self.var_ = np.clip(variances, limits.tiny, limits.max)
 
     def _log_likelihood(self, table: Table) -> Floats:
-        numbers = np.clip(np.stack(read_numbers(table), axis=1), *self.bounds_.T)
+        numbers = np.stack(read_numbers(table), axis=1)
+        if not self._protects_target():
+            numbers = np.clip(numbers, *self.bounds_.T)
         logs = np.zeros((len(numbers), len(self.classes_)))
         for place, mean in enumerate(self.theta_):
             deviation = np.sqrt(self.var_[place])

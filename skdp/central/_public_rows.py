@@ -48,6 +48,37 @@ _PRECISION = 1e-7
 _LARGEST_CHANGE = 4.0
 
 
+def public_numbers(batches: Batches) -> Floats:
+    """Read the numbers of public columns, of a table in memory: (n_rows, n_columns)."""
+    if batches.large is not None:
+        raise TypeError(
+            "protect='target' needs a table in memory, as skdp.engines only adds "
+            "up: collect it first"
+        )
+    numbers = np.stack(read_numbers(batches.table), axis=1)
+    if len(numbers):
+        with np.errstate(over="ignore"):
+            width = np.ptp(numbers, axis=0)
+        if not np.isfinite(width).all():
+            raise ValueError("X holds numbers whose differences are beyond all floats")
+    return numbers
+
+
+def public_ranges(batches: Batches) -> Floats:
+    """Return the ends of the values of public columns, of a constant one wider ends: (n_columns, 2)."""
+    numbers = public_numbers(batches)
+    if not len(numbers):
+        return np.tile([0.0, 1.0], (numbers.shape[1], 1))
+    low = numbers.min(axis=0)
+    high = numbers.max(axis=0)
+    is_constant = low == high
+    # Towards 0, so that there is no width beyond all floats.
+    distance = np.where(is_constant, np.maximum(np.abs(low) / 2, 1.0), 0.0)
+    is_positive = low >= 0
+    ends = [low - distance * is_positive, high + distance * ~is_positive]
+    return np.column_stack(ends)
+
+
 class Prior(NamedTuple):
     """What coefficients are expected to be, as the noisy sums say."""
 
@@ -77,24 +108,15 @@ class PublicRows:
     @classmethod
     def of(cls, batches: Batches, *, constant: bool) -> PublicRows:
         """Read the rows of a table."""
-        if batches.large is not None:
-            raise TypeError(
-                "protect='target' needs a table in memory, as skdp.engines only adds "
-                "up: collect it first"
-            )
-        columns = np.stack(read_numbers(batches.table), axis=1)
+        columns = public_numbers(batches)
         n_rows, n_columns = columns.shape
         middle = np.zeros(n_columns)
         width = np.zeros(n_columns)
-        if n_rows:
-            with np.errstate(over="ignore"):
-                width = np.ptp(columns, axis=0)
-            if constant:
-                middle = columns.mean(axis=0)
-            else:
-                width = np.abs(columns).max(axis=0)
-        if not np.isfinite(width).all():
-            raise ValueError("X holds numbers whose differences are beyond all floats")
+        if n_rows and constant:
+            middle = columns.mean(axis=0)
+            width = np.ptp(columns, axis=0)
+        elif n_rows:
+            width = np.abs(columns).max(axis=0)
         units = np.divide(1.0, width, out=np.zeros(n_columns), where=width > 0)
         scaled = (columns - middle) * units
         values, vectors = np.linalg.eigh(scaled.T @ scaled / max(n_rows, 1))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,11 +16,13 @@ from sklearn.utils import Tags
 
 from skdp.base import Bounds, read_numbers
 from skdp.central._base import CentralTransformer, Plan, check_at_least_0
+from skdp.central._public_rows import public_ranges
 from skdp.central._scalers import warn_of_drowned
 from skdp.central._supervised import (
     Classes,
     Placing,
     SupervisedStatistic,
+    declared_target_bounds,
     place_with_target,
     split_all_bounds,
 )
@@ -30,7 +32,6 @@ from skdp.central.statistics import (
     UNIFORM_VARIANCE,
     UNIT,
     Batches,
-    Moments,
     Noise,
     NoisySums,
     Rows,
@@ -40,7 +41,9 @@ from skdp.central.statistics import (
     choose,
     clip_floats,
     moments_of,
+    n_changed_classes,
     n_numbers,
+    noisy_by_class,
     open_rows,
     sum_columns,
     to_values,
@@ -224,6 +227,9 @@ class DPSelectKBest(SupervisedStatistic, Selector):
     max_rows_per_person : int, default=1
         The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
         left out if `fit` is given ``groups``; without, the number is taken on trust.
+    protect : {"record", "target"}, default="record"
+        What is private: whole records, or the values of the target, while all columns of X and the number of rows are
+        public. Then `bounds` and `bounds_share` are not used, and `target_bounds` are declared.
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
@@ -241,7 +247,7 @@ class DPSelectKBest(SupervisedStatistic, Selector):
     ranking_ : ndarray of int, shape (k,)
         The places of the chosen columns, in the order in which they were chosen.
     guarantee_ : PrivacyGuarantee
-        The guarantee of this `fit`, for the columns of X and the target.
+        The guarantee of this `fit`, for the columns of X and the target, or for the target alone.
     n_features_in_, feature_names_in_ : int, ndarray of str
         The number of columns; their names, if all of them are strings.
 
@@ -265,6 +271,11 @@ class DPSelectKBest(SupervisedStatistic, Selector):
     mechanism: k scores are compared with noise in proportion to k, or its root, where a noisy table of all sums
     would have noise in proportion to the number of columns, or its root. An eighth shows the scores of the chosen ones.
 
+    With ``protect="target"`` the promise is for replacing the values of the target in one record ("replace_values"), as
+    of `DPLogisticRegression`: X is public, and so are the means and deviations of its columns, and the number of rows.
+    A 32nd of the budget is for the numbers of rows by class, or the mean and the variance of the target; an eighth for
+    the scores of the chosen columns, and the rest for choices.
+
     Examples
     --------
     >>> import numpy as np
@@ -283,6 +294,7 @@ class DPSelectKBest(SupervisedStatistic, Selector):
     scores_: NDArray[np.float64]
     scores_std_error_: NDArray[np.float64]
     ranking_: NDArray[np.intp]
+    _names: tuple[Any, ...]
 
     def __init__(
         self,
@@ -295,6 +307,7 @@ class DPSelectKBest(SupervisedStatistic, Selector):
         classes: ArrayLike | None = None,
         target_bounds: tuple[float, float] | str | None = None,
         max_rows_per_person: int = 1,
+        protect: Literal["record", "target"] = "record",
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -306,6 +319,7 @@ class DPSelectKBest(SupervisedStatistic, Selector):
         self.classes = classes
         self.target_bounds = target_bounds
         self.max_rows_per_person = max_rows_per_person
+        self.protect = protect
         self.ledger = ledger
         self.random_state = random_state
 
@@ -315,7 +329,9 @@ class DPSelectKBest(SupervisedStatistic, Selector):
         return tags
 
     def _bounded(self, rows: Batches) -> Batches:
-        return rows if self.classes is None else rows.features
+        if self.classes is not None:
+            return rows.features
+        return rows.target if self._protects_target() else rows
 
     def _split_bounds(self, names: Sequence[Any]) -> tuple[list[int], Any]:
         if (self.classes is None) == (self.target_bounds is None):
@@ -323,12 +339,21 @@ class DPSelectKBest(SupervisedStatistic, Selector):
                 "declare the target by either classes or target_bounds, from what is "
                 "publicly known"
             )
+        if self._protects_target():
+            if self.classes is not None:
+                return [], None
+            target = declared_target_bounds(
+                self.target_bounds, names[0], "target_bounds"
+            )
+            return [], target
         if self.classes is not None:
             return super()._split_bounds(names)
         return split_all_bounds(self.bounds, self.target_bounds, names)
 
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         k = min(check_size(self.k, name="k", least=1), len(rows.names) - 1)
+        if self._protects_target():
+            return self._plan_target(rows, share, bounds, k)
         sums = sum_columns(self._bounded(rows), bounds, missing=False)
         classes = None if self.classes is None else Classes.read(rows, self.classes)
         size = n_numbers(len(sums.bounds), squares=True, shared_count=True)
@@ -338,30 +363,92 @@ class DPSelectKBest(SupervisedStatistic, Selector):
         of_counts = Noise.of(share / 32)
         of_scores = share / 8
         of_choice = share * Fraction(19, 32) / k
-        losses: tuple[Loss, ...] = ()
-        if share.kind == "epsilon":
-            choices = replace(choice_loss(of_choice), count=k)
-            # How far a row changes the scores depends on the noisy counts, so of their
-            # noise only epsilon is known before.
-            losses = (of_moments.loss, of_counts.loss, choices, of_scores.loss())
+        noises = of_moments, of_counts
         return Plan(
             (rows, sums, classes, of_choice, of_scores, k),
-            (of_moments, of_counts),
+            noises,
             f"{of_moments.name} on sums, {choice_name(share)}",
-            losses,
+            _losses(noises, of_choice, of_scores, k),
         )
 
-    def _release(self, plan: Plan, source: ByteSource) -> None:
-        batches, sums, classes, of_choice, of_scores, k = plan.exact
+    def _plan_target(self, rows: Batches, share: Share, bounds: Any, k: int) -> Plan:
+        """Plan choices by a target whose rows are public."""
+        ranges = public_ranges(rows.features)
+        sums = sum_columns(rows.features, ranges, missing=False)
+        classes = target = None
+        if self.classes is None:
+            target = sum_columns(rows.target, bounds, missing=False)
+            # Another target changes its sum, and that of its squares.
+            of_target = Noise.joint(share / 32, 2 * GRID, 2)
+        else:
+            classes = Classes.read(rows, self.classes)
+            n_changed = n_changed_classes(len(classes.values))
+            of_target = Noise.of(share / 32, n_changed, n_changed)
+        of_scores = share / 8
+        of_choice = share * Fraction(27, 32) / k
+        noises = (of_target,)
+        return Plan(
+            (rows, (sums, target), classes, of_choice, of_scores, k),
+            noises,
+            f"{of_target.name} on the target, {choice_name(share)}",
+            _losses(noises, of_choice, of_scores, k),
+            protected=rows.names[-1:],
+        )
+
+    def _measure_target(self, plan: Plan, source: ByteSource) -> Placed:
+        """Place public rows by their exact moments, with a noisy target."""
+        batches, (sums, target), classes, *_ = plan.exact
+        (noise,) = plan.noises
+        n_rows = batches.n_rows or 0
+        error = as_float(noise.error)
+        places = sums.places[0].astype(float) / GRID
+        squares = sums.squares[0].astype(float) / GRID
+        mean = places / max(n_rows, 1)
+        # That of a constant column is rounding.
+        variance = np.maximum(squares / max(n_rows, 1) - mean**2, 1 / GRID)
+        unit_errors = np.zeros(len(mean))
+        if target is None:
+            exact = np.bincount(
+                classes.codes(batches.table.columns[-1]),
+                minlength=len(classes.values),
+            )
+            by_class = exact.astype(object)[:, np.newaxis]
+            counts = noisy_by_class(by_class, noise, source)[:, 0]
+            if n_rows < 3 * error:
+                warn_of_few()
+            least = max(math.ceil(error), 1.0)
+            contrasts = Contrasts.of_classes(np.maximum(counts, least))
+            ranges = sums.bounds
+        else:
+            numbers = target.numbers(squares=True, shared_count=True)[0]
+            noisy = [int(numbers[0]), *noise.add(source, numbers[1:].tolist())]
+            noisy_sums = clip_floats(np.array([noisy], object))
+            moments = moments_of(NoisySums.of(noisy_sums, 1, squares=True), noise)
+            if moments.drowned[0, 0]:
+                warn_of_few()
+            contrasts = NUMBERS
+            ranges = np.vstack([sums.bounds, target.bounds])
+            mean = np.append(mean, moments.mean[0])
+            variance = np.append(variance, moments.variance[0])
+            unit_errors += moments.variance_error[0] / (2 * moments.variance[0])
+        rows = self._place(batches, classes, ranges, mean, variance)
+        largest = UNIT**2 * contrasts.square_of_replaced
+        return Placed(rows, contrasts, largest, max(n_rows, 1), 0.0, unit_errors)
+
+    def _measure(self, plan: Plan, source: ByteSource) -> Placed:
+        """Place rows by their noisy moments."""
+        batches, sums, classes, *_ = plan.exact
         of_moments, of_counts = plan.noises
         is_numeric = classes is None
         noisy = NoisySums.draw(
             sums, of_moments, source, squares=True, shared_count=True
         )
         moments = moments_of(noisy, of_moments)
-        rows = self._place(batches, classes, sums.bounds, moments)
+        rows = self._place(
+            batches, classes, sums.bounds, moments.mean[0], moments.variance[0]
+        )
 
-        # 1. The numbers of rows of each class.
+        # The numbers of rows of each class.
         n_classes = 1 if is_numeric else len(classes.values)
         exact = rows.sum(partial(_count_classes, n_classes=n_classes))
         counts = clip_floats(np.array(of_counts.add(source, exact.tolist()), object))
@@ -371,11 +458,30 @@ class DPSelectKBest(SupervisedStatistic, Selector):
             warn_of_few()
         counts = np.maximum(counts, max(math.ceil(error), 1.0))
 
-        # 2. The columns with the largest scores, one after the other.
         contrasts = NUMBERS if is_numeric else Contrasts.of_classes(counts)
+        largest = UNIT**2 * contrasts.square
+
+        # A score is measured in noisy deviations, and over a noisy number of rows.
+        of_deviations = moments.variance_error[0] / (2 * moments.variance[0])
+        of_target = of_deviations[-1] if is_numeric else 0.0
+        of_units = np.hypot(of_deviations[: rows.n_columns], of_target)
+        of_rows = error_of_rows / counts.sum()
+        return Placed(rows, contrasts, largest, float(counts.sum()), of_rows, of_units)
+
+    def _release(self, plan: Plan, source: ByteSource) -> None:
+        batches, _, classes, of_choice, of_scores, k = plan.exact
+        is_numeric = classes is None
+        # 1. Where the columns are, and the target.
+        if plan.protected:
+            placed = self._measure_target(plan, source)
+        else:
+            placed = self._measure(plan, source)
+        rows, contrasts = placed.rows, placed.contrasts
+
+        # 2. The columns with the largest scores, one after the other.
         # A row changes a norm by at most the change of its vector, and the floor of it
         # by at most one more.
-        change = math.isqrt(UNIT**2 * contrasts.square) + 1
+        change = math.isqrt(placed.largest_square) + 1
         scores = contrasts.scores(rows)
         candidates = list(range(len(scores)))
         chosen: list[int] = []
@@ -392,27 +498,32 @@ class DPSelectKBest(SupervisedStatistic, Selector):
         # In ratios: UNIT stands for _REACH deviations, of a numeric target too, and the
         # weights of the contrasts are times _FINE.
         unit = _REACH**2 if is_numeric else _REACH
-        in_ratios = unit / (counts.sum() * UNIT**2 * math.sqrt(_FINE))
+        in_ratios = unit / (placed.n_rows * UNIT**2 * math.sqrt(_FINE))
         ratios = clip_floats(np.array(released, object)) * in_ratios
+        self._names = batches.names[:-1]
         self.ranking_ = np.array(chosen)
         self.scores_ = np.full(len(scores), np.nan)
         self.scores_[chosen] = np.clip(ratios, 0.0, 1.0)
-        # A score is measured in noisy deviations, and over a noisy number of rows.
-        of_deviations = moments.variance_error[0] / (2 * moments.variance[0])
-        of_target = of_deviations[-1] if is_numeric else 0.0
-        of_units = np.hypot(of_deviations[: len(scores)], of_target)
-        of_rows = error_of_rows / counts.sum()
-        relative = self.scores_ * np.hypot(of_units, of_rows)
+        relative = self.scores_ * np.hypot(placed.unit_errors, placed.rows_error)
         errors = np.hypot(as_float(noise.error) * in_ratios, relative)
         self.scores_std_error_ = np.minimum(errors, 1.0)
 
+    @property
+    def _columns(self) -> tuple[Any, ...]:
+        return self._names
+
     def _place(
-        self, rows: Batches, classes: Classes | None, bounds: Floats, moments: Moments
+        self,
+        rows: Batches,
+        classes: Classes | None,
+        bounds: Floats,
+        mean: Floats,
+        variance: Floats,
     ) -> Rows:
-        """Place the columns around their noisy means, up to a number of noisy deviations."""
-        centres = to_values(moments.mean[0], bounds)
+        """Place the columns around their means, up to a number of deviations, in half widths of the bounds."""
+        centres = to_values(mean, bounds)
         half_widths = (bounds[:, 1] - bounds[:, 0]) / 2
-        reach = _REACH * np.sqrt(moments.variance[0]) * half_widths
+        reach = _REACH * np.sqrt(variance) * half_widths
         # Between bounds near the largest floats, the ends of the grid and their
         # distance would be infinite.
         reach = np.minimum(reach, np.finfo(float).max / 4)
@@ -434,6 +545,18 @@ class DPSelectKBest(SupervisedStatistic, Selector):
         return ~np.isnan(self.scores_)
 
 
+def _losses(
+    noises: Sequence[Noise], of_choice: Share, of_scores: Share, k: int
+) -> tuple[Loss, ...]:
+    """Return what is lost by some noise, k choices and their scores, if it is pure."""
+    if of_choice.kind != "epsilon":
+        return ()
+    choices = replace(choice_loss(of_choice), count=k)
+    # How far a row changes the scores depends on noisy counts, so of their noise only
+    # epsilon is known before.
+    return (*(noise.loss for noise in noises), choices, of_scores.loss())
+
+
 def _count_classes(rows: Rows, n_classes: int) -> NDArray[np.int64]:
     """Count the rows of each class; of one class, all rows."""
     codes = rows.codes if n_classes > 1 else np.zeros_like(rows.codes)
@@ -449,8 +572,10 @@ class Contrasts:
     table: NDArray[np.float64] | None
     # Of the squares of their sums.
     weights: tuple[int, ...]
-    # The largest weighted sum of squares of the values of a row.
+    # The largest weighted sum of squares of the values of a row, and of the difference
+    # of two rows.
     square: int
+    square_of_replaced: int
 
     @classmethod
     def of_classes(cls, counts: Floats) -> Contrasts:
@@ -459,7 +584,14 @@ class Contrasts:
         table = UNIT * np.eye(len(shares), dtype=int) - shares
         weights = _FINE * UNIT // shares
         squares = table.astype(object) ** 2 @ weights.astype(object)
-        return cls(table.astype(float), tuple(weights.tolist()), max(squares.tolist()))
+        # Two rows differ by a unit in their classes.
+        largest_weights = np.sort(weights)[-2:].tolist()
+        return cls(
+            table.astype(float),
+            tuple(weights.tolist()),
+            max(squares.tolist()),
+            UNIT**2 * sum(largest_weights),
+        )
 
     def sums(self, rows: Rows) -> NDArray[np.int64]:
         """Return the sums of the products of each column with the target."""
@@ -481,4 +613,18 @@ class Contrasts:
 
 
 # Of a target that is a number, from a noisy mean.
-NUMBERS = Contrasts(None, (_FINE,), UNIT**2 * _FINE)
+NUMBERS = Contrasts(None, (_FINE,), UNIT**2 * _FINE, (2 * UNIT) ** 2 * _FINE)
+
+
+class Placed(NamedTuple):
+    """Rows around the means of their columns, which are scored by a target."""
+
+    rows: Rows
+    contrasts: Contrasts
+    # The square of the largest change of the sums of a column.
+    largest_square: int
+    # The number of rows, and its relative error.
+    n_rows: float
+    rows_error: float
+    # The relative errors of deviations of the columns and the target: (n_columns,).
+    unit_errors: Floats

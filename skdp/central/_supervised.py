@@ -126,6 +126,16 @@ class SupervisedStatistic(CentralStatistic):
         return bool(protect == TARGET)
 
 
+def declared_target_bounds(bounds: Any, name: Any, parameter: str) -> Any:
+    """Return the bounds of a target that alone is protected, which have to be declared: (1, 2)."""
+    is_private, ends = split_target_bounds(bounds, name)
+    if is_private:
+        raise ValueError(
+            f"{parameter} must be declared, as (low, high), with protect='target'"
+        )
+    return ends
+
+
 def split_all_bounds(
     bounds: Any, target_bounds: Any, names: Sequence[Any]
 ) -> tuple[list[int], Any]:

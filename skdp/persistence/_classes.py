@@ -78,7 +78,7 @@ _OURS = {
     "DPQuantileTransformer": "",
     "DPRidge": "",
     "DPRobustScaler": "",
-    "DPSelectKBest": "",
+    "DPSelectKBest": "_names",
     "DPSimpleImputer": "",
     "DPStandardScaler": "",
     "DPTargetEncoder": "",

@@ -63,9 +63,13 @@ class Noise:
         return cls._least(share, l1, 1, l2_squared)
 
     @classmethod
-    def joint(cls, share: Share, largest: int, dimension: int) -> Noise:
-        """Return the least noise for a block of integers, each of which a row changes by at most `largest`."""
-        return cls._least(share, largest, dimension, dimension * largest**2)
+    def joint(
+        cls, share: Share, largest: int, dimension: int, n_changed: int = 1
+    ) -> Noise:
+        """Return the least noise for blocks of integers, some of which a row changes, by at most `largest` each."""
+        # The densities of blocks are multiplied: the largest changes of blocks add up.
+        l2_squared = n_changed * dimension * largest**2
+        return cls._least(share, n_changed * largest, dimension, l2_squared)
 
     @classmethod
     def _least(

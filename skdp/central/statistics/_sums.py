@@ -360,19 +360,46 @@ class NoisySums:
         # a record at the bounds: the sensitivity for Gaussian noise. Groups do not
         # share epsilon, as they have no record in common.
         exact = sums.numbers(squares=squares, shared_count=shared_count)
-        n_columns = len(sums.bounds)
         noisy = clip_floats(exact + noise.draw_each(source, *exact.shape))
-        n_counts = 1 if shared_count else n_columns
+        n_counts = 1 if shared_count else len(sums.bounds)
+        return cls.of(noisy, n_counts, squares=squares)
+
+    @classmethod
+    def of(cls, numbers: Floats, n_counts: int, *, squares: bool) -> NoisySums:
+        """Split noisy `GroupSums.numbers`."""
+        n_columns = (numbers.shape[1] - n_counts) // (2 if squares else 1)
         return cls(
-            noisy[:, :n_counts],
-            noisy[:, n_counts : n_counts + n_columns],
-            noisy[:, n_counts + n_columns :] if squares else None,
+            numbers[:, :n_counts],
+            numbers[:, n_counts : n_counts + n_columns],
+            numbers[:, n_counts + n_columns :] if squares else None,
         )
 
 
 def clip_floats(numbers: NDArray[Any]) -> Floats:
     """Convert noisy integers to floats: with a tiny epsilon noise is larger than all of them."""
     return np.clip(numbers, -(LARGEST**2), LARGEST**2).astype(float)
+
+
+def n_changed_classes(n_classes: int) -> int:
+    """Return of how many classes another target of a public row changes the sums that get noise."""
+    # The sums of the first of two classes follow from those of the second.
+    return 1 if n_classes == 2 else 2
+
+
+def noisy_by_class(
+    sums: NDArray[np.object_], noise: Noise, source: ByteSource
+) -> Floats:
+    """Add noise to the sums over the public rows of each class: (n_classes, n_numbers)."""
+    # Another target of a row moves what it adds from one class to another: the sums
+    # over all classes are public. They are those of the noisy sums, too.
+    totals = sums.sum(axis=0)
+    if len(sums) == 2:
+        second = clip_floats(sums[1] + noise.draw(source, len(totals)))
+        return np.stack([clip_floats(totals) - second, second])
+    noisy = clip_floats(sums + noise.draw_each(source, *sums.shape))
+    excess = noisy.sum(axis=0) - clip_floats(totals)
+    nearest: Floats = noisy - excess / len(sums)
+    return nearest
 
 
 class Moments(NamedTuple):
@@ -449,6 +476,51 @@ def mean_estimates(
         to_values(lower, bounds),
         to_values(upper, bounds),
     )
+
+
+def noisy_places(
+    sums: GroupSums, is_protected: NDArray[np.bool_], noise: Noise, source: ByteSource
+) -> NoisySums:
+    """Add noise to the sums of the protected columns, of groups whose sizes are public."""
+    # Another value of a record changes the sum of its column by up to `2 * GRID`.
+    exact = sums.places[:, is_protected]
+    places = clip_floats(sums.places)
+    places[:, is_protected] = clip_floats(exact + noise.draw_each(source, *exact.shape))
+    counts = clip_floats(sums.rows[:, np.newaxis] * GRID)
+    return NoisySums(counts, places, None)
+
+
+def estimates_of_public_sizes(
+    noisy: NoisySums,
+    bounds: Floats,
+    noise: Noise,
+    level: float,
+    is_protected: NDArray[np.bool_],
+) -> tuple[Estimate, Estimate]:
+    """Estimate means and sums of groups whose sizes are public: arrays (n_groups, n_columns)."""
+    n_rows = noisy.counts / GRID  # (n_groups, 1)
+    is_counted = n_rows > 0
+    counts = np.where(is_counted, n_rows, 1.0)
+    totals = noisy.places / GRID
+    error = np.where(is_protected, as_float(noise.error) / GRID, 0.0)
+    reach = np.where(is_protected, as_float(noise.reach(level)) / GRID, 0.0)
+    half = (bounds[:, 1] - bounds[:, 0]) / 2
+    # Of no rows, there is no mean: anything between the bounds may be it.
+    mean = np.where(is_counted, np.clip(totals / counts, -LARGEST, LARGEST), 0.0)
+    mean_error = np.where(is_counted, np.minimum(error / counts, 1.0), 1.0)
+    mean_reach = np.where(is_counted, reach / counts, 2.0)
+    means = Estimate(
+        to_values(mean, bounds),
+        mean_error * half,
+        to_values(mean - mean_reach, bounds),
+        to_values(mean + mean_reach, bounds),
+    )
+    total = half * totals + (bounds[:, 0] + half) * n_rows
+    errors = np.broadcast_to(half * error, total.shape)
+    totals_of_groups = Estimate(
+        total, errors, total - half * reach, total + half * reach
+    )
+    return means, totals_of_groups
 
 
 def sum_estimates(
