@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.base import Bounds, ColumnName, check_choice, check_confidence_level
-from skdp.central._base import CentralStatistic, Plan, Unknown
+from skdp.central._base import CentralStatistic, Plan, Unknown, sums_readings
 from skdp.central.statistics import (
     GRID,
     Batches,
@@ -174,7 +174,12 @@ class DPMean(CentralStatistic):
             missing=not shared_count,
             max_weight=self.max_weight,
         )
-        return Plan(sums, (Noise.joint(share, GRID, size),))
+        noise = Noise.joint(share, GRID, size)
+        readings = None
+        # Another weight changes the sums of all columns.
+        if self.max_weight is None:
+            readings = sums_readings(noise, names, size)
+        return Plan(sums, (noise,), readings=readings)
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         (noise,), sums = plan.noises, plan.exact
