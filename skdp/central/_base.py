@@ -90,6 +90,7 @@ def charge(
     delta: Fraction = Fraction(0),
     losses: Sequence[Loss] = (),
     rho: Fraction | None = None,
+    caps: Sequence[PrivacyGuarantee] = (),
 ) -> tuple[PrivacyGuarantee, ByteSource]:
     """Charge a release from `n_rows` rows, None if unknown; return its guarantee and its random bits."""
     check_ledger(ledger)
@@ -104,7 +105,11 @@ def charge(
         **share.stated(losses, delta, rho),
     )
     warn_of_release(guarantee)
-    spend(ledger, guarantee, what, n_rows=n_rows)
+    charged = guarantee
+    if ledger is not None and ledger.columns is not None and caps:
+        # Of a cap, its columns were named as those that are protected.
+        charged = guarantee_of_values(guarantee, None, ledger.columns, caps)
+    spend(ledger, charged, what, n_rows=n_rows)
     return guarantee, coins(random_state, what)
 
 
@@ -156,6 +161,8 @@ class CentralEstimator(OnSite, BaseEstimator):
 
     # What the parts of the release of `fit` read; None if only all of it is known.
     _readings: tuple[Reading, ...] | None = None
+    # What it may lose at most for the values of some columns, enforced as it is drawn.
+    _caps: tuple[PrivacyGuarantee, ...] = ()
 
     def _check_promise(self) -> Share:
         """Check the parameters that all estimators have, and return what may be lost."""
@@ -241,7 +248,9 @@ class CentralEstimator(OnSite, BaseEstimator):
         membership, nor for other columns: these may be known exactly. Rows that `transform` returns are not covered.
         """
         check_is_fitted(self)
-        guarantee = guarantee_of_values(self.guarantee_, self._readings, columns)
+        guarantee = guarantee_of_values(
+            self.guarantee_, self._readings, columns, self._caps
+        )
         # Nothing is lost of a column that was not there. But a column without a name may
         # be any: those of an array, and a target that is one.
         scope = self.guarantee_.scope

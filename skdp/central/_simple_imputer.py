@@ -192,15 +192,15 @@ class DPSimpleImputer(CentralTransformer):
         losses: tuple[Loss, ...] = ()
         if share.kind == "epsilon":
             losses = (replace(choice_loss(part), count=len(rows.names)),)
-        readings = None
+        of_columns = None
         if losses:
             (of_column,) = doubled([choice_loss(part)])
-            readings = tuple(Reading((name,), of_column) for name in rows.names)
+            of_columns = tuple(Reading((name,), of_column) for name in rows.names)
         return Plan(
             (*self._count(rows), part),
             mechanism=choice_name(share),
             losses=losses,
-            readings=readings,
+            readings=of_columns,
         )
 
     def _release(self, plan: Plan, source: ByteSource) -> None:

@@ -37,6 +37,21 @@ def guarantee_of_values(
     guarantee: PrivacyGuarantee,
     readings: Sequence[Reading] | None,
     columns: Sequence[Any],
+    caps: Iterable[PrivacyGuarantee] = (),
+) -> PrivacyGuarantee:
+    """Return the guarantee for the values of columns: the least of what is read, and of caps on it."""
+    best = _of_readings(guarantee, readings, columns)
+    for cap in caps:
+        further = set(map(written_name, columns)) - set(map(written_name, cap.scope))
+        if not further and cap.epsilon < best.epsilon and cap.delta <= best.delta:
+            best = cap.to("replace_values", columns)
+    return best
+
+
+def _of_readings(
+    guarantee: PrivacyGuarantee,
+    readings: Sequence[Reading] | None,
+    columns: Sequence[Any],
 ) -> PrivacyGuarantee:
     """Return the guarantee for the values of columns; without readings, that of its scope."""
     implied = guarantee.to("replace_values", columns)
