@@ -56,11 +56,13 @@ from skdp.privacy import (
     Mu,
     PrivacyGuarantee,
     PrivacyLedger,
+    Reading,
     Relation,
     Rho,
     Share,
     check_delta,
     check_epsilon,
+    guarantee_of_values,
     read_share,
     search_advice,
     spend,
@@ -88,6 +90,7 @@ def charge(
     delta: Fraction = Fraction(0),
     losses: Sequence[Loss] = (),
     rho: Fraction | None = None,
+    caps: Sequence[PrivacyGuarantee] = (),
 ) -> tuple[PrivacyGuarantee, ByteSource]:
     """Charge a release from `n_rows` rows, None if unknown; return its guarantee and its random bits."""
     check_ledger(ledger)
@@ -102,7 +105,11 @@ def charge(
         **share.stated(losses, delta, rho),
     )
     warn_of_release(guarantee)
-    spend(ledger, guarantee, what, n_rows=n_rows)
+    charged = guarantee
+    if ledger is not None and ledger.columns is not None and caps:
+        # Of a cap, its columns were named as those that are protected.
+        charged = guarantee_of_values(guarantee, None, ledger.columns, caps)
+    spend(ledger, charged, what, n_rows=n_rows)
     return guarantee, coins(random_state, what)
 
 
@@ -188,6 +195,11 @@ class CentralEstimator(OnSite, BaseEstimator):
     max_rows_per_person: int
     guarantee_: PrivacyGuarantee
 
+    # What the parts of the release of `fit` read; None if only all of it is known.
+    _readings: tuple[Reading, ...] | None = None
+    # What it may lose at most for the values of some columns, enforced as it is drawn.
+    _caps: tuple[PrivacyGuarantee, ...] = ()
+
     def _check_promise(self) -> Share:
         """Check the parameters that all estimators have, and return what may be lost."""
         share = read_share(self.epsilon)
@@ -246,6 +258,51 @@ class CentralEstimator(OnSite, BaseEstimator):
             **numbers,
         )
 
+    def guarantee_for(self, columns: Sequence[ColumnName]) -> PrivacyGuarantee:
+        """Return what `fit` promises for the values of some columns, if all other columns are public.
+
+        Parameters
+        ----------
+        columns : sequence of str
+            The protected columns. Name also those whose values follow from theirs, or nearly so.
+
+        Returns
+        -------
+        PrivacyGuarantee
+            With ``relation="replace_values"``: epsilon 0 if the release reads none of them; otherwise at most
+            ``guarantee_.to("replace_values", columns)``, and less where parts of the release read other columns alone.
+
+        Raises
+        ------
+        NotFittedError
+            If it is not fitted.
+        TypeError, ValueError
+            If `columns` is a str, empty, or names a column that a table without names may have under another one; or
+            if the release protects the values of other columns only.
+
+        Notes
+        -----
+        **Privacy.** It follows from what was fixed before anything was drawn: parameters, declared values and names of
+        columns, never the rows. What `fit` has released is the same, and costs nothing more. It is no promise for
+        membership, nor for other columns: these may be known exactly. Rows that `transform` returns are not covered.
+        """
+        check_is_fitted(self)
+        guarantee = guarantee_of_values(
+            self.guarantee_, self._readings, columns, self._caps
+        )
+        # Nothing is lost of a column that was not there. But a column without a name may
+        # be any: those of an array, and a target that is one.
+        scope = self.guarantee_.scope
+        names = getattr(self, "feature_names_in_", ())
+        is_named = len(names) > 0 and ("target" not in scope or "target" in names)
+        unknown = [name for name in columns if name not in scope]
+        if unknown and not is_named:
+            raise ValueError(
+                f"columns must be among {list(scope)}, as not all columns had a name: "
+                f"{unknown} may be any of these"
+            )
+        return guarantee
+
     def _read_table(self, X: Any) -> Table:
         """Read a private table, which may have no rows: the number of rows is private."""
         return read_input(self, X, reset=True, least=0)
@@ -296,12 +353,56 @@ class Plan:
     free: bool = False
     # The columns whose values alone are protected; none for whole records.
     protected: tuple[Any, ...] = ()
+    # What its parts read, if more is known than that all of it reads all columns.
+    readings: tuple[Reading, ...] | None = None
 
 
-def quantile_plan(quantiles: QuantilePlan, *more: Any) -> Plan:
-    """Return the plan of a release that is nothing but quantiles, with what else it needs."""
+def quantile_plan(quantiles: QuantilePlan, names: Sequence[Any], *more: Any) -> Plan:
+    """Return the plan of a release that is nothing but quantiles of columns, with what else it needs."""
     exact = (quantiles, *more) if more else quantiles
-    return Plan(exact, mechanism=quantiles.mechanism, losses=quantiles.losses)
+    losses = quantiles.losses_of_columns
+    readings = None
+    if losses:
+        readings = tuple(map(Reading, [(name,) for name in names], losses))
+    return Plan(
+        exact,
+        mechanism=quantiles.mechanism,
+        losses=quantiles.losses,
+        readings=readings,
+    )
+
+
+def sums_readings(
+    noise: Noise, names: Sequence[Any], n_numbers: int, *, squares: bool = False
+) -> tuple[Reading, ...]:
+    """Return what joint noise of sums of columns loses for the values of each column."""
+    # Gaussian noise covers the squares of the changes of all numbers together, and each
+    # column has its own part of them. Another value changes the sum, and the sum of
+    # squares, by at most twice the `GRID` that a record more changes each number by. A
+    # value that becomes missing changes the count as well, but all three by `GRID`. The
+    # noise of the maximum norm hides the columns together: a change of one of them is
+    # no smaller than that of all.
+    if noise.kind != "mu":
+        twice = noise.loss_of_values(Fraction(2), Fraction(4))
+        return (Reading(tuple(names), twice),)
+    part = Fraction(8 if squares else 4, n_numbers)
+    loss = noise.loss_of_values(Fraction(2), part)
+    return tuple(Reading((name,), loss) for name in names)
+
+
+def _readings_of(
+    plan: Plan, looks: Sequence[Noise], private: Sequence[Any]
+) -> tuple[Reading, ...] | None:
+    """Return what the parts of a release read, None if not known."""
+    if plan.readings is None and not plan.free:
+        return None
+    readings = list(plan.readings or ())
+    # Each look has one noisy histogram for each column that has private bounds.
+    part = Fraction(2, max(len(private), 1))
+    for look in looks:
+        loss = look.loss_of_values(part, part)
+        readings += [Reading((name,), loss) for name in private]
+    return tuple(readings)
 
 
 class CentralStatistic(CentralEstimator):
@@ -377,6 +478,9 @@ class CentralStatistic(CentralEstimator):
         looks = plan_looks(share if plan.free else share * part, len(private))
 
         source = self._charge(plan, looks, share, rows)
+        # Which rows of a person of a large table are used depends on all columns.
+        is_by_person = groups is not None and rows.large is not None
+        self._readings = None if is_by_person else _readings_of(plan, looks, private)
 
         # Find bounds.
         hidden: list[Any] = []

@@ -152,7 +152,8 @@ class DPQuantileBinarizer(CentralTransformer):
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         probability = read_probability(self.quantile, "quantile")
         candidates = read_candidates(self.candidates, rows.names, bounds)
-        return quantile_plan(plan_quantiles(rows, candidates, [probability], share))
+        quantiles = plan_quantiles(rows, candidates, [probability], share)
+        return quantile_plan(quantiles, rows.names)
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         self.thresholds_ = plan.exact.draw(source)[:, 0]
@@ -310,7 +311,7 @@ class DPKBinsDiscretizer(CentralTransformer):
             return Plan(ends, mechanism="uniform bins", free=True)
         probabilities = [Fraction(index, n_bins) for index in range(1, n_bins)]
         quantiles = plan_quantiles(rows, candidates, probabilities, share)
-        return quantile_plan(quantiles, ends)
+        return quantile_plan(quantiles, rows.names, ends)
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         if plan.free:

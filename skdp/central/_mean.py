@@ -16,6 +16,7 @@ from skdp.central._base import (
     check_protected_means,
     declared_bounds,
     protected_columns,
+    sums_readings,
 )
 from skdp.central.statistics import (
     GRID,
@@ -208,7 +209,12 @@ class DPMean(CentralStatistic):
             missing=not shared_count,
             max_weight=self.max_weight,
         )
-        return Plan(sums, (Noise.joint(share, GRID, size),))
+        noise = Noise.joint(share, GRID, size)
+        readings = None
+        # Another weight changes the sums of all columns.
+        if self.max_weight is None:
+            readings = sums_readings(noise, names, size)
+        return Plan(sums, (noise,), readings=readings)
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         (noise,) = plan.noises

@@ -19,6 +19,7 @@ from skdp.central._base import (
     Plan,
     Unknown,
     quantile_plan,
+    sums_readings,
 )
 from skdp.central.statistics import (
     GRID,
@@ -212,10 +213,11 @@ class DPStandardScaler(AffineScaler):
             )
         shared = self.missing == "error"
         sums = sum_columns(rows, bounds, missing=not shared)
-        size = n_numbers(
-            len(rows.names), squares=bool(self.with_std), shared_count=shared
-        )
-        return Plan(sums, (Noise.joint(share, GRID, size),))
+        has_squares = bool(self.with_std)
+        size = n_numbers(len(rows.names), squares=has_squares, shared_count=shared)
+        noise = Noise.joint(share, GRID, size)
+        readings = sums_readings(noise, rows.names, size, squares=has_squares)
+        return Plan(sums, (noise,), readings=readings)
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         (noise,), sums = plan.noises, plan.exact
@@ -403,7 +405,8 @@ class DPMinMaxScaler(InvertibleTransformer):
             warn_of_objects(rows.table)
             read_values(rows.table)
             return Plan(ends, mechanism="public bounds", free=True)
-        return quantile_plan(plan_quantiles(rows, candidates, probabilities, share))
+        quantiles = plan_quantiles(rows, candidates, probabilities, share)
+        return quantile_plan(quantiles, rows.names)
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         low, high = self._read_feature_range()
@@ -586,7 +589,7 @@ class DPRobustScaler(AffineScaler):
             )
         candidates = read_candidates(self.candidates, rows.names, bounds)
         quantiles = plan_quantiles(rows, candidates, self._probabilities(), share)
-        return quantile_plan(quantiles)
+        return quantile_plan(quantiles, rows.names)
 
     def _probabilities(self) -> list[Fraction]:
         """Return the probabilities of the quantiles that are needed, ascending."""
@@ -747,7 +750,7 @@ class DPQuantileTransformer(InvertibleTransformer):
         candidates = read_candidates(self.candidates, rows.names, ends)
         probabilities = [Fraction(index, n - 1) for index in range(1, n - 1)]
         quantiles = plan_quantiles(rows, candidates, probabilities, share)
-        return quantile_plan(quantiles, ends)
+        return quantile_plan(quantiles, rows.names, ends)
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         quantiles, ends = plan.exact

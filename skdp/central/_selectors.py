@@ -15,7 +15,12 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import Tags
 
 from skdp.base import Bounds, read_numbers
-from skdp.central._base import CentralTransformer, Plan, check_at_least_0
+from skdp.central._base import (
+    CentralTransformer,
+    Plan,
+    check_at_least_0,
+    sums_readings,
+)
 from skdp.central._public_rows import public_ranges
 from skdp.central._scalers import warn_of_drowned
 from skdp.central._supervised import (
@@ -161,7 +166,8 @@ class DPVarianceThreshold(Selector):
         size = n_numbers(len(rows.names), squares=True, shared_count=False)
         noise = Noise.joint(share, GRID, size)
         mechanism = f"{noise.name} on sums and sums of squares"
-        return Plan(sums, (noise,), mechanism)
+        readings = sums_readings(noise, rows.names, size, squares=True)
+        return Plan(sums, (noise,), mechanism, readings=readings)
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         (noise,), sums = plan.noises, plan.exact

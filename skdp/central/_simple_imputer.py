@@ -14,7 +14,14 @@ from numpy.typing import NDArray
 from sklearn.utils import Tags
 
 from skdp.base import Bounds, check_choice
-from skdp.central._base import CentralTransformer, Columns, Plan, Unknown, quantile_plan
+from skdp.central._base import (
+    CentralTransformer,
+    Columns,
+    Plan,
+    Unknown,
+    quantile_plan,
+    sums_readings,
+)
 from skdp.central.statistics import (
     GRID,
     Batches,
@@ -27,13 +34,14 @@ from skdp.central.statistics import (
     declared_domain,
     find_missing,
     moments_of,
+    n_numbers,
     plan_quantiles,
     read_candidates,
     sum_columns,
     to_values,
 )
 from skdp.domain import DomainLike
-from skdp.privacy import Loss, Mu, PrivacyLedger, Rho, Share
+from skdp.privacy import Loss, Mu, PrivacyLedger, Reading, Rho, Share, doubled
 from skdp.randomness import ByteSource
 from skdp.tables import Table, kind_of
 
@@ -171,17 +179,28 @@ class DPSimpleImputer(CentralTransformer):
         check_choice("strategy", self.strategy, get_args(Strategy))
         if self.strategy == "mean":
             sums = sum_columns(rows, bounds)
-            return Plan(sums, (Noise.joint(share, GRID, 2 * len(rows.names)),))
+            size = n_numbers(len(rows.names), squares=False, shared_count=False)
+            noise = Noise.joint(share, GRID, size)
+            readings = sums_readings(noise, rows.names, size)
+            return Plan(sums, (noise,), readings=readings)
         if self.strategy == "median":
             candidates = read_candidates(None, rows.names, bounds)
             median = [Fraction(1, 2)]
-            return quantile_plan(plan_quantiles(rows, candidates, median, share))
+            quantiles = plan_quantiles(rows, candidates, median, share)
+            return quantile_plan(quantiles, rows.names)
         part = share / len(rows.names)
         losses: tuple[Loss, ...] = ()
         if share.kind == "epsilon":
             losses = (replace(choice_loss(part), count=len(rows.names)),)
+        of_columns = None
+        if losses:
+            (of_column,) = doubled([choice_loss(part)])
+            of_columns = tuple(Reading((name,), of_column) for name in rows.names)
         return Plan(
-            (*self._count(rows), part), mechanism=choice_name(share), losses=losses
+            (*self._count(rows), part),
+            mechanism=choice_name(share),
+            losses=losses,
+            readings=of_columns,
         )
 
     def _release(self, plan: Plan, source: ByteSource) -> None:

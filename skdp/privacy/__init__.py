@@ -16,12 +16,15 @@ from skdp.privacy._guarantee import (
 from skdp.privacy._guarantee import Relation as Relation
 from skdp.privacy._numbers import check_delta as check_delta
 from skdp.privacy._numbers import check_epsilon as check_epsilon
+from skdp.privacy._reading import Reading as Reading
+from skdp.privacy._reading import guarantee_of_values as guarantee_of_values
 from skdp.privacy._share import Mu, Rho
 from skdp.privacy._share import Share as Share
 from skdp.privacy._share import read_share as read_share
 from skdp.privacy.accounting import GaussianLoss, LaplaceLoss, PureLoss
 from skdp.privacy.accounting import Loss as Loss
 from skdp.privacy.accounting import StatedLoss as StatedLoss
+from skdp.privacy.accounting import doubled as doubled
 from skdp.privacy.accounting import exponential_loss as exponential_loss
 from skdp.privacy.accounting import gaussian_loss as gaussian_loss
 from skdp.privacy.accounting import laplace_loss as laplace_loss

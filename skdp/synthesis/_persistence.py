@@ -56,6 +56,7 @@ _PARTS = {
     "marginals",
     "scores",
     "shapes",
+    "caps",
 }
 
 Scores = Mapping[Clique, tuple[float, float]]
@@ -82,6 +83,7 @@ def describe_fit(synthesizer: Any) -> dict[str, Any]:
         "marginals": _describe_marginals(synthesizer.marginals_, domain),
         "scores": _describe_scores(synthesizer._scores, domain),
         "shapes": _describe_shapes(synthesizer._shapes),
+        "caps": list(synthesizer._caps),
     }
 
 
@@ -143,6 +145,7 @@ def restore_fit(synthesizer: Any, fitted: dict[str, Any]) -> None:
     """Make a synthesizer fitted again, as `describe_fit` describes; check every part."""
     if fitted.keys() != _PARTS:
         raise ValueError("a synthesizer is fitted to other parts")
+    caps = tuple(fitted["caps"])
     domain = fitted["domain"]
     guarantee = fitted["guarantee"]
     template = fitted["template"]
@@ -158,6 +161,11 @@ def restore_fit(synthesizer: Any, fitted: dict[str, Any]) -> None:
         raise ValueError("the template has other columns than the domain")
     if not all(name in names for name in guarantee.scope):
         raise ValueError("the guarantee is of other columns than the domain")
+    for cap in caps:
+        if not isinstance(cap, PrivacyGuarantee) or cap.relation != "replace_values":
+            raise ValueError("a cap is no guarantee for the values of columns")
+        if not all(name in names for name in cap.scope):
+            raise ValueError("a cap is of other columns than the domain")
     others = dict(fitted["others"])
     for name, value in others.items():
         if value not in domain[name].labels:
@@ -188,6 +196,8 @@ def restore_fit(synthesizer: Any, fitted: dict[str, Any]) -> None:
     synthesizer.n_features_in_ = n_features
     if fitted["named"] is True:
         synthesizer.feature_names_in_ = np.array(names[:n_features], object)
+    if caps:
+        synthesizer._caps = caps
     synthesizer._others = others
     synthesizer._scores = scores
     synthesizer._shapes = shapes

@@ -27,13 +27,24 @@ from skdp.base import (
 from skdp.central import CentralEstimator
 from skdp.central.statistics import read_persons, rows_within
 from skdp.domain import Domain, DomainLike, Interval
+from skdp.exact import round_up
 from skdp.oracles import check_size
-from skdp.privacy import Mu, PrivacyLedger, Rho, Share, check_delta
+from skdp.privacy import (
+    Mu,
+    PrivacyGuarantee,
+    PrivacyLedger,
+    Reading,
+    Rho,
+    Share,
+    check_delta,
+)
 from skdp.synthesis._fair_rows import Fair, read_fair
 from skdp.synthesis._rows import RowTransformer
 from skdp.synthesis.model import Clique
 from skdp.synthesis.selection import (
     BINS,
+    Caps,
+    ColumnCap,
     FittedTable,
     FoundCells,
     NoiseBudget,
@@ -45,6 +56,9 @@ from skdp.synthesis.selection import (
     find_cells,
     largest_sizes,
     open_budget,
+    plan_readings,
+    planned_shares_of_cells,
+    read_caps,
     read_plan,
     warn_not_chosen,
     warn_out_of_reach,
@@ -153,8 +167,12 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         each combination of the conditions. The label of each row is drawn again, by scores of the model that have the
         same distribution in all groups ([3]_): a classifier that has the group among its features then accepts as many
         of each. `marginal`, `count_estimate` and `classifier` answer by the model as it was measured.
+    epsilon_for : mapping of column name, or tuple of column names, to float, optional
+        Caps: the most that `fit` may lose for the values of these columns in one record, if all others are public, at
+        the same delta. Marginals with these columns get less of the budget, and others more, so that the cap is never
+        exceeded; `guarantee_for` states it. Needs values that are all declared, and no ``handle_unknown="ignore"``.
     ledger : PrivacyLedger, optional
-        Charged by each `fit`, before anything is drawn.
+        Charged by each `fit`, before anything is drawn. One for columns of a cap is charged the cap.
     random_state : None or int, default=None
         None for secure randomness; an int for reproducible experiments, not private to anyone who knows it.
 
@@ -220,6 +238,11 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     `transform` returns as many rows as X has, as scikit-learn requires. If X is the table of `fit`, that is the number
     of records: its rows have the guarantee ``guarantee_.to("replace")``, which `skdp.privacy.privacy_statement` states.
     ``sample()`` returns the noisy number of rows, under `guarantee_`.
+
+    For the values of named columns, ``guarantee_for(columns)`` states the most that can be lost whatever is chosen,
+    and with `epsilon_for` what is enforced: before each draw, twice the share of a marginal with these columns (of
+    Gaussian scores, four times) is taken from what is left of the cap, or nothing is drawn. It covers counts of bins,
+    scores and marginals, and is proven on the page "Named columns" for adaptive choices.
 
     With `fair`, labels are drawn again by the model alone, which is post-processing too: `guarantee_` has the same
     loss, and its mechanism says that rows were changed.
@@ -287,6 +310,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         handle_unknown: Policy | Mapping[Any, Any] = "error",
         redraw: Sequence[ColumnName] | None = None,
         fair: Sequence[Any] | None = None,
+        epsilon_for: Mapping[Any, float] | None = None,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -308,6 +332,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         self.handle_unknown = handle_unknown
         self.redraw = redraw
         self.fair = fair
+        self.epsilon_for = epsilon_for
         self.ledger = ledger
         self.random_state = random_state
 
@@ -398,11 +423,17 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         self._check_relations(coded.relations)
         warned = warn_out_of_reach(coded.plan, coded.strategy, coded.domain.columns)
         mechanism = self._mechanism(budget, coded, max_rows, fair)
+        # Which rows of a person of a large table are kept follows from all columns.
+        is_by_person = private.large is not None and groups is not None
+        if self.epsilon_for is not None:
+            self._check_capped(is_by_person)
+        caps = self._plan_caps(budget, coded, promise, mechanism)
         spend = partial(
             self._spend,
             replace(promise, rows=max_rows),
             private.table.names,
             n_rows=private.n_rows,
+            caps=self._caps,
         )
 
         # Charge. What is not declared in a large table shows in the first pass: before
@@ -427,13 +458,88 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             records.prepare(coded.first)
             source = spend(mechanism, delta=delta, rho=rho, losses=budget.losses)
 
+        # What is lost for the values of some columns is known, unless values were found.
+        if not open_columns and not is_by_person:
+            self._readings = self._plan_readings(budget, coded)
+
         # Measure.
-        table = PrivateTable(records, coded.cells.sizes, budget, source)
+        table = PrivateTable(records, coded.cells.sizes, budget, source, caps)
         cells, plan, fitted = self._measure(table, coded)
         self._template = public_template(private.table, cells.domain)
         self._set_relations(coded.relations)
         self._set_fair(fair)
         return self._warnings(plan, coded.strategy, fitted, warned, mixed)
+
+    def _check_capped(self, is_by_person: bool) -> None:
+        """Refuse caps where a value changes counts of other columns."""
+        reason = None
+        if self.discover is not None:
+            reason = "columns whose values are all declared, got discover"
+        elif self.handle_unknown == "ignore":
+            reason = (
+                "that each record is counted, got handle_unknown='ignore'; name a "
+                "value that stands for others"
+            )
+        elif is_by_person:
+            reason = (
+                "a table in memory with groups: which rows of a person of a large "
+                "table are kept follows from the values of all columns"
+            )
+        if reason is not None:
+            raise ValueError(f"epsilon_for needs {reason}")
+
+    def _plan_caps(
+        self, budget: NoiseBudget, coded: CodedTable, promise: Share, mechanism: str
+    ) -> Caps:
+        """Read the caps on what may be lost for some columns, and state them."""
+        if self.epsilon_for is None:
+            return Caps()
+        names = coded.domain.columns
+        delta = Fraction(0)
+        if budget.share.kind == "mu":
+            delta = check_delta(self.delta)
+            if promise.given is not None:
+                delta = check_delta(promise.given.delta)
+        caps = []
+        stated = []
+        zeros = coded.plan.zeros
+        for columns, epsilon, share in read_caps(
+            self.epsilon_for, coded.domain, zeros, budget.share, delta
+        ):
+            caps.append(ColumnCap(map(names.index, columns), share.amount))
+            is_gaussian = share.kind == "mu"
+            stated.append(
+                PrivacyGuarantee(
+                    round_up(epsilon),
+                    round_up(delta),
+                    relation="replace_values",
+                    trust="central",
+                    scope=columns,
+                    mechanism=mechanism,
+                    secure=self.random_state is None,
+                    rho=round_up(share.amount / 2) if is_gaussian else None,
+                    losses=NoiseBudget(share).losses,
+                    max_rows_per_person=share.rows,
+                )
+            )
+        self._caps = tuple(stated)
+        return Caps(caps, budget.share.amount)
+
+    def _plan_readings(
+        self, budget: NoiseBudget, coded: CodedTable
+    ) -> tuple[Reading, ...] | None:
+        """Return what measurements read, whatever is chosen."""
+        shares = planned_shares_of_cells(coded.cells, coded.domain, self.bins)
+        remainder = Fraction(1)
+        for planned in shares:
+            remainder -= planned.share
+        for planned in coded.strategy.planned_shares(coded.plan):
+            shares.append(replace(planned, share=planned.share * remainder))
+        if self.handle_unknown == "ignore":
+            # A value that is not declared leaves its record out of all counts.
+            every = tuple(range(len(coded.domain.columns)))
+            shares = [replace(planned, columns=every) for planned in shares]
+        return plan_readings(budget.share, shares, coded.domain.columns)
 
     def _read_open_columns(
         self, private: _PrivateRows, promise: Share, delta: Fraction
@@ -587,6 +693,8 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             "_shapes",
             "_fair_labels",
             "_relations",
+            "_readings",
+            "_caps",
         )
         for name in list(vars(self)):
             if name.endswith("_") or name in hidden:

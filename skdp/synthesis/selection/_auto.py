@@ -20,11 +20,13 @@ from skdp.synthesis.model import (
     shape_of,
 )
 from skdp.synthesis.selection._following import (
+    MOST_SCORED_AGAIN,
     NOISE,
     SCORE_SHARE,
     Cells,
     find_following,
 )
+from skdp.synthesis.selection._moved import PlannedShare
 from skdp.synthesis.selection._private_table import PrivateTable
 from skdp.synthesis.selection._scores import (
     MEAN_ABSOLUTE,
@@ -113,7 +115,18 @@ class Auto(Strategy):
     def candidates(self, plan: Plan) -> Collection[Clique]:
         return plan.first_candidates()
 
+    def planned_shares(self, plan: Plan) -> list[PlannedShare]:
+        every = tuple(range(len(plan.sizes)))
+        of_scores = _most_for_scores(plan)
+        shares = []
+        for column in plan.columns:
+            shares.append(PlannedShare(column, _COLUMNS / len(plan.sizes)))
+        shares.append(PlannedShare(every, 1 - _COLUMNS - of_scores))
+        shares.append(PlannedShare(every, of_scores, of_scores=True))
+        return shares
+
     def measure(self, table: PrivateTable, plan: Plan) -> FittedTable:
+        table.budget.left_for_scores = _most_for_scores(plan)
         # Measure columns: all else is compared with what they say.
         counts = measure_columns(table, plan, _COLUMNS, equal=True)
         column_error = _column_error(table, plan, counts)
@@ -251,11 +264,36 @@ def _affordable_scores(
     for cliques in (with_target, others):
         if not cliques:
             continue
-        share = min(_MOST_SCORES, max(_LEAST_SCORES, SCORE_SHARE * len(cliques)))
+        share = _share_of_list(len(cliques))
         error = table.budget.score_error(share, len(cliques))
         if error <= n_records * float(_LEAST_SCORES / share):
             requests.append((cliques, share))
     return requests
+
+
+def _share_of_list(n_scores: int) -> Fraction:
+    """Return the share of the budget of a list of scores."""
+    return min(_MOST_SCORES, max(_LEAST_SCORES, SCORE_SHARE * n_scores))
+
+
+def _most_for_scores(plan: Plan) -> Fraction:
+    """Bound the share of the budget that scores get."""
+    # There are at most as many candidates as if all fitted: bins may become fewer. Those
+    # with the target, and others, are lists; a third scores pairs again, and a fourth
+    # is that of the second round. `ask` spends no more than this.
+    n_columns = len(plan.sizes)
+    n_with_target = 0
+    n_pairs = math.comb(n_columns, 2)
+    n_candidates = n_pairs + len(plan.workload)
+    if plan.target is not None:
+        n_with_target = n_columns - 1 + len(plan.workload)
+        n_pairs -= n_columns - 1
+        n_candidates = n_pairs + len(plan.workload)
+    most = _share_of_list(n_candidates)
+    if n_with_target:
+        most += _share_of_list(n_with_target)
+    most += SCORE_SHARE * min(MOST_SCORED_AGAIN, math.comb(n_columns, 2))
+    return most + (1 - _COLUMNS - most) * _SECOND_SCORES
 
 
 def _by_workload(
@@ -416,6 +454,7 @@ def _spend(
         costs.append(_weight(clique, plan) * cells.cost(clique))
     table.prepare(marginals)
     shares = table.budget.best_shares(costs, share)
+    shares = table.caps.ration(marginals, shares, table.budget.share)
     # Marginals for later have a share like all others, which is not spent: it is left
     # for the second round.
     for clique, part in zip(marginals, shares, strict=True):

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from skdp.domain import Domain, Interval
 from skdp.synthesis.model import GraphicalModel, Marginal, calibrate, expand
+from skdp.synthesis.selection._moved import PlannedShare
 from skdp.synthesis.selection._private_table import PrivateTable
 from skdp.synthesis.selection._strategy import FittedTable
 from skdp.synthesis.tables import Shape, Shapes, ends_of_cells, find_points
@@ -130,6 +131,24 @@ def find_cells(
     return FoundCells(coarser, declared, cells, {}, counts)
 
 
+def planned_shares_of_cells(
+    cells: Domain, declared: Domain, bins: str
+) -> list[PlannedShare]:
+    """Split what `find_cells` spends by the columns whose cells are counted."""
+    if cells is declared:
+        return []
+    share = _SHARE_WITHIN
+    names = [name for name in cells.columns if cells[name] is not declared[name]]
+    if bins == "private":
+        share = _SHARE_OF_BINS
+        names = [name for name in cells.columns if isinstance(cells[name], Interval)]
+    planned = []
+    for name in names:
+        place = cells.columns.index(name)
+        planned.append(PlannedShare((place,), share / len(names)))
+    return planned
+
+
 def find_bins(
     table: PrivateTable, cells: Domain, declared: Domain
 ) -> tuple[PrivateTable, Domain, dict[Any, Shape]]:
@@ -198,11 +217,14 @@ def _count_fine_cells(
     # neighbouring cells together. A record is in one node of each level. The counts of
     # the cells that agree best with all levels are unbiased.
     places = list(map(cells.columns.index, names))
-    part.prepare(list(zip(places, strict=True)))
+    cliques = list(zip(places, strict=True))
+    part.prepare(cliques)
+    planned = [Fraction(1, len(places))] * len(places)
+    shares = part.caps.ration(cliques, planned, part.budget.share)
     fine_counts = {}
-    for name, place in zip(names, places, strict=True):
+    for name, place, share_of_column in zip(names, places, shares, strict=True):
         levels = _levels(len(cells[name]))
-        share = Fraction(1, len(places) * len(levels))
+        share = share_of_column / len(levels)
         sums = np.zeros(len(cells[name]))
         for level in levels:
             marginal = part.measure((place,), share, (level,))

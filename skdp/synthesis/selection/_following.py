@@ -35,7 +35,7 @@ Of its score, or of the squares of its counts."""
 SCORE_SHARE = Fraction(1, 6400)
 """The share of the budget of each score."""
 
-_MOST_SCORES = 100
+MOST_SCORED_AGAIN = 100
 """The most pairs that are scored again, by all values."""
 
 _HIDDEN = 0.05
@@ -175,7 +175,9 @@ def _hidden_pairs(
             is_grouped = np.bincount(members)[members] > 1
             n_grouped = float(column_counts[is_grouped].sum())
         grouped_shares.append(n_grouped / max(1.0, float(column_counts.sum())))
-    score_error = table.budget.score_error(SCORE_SHARE * _MOST_SCORES, _MOST_SCORES)
+    score_error = table.budget.score_error(
+        SCORE_SHARE * MOST_SCORED_AGAIN, MOST_SCORED_AGAIN
+    )
     hidden = []
     for pair, following in full.items():
         grouped_share = grouped_shares[pair[0]] + grouped_shares[pair[1]]
@@ -186,7 +188,7 @@ def _hidden_pairs(
         if following.gain > noise and is_open:
             hidden.append(pair)
     hidden.sort(key=lambda pair: full[pair].n_cells / full[pair].gain)
-    return hidden[:_MOST_SCORES]
+    return hidden[:MOST_SCORED_AGAIN]
 
 
 @dataclass(frozen=True, eq=False)

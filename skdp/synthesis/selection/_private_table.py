@@ -14,6 +14,7 @@ from skdp.domain import Domain
 from skdp.privacy import Loss, Share, gaussian_loss, largest_mu
 from skdp.randomness import ByteSource
 from skdp.synthesis.model import Clique, Groups, Marginal, group
+from skdp.synthesis.selection._moved import Caps
 from skdp.synthesis.tables import Records
 
 _BLOCK = 200
@@ -47,6 +48,8 @@ class NoiseBudget:
     def __init__(self, share: Share) -> None:
         self.share = share
         self.left = Fraction(1)
+        # Of it, what may be spent on scores.
+        self.left_for_scores = Fraction(1)
 
     @property
     def power(self) -> Fraction:
@@ -103,6 +106,7 @@ class NoiseBudget:
     ) -> NDArray[np.float64]:
         """Release scores, each of which changes by at most a person's rows."""
         self._spend(share)
+        self.left_for_scores -= share
         blocks = self._blocks(scores.size, share)
         noise = []
         for size, block_noise in blocks:
@@ -176,7 +180,9 @@ class PrivateTable:
         sizes: Sequence[int],
         budget: NoiseBudget,
         source: ByteSource,
+        caps: Caps | None = None,
     ) -> None:
+        self.caps = caps or Caps()
         self._records = records
         self._source = source
         self.sizes = tuple(sizes)
@@ -186,7 +192,7 @@ class PrivateTable:
     def part(self, share: Fraction) -> PrivateTable:
         """Spend a share on measurements of their own."""
         budget = self.budget.part(share)
-        return PrivateTable(self._records, self.sizes, budget, self._source)
+        return PrivateTable(self._records, self.sizes, budget, self._source, self.caps)
 
     def coarser(
         self,
@@ -210,6 +216,7 @@ class PrivateTable:
     ) -> Marginal:
         """Count a marginal, by groups of values, with noise."""
         (exact,) = self._records.count([clique])
+        self.caps.spend_counts(clique, self.budget.share * share)
         counts = self.budget.counts(self._source, share, group(exact, groups))
         marginal = Marginal(clique, counts, self.budget.std_error(share), groups)
         self.marginals.append(marginal)
@@ -231,4 +238,5 @@ class PrivateTable:
             exact = group(counts, tuple(map(groups.__getitem__, clique)))
             rounded = np.rint(np.clip(guess, 0, _LARGEST_GUESS)).astype(np.int64)
             distances.append(np.abs(exact - rounded).sum())
+        self.caps.spend_scores(cliques, self.budget.share * share)
         return self.budget.scores(self._source, share, np.array(distances, np.int64))

@@ -10,19 +10,26 @@ from typing import Any
 
 from skdp.domain import Domain
 from skdp.oracles import check_size
+from skdp.privacy import Share, check_epsilon, largest_mu
 from skdp.synthesis._queries import find_column
 from skdp.synthesis.model import MOST_CELLS, Clique, Elimination
 from skdp.synthesis.selection._analyses import read_analyses
 from skdp.synthesis.selection._auto import Auto
+from skdp.synthesis.selection._moved import PlannedShare
 from skdp.synthesis.selection._private_table import PrivateTable
 from skdp.synthesis.selection._strategy import (
     CLIQUES_OF_A_MODEL,
     FittedTable,
     Plan,
     Strategy,
+    Zeros,
     fit_measured,
 )
-from skdp.synthesis.selection._zeros import leaves_something, read_zeros
+from skdp.synthesis.selection._zeros import (
+    check_undetermined,
+    leaves_something,
+    read_zeros,
+)
 from skdp.synthesis.tables import Relations
 
 
@@ -31,11 +38,17 @@ class CertainStrategy(Strategy):
 
     is_certain = True
 
+    def planned_shares(self, plan: Plan) -> list[PlannedShare]:
+        cliques = self.certain(plan)
+        share = Fraction(1, len(cliques))
+        return [PlannedShare(clique, share) for clique in cliques]
+
     def measure(self, table: PrivateTable, plan: Plan) -> FittedTable:
         cliques = self.certain(plan)
-        share = table.budget.left * Fraction(1, len(cliques))
+        planned = [table.budget.left * Fraction(1, len(cliques))] * len(cliques)
+        shares = table.caps.ration(cliques, planned, table.budget.share)
         table.prepare(cliques)
-        for clique in cliques:
+        for clique, share in zip(cliques, shares, strict=True):
             table.measure(clique, share)
         return fit_measured(table, plan)
 
@@ -256,3 +269,28 @@ def read_cliques(name: str, cliques: Any, domain: Domain) -> tuple[Clique, ...]:
     if not marginals:
         raise ValueError(f"{name} must have at least one tuple of columns")
     return tuple(dict.fromkeys(marginals))
+
+
+def read_caps(
+    epsilon_for: Any, domain: Domain, zeros: Zeros, budget: Share, delta: Fraction
+) -> list[tuple[tuple[Any, ...], Fraction, Share]]:
+    """Read the columns of caps, with their epsilons and what these are of the budget's kind."""
+    expected = "epsilon_for must be a mapping of column names, or tuples of them, to"
+    if not isinstance(epsilon_for, Mapping):
+        raise TypeError(f"{expected} epsilons, got {type(epsilon_for).__name__}")
+    caps = []
+    for key, value in epsilon_for.items():
+        names = key if isinstance(key, tuple) else (key,)
+        columns = [find_column(domain, name, "epsilon_for") for name in names]
+        if not columns or len(set(columns)) < len(columns):
+            raise ValueError(
+                f"epsilon_for: a tuple must name at least one column, each once, got "
+                f"{key!r}"
+            )
+        epsilon = check_epsilon(value, name=f"epsilon_for[{key!r}]")
+        check_undetermined(zeros, domain, names)
+        amount = epsilon
+        if budget.kind == "mu":
+            amount = Fraction(largest_mu(epsilon, delta)) ** 2
+        caps.append((names, epsilon, replace(budget, amount=amount)))
+    return caps

@@ -51,12 +51,20 @@ def ask(
     share: Fraction,
     groups: Groups,
 ) -> dict[Clique, Score]:
-    """Spend a share of the budget on the scores of guesses of some marginals."""
-    noisy = table.score(cliques, map(guess, cliques), share, groups)
-    std_error = table.budget.score_error(share, len(cliques))
-    scores = {}
-    for clique, value in zip(cliques, noisy.tolist(), strict=True):
-        scores[clique] = Score(value, std_error)
+    """Spend a share of the budget on the scores of guesses of some marginals, as far as caps allow."""
+    share = min(share, table.budget.left_for_scores)
+    scores: dict[Clique, Score] = {}
+    if share == 0:
+        return scores
+    lists = table.caps.ration_scores(cliques, share, table.budget.share)
+    for listed, list_share in lists:
+        std_error = table.budget.score_error(list_share, len(listed))
+        # Under a cap, a score may be noise alone: then nothing is asked.
+        if len(lists) > 1 and std_error > guess(listed[0]).sum():
+            continue
+        noisy = table.score(listed, map(guess, listed), list_share, groups)
+        for clique, value in zip(listed, noisy.tolist(), strict=True):
+            scores[clique] = Score(value, std_error)
     return scores
 
 

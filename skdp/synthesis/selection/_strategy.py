@@ -32,6 +32,7 @@ from skdp.synthesis.model import (
     n_cells_of,
 )
 from skdp.synthesis.selection._following import Column, follow
+from skdp.synthesis.selection._moved import PlannedShare
 from skdp.synthesis.selection._private_table import PrivateTable
 
 Zeros = tuple[tuple[Clique, NDArray[np.bool_]], ...]
@@ -139,6 +140,10 @@ class Strategy(ABC):
     @abstractmethod
     def candidates(self, plan: Plan) -> Collection[Clique]:
         """List the marginals that may be measured, and are counted at the start."""
+
+    @abstractmethod
+    def planned_shares(self, plan: Plan) -> list[PlannedShare]:
+        """Split the budget by the columns that its parts read, whatever is chosen."""
 
     @abstractmethod
     def measure(self, table: PrivateTable, plan: Plan) -> FittedTable:
@@ -267,6 +272,7 @@ def measure_columns(
     # values, all in proportion to the standard deviation that its share buys.
     weights = [1] * len(plan.sizes) if equal else plan.sizes
     shares = table.budget.best_shares(weights, share)
+    shares = table.caps.ration(plan.columns, shares, table.budget.share)
     for clique, part in zip(plan.columns, shares, strict=True):
         table.measure(clique, part)
     total, _ = estimate_total(table.marginals)

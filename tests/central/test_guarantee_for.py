@@ -1,0 +1,170 @@
+"""What a release promises for the values of named columns, against the noise of replays on such neighbours."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import skdp
+from skdp import DPHistogram, DPMean
+from skdp.central import DPMinMaxScaler, DPStandardScaler
+from skdp.privacy import Mu, Rho
+from skdp.testing import replay_release
+from tests.central.estimators import EVERY, WITH_GAPS, fitted, made, whole
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # there are few rows
+
+AMOUNTS = {"epsilon": 2.0, "rho": Rho(0.3, 1e-6), "mu": Mu(0.7, 1e-6)}
+SETS = [("a",), ("a", "b")]
+# Of the others, only that is known which follows from the whole.
+BY_COLUMN = ["DPHistogram", "DPKBinsDiscretizer", "DPMean", "DPSimpleImputer", "DPStandardScaler"]
+THREE = pd.DataFrame({"a": [0.0, 1.0, 0.4] * 5, "b": [1.0, 0.0, 0.1] * 5, "c": [0.5, 0.0, 1.0] * 5})
+VALUES = {name: [0.0, 0.1, 0.4, 0.5, 1.0] for name in "abc"}
+
+
+def replaced(table, columns, row, values):
+    """Return a table of which one row, the last, has other values in some columns."""
+    last = pd.concat([table.drop(index=row), table.loc[[row]]], ignore_index=True)
+    other = last.copy()
+    for column, value in zip(columns, values, strict=True):
+        other.loc[len(other) - 1, column] = value
+    return last, other
+
+
+def neighbours(table, columns, *, missing=False, n_rows=1):
+    """Yield pairs of tables that differ in the values of some columns, in one record."""
+    values = [sorted(table[column].unique()) + [np.nan] * missing for column in columns]
+    for row in range(n_rows):
+        for changed in itertools.product(*values):
+            if list(changed) != table.loc[row, list(columns)].tolist():
+                yield replaced(table, columns, row, changed)
+
+
+def replays(estimator, table, columns, **more):
+    promise = fitted(estimator, table).guarantee_for(columns)
+    for first, second in neighbours(table, columns, **more):
+        yield promise, replay_release(estimator, first, second, guarantee=promise)
+
+
+class TestReplay:
+    @pytest.mark.parametrize("amount", AMOUNTS)
+    @pytest.mark.parametrize(
+        "name", [pytest.param(name, marks=() if name in BY_COLUMN else pytest.mark.long) for name in EVERY]
+    )
+    def test_no_draw_loses_more_than_is_promised_for_the_columns(self, name, amount):
+        estimator = made(name, epsilon=AMOUNTS[amount])
+        for columns in SETS:
+            for promise, replay in replays(estimator, whole(name), columns):
+                assert replay.findings == (), (columns, promise)
+
+    @pytest.mark.parametrize("amount", AMOUNTS)
+    @pytest.mark.parametrize("name", [name for name in WITH_GAPS if name in BY_COLUMN])
+    def test_also_where_a_value_becomes_missing(self, name, amount):
+        estimator = made(name, epsilon=AMOUNTS[amount])
+        for promise, replay in replays(estimator, whole(name), ("a",), missing=True):
+            assert replay.findings == (), promise
+
+    @pytest.mark.parametrize(
+        "estimator",
+        [
+            DPMean(AMOUNTS["mu"], bounds=(0, 1), missing="error", random_state=0),
+            DPStandardScaler(AMOUNTS["mu"], bounds=(0, 1), with_std=False, random_state=0),
+            DPHistogram(AMOUNTS["mu"], domain=VALUES, random_state=0),
+        ],
+        ids=lambda estimator: type(estimator).__name__,
+    )
+    def test_the_promise_is_attained(self, estimator):
+        promises, losses = [], []
+        for promise, replay in replays(estimator, THREE, ("a",), n_rows=3):
+            promises.append(promise.epsilon)
+            losses.append(replay.epsilon)
+        assert max(losses) == pytest.approx(promises[0], rel=1e-6)
+
+
+class TestAmounts:
+    @pytest.mark.parametrize("amount", AMOUNTS)
+    @pytest.mark.parametrize("name", EVERY)
+    def test_never_more_than_what_follows_from_the_whole_and_grows_with_the_columns(self, name, amount):
+        estimator = fitted(made(name, epsilon=AMOUNTS[amount]), whole(name))
+        implied = estimator.guarantee_.to("replace_values", ["a", "b"])
+        both = estimator.guarantee_for(["a", "b"])
+        assert both.epsilon <= implied.epsilon
+        assert both.delta <= implied.delta
+        assert (both.rho or 0) <= (implied.rho or np.inf)
+        assert estimator.guarantee_for(["a"]).epsilon <= both.epsilon
+        assert both.scope == ("a", "b")
+        assert both.relation == "replace_values"
+
+    def test_gaussian_means_lose_the_part_of_each_column(self):
+        # Of 2 d numbers that a record changes by 1 each, another value changes one by 2: mu**2 * 4 / (2 d).
+        mean = DPMean(Mu(0.6, 1e-6), bounds=(0, 1), random_state=0).fit(THREE)
+        for n in (1, 2, 3):
+            promise = mean.guarantee_for(list("abc")[:n])
+            assert promise.rho == pytest.approx(0.36 * 4 * n / 6 / 2)
+        assert mean.guarantee_.to("replace").rho == pytest.approx(0.36 * 4 / 2)
+
+    def test_quantiles_lose_the_part_of_each_column(self):
+        scaler = DPMinMaxScaler(0.9, bounds=(0, 1), quantile_range=(0.1, 0.9), random_state=0).fit(THREE)
+        assert scaler.guarantee_for(["a"]).epsilon == pytest.approx(2 * 0.9 / 3)
+        assert scaler.guarantee_for(["a", "c"]).epsilon == pytest.approx(4 * 0.9 / 3)
+
+    def test_a_histogram_moves_in_two_cells(self):
+        histogram = DPHistogram(Mu(0.6, 1e-6), domain={"a": [0.0, 0.4, 1.0]}, random_state=0).fit(THREE[["a"]])
+        assert histogram.guarantee_for(["a"]).rho == pytest.approx(0.36 * 2 / 2)
+
+
+class TestColumns:
+    def test_what_is_not_read_loses_nothing(self):
+        promise = DPMean(bounds=(0, 1), random_state=0).fit(THREE[["a", "b"]]).guarantee_for(["c"])
+        assert (promise.epsilon, promise.delta, promise.losses) == (0, 0, ())
+        assert promise.scope == ("c",)
+
+    def test_columns_without_names_may_be_any(self):
+        mean = DPMean(bounds=(0, 1), random_state=0).fit(THREE.to_numpy())
+        with pytest.raises(ValueError, match=r"columns must be among \['x0', 'x1', 'x2'\], as not all columns had"):
+            mean.guarantee_for(["a"])
+        assert mean.guarantee_for(["x0"]).epsilon == 2
+
+    def test_a_target_without_a_name_may_be_any(self):
+        estimator = made("DPGaussianNB").fit(whole("DPGaussianNB")[["a", "b"]], whole("DPGaussianNB")["y"].to_numpy())
+        with pytest.raises(ValueError, match=r"columns must be among \['a', 'b', 'target'\]"):
+            estimator.guarantee_for(["y"])
+
+    def test_a_text_is_no_list_of_columns(self):
+        mean = DPMean(bounds=(0, 1), random_state=0).fit(THREE)
+        with pytest.raises(TypeError, match="columns must be a sequence of names, got str"):
+            mean.guarantee_for("a")
+        with pytest.raises(ValueError, match="columns must name the protected columns"):
+            mean.guarantee_for([])
+
+    def test_a_release_that_shows_the_columns_is_refused(self):
+        model = made("DPGaussianNB") if "protect" in made("DPGaussianNB").get_params() else made("DPLinearRegression")
+        model.set_params(protect="target")
+        model = fitted(model, whole("DPLinearRegression"))
+        assert model.guarantee_for(["y"]).epsilon == model.guarantee_.epsilon
+        with pytest.raises(ValueError, match="says nothing about those of a"):
+            model.guarantee_for(["a"])
+
+    def test_before_fit_there_is_none(self):
+        with pytest.raises(Exception, match="is not fitted yet"):
+            DPMean(bounds=(0, 1)).guarantee_for(["a"])
+
+    def test_rows_of_persons_of_a_large_table_depend_on_all_columns(self):
+        polars = pytest.importorskip("polars")
+        mean = DPMean(Mu(0.6, 1e-6), bounds=(0, 1), random_state=0, max_rows_per_person=2)
+        large = polars.LazyFrame(THREE.assign(person=np.arange(15) // 3))
+        mean.fit(large, groups="person")
+        implied = mean.guarantee_.to("replace_values", ["a"])
+        assert mean.guarantee_for(["a"]) == implied
+        in_memory = mean.fit(THREE, groups=np.arange(15) // 3)
+        assert in_memory.guarantee_for(["a"]).epsilon < implied.epsilon
+
+
+def test_a_saved_release_states_what_follows_from_the_whole(tmp_path):
+    mean = DPMean(Mu(0.6, 1e-6), bounds=(0, 1), random_state=0).fit(THREE)
+    skdp.save(mean, tmp_path / "mean.json")
+    loaded = skdp.load(tmp_path / "mean.json")
+    assert loaded.guarantee_for(["a"]) == mean.guarantee_.to("replace_values", ["a"])
