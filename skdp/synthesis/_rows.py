@@ -31,7 +31,7 @@ from skdp.synthesis._answers import ModelAnswers
 from skdp.synthesis._fair_rows import Fair, FairLabels
 from skdp.synthesis._persistence import Scores, describe_fit, restore_fit
 from skdp.synthesis._queries import of_columns
-from skdp.synthesis.model import GraphicalModel, Marginal, redraw, sample
+from skdp.synthesis.model import GraphicalModel, Marginal, redraw_evenly, sample
 from skdp.synthesis.selection import (
     UNLIKELY,
     fit_table,
@@ -381,7 +381,8 @@ class RowTransformer(TransformerMixin, ModelAnswers):
                 likeliest = self.model_.marginal([place]).argmax()
                 rows[place] = np.where(is_declared, column_codes, likeliest)
         hidden = range(n_features, n_columns)
-        return redraw(self.model_, rows, [*places, *hidden], rng)[: len(places)]
+        drawn = redraw_evenly(self.model_, rows, [*places, *hidden], rng)
+        return drawn[: len(places)]
 
     def get_feature_names_out(
         self, input_features: ArrayLike | None = None

@@ -60,6 +60,8 @@ class Plan:
     tol: float = TOLERANCE
     target: int | None = None
     """The column that rows will be used to predict."""
+    kept: Clique = ()
+    """The columns given which others will be redrawn."""
 
     @property
     def columns(self) -> list[Clique]:
@@ -76,6 +78,11 @@ class Plan:
         n_uses = Counter[Clique]()
         for marginal in self.workload or [tuple(range(len(self.sizes)))]:
             n_uses.update(itertools.combinations(marginal, order))
+        # What a redrawn column says of others given all that a row keeps depends on how
+        # that hangs together, whatever marginals matter.
+        if order == 2:
+            for pair in itertools.combinations(self.kept, 2):
+                n_uses.setdefault(pair, 1)
         for clique in list(n_uses):
             if self.n_cells(clique) > self.max_cells:
                 del n_uses[clique]
