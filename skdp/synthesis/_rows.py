@@ -31,7 +31,7 @@ from skdp.synthesis._answers import ModelAnswers
 from skdp.synthesis._fair_rows import Fair, FairLabels
 from skdp.synthesis._persistence import Scores, describe_fit, restore_fit
 from skdp.synthesis._queries import of_columns
-from skdp.synthesis.model import GraphicalModel, Marginal, redraw, sample
+from skdp.synthesis.model import GraphicalModel, Marginal, redraw_evenly, sample
 from skdp.synthesis.selection import (
     UNLIKELY,
     Zeros,
@@ -449,7 +449,7 @@ class RowTransformer(TransformerMixin, ModelAnswers):
     ) -> DrawnRows:
         """Draw columns again; the target is not known, and is drawn and dropped."""
         hidden = range(self.n_features_in_, len(conditions))
-        drawn = redraw(self.model_, conditions, [*places, *hidden], rng)
+        drawn = redraw_evenly(self.model_, conditions, [*places, *hidden], rng)
         codes = list(drawn[: len(places)])
         return self._draw_numbers(template, domain, codes, rng, given)
 

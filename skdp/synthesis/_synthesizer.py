@@ -768,6 +768,7 @@ def code_table(
         max_cells=synthesizer.max_cells,
         max_iter=synthesizer.max_iter,
         tol=synthesizer.tol,
+        redraw=synthesizer.redraw,
     )
     check_decodable(public_template(table, domain), domain)
     _check_widths(domain)

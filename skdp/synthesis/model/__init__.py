@@ -10,8 +10,10 @@ from skdp.synthesis.model._graphical_model import GraphicalModel as GraphicalMod
 from skdp.synthesis.model._graphical_model import JunctionTree as JunctionTree
 from skdp.synthesis.model._propagation import calibrate as calibrate
 from skdp.synthesis.model._propagation import no_potentials as no_potentials
+from skdp.synthesis.model._sampling import MOST_EVEN as MOST_EVEN
 from skdp.synthesis.model._sampling import MOST_REDRAWN as MOST_REDRAWN
 from skdp.synthesis.model._sampling import redraw as redraw
+from skdp.synthesis.model._sampling import redraw_evenly as redraw_evenly
 from skdp.synthesis.model._sampling import sample as sample
 from skdp.synthesis.model._tables import Clique as Clique
 from skdp.synthesis.model._tables import Groups as Groups

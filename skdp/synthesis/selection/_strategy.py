@@ -61,6 +61,8 @@ class Plan:
     tol: float = TOLERANCE
     target: int | None = None
     """The column that rows will be used to predict."""
+    kept: Clique = ()
+    """The columns given which others will be redrawn."""
 
     @property
     def columns(self) -> list[Clique]:
@@ -80,6 +82,11 @@ class Plan:
             if order > 1:  # a column of one value depends on no other
                 columns = [column for column in marginal if self.sizes[column] > 1]
             n_uses.update(itertools.combinations(columns, order))
+        # What a redrawn column says of others given all that a row keeps depends on how
+        # that hangs together, whatever marginals matter.
+        if order == 2:
+            for pair in itertools.combinations(self.kept, 2):
+                n_uses.setdefault(pair, 1)
         for clique in list(n_uses):
             if self.n_cells(clique) > self.max_cells:
                 del n_uses[clique]
