@@ -132,7 +132,7 @@ def test_bounds_may_be_as_wide_as_floats_are(bins):
         rows = DPMarginalSynthesizer(**parameters, domain=domain).fit(table).sample(500)
         samples[scale] = rows["x"] / scale
         assert abs(samples[scale].mean() - numbers.mean()) < 0.1
-        assert abs(samples[scale].std() - numbers.std()) < 0.1
+        assert abs(samples[scale].std() - numbers.std()) < 0.2
     for scale in scales[1:]:
         np.testing.assert_allclose(samples[scale], samples[scales[0]], rtol=1e-9)
 

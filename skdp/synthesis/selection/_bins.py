@@ -21,7 +21,8 @@ from skdp.synthesis.model import GraphicalModel, Marginal, calibrate, expand
 from skdp.synthesis.selection._moved import PlannedShare
 from skdp.synthesis.selection._private_table import PrivateTable
 from skdp.synthesis.selection._strategy import FittedTable
-from skdp.synthesis.tables import Shape, Shapes, ends_of_cells, find_points
+from skdp.synthesis.selection._tails import Tails, add_tails
+from skdp.synthesis.tables import Shape, Shapes, find_points
 
 BINS = ("declared", "private")
 """What `bins=` takes."""
@@ -31,8 +32,8 @@ BINS = ("declared", "private")
 _SHARE_OF_BINS = Fraction(1, 5)
 """Of the budget, for the counts of fine cells from which bins are found."""
 
-_SHARE_WITHIN = Fraction(1, 25)
-"""Of the budget, if bins are declared: other noise is larger by 2 to 4 %."""
+_SHARE_WITHIN = Fraction(1, 10)
+"""Of the budget that each column has, if bins are declared: for its fine cells."""
 
 _BRANCHES, _ROOTS = 8, 16
 """The cells that are counted together at each level, until fewer are left."""
@@ -40,14 +41,19 @@ _BRANCHES, _ROOTS = 8, 16
 _CLEAR, _CLEAR_NUMBER = 3.0, 4.5
 """Standard deviations from which a cell, or a single number, has records."""
 
-_CLEAR_BIN = 2.0
-"""The same of a declared bin: one empty bin in 44 is taken to have records."""
+_CLEAR_NEXT, _CLEAR_BIN = 2.0, 4.0
+"""The same of a declared bin, next to others that have records, and far from these.
+
+Of 1,000 columns with 32 empty bins, one has a count above the latter."""
 
 _PAIR_NOISE = 0.05
 """The noise that a pair of columns may have, as a share of all records."""
 
-_BEYOND = 2.0
-"""How far beyond clear counts records may be, in distances from the mean."""
+_ROUNDS = 10
+"""Of proportional fitting: columns of a model depend on each other."""
+
+_SAME = 1e-5
+"""Shares of records that differ by so little are the same."""
 
 UNLIKELY = 1e-9
 """By what bins far from all records are multiplied: no table has rows there."""
@@ -86,27 +92,35 @@ class FoundCells:
     def place(
         self, fitted: FittedTable, rng: np.random.Generator
     ) -> tuple[FittedTable, Shapes | None]:
-        """Return a model without far bins, and how records lie within bins."""
+        """Return a model with the estimated columns, and how records lie within bins."""
+        columns: dict[int, NDArray[np.float64]] = {}
         if self.shapes:
+            for name, shape in self.shapes.items():
+                place = self.domain.columns.index(name)
+                starts = shape.starts(self.domain[name])
+                columns[place] = np.diff(shape.below[starts])
+            fitted = with_columns(fitted, columns)
             return fitted, Shapes.of(self.shapes, self.domain, fitted.model, rng)
         if not self.fine_counts:
             return fitted, None
-        columns = {}
+        shapes = {}
         for name, fine in self.fine_counts.items():
             place = self.domain.columns.index(name)
+            grid, interval = self.cells[name], self.domain[name]
+            assert isinstance(grid, Interval)
+            bins = _bins_of_cells(grid, interval)[: len(grid.edges) - 1]
+            fine = fine.without_missing(grid)
             counts = _counts_of_bins(place, self.table.marginals)
-            columns[place] = _Column.of(
-                self.cells[name], self.domain[name], fine, counts
-            )
-        far_bins = {place: column.far_bins for place, column in columns.items()}
-        fitted = without_bins(fitted, far_bins)
-        shapes = {}
-        for place, column in columns.items():
-            shares = fitted.model.marginal((place,))[: column.n_bins]
-            mass = column.mass_of_cells(shares, fitted.total)
+            if counts is not None:
+                counts = counts[0][: bins[-1] + 1], counts[1]
+                fine = _with_counts_of_bins(fine, bins, *counts)
+            tails = _estimate_shares(fine, grid)
+            by_model = fitted.model.marginal((place,))[: bins[-1] + 1]
+            columns[place] = _shares_of_bins(tails, bins, by_model, counts)
+            mass = _split_bins(columns[place], tails.shares, bins, grid)
             below = np.append(0.0, np.cumsum(mass)) / mass.sum()
-            shapes[self.domain.columns[place]] = Shape(column.grid, below)
-        return fitted, Shapes.alone(shapes)
+            shapes[name] = Shape(grid, below)
+        return with_columns(fitted, columns), Shapes.alone(shapes)
 
 
 def find_cells(
@@ -122,7 +136,8 @@ def find_cells(
     for name in cells.columns:
         if cells[name] is not declared[name]:
             names.append(name)
-    counts = _count_fine_cells(table.part(_SHARE_WITHIN), cells, names)
+    share = _SHARE_WITHIN * Fraction(len(names), len(cells.columns))
+    counts = _count_fine_cells(table.part(share), cells, names)
     bins_of_cells = {}
     for name in names:
         place = cells.columns.index(name)
@@ -177,7 +192,7 @@ def find_bins(
         assert isinstance(grid, Interval)
         place = cells.columns.index(name)
         fine = counts[name]
-        shares = _shares_of_cells(fine.without_missing(grid), find_points(grid))
+        shares = _estimate_shares(fine.without_missing(grid), grid).shares
         most = min(len(interval.edges) - 1, max(2, n_affordable))
         cuts = _without_last_number(_cut(shares, most), grid)
         edges = [grid.edges[cut] for cut in cuts]
@@ -257,6 +272,13 @@ def _covariance(size: int) -> NDArray[np.float64]:
             sums = block.sum(axis=1)
             block -= np.outer(sums, sums) / (1 + sums.sum())
     return covariance
+
+
+def _estimate_shares(fine: FineCounts, grid: Interval) -> Tails:
+    """Estimate the shares of cells: by clear counts, and by fitted tails beyond them."""
+    shares = _shares_of_cells(fine, find_points(grid))
+    n_rows = max(1.0, float(fine.counts.sum()))
+    return add_tails(shares, fine.counts, fine.covariance, grid, n_rows)
 
 
 def _shares_of_cells(
@@ -353,141 +375,115 @@ def without_bins(
     # again. Not impossible: nobody knows that they are, and the logarithm of the probability
     # of a row is to be finite.
     model = fitted.model
-    tree = model.tree
     factors = {}
     for column, is_out in left_out.items():
         if model.marginal((column,))[is_out].any() and not is_out.all():
-            factors[column] = np.where(is_out, math.log(UNLIKELY), 0.0)
+            factors[column] = np.where(is_out, UNLIKELY, 1.0)
     if not factors:
         return fitted
+    return _multiply(fitted, factors)
+
+
+def with_columns(
+    fitted: FittedTable, columns: Mapping[int, NDArray[np.float64]]
+) -> FittedTable:
+    """Give columns of a model estimated shares of bins; of missing, they say nothing."""
+    # Iterative proportional fitting: of all models with these columns, the nearest one
+    # in relative entropy. Factors for values of one column multiply the model in turn.
+    for _ in range(_ROUNDS):
+        largest = 0.0
+        for column, shares in columns.items():
+            by_model = fitted.model.marginal((column,))
+            present = by_model[: shares.size]
+            target = np.maximum(shares / shares.sum(), UNLIKELY) * present.sum()
+            difference = float(np.abs(target - present).max())
+            largest = max(largest, difference)
+            if difference > _SAME:
+                # The code of missing, if there is one, keeps its share.
+                factors = np.ones(by_model.size)
+                factors[: shares.size] = target / np.maximum(present, _LEAST_SHARE)
+                fitted = _multiply(fitted, {column: factors})
+        if largest <= _SAME:
+            break
+    return fitted
+
+
+def _multiply(
+    fitted: FittedTable, factors: Mapping[int, NDArray[np.float64]]
+) -> FittedTable:
+    """Multiply a model by a factor for each value of some columns."""
+    model = fitted.model
+    tree = model.tree
     potentials = [model.log_conditional(index) for index in range(len(tree.cliques))]
     for column, factor in factors.items():
         holder = tree.holder_of((column,))
-        logs = expand(factor, (column,), tree.cliques[holder])
+        logs = expand(np.log(factor), (column,), tree.cliques[holder])
         potentials[holder] = potentials[holder] + logs
     return replace(fitted, model=GraphicalModel(tree, calibrate(tree, potentials)))
 
 
-@dataclass(frozen=True, eq=False)
-class _Column:
-    """What is known of the cells of a column, in order, without missing."""
-
-    grid: Interval
-    bins: NDArray[np.intp]
-    fine: FineCounts
-    shares: NDArray[np.float64]
-    """Of the cells, as far as their counts are more than noise."""
-    widths: NDArray[np.float64]
-    values: NDArray[np.float64]
-    """The mean of what is drawn in each cell, in a unit of the interval's size."""
-    is_near: NDArray[np.bool_]
-    """Which cells are not far from all records."""
-
-    @classmethod
-    def of(
-        cls,
-        grid: Any,
-        interval: Any,
-        fine_counts: FineCounts,
-        counts_of_bins: tuple[NDArray[np.float64], float] | None,
-    ) -> _Column:
-        fine = fine_counts.without_missing(grid)
-        is_point = find_points(grid)
-        shares = _shares_of_cells(fine, is_point)
-        first, highest = ends_of_cells(grid)
-        # In a unit of the size of the interval, as squares would overflow otherwise: a
-        # power of two, which changes no digit.
-        exponent = math.frexp(highest[-1])[1]
-        first = np.ldexp(first, -exponent)
-        highest = np.ldexp(highest, -exponent)
-        values = np.where(is_point, first, (first + highest) / 2)
-        bins = _bins_of_cells(grid, interval)[: shares.size]
-        is_clear = shares > 0
-        if counts_of_bins is not None:
-            # Where fine counts are only noise, the whole bin may have records.
-            counts, error = counts_of_bins
-            is_empty = find_empty(counts[: bins[-1] + 1], error)
-            has_clear_cell = np.bincount(bins, is_clear) > 0
-            is_clear |= (~is_empty & ~has_clear_cell)[bins]
-        mean = float(shares @ values)
-        low = mean - _BEYOND * (mean - first[is_clear].min())
-        high = mean + _BEYOND * (highest[is_clear].max() - mean)
-        is_near = is_clear | ((highest >= low) & (first <= high))
-        widths = np.where(is_point, _POINT_WIDTH, 1.0)
-        return cls(grid, bins, fine, shares, widths, values, is_near)
-
-    @property
-    def n_bins(self) -> int:
-        """The number of bins."""
-        return int(self.bins[-1]) + 1
-
-    @property
-    def far_bins(self) -> NDArray[np.bool_]:
-        """The bins all of whose cells are far from all records; missing is not."""
-        is_far = np.bincount(self.bins, self.is_near) == 0
-        return np.append(is_far, False) if self.grid.missing else is_far
-
-    def mass_of_cells(
-        self, shares_of_bins: NDArray[np.float64], total: float
-    ) -> NDArray[np.float64]:
-        """Split the share of each bin among its cells."""
-        mass = np.zeros(self.bins.size)
-        for code, share in enumerate(np.maximum(shares_of_bins, _LEAST_SHARE)):
-            start, stop = np.searchsorted(self.bins, [code, code + 1])
-            cells_of_bin = slice(start, stop)
-            mass[cells_of_bin] = share * self._split(
-                cells_of_bin, max(1.0, share * total)
-            )
-        return mass
-
-    def _split(self, cells_of_bin: slice, n_records: float) -> NDArray[np.float64]:
-        """Return the shares of the cells of a bin."""
-        is_near = self.is_near[cells_of_bin]
-        if not is_near.any():
-            is_near = np.ones_like(is_near)
-        even = np.where(is_near, self.widths[cells_of_bin], 0.0)
-        shares = self.shares[cells_of_bin]
-        if shares.sum() == 0:
-            shares = even
-        shares = shares / shares.sum()
-        # Shares leave out what is not clearly more than noise, such as a long tail, and
-        # much of that adds up. Counts have no bias: sum((value - mean) * count) / n is
-        # how far the mean is off, with a known standard error. It is shrunk by the
-        # positive-part rule of James and Stein, and made up for by records that lie
-        # evenly on the side to which the mean has to move.
-        values = self.values[cells_of_bin]
-        distances = np.where(is_near, values - shares @ values, 0.0)
-        change = float(distances @ self.fine.counts[cells_of_bin]) / n_records
-        covariance = self.fine.covariance[cells_of_bin, cells_of_bin]
-        variance = float(distances @ covariance @ distances) / n_records**2
-        if change**2 <= variance:
-            return shares
-        change *= 1 - variance / change**2
-        side = np.where(distances * change > 0, even, 0.0)
-        if side.sum() == 0:
-            return shares
-        side /= side.sum()
-        moved = min(1.0, change / float(side @ distances))
-        return (1 - moved) * shares + moved * side
+def _with_counts_of_bins(
+    fine: FineCounts,
+    bins: NDArray[np.intp],
+    counts: NDArray[np.float64],
+    error: float,
+) -> FineCounts:
+    """Return the counts of cells that agree best with noisy counts of their bins, too."""
+    # Generalised least squares: the gain of a Kalman filter, whose observations are sums.
+    sums = np.eye(counts.size)[bins]  # (n_cells, n_bins)
+    covariance_of_sums = fine.covariance @ sums  # (n_cells, n_bins)
+    noise = error**2 * np.eye(counts.size)
+    gain = np.linalg.solve(sums.T @ covariance_of_sums + noise, covariance_of_sums.T)
+    change = (counts - fine.counts @ sums) @ gain
+    covariance = fine.covariance - covariance_of_sums @ gain
+    return FineCounts(fine.counts + change, (covariance + covariance.T) / 2)
 
 
-def find_empty(counts: NDArray[np.float64], std_error: float) -> NDArray[np.bool_]:
-    """Mark bins that are only noise, nor part of neighbours that are more together."""
-    is_empty = np.zeros(counts.size, bool)
+def _shares_of_bins(
+    tails: Tails,
+    bins: NDArray[np.intp],
+    by_model: NDArray[np.float64],
+    counts: tuple[NDArray[np.float64], float] | None,
+) -> NDArray[np.float64]:
+    """Return the shares of bins: of tails as they are fitted, of others by the model."""
+    shares = np.bincount(bins, tails.shares).astype(float)
+    by_model = by_model / by_model.sum()
+    first = 0 if tails.start == 0 else int(bins[tails.start - 1]) + 1
+    stop = shares.size if tails.stop == bins.size else int(bins[tails.stop])
+    is_body = np.zeros(shares.size, bool)
+    is_body[first:stop] = True
+    if counts is not None:
+        noisy, error = counts
+        # What counts of bins tell of the next bins of a tail, the model knows better.
+        while stop < shares.size and noisy[stop] >= _CLEAR_NEXT * error:
+            is_body[stop] = True
+            stop += 1
+        while first > 0 and noisy[first - 1] >= _CLEAR_NEXT * error:
+            first -= 1
+            is_body[first] = True
+        # Far from all others, a bin may still have clearly more than the tail.
+        total = max(1.0, float(noisy.sum()))
+        is_body |= noisy - shares * total >= _CLEAR_BIN * error
+    in_tails = float(shares[~is_body].sum())
+    of_model = float(by_model[is_body].sum())
+    if of_model == 0:
+        return shares
+    return np.where(is_body, by_model * (1 - in_tails) / of_model, shares)
 
-    def visit(start: int, stop: int) -> None:
-        bins = slice(start, stop)
-        if counts[bins].sum() < _CLEAR_BIN * std_error * math.sqrt(stop - start):
-            is_empty[bins] = True
-        elif stop - start > 1:
-            middle = (start + stop) // 2
-            visit(start, middle)
-            visit(middle, stop)
-            if is_empty[bins].all():  # in which of them its records are is not known
-                is_empty[bins] = False
 
-    visit(0, counts.size)
-    return is_empty
+def _split_bins(
+    shares_of_bins: NDArray[np.float64],
+    shares: NDArray[np.float64],
+    bins: NDArray[np.intp],
+    grid: Interval,
+) -> NDArray[np.float64]:
+    """Split the share of each bin among its cells, evenly if none is known to have records."""
+    widths = np.where(find_points(grid), _POINT_WIDTH, 1.0)
+    sums = np.bincount(bins, shares)
+    shares = np.where(sums[bins] > 0, shares, widths)
+    sums = np.bincount(bins, shares)
+    mass: NDArray[np.float64] = np.maximum(shares_of_bins, _LEAST_SHARE)[bins] * shares
+    return mass / sums[bins]
 
 
 def _counts_of_bins(
