@@ -612,7 +612,7 @@ def marginal():
 def row_ellipse():
     """Draw public rows, the ellipse of their spread, and the rows as they count beyond it."""
     rng = np.random.default_rng(0)
-    rows = rng.standard_t(3, (150, 2)) @ [[3.0, 2.2], [0.0, 0.6]]
+    rows = rng.normal(size=(150, 2)) @ [[3.0, 2.2], [0.0, 0.6]]
     moments = rows.T @ rows / len(rows)
     solved = np.linalg.solve(moments, rows.T).T
     lengths = np.sqrt((rows * solved).sum(axis=1))
