@@ -33,8 +33,8 @@ counts = histogram.to_frame()["count"].unstack("income")
 counts.assign(size=counts.sum(axis=1)).head(4)
 
 # %%
-# So shares come from one noisy number and an exact one. Who is in a group is no part of the promise, and neither is what
-# the group lets one guess of an income: at any epsilon, a share that is close to 0 or 1 tells much.
+# So shares come from one noisy number and an exact one. Who is in a group is no part of the promise, and neither is
+# what the group lets one guess of an income: at any epsilon, a share that is close to 0 or 1 tells much.
 
 exact = people.value_counts().unstack("income", fill_value=0)
 exact = exact.reindex(counts.index, fill_value=0)
