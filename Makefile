@@ -93,6 +93,7 @@ bench: .venv/installed .venv/spark .venv-bench/installed .venv-bench-central/ins
 	.venv-bench-models/bin/python benchmarks/central_components.py
 	.venv-bench-models/bin/python benchmarks/central_models.py
 	$(BIN)/python benchmarks/central_regression.py
+	$(BIN)/python benchmarks/private_target.py
 	.venv-bench-accounting/bin/python benchmarks/accounting.py
 	.venv-bench/bin/python benchmarks/synthesis_adult.py
 	.venv-bench/bin/python benchmarks/synthesis_adult.py --setting aim

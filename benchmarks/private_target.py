@@ -1,7 +1,7 @@
 """How well models that protect the target alone predict, beside those of whole records.
 
-Run ``python benchmarks/private_target.py PATH``, with the published file of ACS Public Coverage. All fits draw secure
-random bits. Further argument: the number of splits.
+Run ``python benchmarks/private_target.py``. All fits draw secure random bits. Arguments: the number of splits, and the
+published file of ACS Public Coverage, which is fetched without.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from sklearn.model_selection import train_test_split
 from skdp import Domain, DPLinearRegression, DPLogisticRegression
 from skdp.datasets import load_acs_public_coverage, load_adult
 
-ACS = sys.argv[1]
-SPLITS = int((*sys.argv[2:3], "3")[0])
+SPLITS = int((*sys.argv[1:2], "3")[0])
+ACS = (*sys.argv[2:3], None)[0]
 DELTA = 1e-6
 EPSILONS = (0.1, 0.5, 1.0, 4.0)
 PROMISES = {

@@ -610,27 +610,22 @@ def marginal():
 
 
 def row_ellipse():
-    """Draw public rows, and the shapes of noise that cover them: a circle, and the ellipse of the least area."""
+    """Draw public rows, the ellipse of their spread, and the rows as they count beyond it."""
     rng = np.random.default_rng(0)
-    rows = rng.uniform(-1, 1, (150, 2)) @ [[3.0, 2.2], [0.0, 0.6]]
-    weights = np.full(len(rows), 1 / len(rows))
-    for _ in range(200):
-        shape = (rows * weights[:, np.newaxis]).T @ rows
-        lengths = np.einsum(
-            "ij,jk,ik->i", rows, np.linalg.inv(shape), rows
-        )
-        weights *= lengths / 2
-        weights /= weights.sum()
+    rows = rng.normal(size=(150, 2)) @ [[3.0, 2.2], [0.0, 0.6]]
+    moments = rows.T @ rows / len(rows)
+    solved = np.linalg.solve(moments, rows.T).T
+    lengths = np.sqrt((rows * solved).sum(axis=1))
+    limit = np.quantile(lengths, 0.25)
+    weights = np.minimum(1, limit / lengths)
     angles = np.linspace(0, 2 * np.pi, 200)
     circle = np.stack([np.cos(angles), np.sin(angles)])
-    ellipse = np.linalg.cholesky(shape * lengths.max()) @ circle
+    ellipse = np.linalg.cholesky(moments) @ circle * limit
     axes = plt.subplots()[1]
     axes.plot(*rows.T, ".", color="0.6", label="public rows")
     axes.plot(
-        *(circle * np.linalg.norm(rows, axis=1).max()),
-        "--",
-        label="equal in all directions",
+        *(rows * weights[:, np.newaxis]).T, ".", label="times weights"
     )
-    axes.plot(*ellipse, label="of the least area")
+    axes.plot(*ellipse, label="shape of the noise")
     axes.set(xlabel="first column", ylabel="second column", aspect="equal")
     axes.figure.legend(loc="outside lower center", ncols=3, frameon=False)

@@ -281,9 +281,7 @@ class DPHistogram(CentralStatistic):
             raise ValueError("protect takes neither sample_weight nor a hierarchy")
         all_columns = [range(len(domain.columns))]
         (counts,) = count_cells(rows, domain, all_columns, "error", "domain")
-        # Other values move a record between cells of one group.
-        n_changed = n_changed_classes(domain.select(protected).size)
-        noise = Noise.of(share, n_changed, n_changed)
+        noise = _noise_of_protected(share, domain.select(protected).size)
         return Plan(
             (domain, library_of(rows.table), counts),
             (noise,),
@@ -306,9 +304,7 @@ class DPHistogram(CentralStatistic):
         self.counts_ = restored.ravel()
         self.method_ = "flat"
         self.branching_ = self.domain_.size
-        # Of more than two cells, the totals that are known take their part of it.
-        known = 1.0 if n_cells == 2 else 1 - 1 / n_cells
-        error = as_float(noise.error) * math.sqrt(known)
+        error = _error_of_protected(noise, n_cells)
         self.std_error_ = np.full(self.counts_.size, error)
 
     def _sum_weights(self, rows: Batches, domain: Domain) -> NDArray[np.int64]:
@@ -492,15 +488,33 @@ def planned_half_width(
 ) -> float:
     """Return half the width of the widest interval of `to_frame` for cells of a given count, before `fit`."""
     share = replace(read_share(histogram.epsilon), rows=histogram.max_rows_per_person)
-    tree = plan_hierarchy(
-        domain.size, share, _applicable(histogram.method, domain), histogram.branching
-    )
-    std_error = math.sqrt(_noise_variances(tree, share).max())
+    protected = protected_columns(histogram.protect, domain.columns)
+    if protected:
+        n_cells = domain.select(protected).size
+        std_error = _error_of_protected(_noise_of_protected(share, n_cells), n_cells)
+    else:
+        method = _applicable(histogram.method, domain)
+        tree = plan_hierarchy(domain.size, share, method, histogram.branching)
+        std_error = math.sqrt(_noise_variances(tree, share).max())
     is_whole = histogram.max_weight is None
     if histogram.max_weight is not None:
         std_error *= histogram.max_weight
     lower, upper = count_interval(0, std_error, level, is_whole=is_whole)
     return float(upper - lower) / 2
+
+
+def _noise_of_protected(share: Share, n_cells: int) -> Noise:
+    """Return the noise of counts of protected cells, in groups whose sizes are public."""
+    # Other values move a record between cells of one group.
+    n_changed = n_changed_classes(n_cells)
+    return Noise.of(share, n_changed, n_changed)
+
+
+def _error_of_protected(noise: Noise, n_cells: int) -> float:
+    """Return the standard deviation of each of some counts whose sum is known."""
+    # Of more than two cells, the known sum takes its part of the noise.
+    left = 1.0 if n_cells == 2 else 1 - 1 / n_cells
+    return as_float(noise.error) * math.sqrt(left)
 
 
 def _noise_variances(tree: Hierarchy, share: Share) -> NDArray[np.float64]:

@@ -356,7 +356,9 @@ class _LinearRegression(RegressorMixin, LinearModel):
         public, places, (scale,), (start,), penalty = plan.exact
         of_sums, of_square = plan.noises
         sums = public.noisy_sums(places[:, np.newaxis], of_sums, source)[:, 0]
-        (square,) = of_square.add(source, [int((places**2).sum())])
+        # Rounded, as sums of integers do not depend on their order.
+        squares = np.rint(public.weights * places**2).astype(np.int64)
+        (square,) = of_square.add(source, [int(squares.sum())])
         fit = linear_of_sums(
             public,
             sums / UNIT,
@@ -538,10 +540,10 @@ class DPLinearRegression(_LinearRegression):
 
     With ``protect="target"`` the promise is for replacing the values of the target in one record ("replace_values"), as
     of `DPLogisticRegression`: X is public, and so are the products of its columns. Of the sums of products with the
-    target, 9/10 of the budget pay for the noise, whose shape is the ellipsoid of least volume that holds the rows; 1/10
-    is for the sum of squares of the target, and so for standard errors. These are right on average over coefficients of
-    one size, in units of the ranges of columns, which is the size that makes the noisy sums likeliest; so is `ridge_`,
-    the mean of what is added to the sums of squares in these units.
+    target, 9/10 of the budget pay for the noise, which has the shape of the rows, of which long ones have a smaller
+    weight; 1/10 is for the sum of squares of the target, and so for standard errors. These are right on average over
+    coefficients of one size, in units of the ranges of columns, which is the size that makes the noisy sums likeliest;
+    so is `ridge_`, the mean of what is added to the sums of squares in these units.
 
     ``scaling="auto"`` is that of `DPLogisticRegression`.
 

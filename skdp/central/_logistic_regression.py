@@ -297,10 +297,11 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
     label differential privacy): X, the number of rows and, with ``groups``, the persons are public, and a ledger must
     be for these values. What the columns tell of the target is not limited. The loss of a row is a public function of
     the coefficients less the logit of its class, so that the sums of the rows of each class are all that is private:
-    they are released once, and the rest is post-processing. Rows are turned and stretched to integers by the ellipsoid
-    of least volume that holds them (Loewner and John; of the public rows), and a target changes the sums by its row, or
-    by that of two classes if there are more. The penalty is that of coefficients of one size, in units of the ranges of
-    columns; the size is that which makes the noisy sums likeliest.
+    they are released once, and the rest is post-processing. Rows are turned and stretched to uncorrelated integers, and
+    have public weights in the loss: 1 for the quarter that is shortest, and less for longer ones, which are thereby as
+    long as the longest of these. A target changes the sums by its row, or by that of two classes if there are more. The
+    penalty is that of coefficients of one size, in units of the ranges of columns; the size is that which makes the
+    noisy sums likeliest.
 
     References
     ----------

@@ -267,6 +267,16 @@ class TestModels:
             exact = Ridge(alpha=alpha).fit(X, y)
             np.testing.assert_allclose(model.coef_, exact.coef_, atol=0.01)
 
+    def test_long_rows_do_not_decide_on_the_noise(self):
+        rng = np.random.default_rng(0)
+        X = rng.standard_t(2, size=(4_000, 4))
+        slopes = [1.0, -1.0, 0.5, 0.0]
+        y = (X @ slopes + rng.logistic(size=4_000) > 0).astype(int)
+        for seed in range(3):
+            model = binary(0.2, random_state=seed).fit(X, y)
+            # Of an ellipsoid that holds all rows, it is .4 to .9.
+            assert np.corrcoef(model.coef_[0], slopes)[0, 1] > 0.99
+
     def test_units_and_copies_of_columns_change_nothing(self):
         rng = np.random.default_rng(0)
         X = rng.normal(size=(3_000, 3))

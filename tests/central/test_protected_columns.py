@@ -12,6 +12,7 @@ from sklearn.base import clone
 
 import skdp
 from skdp import DPGroupBy, DPHistogram, DPMean, PrivacyLedger, privacy_statement
+from skdp.central import planned_half_width
 from skdp.privacy import Mu, Rho
 from skdp.testing import check_curator, replay_release
 from tests.conftest import each
@@ -204,6 +205,13 @@ class TestEstimates:
         deviations = np.std(counts, axis=0)
         # The largest relative error of 4,800 deviations of Laplace noise from 400 draws.
         np.testing.assert_allclose(deviations / fitted.std_error_, 1, atol=0.3)
+
+    @each("name", [name for name in EVERY if name.startswith("histogram")])
+    def test_plans_know_the_errors(self, name):
+        histogram = made(name, epsilon=0.5, random_state=0).fit(words(np.random.default_rng(0), 500))
+        frame = histogram.to_frame(confidence_level=0.9)
+        width = planned_half_width(made(name, epsilon=0.5), histogram.domain_, 50, 0.9)
+        assert ((frame["upper"] - frame["lower"]) / 2).max() == pytest.approx(width)
 
     def test_ranges_of_what_is_known_have_no_error(self):
         X = pd.DataFrame({"b": np.resize([0, 1, 2, 3], 400)})
