@@ -63,6 +63,7 @@ from skdp.privacy import (
     check_delta,
     check_epsilon,
     guarantee_of_values,
+    least_cap,
     read_share,
     search_advice,
     spend,
@@ -105,11 +106,11 @@ def charge(
         **share.stated(losses, delta, rho),
     )
     warn_of_release(guarantee)
-    charged = guarantee
-    if ledger is not None and ledger.columns is not None and caps:
-        # Of a cap, its columns were named as those that are protected.
-        charged = guarantee_of_values(guarantee, None, ledger.columns, caps)
-    spend(ledger, charged, what, n_rows=n_rows)
+    # A ledger of columns is charged a cap on them, as this names them as protected. What
+    # follows from names alone is not: the columns of this table may be made of them.
+    columns = None if ledger is None else ledger.columns
+    cap = None if columns is None else least_cap(caps, columns)
+    spend(ledger, cap or guarantee, what, n_rows=n_rows)
     return guarantee, coins(random_state, what)
 
 

@@ -9,11 +9,12 @@ import pandas as pd
 import pytest
 
 import skdp
-from skdp import DPHistogram, DPMean
+from skdp import DPHistogram, DPMean, PrivacyLedger
 from skdp.central import DPMinMaxScaler, DPStandardScaler
 from skdp.privacy import Mu, Rho
 from skdp.testing import replay_release
 from tests.central.estimators import EVERY, WITH_GAPS, fitted, made, whole
+from tests.conftest import each
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # there are few rows
 
@@ -161,6 +162,16 @@ class TestColumns:
         assert mean.guarantee_for(["a"]) == implied
         in_memory = mean.fit(THREE, groups=np.arange(15) // 3)
         assert in_memory.guarantee_for(["a"]).epsilon < implied.epsilon
+
+
+@each("columns", [["a"], ["z"]])
+def test_a_ledger_of_columns_is_charged_what_follows_from_the_whole(columns):
+    """Names say nothing of what the columns of a table were made of, in a pipeline."""
+    ledger = PrivacyLedger(epsilon=10, relation="replace_values", columns=columns)
+    scaler = DPMinMaxScaler(0.9, bounds=(0, 1), quantile_range=(0.1, 0.9), random_state=0, ledger=ledger).fit(THREE)
+    assert ledger.spent.epsilon == pytest.approx(1.8)
+    assert scaler.guarantee_for(columns).epsilon < 1
+    ledger.charge(scaler.guarantee_for(columns), "by the columns of this table")
 
 
 def test_a_saved_release_states_what_follows_from_the_whole(tmp_path):
