@@ -63,6 +63,7 @@ from skdp.privacy import (
     check_delta,
     check_epsilon,
     guarantee_of_values,
+    least_cap,
     read_share,
     search_advice,
     spend,
@@ -105,11 +106,11 @@ def charge(
         **share.stated(losses, delta, rho),
     )
     warn_of_release(guarantee)
-    charged = guarantee
-    if ledger is not None and ledger.columns is not None and caps:
-        # Of a cap, its columns were named as those that are protected.
-        charged = guarantee_of_values(guarantee, None, ledger.columns, caps)
-    spend(ledger, charged, what, n_rows=n_rows)
+    # A ledger of columns is charged a cap on them, as this names them as protected. What
+    # follows from names alone is not: the columns of this table may be made of them.
+    columns = None if ledger is None else ledger.columns
+    cap = None if columns is None else least_cap(caps, columns)
+    spend(ledger, cap or guarantee, what, n_rows=n_rows)
     return guarantee, coins(random_state, what)
 
 
@@ -373,7 +374,12 @@ def quantile_plan(quantiles: QuantilePlan, names: Sequence[Any], *more: Any) -> 
 
 
 def sums_readings(
-    noise: Noise, names: Sequence[Any], n_numbers: int, *, squares: bool = False
+    noise: Noise,
+    names: Sequence[Any],
+    n_numbers: int,
+    *,
+    squares: bool = False,
+    weight: ColumnName | None = None,
 ) -> tuple[Reading, ...]:
     """Return what joint noise of sums of columns loses for the values of each column."""
     # Gaussian noise covers the squares of the changes of all numbers together, and each
@@ -381,13 +387,18 @@ def sums_readings(
     # squares, by at most twice the `GRID` that a record more changes each number by. A
     # value that becomes missing changes the count as well, but all three by `GRID`. The
     # noise of the maximum norm hides the columns together: a change of one of them is
-    # no smaller than that of all.
+    # no smaller than that of all. Another weight changes all numbers, of which none
+    # changes its sign, by at most as much as a record more does.
+    of_weight: tuple[Reading, ...] = ()
+    if weight is not None:
+        once = noise.loss_of_values(Fraction(1), Fraction(1))
+        of_weight = (Reading((weight,), once),)
     if noise.kind != "mu":
         twice = noise.loss_of_values(Fraction(2), Fraction(4))
-        return (Reading(tuple(names), twice),)
+        return (Reading(tuple(names), twice), *of_weight)
     part = Fraction(8 if squares else 4, n_numbers)
     loss = noise.loss_of_values(Fraction(2), part)
-    return tuple(Reading((name,), loss) for name in names)
+    return (*(Reading((name,), loss) for name in names), *of_weight)
 
 
 def _readings_of(

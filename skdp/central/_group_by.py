@@ -29,6 +29,7 @@ from skdp.central._base import (
     check_protected_means,
     declared_bounds,
     protected_columns,
+    sums_readings,
 )
 from skdp.central.statistics import (
     GRID,
@@ -65,7 +66,7 @@ from skdp.central.statistics import (
     without_weight,
 )
 from skdp.domain import Domain, DomainLike
-from skdp.privacy import Mu, PrivacyLedger, Rho, Share, check_delta
+from skdp.privacy import Mu, PrivacyLedger, Reading, Rho, Share, check_delta
 from skdp.randomness import ByteSource
 from skdp.tables import Table, as_objects
 
@@ -381,10 +382,18 @@ class DPGroupBy(CentralStatistic):
         keys = [as_objects(column) for column in zip(*product(*labels), strict=True)]
         protected = protected_columns(self.protect, measured.names)
         noise = self._noise(share, len(ends))
+        exact = sums, keys, None, library_of(rows.table), measured.names
         if protected:
             noise = Noise.joint(share, 2 * GRID, len(protected))
-        exact = sums, keys, None, library_of(rows.table), measured.names
-        return Plan(exact, (noise,), _mechanism(noise, len(ends)), protected=protected)
+            mechanism = _mechanism(noise, len(ends))
+            return Plan(exact, (noise,), mechanism, protected=protected)
+        # Another key moves a row from one group to another one.
+        of_keys = Reading(domain.columns, noise.loss_of_cells)
+        size = self._n_numbers(len(ends))
+        weight = self.sample_weight
+        of_numbers = sums_readings(noise, measured.names, size, weight=weight)
+        mechanism = _mechanism(noise, len(ends))
+        return Plan(exact, (noise,), mechanism, readings=(of_keys, *of_numbers))
 
     def _plan_private(
         self, rows: Batches, measured: Batches, ends: Floats, share: Share
@@ -417,9 +426,15 @@ class DPGroupBy(CentralStatistic):
         if not n_columns:
             # A row changes the sum of weights by up to `GRID` steps.
             return Noise.of(share, 1 if self.max_weight is None else GRID)
+        return Noise.joint(share, GRID, self._n_numbers(n_columns))
+
+    def _n_numbers(self, n_columns: int) -> int:
+        """Return how many numbers of each group get noise."""
+        if not n_columns:
+            return 1
         shared = self.missing == "error"
         size = n_numbers(n_columns, squares=False, shared_count=shared)
-        return Noise.joint(share, GRID, size + self._counts_rows(n_columns))
+        return size + self._counts_rows(n_columns)
 
     @property
     def _unit(self) -> int:

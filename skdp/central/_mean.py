@@ -210,10 +210,9 @@ class DPMean(CentralStatistic):
             max_weight=self.max_weight,
         )
         noise = Noise.joint(share, GRID, size)
-        readings = None
-        # Another weight changes the sums of all columns.
-        if self.max_weight is None:
-            readings = sums_readings(noise, names, size)
+        bounded = self._bounded(rows).names
+        weight = self.sample_weight
+        readings = sums_readings(noise, bounded, size, weight=weight)
         return Plan(sums, (noise,), readings=readings)
 
     def _release(self, plan: Plan, source: ByteSource) -> None:

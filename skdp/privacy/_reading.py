@@ -41,11 +41,24 @@ def guarantee_of_values(
 ) -> PrivacyGuarantee:
     """Return the guarantee for the values of columns: the least of what is read, and of caps on it."""
     best = _of_readings(guarantee, readings, columns)
-    for cap in caps:
-        further = set(map(written_name, columns)) - set(map(written_name, cap.scope))
-        if not further and cap.epsilon < best.epsilon and cap.delta <= best.delta:
-            best = cap.to("replace_values", columns)
+    cap = least_cap(caps, columns)
+    if cap is not None and cap.epsilon < best.epsilon and cap.delta <= best.delta:
+        return cap
     return best
+
+
+def least_cap(
+    caps: Iterable[PrivacyGuarantee], columns: Sequence[Any]
+) -> PrivacyGuarantee | None:
+    """Return the least of the caps that hold for some columns, None if none does."""
+    names = set(map(written_name, columns))
+    least = None
+    for cap in caps:
+        if not names <= set(map(written_name, cap.scope)):
+            continue
+        if least is None or cap.epsilon < least.epsilon:
+            least = cap.to("replace_values", columns)
+    return least
 
 
 def _of_readings(

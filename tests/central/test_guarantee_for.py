@@ -9,18 +9,19 @@ import pandas as pd
 import pytest
 
 import skdp
-from skdp import DPHistogram, DPMean
-from skdp.central import DPMinMaxScaler, DPStandardScaler
+from skdp import DPHistogram, DPMean, PrivacyLedger
+from skdp.central import DPGroupBy, DPMinMaxScaler, DPStandardScaler
 from skdp.privacy import Mu, Rho
 from skdp.testing import replay_release
 from tests.central.estimators import EVERY, WITH_GAPS, fitted, made, whole
+from tests.conftest import each
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # there are few rows
 
 AMOUNTS = {"epsilon": 2.0, "rho": Rho(0.3, 1e-6), "mu": Mu(0.7, 1e-6)}
 SETS = [("a",), ("a", "b")]
 # Of the others, only that is known which follows from the whole.
-BY_COLUMN = ["DPHistogram", "DPKBinsDiscretizer", "DPMean", "DPSimpleImputer", "DPStandardScaler"]
+BY_COLUMN = ["DPGroupBy", "DPHistogram", "DPKBinsDiscretizer", "DPMean", "DPSimpleImputer", "DPStandardScaler"]
 THREE = pd.DataFrame({"a": [0.0, 1.0, 0.4] * 5, "b": [1.0, 0.0, 0.1] * 5, "c": [0.5, 0.0, 1.0] * 5})
 VALUES = {name: [0.0, 0.1, 0.4, 0.5, 1.0] for name in "abc"}
 
@@ -61,17 +62,31 @@ class TestReplay:
                 assert replay.findings == (), (columns, promise)
 
     @pytest.mark.parametrize("amount", AMOUNTS)
-    @pytest.mark.parametrize("name", [name for name in WITH_GAPS if name in BY_COLUMN])
+    @pytest.mark.parametrize("name", [name for name in WITH_GAPS if name in BY_COLUMN[1:]])
     def test_also_where_a_value_becomes_missing(self, name, amount):
         estimator = made(name, epsilon=AMOUNTS[amount])
         for promise, replay in replays(estimator, whole(name), ("a",), missing=True):
             assert replay.findings == (), promise
+
+    @pytest.mark.parametrize("amount", AMOUNTS)
+    @each("columns", [("a",), ("b",), ("c",), ("a", "b"), ("b", "c")])
+    def test_with_weights_and_by_group(self, amount, columns):
+        weights = {"bounds": (0, 1), "sample_weight": "c", "max_weight": 1.0, "random_state": 0}
+        keys = {"keys": {"a": [0.0, 0.4, 1.0]}, "statistics": ["count", "mean"]}
+        for estimator in (DPMean(AMOUNTS[amount], **weights), DPGroupBy("a", AMOUNTS[amount], **keys, **weights)):
+            for promise, replay in replays(estimator, THREE, columns):
+                assert replay.findings == (), promise
+            implied = fitted(estimator, THREE).guarantee_.to("replace_values", columns)
+            assert promise.epsilon <= implied.epsilon
+            if amount == "mu" or columns == ("c",):
+                assert promise.epsilon < implied.epsilon
 
     @pytest.mark.parametrize(
         "estimator",
         [
             DPMean(AMOUNTS["mu"], bounds=(0, 1), missing="error", random_state=0),
             DPStandardScaler(AMOUNTS["mu"], bounds=(0, 1), with_std=False, random_state=0),
+            DPGroupBy("a", AMOUNTS["mu"], keys={"a": [0.0, 0.4, 1.0]}, statistics=["count"], random_state=0),
             DPHistogram(AMOUNTS["mu"], domain=VALUES, random_state=0),
         ],
         ids=lambda estimator: type(estimator).__name__,
@@ -161,6 +176,16 @@ class TestColumns:
         assert mean.guarantee_for(["a"]) == implied
         in_memory = mean.fit(THREE, groups=np.arange(15) // 3)
         assert in_memory.guarantee_for(["a"]).epsilon < implied.epsilon
+
+
+@each("columns", [["a"], ["z"]])
+def test_a_ledger_of_columns_is_charged_what_follows_from_the_whole(columns):
+    """Names say nothing of what the columns of a table were made of, in a pipeline."""
+    ledger = PrivacyLedger(epsilon=10, relation="replace_values", columns=columns)
+    scaler = DPMinMaxScaler(0.9, bounds=(0, 1), quantile_range=(0.1, 0.9), random_state=0, ledger=ledger).fit(THREE)
+    assert ledger.spent.epsilon == pytest.approx(1.8)
+    assert scaler.guarantee_for(columns).epsilon < 1
+    ledger.charge(scaler.guarantee_for(columns), "by the columns of this table")
 
 
 def test_a_saved_release_states_what_follows_from_the_whole(tmp_path):

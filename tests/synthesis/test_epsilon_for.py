@@ -19,7 +19,7 @@ from skdp.privacy import Mu, Share, gaussian_epsilon
 from skdp.synthesis.selection import Caps, ColumnCap
 from skdp.testing import replay_release
 from tests.conftest import each
-from tests.synthesis.budgets import make_budget, private_table
+from tests.synthesis.budgets import make_budget, private_table, recorded_draws
 
 N = 400
 rng = np.random.default_rng(0)
@@ -88,6 +88,18 @@ class TestWithoutACap:
         else:
             rho = release.fit(TABLE).guarantee_.rho
             assert promise.rho == pytest.approx(2 * rho * n_moved / 3)
+
+    @each("epsilon, target", [(0.5, None), (3.0, "b"), (30.0, "b"), (30.0, None)])
+    def test_scores_count_four_times(self, epsilon, target):
+        """Of the noise that was drawn: the largest change of scores is too rare to be seen in a replay."""
+        with recorded_draws() as draws:
+            fitted = synthesizer(epsilon, target=target).fit(TABLE)
+        loss = Fraction(0)
+        for draw in draws:
+            loss += draw.loss(1) * (4 if draw.purpose == "scores" else 2)
+        assert any(draw.purpose == "scores" for draw in draws)
+        rho = fitted.guarantee_for(["a", "b", "c", "d"]).rho
+        assert loss / 2 <= rho <= 1.1 * loss / 2
 
     def test_bins_of_other_columns_do_not_move(self):
         release = synthesizer(2.0, marginals="independent", bins="private")
@@ -209,7 +221,7 @@ class TestLedger:
         with pytest.raises(skdp.privacy.BudgetExceeded):
             release.fit(TABLE)
 
-    @each("columns", [["b"], ["a", "b"]])
+    @each("columns", [["b"], ["a", "b"], ["e"], ["a", "e"]])
     def test_of_other_columns_it_is_what_follows_from_the_whole(self, columns):
         ledger = PrivacyLedger(epsilon=10, delta=0.1, relation="replace_values", columns=columns)
         fitted = synthesizer(2.0, epsilon_for={"a": 1.0}, ledger=ledger).fit(TABLE)

@@ -148,18 +148,20 @@ class Auto(Strategy):
         cells = first.cells
         first_share = table.budget.left * first_part
         costs = _column_costs(plan, cells)
-        choice = _Choice(table, plan, gains, cells, first_share, costs, later=later)
+        chosen, refused = _choose(
+            table, plan, gains, cells, first_share, costs, later=later
+        )
 
         # Spend the first round's share, and the second's on what the model misses.
-        if choice.chosen:
-            _spend(table, plan, choice.chosen, cells, first_share, costs, later)
+        if chosen:
+            _spend(table, plan, chosen, cells, first_share, costs, later)
         else:
             measure_columns(table, plan, first_share, equal=True)
         fitted = fit_measured(table, plan)
         if has_second_round:
-            measured = set(choice.chosen) - later
+            measured = set(chosen) - later
             fitted = _measure_missing(table, plan, fitted, measured)
-        unknown = _unknown_pairs(fitted, choice.refused, first)
+        unknown = _unknown_pairs(fitted, refused, first)
         noisy = {}
         for pair, score in first.scores.items():
             noisy[pair] = (score.noisy, score.std_error)
@@ -218,7 +220,7 @@ def _score_first(
         planned_share -= list_share
     planned_share *= first_part
     groups = _rare_groups(table, plan, counts, planned_share)
-    independent = IndependentColumns(counts, table.marginals[0].std_error, groups)
+    independent = IndependentColumns(counts, table.column_errors(len(counts)), groups)
     scores: dict[Clique, Score] = {}
     for cliques, list_share in requests:
         scores |= ask(table, cliques, independent.guess, list_share, groups)
@@ -435,6 +437,72 @@ class _Choice:
             self.refused.append(clique)
 
 
+def _choose(
+    table: PrivateTable,
+    plan: Plan,
+    gains: Mapping[Clique, float],
+    cells: Cells,
+    share: Fraction,
+    column_costs: Sequence[float] = (),
+    measured: Sequence[Clique] = (),
+    later: Collection[Clique] = (),
+) -> tuple[list[Clique], list[Clique]]:
+    """Choose marginals, and list those for which the model has no room."""
+    options = {"measured": measured, "later": later}
+    choice = _Choice(table, plan, gains, cells, share, column_costs, **options)
+    part = table.caps.part_for_counts
+    hold = table.caps.hold
+    marginals = [*plan.columns[: len(column_costs)], *choice.chosen]
+    costs = _costs(plan, choice.chosen, cells, column_costs)
+    capped_part = Fraction(0)
+    if any(map(hold, marginals)):
+        parts = table.budget.best_shares(costs, Fraction(1))
+        for clique, clique_part in zip(marginals, parts, strict=True):
+            capped_part += clique_part * hold(clique)
+    if capped_part <= part:
+        return choice.chosen, choice.refused
+
+    # Where a cap binds, marginals with one share what it leaves them, and add no noise
+    # to others, which are chosen first.
+    chosen: list[Clique] = []
+    refused: list[Clique] = []
+    for is_capped, group_share in ((False, share * (1 - part)), (True, share * part)):
+        group_gains = {}
+        for clique, gain in gains.items():
+            if hold(clique) == is_capped:
+                group_gains[clique] = gain
+        analyses = [clique for clique in cells.analyses if hold(clique) == is_capped]
+        group_costs = []
+        for column, cost in zip(plan.columns, column_costs, strict=False):
+            if hold(column) == is_capped:
+                group_costs.append(cost)
+        group = _Choice(
+            table,
+            plan,
+            group_gains,
+            replace(cells, analyses=analyses),
+            group_share,
+            group_costs,
+            measured=[*measured, *chosen],
+            later=later,
+        )
+        chosen += group.chosen
+        refused += group.refused
+    return chosen, refused
+
+
+def _costs(
+    plan: Plan, cliques: Iterable[Clique], cells: Cells, column_costs: Sequence[float]
+) -> list[float]:
+    """Return what the noise of columns, and of marginals, weighs."""
+    # The error of a marginal is in proportion to its cells, and to the standard
+    # deviation that its share buys.
+    costs = list(column_costs)
+    for clique in cliques:
+        costs.append(_weight(clique, plan) * cells.cost(clique))
+    return costs
+
+
 def _spend(
     table: PrivateTable,
     plan: Plan,
@@ -445,13 +513,9 @@ def _spend(
     later: Collection[Clique] = (),
 ) -> None:
     """Measure marginals, and columns if they have costs, for the least error."""
-    # The error of a marginal is in proportion to its cells, and to the standard
-    # deviation that its share buys.
-    marginals = plan.columns[: len(column_costs)]
-    costs = list(column_costs)
-    for clique in cliques:
-        marginals.append(clique)
-        costs.append(_weight(clique, plan) * cells.cost(clique))
+    chosen = list(cliques)
+    marginals = [*plan.columns[: len(column_costs)], *chosen]
+    costs = _costs(plan, chosen, cells, column_costs)
     table.prepare(marginals)
     shares = table.budget.best_shares(costs, share)
     shares = table.caps.ration(marginals, shares, table.budget.share)
@@ -491,9 +555,9 @@ def _measure_missing(
     for clique in measured:
         if fitted.model.tree.holder(clique) is not None:
             held.append(clique)
-    choice = _Choice(table, plan, gains, cells, share_of_counts, measured=held)
-    if choice.chosen:
-        _spend(table, plan, choice.chosen, cells, share_of_counts)
+    chosen, _ = _choose(table, plan, gains, cells, share_of_counts, measured=held)
+    if chosen:
+        _spend(table, plan, chosen, cells, share_of_counts)
     else:
         measure_columns(table, plan, share_of_counts)
     return fit_measured(table, plan)

@@ -116,7 +116,8 @@ def find_following(
             gains[pair] = score.gain
 
     all_values: Groups = (None,) * len(counts)
-    independent = IndependentColumns(counts, table.marginals[0].std_error, all_values)
+    errors = table.column_errors(len(counts))
+    independent = IndependentColumns(counts, errors, all_values)
     hidden = _hidden_pairs(table, counts, gains, groups, full, least_count_error)
     if hidden:
         share = SCORE_SHARE * len(hidden)

@@ -99,14 +99,17 @@ class Caps:
         # Of the whole budget, in epsilon or mu squared.
         self._left = amount
 
+    def __bool__(self) -> bool:
+        return bool(self._caps)
+
     def spend_counts(self, clique: Clique, share: Share) -> None:
         """Spend a share of the budget on counts of a marginal."""
-        if self._caps:
+        if self:
             self._spend([clique], moved_amount(share), share.amount, is_split=False)
 
     def spend_scores(self, cliques: Sequence[Clique], share: Share) -> None:
         """Spend a share of the budget on scores of marginals."""
-        if self._caps:
+        if self:
             amount = moved_amount(share, of_scores=True)
             is_split = share.kind == "mu"
             self._spend(cliques, amount, share.amount, is_split=is_split)
@@ -135,11 +138,21 @@ class Caps:
             cap.left -= spent
         self._left -= of_budget
 
+    @property
+    def part_for_counts(self) -> Fraction:
+        """The part of a share that all counts with a cap may have together, by the least cap; 1 without caps."""
+        parts = [cap.left / (_OF_COUNTS * self._left) for cap in self._caps]
+        return min([*parts, Fraction(1)])
+
+    def hold(self, clique: Clique) -> bool:
+        """Whether a marginal has a cap."""
+        return bool(self._holders(clique))
+
     def ration(
         self, cliques: Sequence[Clique], shares: Sequence[Fraction], budget: Share
     ) -> list[Fraction]:
         """Lower shares for counts such that caps last, and give what is saved to marginals without a cap."""
-        if not self._caps:
+        if not self:
             return list(shares)
         amounts = [moved_amount(budget * share) for share in shares]
         total = sum(shares, Fraction(0))
@@ -149,13 +162,13 @@ class Caps:
         for clique, share, part in zip(cliques, shares, parts, strict=True):
             rationed.append(share * part)
             saved += share - rationed[-1]
-            if not self._holders(clique):
+            if not self.hold(clique):
                 of_others += share
         if of_others == 0:
             return rationed
         factor = _rounded(1 + saved / of_others)
         for index, clique in enumerate(cliques):
-            if not self._holders(clique):
+            if not self.hold(clique):
                 rationed[index] *= factor
         return rationed
 
@@ -163,7 +176,7 @@ class Caps:
         self, cliques: Sequence[Clique], share: Fraction, budget: Share
     ) -> list[tuple[list[Clique], Fraction]]:
         """Split scores into lists of those with the same caps, and lower their shares such that caps last."""
-        if not self._caps:
+        if not self:
             return [(list(cliques), share)]
         by_caps: dict[frozenset[int], list[Clique]] = {}
         for clique in cliques:

@@ -182,7 +182,7 @@ class PrivateTable:
         source: ByteSource,
         caps: Caps | None = None,
     ) -> None:
-        self.caps = caps or Caps()
+        self.caps = Caps() if caps is None else caps
         self._records = records
         self._source = source
         self.sizes = tuple(sizes)
@@ -206,6 +206,12 @@ class PrivateTable:
         table.sizes = domain.sizes
         table.marginals += marginals
         return table
+
+    def column_errors(self, n_columns: int) -> list[float]:
+        """Return the standard errors of the counts of columns, which were just measured."""
+        if not self.caps:
+            return [self.marginals[0].std_error] * n_columns  # all are the same
+        return [marginal.std_error for marginal in self.marginals[-n_columns:]]
 
     def prepare(self, cliques: Sequence[Clique]) -> None:
         """Announce what will be measured: a large table is read once for all of it."""

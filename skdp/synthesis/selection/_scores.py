@@ -74,18 +74,21 @@ class IndependentColumns:
     def __init__(
         self,
         counts: Iterable[NDArray[np.float64]],
-        std_error: float,
+        std_error: float | Sequence[float],
         groups: Groups,
     ) -> None:
         self._counts = []
         self._relative_variances = []
-        for column_counts, members in zip(counts, groups, strict=True):
+        std_errors = np.broadcast_to(std_error, len(groups)).tolist()
+        for column_counts, members, column_error in zip(
+            counts, groups, std_errors, strict=True
+        ):
             grouped = group(column_counts, (members,))
             self._counts.append(grouped)
             positive = np.maximum(grouped, _LEAST_COUNT)
-            noise = std_error * math.sqrt(column_counts.size / grouped.size)
+            noise = column_error * math.sqrt(column_counts.size / grouped.size)
             # A count near 0 is off by no more than itself.
-            noise = np.minimum(noise, np.maximum(positive, std_error / 2))
+            noise = np.minimum(noise, np.maximum(positive, column_error / 2))
             self._relative_variances.append((noise / positive) ** 2)
         self._total = max(1.0, float(self._counts[0].sum()))
 
