@@ -66,6 +66,22 @@ def test_a_second_round_finds_what_pairs_do_not_show():
     assert table.budget.left == 0
 
 
+@pytest.mark.parametrize("kind", ["gaussian", "laplace"])
+def test_a_strong_pair_has_room_before_many_weak_ones_of_few_values(kind):
+    """By their gain per noise alone, weak pairs of bits came first, and left it no room."""
+    rng, n, sizes = np.random.default_rng(0), 20_000, (30, 30, 2, 2, 2, 2)
+    hidden = rng.integers(0, 30, n)
+    columns = [np.where(rng.random(n) < 0.7, hidden, rng.integers(0, 30, n)) for _ in range(2)]
+    columns += [(rng.random(n) < 0.3 + 0.4 * (hidden % 2)).astype(int) for _ in range(4)]
+    rows = np.array(columns).T
+    table = private_table(rows, sizes, make_budget(kind, HUGE))
+    fitted = AUTO.measure(table, plan(sizes, max_cells=2000, max_iter=100))
+    assert table.budget.left == 0
+    assert (0, 1) in {marginal.clique for marginal in table.marginals}
+    error = np.abs(fitted.total * fitted.model.marginal((0, 1)) - counts_of(rows, sizes, (0, 1))).sum() / 2
+    assert error < 0.05 * n
+
+
 @pytest.mark.parametrize("seed", [2, 3])
 def test_pairs_that_show_nothing_leave_room_for_what_pairs_do_not_show(seed):
     """With little noise, pairs of independent columns were worth it by chance, and filled the model."""

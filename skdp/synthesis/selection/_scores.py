@@ -68,6 +68,11 @@ def ask(
     return scores
 
 
+def chance_of(variances: NDArray[np.float64]) -> float:
+    """Return the mean score of counts of these variances by chance."""
+    return MEAN_ABSOLUTE * float(np.sqrt(variances).sum())
+
+
 class IndependentColumns:
     """What would be counted if columns were independent, and what is chance then."""
 
@@ -112,7 +117,7 @@ class IndependentColumns:
         expected = self._expected(clique)
         variances = [self._relative_variances[column] for column in clique]
         variance = expected + expected**2 * reduce(np.add.outer, variances)
-        return MEAN_ABSOLUTE * float(np.sqrt(variance).sum())
+        return chance_of(variance)
 
     def is_chance(self, clique: Clique, score: Score) -> bool:
         """Return whether independent columns may well have such a score."""
