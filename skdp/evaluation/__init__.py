@@ -21,6 +21,7 @@ from skdp.evaluation.displays import (
     MarginalDisplay,
     ParetoDisplay,
     PrivacyCurveDisplay,
+    ShapeDisplay,
 )
 from skdp.evaluation.report import age_sex_report as age_sex_report
 from skdp.evaluation.report import count_study, study_report
@@ -36,6 +37,7 @@ __all__ = [
     "MarginalDisplay",
     "ParetoDisplay",
     "PrivacyCurveDisplay",
+    "ShapeDisplay",
     "StudyTable",
     "attribute_inference",
     "audit_epsilon",

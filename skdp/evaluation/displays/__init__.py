@@ -9,6 +9,7 @@ from skdp.evaluation.displays._fairness import FairnessDisplay as FairnessDispla
 from skdp.evaluation.displays._leakage import ATTACKS as ATTACKS
 from skdp.evaluation.displays._leakage import LeakageDisplay as LeakageDisplay
 from skdp.evaluation.displays._marginals import MarginalDisplay as MarginalDisplay
+from skdp.evaluation.displays._shapes import ShapeDisplay as ShapeDisplay
 from skdp.evaluation.displays._studies import (
     FairnessStudyDisplay as FairnessStudyDisplay,
 )
