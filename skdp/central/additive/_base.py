@@ -58,23 +58,16 @@ _MOST_BINS = 256
 
 
 class Shape(NamedTuple):
-    """The function of a column.
+    """The function of a column, and its errors."""
 
-    Attributes
-    ----------
-    bins : Interval or Categories
-        The bins, of which `labels` are the texts; of numbers, a last one is that of missing ones.
-    values : ndarray of shape (n_bins,) or (n_bins, n_classes)
-        What a record in a bin adds to the prediction.
-    std_error : ndarray of the same shape
-        Standard errors of these: of the released noise, of the sample, and of what smoothing leaves out.
-    counts : ndarray of shape (n_bins,)
-        The noisy numbers of rows in the bins, above 0: by them, the mean of the values is 0.
-    """
-
+    # The bins, of which `labels` are the texts; of numbers between bounds, a last one
+    # is that of missing ones.
     bins: Interval | Categories
+    # What a record in a bin adds to the prediction: (n_bins,) or (n_bins, n_classes).
     values: Floats
+    # Of the released noise, of the sample, and of what smoothing leaves out.
     std_error: Floats
+    # The noisy numbers of rows, above 0: by them, the mean of the values is 0.
     counts: Floats
 
 
@@ -229,7 +222,9 @@ class AdditiveModel(SupervisedStatistic):
         Returns
         -------
         Shape
-            Its `bins`, its `values` and their `std_error`.
+            Its `bins`, a last one of missing numbers included; its `values`, which a record in a bin adds to the
+            prediction, of shape (n_bins,) or (n_bins, n_classes); their `std_error`; and the noisy `counts` of rows, by
+            which the mean of the values is 0.
 
         Raises
         ------
