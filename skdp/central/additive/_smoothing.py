@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from skdp.central.statistics import Bins, is_ordered
 from skdp.domain import Categories, Interval
@@ -15,12 +16,11 @@ Floats = NDArray[np.float64]
 # Variances of a function to choose from, over that of what a record says of it.
 _SPREADS = np.append(0.0, np.geomspace(1e-4, 1e4, 17))
 
-# How the values of a function at two places of a column are alike, where a place is
-# the share of the records below: the lengths of a rough prior and of a smooth one, the
-# slope of a line of variance 1, and the variance that each bin has of its own. Half or
-# twice of each change the scores of models by less than their noise.
-_ROUGH, _SMOOTH, _SLOPE = 0.5, 0.3, 3.5
-_ROUGH_OWN, _SMOOTH_OWN = 0.02, 1e-4
+# How far the values of a function are alike: the length of the rough prior, in shares of
+# the records, and the variance that each bin has of its own, in the rough prior and in
+# others. Half or twice of each change the scores of models by less than their noise.
+_ROUGH = 0.5
+_ROUGH_OWN, _SMOOTH_OWN = 0.02, 1e-3
 
 # The variance of the mean of a function: a constant of the model has most of it.
 _LEVEL = 0.05
@@ -52,11 +52,13 @@ def _covariances(attribute: Categories | Interval, counts: Floats) -> list[Float
         return [np.eye(len(counts))]
     sizes = counts[ordered]
     shares = (np.cumsum(sizes) - sizes / 2) / sizes.sum()
+    # Of normal numbers, the values themselves; of log-normal ones, their logarithms.
+    scores = ndtri(shares)
     distances = np.abs(shares[:, np.newaxis] - shares)
-    scores = _SLOPE * (shares - 0.5)
+    differences = scores[:, np.newaxis] - scores
     identity = np.eye(len(ordered))
     rough = np.exp(-distances / _ROUGH) + _ROUGH_OWN * identity
-    smooth = np.exp(-((distances / _SMOOTH) ** 2) / 2) + _SMOOTH_OWN * identity
+    smooth = np.exp(-(differences**2) / 2) + _SMOOTH_OWN * identity
     line = np.outer(scores, scores) + _SMOOTH_OWN * identity
     covariances = []
     for of_ordered in (rough, smooth, line):
