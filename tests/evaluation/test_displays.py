@@ -6,6 +6,7 @@ import io
 import re
 import sys
 from html import unescape
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -16,7 +17,7 @@ pytest.importorskip("matplotlib")
 from matplotlib import pyplot as plt
 from matplotlib import rc_context
 
-from skdp import evaluation
+from skdp import Interval, evaluation
 from skdp.evaluation import (
     AttackResult,
     CountEstimateDisplay,
@@ -26,6 +27,7 @@ from skdp.evaluation import (
     MarginalDisplay,
     ParetoDisplay,
     PrivacyCurveDisplay,
+    ShapeDisplay,
 )
 from tests.conftest import each
 
@@ -36,12 +38,19 @@ SHARES = pd.DataFrame({"real": [0.5, 0.5], "synthetic": [0.4, 0.6]}, index=pd.In
 FAIRNESS = {"metric": ["selection rate"], "value": [0.5], "group": ["a"]}
 RESULT = AttackResult(accuracy=0.5, baseline=0.4, bayes_bound=np.nan, std_error=0.05, n_rows=100)
 COUNT_TABLE = pd.DataFrame(COUNTS, index=pd.Index(["a"], name="x"))
+FUNCTION = SimpleNamespace(
+    bins=Interval(0, 3, bins=3, missing=True),
+    values=np.array([-1.0, 0, 1, 2]),
+    std_error=np.full(4, 0.1),
+    counts=np.full(4, 9.0),
+)
 DISPLAYS = {
     LeakageDisplay: RESULT,
     CountEstimateDisplay: COUNT_TABLE,
     PrivacyCurveDisplay: pd.DataFrame(CURVE),
     MarginalDisplay: {("x",): SHARES},
     FairnessDisplay: {"one": pd.DataFrame(FAIRNESS)},
+    ShapeDisplay: {"x": FUNCTION},
 }
 # Drawn of more than a table: of two named scores, and of a study, which has tests of its own.
 OF_MORE = {ParetoDisplay, FairnessStudyDisplay}
@@ -105,6 +114,7 @@ def changed(kind, **columns):
         (MarginalDisplay, {("x",): SHARES["real"]}, TypeError, "a DataFrame with the columns real and synthetic"),
         (MarginalDisplay, {("x", "y"): SHARES}, ValueError, "must be indexed by 2 columns"),
         (MarginalDisplay, {("x",): SHARES.astype(str)}, TypeError, "numbers in the columns real, synthetic"),
+        (ShapeDisplay, {}, ValueError, "shapes must hold at least one function"),
         (FairnessDisplay, {"a": pd.DataFrame({"metric": ["x"]})}, TypeError, "columns metric and value"),
         (FairnessDisplay, {"a": pd.DataFrame(FAIRNESS | {"value": ["secret"]})}, TypeError, "in the columns value"),
         (

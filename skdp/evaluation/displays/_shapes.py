@@ -32,6 +32,8 @@ _WIDE = 50.0
 # of none is but noise.
 _LEAST_MISSING = 0.01
 
+_FIELDS = ("bins", "values", "std_error", "counts")
+
 
 class ShapeDisplay(PanelDisplay):
     """Plot of the functions of an additive model with their errors, with a panel for each column.
@@ -88,8 +90,19 @@ class ShapeDisplay(PanelDisplay):
         classes: Sequence[Any] | None = None,
         confidence_level: float = 0.95,
     ) -> None:
+        if not isinstance(shapes, Mapping):
+            raise TypeError(
+                "shapes must be a mapping of column names to shapes, got "
+                f"{type(shapes).__name__}"
+            )
         if not shapes:
-            raise ValueError("shapes must have at least one function")
+            raise ValueError("shapes must hold at least one function")
+        for shape in shapes.values():
+            if not all(hasattr(shape, field) for field in _FIELDS):
+                raise TypeError(
+                    f"shapes must be those of an additive model, with {_FIELDS}, got "
+                    f"{type(shape).__name__}"
+                )
         self.shapes = dict(shapes)
         self.classes = classes
         self.confidence_level = check_confidence_level(confidence_level)
