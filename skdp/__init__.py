@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from skdp import synthesis as synthesis
     from skdp import testing as testing
     from skdp.central import DPPCA as DPPCA
+    from skdp.central import DPAdditiveClassifier as DPAdditiveClassifier
+    from skdp.central import DPAdditiveRegressor as DPAdditiveRegressor
     from skdp.central import DPCategoricalNB as DPCategoricalNB
     from skdp.central import DPGaussianNB as DPGaussianNB
     from skdp.central import DPGroupBy as DPGroupBy
@@ -85,6 +87,8 @@ __version__ = "0.1.0"
 _MODULES = {
     "DPPCA": "skdp.central",
     "BudgetExceeded": "skdp.privacy",
+    "DPAdditiveClassifier": "skdp.central",
+    "DPAdditiveRegressor": "skdp.central",
     "DPCategoricalNB": "skdp.central",
     "DPGaussianNB": "skdp.central",
     "DPGroupBy": "skdp.central",

@@ -21,10 +21,13 @@ from skdp.central._scalers import (
 )
 from skdp.central._selectors import DPSelectKBest, DPVarianceThreshold
 from skdp.central._simple_imputer import DPSimpleImputer
+from skdp.central.additive import DPAdditiveClassifier, DPAdditiveRegressor
 from skdp.central.statistics import Estimate as Estimate
 
 __all__ = [
     "DPPCA",
+    "DPAdditiveClassifier",
+    "DPAdditiveRegressor",
     "DPCategoricalNB",
     "DPGaussianNB",
     "DPGroupBy",

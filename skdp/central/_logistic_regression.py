@@ -96,7 +96,10 @@ class BinaryLoss:
 
     def residuals(self, logits: NDArray[np.int64], codes: NDArray[np.intp]) -> Floats:
         """Return the derivative of the loss of each row by its logit, in units of `_CERTAIN`."""
-        return self._residuals[codes[:, np.newaxis], logits + _MOST_LOGIT * _FINE]
+        places = logits + _MOST_LOGIT * _FINE
+        places += codes[:, np.newaxis] * self._residuals.shape[1]
+        # Of a flat table, which takes half the time.
+        return self._residuals.take(places)
 
 
 class SoftmaxLoss:

@@ -107,6 +107,7 @@ class SupervisedStatistic(CentralStatistic):
             (*table.names, name),
             (*table.columns, column),
             y if large is not None else table.native,
+            has_dtypes=table.has_dtypes,
         )
 
     def _read_rows(self, X: Any) -> Table:

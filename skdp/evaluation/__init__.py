@@ -21,6 +21,7 @@ from skdp.evaluation.displays import (
     MarginalDisplay,
     ParetoDisplay,
     PrivacyCurveDisplay,
+    ShapeDisplay,
     TableQualityDisplay,
 )
 from skdp.evaluation.report import age_sex_report as age_sex_report
@@ -37,6 +38,7 @@ __all__ = [
     "MarginalDisplay",
     "ParetoDisplay",
     "PrivacyCurveDisplay",
+    "ShapeDisplay",
     "StudyTable",
     "TableQualityDisplay",
     "attribute_inference",

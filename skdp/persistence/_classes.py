@@ -62,6 +62,8 @@ _REPORT_REGRESSION = (
 
 # The estimators of skdp, with the private attributes of each.
 _OURS = {
+    "DPAdditiveClassifier": "",
+    "DPAdditiveRegressor": "",
     "DPCategoricalNB": "",
     "DPGaussianNB": "",
     "DPGroupBy": "_library",

@@ -19,6 +19,8 @@ VALUES = {"a": ["x", "y"], "b": ["u", "v"]}
 FOUND = {"a": "private", "b": (0, 1)}
 # What is not fitted to numbers between bounds, or not by default.
 OTHERS = {
+    "DPAdditiveClassifier": (BOUNDS | {"classes": [0, 1]}, NUMBERS),
+    "DPAdditiveRegressor": (BOUNDS | {"target_bounds": (0, 1)}, NUMBERS),
     "DPCategoricalNB": ({"categories": VALUES, "classes": [0, 1]}, WORDS),
     "DPGaussianNB": (BOUNDS | {"classes": [0, 1]}, NUMBERS),
     "DPGroupBy": (BOUNDS | {"by": "a", "keys": {"a": VALUES["a"]}}, WORDS.assign(b=NUMBERS["b"])),

@@ -13,6 +13,8 @@ from sklearn.utils.estimator_checks import check_estimator, parametrize_with_che
 
 from skdp import (
     DPPCA,
+    DPAdditiveClassifier,
+    DPAdditiveRegressor,
     DPCategoricalNB,
     DPGaussianNB,
     DPGroupBy,
@@ -82,6 +84,8 @@ QUICK = [
     (DPRidge(bounds=BOUNDS, target_bounds=(0, 2)), WITH_TARGET),
     (DPLinearRegression(5.0, delta=1e-6, bounds=BOUNDS, target_bounds=(0, 2)), WITH_TARGET),
     (DPLogisticRegression(bounds=BOUNDS, classes=[0, 1, 2], max_iter=5), WITH_TARGET),
+    (DPAdditiveClassifier(bounds=BOUNDS, classes=[0, 1, 2]), WITH_TARGET),
+    (DPAdditiveRegressor(bounds=BOUNDS, target_bounds=(0, 2)), GAPS.assign(job=WITH_TARGET["job"])),
     (DPSelectKBest(1, bounds=BOUNDS, target_bounds=(0, 2)), WITH_TARGET),
     (DPGaussianNB(5.0, bounds=(-10, 10), classes=[0, 1]), CODES),
     (DPCategoricalNB(5.0, categories=FOURTHS, classes=[0, 1]), CODES),
@@ -157,6 +161,8 @@ ESTIMATORS = [
     DPVarianceThreshold(bounds=AROUND_0),
     DPSelectKBest(1, bounds=AROUND_0, target_bounds=(-10, 10)),
     DPLogisticRegression(50.0, bounds=(-10, 10)),
+    DPAdditiveClassifier(50.0, bounds=(-10, 10)),
+    DPAdditiveRegressor(50.0, bounds=(-10, 10), target_bounds=(-10, 10)),
     DPCategoricalNB(50.0, categories=Interval(-12, 12, bins=24), handle_unknown="ignore"),
     DPTargetEncoder(categories=Interval(-100, 100, bins=4), bounds=(-10, 10), handle_unknown="ignore"),
     DPRidge(50.0, delta=1e-6, bounds=(-10, 10), target_bounds=(-10, 10)),
@@ -202,9 +208,9 @@ DATAFRAME_CHECKS = [
 
 
 def expected_failures(estimator):
-    if isinstance(estimator, DPLogisticRegression | DPGaussianNB | DPCategoricalNB):
+    if isinstance(estimator, DPAdditiveClassifier | DPLogisticRegression | DPGaussianNB | DPCategoricalNB):
         return EXPECTED_OF_MODELS
-    if isinstance(estimator, DPLinearRegression | DPRidge):
+    if isinstance(estimator, DPAdditiveRegressor | DPLinearRegression | DPRidge):
         return EXPECTED_FAILURES | EXPECTED_OF_MODELS
     if isinstance(estimator, DPMarginalSynthesizer):
         return EXPECTED_OF_SYNTHESIS

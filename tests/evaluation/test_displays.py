@@ -6,6 +6,7 @@ import io
 import re
 import sys
 from html import unescape
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -16,7 +17,7 @@ pytest.importorskip("matplotlib")
 from matplotlib import pyplot as plt
 from matplotlib import rc_context
 
-from skdp import evaluation
+from skdp import Interval, evaluation
 from skdp.evaluation import (
     AttackResult,
     CountEstimateDisplay,
@@ -26,6 +27,7 @@ from skdp.evaluation import (
     MarginalDisplay,
     ParetoDisplay,
     PrivacyCurveDisplay,
+    ShapeDisplay,
     TableQualityDisplay,
 )
 from tests.conftest import each
@@ -39,6 +41,12 @@ RESULT = AttackResult(accuracy=0.5, baseline=0.4, bayes_bound=np.nan, std_error=
 COUNT_TABLE = pd.DataFrame(COUNTS, index=pd.Index(["a"], name="x"))
 QUALITY = {"column": ["x"], "second_column": [None], "n_cells": [2], "n_uncertain": [0], "error": [0.1]}
 QUALITY |= {"noise": [0.05], "uncertain": [0.0], "measured": [True], "supported": [True]}
+FUNCTION = SimpleNamespace(
+    bins=Interval(0, 3, bins=3, missing=True),
+    values=np.array([-1.0, 0, 1, 2]),
+    std_error=np.full(4, 0.1),
+    counts=np.full(4, 9.0),
+)
 DISPLAYS = {
     LeakageDisplay: RESULT,
     CountEstimateDisplay: COUNT_TABLE,
@@ -46,6 +54,7 @@ DISPLAYS = {
     MarginalDisplay: {("x",): SHARES},
     FairnessDisplay: {"one": pd.DataFrame(FAIRNESS)},
     TableQualityDisplay: pd.DataFrame(QUALITY),
+    ShapeDisplay: {"x": FUNCTION},
 }
 # Drawn of more than a table: of two named scores, and of a study, which has tests of its own.
 OF_MORE = {ParetoDisplay, FairnessStudyDisplay}
@@ -112,6 +121,7 @@ def changed(kind, **columns):
         (TableQualityDisplay, pd.DataFrame(QUALITY)[:0], ValueError, "marginals must have at least one row"),
         (TableQualityDisplay, changed(TableQualityDisplay, error="secret"), TypeError, "in the columns error"),
         (TableQualityDisplay, pd.DataFrame(QUALITY).drop(columns="noise"), TypeError, r"it lacks \['noise'\]"),
+        (ShapeDisplay, {}, ValueError, "shapes must hold at least one function"),
         (FairnessDisplay, {"a": pd.DataFrame({"metric": ["x"]})}, TypeError, "columns metric and value"),
         (FairnessDisplay, {"a": pd.DataFrame(FAIRNESS | {"value": ["secret"]})}, TypeError, "in the columns value"),
         (

@@ -11,6 +11,8 @@ from sklearn.base import clone
 from skdp import (
     DPPCA,
     Domain,
+    DPAdditiveClassifier,
+    DPAdditiveRegressor,
     DPCategoricalNB,
     DPGaussianNB,
     DPGroupBy,
@@ -114,6 +116,16 @@ RELEASES = {
     "logistic regression, three classes": (
         DPLogisticRegression(3.0, bounds=UNIT, classes=[0, 1, 2], max_iter=5),
         CORNERS.assign(y=[0, 1, 2, 0, 2]),
+    ),
+    "additive classifier": (DPAdditiveClassifier(MU, bounds=UNIT, classes=[0, 1]), CORNERS),
+    "additive classifier of persons, three classes": (
+        DPAdditiveClassifier(3.0, bounds=UNIT, classes=[0, 1, 2], max_rows_per_person=2),
+        CORNER_PERSONS.assign(y=[0, 1, 2, 2, 0, 1, 0]),
+    ),
+    "additive regressor": (DPAdditiveRegressor(MU, bounds=UNIT, target_bounds=(0, 1)), CORNERS),
+    "additive regressor of categories": (
+        DPAdditiveRegressor(RHO, categories=WORDS, target_bounds=(-1, 1)),
+        JOBS.assign(y=[1.0, 0.0, 0.5, -1.0, 0.0, 7.0]),
     ),
     "target encoder": (DPTargetEncoder(categories=WORDS, bounds=(0, 1)), JOBS.assign(y=[1.0, 0.0, 0.5, 1.0, 0.0, 1.0])),
     "groups": (DPGroupBy("job", keys={"job": WORDS["job"]}, bounds=BOUNDS), NUMBERS.iloc[:6].assign(job=JOBS["job"])),

@@ -9,6 +9,9 @@ from skdp.central.statistics._batches import read_persons as read_persons
 from skdp.central.statistics._batches import rows_within as rows_within
 from skdp.central.statistics._batches import select_columns as select_columns
 from skdp.central.statistics._batches import without_column as without_column
+from skdp.central.statistics._bins import Bins as Bins
+from skdp.central.statistics._bins import find_bins as find_bins
+from skdp.central.statistics._bins import fine_cells as fine_cells
 from skdp.central.statistics._cells import CellTally as CellTally
 from skdp.central.statistics._cells import count_cells as count_cells
 from skdp.central.statistics._cells import count_large as count_large

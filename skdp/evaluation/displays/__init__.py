@@ -12,6 +12,7 @@ from skdp.evaluation.displays._marginals import MarginalDisplay as MarginalDispl
 from skdp.evaluation.displays._quality import (
     TableQualityDisplay as TableQualityDisplay,
 )
+from skdp.evaluation.displays._shapes import ShapeDisplay as ShapeDisplay
 from skdp.evaluation.displays._studies import (
     FairnessStudyDisplay as FairnessStudyDisplay,
 )

@@ -1,0 +1,256 @@
+"""Private backfitting: functions of one column after another, from noisy sums by bin that are averaged over epochs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from skdp.central.additive._smoothing import Floats, priors, smooth
+from skdp.central.additive._sums import (
+    STEPS,
+    Integers,
+    LargeRows,
+    NumberResiduals,
+    Residuals,
+    Rows,
+    bin_sums,
+    size_counts,
+)
+from skdp.central.statistics import Bins, Noise, as_float
+from skdp.randomness import ByteSource
+
+# The number of epochs: as many as leave a sum the noise of so few records, between
+# these limits. Half or twice as many change scores by less than their noise.
+_RECORDS_PER_SUM = 20
+_FEWEST_EPOCHS, _MOST_EPOCHS = 2, 12
+
+# The least count of a bin, in standard deviations of its noise.
+_CAUTION = 1.5
+
+# Bounds of residuals to choose from, in half octaves, and the share of the rows that
+# may be beyond.
+_N_BOUNDS = 32
+_BEYOND = 0.02
+
+# Beyond all functions that noise does not make.
+_MOST_RESPONSE = 64.0
+
+# Epochs that begin with a new bound.
+LOOKS = (0, 1, 2, 4)
+
+
+def find_residuals(
+    rows: Rows | LargeRows,
+    functions: Sequence[Integers],
+    start: Integers,
+    n_rows: float,
+    noise: Noise,
+    source: ByteSource,
+) -> NumberResiduals:
+    """Find a bound that few residuals of numbers exceed, and what is within, from noisy counts by size."""
+    steps = np.arange(_N_BOUNDS)[::-1]
+    bounds = (2 * STEPS * 2.0 ** (-steps / 2)).astype(np.int64)  # ascending
+    what = partial(size_counts, functions=functions, start=start, limits=bounds)
+    drawn = noise.add(source, rows.sum(what).tolist())
+    counts = np.array([*map(as_float, drawn)])
+    error = as_float(noise.error)
+    # Added up from the largest on, so that few counts add their noise.
+    n_beyond = np.cumsum(counts[::-1])[::-1]
+    n_added = np.arange(_N_BOUNDS, 0, -1)
+    is_many = n_beyond > _BEYOND * n_rows + error * np.sqrt(n_added)
+    place = int(np.flatnonzero(np.append(True, is_many))[-1])
+    place = max(place - 1, 0)
+    inside = np.maximum(counts[: place + 1], 0.0)
+    n_inside = inside.sum()
+    # The mean square of a half octave is .72 times that of its end.
+    squares = 0.72 * (bounds[: place + 1] / STEPS) ** 2
+    variance = squares[-1]
+    if n_inside > 0:
+        variance = max(float(inside @ squares) / n_inside, variance / 16)
+    return NumberResiduals(
+        int(bounds[place]),
+        share_inside=float(np.clip(n_inside / n_rows, 0.5, 1.0)),
+        variance=variance,
+    )
+
+
+def count_epochs(mu_squared: Fraction, n_rows: float, n_columns: int) -> int:
+    """Return the number of epochs, by the noise."""
+    wanted = math.sqrt(mu_squared) * n_rows / (_RECORDS_PER_SUM * n_columns)
+    return int(np.clip(round(wanted), _FEWEST_EPOCHS, _MOST_EPOCHS))
+
+
+class Start(NamedTuple):
+    """What is measured of the target first, and how the rest is."""
+
+    n_rows: float
+    # The constant: (n_outputs,)
+    response: Floats
+    # Those of classes; of numbers, they are found by counts with a noise of their own.
+    residuals: Residuals
+    noise_of_bounds: Noise | None
+    # What is left for sums.
+    mu_squared: Fraction
+
+
+class Shapes(NamedTuple):
+    """Functions of bins whose mean over records is 0, and the constant, in units of the response."""
+
+    # (n_outputs,)
+    intercept: Floats
+    # Of each column: (n_bins, n_outputs)
+    values: list[Floats]
+    std_errors: list[Floats]
+    n_epochs: int
+
+
+class _Function:
+    """The function of a column, and the average of its noisy sums."""
+
+    def __init__(self, bins: Bins, n_outputs: int) -> None:
+        self.bins = bins
+        self.covariances = priors(bins)
+        shape = len(bins.counts), n_outputs
+        self.values = np.zeros(shape)
+        self.std_errors = np.zeros(shape)
+        # As integers, with a 0 for what is in no bin.
+        self.places = np.zeros((shape[0] + 1, n_outputs), np.int64)
+        # Averages over epochs: of the sums that are expected of the function that fits
+        # best, and of what these would be of a function that is 1; the square of the
+        # noise of the former; and the weight of the epochs.
+        self._sums = np.zeros(shape)
+        self._weights = np.zeros(shape)
+        self._squares = np.zeros(shape)
+        self._total = np.zeros(shape)
+
+    def mean(self) -> Floats:
+        """Return the mean over rows: (n_outputs,)."""
+        sizes = self.bins.sizes
+        return np.asarray(sizes @ self.values / sizes.sum())
+
+    def variance(self) -> Floats:
+        """Return the variance over rows: (n_outputs,)."""
+        sizes = self.bins.sizes
+        return np.asarray(sizes @ (self.values - self.mean()) ** 2 / sizes.sum())
+
+    def update(
+        self, noisy: Floats, curvatures: Floats, variances: Floats, epoch: Epoch
+    ) -> None:
+        """Take in the noisy sums of an epoch, where residuals have these curvatures and variances."""
+        sizes = self.bins.sizes[:, np.newaxis]
+        deviations = np.sqrt(self.bins.variances)[:, np.newaxis]
+        # A step by a count that is too small would be too long.
+        counts = np.maximum(sizes, _CAUTION * deviations)
+        weights = counts * curvatures
+        # Where most residuals of a bin are at the bound, the function is far from its
+        # place, and what was averaged is of no use.
+        is_far = np.abs(noisy) > epoch.bound * counts / 2 + epoch.error
+        self._total = np.where(is_far, epoch.weight, self._total + epoch.weight)
+        share = epoch.weight / self._total
+        self._sums += share * (weights * self.values + noisy - self._sums)
+        self._weights += share * (weights - self._weights)
+        self._squares *= (1 - share) ** 2
+        self._squares += share**2 * epoch.error**2
+        centre = np.eye(len(sizes)) - sizes[:, 0] / sizes.sum()
+        for output in range(self.values.shape[1]):
+            of_row = variances[:, output]
+            posterior = smooth(
+                self._sums[:, output],
+                self._weights[:, output],
+                self._squares[:, output] + sizes[:, 0] * of_row,
+                self.covariances,
+                float(np.mean(of_row / curvatures[:, output] ** 2)),
+            )
+            limited = np.clip(posterior.mean, -_MOST_RESPONSE, _MOST_RESPONSE)
+            self.values[:, output] = limited
+            errors = np.diag(centre @ posterior.covariance @ centre.T)
+            self.std_errors[:, output] = np.sqrt(np.maximum(errors, 0.0))
+        self.places = self.places.copy()
+        self.places[:-1] = np.rint(self.values * epoch.response_unit)
+
+
+class Epoch(NamedTuple):
+    """How the sums of an epoch are measured."""
+
+    # Of the noise of a sum: its standard deviation.
+    error: float
+    # The largest norm of the residuals of a row.
+    bound: float
+    weight: float
+    response_unit: int
+
+
+def backfit(
+    rows: Rows | LargeRows, bins: Sequence[Bins], start: Start, source: ByteSource
+) -> Shapes:
+    """Fit a function of each column in turn, by noisy sums of residuals that are released once each."""
+    # Sums are ``weights * (f - function)`` of the function f that fits best, nearly. So
+    # ``weights * function + sums`` is about f, whatever the function was: its average
+    # over epochs has the noise of all of the budget, and is shrunk as a whole. Steps
+    # that are shrunk each, as of boosting, add up without a limit where noise is larger
+    # than what bins say.
+    n_epochs = count_epochs(start.mu_squared, start.n_rows, len(bins))
+    mu_squared = start.mu_squared / (n_epochs * len(bins))
+    residuals = start.residuals
+    functions = [_Function(column, len(start.response)) for column in bins]
+    unit = residuals.response_unit
+    constant = np.rint(start.response * unit).astype(np.int64)
+    for number in range(n_epochs):
+        if start.noise_of_bounds is not None and number in LOOKS:
+            residuals = find_residuals(
+                rows,
+                [function.places for function in functions],
+                constant,
+                start.n_rows,
+                start.noise_of_bounds,
+                source,
+            )
+        noise = Noise("mu", mu_squared, residuals.square)
+        error = as_float(noise.error) / residuals.unit
+        # Later epochs are nearer to the end, and those of little noise say more.
+        epoch = Epoch(
+            error=error,
+            bound=math.sqrt(residuals.square) / residuals.unit,
+            weight=(number + 1) / error**2,
+            response_unit=unit,
+        )
+        for column, function in enumerate(functions):
+            what = partial(
+                bin_sums,
+                column=column,
+                functions=[function.places for function in functions],
+                start=constant,
+                residuals=residuals,
+            )
+            exact = rows.sum(what)
+            drawn = noise.add(source, exact.ravel().tolist())
+            noisy = np.array([*map(as_float, drawn)]).reshape(exact.shape)
+            means, variances = _responses(functions, column, start.response)
+            scales = residuals.scales(means, variances)
+            function.update(noisy / residuals.unit, *scales, epoch)
+
+    middles = [function.mean() for function in functions]
+    values = []
+    for function, middle in zip(functions, middles, strict=True):
+        values.append(function.values - middle)
+    std_errors = [function.std_errors for function in functions]
+    intercept = start.response + np.sum(middles, axis=0)
+    return Shapes(intercept, values, std_errors, n_epochs)
+
+
+def _responses(
+    functions: Sequence[_Function], column: int, constant: Floats
+) -> tuple[Floats, Floats]:
+    """Return the mean response in each bin of a column, and the variance within, as if columns were independent."""
+    means = functions[column].values + constant
+    variance = np.zeros(len(constant))
+    for place, function in enumerate(functions):
+        if place != column:
+            means = means + function.mean()
+            variance += function.variance()
+    return means, variance

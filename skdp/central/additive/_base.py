@@ -1,0 +1,280 @@
+"""Parts shared by the additive models: their columns, and their functions."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from functools import partial
+from typing import Any, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from skdp.base import (
+    Bounds,
+    ColumnName,
+    check_choice,
+    domains_of_dtypes,
+    read_bounds,
+)
+from skdp.central._base import Plan, Unknown
+from skdp.central._supervised import SupervisedStatistic
+from skdp.central.additive._backfitting import Start, backfit
+from skdp.central.additive._smoothing import Floats
+from skdp.central.additive._sums import (
+    Coding,
+    LargeRows,
+    Rows,
+    cell_counts,
+    open_rows,
+)
+from skdp.central.statistics import (
+    Batches,
+    Noise,
+    as_float,
+    declared_domain,
+    find_bins,
+    fine_cells,
+    select_columns,
+    warn_of_few,
+    warn_of_objects,
+)
+from skdp.domain import Categories, Domain, DomainLike, Interval
+from skdp.oracles import check_size
+from skdp.privacy import Loss, Share
+from skdp.randomness import ByteSource
+from skdp.tables import Table
+
+# Of the budget: for the number of rows and the middle of the target, and for the counts
+# of cells that make bins. Half or twice as much changes scores by less than their
+# noise.
+SIZE_PART, _BINS_PART = Fraction(1, 100), Fraction(3, 20)
+
+# More bins have more noise than records.
+_MOST_BINS = 256
+
+
+class Shape(NamedTuple):
+    """The function of a column, and its errors."""
+
+    # The bins, of which `labels` are the texts; of numbers between bounds, a last one
+    # is that of missing ones.
+    bins: Interval | Categories
+    # What a record in a bin adds to the prediction: (n_bins,) or (n_bins, n_classes).
+    values: Floats
+    # Of the released noise, of the sample, and of what smoothing leaves out.
+    std_error: Floats
+    # The noisy numbers of rows, above 0: by them, the mean of the values is 0.
+    counts: Floats
+
+
+class AdditiveModel(SupervisedStatistic):
+    """A sum of functions, one of each column."""
+
+    bounds: Bounds | None
+    categories: DomainLike | None
+    handle_unknown: Unknown
+    max_bins: int
+    shapes_: list[Floats]
+    shape_std_errors_: list[Floats]
+    bin_counts_: list[Floats]
+    intercept_: Any
+    domain_: Domain
+    n_iter_: int
+    _usual_delta = 1e-6
+
+    @abstractmethod
+    def _plan_target(
+        self, rows: Batches, ends: Floats
+    ) -> tuple[Callable[[Any], NDArray[Any]], Any]:
+        """Return how the target is placed, and what `_start` needs of it; its bounds are the last."""
+
+    @abstractmethod
+    def _start(
+        self, placed: Rows | LargeRows, target: Any, share: Share, source: ByteSource
+    ) -> Start:
+        """Measure the number of rows and the middle of the target."""
+
+    def _declared(self, table: Table) -> list[Any]:
+        """Return the columns whose values are declared."""
+        by_dtype, _ = domains_of_dtypes(table)
+        declared: Any = self.categories
+        if isinstance(declared, Domain):
+            declared = declared.columns
+        elif declared is None:
+            declared = ()
+        elif not isinstance(declared, Mapping):
+            return list(table.names)
+        unknown = [name for name in declared if name not in table.names]
+        if unknown:
+            raise ValueError(
+                f"categories declares columns that X does not have: {unknown}; X has "
+                f"{list(table.names)}"
+            )
+        return [name for name in table.names if name in declared or name in by_dtype]
+
+    def _numbers(self, rows: Batches) -> list[Any]:
+        """Return the columns that are numbers between bounds."""
+        features = rows.features
+        declared = self._declared(features.table)
+        return [name for name in features.names if name not in declared]
+
+    def _bounded(self, rows: Batches) -> Batches:
+        return rows.select(self._numbers(rows))
+
+    def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
+        check_choice("handle_unknown", self.handle_unknown, get_args(Unknown))
+        check_size(self.max_bins, least=2, most=_MOST_BINS, name="max_bins")
+        features = rows.features.table
+        numbers = self._numbers(rows)
+        declared_names = [name for name in features.names if name not in numbers]
+        bounded = self._bounded(rows).names
+        warn_of_objects(select_columns(features, numbers))
+        ends = np.zeros((0, 2))
+        if bounded:
+            ends = read_bounds(bounds, bounded)
+        attributes: dict[Any, Any] = {}
+        ends_of_numbers = {}
+        for name, (low, high) in zip(numbers, ends.tolist(), strict=False):
+            ends_of_numbers[name] = (low, high)
+            attributes[name] = fine_cells(low, high)
+        if declared_names:
+            table = select_columns(features, declared_names)
+            declared = declared_domain(table, self.categories, "categories")
+            for name in declared_names:
+                attributes[name] = declared[name]
+        domain = Domain({name: attributes[name] for name in features.names})
+        place_target, target = self._plan_target(rows, ends)
+        coding = Coding(domain, self.handle_unknown, place_target)
+        placed = open_rows(rows, coding)
+        # Undeclared values are an error before the charge.
+        counts = placed.sum(partial(cell_counts, sizes=domain.sizes))
+        losses: tuple[Loss, ...] = ()
+        if share.kind == "rho":
+            losses = (Noise("mu", share.mu_squared).loss,)
+        return Plan(
+            (placed, counts, domain, ends_of_numbers, target, share.of_a_row),
+            mechanism="noisy sums by bin, rounded Gaussian",
+            losses=losses,
+        )
+
+    def _release(self, plan: Plan, source: ByteSource) -> None:
+        placed, counts, domain, ends_of_numbers, target, share = plan.exact
+        start = self._start(placed, target, share, source)
+        n_columns = len(domain.columns)
+        # A record is in one cell of each column.
+        noise = Noise("mu", share.mu_squared * _BINS_PART, n_columns)
+        bins = find_bins(
+            domain,
+            ends_of_numbers,
+            np.split(counts, np.cumsum(domain.sizes)[:-1]),
+            noise,
+            n_rows=start.n_rows,
+            most=self.max_bins,
+            source=source,
+        )
+        start = start._replace(mu_squared=start.mu_squared - noise.amount)
+        binned = placed.binned([column.bins_of_cells for column in bins])
+        shapes = backfit(binned, bins, start, source)
+        self.n_iter_ = shapes.n_epochs
+        attributes = [column.attribute for column in bins]
+        self.domain_ = Domain(dict(zip(domain.columns, attributes, strict=True)))
+        self.intercept_ = shapes.intercept
+        self.shapes_ = shapes.values
+        self.shape_std_errors_ = shapes.std_errors
+        self.bin_counts_ = [column.sizes for column in bins]
+
+    @property
+    def _columns(self) -> tuple[Any, ...]:
+        """The columns of X, as of `fit`."""
+        return self.domain_.columns[: self.n_features_in_]
+
+    def _respond(self, X: Any) -> Floats:
+        """Return the sum of the functions of rows, and of the constant: (n_samples, n_outputs)."""
+        table = self._read_rows(X)
+        domain = self.domain_.select(self._columns)
+        coding = Coding(domain, self.handle_unknown)
+        codes = coding.codes(table)
+        response = np.zeros((len(codes[0]), np.size(self.intercept_)))
+        response += self.intercept_
+        for values, column in zip(self.shapes_, codes, strict=True):
+            # An undeclared value adds nothing.
+            by_bin = values.reshape(len(values), -1)
+            response += np.pad(by_bin, ((0, 1), (0, 0)))[column]
+        return response
+
+    def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
+        # A column that is clipped to nothing also changes what the others say.
+        for errors in self.shape_std_errors_:
+            errors[:] = np.inf
+
+    def shape_(self, feature: ColumnName) -> Shape:
+        """Return the function of a column.
+
+        Parameters
+        ----------
+        feature : str, or another name of a column
+            A column of X; of an array, ``"x0"`` and so on.
+
+        Returns
+        -------
+        Shape
+            Its `bins`, a last one of missing numbers included; its `values`, which a record in a bin adds to the
+            prediction, of shape (n_bins,) or (n_bins, n_classes); their `std_error`; and the noisy `counts` of rows, by
+            which the mean of the values is 0.
+
+        Raises
+        ------
+        NotFittedError, ValueError
+            Before `fit`, or if X had no such column.
+        """
+        check_is_fitted(self)
+        names = list(self._columns)
+        if feature not in names:
+            raise ValueError(
+                f"feature must be a column of X, got {feature!r}; X has {names}"
+            )
+        place = names.index(feature)
+        return Shape(
+            self.domain_[feature],
+            self.shapes_[place],
+            self.shape_std_errors_[place],
+            self.bin_counts_[place],
+        )
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = tags.input_tags.string = True
+        # Of numbers between bounds, missing ones are a bin.
+        tags.input_tags.allow_nan = (
+            self.bounds is not None or self.handle_unknown == "ignore"
+        )
+        return tags
+
+
+def class_counts(rows: Rows, n_classes: int) -> NDArray[np.int64]:
+    """Count the rows of each class."""
+    return np.bincount(rows.targets, minlength=n_classes).astype(np.int64)
+
+
+def target_sums(rows: Rows) -> NDArray[np.int64]:
+    """Count the rows, and add up their targets."""
+    return np.array([len(rows.targets), rows.targets.sum()], np.int64)
+
+
+def noisy_floats(
+    noise: Noise, exact: Sequence[int] | NDArray[np.int64], source: ByteSource
+) -> Floats:
+    """Add noise to integers, and return floats."""
+    return np.array([*map(as_float, noise.add(source, [*map(int, exact)]))])
+
+
+def check_number_of_rows(n_rows: float, noise: Noise, n_counts: int) -> float:
+    """Warn of few rows; return their number, at least that which the noise is sure to hide."""
+    error = as_float(noise.error) * float(np.sqrt(n_counts))
+    if n_rows < 3 * error:
+        warn_of_few()
+    return max(n_rows, error, 1.0)

@@ -1,0 +1,257 @@
+"""An additive model of a number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.base import RegressorMixin
+
+from skdp.base import Bounds, TableLike
+from skdp.central._base import Plan, Unknown
+from skdp.central._supervised import split_all_bounds, split_target_bounds
+from skdp.central.additive._backfitting import LOOKS, Start
+from skdp.central.additive._base import (
+    SIZE_PART,
+    AdditiveModel,
+    check_number_of_rows,
+    noisy_floats,
+    target_sums,
+)
+from skdp.central.additive._smoothing import Floats
+from skdp.central.additive._sums import (
+    STEPS,
+    LargeRows,
+    NumberResiduals,
+    Rows,
+    number_places,
+)
+from skdp.central.statistics import Batches, Noise, refuse_missing
+from skdp.domain import DomainLike
+from skdp.privacy import Mu, PrivacyLedger, Rho, Share
+from skdp.randomness import ByteSource
+
+# Of the budget, for the counts of residuals by size that bound them.
+_BOUND_PART = Fraction(3, 100)
+
+
+class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
+    """An additive model of a number: a function of each column, private for the whole record.
+
+    The prediction is a constant plus a function of each column, which can be read: `shape_` returns it with its errors,
+    and `ShapeDisplay` draws it. Columns are cut into private bins, so that their scale and their tails do not matter.
+
+    Parameters
+    ----------
+    epsilon : float, Rho or Mu, default=1.0
+        Privacy loss of all that `fit` releases, finite and > 0; with `skdp.privacy.Rho` or `skdp.privacy.Mu`, a share
+        of a budget in rho or mu, which has a delta of its own.
+    delta : float, optional
+        The delta of an `epsilon` that is a number, in (0, 1); None for 1e-6. It should be far below one over the number
+        of rows.
+    bounds : pair of float, mapping of column name to pair, array-like of shape (n_numbers, 2), or "private"
+        The lowest and the highest value of all columns that `categories` does not declare, or of each, from what is
+        publicly known. Values outside belong to the outer bins; wide bounds cost little. ``"private"``, for all columns
+        or in place of a pair, finds bounds that hold nearly all values, as in `DPMean`.
+    target_bounds : pair of float, or "private"
+        The lowest and the highest value of the target, from what is publicly known. `fit` clips values outside. Of a
+        target with a long tail, such as a price, its logarithm is learnt better.
+    bounds_share : float, default=0.2
+        The share of the budget that finds bounds, if some are private.
+    categories : mapping, Domain, list of array-like or Interval, optional
+        The values of the columns that are no numbers between bounds, by name, from what is publicly known: each is a
+        bin. None among them declares missing as one; an `Interval` makes public bins. A list or an `Interval` is for
+        all columns.
+    handle_unknown : {"error", "ignore"}, default="error"
+        What is done with an undeclared value of a column of `categories`: an error reveals that there is one.
+        ``"ignore"``: it adds nothing to its column in `fit`, nor to the prediction in `predict`.
+    max_bins : int, default=24
+        About how many bins a column of numbers has at most, from 2 to 256; noise allows fewer.
+    max_rows_per_person : int, default=1
+        The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
+        left out if `fit` is given ``groups``; without, the number is taken on trust.
+    ledger : PrivacyLedger, optional
+        What each `fit` is charged to, before anything is drawn.
+    random_state : None or int, default=None
+        None for secure random bits; an int for experiments, without a guarantee against those who know it.
+
+    Attributes
+    ----------
+    shapes_ : list of ndarray of shape (n_bins,)
+        Of each column, what its bins add to the prediction. The mean over rows, by `bin_counts_`, is 0.
+    shape_std_errors_ : list of ndarray
+        Their standard errors.
+    bin_counts_ : list of ndarray of shape (n_bins,)
+        The noisy numbers of rows in the bins, above 0.
+    intercept_ : float
+        The constant.
+    domain_ : Domain
+        The bins of each column.
+    n_iter_ : int
+        The number of epochs, from 2 to 12: of each column, as many sums are released.
+    bounds_ : ndarray of shape (n_numbers + 1, 2)
+        The bounds of the columns of numbers, and of the target.
+    guarantee_ : PrivacyGuarantee
+        The guarantee of this `fit`, for the columns of X and the target.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        The number of columns; their names, if all of them are strings.
+
+    See Also
+    --------
+    DPLinearRegression : A line for each column.
+    DPGroupBy : Means by group, with intervals.
+
+    Notes
+    -----
+    **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a record, with its target,
+    changes the distribution of all fitted attributes by at most (epsilon, delta); the guarantee is that of Gaussian
+    differential privacy for mu ([1]_), also stated as rho = mu**2 / 2. Predictions are post-processing, and cost
+    nothing: but those for a row of the table are about this row. The number of rows is protected too, and a table
+    without rows is answered. Missing numbers are a bin. Not covered: an error shows that a value is not declared, or
+    that a target is missing.
+
+    A hundredth of mu**2 is spent on the noisy number of rows and sum of the target; 15 % on the counts of fine cells
+    of all columns, of which a record changes one each by 1. Neighbouring cells are joined to bins of about as many
+    records by their noisy counts. 3 % is spent on counts of what is left of the target, by size, in up to four of the
+    epochs: they make a bound that few rows exceed. What is left pays in equal parts for the sums by bin of what the
+    model leaves of the target, of one column after another, in 2 to 12 epochs: a record adds an integer of bounded
+    size to one bin of the column (what is left, cut at this bound). All noise is rounded Gaussian, drawn exactly for
+    integers.
+
+    Each sum, plus what the function of its column was, is about the function that fits best; so it is averaged over
+    the epochs, and smoothed as a whole: by priors of rough functions, smooth ones and lines, weighted by how likely
+    they make the sums (backfitting, [2]_, with empirical Bayes, [3]_). Boosting, where each step is shrunk by itself,
+    adds up the noise of all steps in bins with few records ([4]_).
+
+    Standard errors are those of the posterior: of noise, of the sample, and of what smoothing leaves out, if the other
+    columns are given. Where columns say nearly the same, it is not known which of them matters, and errors are larger.
+
+    References
+    ----------
+    .. [1] J. Dong, A. Roth, W. J. Su (2022). Gaussian differential privacy. Journal of the Royal Statistical Society B
+       84(1), corollary 3.3.
+    .. [2] T. Hastie, R. Tibshirani (1986). Generalized additive models. Statistical Science 1(3).
+    .. [3] C. N. Morris (1983). Parametric empirical Bayes inference. Journal of the American Statistical Association
+       78(381).
+    .. [4] H. Nori, R. Caruana, Z. Bu, J. H. Shen, J. Kulkarni (2021). Accuracy, interpretability, and differential
+       privacy via explainable boosting. ICML.
+
+    Examples
+    --------
+    >>> from skdp import DPAdditiveRegressor
+    >>> from skdp.datasets import load_adult
+    >>> people = load_adult().data
+    >>> model = DPAdditiveRegressor(
+    ...     1.0,
+    ...     bounds={"age": (0, 100)},
+    ...     categories={"sex": ["Female", "Male"]},
+    ...     target_bounds=(0, 100),
+    ...     random_state=0,
+    ... )
+    >>> model = model.fit(people[["age", "sex"]], people["hours-per-week"])
+    >>> model.predict(people[["age", "sex"]].head(3)).round()
+    array([45., 45., 45.])
+    >>> model.shape_("sex").values.round(1), model.shape_("sex").std_error.round(2)
+    (array([-3.4,  1.7]), array([0.08, 0.04]))
+    >>> print(model.guarantee_)
+    epsilon = 1, delta = 0.000001, rho = 0.0280145, central model, adding or removing one record's values of: age, sex,
+    hours-per-week, NOT SECURE: ...
+    """
+
+    intercept_: Any
+
+    def __init__(
+        self,
+        epsilon: float | Rho | Mu = 1.0,
+        *,
+        delta: float | None = None,
+        bounds: Bounds | None = None,
+        target_bounds: tuple[float, float] | str | None = None,
+        bounds_share: float = 0.2,
+        categories: DomainLike | None = None,
+        handle_unknown: Unknown = "error",
+        max_bins: int = 24,
+        max_rows_per_person: int = 1,
+        ledger: PrivacyLedger | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.target_bounds = target_bounds
+        self.bounds_share = bounds_share
+        self.categories = categories
+        self.handle_unknown = handle_unknown
+        self.max_bins = max_bins
+        self.max_rows_per_person = max_rows_per_person
+        self.ledger = ledger
+        self.random_state = random_state
+
+    def _bounded(self, rows: Batches) -> Batches:
+        return rows.select([*self._numbers(rows), rows.names[-1]])
+
+    def _split_bounds(self, names: Sequence[Any]) -> tuple[list[int], Any]:
+        if len(names) > 1:
+            return split_all_bounds(self.bounds, self.target_bounds, names)
+        is_private, ends = split_target_bounds(self.target_bounds, names[0])
+        return [0] if is_private else [], ends
+
+    def _plan_target(self, rows: Batches, ends: Floats) -> tuple[Any, Floats]:
+        target_ends = ends[-1:]
+        refuse_missing(rows.target, target_ends)
+        low, high = target_ends[0].tolist()
+        name = rows.names[-1]
+        return partial(number_places, name=name, low=low, high=high), target_ends[0]
+
+    def _start(
+        self, placed: Rows | LargeRows, target: Any, share: Share, source: ByteSource
+    ) -> Start:
+        # A record adds 1 to the number of rows, and at most `STEPS` to the sum.
+        part = share.mu_squared * SIZE_PART / 2
+        n_rows, total = placed.sum(target_sums).tolist()
+        of_rows = Noise("mu", part)
+        (noisy_n,) = noisy_floats(of_rows, [n_rows], source)
+        (noisy_total,) = noisy_floats(Noise("mu", part, STEPS**2), [total], source)
+        n_rows = check_number_of_rows(noisy_n, of_rows, 1)
+        mean = np.clip(noisy_total / STEPS / n_rows, -1.0, 1.0)
+        of_bounds = share.mu_squared * _BOUND_PART
+        return Start(
+            n_rows,
+            np.array([mean]),
+            NumberResiduals(2 * STEPS),
+            Noise("mu", of_bounds / len(LOOKS)),
+            share.mu_squared - 2 * part - of_bounds,
+        )
+
+    def _release(self, plan: Plan, source: ByteSource) -> None:
+        super()._release(plan, source)
+        low, high = plan.exact[4].tolist()
+        # From half the width between the bounds to the units of the target.
+        half = high / 2 - low / 2
+        self.shapes_ = [half * values[:, 0] for values in self.shapes_]
+        errors = [half * errors[:, 0] for errors in self.shape_std_errors_]
+        self.shape_std_errors_ = errors
+        self.intercept_ = float(low + half + half * self.intercept_[0])
+
+    def predict(self, X: TableLike) -> Floats:
+        """Return the expected target of rows.
+
+        Parameters
+        ----------
+        X : dataframe or array-like of shape (n_samples, n_features)
+            Rows, in the columns of `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Numbers between `target_bounds`.
+
+        Raises
+        ------
+        NotFittedError, TypeError, ValueError
+            Before `fit`, or if X has other columns, or values that `fit` does not take.
+        """
+        return np.clip(self._respond(X)[:, 0], *self.bounds_[-1])

@@ -1,0 +1,123 @@
+"""Functions over bins from noisy sums: empirical Bayes over smooth and rough ones."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from skdp.central.statistics import Bins, is_ordered
+from skdp.domain import Categories, Interval
+
+Floats = NDArray[np.float64]
+
+# Variances of a function to choose from, over that of what a record says of it.
+_SPREADS = np.append(0.0, np.geomspace(1e-4, 1e4, 17))
+
+# How far the values of a function are alike: the length of the rough prior, in shares of
+# the records, and the variance that each bin has of its own, in the rough prior and in
+# others. Half or twice of each change the scores of models by less than their noise.
+_ROUGH = 0.5
+_ROUGH_OWN, _SMOOTH_OWN = 0.02, 1e-3
+
+# The variance of the mean of a function: a constant of the model has most of it.
+_LEVEL = 0.05
+
+
+class Posterior(NamedTuple):
+    """What sums say of a function of bins."""
+
+    mean: Floats
+    covariance: Floats
+
+
+def priors(bins: Bins) -> list[Floats]:
+    """Return covariances of functions of the bins of a column: rough ones, smooth ones and lines.
+
+    Each is of shape (n_bins, n_bins), of variance of about 1, but for the mean of the function.
+    """
+    counts = bins.sizes
+    centre = np.eye(len(counts)) - counts / counts.sum()
+    covariances = []
+    for covariance in _covariances(bins.attribute, counts):
+        covariances.append(centre @ covariance @ centre.T + _LEVEL)
+    return covariances
+
+
+def _covariances(attribute: Categories | Interval, counts: Floats) -> list[Floats]:
+    ordered = _ordered_bins(attribute)
+    if len(ordered) < 3:
+        return [np.eye(len(counts))]
+    sizes = counts[ordered]
+    shares = (np.cumsum(sizes) - sizes / 2) / sizes.sum()
+    # Of normal numbers, the values themselves; of log-normal ones, their logarithms.
+    scores = ndtri(shares)
+    distances = np.abs(shares[:, np.newaxis] - shares)
+    differences = scores[:, np.newaxis] - scores
+    identity = np.eye(len(ordered))
+    rough = np.exp(-distances / _ROUGH) + _ROUGH_OWN * identity
+    smooth = np.exp(-(differences**2) / 2) + _SMOOTH_OWN * identity
+    line = np.outer(scores, scores) + _SMOOTH_OWN * identity
+    covariances = []
+    for of_ordered in (rough, smooth, line):
+        # That a value is missing says nothing of those that are not.
+        covariance = np.eye(len(counts))
+        covariance[np.ix_(ordered, ordered)] = of_ordered
+        covariances.append(covariance)
+    return covariances
+
+
+def _ordered_bins(attribute: Categories | Interval) -> list[int]:
+    """Return the bins that are neighbours by value."""
+    if isinstance(attribute, Interval):
+        return list(range(len(attribute.edges) - 1))
+    if not is_ordered(attribute):
+        return []
+    values = attribute.values
+    return [place for place, value in enumerate(values) if value is not None]
+
+
+def smooth(
+    sums: Floats,
+    weights: Floats,
+    variances: Floats,
+    covariances: list[Floats],
+    unit: float,
+) -> Posterior:
+    """Estimate a function f of bins from sums that are ``weights * f`` plus noise.
+
+    The prior is one of some covariances times one of `_SPREADS` times a unit, all as likely. So the mean is over all of
+    them, by how likely each makes the sums (empirical Bayes: C. Morris, 1983).
+    """
+    spreads = unit * _SPREADS
+    deviations = np.sqrt(variances)
+    scaled = weights / deviations
+    log_likelihoods = []
+    parts = []
+    for covariance in covariances:
+        scaled_covariance = scaled[:, np.newaxis] * covariance * scaled
+        values, vectors = np.linalg.eigh(scaled_covariance)
+        rotated = vectors.T @ (sums / deviations)
+        totals = 1 + np.outer(spreads, np.maximum(values, 0.0))  # (n_spreads, n_bins)
+        misfits = np.log(totals) + rotated**2 / totals
+        log_likelihoods.append(-misfits.sum(axis=1) / 2)
+        to_function = covariance @ (scaled[:, np.newaxis] * vectors)
+        factors = spreads[:, np.newaxis] / totals
+        parts.append((covariance, to_function, rotated, factors))
+    likelihoods = np.exp(np.array(log_likelihoods) - np.max(log_likelihoods))
+    likelihoods /= likelihoods.sum()  # (n_covariances, n_spreads)
+
+    mean = np.zeros(len(sums))
+    second = np.zeros((len(sums), len(sums)))
+    for probabilities, part in zip(likelihoods, parts, strict=True):
+        covariance, to_function, rotated, factors = part
+        mean += to_function @ (probabilities @ factors * rotated)
+        means = rotated * factors @ to_function.T  # (n_spreads, n_bins)
+        second += (probabilities * means.T) @ means
+        # The variance of the prior, less what the sums explain.
+        second += probabilities @ spreads * covariance
+        explained = (probabilities * spreads) @ factors
+        second -= (to_function * explained) @ to_function.T
+    return Posterior(mean, second - np.outer(mean, mean))

@@ -1,0 +1,292 @@
+"""Exact sums by bin of what a model leaves of a target: integers, whatever the order of rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, softmax
+
+from skdp.base import read_numbers
+from skdp.central._logistic_regression import (
+    _CERTAIN,
+    _FINE,
+    _MOST_LOGIT,
+    BinaryLoss,
+    SoftmaxLoss,
+)
+from skdp.central.statistics import (
+    GRID,
+    Batches,
+    find_codes,
+    read_values,
+    to_places,
+    undeclared_error,
+)
+from skdp.domain import Domain, Interval
+from skdp.tables import Table
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+# Of a target that is a number: steps from the middle between its bounds to either of
+# them. Floats hold the sums of 2**32 of them exactly.
+STEPS = 1 << 20
+
+# Places and shares of normal numbers that stand for all of them.
+_NODES, _SHARES = np.polynomial.hermite_e.hermegauss(9)
+_NORMAL = _NODES, _SHARES / _SHARES.sum()
+
+
+class Residuals(Protocol):
+    """What a model leaves of the target of a row: an integer for each output."""
+
+    n_outputs: int
+    # The square of the largest norm of the residuals of a row.
+    square: int
+    # The integer that is a residual of 1.
+    unit: int
+    # The same of responses of the model.
+    response_unit: int
+
+    def of(self, responses: Integers, targets: NDArray[Any]) -> Floats:
+        """Return the residuals of rows: (n_rows, n_outputs)."""
+
+    def scales(self, means: Floats, variances: Floats) -> tuple[Floats, Floats]:
+        """Return how fast residuals fall with the response, on average, and their variances.
+
+        For groups of rows with these mean responses, of shape (n_groups, n_outputs), and with these variances of
+        responses within, of shape (n_outputs,): of shape (n_groups, n_outputs) each.
+        """
+
+
+class ClassResiduals:
+    """The gradient of the weighted logistic loss, as of `DPLogisticRegression`."""
+
+    unit = _CERTAIN
+    response_unit = _FINE
+
+    def __init__(self, n_classes: int) -> None:
+        is_binary = n_classes == 2
+        self._loss = BinaryLoss() if is_binary else SoftmaxLoss(n_classes)
+        self.n_outputs = self._loss.n_outputs
+        self.square = self._loss.square
+
+    def of(self, responses: Integers, targets: NDArray[Any]) -> Floats:
+        """Return the residuals of rows: (n_rows, n_outputs)."""
+        largest = _MOST_LOGIT * _FINE
+        logits = np.minimum(np.maximum(responses, -largest), largest)
+        return -self._loss.residuals(logits, targets)
+
+    def scales(self, means: Floats, variances: Floats) -> tuple[Floats, Floats]:
+        """Return curvatures and variances of groups of rows, for normal logits."""
+        curvatures = np.zeros(means.shape)
+        squares = np.zeros(means.shape)
+        for output, variance in enumerate(variances):
+            for node, share in zip(*_NORMAL, strict=True):
+                logits = means.copy()
+                logits[:, output] += node * math.sqrt(variance)
+                if self.n_outputs == 1:
+                    probabilities = expit(logits)
+                    longest = np.maximum(probabilities, 1 - probabilities)
+                else:
+                    probabilities = softmax(logits, axis=1)
+                    norms = (probabilities**2).sum(axis=1, keepdims=True)
+                    least = probabilities.min(axis=1, keepdims=True)
+                    longest = np.sqrt(norms + 1 - 2 * least)
+                weights = math.sqrt(self.square) / _CERTAIN / longest[:, -1]
+                chances = probabilities[:, output]
+                of_class = weights * chances * (1 - chances)
+                curvatures[:, output] += share * of_class
+                squares[:, output] += share * weights * of_class
+        return curvatures, squares
+
+
+class NumberResiduals:
+    """The difference of a number and its prediction, cut at a bound."""
+
+    n_outputs = 1
+    unit = STEPS
+    response_unit = STEPS
+
+    def __init__(
+        self, bound: int, share_inside: float = 1.0, variance: float = 1.0
+    ) -> None:
+        self.bound = bound
+        self.square = bound**2
+        # Of the residuals: how many of them are not cut, and their mean square.
+        self.share_inside = share_inside
+        self.variance = variance
+
+    def of(self, responses: Integers, targets: NDArray[Any]) -> Floats:
+        """Return the residuals of rows: (n_rows, 1)."""
+        differences = targets[:, np.newaxis] - responses
+        return np.minimum(np.maximum(differences, -self.bound), self.bound)
+
+    def scales(self, means: Floats, variances: Floats) -> tuple[Floats, Floats]:
+        """Return curvatures and variances of groups of rows, which are all the same."""
+        curvatures = np.full(means.shape, self.share_inside)
+        return curvatures, np.full(means.shape, self.variance)
+
+
+@dataclass(frozen=True)
+class Coding:
+    """How a table becomes bins and targets: picklable."""
+
+    domain: Domain
+    handle_unknown: str
+    # Of the target, the last column, if there is one.
+    place_target: Callable[[Any], NDArray[Any]] | None = None
+
+    def codes(self, table: Table) -> list[NDArray[Any]]:
+        """Return the cell of each row in each column; numbers outside of all cells are in the outer ones."""
+        columns = []
+        for name, column in zip(self.domain.columns, table.columns, strict=False):
+            attribute = self.domain[name]
+            if isinstance(attribute, Interval) and _is_of_numbers(attribute):
+                (numbers,) = read_values(Table((name,), (column,), table.native))
+                column = np.clip(numbers, attribute.edges[0], attribute.edges[-1])
+            columns.append(column)
+        features = Table(self.domain.columns, tuple(columns), table.native)
+        codes, undeclared = find_codes(features, self.domain, self.handle_unknown)
+        if undeclared:
+            raise undeclared_error(undeclared[0], self.domain, "categories")
+        return list(codes)
+
+    def __call__(self, table: Table) -> Rows:
+        assert self.place_target is not None
+        return Rows(self.codes(table), self.place_target(table.columns[-1]))
+
+
+def _is_of_numbers(attribute: Interval) -> bool:
+    return isinstance(attribute.edges[0], float)
+
+
+def number_places(column: Any, name: Any, low: float, high: float) -> Integers:
+    """Place a target that is a number, in `STEPS` from the middle between its bounds."""
+    (numbers,) = read_numbers(Table((name,), (column,), None))
+    places: Integers = np.rint(to_places(numbers, low, high) * (STEPS / GRID))
+    return places.astype(np.int64)
+
+
+class Rows:
+    """Private rows as bins, and their targets; they live inside `fit` only."""
+
+    def __init__(self, codes: list[NDArray[Any]], targets: NDArray[Any]) -> None:
+        self.codes = codes
+        self.targets = targets
+        # What the functions that were given last add up to: of many rows, only the
+        # change of one of them is added.
+        self._functions: list[Integers] = []
+        self._responses = np.zeros((0, 0), np.int64)
+
+    def sum(self, what: Callable[[Rows], Integers]) -> Integers:
+        """Return sums over the rows."""
+        return what(self)
+
+    def binned(self, bins_of_cells: Sequence[NDArray[np.intp]]) -> Rows:
+        """Replace cells by bins."""
+        codes = []
+        for cells, bins in zip(self.codes, bins_of_cells, strict=True):
+            codes.append(bins.astype(np.int16)[cells])
+        return Rows(codes, self.targets)
+
+    def residuals(
+        self, functions: Sequence[Integers], start: Integers, residuals: Residuals
+    ) -> Floats:
+        """Return the residuals of a model with a function of each column: (n_rows, n_outputs)."""
+        if not self._functions:
+            self._responses = np.tile(start, (len(self.targets), 1))
+            self._functions = list(map(np.zeros_like, functions))
+        for place, function in enumerate(functions):
+            if function is not self._functions[place]:
+                change = function - self._functions[place]
+                self._responses += np.take(change, self.codes[place], axis=0)
+                self._functions[place] = function
+        return residuals.of(self._responses, self.targets)
+
+
+@dataclass(frozen=True, eq=False)
+class LargeRows:
+    """The rows of a large table, which are read again for each sum."""
+
+    batches: Batches
+    coding: Coding
+    bins_of_cells: Sequence[NDArray[np.intp]] | None = None
+
+    def sum(self, what: Callable[[Rows], Integers]) -> Integers:
+        """Return sums over the rows."""
+        sums_of = partial(
+            _sum, coding=self.coding, bins_of_cells=self.bins_of_cells, what=what
+        )
+        (total,) = self.batches.add_up(sums_of)
+        return total
+
+    def binned(self, bins_of_cells: Sequence[NDArray[np.intp]]) -> LargeRows:
+        """Replace cells by bins."""
+        return replace(self, bins_of_cells=bins_of_cells)
+
+
+def _sum(
+    table: Table,
+    _: Any,
+    *,
+    coding: Coding,
+    bins_of_cells: Sequence[NDArray[np.intp]] | None,
+    what: Callable[[Rows], Integers],
+) -> list[Integers]:
+    rows = coding(table)
+    if bins_of_cells is not None:
+        rows = rows.binned(bins_of_cells)
+    return [what(rows)]
+
+
+def open_rows(batches: Batches, coding: Coding) -> Rows | LargeRows:
+    """Place the rows of a table, or prepare to place those of a large one."""
+    if batches.large is None:
+        return coding(batches.table)
+    return LargeRows(batches, coding)
+
+
+def cell_counts(rows: Rows, sizes: Sequence[int]) -> Integers:
+    """Count the rows of each cell of each column, one column after another."""
+    counts = []
+    for cells, size in zip(rows.codes, sizes, strict=True):
+        counts.append(np.bincount(cells, minlength=size + 1)[:size])
+    return np.concatenate(counts).astype(np.int64)
+
+
+def bin_sums(
+    rows: Rows,
+    column: int,
+    functions: Sequence[Integers],
+    start: Integers,
+    residuals: Residuals,
+) -> Integers:
+    """Add up the residuals by bin of a column: (n_bins, n_outputs)."""
+    # A row adds its residuals to one bin, so that it changes the sums by their norm.
+    parts = rows.residuals(functions, start, residuals)
+    size = len(functions[column])
+    sums = [
+        np.bincount(rows.codes[column], weights=part, minlength=size)
+        for part in parts.T
+    ]
+    # The last bin is that of what is in none.
+    return np.stack(sums, axis=1)[:-1].astype(np.int64)
+
+
+def size_counts(
+    rows: Rows,
+    functions: Sequence[Integers],
+    start: Integers,
+    limits: Integers,
+) -> Integers:
+    """Count the rows by the first of ascending limits that the size of their residual does not exceed."""
+    parts = rows.residuals(functions, start, NumberResiduals(int(limits[-1])))
+    places = np.searchsorted(limits, np.abs(parts[:, 0]))
+    return np.bincount(places, minlength=len(limits)).astype(np.int64)

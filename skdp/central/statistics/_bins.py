@@ -1,0 +1,148 @@
+"""Private bins of numbers, with about as many records each, from one noisy histogram of each column."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.central.statistics._noise import Noise, as_float
+from skdp.domain import Categories, Domain, Interval
+from skdp.randomness import ByteSource
+
+Floats = NDArray[np.float64]
+
+# Cells of equal width between two bounds, of which powers of 2 are counted together.
+_MOST_CELLS, _FEWEST_CELLS = 512, 16
+
+# Half octaves from the far bound towards the near one: edges for skewed numbers, the
+# last of which leaves a thousandth of the width.
+_N_OCTAVES = 10
+
+# Records of a cell, in standard deviations of its noise, and the least of a bin. Half
+# or twice as many change the scores of models on bins by less than their noise.
+_RECORDS_OF_CELL, _RECORDS_OF_BIN = 4.0, 2.5
+
+
+@dataclass(frozen=True, eq=False)
+class Bins:
+    """The bins of a column, and their noisy counts."""
+
+    attribute: Categories | Interval
+    # The bin of each cell that was counted, and, last, of what is in none.
+    bins_of_cells: NDArray[np.intp]
+    # Of the bins: (n_bins,), with the variances of their noise.
+    counts: Floats
+    variances: Floats
+
+    @property
+    def sizes(self) -> Floats:
+        """The counts, of which none is below half the deviation of its noise."""
+        return np.maximum(self.counts, np.sqrt(self.variances) / 2)
+
+
+def fine_cells(low: float, high: float) -> Interval:
+    """Return public cells between bounds, of equal width, and smaller towards the bound that is nearest to 0."""
+    return Interval(edges=_edges(low, high)[0].tolist(), missing=True, real=True)
+
+
+def _edges(low: float, high: float) -> tuple[Floats, NDArray[np.intp]]:
+    """Return the edges of the finest cells, and for how many of them each is an edge, too, if they are joined."""
+    places = np.arange(_MOST_CELLS + 1)
+    levels = np.append(places[1:-1] & -places[1:-1], [_MOST_CELLS, _MOST_CELLS])
+    shares = places[[*range(1, _MOST_CELLS), 0, _MOST_CELLS]] / _MOST_CELLS
+    even = low * (1 - shares) + high * shares
+    near = float(np.clip(0.0, low, high))
+    octaves = 2.0 ** -np.arange(0.5, _N_OCTAVES + 0.6, 0.5)
+    skewed = np.append(near + (high - near) * octaves, near - (near - low) * octaves)
+    skewed = skewed[(skewed > low) & (skewed < high)]
+    edges = np.append(even, skewed)
+    levels = np.append(levels, np.full(len(skewed), _MOST_CELLS))
+    # Of equal edges, that of the highest level.
+    order = np.lexsort((-levels, edges))
+    is_new = np.append(True, np.diff(edges[order]) > 0)
+    return edges[order][is_new], levels[order][is_new]
+
+
+def find_bins(
+    domain: Domain,
+    ends: dict[Any, tuple[float, float]],
+    cell_counts: Sequence[NDArray[np.int64]],
+    noise: Noise,
+    *,
+    n_rows: float,
+    most: int,
+    source: ByteSource,
+) -> list[Bins]:
+    """Find bins of columns from the exact counts of their cells, each of which gets one draw of noise.
+
+    Columns with `ends` have the cells of `fine_cells`, of which so many are counted together as the noise needs. Those
+    of other columns are bins themselves.
+    """
+    error = as_float(noise.error)
+    n_wanted = n_rows / (_RECORDS_OF_CELL * error)
+    n_cells = _FEWEST_CELLS
+    while n_cells < _MOST_CELLS and 2 * n_cells <= n_wanted:
+        n_cells *= 2
+    starts_of_columns = []
+    sums = []
+    for name, counts in zip(domain.columns, cell_counts, strict=True):
+        starts = np.arange(len(counts))
+        if name in ends:
+            _, levels = _edges(*ends[name])
+            is_start = levels[:-1] >= _MOST_CELLS // n_cells
+            # Missing numbers are in the last cell.
+            starts = np.append(np.flatnonzero(is_start), len(counts) - 1)
+        starts_of_columns.append(starts)
+        sums.append(np.add.reduceat(counts, starts))
+    drawn = noise.add(source, np.concatenate(sums).tolist())
+    noisy = np.array([*map(as_float, drawn)])
+    places = np.cumsum([len(part) for part in sums])[:-1]
+    bins = []
+    for name, starts, counts in zip(
+        domain.columns, starts_of_columns, np.split(noisy, places), strict=True
+    ):
+        attribute = domain[name]
+        firsts = np.arange(len(counts))
+        if name in ends:
+            assert isinstance(attribute, Interval)
+            least = max(counts[:-1].sum() / most, _RECORDS_OF_BIN * error)
+            firsts = np.append(_join(counts[:-1], least, error), len(counts) - 1)
+            edges = np.array(attribute.edges)[[*starts[firsts[:-1]], -1]]
+            attribute = Interval(edges=edges.tolist(), missing=True, real=True)
+        is_first = np.zeros(len(domain[name]), np.intp)
+        is_first[starts[firsts]] = 1
+        n_joined = np.diff(firsts, append=len(counts))
+        bins.append(
+            Bins(
+                attribute,
+                np.append(np.cumsum(is_first) - 1, len(firsts)),
+                np.add.reduceat(counts, firsts),
+                n_joined * error**2,
+            )
+        )
+    return bins
+
+
+def _join(counts: NDArray[Any], least: float, error: float) -> list[int]:
+    """Join neighbouring cells to bins of at least so many records; return the first cell of each bin."""
+    firsts = [0]
+    n_records = 0.0
+    for cell, count in enumerate(counts):
+        # A cell that is a bin by itself, such as that of zeros, is not joined to many.
+        if cell > firsts[-1] and count >= least and n_records >= least / 2:
+            firsts.append(cell)
+            n_records = 0.0
+        n_records += count
+        if n_records >= least:
+            firsts.append(cell + 1)
+            n_records = 0.0
+    # A last bin of many cells may be empty: noise must not make it.
+    noise = _RECORDS_OF_BIN * error * math.sqrt(len(counts) - firsts[-1])
+    if len(firsts) > 1 and n_records < max(least / 2, noise, 1.0):
+        firsts.pop()
+    return firsts

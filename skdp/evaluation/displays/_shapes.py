@@ -1,0 +1,303 @@
+"""Plot of the functions of an additive model, with their errors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.base import AxesLike, check_confidence_level
+from skdp.domain import Interval
+from skdp.evaluation._common import check_count
+from skdp.evaluation.displays._style import (
+    COLOURS,
+    INK,
+    PanelDisplay,
+    import_pyplot,
+    interval_label,
+    label_rows,
+    new_grid,
+    series_style,
+    tidy_axes,
+    title_panel,
+)
+
+# From so many times the width of the first or the middle bin on, a range is drawn by
+# its logarithm.
+_WIDE = 50.0
+
+# The share of the records that are missing, from which on their function is drawn: that
+# of none is but noise.
+_LEAST_MISSING = 0.01
+
+_FIELDS = ("bins", "values", "std_error", "counts")
+
+
+class ShapeDisplay(PanelDisplay):
+    """Plot of the functions of an additive model with their errors, with a panel for each column.
+
+    Bins of numbers are drawn as steps, other values as dots. `from_estimator` makes it of a model.
+
+    Parameters
+    ----------
+    shapes : mapping of column name to Shape
+        The functions, as `skdp.DPAdditiveClassifier.shape_` and `skdp.DPAdditiveRegressor.shape_` return them.
+    classes : sequence, optional
+        The classes, if the functions are those of several.
+    confidence_level : float, default=0.95
+        The coverage of the bands.
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure
+        The figure that was drawn last.
+    axes_ : ndarray of matplotlib Axes
+        Its panels.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If there is no function, or `confidence_level` is not between 0 and 1.
+
+    Notes
+    -----
+    **Privacy.** The functions are released by `fit`: a figure of them is post-processing, without privacy cost.
+
+    Examples
+    --------
+    >>> from skdp import DPAdditiveRegressor
+    >>> from skdp.datasets import load_adult
+    >>> from skdp.evaluation import ShapeDisplay
+    >>> people = load_adult().data
+    >>> model = DPAdditiveRegressor(
+    ...     1.0,
+    ...     bounds={"age": (0, 100)},
+    ...     categories={"sex": ["Female", "Male"]},
+    ...     target_bounds=(0, 100),
+    ...     random_state=0,
+    ... ).fit(people[["age", "sex"]], people["hours-per-week"])
+    >>> display = ShapeDisplay.from_estimator(model).plot()
+    >>> [axes.get_title(loc="left") for axes in display.axes_]
+    ['age', 'sex']
+    """
+
+    def __init__(
+        self,
+        shapes: Mapping[Any, Any],
+        *,
+        classes: Sequence[Any] | None = None,
+        confidence_level: float = 0.95,
+    ) -> None:
+        if not isinstance(shapes, Mapping):
+            raise TypeError(
+                "shapes must be a mapping of column names to shapes, got "
+                f"{type(shapes).__name__}"
+            )
+        if not shapes:
+            raise ValueError("shapes must hold at least one function")
+        for shape in shapes.values():
+            if not all(hasattr(shape, field) for field in _FIELDS):
+                raise TypeError(
+                    f"shapes must be those of an additive model, with {_FIELDS}, got "
+                    f"{type(shape).__name__}"
+                )
+        self.shapes = dict(shapes)
+        self.classes = classes
+        self.confidence_level = check_confidence_level(confidence_level)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        features: Sequence[Any] | None = None,
+        *,
+        confidence_level: float = 0.95,
+    ) -> ShapeDisplay:
+        """Make the display of a fitted additive model.
+
+        Parameters
+        ----------
+        estimator : DPAdditiveClassifier or DPAdditiveRegressor
+            The model.
+        features : sequence of column names, optional
+            The columns to draw; by default all.
+        confidence_level : float, default=0.95
+            The coverage of the bands.
+
+        Returns
+        -------
+        ShapeDisplay
+            The display, which `plot` draws.
+
+        Raises
+        ------
+        NotFittedError, TypeError, ValueError
+            If the model is not fitted, has no functions, or has no such column.
+        """
+        if not hasattr(estimator, "shape_"):
+            raise TypeError(
+                f"estimator must be an additive model, got {type(estimator).__name__}"
+            )
+        if features is None:
+            features = estimator.guarantee_.scope[:-1]
+        shapes = {feature: estimator.shape_(feature) for feature in features}
+        classes = getattr(estimator, "classes_", None)
+        return cls(shapes, classes=classes, confidence_level=confidence_level)
+
+    def plot(self, *, max_values: int = 20, ax: AxesLike | None = None) -> ShapeDisplay:
+        """Draw the functions.
+
+        Parameters
+        ----------
+        max_values : int, default=20
+            Number of declared values of a column to draw, at least 1: those with the most records. The number of the
+            others is stated.
+        ax : matplotlib Axes or array-like of them, optional
+            The axes to draw on, one for each column. By default those of a new figure.
+
+        Returns
+        -------
+        ShapeDisplay
+            The display itself.
+
+        Raises
+        ------
+        ImportError, TypeError, ValueError
+            If matplotlib is not installed, the number of panels is wrong, or `max_values` is not an int or less than 1.
+        """
+        check_count(max_values, "max_values", least=1)
+        import_pyplot()
+        most = 6
+        for shape in self.shapes.values():
+            if not isinstance(shape.bins, Interval):
+                most = max(most, min(len(shape.values), max_values))
+        panels = self._use_panels(
+            ax,
+            len(self.shapes),
+            ", one for each column",
+            lambda: new_grid(
+                len(self.shapes), width=3.6, height=1.2 + 0.24 * most, margin=0.4
+            ),
+        )
+        for axes, (name, shape) in zip(panels, self.shapes.items(), strict=True):
+            n_hidden = 0
+            if not isinstance(shape.bins, Interval):
+                n_hidden = max(len(shape.values) - max_values, 0)
+            # In the order of the values.
+            order = np.argsort(-shape.counts, kind="stable")
+            places = np.sort(order[: len(order) - n_hidden])
+            handles = self._draw(axes, shape, places)
+            tidy_axes(axes)
+            title = f"{name} ({n_hidden} rarer values not drawn)" if n_hidden else name
+            title_panel(axes, str(title))
+            if isinstance(shape.bins, Interval):
+                axes.set_ylabel("added")
+                axes.axhline(0, color=INK, lw=1)
+            else:
+                axes.set_xlabel("added")
+                axes.axvline(0, color=INK, lw=1)
+                labels = [shape.bins.labels[place] for place in places]
+                label_rows(axes, [_label(label) for label in labels])
+        self._draw_legend(ax, handles, loc="outside lower center", ncols=len(handles))
+        return self
+
+    def _draw(self, axes: Any, shape: Any, places: NDArray[np.intp]) -> list[Any]:
+        """Draw a function, or one for each class, and return what the legend explains."""
+        from scipy.stats import norm
+
+        reach = norm.ppf((1 + self.confidence_level) / 2)
+        values = shape.values.reshape(len(shape.values), -1)[places]
+        errors = reach * shape.std_error.reshape(len(shape.values), -1)[places]
+        handles = []
+        for output in range(values.shape[1]):
+            label = interval_label(self.confidence_level)
+            if values.shape[1] > 1 and self.classes is not None:
+                label = f"{self.classes[output]} ({label})"
+            is_of_numbers = isinstance(shape.bins, Interval)
+            draw = _draw_steps if is_of_numbers else _draw_dots
+            draw(axes, shape, values[:, output], errors[:, output], label, output)
+            handles += axes.get_legend_handles_labels()[0][-1:]
+        return handles
+
+
+def _label(value: Any) -> str:
+    return "missing" if value is None else str(value)
+
+
+def _draw_steps(
+    axes: Any,
+    shape: Any,
+    values: NDArray[np.float64],
+    errors: NDArray[np.float64],
+    label: str,
+    place: int,
+) -> None:
+    """Draw a function of a number or a date, and a dot beside it for missing ones, if there are some."""
+    bins = shape.bins
+    has_missing = shape.counts[-1] > _LEAST_MISSING * shape.counts.sum()
+    style = series_style(place)
+    colour = COLOURS[place % len(COLOURS)]
+    edges = np.array(bins.edges)
+    n_bins = len(edges) - 1
+    low, high = values - errors, values + errors
+    axes.fill_between(
+        edges,
+        np.append(low[:n_bins], low[n_bins - 1]),
+        np.append(high[:n_bins], high[n_bins - 1]),
+        step="post",
+        color=colour,
+        alpha=0.25,
+        lw=0,
+    )
+    axes.stairs(
+        values[:n_bins], edges, color=colour, lw=1.6, baseline=None, label=label
+    )
+    if isinstance(bins.edges[0], float):
+        narrow = min(edges[1] - edges[0], np.median(np.diff(edges)))
+        if edges[-1] - edges[0] > _WIDE * narrow and edges[0] >= 0:
+            axes.set_xscale("symlog", linthresh=max(edges[1], narrow))
+        axes.set_xlim(edges[0], edges[-1])
+    if len(values) > n_bins and has_missing:
+        # Outside of the range, in shares of the width of the panel.
+        axes.errorbar(
+            [1.06],
+            values[n_bins:],
+            errors[n_bins:],
+            transform=axes.get_yaxis_transform(),
+            clip_on=False,
+            capsize=2,
+            **style,
+        )
+        axes.text(
+            1.06,
+            -0.02,
+            "missing",
+            transform=axes.transAxes,
+            rotation=90,
+            ha="center",
+            va="top",
+            fontsize="small",
+        )
+
+
+def _draw_dots(
+    axes: Any,
+    shape: Any,
+    values: NDArray[np.float64],
+    errors: NDArray[np.float64],
+    label: str,
+    place: int,
+) -> None:
+    """Draw a function of declared values, one below the other."""
+    axes.errorbar(
+        values,
+        np.arange(len(values)),
+        xerr=errors,
+        ls="",
+        ms=5,
+        capsize=2,
+        label=label,
+        **series_style(place),
+    )

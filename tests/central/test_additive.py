@@ -1,0 +1,278 @@
+"""Additive models: what a row changes in exact sums, what is learnt, and how far shapes are from the truth."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss, r2_score
+from sklearn.preprocessing import OneHotEncoder
+
+from skdp import DPAdditiveClassifier, DPAdditiveRegressor, Interval
+from skdp.central.additive._sums import (
+    STEPS,
+    ClassResiduals,
+    NumberResiduals,
+    Rows,
+    bin_sums,
+    cell_counts,
+    number_places,
+    size_counts,
+)
+from skdp.central.statistics import Noise, find_bins, fine_cells
+from skdp.domain import Domain
+from skdp.privacy import Mu, read_share
+from skdp.randomness import SeededSource
+from tests.conftest import each
+
+rng = np.random.default_rng(0)
+N = 3_000
+X = pd.DataFrame({"a": rng.uniform(-1, 1, N), "b": rng.exponential(size=N), "c": rng.choice(["x", "y", "z"], N)})
+EFFECT = 3 * np.abs(X["a"]) + X["b"].clip(upper=3) + X["c"].map({"x": 0.0, "y": 1.0, "z": -1.0})
+CLASS = (rng.random(N) < 1 / (1 + np.exp(2.5 - EFFECT))).astype(int).to_numpy()
+NUMBER = (EFFECT + rng.normal(0, 0.5, N)).to_numpy()
+MUCH = Mu(30, delta=1e-6)
+DECLARED = {"bounds": {"a": (-1, 1), "b": (0, 50)}, "categories": {"c": ["x", "y", "z"]}, "random_state": 0}
+
+
+def classifier(epsilon=MUCH, **more):
+    return DPAdditiveClassifier(epsilon, **DECLARED | {"classes": [0, 1]} | more)
+
+
+def regressor(epsilon=MUCH, **more):
+    return DPAdditiveRegressor(epsilon, **DECLARED | {"target_bounds": (-3, 10)} | more)
+
+
+RESIDUALS = {
+    "two classes": (ClassResiduals(2), [0, 1]),
+    "three classes": (ClassResiduals(3), [0, 1, 2]),
+    "numbers": (NumberResiduals(STEPS // 3), [-STEPS, -5, STEPS]),
+}
+
+
+@pytest.mark.parametrize(("residuals", "targets"), RESIDUALS.values(), ids=RESIDUALS)
+def test_a_row_changes_the_sums_by_its_own_and_no_more(residuals, targets):
+    """All rows of a small table, before small and enormous functions: in any order, and whatever came before."""
+    size = 3  # two bins, and that of what is in none
+    few = [np.array([0, 1, 1, 0]), np.array([1, 0, 2, 1])]
+    before = np.array([targets[place % len(targets)] for place in range(4)])
+    start = np.zeros(residuals.n_outputs, np.int64)
+    largest = 0
+    for scale in (0, 1000, 1 << 26):
+        functions = [rng.integers(-scale, scale + 1, (size, residuals.n_outputs)) for _ in few]
+        for first, second, target in itertools.product(range(size), range(size), targets):
+            codes = [np.append(column, bin_) for column, bin_ in zip(few, (first, second), strict=True)]
+            more = Rows(codes, np.append(before, target))
+            reversed_rows = Rows([column[::-1] for column in codes], np.append(before, target)[::-1])
+            alone = Rows([np.array([first]), np.array([second])], np.array([target]))
+            rows = Rows(few, before)
+            for column in (0, 1):
+                arguments = column, functions, start, residuals
+                change = bin_sums(more, *arguments) - bin_sums(rows, *arguments)
+                assert (change == bin_sums(alone, *arguments)).all()
+                assert (bin_sums(more, *arguments) == bin_sums(reversed_rows, *arguments)).all()
+                largest = max(largest, sum(int(number) ** 2 for number in change.ravel()))
+            assert np.abs(cell_counts(more, [2, 2]) - cell_counts(rows, [2, 2])).sum() == (first < 2) + (second < 2)
+    assert 0.9 * residuals.square < largest <= residuals.square
+
+
+def test_what_is_added_to_what_is_known_is_what_is_added_up():
+    rows = Rows([rng.integers(0, 4, 50), rng.integers(0, 3, 50)], rng.integers(-STEPS, STEPS, 50))
+    residuals, start = NumberResiduals(STEPS), np.array([17])
+    functions = [np.zeros((4, 1), np.int64), np.zeros((3, 1), np.int64)]
+    for place in (0, 1, 0, 1):
+        functions[place] = rng.integers(-STEPS, STEPS, functions[place].shape)
+        again = Rows(rows.codes, rows.targets)
+        found = bin_sums(rows, 0, functions, start, residuals)
+        assert (found == bin_sums(again, 0, functions, start, residuals)).all()
+
+
+def test_a_row_changes_one_count_of_residuals():
+    limits = np.array([4, 16, 64])
+    functions, start = [np.array([[0], [50], [0]])], np.zeros(1, np.int64)
+    for bin_, target in itertools.product(range(3), (-1_000, 0, 4, 5, 60, STEPS)):
+        rows = Rows([np.array([bin_])], np.array([target]))
+        assert size_counts(rows, functions, start, limits).sum() == 1
+
+
+@each("ends", [(0.0, 1.0), (1000.0, 1001.0), (-3e300, 2e305), (0.1, 0.1 + 2**-50)])
+def test_targets_are_whole_steps_within_bounds(ends):
+    values = np.array([-np.finfo(float).max, ends[0], np.mean(ends), ends[1], np.finfo(float).max])
+    places = number_places(values, "y", *ends)
+    assert places[[0, 1]].tolist() == [-STEPS] * 2
+    assert places[[3, 4]].tolist() == [STEPS] * 2
+
+
+@each("mu", [0.1, 1.0])
+@pytest.mark.parametrize("model", [classifier(), regressor()], ids=["classes", "numbers"])
+def test_all_draws_share_the_budget(mu, model, monkeypatch):
+    amounts = []
+    draw = Noise.draw
+    monkeypatch.setattr(Noise, "draw", lambda noise, *more: amounts.append(noise.amount) or draw(noise, *more))
+    target = CLASS if "classes" in model.get_params() else NUMBER
+    model = clone(model).set_params(epsilon=Mu(mu, delta=1e-6))
+    model.fit(X, target)
+    whole = read_share(Mu(mu, delta=1e-6)).mu_squared
+    assert whole * 9 / 10 < sum(amounts) <= whole
+
+
+def test_with_little_noise_it_is_an_additive_model():
+    model = classifier().fit(X, CLASS)
+    codes = np.stack(model.domain_.select(["a", "b", "c"]).encode([X["a"], X["b"], X["c"]]), axis=1)
+    indicators = OneHotEncoder().fit_transform(codes)
+    least = log_loss(CLASS, LogisticRegression(C=1.0).fit(indicators, CLASS).predict_proba(indicators))
+    assert log_loss(CLASS, model.predict_proba(X)) < 1.02 * least
+    assert r2_score(NUMBER, regressor().fit(X, NUMBER).predict(X)) > 0.88
+    assert model.shape_("c").values.round(1).tolist() == pytest.approx([0.0, 1.0, -1.0], abs=0.3)
+
+
+def test_several_classes_of_any_kind():
+    names = np.array(["low", "middle", "high"])[np.digitize(EFFECT, [1.5, 3])]
+    model = classifier(classes=["low", "middle", "high"]).fit(X, names)
+    assert model.classes_.tolist() == ["high", "low", "middle"]
+    assert model.score(X, names) > 0.85
+    assert model.shape_("c").values.shape == (3, 3)
+    assert model.decision_function(X).shape == (N, 3)
+
+
+def test_a_target_between_any_bounds_is_the_same():
+    """The attack that broke another library: noise in proportion to the width, but sums measured from 0."""
+    model = regressor(Mu(1, delta=1e-6), target_bounds=(-1, 1))
+    moved = clone(model).set_params(target_bounds=(1023, 1025))
+    target = np.round(np.clip(NUMBER / 4 - 0.5, -1, 1) * 512) / 512  # all of which floats hold
+    here, there = model.fit(X, target), moved.fit(X, target + 1024)
+    for values, others in zip(here.shapes_, there.shapes_, strict=True):
+        assert (values == others).all()
+    assert there.intercept_ - 1024 == pytest.approx(here.intercept_, abs=1e-9)
+
+
+def test_missing_numbers_are_a_bin():
+    gaps = X.assign(a=X["a"].where(rng.random(N) > 0.3))
+    target = np.where(gaps["a"].isna(), 8.0, NUMBER)
+    model = regressor().fit(gaps, target)
+    assert r2_score(target, model.predict(gaps)) > 0.9
+    shape = model.shape_("a")
+    assert shape.bins.missing
+    assert shape.values[-1] > shape.values[:-1].max()
+
+
+def test_values_outside_of_bounds_are_in_the_outer_bins():
+    model = regressor().fit(X, NUMBER)
+    far = X.head(2).assign(a=[-np.inf, 99.0])
+    near = X.head(2).assign(a=[-1.0, 1.0])
+    assert (model.predict(far) == model.predict(near)).all()
+
+
+def test_undeclared_values():
+    other = X.assign(c=X["c"].where(X["c"] != "z", "w"))
+    with pytest.raises(ValueError, match="column 'c'"):
+        classifier().fit(other, CLASS)
+    model = classifier(handle_unknown="ignore").fit(X, CLASS)
+    logits = model.decision_function(X) - model.decision_function(X.assign(c="w"))
+    assert logits == pytest.approx(model.shape_("c").values[X["c"].map({"x": 0, "y": 1, "z": 2})])
+
+
+@each(
+    "parameters, message",
+    [
+        ({"max_bins": 1}, "max_bins"),
+        ({"handle_unknown": "drop"}, "handle_unknown"),
+        ({"categories": {"d": [1]}}, "categories declares columns that X does not have"),
+        ({"bounds": None}, "bounds must be declared"),
+        ({"target_bounds": None}, "target_bounds must be declared"),
+    ],
+)
+def test_errors_name_the_parameter(parameters, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        regressor(**parameters).fit(X, NUMBER)
+
+
+def test_a_shape_is_of_a_column():
+    model = regressor().fit(X, NUMBER)
+    with pytest.raises(ValueError, match="feature must be a column of X, got 'd'"):
+        model.shape_("d")
+
+
+@pytest.mark.parametrize(("make", "target"), [(classifier, CLASS), (regressor, NUMBER)], ids=["classes", "numbers"])
+def test_a_large_table_gives_the_same_model(make, target):
+    frame = pl.from_pandas(X.assign(y=target))
+    model = make(Mu(1, delta=1e-6)).fit(frame.drop("y"), frame["y"])
+    lazy = make(Mu(1, delta=1e-6)).fit(frame.lazy(), "y")
+    assert lazy.domain_ == model.domain_
+    for values, others in zip(model.shapes_, lazy.shapes_, strict=True):
+        assert (values == others).all()
+
+
+def test_categories_of_all_columns_need_no_bounds():
+    declared = {"a": Interval(-1, 1, bins=4), "b": Interval(0, 8, bins=4), "c": ["x", "y", "z"]}
+    model = regressor(bounds=None, categories=declared).fit(X, NUMBER)
+    assert model.domain_ == Domain(declared)
+    assert r2_score(NUMBER, model.predict(X)) > 0.7
+
+
+def test_bins_have_about_as_many_records_and_zeros_one_of_their_own():
+    values = np.where(rng.random(20_000) < 0.5, 0.0, np.exp(rng.normal(0, 2, 20_000)))
+    cells = fine_cells(0.0, 1e4)
+    counts = np.bincount(cells.encode(values.clip(0, 1e4)), minlength=len(cells))
+    (bins,) = find_bins(
+        Domain({"a": cells}),
+        {"a": (0.0, 1e4)},
+        [counts],
+        Noise("mu", read_share(Mu(1, delta=1e-6)).mu_squared),
+        n_rows=20_000,
+        most=20,
+        source=SeededSource(0, "bins"),
+    )
+    exact = np.bincount(bins.bins_of_cells[:-1], weights=counts)
+    assert (np.abs(bins.counts - exact) < 6 * np.sqrt(bins.variances)).all()
+    # Half of the records are in the first cell.
+    assert bins.attribute.edges[1] < 20
+    assert set(bins.attribute.edges) <= set(cells.edges)
+    assert len(bins.counts) == len(bins.attribute)
+
+
+def test_without_rows_there_are_few_bins_and_no_error():
+    with pytest.warns(UserWarning, match="the noise hides how many rows"):
+        model = classifier(1.0).fit(X[:0], CLASS[:0])
+    assert np.isfinite(model.predict_proba(X)).all()
+
+
+def covered(n_fits, epsilon, correlation):
+    """Return the share of the bins whose interval of 95 % holds the function that made the target."""
+    inside = []
+    for seed in range(n_fits):
+        random = np.random.default_rng(seed)
+        shared = random.normal(size=(4_000, 1))
+        numbers = np.sqrt(correlation) * shared + np.sqrt(1 - correlation) * random.normal(size=(4_000, 2))
+        table = pd.DataFrame(numbers, columns=["a", "b"]).assign(c=random.choice(["x", "y"], 4_000))
+        parts = {"a": np.sin(2 * numbers[:, 0]), "b": 0.5 * numbers[:, 1]}
+        target = sum(parts.values()) + random.normal(0, 0.5, 4_000)
+        model = regressor(epsilon, bounds=(-5, 5), categories={"c": ["x", "y"]}, target_bounds=(-5, 5))
+        model.set_params(random_state=seed).fit(table, target)
+        for name, part in parts.items():
+            shape = model.shape_(name)
+            codes = shape.bins.encode(table[name].clip(-5, 5).to_numpy())
+            sizes = np.bincount(codes, minlength=len(shape.values))
+            wanted = np.bincount(codes, weights=part, minlength=len(shape.values)) / np.maximum(sizes, 1)
+            has_rows = sizes > 0
+            counts = np.where(has_rows, shape.counts, 0)
+            errors = shape.values - wanted
+            errors -= np.average(errors, weights=counts)
+            inside.append((np.abs(errors) < 1.96 * shape.std_error)[has_rows])
+    return np.concatenate(inside).mean()
+
+
+def test_bands_cover():
+    assert covered(5, 4.0, 0.0) > 0.85
+
+
+@pytest.mark.long
+@each("epsilon", [0.2, 1.0, 8.0])
+@each("correlation", [0.0, 0.5])
+def test_bands_cover_as_often_as_stated(epsilon, correlation):
+    assert covered(100, epsilon, correlation) > 0.9
