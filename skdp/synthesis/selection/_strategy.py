@@ -60,6 +60,8 @@ class Plan:
     tol: float = TOLERANCE
     target: int | None = None
     """The column that rows will be used to predict."""
+    predictive_order: int = 2
+    """The most columns of a marginal whose errors weigh more if it has the target."""
 
     @property
     def columns(self) -> list[Clique]:
