@@ -236,6 +236,26 @@ def test_what_predicts_is_found_among_columns_too_many_to_score_all_pairs():
     assert all(29 in pair for pair in found[29])
 
 
+@each("seed", range(3))
+def test_interactions_are_found_where_auto_finds_pairs_only(seed):
+    """A label is the sum of two columns, modulo 4: no pair tells of it."""
+    rng = np.random.default_rng(seed)
+    columns = rng.integers(0, 4, (3, 2_000))
+    rows = pd.DataFrame({"a": columns[0], "b": columns[1], "c": columns[2], "y": (columns[0] + columns[1]) % 4})
+    domain = {name: list(range(4)) for name in rows}
+    distances = {}
+    for method in ("auto", "interactions"):
+        synthesizer = DPMarginalSynthesizer(
+            0.5, delta=1e-6, domain=domain, target="y", marginals=method, random_state=seed
+        ).fit(rows)
+        shares = synthesizer.model_.marginal((0, 1, 3))
+        true = np.zeros((4, 4, 4))
+        np.add.at(true, (rows["a"], rows["b"], rows["y"]), 1 / len(rows))
+        distances[method] = np.abs(shares - true).sum() / 2
+    assert distances["interactions"] < 0.25
+    assert distances["auto"] > 0.7
+
+
 @each(
     "parameters, message",
     [

@@ -271,6 +271,7 @@ class _Descent:
         self._losses = [self.state.loss]
         self._n_moves = 0
         self._n_halvings = 0
+        self._is_flat = False
         self._length = self._first_length()
 
     def _first_length(self) -> float:
@@ -304,8 +305,16 @@ class _Descent:
             self._length /= 2
             self._n_halvings += 1
             if self._n_halvings == _PATIENCE:
-                self._loss.flatten()
-                self._length = self._first_length()
+                self._flatten()
+
+    def _flatten(self) -> None:
+        """Go on by plain steps, and judge the progress anew."""
+        self._loss.flatten()
+        self._is_flat = True
+        self._length = self._first_length()
+        self._factors_before = self.state.factors
+        self._n_moves = 0
+        self._losses = [self.state.loss]
 
     def has_ended(self, tol: float) -> bool:
         """Return whether more steps would fit noise, or would save hardly anything."""
@@ -323,7 +332,12 @@ class _Descent:
         )
         least_gain = tol if is_explained else tol / _PERSISTENCE
         gain = self._losses[-1 - _BLOCK] - self.state.loss
-        return gain <= least_gain * self.state.loss
+        is_slow = gain <= least_gain * self.state.loss
+        # Steps that are divided by tiny shares stall long before they fail.
+        if is_slow and not is_explained and not self._is_flat:
+            self._flatten()
+            return False
+        return is_slow
 
 
 def independent_start(tree: JunctionTree, shares: Iterable[Table]) -> list[Table]:

@@ -77,6 +77,9 @@ _SECOND_SCORES = Fraction(1, 10)
 _PRECISE = 0.003
 """The distance of columns below which there is a second round."""
 
+_PRECISE_OF_INTERACTIONS = 0.05
+"""The same of "interactions": beyond, a triple would be noise."""
+
 _RARE = 4.0
 """Standard deviations of its noise: values with fewer records are counted together."""
 
@@ -103,6 +106,9 @@ _MOST_CANDIDATES = 1000
 _MOST_LISTED = 50_000
 """The most triples, or fours, that are listed in order to choose among them."""
 
+_MOST_COLUMNS = 4
+"""Of a marginal that "auto" chooses without a workload."""
+
 _MOST_IN_FOUR = 64
 """Cells of four columns that are scored together, such as a parity of bits."""
 
@@ -117,6 +123,13 @@ class Auto(Strategy):
     #    iterative mechanism for differentially private synthetic data. PVLDB 15(11).
     # .. [2] C. Li, M. Hay, G. Miklau, Y. Wang (2014). A data- and workload-aware
     #    algorithm for range queries under differential privacy. PVLDB 7(5).
+
+    second_round = _SECOND_ROUND
+    """The share of the budget that is kept for the second round, after the scores."""
+    precise = _PRECISE
+    """The distance of columns below which there is a second round."""
+    measures_again = False
+    """Whether what was chosen first is measured in the second round, too."""
 
     def candidates(self, plan: Plan) -> Collection[Clique]:
         return plan.first_candidates()
@@ -141,8 +154,8 @@ class Auto(Strategy):
             return _measure_certain(table, plan)
 
         # Ask for the scores of independent columns.
-        has_second_round = len(plan.sizes) > 2 and column_error < _PRECISE
-        first_part = 1 - _SECOND_ROUND if has_second_round else Fraction(1)
+        has_second_round = len(plan.sizes) > 2 and column_error < self.precise
+        first_part = 1 - self.second_round if has_second_round else Fraction(1)
         first = _score_first(table, plan, counts, requests, first_part)
 
         # Choose what gains more than its noise costs. What may be independent comes last,
@@ -155,8 +168,16 @@ class Auto(Strategy):
         first_share = table.budget.left * first_part
         costs = _column_costs(plan, cells)
         excess = _by_workload(first.excess, plan.first_candidates())
+        costs_of_columns = dict(zip(plan.columns, costs, strict=False))
         chosen, refused = _choose(
-            table, plan, gains, excess, cells, first_share, costs, later=later
+            table,
+            plan,
+            gains,
+            excess,
+            cells,
+            first_share,
+            costs_of_columns,
+            later=later,
         )
 
         # Spend the first round's share, and the second's on what the model misses.
@@ -167,12 +188,28 @@ class Auto(Strategy):
         fitted = fit_measured(table, plan)
         if has_second_round:
             measured = set(chosen) - later
-            fitted = _measure_missing(table, plan, fitted, measured)
+            again = measured if self.measures_again else ()
+            fitted = _measure_missing(table, plan, fitted, measured, again)
         unknown = _unknown_pairs(fitted, refused, first)
         noisy = {}
         for pair, score in first.scores.items():
             noisy[pair] = (score.noisy, score.std_error)
         return replace(fitted, scores=noisy, unknown=unknown)
+
+
+class Interactions(Auto):
+    """Keeps half of the budget for what the first model misses, with the target first."""
+
+    # With 5 bins a column, a triple with a target of ten classes has 250 cells: it can
+    # be afforded long before counts are as precise as a second round of "auto" needs.
+    # Measuring twice costs nothing but scores: precisions add up. On Adult at epsilon 1
+    # pairs are 9 % worse, and AUC .903 in place of .907, which is why it is a choice.
+    second_round = Fraction(1, 2)
+    precise = _PRECISE_OF_INTERACTIONS
+    measures_again = True
+
+    def measure(self, table: PrivateTable, plan: Plan) -> FittedTable:
+        return super().measure(table, replace(plan, predictive_order=_MOST_COLUMNS))
 
 
 def _measure_certain(table: PrivateTable, plan: Plan) -> FittedTable:
@@ -386,7 +423,8 @@ def _column_costs(plan: Plan, cells: Cells) -> list[float]:
 
 def _weight(clique: Clique, plan: Plan) -> int:
     """Return what an error weighs: more if it tells what a column says of the target."""
-    return _PREDICTIVE if len(clique) == 2 and plan.target in clique else 1
+    is_predictive = 2 <= len(clique) <= plan.predictive_order
+    return _PREDICTIVE if is_predictive and plan.target in clique else 1
 
 
 class _Choice:
@@ -460,18 +498,19 @@ def _choose(
     excess: Mapping[Clique, float],
     cells: Cells,
     share: Fraction,
-    column_costs: Sequence[float] = (),
+    costs_of_others: Mapping[Clique, float],
     measured: Sequence[Clique] = (),
     later: Collection[Clique] = (),
 ) -> tuple[list[Clique], list[Clique]]:
-    """Choose marginals, and list those for which the model has no room."""
+    """Choose marginals beside others that cost something, and list those for which the model has no room."""
+    others = list(costs_of_others.values())
     choice = _best_choice(
-        table, plan, gains, excess, cells, share, column_costs, measured, later
+        table, plan, gains, excess, cells, share, others, measured, later
     )
     part = table.caps.part_for_counts
     hold = table.caps.hold
-    marginals = [*plan.columns[: len(column_costs)], *choice.chosen]
-    costs = _costs(plan, choice.chosen, cells, column_costs)
+    marginals = [*costs_of_others, *choice.chosen]
+    costs = _costs(plan, choice.chosen, cells, others)
     capped_part = Fraction(0)
     if any(map(hold, marginals)):
         parts = table.budget.best_shares(costs, Fraction(1))
@@ -491,8 +530,8 @@ def _choose(
                 group_gains[clique] = gain
         analyses = [clique for clique in cells.analyses if hold(clique) == is_capped]
         group_costs = []
-        for column, cost in zip(plan.columns, column_costs, strict=False):
-            if hold(column) == is_capped:
+        for clique, cost in costs_of_others.items():
+            if hold(clique) == is_capped:
                 group_costs.append(cost)
         group = _best_choice(
             table,
@@ -575,7 +614,11 @@ def _spend(
 
 
 def _measure_missing(
-    table: PrivateTable, plan: Plan, fitted: FittedTable, measured: Collection[Clique]
+    table: PrivateTable,
+    plan: Plan,
+    fitted: FittedTable,
+    measured: Collection[Clique],
+    again: Iterable[Clique] = (),
 ) -> FittedTable:
     """Measure what a model misses most: pairs, triples, four columns of few values."""
     # The same steps as in the first round: ask, choose, spend. Columns are not measured
@@ -606,6 +649,9 @@ def _measure_missing(
     for clique in measured:
         if fitted.model.tree.holder(clique) is not None:
             held.append(clique)
+    costs = {}
+    for clique in again:
+        costs[clique] = _weight(clique, plan) * cells.cost(clique)
     chosen, _ = _choose(
         table,
         plan,
@@ -613,10 +659,15 @@ def _measure_missing(
         _by_workload(excess, n_uses),
         cells,
         share_of_counts,
+        costs,
         measured=held,
     )
-    if chosen:
-        _spend(table, plan, chosen, cells, share_of_counts)
+    cliques = list(chosen)
+    for clique in again:
+        if not any(set(clique) <= set(larger) for larger in chosen):
+            cliques.append(clique)
+    if cliques:
+        _spend(table, plan, cliques, cells, share_of_counts)
     else:
         measure_columns(table, plan, share_of_counts)
     return fit_measured(table, plan)

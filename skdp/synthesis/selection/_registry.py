@@ -14,7 +14,7 @@ from skdp.privacy import Share, check_epsilon, largest_mu
 from skdp.synthesis._queries import find_column
 from skdp.synthesis.model import MOST_CELLS, Clique, Elimination
 from skdp.synthesis.selection._analyses import read_analyses
-from skdp.synthesis.selection._auto import Auto
+from skdp.synthesis.selection._auto import Auto, Interactions
 from skdp.synthesis.selection._moved import PlannedShare
 from skdp.synthesis.selection._private_table import PrivateTable
 from skdp.synthesis.selection._strategy import (
@@ -82,6 +82,7 @@ class Full(CertainStrategy):
 
 STRATEGIES: dict[str, Strategy] = {
     "auto": Auto(),
+    "interactions": Interactions(),
     "independent": Independent(),
     "full": Full(),
 }
@@ -167,10 +168,13 @@ def _read_target(
 ) -> int | None:
     if target is None:
         return None
-    if not isinstance(marginals, str) or marginals != "auto":
+    choosing = [
+        name for name, strategy in STRATEGIES.items() if not strategy.is_certain
+    ]
+    if not isinstance(marginals, str) or marginals not in choosing:
         raise ValueError(
-            "target needs marginals='auto', which alone looks for what predicts it, "
-            f"got {marginals!r}"
+            "target needs marginals='auto' or 'interactions', which look for what "
+            f"predicts it, got {marginals!r}"
         )
     if target not in domain.columns:
         raise ValueError(
