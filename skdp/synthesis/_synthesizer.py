@@ -98,7 +98,8 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         ordered categories have an order, lists have none: numbers in them are codes.
     marginals : {"auto", "independent", "full"} or list of tuples, default="auto"
         What is measured. ``"auto"``: the columns, and the pairs that gain more than their noise costs; with a large
-        budget also what the first model misses, of up to four columns ([1]_).
+        budget also what the first model misses, of up to four columns ([1]_). Pairs with a column of at most two
+        declared values, which models may predict, are kept a little better.
         ``"independent"``: the columns. ``"full"``: all combinations of values. Or a list of tuples of column names, all
         with the same noise.
     workload : list of tuple of column names, optional
