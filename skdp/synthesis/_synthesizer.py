@@ -114,7 +114,8 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         ordered categories have an order, lists have none: numbers in them are codes.
     marginals : {"auto", "interactions", "independent", "full"} or list of tuples, default="auto"
         What is measured. ``"auto"``: the columns, and the pairs that gain more than their noise costs; with a large
-        budget also what the first model misses, of up to four columns ([1]_).
+        budget also what the first model misses, of up to four columns ([1]_). Pairs with a column of at most two
+        declared values, which models may predict, are kept a little better.
         ``"interactions"``: the same, but half of the budget is for what the first model misses, also with a small
         budget, and with a `target` triples with it are kept better: for a label that follows from several columns
         together, with few bins or ``bins="private"``. Elsewhere pairs are worse by up to a tenth.
@@ -287,10 +288,10 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     [('age', 'sex'), ('age', 'sex', 'income')]
     >>> synthesizer.marginal(["sex", "income"]).round()
           sex income    count  std_error    lower    upper  supported
-    0  Female  <=50K   9581.0       23.0   9511.0   9599.0       True
-    1  Female   >50K   1218.0       23.0   1163.0   1251.0       True
-    2    Male  <=50K  15133.0       23.0  15076.0  15163.0       True
-    3    Male   >50K   6640.0       23.0   6611.0   6699.0       True
+    0  Female  <=50K   9616.0       22.0   9573.0   9657.0       True
+    1  Female   >50K   1189.0       22.0   1143.0   1228.0       True
+    2    Male  <=50K  15126.0       22.0  15098.0  15184.0       True
+    3    Male   >50K   6637.0       46.0   6636.0   6730.0       True
     """
 
     def __init__(

@@ -16,7 +16,14 @@ from skdp.synthesis.model import JunctionTree
 from skdp.synthesis.selection import STRATEGIES, Plan, Room
 from skdp.synthesis.selection._auto import group_rare_values
 from tests.conftest import counted_draws, each
-from tests.synthesis.budgets import assert_sound, counts_of, dependent_rows, make_budget, private_table
+from tests.synthesis.budgets import (
+    assert_sound,
+    counts_of,
+    dependent_rows,
+    make_budget,
+    private_table,
+    recorded_draws,
+)
 from tests.synthesis.conftest import graphs
 
 AUTO = STRATEGIES["auto"]
@@ -72,7 +79,7 @@ def test_a_strong_pair_has_room_before_many_weak_ones_of_few_values(kind):
     rng, n, sizes = np.random.default_rng(0), 20_000, (30, 30, 2, 2, 2, 2)
     hidden = rng.integers(0, 30, n)
     columns = [np.where(rng.random(n) < 0.7, hidden, rng.integers(0, 30, n)) for _ in range(2)]
-    columns += [(rng.random(n) < 0.3 + 0.4 * (hidden % 2)).astype(int) for _ in range(4)]
+    columns += [(rng.random(n) < 0.35 + 0.3 * (hidden % 2)).astype(int) for _ in range(4)]
     rows = np.array(columns).T
     table = private_table(rows, sizes, make_budget(kind, HUGE))
     fitted = AUTO.measure(table, plan(sizes, max_cells=2000, max_iter=100))
@@ -203,22 +210,29 @@ def measured(target, *, amount=1, kind="gaussian", sizes=SIZES, rows=None, **oth
 
 
 @pytest.mark.parametrize(("kind", "power"), [("gaussian", 1 / 3), ("laplace", 1 / 2)])
-@pytest.mark.parametrize("target", range(4))
-def test_an_error_of_a_pair_with_the_target_weighs_ten_times_as_much(kind, power, target):
+@pytest.mark.parametrize("target", [None, 0, 1, 2, 3])
+def test_an_error_of_a_pair_weighs_by_what_it_tells_of_the_target_or_of_two_values(kind, power, target):
     """The least weighted sum of errors: the standard deviation is in proportion to (weight * cells) ** -power."""
     table = measured(target, kind=kind)
     assert table.budget.left == 0
-    scaled = {
-        marginal.clique: marginal.std_error * marginal.counts.size**power
-        for marginal in table.marginals
-        if len(marginal.clique) == 2
-    }
-    held = {pair: scale for pair, scale in scaled.items() if target in pair}
-    others = {pair: scale for pair, scale in scaled.items() if target not in pair}
-    assert len(held) == 3
-    assert others
-    for one, another in itertools.product(held.values(), others.values()):
-        assert another / one == pytest.approx(10**power, rel=0.02)
+    scaled = {1: [], 1.5: [], 10: []}
+    for marginal in table.marginals:
+        if len(marginal.clique) == 2:
+            weight = 10 if target in marginal.clique else 1.5 if 0 in marginal.clique else 1
+            scaled[weight].append(marginal.std_error * (weight * marginal.counts.size) ** power)
+    assert len(scaled[10]) == (0 if target is None else 3)
+    assert (scaled[1.5] == []) == (target == 0)
+    assert scaled[1]
+    assert np.concatenate(list(scaled.values())) == pytest.approx(scaled[1][0], rel=0.02)
+
+
+def test_pairs_with_columns_of_two_declared_values_are_scored_as_a_list_of_their_own():
+    for target, sizes in ((None, [3, 3]), (0, [3, 3]), (1, [3, 2, 1])):
+        budget = make_budget("gaussian", 1)
+        table = private_table(dependent_rows(SIZES, 3000), SIZES, budget)
+        with recorded_draws() as draws:
+            AUTO.measure(table, plan(target=target, max_iter=30))
+        assert [draw.size for draw in draws if draw.purpose == "scores"][: len(sizes)] == sizes
 
 
 def test_what_predicts_is_found_among_columns_too_many_to_score_all_pairs():
