@@ -261,10 +261,10 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     [('age', 'sex'), ('age', 'sex', 'income')]
     >>> synthesizer.marginal(["sex", "income"]).round()
           sex income    count  std_error    lower    upper  supported
-    0  Female  <=50K   9581.0       23.0   9511.0   9599.0       True
-    1  Female   >50K   1218.0       23.0   1163.0   1251.0       True
-    2    Male  <=50K  15133.0       23.0  15076.0  15163.0       True
-    3    Male   >50K   6640.0       23.0   6611.0   6699.0       True
+    0  Female  <=50K   9579.0       23.0   9542.0   9630.0       True
+    1  Female   >50K   1206.0       23.0   1153.0   1241.0       True
+    2    Male  <=50K  15141.0       23.0  15089.0  15177.0       True
+    3    Male   >50K   6648.0       23.0   6620.0   6708.0       True
     """
 
     def __init__(
