@@ -288,10 +288,10 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     [('age', 'sex'), ('age', 'sex', 'income')]
     >>> synthesizer.marginal(["sex", "income"]).round()
           sex income    count  std_error    lower    upper  supported
-    0  Female  <=50K   9616.0       22.0   9573.0   9657.0       True
-    1  Female   >50K   1189.0       22.0   1143.0   1228.0       True
-    2    Male  <=50K  15126.0       22.0  15098.0  15184.0       True
-    3    Male   >50K   6637.0       46.0   6636.0   6730.0       True
+    0  Female  <=50K   9579.0       23.0   9542.0   9630.0       True
+    1  Female   >50K   1206.0       23.0   1153.0   1241.0       True
+    2    Male  <=50K  15141.0       23.0  15089.0  15177.0       True
+    3    Male   >50K   6648.0       23.0   6620.0   6708.0       True
     """
 
     def __init__(

@@ -93,16 +93,11 @@ class FoundCells:
         self, fitted: FittedTable, rng: np.random.Generator
     ) -> tuple[FittedTable, Shapes | None]:
         """Return a model with the estimated columns, and how records lie within bins."""
-        columns: dict[int, NDArray[np.float64]] = {}
         if self.shapes:
-            for name, shape in self.shapes.items():
-                place = self.domain.columns.index(name)
-                starts = shape.starts(self.domain[name])
-                columns[place] = np.diff(shape.below[starts])
-            fitted = with_columns(fitted, columns)
             return fitted, Shapes.of(self.shapes, self.domain, fitted.model, rng)
         if not self.fine_counts:
             return fitted, None
+        columns: dict[int, NDArray[np.float64]] = {}
         shapes = {}
         for name, fine in self.fine_counts.items():
             place = self.domain.columns.index(name)

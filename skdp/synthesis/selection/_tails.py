@@ -51,7 +51,7 @@ _RANGES = (20.0, 8.0, 4.0)
 _GOOD_FIT = 0.5
 """The mean squared deviation, in standard deviations, of a fit that is good."""
 
-_N_QUANTILES = 10
+_FEWEST_QUANTILES, _N_QUANTILES = 3, 10
 """To which a law is fitted: their noise is not independent, and more say no more."""
 
 _ATOM, _CLEAR_ATOM = 0.6, 3.0
@@ -189,9 +189,11 @@ def _fit_tail(
         is_near[start + 1 :] = False
         is_near[start] = beyond[start] < side.share
         places = np.flatnonzero(is_near & (side.edges[:-1] > side.origin))
-        if places.size < 3:
+        if start not in places:
             return None
         places = _choose(places, beyond)
+        if places.size < _FEWEST_QUANTILES:
+            return None
         quantiles, misfit = _fit_quantiles(side, beyond, errors, places, start)
         if misfit <= _GOOD_FIT:
             break

@@ -176,7 +176,7 @@ class Shape:
         self, interval: Categories | Interval, codes: NDArray[np.integer]
     ) -> NDArray[np.float64]:
         """Return the shares below the ends of each code's bin; 0 and 1 if missing."""
-        below = self.below[self.starts(interval)]
+        below = self.below[self._starts(interval)]
         low = np.append(below[:-1], 0.0)
         high = np.append(below[1:], 1.0)
         return np.array([low[codes], high[codes]])
@@ -190,7 +190,7 @@ class Shape:
         """Return the cell of each rank in its bin, and how far into it the rank is."""
         # A rank is the share of records below a number. The cell in which the share below
         # reaches it is kept within the bin; missing has a cell behind all others.
-        starts = self.starts(interval)
+        starts = self._starts(interval)
         missing = self.below.size - 1
         first = np.append(starts[:-1], missing)[codes]
         highest = np.append(starts[1:] - 1, missing)[codes]
@@ -204,7 +204,7 @@ class Shape:
         np.divide(distances, shares, out=positions, where=(shares > 0) & ~is_point)
         return cells, np.clip(positions, 0, np.nextafter(1, 0))
 
-    def starts(self, interval: Categories | Interval) -> NDArray[np.intp]:
+    def _starts(self, interval: Categories | Interval) -> NDArray[np.intp]:
         """Return the first cell of each bin of an interval, and the number of cells."""
         assert isinstance(interval, Interval)
         edges = np.array(self.grid.edges, self.grid.dtype)
