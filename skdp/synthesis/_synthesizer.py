@@ -288,10 +288,10 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     [('age', 'sex'), ('age', 'sex', 'income')]
     >>> synthesizer.marginal(["sex", "income"]).round()
           sex income    count  std_error    lower    upper  supported
-    0  Female  <=50K   9579.0       23.0   9542.0   9630.0       True
-    1  Female   >50K   1206.0       23.0   1153.0   1241.0       True
-    2    Male  <=50K  15141.0       23.0  15089.0  15177.0       True
-    3    Male   >50K   6648.0       23.0   6620.0   6708.0       True
+    0  Female  <=50K   9620.0       22.0   9564.0   9648.0       True
+    1  Female   >50K   1176.0       22.0   1140.0   1224.0       True
+    2    Male  <=50K  15121.0       22.0  15100.0  15184.0       True
+    3    Male   >50K   6644.0       22.0   6626.0   6710.0       True
     """
 
     def __init__(

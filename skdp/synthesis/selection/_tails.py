@@ -21,9 +21,8 @@ from skdp.domain import Interval
 # are averaged by their likelihoods and the prior of the power.
 # .. [1] G. Box, D. Cox (1964). An analysis of transformations. JRSS B 26(2).
 
-# Chosen on the first table of ten columns of benchmarks/synthesis_numbers.py; other
-# values of 4 to 8, and half or twice the deviations, change its errors by less than
-# what seeds do.
+# Chosen with both tables of ten columns of benchmarks/synthesis_numbers.py in view, not
+# on a full grid: no third table has checked them.
 _CLEAR_SHARES = (6.0, 4.0, 3.0)
 """Standard deviations of a share of records beyond a distance that is known well.
 
