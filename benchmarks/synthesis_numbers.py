@@ -450,7 +450,8 @@ def main() -> None:
             "rows, tested on real ones that were kept back (of `incomes`, on logarithms of amounts). `correlation`: "
             "the largest error of a correlation of two columns; `of ranks`: of their ranks. `mean`: the mean absolute "
             "error of the mean of a column with a long tail, as a share of the mean. `point`: the share of rows with "
-            "40 hours. The numbers of the method were chosen with both tables of ten columns in view: no third one has checked them. "
+            "40 hours. The numbers of the method were chosen with both tables of ten columns in view: no third one has "
+            "checked them. "
             "The second table has root mean square errors at epsilon 1: of the mean and the standard deviation as "
             "shares of these, of the share of rows at a point of mass, and the largest error of the distribution "
             "at 99 quantiles. nan: a column of which all rows of some table have one number has no correlation.",
