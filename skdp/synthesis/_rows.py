@@ -265,6 +265,7 @@ class RowTransformer(TransformerMixin, ModelAnswers):
 
     def _start_sample(self, n_samples: int | None) -> tuple[int, np.random.Generator]:
         """Return the number of rows to draw, and a generator that no other call has."""
+        self._check_whole_rows()
         check_n_samples(n_samples)
         rng = self._generator("sample", self._calls.advance())
         return round(self.n_rows_) if n_samples is None else int(n_samples), rng
@@ -311,8 +312,26 @@ class RowTransformer(TransformerMixin, ModelAnswers):
         redrawn = self._redraw_columns(table, features, places, rng)
         return as_asked(self, table.rebuild(redrawn, features))
 
+    def _redraw_rows(self, table: Table) -> list[Any]:
+        """Return the columns of a table with its target, the protected ones drawn again."""
+        rng = self._generator("transform", self._calls.advance())
+        names = self.domain_.columns
+        places = [names.index(name) for name in self._protected]
+        return self._redraw_columns(table, names, places, rng)
+
     def _redrawn(self, features: Sequence[Any]) -> list[int] | None:
-        """Check `redraw`, and return the numbers of these columns."""
+        """Return the numbers of the columns that are drawn again, None for whole rows."""
+        if self._protected:
+            places = [
+                features.index(name) for name in self._protected if name in features
+            ]
+            if not places:
+                raise ValueError(
+                    f"protect={list(self._protected)} names the target alone, and "
+                    "transform returns the other columns: fit it to a table that holds "
+                    "the target, or use SyntheticResampler"
+                )
+            return places
         if self.redraw is None:
             return None
         if self.fair is not None:
@@ -360,7 +379,7 @@ class RowTransformer(TransformerMixin, ModelAnswers):
         self, table: Table, places: Sequence[int], rng: np.random.Generator
     ) -> NDArray[np.int32]:
         """Draw columns again; the target is not known, and is drawn and dropped."""
-        n_features = self.n_features_in_
+        n_features = len(table.names)
         n_columns = len(self.domain_.columns)
         # Codes of the columns that stay are conditions; the target is not among them.
         # (n_columns of the model, n_rows); what is drawn or unknown is left at 0.
@@ -378,8 +397,10 @@ class RowTransformer(TransformerMixin, ModelAnswers):
                 # What is ignored in `fit` is given the likeliest value here: a row
                 # must have one.
                 is_declared = column_codes < self.domain_.sizes[place]
-                likeliest = self.model_.marginal([place]).argmax()
-                rows[place] = np.where(is_declared, column_codes, likeliest)
+                rows[place] = column_codes
+                if not is_declared.all():
+                    likeliest = self.model_.marginal([place]).argmax()
+                    rows[place] = np.where(is_declared, column_codes, likeliest)
         hidden = range(n_features, n_columns)
         drawn = redraw_evenly(self.model_, rows, [*places, *hidden], rng)
         return drawn[: len(places)]
