@@ -45,6 +45,7 @@ from skdp.synthesis.tables import (
     public_template,
     read_codes,
     values_of,
+    with_target,
 )
 from skdp.tables import Table
 
@@ -57,6 +58,7 @@ class RowTransformer(TransformerMixin, ModelAnswers):
     random_state: int | None
     structural_zeros: Any
     redraw: Sequence[ColumnName] | None
+    protect: Sequence[ColumnName] | None
     fair: Sequence[Any] | None
     max_iter: Any
     tol: float
@@ -270,6 +272,40 @@ class RowTransformer(TransformerMixin, ModelAnswers):
         rng = self._generator("sample", self._calls.advance())
         return round(self.n_rows_) if n_samples is None else int(n_samples), rng
 
+    def fit_transform(self, X: TableLike, y: Any = None, **fit_params: Any) -> Any:
+        """Fit to a table, and transform it; with `protect`, given the target.
+
+        Parameters
+        ----------
+        X : dataframe or array-like of shape (n_samples, n_features)
+            As for `fit`.
+        y : 1-D array-like of shape (n_samples,), optional
+            As for `fit`. With `protect`, the protected columns of X are drawn given the target too, which `transform`
+            does not know: so that models of it find in the rows what they would in X.
+        **fit_params : dict
+            Further arguments of `fit`.
+
+        Returns
+        -------
+        same kind as X
+            As `transform` returns it.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As for `fit` and `transform`.
+        BudgetExceeded
+            If the ledger does not cover it.
+        """
+        if self.protect is None or y is None:
+            return super().fit_transform(X, y, **fit_params)
+        self.fit(X, y, **fit_params)
+        table = read_input(self, X, reset=False, least=0)
+        places = self._redrawn(table.names) or []
+        refuse_protected_levels(X, [table.names[place] for place in places])
+        columns = self._redraw_rows(with_target(table, y))
+        return as_asked(self, table.rebuild(columns[:-1], table.names))
+
     def transform(self, X: TableLike) -> Any:
         """Replace rows by synthetic ones, or draw some of their columns again.
 
@@ -282,8 +318,8 @@ class RowTransformer(TransformerMixin, ModelAnswers):
         -------
         same kind as X
             Without `redraw`, as many synthetic rows as X has, unrelated to its rows and to a target beside them, with a
-            new index. With it, the rows of X with those columns drawn from the model given the others, which are
-            released unprotected.
+            new index. With it, or with `protect`, the rows of X with those columns drawn from the model given the
+            others, which are released unprotected.
 
         Raises
         ------

@@ -280,6 +280,17 @@ class TestTarget:
         with pytest.raises(ValueError, match="names the target alone"):
             resampler.synthesizer_.transform(X)
 
+    def test_rows_are_drawn_given_a_public_target(self):
+        rng = np.random.default_rng(0)
+        frame = pd.DataFrame({"sex": np.resize(["f", "m"], 4_000), "job": np.resize(["a", "b", "c"], 4_000)})
+        target = pd.Series(np.where((rng.random(4_000) < 0.1) ^ (frame["sex"] == "m"), "high", "low"), name="income")
+        domain = {name: DOMAIN[name] for name in ("sex", "job", "income")}
+        release = synthesizer(2.0, ["sex"], delta=1e-6, domain=domain, random_state=0)
+        made = release.fit_transform(frame, target)
+        assert ((made["sex"] == "m") == (target == "high")).mean() == pytest.approx(0.9, abs=0.02)
+        # It is not known of further rows.
+        assert ((release.transform(frame)["sex"] == "m") == (target == "high")).mean() < 0.6
+
     def test_public_target_stays(self):
         table = people(300)
         X, y = table[["age", "sex", "job"]], table["income"]

@@ -253,7 +253,12 @@ class _Law:
         potentials = no_potentials(tree)
         for statistic, table in zip(self.statistics, logits, strict=True):
             index = tree.holder_of(statistic.clique)
-            cells = statistic.spread(table)
+            # A term of the public cell alone changes nothing, unless its columns are not
+            # known of a row, as a target: then it has about the share that it has here.
+            n_rows = np.maximum(statistic.cells.T @ self.weights, _LEAST_CURVATURE)
+            expected = logsumexp(table, axis=1, b=self.shares_of(statistic))
+            centred = table + (np.log(n_rows) - expected)[:, np.newaxis]
+            cells = statistic.spread(centred)
             added = arrange(cells, statistic.clique, tree.cliques[index])
             potentials[index] = potentials[index] + added
         potentials = forbid(tree, potentials, self._zeros)
