@@ -286,7 +286,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     >>> (rows["income"] == people["income"]).all(), (rows["sex"] == people["sex"]).all()
     (np.True_, np.False_)
     >>> print(synthesizer.guarantee_)
-    epsilon = 1, delta = 0.000001, rho = 0.0270..., central model, replacing the values of age, sex in one record, all
+    epsilon = 1, delta = 0.000001, rho = 0.0280..., central model, replacing the values of age, sex in one record, all
     other columns are public, NOT SECURE: ...
     """
 
