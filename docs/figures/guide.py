@@ -994,3 +994,32 @@ def spending():
     )
     axes.set(xlim=(0, 1), yticks=[], xlabel="epsilon")
     axes.legend(ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1))
+
+
+def protected_counts():
+    """Draw the shares of high incomes by age, as they are, and with age and sex redrawn or in another order."""
+    adult = load_adult()
+    names = ["age", "sex", "education", "occupation", "income"]
+    real = adult.frame[names]
+    redrawn = DPMarginalSynthesizer(
+        0.5,
+        delta=1e-6,
+        domain=adult.domain.select(names),
+        protect=["age", "sex"],
+        random_state=0,
+    ).fit_transform(real)
+    shuffled = real.copy()
+    order = np.random.default_rng(0).permutation(len(real))
+    for name in ("age", "sex"):
+        shuffled[name] = real[name].to_numpy()[order]
+    panels = plt.subplots(1, 2, sharey=True, layout="constrained")[1]
+    tables = {"real": real, "redrawn": redrawn, "shuffled": shuffled}
+    for axes, sex in zip(panels, ("Female", "Male"), strict=True):
+        for label, rows in tables.items():
+            of_sex = rows[rows["sex"] == sex]
+            is_high = of_sex["income"] == ">50K"
+            shares = is_high.groupby(of_sex["age"] // 5 * 5).mean()
+            axes.plot(shares.loc[20:75], ".-", label=label)
+        axes.set(xlabel="age", title=sex)
+    panels[0].set(ylabel="share above 50K")
+    panels[0].legend()

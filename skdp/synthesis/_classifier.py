@@ -147,6 +147,11 @@ class MarginalClassifier(ProbabilisticClassifier, OnSite, BaseEstimator):
             and synthesizer.marginals == "auto"
         ):
             synthesizer.set_params(target=target)
+        if synthesizer.protect is not None and target not in synthesizer.protect:
+            raise ValueError(
+                f"protect must hold the target {target!r}, as nothing else is modelled, "
+                f"got {list(synthesizer.protect)}"
+            )
         synthesizer.fit(X, y, groups=groups)
         self.synthesizer_, self.target_ = synthesizer, target
         return self
@@ -232,6 +237,11 @@ def classifier_of(synthesizer: Any, target: Any) -> MarginalClassifier:
     """Return the classifier of a fitted synthesizer."""
     check_is_fitted(synthesizer)
     _check_target(synthesizer.domain_, target)
+    if synthesizer._protected and target not in synthesizer._protected:
+        raise ValueError(
+            f"the target {target!r} is public: with protect=, only the columns "
+            f"{list(synthesizer._protected)} are modelled"
+        )
     model = MarginalClassifier(clone(synthesizer))
     model.synthesizer_, model.target_ = synthesizer, target
     return model

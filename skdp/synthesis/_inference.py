@@ -13,7 +13,6 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import ColumnName, check_confidence_level, level_of_the_caller
 from skdp.domain import Interval
@@ -165,7 +164,7 @@ def synthetic_inference(
     if not isinstance(synthesizer, DPMarginalSynthesizer):
         kind = type(synthesizer).__name__
         raise TypeError(f"synthesizer must be a DPMarginalSynthesizer, got {kind}")
-    check_is_fitted(synthesizer)
+    synthesizer._check_whole_rows()
     level = check_confidence_level(confidence_level)
     is_model = type(statistic) in (LinearRegression, LogisticRegression)
     is_class = isinstance(statistic, type)

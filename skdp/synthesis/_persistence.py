@@ -175,10 +175,10 @@ def restore_fit(synthesizer: Any, fitted: dict[str, Any]) -> None:
     scores = _read_scores(fitted["scores"], domain)
     shapes = _read_shapes(fitted["shapes"], domain)
     _check_template(template, domain, shapes)
-    n_rows = _positive(fitted["n_rows"])
+    n_rows = _at_least_0(fitted["n_rows"])
     if n_rows > _MOST_ROWS:
         raise ValueError("n_rows is larger than any table")
-    n_rows_std_error = _positive(fitted["n_rows_std_error"])
+    n_rows_std_error = _at_least_0(fitted["n_rows_std_error"])
     n_iter = _whole(fitted["n_iter"], 1, 1 << 32)
     undiscovered = count_others(model, domain, n_rows, others)
     redraw = _read_redraw(fitted["redraw"], names[:n_features])
@@ -366,6 +366,12 @@ def _whole(value: Any, least: int, most: int) -> int:
 
 
 def _positive(value: Any) -> float:
-    if type(value) not in (int, float) or not 0 < value < math.inf:
+    if not _at_least_0(value):
         raise ValueError("expected a positive number")
+    return float(value)
+
+
+def _at_least_0(value: Any) -> float:
+    if type(value) not in (int, float) or not 0 <= value < math.inf:
+        raise ValueError("expected a positive number, or 0")
     return float(value)

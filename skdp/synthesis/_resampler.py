@@ -10,12 +10,19 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils import Tags, get_tags
 
-from skdp.base import ColumnLike, OnSite, TableLike, all_or_nothing, target_column
+from skdp.base import (
+    ColumnLike,
+    OnSite,
+    TableLike,
+    all_or_nothing,
+    read_input,
+    target_column,
+)
 from skdp.privacy import PrivacyGuarantee
 from skdp.synthesis._rows import check_n_samples
 from skdp.synthesis._synthesizer import DPMarginalSynthesizer
-from skdp.synthesis.tables import assemble, public_template
-from skdp.tables import Table, is_frame
+from skdp.synthesis.tables import assemble, public_template, with_target
+from skdp.tables import Table, is_frame, read_table
 
 
 class SyntheticResampler(MetaEstimatorMixin, OnSite, BaseEstimator):
@@ -30,7 +37,8 @@ class SyntheticResampler(MetaEstimatorMixin, OnSite, BaseEstimator):
         Cloned; the original is never fitted. The target is one more column: its values are declared under its name, or
         as ``"target"``. As the synthesizer's `target`, what predicts it is kept better.
     n_samples : int, optional
-        How many synthetic rows, at least 0; by default the estimated number of records.
+        How many synthetic rows, at least 0; by default the estimated number of records. None with a synthesizer that
+        has `protect`, which returns the same rows with these columns, of which the target may be one, drawn again.
 
     Attributes
     ----------
@@ -131,10 +139,17 @@ class SyntheticResampler(MetaEstimatorMixin, OnSite, BaseEstimator):
             )
             raise TypeError(f"synthesizer must be a DPMarginalSynthesizer, got {kind}")
         check_n_samples(self.n_samples)
+        if self.synthesizer.protect is not None and self.n_samples is not None:
+            raise ValueError(
+                "n_samples must be None, as protect of the synthesizer keeps the rows, "
+                f"got {self.n_samples}"
+            )
         synthesizer = clone(self.synthesizer)
         synthesizer.fit(X, y, groups=groups)
         self.synthesizer_ = synthesizer
-        return _sampled(synthesizer, self.n_samples, y)
+        if synthesizer.protect is None:
+            return _sampled(synthesizer, self.n_samples, y)
+        return _redrawn(synthesizer, X, y)
 
     @property
     def guarantee_(self) -> PrivacyGuarantee:  # numpydoc ignore=RT01
@@ -159,6 +174,25 @@ class SyntheticResampler(MetaEstimatorMixin, OnSite, BaseEstimator):
         if isinstance(self.synthesizer, DPMarginalSynthesizer):
             tags.input_tags = get_tags(self.synthesizer).input_tags
         return tags
+
+
+def _redrawn(synthesizer: DPMarginalSynthesizer, X: Any, y: Any) -> tuple[Any, Any]:
+    """Draw the protected columns of the rows again, the target among them or not."""
+    table = read_input(synthesizer, X, reset=False, least=0)
+    features = table.names
+    if y is None:
+        return synthesizer.transform(X), None
+    *feature_values, target = synthesizer._redraw_rows(with_target(table, y))
+    rows = table.rebuild(feature_values, features)
+    column, name = target_column(y)
+    if name not in synthesizer.guarantee_.scope:
+        return rows, y
+    if is_frame(y):
+        return rows, read_table(y).rebuild([target], [name])
+    if isinstance(column, pd.Series):
+        # As rows, targets keep their labels.
+        return rows, pd.Series(np.asarray(target), column.index, name=column.name)
+    return rows, _like(target, column, y)
 
 
 def _sampled(

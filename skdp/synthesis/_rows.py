@@ -48,6 +48,7 @@ from skdp.synthesis.tables import (
     public_template,
     read_codes,
     values_of,
+    with_target,
     write_rows,
 )
 from skdp.tables import Table
@@ -67,6 +68,7 @@ class RowTransformer(TransformerMixin, ModelAnswers):
     random_state: int | None
     structural_zeros: Any
     redraw: Sequence[ColumnName] | None
+    protect: Sequence[ColumnName] | None
     fair: Sequence[Any] | None
     max_iter: Any
     tol: float
@@ -336,9 +338,44 @@ class RowTransformer(TransformerMixin, ModelAnswers):
 
     def _start_sample(self, n_samples: int | None) -> tuple[int, np.random.Generator]:
         """Return the number of rows to draw, and a generator that no other call has."""
+        self._check_whole_rows()
         check_n_samples(n_samples)
         rng = self._generator("sample", self._calls.advance())
         return round(self.n_rows_) if n_samples is None else int(n_samples), rng
+
+    def fit_transform(self, X: TableLike, y: Any = None, **fit_params: Any) -> Any:
+        """Fit to a table, and transform it; with `protect`, given the target.
+
+        Parameters
+        ----------
+        X : dataframe or array-like of shape (n_samples, n_features)
+            As for `fit`.
+        y : 1-D array-like of shape (n_samples,), optional
+            As for `fit`. With `protect`, the protected columns of X are drawn given the target too, which `transform`
+            does not know: so that models of it find in the rows what they would in X.
+        **fit_params : dict
+            Further arguments of `fit`.
+
+        Returns
+        -------
+        same kind as X
+            As `transform` returns it.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As for `fit` and `transform`.
+        BudgetExceeded
+            If the ledger does not cover it.
+        """
+        if self.protect is None or y is None:
+            return super().fit_transform(X, y, **fit_params)
+        self.fit(X, y, **fit_params)
+        table = read_input(self, X, reset=False, least=0)
+        places = self._redrawn(table.names) or []
+        refuse_protected_levels(X, [table.names[place] for place in places])
+        columns = self._redraw_rows(with_target(table, y))
+        return as_asked(self, table.rebuild(columns[:-1], table.names))
 
     def transform(self, X: TableLike) -> Any:
         """Replace rows by synthetic ones, or draw some of their columns again.
@@ -352,8 +389,8 @@ class RowTransformer(TransformerMixin, ModelAnswers):
         -------
         same kind as X
             Without `redraw`, as many synthetic rows as X has, unrelated to its rows and to a target beside them, with a
-            new index. With it, the rows of X with those columns drawn from the model given the others, which are
-            released unprotected.
+            new index. With it, or with `protect`, the rows of X with those columns drawn from the model given the
+            others, which are released unprotected.
 
         Raises
         ------
@@ -385,8 +422,26 @@ class RowTransformer(TransformerMixin, ModelAnswers):
         redrawn = self._redraw_columns(table, features, places, rng)
         return as_asked(self, table.rebuild(redrawn, features))
 
+    def _redraw_rows(self, table: Table) -> list[Any]:
+        """Return the columns of a table with its target, the protected ones drawn again."""
+        rng = self._generator("transform", self._calls.advance())
+        names = self.domain_.columns
+        places = [names.index(name) for name in self._protected]
+        return self._redraw_columns(table, names, places, rng)
+
     def _redrawn(self, features: Sequence[Any]) -> list[int] | None:
-        """Check `redraw`, and return the numbers of these columns."""
+        """Return the numbers of the columns that are drawn again, None for whole rows."""
+        if self._protected:
+            places = [
+                features.index(name) for name in self._protected if name in features
+            ]
+            if not places:
+                raise ValueError(
+                    f"protect={list(self._protected)} names the target alone, and "
+                    "transform returns the other columns: fit it to a table that holds "
+                    "the target, or use SyntheticResampler"
+                )
+            return places
         if self.redraw is None:
             return None
         if self.fair is not None:
@@ -426,12 +481,15 @@ class RowTransformer(TransformerMixin, ModelAnswers):
                 given[name] = values_of(self.domain_[name], columns[name])
         domain = self.domain_.select(names)
         template = public_template(_select(table, places), domain)
-        rows = self._draw_rest(template, domain, conditions, places, rng, given)
+        # The target is not known: it is drawn too, and dropped.
+        hidden = range(len(table.names), len(conditions))
+        drawn_places = [*places, *hidden]
+        rows = self._draw_rest(template, domain, conditions, drawn_places, rng, given)
         self._relations.derive(rows, given)
         for broken in self._broken_rows(rows, given):
             given_there = {name: values[broken] for name, values in given.items()}
             others = self._draw_rest(
-                template, domain, conditions[:, broken], places, rng, given_there
+                template, domain, conditions[:, broken], drawn_places, rng, given_there
             )
             self._replace(rows, broken, others, given_there)
         drawn = write_rows(template, rows)
@@ -447,17 +505,16 @@ class RowTransformer(TransformerMixin, ModelAnswers):
         rng: np.random.Generator,
         given: Mapping[Any, NDArray[Any]],
     ) -> DrawnRows:
-        """Draw columns again; the target is not known, and is drawn and dropped."""
-        hidden = range(self.n_features_in_, len(conditions))
-        drawn = redraw_evenly(self.model_, conditions, [*places, *hidden], rng)
-        codes = list(drawn[: len(places)])
+        """Draw columns again, of which those of the domain are returned."""
+        drawn = redraw_evenly(self.model_, conditions, places, rng)
+        codes = list(drawn[: len(domain.columns)])
         return self._draw_numbers(template, domain, codes, rng, given)
 
     def _read_conditions(
         self, table: Table, places: Sequence[int]
     ) -> NDArray[np.int64]:
         """Code the columns that stay."""
-        n_features = self.n_features_in_
+        n_features = len(table.names)
         n_columns = len(self.domain_.columns)
         # Codes of the columns that stay are conditions; the target is not among them.
         # (n_columns of the model, n_rows); what is drawn or unknown is left at 0.
@@ -475,8 +532,10 @@ class RowTransformer(TransformerMixin, ModelAnswers):
                 # What is ignored in `fit` is given the likeliest value here: a row
                 # must have one.
                 is_declared = column_codes < self.domain_.sizes[place]
-                likeliest = self.model_.marginal([place]).argmax()
-                rows[place] = np.where(is_declared, column_codes, likeliest)
+                rows[place] = column_codes
+                if not is_declared.all():
+                    likeliest = self.model_.marginal([place]).argmax()
+                    rows[place] = np.where(is_declared, column_codes, likeliest)
         return rows
 
     def get_feature_names_out(

@@ -40,7 +40,7 @@ from skdp.privacy import (
 )
 from skdp.synthesis._fair_rows import Fair, read_fair
 from skdp.synthesis._rows import RowTransformer
-from skdp.synthesis.model import Clique
+from skdp.synthesis.model import Clique, fit_conditional
 from skdp.synthesis.selection import (
     BINS,
     Caps,
@@ -50,11 +50,14 @@ from skdp.synthesis.selection import (
     NoiseBudget,
     Plan,
     PrivateTable,
+    ProtectedTable,
     Strategy,
     check_marginals,
+    check_undetermined,
     check_width,
     find_cells,
     largest_sizes,
+    measure_protected,
     open_budget,
     plan_readings,
     planned_shares_of_cells,
@@ -63,6 +66,7 @@ from skdp.synthesis.selection import (
     warn_not_chosen,
     warn_out_of_reach,
     warn_unknown,
+    with_protected,
 )
 from skdp.synthesis.tables import (
     CodedRecords,
@@ -166,6 +170,9 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         undeclared where an `Interval` declares whole numbers; ``"clip"`` drops the fraction.
     redraw : list of column names, optional
         The columns that `transform` draws again, given the others of each row; by default whole rows.
+    protect : list of column names, optional
+        The columns whose values alone are private, while all others, and the number of rows, are public: `transform`
+        returns the rows with these columns drawn again. For `redraw`, the promise is for whole records.
     fair : tuple of group and label, or of group, label and list of conditions, optional
         Columns of which the label, of two values, is to be independent of the group in all rows that are drawn, for
         each combination of the conditions. The label of each row is drawn again, by scores of the model that have the
@@ -198,7 +205,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     model_ : GraphicalModel
         The distribution of the rows.
     n_rows_, n_rows_std_error_ : float
-        The estimated number of records, from the noisy counts, and its standard deviation.
+        The estimated number of records, from the noisy counts, and its standard deviation; exact with `protect`.
     undiscovered_ : dict of column name to float
         For each column whose values `discover` found, about how many records have another (or no) value.
     relations_ : list of str
@@ -249,6 +256,16 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     Gaussian scores, four times) is taken from what is left of the cap, or nothing is drawn. It covers counts of bins,
     scores and marginals, and is proven on the page "Named columns" for adaptive choices.
 
+    With `protect`, the promise is for replacing the values of these columns in one record ("replace_values"; for the
+    target alone, label differential privacy): all other columns, the number of rows and, with ``groups``, the persons
+    are public, and a ledger must be for these columns. What public columns tell of the protected ones is not limited.
+    Marginals with a protected column are measured, of which single columns and noisy scores choose some; another value
+    changes such a marginal by 2 in L1 norm and by sqrt(2) in L2 norm, and each score by 2. The counts of public values
+    are exact, so that of two protected values one is counted, and changes by 1. The model is that of the protected
+    columns given all others, and it is fitted on the public rows: its likelihood needs no more of the protected values
+    than their noisy counts ([4]_). `sample`, `marginal` and counts, which need whole rows, are errors; `classifier`
+    predicts protected columns. A protected column that follows from public ones by `structural_zeros` is an error.
+
     With `fair`, labels are drawn again by the model alone, which is post-processing too: `guarantee_` has the same
     loss, and its mechanism says that rows were changed.
 
@@ -270,6 +287,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     .. [2] J. Dong, A. Roth, W. Su (2022). Gaussian differential privacy. JRSS B 84(1).
     .. [3] E. Chzhen, C. Denis, M. Hebiri, L. Oneto, M. Pontil (2020). Fair regression with Wasserstein barycenters.
        NeurIPS.
+    .. [4] A. Agresti (2013). Categorical data analysis. Wiley, section 9.5: log-linear models and logistic regression.
 
     Examples
     --------
@@ -292,6 +310,16 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     1  Female   >50K   1176.0       22.0   1140.0   1224.0       True
     2    Male  <=50K  15121.0       22.0  15100.0  15184.0       True
     3    Male   >50K   6644.0       22.0   6626.0   6710.0       True
+
+    Where only sex and age are private:
+
+    >>> synthesizer = DPMarginalSynthesizer(1.0, delta=1e-6, domain=domain, protect=["age", "sex"], random_state=0)
+    >>> rows = synthesizer.fit_transform(people)
+    >>> (rows["income"] == people["income"]).all(), (rows["sex"] == people["sex"]).all()
+    (np.True_, np.False_)
+    >>> print(synthesizer.guarantee_)
+    epsilon = 1, delta = 0.000001, rho = 0.0280..., central model, replacing the values of age, sex in one record, all
+    other columns are public, NOT SECURE: ...
     """
 
     def __init__(
@@ -314,6 +342,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         discover: float | None = None,
         handle_unknown: Policy | Mapping[Any, Any] = "error",
         redraw: Sequence[ColumnName] | None = None,
+        protect: Sequence[ColumnName] | None = None,
         fair: Sequence[Any] | None = None,
         epsilon_for: Mapping[Any, float] | None = None,
         ledger: PrivacyLedger | None = None,
@@ -336,6 +365,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         self.discover = discover
         self.handle_unknown = handle_unknown
         self.redraw = redraw
+        self.protect = protect
         self.fair = fair
         self.epsilon_for = epsilon_for
         self.ledger = ledger
@@ -343,7 +373,9 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
 
     @property
     def protects_rows(self) -> Any:  # type: ignore[override] # numpydoc ignore=RT01
-        """True, as `transform` returns synthetic rows; with `redraw`, the columns that are protected in its rows."""
+        """True, as `transform` returns synthetic rows, or the columns that `redraw` or `protect` has it draw again."""
+        if self._protected or self.protect is not None:
+            return list(self._protected or self.protect or ())
         # `redraw` may be set after fit: what `fit_transform` gave to later steps was by
         # the one before.
         before = getattr(self, "_redraw_at_fit", self.redraw)
@@ -415,6 +447,9 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             self.max_rows_per_person, name="max_rows_per_person", least=1
         )
         self._check_options()
+        if self.protect is not None:
+            of_persons = replace(promise, rows=max_rows)
+            return self._fit_protected(X, y, groups, of_persons, delta)
         private = self._read_private(X, y, groups, max_rows)
         open_columns, share = self._read_open_columns(private, promise, delta)
 
@@ -545,6 +580,127 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             every = tuple(range(len(coded.domain.columns)))
             shares = [replace(planned, columns=every) for planned in shares]
         return plan_readings(budget.share, shares, coded.domain.columns)
+
+    def planned_guarantee(self) -> PrivacyGuarantee:
+        """Return what the parameters allow `fit` to spend.
+
+        Returns
+        -------
+        PrivacyGuarantee
+            What `privacy_statement` says before `fit`: at least `guarantee_`, without columns and mechanism.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If `epsilon`, `delta`, `ledger` or `random_state` is out of range.
+        """
+        planned = super().planned_guarantee()
+        if self.protect is None:
+            return planned
+        scope = tuple(self.protect)
+        return replace(planned, relation="replace_values", scope=scope)
+
+    def _fit_protected(
+        self, X: Any, y: Any, groups: Any, promise: Share, delta: Fraction
+    ) -> list[Callable[[], None]]:
+        """Fit a model of the protected columns given the others; return the warnings to give."""
+        # Read.
+        names = self._check_protect(X)
+        private = self._read_private(X, y, groups, promise.rows)
+        unknown = [name for name in names if name not in private.table.names]
+        if unknown or len(names) == len(private.table.names):
+            raise ValueError(
+                f"protect must name columns of the table, and not all of them, got "
+                f"{names}; it has {list(private.table.names)}"
+            )
+
+        # Plan.
+        budget, rho = open_budget(promise, delta, promise.rows, replaces=True)
+        coded = code_table(self, private.table, private.keep, {})
+        domain = coded.domain
+        check_undetermined(coded.plan.zeros, domain, names)
+        protected = sorted(map(domain.columns.index, names))
+        plan = with_protected(coded.plan, protected)
+        warned = warn_out_of_reach(plan, coded.strategy, domain.columns)
+
+        # Charge.
+        source = self._spend(
+            promise,
+            [domain.columns[column] for column in protected],
+            self._mechanism(budget, coded, promise.rows, None),
+            n_rows=private.n_rows,
+            relation="replace_values",
+            delta=delta,
+            rho=rho,
+            losses=budget.losses,
+        )
+
+        # Measure.
+        records = CodedRecords(coded.codes, domain.sizes)
+        table = ProtectedTable(records, domain.sizes, budget, source, protected)
+        with one_thread():
+            scores = measure_protected(table, plan, coded.strategy)
+            public = {}
+            for column, codes in enumerate(coded.codes):
+                if column not in protected:
+                    public[column] = codes
+            fit = fit_conditional(
+                domain.sizes,
+                protected,
+                public,
+                table.marginals,
+                zeros=plan.zeros,
+                max_iter=plan.max_iter,
+            )
+        n_rows = float(table.n_records)
+        fitted = FittedTable(fit.model, n_rows, 0.0, fit.losses, scores)
+        cells = FoundCells(table, domain, domain, {}, {})
+        self._set_fitted(fitted, None, cells, {})
+        self._template = public_template(private.table, domain)
+        self._set_relations(coded.relations)
+        self._set_fair(None)
+        return self._warnings(plan, coded.strategy, fitted, warned, set())
+
+    def _check_protect(self, X: Any) -> list[Any]:
+        """Check `protect`, and what cannot be together with it."""
+        protect: Any = self.protect
+        if isinstance(protect, str) or not isinstance(protect, Sequence):
+            raise TypeError(
+                f"protect must be a list of column names, got {type(protect).__name__}"
+            )
+        names = list(protect)
+        if not names or len(set(names)) < len(names):
+            raise ValueError(
+                f"protect must name at least one column, each once, got {names}"
+            )
+        for name in (
+            "redraw",
+            "fair",
+            "discover",
+            "analyses",
+            "relations",
+            "epsilon_for",
+        ):
+            if getattr(self, name) is not None:
+                raise ValueError(
+                    f"protect leaves rows as they are, but for its columns, and {name} "
+                    "is for tables of which all columns are drawn or private: set one "
+                    "of them to None"
+                )
+        if self.bins != "declared":
+            raise ValueError(f"protect needs bins='declared', got {self.bins!r}")
+        if self.handle_unknown == "ignore":
+            # Records that are left out would show in the counts of public cells.
+            raise ValueError(
+                "protect needs all records, and handle_unknown='ignore' leaves some "
+                "out: name a declared value for others, or use 'clip'"
+            )
+        if open_large(X) is not None:
+            raise TypeError(
+                "protect= needs the rows in memory, as skdp.engines only counts: "
+                "collect the table first"
+            )
+        return names
 
     def _read_open_columns(
         self, private: _PrivateRows, promise: Share, delta: Fraction
@@ -777,7 +933,10 @@ def code_table(
     )
     check_decodable(public_template(table, domain), domain)
     _check_widths(domain)
-    cells = _cut(domain, finds_bins, relations.derived)
+    # What is protected is not counted any finer, and where public numbers lie is known.
+    cells = domain
+    if synthesizer.protect is None:
+        cells = _cut(domain, finds_bins, relations.derived)
     others = {name: listed[-1] for name, listed in values.items()}
     codes = read_codes(table, cells, synthesizer.handle_unknown, others)
     is_counted = keep

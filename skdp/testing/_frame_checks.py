@@ -208,7 +208,7 @@ def lists_of(X: Any) -> dict[Any, list[Any]]:
 def _released(fit: Any, table: Any, form: str) -> dict[str, Any]:
     """Return all that a fitted estimator releases, as far as it must not depend on the form of the table."""
     parts: dict[str, Any] = {"attributes": released_values(fit)}
-    if hasattr(fit, "sample"):
+    if hasattr(fit, "sample") and fit.guarantee_.relation != "replace_values":
         rows = fit.sample(20)
         parts["synthetic rows"] = columns_of(rows)
         # Synthetic rows are of the library and, if nullable, of the dtypes of the table.

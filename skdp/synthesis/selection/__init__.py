@@ -16,6 +16,9 @@ from skdp.synthesis.selection._moved import plan_readings as plan_readings
 from skdp.synthesis.selection._private_table import NoiseBudget as NoiseBudget
 from skdp.synthesis.selection._private_table import PrivateTable as PrivateTable
 from skdp.synthesis.selection._private_table import open_budget as open_budget
+from skdp.synthesis.selection._protected import ProtectedTable as ProtectedTable
+from skdp.synthesis.selection._protected import measure_protected as measure_protected
+from skdp.synthesis.selection._protected import with_protected as with_protected
 from skdp.synthesis.selection._registry import STRATEGIES as STRATEGIES
 from skdp.synthesis.selection._registry import check_marginals as check_marginals
 from skdp.synthesis.selection._registry import check_width as check_width

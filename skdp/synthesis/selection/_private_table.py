@@ -28,7 +28,7 @@ _LARGEST = 1 << 52
 _LARGEST_NOISE = 10**30
 """From this standard deviation on nothing is learnt, and its powers overflow soon."""
 
-_LEAST_ERROR = 1e-3
+LEAST_ERROR = 1e-3
 """Noise that is nearly always 0 still gets a finite weight."""
 
 
@@ -45,8 +45,13 @@ class NoiseBudget:
     # .. [2] A. Smith, A. Thakurta (2022). Fully adaptive composition for Gaussian
     #    differential privacy. arXiv:2210.17520
 
-    def __init__(self, share: Share) -> None:
+    # Where another value of a protected column is what neighbours differ in, a record
+    # leaves one cell for another: counts change by 2 k in L1 norm and by ``sqrt(2) k``
+    # in L2 norm, and each score by 2 k.
+
+    def __init__(self, share: Share, *, replaces: bool = False) -> None:
         self.share = share
+        self.replaces = replaces
         self.left = Fraction(1)
         # Of it, what may be spent on scores.
         self.left_for_scores = Fraction(1)
@@ -72,21 +77,28 @@ class NoiseBudget:
     def part(self, share: Fraction) -> NoiseBudget:
         """Spend a share on a budget of its own."""
         self._spend(share)
-        return NoiseBudget(self.share * share)
+        return NoiseBudget(self.share * share, replaces=self.replaces)
+
+    def _noise(self, share: Fraction, n_cells: int = 2) -> Noise:
+        """Return the noise of counts, of which a record changes so many by 1 at most."""
+        if not self.replaces:
+            n_cells = 1
+        return Noise.of(self.share * share, n_cells, n_cells)
 
     def _blocks(self, n_scores: int, share: Fraction) -> list[tuple[int, Noise]]:
         """Return the sizes of blocks of scores, and the noise of each."""
         n_blocks = -(-n_scores // _BLOCK) if self.share.kind == "epsilon" else 1
+        change = 2 if self.replaces else 1
         blocks = []
         for block in range(n_blocks):
             size = n_scores // n_blocks + (block < n_scores % n_blocks)
-            noise = Noise.joint(self.share * (share / n_blocks), 1, size)
+            noise = Noise.joint(self.share * (share / n_blocks), change, size)
             blocks.append((size, noise))
         return blocks
 
-    def std_error(self, share: Fraction) -> float:
+    def std_error(self, share: Fraction, n_cells: int = 2) -> float:
         """Return the standard deviation of each count that a share buys."""
-        return max(_LEAST_ERROR, float(Noise.of(self.share * share).error))
+        return max(LEAST_ERROR, float(self._noise(share, n_cells).error))
 
     def score_error(self, share: Fraction, n_scores: int) -> float:
         """Return the largest standard deviation of scores that a share buys."""
@@ -94,11 +106,15 @@ class NoiseBudget:
         return float(noise.error)
 
     def counts(
-        self, source: ByteSource, share: Fraction, counts: NDArray[np.int64]
+        self,
+        source: ByteSource,
+        share: Fraction,
+        counts: NDArray[np.int64],
+        n_cells: int = 2,
     ) -> NDArray[np.float64]:
-        """Release counts, which change by at most a person's rows together."""
+        """Release counts; a replaced value changes so many by a person's rows at most."""
         self._spend(share)
-        noise = Noise.of(self.share * share).draw(source, counts.size)
+        noise = self._noise(share, n_cells).draw(source, counts.size)
         return _add(counts, noise)
 
     def scores(
@@ -138,7 +154,7 @@ def _add(numbers: NDArray[np.int64], noise: NDArray[Any]) -> NDArray[np.float64]
 
 
 def open_budget(
-    share: Share, delta: Fraction, max_rows_per_person: int
+    share: Share, delta: Fraction, max_rows_per_person: int, *, replaces: bool = False
 ) -> tuple[NoiseBudget, Fraction | None]:
     """Turn a promise into a budget of noise; return its rho too, None if it is pure."""
     least = Fraction(max_rows_per_person, _LARGEST_NOISE)
@@ -148,12 +164,14 @@ def open_budget(
     amount = max(share.amount, delta)
     if share.kind == "epsilon" and (delta == 0 or amount < least):
         _check_amount(amount, least)
-        return NoiseBudget(Share("epsilon", share.amount, rows=rows)), None
+        pure = Share("epsilon", share.amount, rows=rows)
+        return NoiseBudget(pure, replaces=replaces), None
     mu_squared = share.mu_squared
     if share.kind == "epsilon":
         mu_squared = Fraction(largest_mu(share.amount, delta)) ** 2
     _check_amount(mu_squared, least**2)
-    return NoiseBudget(Share("mu", mu_squared, rows=rows)), mu_squared / 2
+    gaussian = Share("mu", mu_squared, rows=rows)
+    return NoiseBudget(gaussian, replaces=replaces), mu_squared / 2
 
 
 def _check_amount(amount: Fraction, least: Fraction) -> None:

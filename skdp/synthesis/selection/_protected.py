@@ -1,0 +1,258 @@
+"""Noisy counts of protected columns beside public ones, whose own counts are exact."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from functools import reduce
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.randomness import ByteSource
+from skdp.synthesis.model import (
+    MOST_EVEN,
+    Clique,
+    Groups,
+    Marginal,
+    group,
+    merge,
+    n_cells_of,
+    positive_shares,
+    shape_of,
+)
+from skdp.synthesis.selection._auto import group_rare_values
+from skdp.synthesis.selection._following import NOISE
+from skdp.synthesis.selection._private_table import (
+    LEAST_ERROR,
+    NoiseBudget,
+    PrivateTable,
+)
+from skdp.synthesis.selection._strategy import Plan, Room, Strategy
+from skdp.synthesis.tables import Records
+
+# On Adult and ACS Public Coverage, with half and with twice _COLUMNS the distances of
+# pairs change by less than those of other seeds.
+_COLUMNS = Fraction(1, 20)
+"""The share of the budget of the counts of single columns."""
+
+_LEAST_SCORES, _MOST_SCORES = Fraction(1, 70), Fraction(1, 7)
+"""The least and the largest share of the scores: those of `Auto`."""
+
+_SCORE_ERROR = 0.01
+"""Of all records, the error of a score that is worth more than the least share."""
+
+_LARGEST_ERROR = 0.1
+"""Of all records, the error from which on scores say nothing."""
+
+_RARE, _PAIR_NOISE = 4.0, 0.3
+"""Standard errors of rare values, and the noise that a pair can afford, as in `Auto`."""
+
+_CAUTION = 0.5
+"""Standard errors by which a score is lowered."""
+
+
+class ProtectedTable(PrivateTable):
+    """A table of which some columns are protected, and all others are public."""
+
+    # Neighbours have other values of the protected columns in one record, which leaves
+    # one cell for another: both have the same public values. So the sum over all
+    # protected values of a public cell is public, and of two values one is counted
+    # alone: it changes by 1. Otherwise the noise is moved such that these sums are
+    # right, which leaves 1 - 1 / q of its variance for q values.
+
+    def __init__(
+        self,
+        records: Records,
+        sizes: Sequence[int],
+        budget: NoiseBudget,
+        source: ByteSource,
+        protected: Collection[int],
+    ) -> None:
+        super().__init__(records, sizes, budget, source)
+        self.protected = tuple(protected)
+        (counts,) = records.count([(0,)])
+        self.n_records = int(counts.sum())
+
+    def measure(
+        self, clique: Clique, share: Fraction, groups: Groups | None = None
+    ) -> Marginal:
+        """Count a marginal with noise, as far as it is not public."""
+        (exact,) = self._records.count([clique])
+        exact = group(exact, groups)
+        axes = [axis for axis, name in enumerate(clique) if name in self.protected]
+        last = range(-len(axes), 0)
+        cells = np.moveaxis(exact, axes, last)
+        n_values = math.prod(cells.shape[axis] for axis in last)
+        # A row for each public cell, a column for each combination of protected values.
+        counts = cells.reshape(-1, n_values)
+        totals = counts.sum(axis=1)
+        if n_values == 2:
+            first = self.budget.counts(self._source, share, counts[:, 0], n_cells=1)
+            noisy = np.stack([first, totals - first], axis=1)
+            error = self.budget.std_error(share, n_cells=1)
+        else:
+            noisy = self.budget.counts(self._source, share, counts)
+            excess = (noisy.sum(axis=1) - totals) / n_values
+            noisy = noisy - excess[:, np.newaxis]
+            error = self.budget.std_error(share) * math.sqrt(1 - 1 / n_values)
+        noisy = np.moveaxis(noisy.reshape(cells.shape), last, axes)
+        marginal = Marginal(clique, noisy, max(error, LEAST_ERROR), groups)
+        self.marginals.append(marginal)
+        return marginal
+
+    def shares_of(self, column: int) -> NDArray[np.float64]:
+        """Return the distribution of a column: exact if it is public, else noisy."""
+        (counts,) = self._records.count([(column,)])
+        if column not in self.protected:
+            return np.asarray(counts / max(1, counts.sum()))
+        noisy = [
+            marginal for marginal in self.marginals if marginal.clique == (column,)
+        ]
+        return positive_shares(merge(noisy)[0])
+
+
+def with_protected(plan: Plan, protected: Collection[int]) -> Plan:
+    """Leave the marginals of public columns out of a plan: they are known."""
+    workload = []
+    for clique in plan.workload:
+        if not set(clique).isdisjoint(protected):
+            workload.append(clique)
+    if plan.workload and not workload:
+        raise ValueError(
+            "workload must name a column of protect: all others are public"
+        )
+    n_values = math.prod(shape_of(protected, plan.sizes))
+    if n_values > MOST_EVEN:
+        raise ValueError(
+            f"the columns of protect have {n_values:,} combinations of values; at most "
+            f"{MOST_EVEN:,} are modelled. Protect fewer, or declare coarser bins"
+        )
+    return replace(plan, workload=tuple(workload))
+
+
+def measure_protected(
+    table: ProtectedTable, plan: Plan, strategy: Strategy
+) -> dict[Clique, tuple[float, float]]:
+    """Spend the budget on marginals with protected columns; return the noisy scores."""
+    singles: list[Clique] = [(column,) for column in table.protected]
+    further = []
+    for clique in strategy.candidates(plan):
+        if len(clique) > 1 and not set(clique).isdisjoint(table.protected):
+            further.append(clique)
+    scores: dict[Clique, tuple[float, float]] = {}
+    groups: dict[int, NDArray[np.intp]] = {}
+    sizes = plan.sizes
+    chosen = further
+    # Noise of a single column is in all its pairs that are not measured, too.
+    weights = {}
+    for clique in singles:
+        weights[clique] = plan.n_cells(clique) * len(plan.sizes)
+    if further and not strategy.is_certain:
+        _spend(table, weights, _COLUMNS, groups)
+        groups = _group_values(table, plan)
+        sizes = _sizes_of(plan, groups)
+        scores = _score(table, further)
+        chosen = _choose(table, replace(plan, sizes=sizes), scores, weights)
+    for clique in chosen:
+        weights[clique] = n_cells_of(clique, sizes)
+    _spend(table, weights, table.budget.left, groups)
+    return scores
+
+
+def _spend(
+    table: ProtectedTable,
+    weights: Mapping[Clique, int],
+    share: Fraction,
+    groups: Mapping[int, NDArray[np.intp]],
+) -> None:
+    """Measure marginals with the least weighted sum of the errors of their cells."""
+    shares = table.budget.best_shares(list(weights.values()), share)
+    for clique, part in zip(weights, shares, strict=True):
+        groups_of_clique = tuple(groups.get(column) for column in clique)
+        is_grouped = len(clique) > 1 and not groups.keys().isdisjoint(clique)
+        table.measure(clique, part, groups_of_clique if is_grouped else None)
+
+
+def _group_values(table: ProtectedTable, plan: Plan) -> dict[int, NDArray[np.intp]]:
+    """Group values of protected columns that are rare against the noise of pairs."""
+    # As `Auto` does: a column in order with far more values than a pair can afford is
+    # cut into about as many groups as it can.
+    noise = table.budget.std_error(table.budget.left / (2 * len(plan.sizes)))
+    n_records = max(1, table.n_records)
+    n_affordable = max(1.0, math.sqrt(_PAIR_NOISE * n_records / (NOISE * noise)))
+    groups = {}
+    for column in table.protected:
+        counts = table.shares_of(column) * n_records
+        least = _RARE * noise
+        if plan.ordered[column] and counts.size > 2 * n_affordable:
+            least = max(least, n_records / n_affordable)
+        members = group_rare_values(counts, least, ordered=plan.ordered[column])
+        if members is not None and 1 < members.max() + 1 < counts.size:
+            groups[column] = members
+    return groups
+
+
+def _sizes_of(plan: Plan, groups: Mapping[int, NDArray[np.intp]]) -> tuple[int, ...]:
+    sizes = list(plan.sizes)
+    for column, members in groups.items():
+        sizes[column] = int(members.max()) + 1
+    return tuple(sizes)
+
+
+def _score(
+    table: ProtectedTable, cliques: Sequence[Clique]
+) -> dict[Clique, tuple[float, float]]:
+    """Measure how far marginals are from independent columns; none if noise hides it."""
+    # The number of records is public. A share that is k times as large has errors that
+    # are smaller by k to the power of the budget.
+    columns = sorted(set[int]().union(*cliques))
+    shares = {column: table.shares_of(column) for column in columns}
+    n_records = max(1, table.n_records)
+    relative = table.budget.score_error(_LEAST_SCORES, len(cliques)) / n_records
+    factor = (relative / _SCORE_ERROR) ** (1 / float(table.budget.power))
+    most = float(_MOST_SCORES / _LEAST_SCORES)
+    share = _LEAST_SCORES * Fraction(min(most, max(1.0, factor)))
+    error = table.budget.score_error(share, len(cliques))
+    if error > _LARGEST_ERROR * n_records:
+        return {}
+    guesses = []
+    for clique in cliques:
+        factors = [shares[column] for column in clique]
+        guesses.append(n_records * reduce(np.multiply.outer, factors))
+    no_groups = (None,) * len(table.sizes)
+    noisy = table.score(cliques, guesses, share, no_groups)
+    pairs = [(score, error) for score in noisy.tolist()]
+    return dict(zip(cliques, pairs, strict=True))
+
+
+def _choose(
+    table: ProtectedTable,
+    plan: Plan,
+    scores: Mapping[Clique, tuple[float, float]],
+    weights: Mapping[Clique, int],
+) -> list[Clique]:
+    """Choose what gains more than its noise costs all that share the budget."""
+    # With a share split for the least sum of errors of cells, this sum is in proportion
+    # to ``sum(n_cells ** power) ** (1 / power)``.
+    power = 1 / (1 + float(table.budget.power))
+    noise = NOISE * table.budget.std_error(table.budget.left)
+    room = Room(plan)
+    gains = {}
+    for clique, (score, error) in scores.items():
+        gains[clique] = score - _CAUTION * error
+
+    def rank(clique: Clique) -> float:
+        return gains[clique] / plan.n_cells(clique)
+
+    chosen = []
+    spent = math.fsum(weight**power for weight in weights.values())
+    for clique in sorted(gains, key=rank, reverse=True):
+        needed = spent + plan.n_cells(clique) ** power
+        cost = noise * (needed ** (1 / power) - spent ** (1 / power))
+        if gains[clique] > cost and room.take(clique):
+            chosen.append(clique)
+            spent = needed
+    return chosen
