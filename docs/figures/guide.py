@@ -21,6 +21,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from skdp import (
     Domain,
+    DPAdditiveClassifier,
     DPHistogram,
     DPLogisticRegression,
     DPMarginalSynthesizer,
@@ -36,7 +37,7 @@ from skdp import (
     recommend_plan,
 )
 from skdp.datasets import load_adult
-from skdp.evaluation import StudyTable
+from skdp.evaluation import ShapeDisplay, StudyTable
 from skdp.evaluation import fairness_study as run_fairness_study
 from skdp.metrics import debiased_fairness, fairness_report, marginal_error
 from skdp.oracles import (
@@ -1023,3 +1024,23 @@ def protected_counts():
         axes.set(xlabel="age", title=sex)
     panels[0].set(ylabel="share above 50K")
     panels[0].legend()
+
+
+def shapes():
+    """Draw the functions of an additive model of Adult."""
+    adult = load_adult()
+    bounds = {
+        "age": (0, 120),
+        "hours-per-week": (0, 168),
+        "capital-gain": (0, 1e6),
+    }
+    words = ["education", "marital-status", "sex"]
+    model = DPAdditiveClassifier(
+        1.0,
+        bounds=bounds,
+        categories=adult.domain.select(words),
+        classes=["<=50K", ">50K"],
+        random_state=0,
+    )
+    model.fit(adult.data[[*bounds, *words]], adult.target)
+    ShapeDisplay.from_estimator(model).plot()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
@@ -37,6 +37,9 @@ Integers = NDArray[np.int64]
 # Of a target that is a number: steps from the middle between its bounds to either of
 # them. Floats hold the sums of 2**32 of them exactly.
 STEPS = 1 << 20
+
+# Rows at a time, which stay in the cache.
+_BLOCK = 1 << 14
 
 # Places and shares of normal numbers that stand for all of them.
 _NODES, _SHARES = np.polynomial.hermite_e.hermegauss(9)
@@ -198,17 +201,25 @@ class Rows:
 
     def residuals(
         self, functions: Sequence[Integers], start: Integers, residuals: Residuals
-    ) -> Floats:
-        """Return the residuals of a model with a function of each column: (n_rows, n_outputs)."""
+    ) -> Iterator[tuple[slice, Floats]]:
+        """Return some rows after others, and the residuals of a model with a function of each column.
+
+        Residuals are of shape (n_rows, n_outputs). All of them have to be taken.
+        """
         if not self._functions:
             self._responses = np.tile(start, (len(self.targets), 1))
             self._functions = list(map(np.zeros_like, functions))
+        changes = []
         for place, function in enumerate(functions):
             if function is not self._functions[place]:
-                change = function - self._functions[place]
-                self._responses += np.take(change, self.codes[place], axis=0)
-                self._functions[place] = function
-        return residuals.of(self._responses, self.targets)
+                changes.append((self.codes[place], function - self._functions[place]))
+        self._functions = list(functions)
+        for first in range(0, len(self.targets), _BLOCK):
+            block = slice(first, first + _BLOCK)
+            responses = self._responses[block]
+            for codes, change in changes:
+                responses += np.take(change, codes[block], axis=0)
+            yield block, residuals.of(responses, self.targets[block])
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,14 +281,14 @@ def bin_sums(
 ) -> Integers:
     """Add up the residuals by bin of a column: (n_bins, n_outputs)."""
     # A row adds its residuals to one bin, so that it changes the sums by their norm.
-    parts = rows.residuals(functions, start, residuals)
     size = len(functions[column])
-    sums = [
-        np.bincount(rows.codes[column], weights=part, minlength=size)
-        for part in parts.T
-    ]
+    sums = np.zeros((size, residuals.n_outputs))
+    for block, parts in rows.residuals(functions, start, residuals):
+        codes = rows.codes[column][block]
+        for output, part in enumerate(parts.T):
+            sums[:, output] += np.bincount(codes, weights=part, minlength=size)
     # The last bin is that of what is in none.
-    return np.stack(sums, axis=1)[:-1].astype(np.int64)
+    return sums[:-1].astype(np.int64)
 
 
 def size_counts(
@@ -287,6 +298,9 @@ def size_counts(
     limits: Integers,
 ) -> Integers:
     """Count the rows by the first of ascending limits that the size of their residual does not exceed."""
-    parts = rows.residuals(functions, start, NumberResiduals(int(limits[-1])))
-    places = np.searchsorted(limits, np.abs(parts[:, 0]))
-    return np.bincount(places, minlength=len(limits)).astype(np.int64)
+    counts = np.zeros(len(limits), np.int64)
+    residuals = NumberResiduals(int(limits[-1]))
+    for _, parts in rows.residuals(functions, start, residuals):
+        places = np.searchsorted(limits, np.abs(parts[:, 0]))
+        counts += np.bincount(places, minlength=len(limits))
+    return counts

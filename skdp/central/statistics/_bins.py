@@ -19,9 +19,9 @@ Floats = NDArray[np.float64]
 # Cells of equal width between two bounds, of which powers of 2 are counted together.
 _MOST_CELLS, _FEWEST_CELLS = 512, 16
 
-# Half octaves from the far bound towards the near one: edges for skewed numbers, the
-# last of which leaves a thousandth of the width.
-_N_OCTAVES = 10
+# Octaves from the far bound towards the near one, with two edges each: for skewed
+# numbers, down to a sixteen-millionth of the width.
+_N_OCTAVES = 24
 
 # Records of a cell, in standard deviations of its noise, and the least of a bin. Half
 # or twice as many change the scores of models on bins by less than their noise.
