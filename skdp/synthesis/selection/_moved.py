@@ -188,6 +188,8 @@ class Caps:
             shares.append(share * Fraction(len(listed), len(cliques)))
             amounts.append(moved_amount(budget * shares[-1], of_scores=True))
         parts = self._parts(lists, amounts, budget * share)
+        if min(parts) == 1:  # no cap binds: all are drawn together, as without caps
+            return [(list(cliques), share)]
         rationed = []
         for listed, list_share, part in zip(lists, shares, parts, strict=True):
             rationed.append((listed, list_share * part))

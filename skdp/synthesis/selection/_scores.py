@@ -57,10 +57,11 @@ def ask(
     if share == 0:
         return scores
     lists = table.caps.ration_scores(cliques, share, table.budget.share)
+    is_rationed = lists != [(list(cliques), share)]
     for listed, list_share in lists:
         std_error = table.budget.score_error(list_share, len(listed))
         # Under a cap, a score may be noise alone: then nothing is asked.
-        if len(lists) > 1 and std_error > guess(listed[0]).sum():
+        if is_rationed and std_error > guess(listed[0]).sum():
             continue
         noisy = table.score(listed, map(guess, listed), list_share, groups)
         for clique, value in zip(listed, noisy.tolist(), strict=True):
