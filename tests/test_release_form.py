@@ -115,7 +115,7 @@ def resampled(part):
 def drawn_in_bins(bins):
     def release(table):
         only(table, *LIBRARIES)
-        domain = {name: Interval(*ends, bins=5) for name, ends in BOUNDS.items()}
+        domain = {name: Interval(*ends, bins=5, real=True) for name, ends in BOUNDS.items()}
         return DPMarginalSynthesizer(EPSILON, domain=domain, bins=bins, **QUICK).fit(table).sample(50)
 
     return release

@@ -284,7 +284,7 @@ class TestCommand:
 
     def test_a_target_groups_and_a_domain_file(self, own, tmp_path):
         path = tmp_path / "domain.toml"
-        declared = {"sex": ["F", "M"], "hours": Interval(edges=[0, 40, 100], missing=True)}
+        declared = {"sex": ["F", "M"], "hours": Interval(edges=[0, 40, 100], missing=True, real=True)}
         path.write_text(Domain(declared).to_toml(), encoding="utf-8")
         words = ["--data", own, "--columns", "sex", "--domain", path, "--target", "rich", "--positive", 1]
         assert self.run(*words, "--sensitive", "sex", "--privileged", "M", "--out", tmp_path / "out") == 0
