@@ -43,8 +43,8 @@ _GROWTH = 1.01
 _PERSISTENCE = 10
 """Where more than the noise is unexplained, a descent goes on for so much less."""
 
-_EXPLAINED = 3.0
-"""In variances of the noise, how far a fitted column may be."""
+_EXPLAINED = 2.0
+"""How far a fitted marginal may be: in deviations of the mean square of its noise."""
 
 _FLATNESS = 8.0
 """The share to which small shares are raised in rates, in standard errors."""
@@ -86,8 +86,8 @@ class _State:
     shares: Table
     """What the model says of each count, as a share of all records."""
     loss: float
-    worst_column: float
-    """The largest mean of the squares of a column's standardised residuals."""
+    is_explained: bool
+    """Whether no marginal is further off than noise explains."""
 
 
 class _Loss:
@@ -125,10 +125,12 @@ class _Loss:
         self._count_of_cell = cells.join(count_of_cells)
         self._marginal_weights = np.array(weights)
         fitted_counts = self._counts.join(is_fitted)
-        n_counts = list(map(math.prod, shapes))
-        self._weights = np.repeat(weights, n_counts) * fitted_counts
+        self._n_counts = list(map(math.prod, shapes))
+        self._weights = np.repeat(weights, self._n_counts) * fitted_counts
         self.n_fitted = self._counts.sums(fitted_counts)
-        self._is_column = np.array(list(map(len, cliques))) == 1
+        # Squares of standardised noise have a mean of 1 and a variance of 2.
+        n_squares = np.maximum(1, self.n_fitted)
+        self._limits = 1 + _EXPLAINED * np.sqrt(2 / n_squares)
         self._targets = self._counts.join(tables) / total
         # The gradient of a count is divided by the square root of its share. With much
         # noise the constant is large and the descent plain: small cells, of which
@@ -156,10 +158,12 @@ class _Loss:
         shares = np.asarray(counts, float)
         squares = self.squares(shares)
         means = squares / np.maximum(1, self.n_fitted)
-        worst = float(means[self._is_column].max(initial=0.0))
         # Factors that floats do not hold are as far off as can be.
         loss = float(squares.sum()) / 2 if beliefs[0].any() else np.inf
-        return _State(factors, beliefs, shares, loss, worst)
+        # The loss of the true distribution is half the number of counts on average. Of
+        # a marginal with much more noise than others, the loss says nothing.
+        is_explained = loss <= self.n_fitted.sum() and (means <= self._limits).all()
+        return _State(factors, beliefs, shares, loss, bool(is_explained))
 
     def squares(self, shares: Table) -> Table:
         """Sum the squares of each marginal's standardised residuals."""
@@ -169,8 +173,11 @@ class _Loss:
         return self._weights * (shares - self._targets)
 
     def flatten(self) -> None:
-        """Take plain gradient steps: divided by uneven shares they may not descend."""
-        self._rates = np.ones_like(self._rates)
+        """Take steps that are not divided by shares, and as long for all marginals."""
+        # Divided by uneven shares, steps may not descend. And where most marginals have
+        # little noise, those with much hardly move: their weights are small.
+        rates = self._marginal_weights.max() / self._marginal_weights
+        self._rates = np.repeat(rates, self._n_counts)
 
     def step(self, state: _State, length: float) -> Table:
         """Return the factors after a step against the gradient."""
@@ -318,18 +325,14 @@ class _Descent:
 
     def has_ended(self, tol: float) -> bool:
         """Return whether more steps would fit noise, or would save hardly anything."""
-        # The loss of the true distribution is half the number of counts on average:
-        # each adds half a squared standard normal number. As long as the loss is more
-        # than twice that, or a column is further off than noise explains, there is
-        # something left to fit: the descent goes on for a tenth of the gain.
+        # As long as the loss is more than twice what noise makes it, or a marginal is
+        # further off than noise explains, there is something left to fit: the descent
+        # goes on for a tenth of the gain.
         if self._n_halvings == _MOST_HALVINGS:
             return True
         if len(self._losses) <= _BLOCK:
             return False
-        is_explained = (
-            self.state.loss <= self._loss.n_fitted.sum()
-            and self.state.worst_column <= _EXPLAINED
-        )
+        is_explained = self.state.is_explained
         least_gain = tol if is_explained else tol / _PERSISTENCE
         gain = self._losses[-1 - _BLOCK] - self.state.loss
         is_slow = gain <= least_gain * self.state.loss
