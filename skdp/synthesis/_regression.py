@@ -261,6 +261,10 @@ class PairRegression:
         change = self._mean_of_product(step, self._residual(), 1.0, 0.0, small)
         return change, self._mean_of_product(step, step, scale, -1.0, small)
 
+    def axes_of(self, term: int) -> range:
+        """List the columns, as axes, on which a coefficient depends: all."""
+        return range(len(self._places))
+
     def sampling(self, term: int) -> Table:
         """Return the mean squares and products of both, over rows."""
         # By rows of the model. Where it does not know all pairs, they have another scale

@@ -137,6 +137,22 @@ def test_what_was_not_measured_has_no_interval():
     assert mean["supported"].all()  # which does not depend on the other column
 
 
+def test_terms_of_numbers_whose_bins_were_found_are_not_supported():
+    """Their intervals left out where the numbers lie in the bins: of means, .35 to .7 held those of the population."""
+    synthesizer = fitted([("age", "g"), ("y",)], 1.0, bins="private")
+    age = synthetic_inference(synthesizer, lambda table: table["age"].mean(), columns=["age", "y"]).iloc[0]
+    assert not age["supported"]
+    assert np.isnan(age["lower"])
+    assert age["reason"] == "where numbers lie in private bins of ['age'] is not known"
+    y = synthetic_inference(synthesizer, lambda table: table["y"].mean(), columns=["age", "y"]).iloc[0]
+    assert y["supported"]  # which does not depend on the age
+    assert y["reason"] == ""
+    slopes = synthetic_inference(synthesizer, LinearRegression(), columns=["g"], target="age")
+    assert not slopes["supported"].any()
+    declared = fitted([("age", "g"), ("y",)], 1.0)
+    assert synthetic_inference(declared, LinearRegression(), columns=["g"], target="age")["supported"].all()
+
+
 @pytest.mark.long
 def test_coverage_and_rejections():
     """Tables with as much noise as sampling error: nearly all intervals hold what is true of the population."""
