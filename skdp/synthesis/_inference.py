@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import ColumnName, check_confidence_level
 from skdp.domain import Interval
+from skdp.synthesis._bin_points import BinPoints, divide_by_points
 from skdp.synthesis._measured_means import (
     NEGLIGIBLE,
     MeasuredMean,
@@ -30,9 +31,8 @@ from skdp.synthesis.model import (
     Marginal,
     merge,
     n_cells_of,
-    shape_of,
 )
-from skdp.synthesis.tables import Shape, middles
+from skdp.synthesis.tables import middles
 
 Table = NDArray[np.float64]
 
@@ -125,12 +125,17 @@ def synthetic_inference(
     each with the target: `analyses` of the synthesizer, declared before `fit`, has them measured. What all added rows
     change alike is not supported either, such as the number of rows, or a median, which they do not change.
 
-    Numbers in bins are taken as the middle of their bin, or as the mean within it by ``bins="private"``: what is
-    estimated is the statistic of a table of such numbers. These means come from noisy counts too, so that a term that
-    depends on them is not supported. Declare narrow bins where an interval matters. A regularised regression is that of
-    the estimated number of rows. The number of records is private, and enters as the noisy counts have it. With few
-    records a marginal of many cells, the correction is too large for first order: look whether ``std_error`` is small
-    beside what would change the conclusion.
+    Numbers in declared bins are taken as the middle of their bin: what is estimated is the statistic of a table of such
+    numbers. Of bins that ``bins="private"`` found, it is that of the numbers themselves. Where these lie in their bins
+    is estimated without bias by the counts of fine cells, whose noise is in the intervals. How that depends on the
+    other columns of a statistic was not measured: from bin to bin, their shares are taken for linear in the number, and
+    the interval is widened by as much as this changes the estimate. If that is more than what the interval reaches
+    without, as of a few wide bins, a term is not supported. Only a jump within a bin that the bins beside it do not
+    show may be missed; declare an edge there.
+
+    A regularised regression is that of the estimated number of rows. The number of records is private, and enters as
+    the noisy counts have it. With few records a marginal of many cells, the correction is too large for first order:
+    look whether ``std_error`` is small beside what would change the conclusion.
 
     **Privacy.** Post-processing of noisy counts: free, and repeatable; no record is read.
 
@@ -181,26 +186,23 @@ def synthetic_inference(
     synthesizer._relations.check_not_derived("columns", names)
     marginals = merge(synthesizer.marginals_)
     n_rows = synthesizer.n_rows_
+    points = _points_in_bins(synthesizer, places)
     estimates: _CellStatistics | PairRegression
     if type(statistic) is LinearRegression:
         values = []
         for place, name in zip(places, names, strict=True):
-            values.append(_cells(synthesizer, [place])[name])
+            values.append(_cells(synthesizer, [place], points)[name])
+        model = synthesizer.model_
         estimates = PairRegression(
-            statistic, places, values, synthesizer.model_, marginals, n_rows
+            statistic, places, values, model, marginals, n_rows, points
         )
     else:
         estimates = _differentiate(
-            statistic, synthesizer, places, names, marginals, n_rows
+            statistic, synthesizer, places, names, marginals, n_rows, points
         )
-    shapes = _shapes_of_found_bins(synthesizer)
     rows = []
     for term in range(len(estimates.terms)):
-        with_bins = []
-        for axis in estimates.axes_of(term):
-            if names[axis] in shapes:
-                with_bins.append(names[axis])
-        rows.append(_infer(estimates, term, n_rows, level, with_bins))
+        rows.append(_infer(estimates, term, n_rows, level))
     return pd.DataFrame(rows, columns=_TERMS)
 
 
@@ -230,30 +232,44 @@ def _read_names(
     return [*names, target]
 
 
-def _shapes_of_found_bins(synthesizer: Any) -> Mapping[Any, Shape]:
-    # Declared bins stand for their middles, which have no noise.
-    if synthesizer._shapes is None or synthesizer.bins != "private":
-        return {}
-    shapes: Mapping[Any, Shape] = synthesizer._shapes.columns
-    return shapes
-
-
-def _cells(synthesizer: Any, places: Sequence[int]) -> pd.DataFrame:
-    """List all combinations of the values of some columns."""
+def _points_in_bins(synthesizer: Any, places: Sequence[int]) -> Mapping[int, BinPoints]:
+    """Find the points of columns whose bins were found; declared bins have middles."""
+    points = {}
+    shapes = synthesizer._shapes.columns if synthesizer._shapes else {}
     domain = synthesizer.domain_
-    shapes = _shapes_of_found_bins(synthesizer)
-    sizes = shape_of(places, domain.sizes)
+    for place in places:
+        shape = shapes.get(domain.columns[place])
+        if shape is not None and shape.counts is not None:
+            interval = domain[domain.columns[place]]
+            like = synthesizer._template.columns[place]
+            points[place] = BinPoints.of(interval, like, shape)
+    return points
+
+
+def _cells(
+    synthesizer: Any, places: Sequence[int], points: Mapping[int, BinPoints]
+) -> pd.DataFrame:
+    """List all combinations of the values of some columns, and of points in bins."""
+    domain = synthesizer.domain_
+    values_of = []
+    for place in places:
+        values = domain[domain.columns[place]]
+        if not isinstance(values, Interval):
+            values_of.append(pd.Series(list(values.values)).infer_objects())
+            continue
+        like = synthesizer._template.columns[place]
+        numbers = middles(values, like)
+        n_missing = int(values.missing)
+        if place in points:
+            numbers = points[place].values
+            n_missing *= 2
+        column = pd.Series(numbers)
+        values_of.append(column.reindex(range(len(numbers) + n_missing)))
+    sizes = list(map(len, values_of))
     codes = np.indices(sizes).reshape(len(places), -1)
     columns = {}
-    for place, column_codes in zip(places, codes, strict=True):
+    for place, column, column_codes in zip(places, values_of, codes, strict=True):
         name = domain.columns[place]
-        values = domain[name]
-        if isinstance(values, Interval):
-            like = synthesizer._template.columns[place]
-            numbers = pd.Series(middles(values, like, shapes.get(name)))
-            column = numbers.reindex(range(len(numbers) + values.missing))
-        else:
-            column = pd.Series(list(values.values)).infer_objects()
         columns[name] = column.iloc[column_codes].reset_index(drop=True)
     return pd.DataFrame(columns)
 
@@ -265,9 +281,10 @@ def _differentiate(
     names: Sequence[Any],
     marginals: Sequence[Marginal],
     n_rows: float,
+    points: Mapping[int, BinPoints],
 ) -> _CellStatistics:
     """Differentiate statistics by the shares of all combinations of values."""
-    size = n_cells_of(places, synthesizer.domain_.sizes)
+    size = n_cells_of(places, synthesizer.domain_.sizes) << len(points)
     if size > _MOST_CELLS:
         raise ValueError(
             f"columns have {size:,} combinations of values; at most {_MOST_CELLS:,} are "
@@ -275,12 +292,13 @@ def _differentiate(
         )
     shares = np.maximum(synthesizer.model_.marginal(places), 0)
     shares = rake(marginals, places, shares, n_rows)
-    cells = _cells(synthesizer, places)
+    shares = divide_by_points(shares, places, points)
+    cells = _cells(synthesizer, places, points)
     if isinstance(statistic, LogisticRegression):
         linear = logistic_model(statistic, cells, names[-1], shares.ravel(), n_rows)
     else:
         linear = _linear_statistic(statistic, cells, shares.ravel())
-    return _CellStatistics(linear, marginals, places, shares, n_rows)
+    return _CellStatistics(linear, marginals, places, shares, n_rows, points)
 
 
 @dataclass(frozen=True, eq=False)
@@ -293,6 +311,7 @@ class _CellStatistics:
     shares: Table
     """Of the combinations: an axis a column."""
     n_rows: float
+    points: Mapping[int, BinPoints]
 
     @property
     def terms(self) -> list[str]:
@@ -314,16 +333,6 @@ class _CellStatistics:
         change, slope = map(self._mean, self._weights(term))
         return change, slope
 
-    def axes_of(self, term: int) -> list[int]:
-        """List the columns, as axes, on which a statistic depends."""
-        weights = self._weights(term).reshape(2, *self.shares.shape)
-        small = NEGLIGIBLE * math.sqrt(self.sampling(term)[0, 0])
-        axes = []
-        for axis in range(self.shares.ndim):
-            if np.ptp(weights, axis=axis + 1).max() > small:
-                axes.append(axis)
-        return axes
-
     def sampling(self, term: int) -> Table:
         """Return the mean squares and products of both."""
         weights = self._weights(term)
@@ -342,6 +351,7 @@ class _CellStatistics:
             self.shares,
             self.n_rows,
             NEGLIGIBLE * math.sqrt(squares),
+            self.points,
         )
 
 
@@ -350,7 +360,6 @@ def _infer(
     term: int,
     n_rows: float,
     level: float,
-    with_bins: Sequence[Any],
 ) -> tuple[Any, ...]:
     """Estimate a statistic from the counts, as far as it is linear in them."""
     # A step of Newton's method, in which the slope has noise too.
@@ -376,14 +385,15 @@ def _infer(
         return _unsupported(name, estimate, _DIVISOR)
     low, high = reach
     # At the end of the interval that is further away, the slope matters most.
-    bias = change.bias + (abs(step.value) + max(reach)) * slope.bias
-    bias /= divisor
-    if bias > (low + high) / 2:
+    furthest = abs(step.value) + max(reach)
+    bias = (change.bias + furthest * slope.bias) / divisor
+    within = (change.within + furthest * slope.within) / divisor
+    if bias + within > (low + high) / 2:
         reason = "columns or rare values were not counted together"
+        if within > bias:
+            reason = "depends on other columns within private bins"
         return _unsupported(name, estimate, reason)
-    if with_bins:
-        reason = f"where numbers lie in private bins of {with_bins} is not known"
-        return _unsupported(name, estimate, reason)
+    bias += within
     p_value = step.p_value(-value, bias)
     ends = (estimate - low - bias, estimate + high + bias)
     return (name, estimate, step.error, *ends, p_value, True, "")
