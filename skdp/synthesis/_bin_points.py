@@ -53,27 +53,39 @@ class BinPoints:
         cells = np.array(shape.grid.edges[:-1], interval.dtype)
         bins = np.searchsorted(edges[1:-1], cells, side="right")
         n_bins = edges.size - 1
-        means = middles(interval, like, shape)
-        distances = (middles(shape.grid, like) - means[bins]).astype(float)
-        # Shares of cells in their bin: even, if the bin has no records.
+        weights = np.zeros((n_bins, cells.size))
+        weights[bins, np.arange(cells.size)] = 1.0
+        covariance = covariance_of_cells(cells.size + interval.missing)
+        roots = np.linalg.cholesky(covariance)[: cells.size, : cells.size]
+        roots *= shape.std_error
+        # Shares leave out what is not clearly more than noise: as many records as the
+        # noise of a bin may be anywhere in it.
+        errors = np.sqrt(((weights @ roots) ** 2).sum(axis=1))
+        counts = np.maximum(weights @ shape.counts, errors)
+        unclear = np.divide(errors, counts, out=np.ones(n_bins), where=counts > 0)[bins]
         shares = np.diff(shape.below)
         totals = np.bincount(bins, shares)[bins]
         even = 1 / np.bincount(bins)[bins]
-        shares = np.divide(shares, totals, out=even, where=totals > 0)
+        clear = np.divide(shares, totals, out=np.copy(even), where=totals > 0)
+        shares = (1 - unclear) * clear + unclear * even
+
+        # From the start of each bin, as dates cannot be averaged.
+        starts = edges[:-1]
+        distances = (middles(shape.grid, like) - starts[bins]).astype(float)
+        moves = np.bincount(bins, shares * distances)
+        means = starts + moves.astype((starts - starts).dtype)
+        distances = distances - moves[bins]
         stds = np.sqrt(np.bincount(bins, shares * distances**2))
         cell_scores = distances / np.where(stds > 0, stds, 1.0)[bins]
         skewness = np.bincount(bins, shares * cell_scores**3)
         far = np.sqrt(1 + skewness**2 / 4)
         scores = np.column_stack([skewness / 2 - far, skewness / 2 + far])
-        moves = scores * stds[:, np.newaxis]
-        values = means[:, np.newaxis] + moves.astype((means - means).dtype)
+        points = scores * stds[:, np.newaxis]
+        values = means[:, np.newaxis] + points.astype((means - means).dtype)
 
-        weights = np.zeros((n_bins, cells.size))
         weights[bins, np.arange(cells.size)] = cell_scores
-        covariance = covariance_of_cells(cells.size + interval.missing)
-        roots = np.linalg.cholesky(covariance)[: cells.size, : cells.size]
         sums = weights @ shape.counts
-        noise = weights @ roots * shape.std_error
+        noise = weights @ roots
         if interval.missing:
             scores = np.vstack([scores, [-1.0, 1.0]])
             sums = np.append(sums, 0.0)
