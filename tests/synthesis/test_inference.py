@@ -11,8 +11,10 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 
 from skdp import DPMarginalSynthesizer, Interval
 from skdp.synthesis import synthetic_inference
+from skdp.synthesis._bin_points import BinPoints
 from skdp.synthesis._inference import Ratio, measure_mean
 from skdp.synthesis.model import Marginal, group
+from skdp.synthesis.tables import Shape, fine_grid
 from tests.conftest import each
 
 N = 3000
@@ -209,6 +211,27 @@ def test_what_is_known_from_the_bins_nearby_follows_their_counts():
     assert estimate == pytest.approx(expected["estimate"], abs=0.01)
     # Without noise, that they are few is the largest error, of which not all is known.
     assert before["reason"] == "depends on other columns within private bins"
+
+
+def test_numbers_that_are_lost_in_noise_are_not_taken_for_those_that_are_clear():
+    """Only 40 is clear of the noise, where all 1,000 seemed to be: so no other column changed a thing in the bin."""
+    hours = Interval(0, 100, bins=1)
+    grid = fine_grid(hours)
+    starts = np.array(grid.edges[:-1])
+    all_at_40 = np.append(0.0, np.cumsum(starts == 40))
+    counts = np.where(starts == 40, 500.0, 500 / starts.size)
+    noisy, exact = (
+        BinPoints.of(hours, pd.Series([0]), Shape(grid, all_at_40, counts, error)) for error in (50.0, 1e-6)
+    )
+    assert exact.stds[0] == pytest.approx(0, abs=0.01)
+    assert noisy.stds[0] > 10
+    # Their mean is that of the counts, wherever the points are.
+    for points in (noisy, exact):
+        total = points.means * counts.sum() + points.stds * points.sums
+        assert total[0] == pytest.approx(counts @ np.append(starts[:-1], 100))
+    assert noisy.shares @ [1, 1] == pytest.approx(1)
+    assert (noisy.shares * noisy.scores**2).sum() == pytest.approx(1)
+    assert ((noisy.values >= 0) & (noisy.values <= 100)).all()
 
 
 def test_what_other_columns_do_within_a_single_bin_is_not_supported():
