@@ -16,9 +16,10 @@ from skdp.synthesis.tables import Shape, middles
 
 # A bin is replaced by two points, with shares that give them the mean, the variance and
 # the skewness of its numbers by the noisy counts of fine cells (Gauss quadrature, so
-# that both are inside). A function of the numbers is then the mean over both, and a
-# slope: by how much it rises with the distance from the mean of the bin, in standard
-# deviations. Of these distances, the fine counts have noisy sums without bias.
+# that both are inside), and what these counts cannot tell from noise evenly. A function
+# of the numbers is then the mean over both, and a slope: by how much it rises with the
+# distance from the mean of the bin, in standard deviations. Of these distances, the
+# fine counts have noisy sums without bias.
 
 Table = NDArray[np.float64]
 

@@ -130,8 +130,8 @@ def synthetic_inference(
     is estimated without bias by the counts of fine cells, whose noise is in the intervals. How that depends on the
     other columns of a statistic was not measured: from bin to bin, their shares are taken for linear in the number, and
     the interval is widened by as much as this changes the estimate. If that is more than what the interval reaches
-    without, as of a few wide bins, a term is not supported. Only a jump within a bin that the bins beside it do not
-    show may be missed; declare an edge there.
+    without, as of a few wide bins, a term is not supported. Two things may be missed: a jump within a bin that the bins
+    beside it do not show (declare an edge there), and the noise of the variance within wide bins, as of long tails.
 
     A regularised regression is that of the estimated number of rows. The number of records is private, and enters as
     the noisy counts have it. With few records a marginal of many cells, the correction is too large for first order:
