@@ -56,12 +56,9 @@ class Analysis:
     """The term that is 0 in the population."""
 
     def ask(self, synthesizer: Any) -> pd.DataFrame:
-        with warnings.catch_warnings():
-            # Of bins that were found: what they do to coverage is measured here.
-            warnings.simplefilter("ignore", UserWarning)
-            return synthetic_inference(
-                synthesizer, self.statistic, columns=self.columns, target=self.target
-            )
+        return synthetic_inference(
+            synthesizer, self.statistic, columns=self.columns, target=self.target
+        )
 
     def classic(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Analyse rows as if they were those of persons: term, estimate, std_error."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
-from skdp.base import ColumnName, check_confidence_level, level_of_the_caller
+from skdp.base import ColumnName, check_confidence_level
 from skdp.domain import Interval
-from skdp.pages import warn
+from skdp.synthesis._bin_points import BinPoints, divide_by_points
 from skdp.synthesis._measured_means import (
     NEGLIGIBLE,
     MeasuredMean,
@@ -30,9 +30,8 @@ from skdp.synthesis.model import (
     Marginal,
     merge,
     n_cells_of,
-    shape_of,
 )
-from skdp.synthesis.tables import Shape, middles
+from skdp.synthesis.tables import middles
 
 Table = NDArray[np.float64]
 
@@ -47,6 +46,7 @@ _TERMS = [
     "upper",
     "p_value",
     "supported",
+    "reason",
 ]
 
 
@@ -88,7 +88,8 @@ def synthetic_inference(
     -------
     pandas.DataFrame
         A row a term: ``term``, ``estimate``, ``std_error``, the ends ``lower`` and ``upper`` of the interval, the
-        ``p_value`` of the hypothesis that the term is 0, and whether it is ``supported``. If not, all errors are nan.
+        ``p_value`` of the hypothesis that the term is 0, and whether it is ``supported``. If not, all errors are nan,
+        and there is a ``reason``, which is empty otherwise.
 
     Raises
     ------
@@ -123,13 +124,17 @@ def synthetic_inference(
     each with the target: `analyses` of the synthesizer, declared before `fit`, has them measured. What all added rows
     change alike is not supported either, such as the number of rows, or a median, which they do not change.
 
-    Numbers in bins are taken as the middle of their bin, or as the mean within it by ``bins="private"``: what is
-    estimated is the statistic of a table of such numbers. These means come from noisy counts too, and their noise is
-    not in the intervals: of 95 % intervals for the mean of a column of 440 to 1,500 numbers with ``bins="private"``, 0
-    to .53 held it at an epsilon of .3, and .4 to 1 at 3, so a warning is given. Declare narrow bins where an interval
-    matters. A regularised regression is that of the estimated number of rows. The number of records is private, and
-    enters as the noisy counts have it. With few records a marginal of many cells, the correction is too large for first
-    order: look whether ``std_error`` is small beside what would change the conclusion.
+    Numbers in declared bins are taken as the middle of their bin: what is estimated is the statistic of a table of such
+    numbers. Of bins that ``bins="private"`` found, it is that of the numbers themselves. Where these lie in their bins
+    is estimated without bias by the counts of fine cells, whose noise is in the intervals. How that depends on the
+    other columns of a statistic was not measured: from bin to bin, their shares are taken for linear in the number, and
+    the interval is widened by as much as this changes the estimate. If that is more than what the interval reaches
+    without, as of a few wide bins, a term is not supported. Two things may be missed: a jump within a bin that the bins
+    beside it do not show (declare an edge there), and the noise of the variance within wide bins, as of long tails.
+
+    A regularised regression is that of the estimated number of rows. The number of records is private, and enters as
+    the noisy counts have it. With few records a marginal of many cells, the correction is too large for first order:
+    look whether ``std_error`` is small beside what would change the conclusion.
 
     **Privacy.** Post-processing of noisy counts: free, and repeatable; no record is read.
 
@@ -152,12 +157,12 @@ def synthetic_inference(
     >>> synthesizer = DPMarginalSynthesizer(1.0, domain=domain, marginals=[names], random_state=0)
     >>> synthesizer = synthesizer.fit(adult.frame[names])
     >>> synthetic_inference(synthesizer, lambda table: table["age"].mean(), columns=["age"]).round(2)
-            term  estimate  std_error  lower  upper  p_value  supported
-    0  statistic     38.44       0.08  38.29  38.59      0.0       True
+            term  estimate  std_error  lower  upper  p_value  supported reason
+    0  statistic     38.43       0.08  38.28  38.59      0.0       True
     >>> model = LogisticRegression()
     >>> synthetic_inference(synthesizer, model, columns=["age", "sex"], target="income").round(3)
-            term  estimate  std_error  lower  upper  p_value  supported
-    0  intercept    -3.720      0.055 -3.828 -3.612      0.0       True
+            term  estimate  std_error  lower  upper  p_value  supported reason
+    0  intercept    -3.729      0.055 -3.837 -3.621      0.0       True
     1        age     0.042      0.001  0.040  0.044      0.0       True
     2   sex=Male     1.256      0.037  1.184  1.329      0.0       True
     """
@@ -178,20 +183,21 @@ def synthetic_inference(
     names = _read_names(synthesizer, columns, target, is_model)
     places = find_columns(synthesizer.domain_, names)
     synthesizer._relations.check_not_derived("columns", names)
-    _warn_of_found_bins(synthesizer, names)
     marginals = merge(synthesizer.marginals_)
     n_rows = synthesizer.n_rows_
+    points = _points_in_bins(synthesizer, places)
     estimates: _CellStatistics | PairRegression
     if type(statistic) is LinearRegression:
         values = []
         for place, name in zip(places, names, strict=True):
-            values.append(_cells(synthesizer, [place])[name])
+            values.append(_cells(synthesizer, [place], points)[name])
+        model = synthesizer.model_
         estimates = PairRegression(
-            statistic, places, values, synthesizer.model_, marginals, n_rows
+            statistic, places, values, model, marginals, n_rows, points
         )
     else:
         estimates = _differentiate(
-            statistic, synthesizer, places, names, marginals, n_rows
+            statistic, synthesizer, places, names, marginals, n_rows, points
         )
     rows = []
     for term in range(len(estimates.terms)):
@@ -225,44 +231,44 @@ def _read_names(
     return [*names, target]
 
 
-def _warn_of_found_bins(synthesizer: Any, names: Iterable[Any]) -> None:
-    shapes = _shapes_of_found_bins(synthesizer)
-    with_bins = [name for name in names if name in shapes]
-    if with_bins:
-        warn(
-            f"the bins of {with_bins} were found by noisy counts, and so were the "
-            "numbers that stand for them: their noise is not in the intervals, which "
-            "may be much too short. Fit with bins='declared' where an interval matters",
-            UserWarning,
-            about="guide/synthetic_inference",
-            stacklevel=level_of_the_caller(),
-        )
-
-
-def _shapes_of_found_bins(synthesizer: Any) -> Mapping[Any, Shape]:
-    # Declared bins stand for their middles, which have no noise.
-    if synthesizer._shapes is None or synthesizer.bins != "private":
-        return {}
-    shapes: Mapping[Any, Shape] = synthesizer._shapes.columns
-    return shapes
-
-
-def _cells(synthesizer: Any, places: Sequence[int]) -> pd.DataFrame:
-    """List all combinations of the values of some columns."""
+def _points_in_bins(synthesizer: Any, places: Sequence[int]) -> Mapping[int, BinPoints]:
+    """Find the points of columns whose bins were found; declared bins have middles."""
+    points = {}
+    shapes = synthesizer._shapes.columns if synthesizer._shapes else {}
     domain = synthesizer.domain_
-    shapes = _shapes_of_found_bins(synthesizer)
-    sizes = shape_of(places, domain.sizes)
+    for place in places:
+        shape = shapes.get(domain.columns[place])
+        if shape is not None and shape.counts is not None:
+            interval = domain[domain.columns[place]]
+            like = synthesizer._template.columns[place]
+            points[place] = BinPoints.of(interval, like, shape)
+    return points
+
+
+def _cells(
+    synthesizer: Any, places: Sequence[int], points: Mapping[int, BinPoints]
+) -> pd.DataFrame:
+    """List all combinations of the values of some columns, and of points in bins."""
+    domain = synthesizer.domain_
+    values_of = []
+    for place in places:
+        values = domain[domain.columns[place]]
+        if not isinstance(values, Interval):
+            values_of.append(pd.Series(list(values.values)).infer_objects())
+            continue
+        like = synthesizer._template.columns[place]
+        numbers = middles(values, like)
+        n_missing = int(values.missing)
+        if place in points:
+            numbers = points[place].values
+            n_missing *= 2
+        column = pd.Series(numbers)
+        values_of.append(column.reindex(range(len(numbers) + n_missing)))
+    sizes = list(map(len, values_of))
     codes = np.indices(sizes).reshape(len(places), -1)
     columns = {}
-    for place, column_codes in zip(places, codes, strict=True):
+    for place, column, column_codes in zip(places, values_of, codes, strict=True):
         name = domain.columns[place]
-        values = domain[name]
-        if isinstance(values, Interval):
-            like = synthesizer._template.columns[place]
-            numbers = pd.Series(middles(values, like, shapes.get(name)))
-            column = numbers.reindex(range(len(numbers) + values.missing))
-        else:
-            column = pd.Series(list(values.values)).infer_objects()
         columns[name] = column.iloc[column_codes].reset_index(drop=True)
     return pd.DataFrame(columns)
 
@@ -274,9 +280,10 @@ def _differentiate(
     names: Sequence[Any],
     marginals: Sequence[Marginal],
     n_rows: float,
+    points: Mapping[int, BinPoints],
 ) -> _CellStatistics:
     """Differentiate statistics by the shares of all combinations of values."""
-    size = n_cells_of(places, synthesizer.domain_.sizes)
+    size = n_cells_of(places, synthesizer.domain_.sizes) << len(points)
     if size > _MOST_CELLS:
         raise ValueError(
             f"columns have {size:,} combinations of values; at most {_MOST_CELLS:,} are "
@@ -284,12 +291,13 @@ def _differentiate(
         )
     shares = np.maximum(synthesizer.model_.marginal(places), 0)
     shares = rake(marginals, places, shares, n_rows)
-    cells = _cells(synthesizer, places)
+    shares = divide_by_points(shares, places, points)
+    cells = _cells(synthesizer, places, points)
     if isinstance(statistic, LogisticRegression):
         linear = logistic_model(statistic, cells, names[-1], shares.ravel(), n_rows)
     else:
         linear = _linear_statistic(statistic, cells, shares.ravel())
-    return _CellStatistics(linear, marginals, places, shares, n_rows)
+    return _CellStatistics(linear, marginals, places, shares, n_rows, points)
 
 
 @dataclass(frozen=True, eq=False)
@@ -302,6 +310,7 @@ class _CellStatistics:
     shares: Table
     """Of the combinations: an axis a column."""
     n_rows: float
+    points: Mapping[int, BinPoints]
 
     @property
     def terms(self) -> list[str]:
@@ -341,40 +350,59 @@ class _CellStatistics:
             self.shares,
             self.n_rows,
             NEGLIGIBLE * math.sqrt(squares),
+            self.points,
         )
 
 
 def _infer(
-    estimates: _CellStatistics | PairRegression, term: int, n_rows: float, level: float
+    estimates: _CellStatistics | PairRegression,
+    term: int,
+    n_rows: float,
+    level: float,
 ) -> tuple[Any, ...]:
     """Estimate a statistic from the counts, as far as it is linear in them."""
     # A step of Newton's method, in which the slope has noise too.
+    name = estimates.terms[term]
     value = float(estimates.values[term])
     change, slope = estimates.means(term)
     divisor = 1 + slope.value
-    step = Ratio(change.value, 0.0)
-    reach = None
-    if estimates.is_determined[term] and divisor > 0:
-        # Covariances of both, of the noise and of the records as a sample.
-        covariance = change.covariance(slope)
-        noise = [
-            [change.covariance(change), covariance],
-            [covariance, slope.covariance(slope)],
-        ]
-        sampling = estimates.sampling(term) / n_rows
-        step = Ratio.of(change.value, divisor, sampling + np.array(noise))
-        reach = step.reach(level)
+    if not estimates.is_determined[term]:
+        return _unsupported(name, value, "the rows do not determine it")
+    if divisor <= 0:
+        return _unsupported(name, value, _DIVISOR)
+    # Covariances of both, of the noise and of the records as a sample.
+    covariance = change.covariance(slope)
+    noise = [
+        [change.covariance(change), covariance],
+        [covariance, slope.covariance(slope)],
+    ]
+    sampling = estimates.sampling(term) / n_rows
+    step = Ratio.of(change.value, divisor, sampling + np.array(noise))
     estimate = value + step.value
-    if reach is not None:
-        low, high = reach
-        # At the end of the interval that is further away, the slope matters most.
-        bias = change.bias + (abs(step.value) + max(reach)) * slope.bias
-        bias /= divisor
-        if bias <= (low + high) / 2:
-            p_value = step.p_value(-value, bias)
-            ends = (estimate - low - bias, estimate + high + bias)
-            return (estimates.terms[term], estimate, step.error, *ends, p_value, True)
-    return (estimates.terms[term], estimate, *[math.nan] * 4, False)
+    reach = step.reach(level)
+    if reach is None:
+        return _unsupported(name, estimate, _DIVISOR)
+    low, high = reach
+    # At the end of the interval that is further away, the slope matters most.
+    furthest = abs(step.value) + max(reach)
+    bias = (change.bias + furthest * slope.bias) / divisor
+    within = (change.within + furthest * slope.within) / divisor
+    if bias + within > (low + high) / 2:
+        reason = "columns or rare values were not counted together"
+        if within > bias:
+            reason = "depends on other columns within private bins"
+        return _unsupported(name, estimate, reason)
+    bias += within
+    p_value = step.p_value(-value, bias)
+    ends = (estimate - low - bias, estimate + high + bias)
+    return (name, estimate, step.error, *ends, p_value, True, "")
+
+
+_DIVISOR = "noise may be all of its divisor"
+
+
+def _unsupported(name: str, estimate: float, reason: str) -> tuple[Any, ...]:
+    return (name, estimate, *[math.nan] * 4, False, reason)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -12,10 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.oracles import project_to_simplex
+from skdp.synthesis._bin_points import BinPoints
 from skdp.synthesis.model import (
     Groups,
     Marginal,
     arrange,
+    divide,
     group,
     n_cells_of,
     spread,
@@ -48,6 +50,9 @@ class MeasuredMean:
     bias: float
     """How far the weights that no marginal measures may move it."""
 
+    within: float
+    """How far it depends on where numbers lie in bins together with other columns."""
+
     def covariance(self, mean: MeasuredMean) -> float:
         """Return the covariance with the noise of another mean of the same counts."""
         covariances = []
@@ -73,14 +78,57 @@ class ComponentSums:
     # A component is a sum of what marginals say of it, each with a coefficient for each
     # of its counts; the coefficients of all components add up.
 
-    def __init__(self, marginals: Sequence[Marginal], n_rows: float) -> None:
+    def __init__(
+        self,
+        marginals: Sequence[Marginal],
+        n_rows: float,
+        points: Mapping[int, BinPoints],
+    ) -> None:
         self._marginals = marginals
         self._n_rows = n_rows
+        self._points = points
+        self._slopes = {}
+        for column, of_column in points.items():
+            self._slopes[column] = np.zeros(of_column.sums.size)
+        self._within = 0.0
         self._coefficients = []
         for marginal in marginals:
             self._coefficients.append(np.zeros(marginal.shape))
         self._by_model = 0.0
         self._bias = 0.0
+
+    def take_slopes(
+        self, columns: Sequence[int], weights: Table, shares: Table
+    ) -> tuple[Table, Table]:
+        """Add what weights of points rise by within bins; return means, and shares, of bins."""
+        slopes: dict[int, Table] = {}
+        scores: dict[int, Table] = {}
+        for axis, column in enumerate(columns):
+            points = self._points.get(column)
+            if points is None:
+                continue
+            for before in slopes:
+                slopes[before] = points.split(slopes[before], axis)[0]
+                scores[before] = points.gather(scores[before], axis)[0]
+            weights, slopes[axis] = points.split(weights, axis)
+            shares, scores[axis] = points.gather(shares, axis)
+        for axis, slope in slopes.items():
+            # What they rise by on average is measured, by the counts of fine cells; what
+            # else they do with other columns is only known from the bins nearby.
+            points = self._points[columns[axis]]
+            totals = sum_others(shares, [axis])
+            mean = divide(sum_others(shares * slope, [axis]), totals)
+            self._slopes[columns[axis]] += mean
+            rest = slope - arrange(mean, [axis], range(slope.ndim))
+            change = float((scores[axis] * rest).sum())
+            self._by_model += change
+            if points.has_neighbours(totals):
+                self._within += abs(change)
+                weights = weights + points.sensitivity(rest, shares, axis)
+            else:
+                # The mean square of scores is 1 (Cauchy and Schwarz).
+                self._within += math.sqrt(float((shares * rest**2).sum()))
+        return weights, shares
 
     def add(self, columns: Sequence[int], component: Table, shares: Table) -> bool:
         """Add a component of some columns, if some marginal holds them; return that."""
@@ -114,8 +162,12 @@ class ComponentSums:
         ):
             sums.append(float((coefficients * marginal.counts).sum()))
             noise.append(coefficients * (marginal.std_error / self._n_rows))
+        for column, coefficients in self._slopes.items():
+            points = self._points[column]
+            sums.append(float(coefficients @ points.sums))
+            noise.append(coefficients @ points.noise / self._n_rows)
         value = math.fsum(sums) / self._n_rows + self._by_model
-        return MeasuredMean(value, tuple(noise), self._bias)
+        return MeasuredMean(value, tuple(noise), self._bias, self._within)
 
 
 def measure_mean(
@@ -125,9 +177,11 @@ def measure_mean(
     shares: Table,
     n_rows: float,
     small: float,
+    points: Mapping[int, BinPoints],
 ) -> MeasuredMean:
     """Estimate the mean of weights, an axis a column, from all that measures it."""
-    sums = ComponentSums(marginals, n_rows)
+    sums = ComponentSums(marginals, n_rows, points)
+    weights, shares = sums.take_slopes(columns, weights, shares)
     unmeasured = weights.copy()
     for axes in _measured_sets(marginals, columns):
         names = [columns[axis] for axis in axes]

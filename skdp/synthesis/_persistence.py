@@ -137,7 +137,9 @@ def _describe_shapes(shapes: Shapes | None) -> dict[str, Any] | None:
         return None
     columns = []
     for name, shape in shapes.columns.items():
-        columns.append({"column": name, "grid": shape.grid, "below": shape.below})
+        described = {"column": name, "grid": shape.grid, "below": shape.below}
+        described |= {"counts": shape.counts, "std_error": shape.std_error}
+        columns.append(described)
     return {"columns": columns, "correlations": shapes.correlations}
 
 
@@ -331,7 +333,12 @@ def _read_shapes(described: Any, domain: Domain) -> Shapes | None:
         has_range = below[0] == 0 and abs(below[-1] - 1) <= _TOLERANCE
         if not has_range or (np.diff(below) < 0).any():
             raise ValueError("a shape has no probabilities")
-        columns[name] = Shape(grid, below)
+        counts = about["counts"]
+        std_error = about["std_error"]
+        if counts is not None:
+            counts = _table(counts, (len(grid.edges) - 1,))
+            std_error = _positive(std_error)
+        columns[name] = Shape(grid, below, counts, float(std_error))
     correlations = _table(described["correlations"], (len(columns), len(columns)))
     is_symmetric = (correlations == correlations.T).all()
     if not is_symmetric or np.linalg.eigvalsh(correlations)[0] <= 0:

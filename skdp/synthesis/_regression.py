@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LinearRegression
 
 from skdp.oracles import project_to_simplex
+from skdp.synthesis._bin_points import BinPoints, divide_by_points
 from skdp.synthesis._measured_means import (
     LEAST,
     NEGLIGIBLE,
@@ -214,6 +215,7 @@ class PairRegression:
         model: GraphicalModel,
         marginals: Sequence[Marginal],
         n_rows: float,
+        points: Mapping[int, BinPoints],
     ) -> None:
         """Regress the last column on the others, each given by all its values."""
         if estimator.positive:
@@ -227,8 +229,15 @@ class PairRegression:
         self._model = model
         self._marginals = marginals
         self._n_rows = n_rows
+        self._points = points
         generator = np.random.default_rng(0)
-        self._rows = sample(model, _N_ROWS, generator, places)[list(places)]
+        self._codes = sample(model, _N_ROWS, generator, places)[list(places)]
+        rows = []
+        for place, codes in zip(places, self._codes, strict=True):
+            if place in points:
+                codes = points[place].draw(codes, generator)
+            rows.append(codes)
+        self._rows = np.array(rows)
         self._shares = self._shares_of_pairs()
 
         self.terms = ["intercept"] if estimator.fit_intercept else []
@@ -294,7 +303,7 @@ class PairRegression:
         # analysis of variance; those of one column have a mean, which is constant.
         u = first.centred()
         v = second.centred()
-        sums = ComponentSums(self._marginals, self._n_rows)
+        sums = ComponentSums(self._marginals, self._n_rows, self._points)
         constant = scale * u.constant * v.constant + offset
         for axis, shares in enumerate(self._shares_of_columns()):
             u_of_column = u.of_columns[axis]
@@ -302,14 +311,17 @@ class PairRegression:
             weights = u_of_column * v_of_column
             weights += u.constant * v_of_column + v.constant * u_of_column
             weights *= scale
+            columns = (self._places[axis],)
+            weights, shares = sums.take_slopes(columns, weights, shares)
             constant += float(weights.mean())
-            sums.add((self._places[axis],), weights - weights.mean(), shares)
+            sums.add(columns, weights - weights.mean(), shares)
         for (a, b), shares in self._shares.items():
             weights = np.multiply.outer(u.of_columns[a], v.of_columns[b])
             weights += np.multiply.outer(v.of_columns[a], u.of_columns[b])
             weights *= scale
-            columns = (self._places[a], self._places[b])
-            if not sums.add(columns, weights, shares):
+            pair = (self._places[a], self._places[b])
+            weights, shares = sums.take_slopes(pair, weights, shares)
+            if not sums.add(pair, weights, shares):
                 sums.add_unmeasured(weights, shares, small / len(self._shares))
         sums.add((), np.array(constant), np.array(1.0))
         return sums.mean()
@@ -318,7 +330,8 @@ class PairRegression:
         shares = []
         for place in self._places:
             by_model = self._model.marginal((place,))
-            shares.append(rake(self._marginals, (place,), by_model, self._n_rows))
+            raked = rake(self._marginals, (place,), by_model, self._n_rows)
+            shares.append(divide_by_points(raked, (place,), self._points))
         return shares
 
     def _shares_of_pairs(self) -> Mapping[tuple[int, int], Table]:
@@ -328,7 +341,8 @@ class PairRegression:
             for a in range(b):
                 pair = (self._places[a], self._places[b])
                 table = self._start_of_pair(a, b)
-                shares[a, b] = rake(self._marginals, pair, table, self._n_rows)
+                raked = rake(self._marginals, pair, table, self._n_rows)
+                shares[a, b] = divide_by_points(raked, pair, self._points)
         return shares
 
     def _start_of_pair(self, a: int, b: int) -> Table:
@@ -349,7 +363,7 @@ class PairRegression:
                 best = arrange(counts, sorted(pair), pair)
         if best is None:
             sizes = [self._model.tree.sizes[place] for place in pair]
-            return count_cells([self._rows[a], self._rows[b]], sizes) / _N_ROWS
+            return count_cells([self._codes[a], self._codes[b]], sizes) / _N_ROWS
         shares = project_to_simplex(best.ravel() / self._n_rows, 1.0)
         return shares.reshape(best.shape)
 

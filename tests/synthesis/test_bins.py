@@ -306,6 +306,18 @@ def test_damaged_shapes_are_refused(synthesizer, part, convert, message):
         DPMarginalSynthesizer.load(io.BytesIO(forged(saved(synthesizer), change)))
 
 
+@pytest.mark.parametrize(("counts", "std_error", "message"), [(None, 0.0, "positive"), ("below", 1.0, "another shape")])
+def test_damaged_counts_of_shapes_are_refused(synthesizer, counts, std_error, message):
+    def change(estimator):
+        described = estimator["fitted"]["shapes"]["columns"][0]
+        described["std_error"] = std_error
+        if counts is not None:
+            described["counts"] = described[counts]
+
+    with pytest.raises(ValueError, match=message):
+        DPMarginalSynthesizer.load(io.BytesIO(forged(saved(synthesizer), change)))
+
+
 def numbers(seed=0, n=20_000):
     """Draw decimal columns that are skewed, have points of mass."""
     rng = np.random.default_rng(seed)

@@ -11,8 +11,10 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 
 from skdp import DPMarginalSynthesizer, Interval
 from skdp.synthesis import synthetic_inference
+from skdp.synthesis._bin_points import BinPoints
 from skdp.synthesis._inference import Ratio, measure_mean
 from skdp.synthesis.model import Marginal, group
+from skdp.synthesis.tables import Shape, fine_grid
 from tests.conftest import each
 
 N = 3000
@@ -137,6 +139,141 @@ def test_what_was_not_measured_has_no_interval():
     assert mean["supported"].all()  # which does not depend on the other column
 
 
+HOURS = {"hours": Interval(0, 100, bins=20), "g": ["a", "b"]}
+
+
+def workers(n, seed):
+    rng = np.random.default_rng(seed)
+    skill = rng.normal(size=n)
+    group = np.where(skill + rng.normal(size=n) > 0.5, "b", "a")
+    return pd.DataFrame({"hours": np.floor(20 * np.exp(0.6 * skill)).clip(0, 99), "g": group})
+
+
+def mean_of_hours(table):
+    return table["hours"].mean()
+
+
+def difference(table):
+    return float(np.diff(table.groupby("g")["hours"].mean())[0])
+
+
+def with_private_bins(epsilon, table, seed, domain=HOURS, **parameters):
+    parameters = {"bins": "private", "analyses": [["hours", "g"]], "max_iter": 20} | parameters
+    return DPMarginalSynthesizer(epsilon, domain=domain, random_state=seed, **parameters).fit(table)
+
+
+def test_without_noise_statistics_of_private_bins_are_those_of_the_numbers():
+    table = workers(N, 0)
+    synthesizer = with_private_bins(1e6, table, 0)
+    mean, by_group = (
+        synthetic_inference(synthesizer, statistic, columns=["hours", "g"]).iloc[0]
+        for statistic in (mean_of_hours, difference)
+    )
+    assert mean["estimate"] == pytest.approx(mean_of_hours(table), abs=1e-3)
+    assert mean["std_error"] == pytest.approx(table["hours"].std() / N**0.5, rel=0.01)
+    assert by_group["estimate"] == pytest.approx(difference(table), rel=0.01)
+    model = synthetic_inference(synthesizer, LinearRegression(), columns=["g"], target="hours").iloc[1]
+    assert model["estimate"] == pytest.approx(by_group["estimate"], rel=1e-3)
+    assert model["reason"] == ""
+
+
+def test_intervals_of_private_bins_hold_figures_of_the_numbers():
+    """Of 15 intervals of 95 %, at most 7 hold it by chance in less than one of 10^6; it was a tenth of them."""
+    population = workers(400_000, 1)
+    n_covered = {mean_of_hours: 0, difference: 0}
+    n_supported = 0
+    for seed in range(15):
+        table = population.sample(2_000, random_state=seed, ignore_index=True)
+        synthesizer = with_private_bins(1.0, table, seed)
+        for statistic in n_covered:
+            found = synthetic_inference(synthesizer, statistic, columns=["hours", "g"]).iloc[0]
+            n_supported += found["supported"]
+            is_covered = not found["supported"] or found["lower"] <= statistic(population) <= found["upper"]
+            n_covered[statistic] += is_covered
+    assert min(n_covered.values()) > 7
+    assert n_supported > 20
+
+
+def test_what_is_known_from_the_bins_nearby_follows_their_counts():
+    """Counts of other rows move an estimate as a fit to these rows does: their noise is in the interval."""
+    domain = HOURS | {"hours": Interval(0, 100, bins=4)}
+    rng = np.random.default_rng(0)
+    table = workers(20_000, 0)
+    table["g"] = np.where(rng.random(len(table)) < 0.3 + table["hours"] / 300, "b", "a")
+    synthesizer = with_private_bins(1e6, table, 0, domain)
+    is_moved = (table["hours"] >= 40) & (table["g"] == "b") & (rng.random(len(table)) < 0.05)
+    moved = with_private_bins(1e6, table.assign(g=table["g"].mask(is_moved, "a")), 0, domain)
+    assert moved.domain_ == synthesizer.domain_
+    before, expected = (synthetic_inference(each_one, difference).iloc[0] for each_one in (synthesizer, moved))
+    synthesizer.marginals_ = moved.marginals_
+    estimate = synthetic_inference(synthesizer, difference)["estimate"].iloc[0]
+    assert abs(expected["estimate"] - before["estimate"]) > 0.2
+    assert estimate == pytest.approx(expected["estimate"], abs=0.01)
+    # Without noise, that they are few is the largest error, of which not all is known.
+    assert before["reason"] == "depends on other columns within private bins"
+
+
+def test_numbers_that_are_lost_in_noise_are_not_taken_for_those_that_are_clear():
+    """Only 40 is clear of the noise, where all 1,000 seemed to be: so no other column changed a thing in the bin."""
+    hours = Interval(0, 100, bins=1)
+    grid = fine_grid(hours)
+    starts = np.array(grid.edges[:-1])
+    all_at_40 = np.append(0.0, np.cumsum(starts == 40))
+    counts = np.where(starts == 40, 500.0, 500 / starts.size)
+    noisy, exact = (
+        BinPoints.of(hours, pd.Series([0]), Shape(grid, all_at_40, counts, error)) for error in (50.0, 1e-6)
+    )
+    assert exact.stds[0] == pytest.approx(0, abs=0.01)
+    assert noisy.stds[0] > 10
+    # Their mean is that of the counts, wherever the points are.
+    for points in (noisy, exact):
+        total = points.means * counts.sum() + points.stds * points.sums
+        assert total[0] == pytest.approx(counts @ np.append(starts[:-1], 100))
+    assert noisy.shares @ [1, 1] == pytest.approx(1)
+    assert (noisy.shares * noisy.scores**2).sum() == pytest.approx(1)
+    assert ((noisy.values >= 0) & (noisy.values <= 100)).all()
+
+
+def test_what_other_columns_do_within_a_single_bin_is_not_supported():
+    domain = HOURS | {"hours": Interval(0, 100, bins=1)}
+    synthesizer = with_private_bins(10.0, workers(N, 0), 0, domain)
+    assert synthetic_inference(synthesizer, mean_of_hours, columns=["hours", "g"])["supported"].all()
+    by_group = synthetic_inference(synthesizer, difference, columns=["hours", "g"]).iloc[0]
+    assert not by_group["supported"]
+    assert np.isnan(by_group["lower"])
+    assert by_group["reason"] == "depends on other columns within private bins"
+    model = synthetic_inference(synthesizer, LogisticRegression(), columns=["hours"], target="g")
+    assert not model["supported"].any()
+
+
+def test_files_keep_where_numbers_lie_in_private_bins(tmp_path):
+    synthesizer = with_private_bins(1.0, workers(N, 0), 0)
+    synthesizer.save(tmp_path / "fitted.json")
+    again = DPMarginalSynthesizer.load(tmp_path / "fitted.json")
+    expected, found = (
+        synthetic_inference(each_one, difference, columns=["hours", "g"]) for each_one in (synthesizer, again)
+    )
+    pd.testing.assert_frame_equal(found, expected)
+
+
+def test_missing_numbers_and_dates_in_private_bins():
+    table = workers(N, 0)
+    days = pd.Timestamp("2020-01-01") + pd.to_timedelta(table["hours"], "D")
+    table = pd.DataFrame({"day": days.where(table.index % 5 > 0), "g": table["g"]})
+    ends = pd.Timestamp("2020-01-01"), pd.Timestamp("2020-06-01")
+    domain = {"day": Interval(*ends, bins=10, missing=True), "g": ["a", "b"]}
+    synthesizer = with_private_bins(1e6, table, 0, domain, analyses=[["day", "g"]])
+
+    def statistics(table):
+        days = (table["day"] - ends[0]) / pd.Timedelta(days=1)
+        return {"missing": table["day"].isna().mean(), "days": days.mean()}
+
+    found = synthetic_inference(synthesizer, statistics, columns=["day", "g"]).set_index("term")
+    assert found.loc["missing", "estimate"] == pytest.approx(0.2, abs=1e-3)
+    assert found.loc["days", "estimate"] == pytest.approx(statistics(table)["days"], abs=0.15)
+    assert found["supported"].all()
+
+
 @pytest.mark.long
 def test_coverage_and_rejections():
     """Tables with as much noise as sampling error: nearly all intervals hold what is true of the population."""
@@ -167,11 +304,11 @@ def test_rare_values_that_were_counted_together_widen_the_interval():
     whole = [Marginal((0, 1), counts, 1.0)]
     coarse = [Marginal((0, 1), group(counts, groups), 1.0, groups)]
     true = float((weights * shares).sum())
-    exact = measure_mean(whole, (0, 1), weights, shares, counts.sum(), 0.0)
+    exact = measure_mean(whole, (0, 1), weights, shares, counts.sum(), 0.0, {})
     assert (exact.value, exact.bias) == (pytest.approx(true), 0)
     # The noise of all eight counts, each with its own weight.
     assert exact.covariance(exact) == pytest.approx(float((weights**2).sum()) / counts.sum() ** 2)
-    wide = measure_mean(coarse, (0, 1), weights, np.full((4, 2), 1 / 8), counts.sum(), 0.0)
+    wide = measure_mean(coarse, (0, 1), weights, np.full((4, 2), 1 / 8), counts.sum(), 0.0, {})
     assert abs(wide.value - true) <= wide.bias
     assert wide.bias > 0
 
@@ -180,7 +317,7 @@ def test_a_component_is_estimated_by_all_that_tell_of_it():
     counts = np.arange(12.0).reshape(3, 4)
     weights = np.repeat([[1.0], [2.0], [6.0]], 4, axis=1)  # of the first column only
     one, both = Marginal((0,), counts.sum(axis=1), 2.0), Marginal((0, 1), counts, 3.0)
-    found = [measure_mean(kept, (0, 1), weights, counts / 66, 66.0, 0.0) for kept in ([one], [both], [one, both])]
+    found = [measure_mean(kept, (0, 1), weights, counts / 66, 66.0, 0.0, {}) for kept in ([one], [both], [one, both])]
     for each_one in found:
         assert each_one.value == pytest.approx(float((weights * counts).sum()) / 66)
         assert each_one.bias == pytest.approx(0, abs=1e-9)

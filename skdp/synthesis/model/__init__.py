@@ -24,6 +24,7 @@ from skdp.synthesis.model._tables import arrange as arrange
 from skdp.synthesis.model._tables import count_cells as count_cells
 from skdp.synthesis.model._tables import count_pairs as count_pairs
 from skdp.synthesis.model._tables import cover as cover
+from skdp.synthesis.model._tables import divide as divide
 from skdp.synthesis.model._tables import estimate_total as estimate_total
 from skdp.synthesis.model._tables import expand as expand
 from skdp.synthesis.model._tables import group as group

@@ -3,6 +3,7 @@
 from skdp.synthesis.selection._bins import BINS as BINS
 from skdp.synthesis.selection._bins import UNLIKELY as UNLIKELY
 from skdp.synthesis.selection._bins import FoundCells as FoundCells
+from skdp.synthesis.selection._bins import covariance_of_cells as covariance_of_cells
 from skdp.synthesis.selection._bins import find_bins as find_bins
 from skdp.synthesis.selection._bins import find_cells as find_cells
 from skdp.synthesis.selection._bins import (

@@ -70,11 +70,14 @@ class FineCounts(NamedTuple):
 
     counts: NDArray[np.float64]
     covariance: NDArray[np.float64]
+    std_error: float
+    """Of the count of each node of the tree, from which these counts are."""
 
     def without_missing(self, grid: Interval) -> FineCounts:
         """Return the counts of cells of numbers or dates."""
         size = len(grid.edges) - 1
-        return FineCounts(self.counts[:size], self.covariance[:size, :size])
+        covariance = self.covariance[:size, :size]
+        return FineCounts(self.counts[:size], covariance, self.std_error)
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,7 +194,8 @@ def find_bins(
         assert isinstance(grid, Interval)
         place = cells.columns.index(name)
         fine = counts[name]
-        shares = _estimate_shares(fine.without_missing(grid), grid).shares
+        of_numbers = fine.without_missing(grid)
+        shares = _shares_of_cells(of_numbers, find_points(grid))
         most = min(len(interval.edges) - 1, max(2, n_affordable))
         cuts = _without_last_number(_cut(shares, most), grid)
         edges = [grid.edges[cut] for cut in cuts]
@@ -201,7 +205,8 @@ def find_bins(
             real=interval.real,
             decimals=interval.decimals,
         )
-        shapes[name] = Shape(grid, np.append(0.0, np.cumsum(shares)))
+        below = np.append(0.0, np.cumsum(shares))
+        shapes[name] = Shape(grid, below, of_numbers.counts, fine.std_error)
         bins = _bins_of_cells(grid, columns[name])
         bins_of_cells[place] = bins
         # The noise of bins is not independent: no sum of them has more than this.
@@ -243,9 +248,9 @@ def _count_fine_cells(
         for level in levels:
             marginal = part.measure((place,), share, (level,))
             sums += marginal.counts[level]
-        covariance = _covariance(len(cells[name])) * marginal.std_error**2
+        covariance = covariance_of_cells(len(cells[name])) * marginal.std_error**2
         counts = covariance @ sums / marginal.std_error**2
-        fine_counts[name] = FineCounts(counts, covariance)
+        fine_counts[name] = FineCounts(counts, covariance, marginal.std_error)
     return fine_counts
 
 
@@ -258,7 +263,7 @@ def _levels(size: int) -> list[NDArray[np.intp]]:
     return levels
 
 
-def _covariance(size: int) -> NDArray[np.float64]:
+def covariance_of_cells(size: int) -> NDArray[np.float64]:
     """Return the covariances of cells that agree best with counts of all levels."""
     # Of equally noisy counts, of variance 1. Each level adds what it says of its cells:
     # a change of rank one for each node (Sherman and Morrison).

@@ -166,6 +166,11 @@ class Shape:
 
     grid: Interval
     below: NDArray[np.float64]
+    counts: NDArray[np.float64] | None = None
+    """The unbiased noisy counts of the cells, if bins were found by them."""
+
+    std_error: float = 0.0
+    """Of each count of a node, of which the counts of cells are made."""
 
     def share_below(self, values: NDArray[Any]) -> NDArray[np.float64]:
         """Return the share of records below numbers or dates."""

@@ -1,0 +1,205 @@
+"""Two points in each bin of a column, for where its numbers lie, and noisy sums of that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.domain import Interval
+from skdp.synthesis.model import divide
+from skdp.synthesis.selection import covariance_of_cells
+from skdp.synthesis.tables import Shape, middles
+
+# A bin is replaced by two points, with shares that give them the mean, the variance and
+# the skewness of its numbers by the noisy counts of fine cells (Gauss quadrature, so
+# that both are inside), and what these counts cannot tell from noise evenly. A function
+# of the numbers is then the mean over both, and a slope: by how much it rises with the
+# distance from the mean of the bin, in standard deviations. Of these distances, the
+# fine counts have noisy sums without bias.
+
+Table = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class BinPoints:
+    """Two points in each value of a column: each bin, and missing as the last one."""
+
+    values: NDArray[Any]
+    """(2 * n_bins,): both points of the first bin, and so on; without missing."""
+
+    means: Table
+    """(n_bins,): where bins are; without missing."""
+
+    stds: Table
+    """(n_bins,): of the numbers in each bin; without missing."""
+
+    scores: Table
+    """(n_values, 2): the points, in standard deviations from the mean of the bin."""
+
+    sums: Table
+    """(n_values,): the noisy sum of the scores of the records of each bin."""
+
+    noise: Table
+    """(n_values, n_cells): what a standard deviation of each noise adds to the sums."""
+
+    @classmethod
+    def of(cls, interval: Interval, like: Any, shape: Shape) -> BinPoints:
+        """Find the points of bins that were found by noisy counts."""
+        assert shape.counts is not None
+        edges = np.array(interval.edges, interval.dtype)
+        cells = np.array(shape.grid.edges[:-1], interval.dtype)
+        bins = np.searchsorted(edges[1:-1], cells, side="right")
+        n_bins = edges.size - 1
+        weights = np.zeros((n_bins, cells.size))
+        weights[bins, np.arange(cells.size)] = 1.0
+        covariance = covariance_of_cells(cells.size + interval.missing)
+        roots = np.linalg.cholesky(covariance)[: cells.size, : cells.size]
+        roots *= shape.std_error
+        # Shares leave out what is not clearly more than noise: as many records as the
+        # noise of a bin may be anywhere in it.
+        errors = np.sqrt(((weights @ roots) ** 2).sum(axis=1))
+        counts = np.maximum(weights @ shape.counts, errors)
+        unclear = np.divide(errors, counts, out=np.ones(n_bins), where=counts > 0)[bins]
+        shares = np.diff(shape.below)
+        totals = np.bincount(bins, shares)[bins]
+        even = 1 / np.bincount(bins)[bins]
+        clear = np.divide(shares, totals, out=np.copy(even), where=totals > 0)
+        shares = (1 - unclear) * clear + unclear * even
+
+        # From the start of each bin, as dates cannot be averaged.
+        starts = edges[:-1]
+        distances = (middles(shape.grid, like) - starts[bins]).astype(float)
+        moves = np.bincount(bins, shares * distances)
+        means = starts + moves.astype((starts - starts).dtype)
+        distances = distances - moves[bins]
+        stds = np.sqrt(np.bincount(bins, shares * distances**2))
+        cell_scores = distances / np.where(stds > 0, stds, 1.0)[bins]
+        skewness = np.bincount(bins, shares * cell_scores**3)
+        far = np.sqrt(1 + skewness**2 / 4)
+        scores = np.column_stack([skewness / 2 - far, skewness / 2 + far])
+        points = scores * stds[:, np.newaxis]
+        values = means[:, np.newaxis] + points.astype((means - means).dtype)
+
+        weights[bins, np.arange(cells.size)] = cell_scores
+        sums = weights @ shape.counts
+        noise = weights @ roots
+        if interval.missing:
+            scores = np.vstack([scores, [-1.0, 1.0]])
+            sums = np.append(sums, 0.0)
+            noise = np.vstack([noise, np.zeros(cells.size)])
+        numbers = means.astype(float)
+        return cls(values.ravel(), numbers, stds, scores, sums, noise)
+
+    @property
+    def shares(self) -> Table:
+        """The share of each point in its bin: (n_values, 2)."""
+        # So that the mean of the scores is 0, and that of their squares 1.
+        low, high = self.scores.T
+        return np.column_stack([high, -low]) / (high - low)[:, np.newaxis]
+
+    def split(self, table: Table, axis: int) -> tuple[Table, Table]:
+        """Return the means of weights over the points of each bin, and the slopes."""
+        pairs = self._pairs(table, axis)
+        means = (pairs * self.shares).sum(axis=-1)
+        slopes = (pairs[..., 1] - pairs[..., 0]) / np.diff(self.scores)[:, 0]
+        return np.moveaxis(means, -1, axis), np.moveaxis(slopes, -1, axis)
+
+    def gather(self, shares: Table, axis: int) -> tuple[Table, Table]:
+        """Return the shares of bins, and the sums of scores in them."""
+        pairs = self._pairs(shares, axis)
+        totals = pairs.sum(axis=-1)
+        scores = (pairs * self.scores).sum(axis=-1)
+        return np.moveaxis(totals, -1, axis), np.moveaxis(scores, -1, axis)
+
+    def _pairs(self, table: Table, axis: int) -> Table:
+        rows = np.moveaxis(table, axis, -1)
+        return rows.reshape(*rows.shape[:-1], -1, 2)
+
+    def scatter(self, shares: Table, axis: int, scores: Table) -> Table:
+        """Divide the shares of bins among their points, by the means of scores."""
+        means = np.moveaxis(scores, axis, -1)[..., np.newaxis]
+        of_points = self.shares + means * [-1.0, 1.0] / np.diff(self.scores)
+        rows = np.moveaxis(shares, axis, -1)[..., np.newaxis] * of_points
+        rows = rows.reshape(*rows.shape[:-2], -1)
+        return np.moveaxis(rows, -1, axis)
+
+    def draw(
+        self, codes: NDArray[np.integer], rng: np.random.Generator
+    ) -> NDArray[np.integer]:
+        """Draw a point in the bin of each row."""
+        is_high = rng.random(codes.size) < self.shares[codes, 1]
+        return 2 * codes + is_high
+
+    def interpolate(self, shares: Table, axis: int) -> Table:
+        """Return the mean score of each cell of bins, as far as the bins nearby tell."""
+        # From the bin before to the one behind, the shares of what else a row has are
+        # taken for linear in the number: where a share q of the records of a bin has the
+        # slope q', the mean score is the standard deviation of the bin times q' / q.
+        rows = np.moveaxis(shares, axis, -1)
+        totals = rows.reshape(-1, rows.shape[-1]).sum(axis=0)
+        places = self._places(totals)
+        scores = np.zeros(rows.shape)
+        parts = rows[..., places] / totals[places]
+        before, behind, rates = self._neighbours(places)
+        rises = (parts[..., behind] - parts[..., before]) * rates
+        scores[..., places] = np.clip(divide(rises, parts), *self.scores[places].T)
+        return np.moveaxis(scores, -1, axis)
+
+    def sensitivity(self, slopes: Table, shares: Table, axis: int) -> Table:
+        """Return by how much the sum of slopes times interpolated scores rises with each share."""
+        rows = np.moveaxis(slopes, axis, -1)
+        shares = np.moveaxis(shares, axis, -1)
+        totals = shares.reshape(-1, rows.shape[-1]).sum(axis=0)
+        places = self._places(totals)
+        before, behind, rates = self._neighbours(places)
+        rises = rows[..., places] * totals[places] * rates
+        of_parts = np.zeros((*rows.shape[:-1], places.size))
+        for index in range(places.size):
+            of_parts[..., behind[index]] += rises[..., index]
+            of_parts[..., before[index]] -= rises[..., index]
+        # Parts are shares divided by totals, which have as many records as are moved.
+        parts = shares[..., places] / totals[places]
+        means = (parts * of_parts).reshape(-1, places.size).sum(axis=0)
+        of_shares = np.zeros(rows.shape)
+        of_shares[..., places] = (of_parts - means) / totals[places]
+        return np.moveaxis(of_shares, -1, axis)
+
+    def has_neighbours(self, totals: Table) -> bool:
+        """Return whether several bins have records, by the shares of values."""
+        return self._places(totals).size > 1
+
+    def _places(self, totals: Table) -> NDArray[np.intp]:
+        """Return the bins that have records, without missing."""
+        return np.flatnonzero(totals[: self.means.size] > 0)
+
+    def _neighbours(
+        self, places: NDArray[np.intp]
+    ) -> tuple[NDArray[np.intp], NDArray[np.intp], Table]:
+        """Return the bins before and behind, and what a score rises by from one to the other."""
+        index = np.arange(places.size)
+        before = np.maximum(index - 1, 0)
+        behind = np.minimum(index + 1, places.size - 1)
+        means = self.means[places]
+        rates = divide(self.stds[places], means[behind] - means[before])
+        return before, behind, rates
+
+
+def divide_by_points(
+    shares: Table, columns: Sequence[int], points: Mapping[int, BinPoints]
+) -> Table:
+    """Divide the shares of bins among their points, in all columns that have some."""
+    scores = {}
+    for axis, column in enumerate(columns):
+        if column in points:
+            scores[axis] = points[column].interpolate(shares, axis)
+    for axis in scores:
+        of_column = points[columns[axis]]
+        divided = of_column.scatter(shares, axis, scores[axis])
+        for later in scores:
+            scores[later] = np.repeat(scores[later], 2, axis)
+        shares = divided
+    return shares
