@@ -462,6 +462,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         # What is lost for the values of some columns is known, unless values were found.
         if not open_columns and not is_by_person:
             self._readings = self._plan_readings(budget, coded)
+        self._ignores_persons = groups is None
 
         # Measure.
         table = PrivateTable(records, coded.cells.sizes, budget, source, caps)
@@ -696,6 +697,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             "_relations",
             "_readings",
             "_caps",
+            "_ignores_persons",
         )
         for name in list(vars(self)):
             if name.endswith("_") or name in hidden:
