@@ -501,10 +501,15 @@ class CentralStatistic(CentralEstimator):
             part = check_share("bounds_share", self.bounds_share)
         plan = self._plan(rows, share * (1 - part), bounds)
         looks = plan_looks(share if plan.free else share * part, len(private))
-
-        source = self._charge(plan, looks, share, rows)
         # Which rows of a person of a large table are used depends on all columns.
         is_by_person = groups is not None and rows.large is not None
+        if plan.protected and is_by_person:
+            raise ValueError(
+                "protect needs a table in memory with groups: which rows of a person of "
+                "a large table are used follows from the values of all columns"
+            )
+
+        source = self._charge(plan, looks, share, rows)
         self._readings = None if is_by_person else _readings_of(plan, looks, private)
         self._ignores_persons = groups is None
 
