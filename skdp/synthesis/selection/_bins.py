@@ -132,11 +132,7 @@ def find_cells(
     if bins == "private":
         coarser, domain, shapes = find_bins(table, cells, declared)
         return FoundCells(coarser, domain, cells, shapes, {})
-    names = []
-    for name in cells.columns:
-        if cells[name] is not declared[name]:
-            names.append(name)
-    share = _SHARE_WITHIN * Fraction(len(names), len(cells.columns))
+    names, share = _counted_columns(cells, declared, bins)
     counts = _count_fine_cells(table.part(share), cells, names)
     bins_of_cells = {}
     for name in names:
@@ -152,11 +148,7 @@ def planned_shares_of_cells(
     """Split what `find_cells` spends by the columns whose cells are counted."""
     if cells is declared:
         return []
-    share = _SHARE_WITHIN
-    names = [name for name in cells.columns if cells[name] is not declared[name]]
-    if bins == "private":
-        share = _SHARE_OF_BINS
-        names = [name for name in cells.columns if isinstance(cells[name], Interval)]
+    names, share = _counted_columns(cells, declared, bins)
     planned = []
     for name in names:
         place = cells.columns.index(name)
@@ -164,17 +156,29 @@ def planned_shares_of_cells(
     return planned
 
 
+def _counted_columns(
+    cells: Domain, declared: Domain, bins: str
+) -> tuple[list[Any], Fraction]:
+    """Return the columns of which fine cells are counted, and the share of the budget for all of them."""
+    names = [name for name in cells.columns if cells[name] is not declared[name]]
+    if bins != "private":
+        return names, _SHARE_WITHIN * Fraction(len(names), len(cells.columns))
+    # What follows from other columns has one bin, and its cells are not counted.
+    names = [name for name in names if isinstance(declared[name], Interval)]
+    return names, _SHARE_OF_BINS
+
+
 def find_bins(
     table: PrivateTable, cells: Domain, declared: Domain
 ) -> tuple[PrivateTable, Domain, dict[Any, Shape]]:
     """Find bins of about as many records; return the records by these."""
+    names, share = _counted_columns(cells, declared, "private")
     intervals = {}
-    for name in declared.columns:
+    for name in names:
         interval = declared[name]
-        # What follows from other columns has one bin, and its cells are not counted.
-        if isinstance(interval, Interval) and cells[name] is not interval:
-            intervals[name] = interval
-    counts = _count_fine_cells(table.part(_SHARE_OF_BINS), cells, list(intervals))
+        assert isinstance(interval, Interval)
+        intervals[name] = interval
+    counts = _count_fine_cells(table.part(share), cells, names)
     # The number of records, of which each column has an estimate.
     totals = [fine.counts.sum() for fine in counts.values()]
     total = max(1.0, float(np.mean(totals)))
