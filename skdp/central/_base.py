@@ -65,6 +65,7 @@ from skdp.privacy import (
     guarantee_of_values,
     least_cap,
     read_share,
+    reads,
     search_advice,
     spend,
 )
@@ -200,6 +201,8 @@ class CentralEstimator(OnSite, BaseEstimator):
     _readings: tuple[Reading, ...] | None = None
     # What it may lose at most for the values of some columns, enforced as it is drawn.
     _caps: tuple[PrivacyGuarantee, ...] = ()
+    # Whether rows were used whoever they are of; not known of a release that was saved.
+    _ignores_persons: bool = False
 
     def _check_promise(self) -> Share:
         """Check the parameters that all estimators have, and return what may be lost."""
@@ -278,8 +281,9 @@ class CentralEstimator(OnSite, BaseEstimator):
         NotFittedError
             If it is not fitted.
         TypeError, ValueError
-            If `columns` is a str, empty, or names a column that a table without names may have under another one; or
-            if the release protects the values of other columns only.
+            If `columns` is a str, empty, or names a column that a table without names may have under another one, or
+            that may say of whom a row is, where `fit` was given ``groups`` or the release was loaded; or if the
+            release protects the values of other columns only.
 
         Notes
         -----
@@ -288,6 +292,8 @@ class CentralEstimator(OnSite, BaseEstimator):
         membership, nor for other columns: these may be known exactly. Rows that `transform` returns are not covered.
         """
         check_is_fitted(self)
+        if not isinstance(columns, str):
+            columns = tuple(columns)
         guarantee = guarantee_of_values(
             self.guarantee_, self._readings, columns, self._caps
         )
@@ -295,12 +301,20 @@ class CentralEstimator(OnSite, BaseEstimator):
         # be any: those of an array, and a target that is one.
         scope = self.guarantee_.scope
         names = getattr(self, "feature_names_in_", ())
-        is_named = len(names) > 0 and ("target" not in scope or "target" in names)
-        unknown = [name for name in columns if name not in scope]
+        others = [name for name in scope if name not in names]
+        is_named = len(names) > 0 and not any(
+            str(name).startswith(TARGET) for name in others
+        )
+        unknown = [name for name in columns if not reads(scope, [name])]
         if unknown and not is_named:
             raise ValueError(
                 f"columns must be among {list(scope)}, as not all columns had a name: "
                 f"{unknown} may be any of these"
+            )
+        if unknown and not self._ignores_persons:
+            raise ValueError(
+                f"columns must be among {list(scope)}, as rows may have been chosen by "
+                f"person, and {unknown} may say of whom a row is"
             )
         return guarantee
 
@@ -487,11 +501,17 @@ class CentralStatistic(CentralEstimator):
             part = check_share("bounds_share", self.bounds_share)
         plan = self._plan(rows, share * (1 - part), bounds)
         looks = plan_looks(share if plan.free else share * part, len(private))
-
-        source = self._charge(plan, looks, share, rows)
         # Which rows of a person of a large table are used depends on all columns.
         is_by_person = groups is not None and rows.large is not None
+        if plan.protected and is_by_person:
+            raise ValueError(
+                "protect needs a table in memory with groups: which rows of a person of "
+                "a large table are used follows from the values of all columns"
+            )
+
+        source = self._charge(plan, looks, share, rows)
         self._readings = None if is_by_person else _readings_of(plan, looks, private)
+        self._ignores_persons = groups is None
 
         # Find bounds.
         hidden: list[Any] = []

@@ -22,7 +22,7 @@ _FRAMES = ("default", "pandas", "polars", None)
 
 # As in a copy, calls are counted from 0. What the parts of a release read is not saved:
 # `guarantee_for` states what follows from the whole then.
-_RESTARTS = frozenset({"_calls", "_readings"})
+_RESTARTS = frozenset({"_calls", "_readings", "_ignores_persons"})
 
 _PARTS = {"class", "parameters", "fitted", "output", "routing"}
 

@@ -19,6 +19,7 @@ from skdp.privacy._numbers import check_epsilon as check_epsilon
 from skdp.privacy._reading import Reading as Reading
 from skdp.privacy._reading import guarantee_of_values as guarantee_of_values
 from skdp.privacy._reading import least_cap as least_cap
+from skdp.privacy._reading import reads as reads
 from skdp.privacy._share import Mu, Rho
 from skdp.privacy._share import Share as Share
 from skdp.privacy._share import read_share as read_share

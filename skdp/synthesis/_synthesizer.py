@@ -498,9 +498,11 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             records.prepare(coded.first)
             source = spend(mechanism, delta=delta, rho=rho, losses=budget.losses)
 
-        # What is lost for the values of some columns is known, unless values were found.
-        if not open_columns and not is_by_person:
+        # What is lost for the values of some columns is known, unless values were found,
+        # or what caps save went to other columns.
+        if not open_columns and not is_by_person and not caps:
             self._readings = self._plan_readings(budget, coded)
+        self._ignores_persons = groups is None
 
         # Measure.
         table = PrivateTable(records, coded.cells.sizes, budget, source, caps)
@@ -856,6 +858,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             "_relations",
             "_readings",
             "_caps",
+            "_ignores_persons",
         )
         for name in list(vars(self)):
             if name.endswith("_") or name in hidden:

@@ -275,3 +275,13 @@ def test_bands_cover():
 @each("epsilon, correlation, least", [(0.5, 0.0, 0.8), (1.0, 0.0, 0.9), (4.0, 0.0, 0.9), (4.0, 0.5, 0.8)])
 def test_bands_cover_as_often_as_stated(epsilon, correlation, least):
     assert covered(40, epsilon, correlation) > least
+
+
+@each("n_classes", [2, 3])
+def test_certain_classes_have_curvatures(n_classes):
+    # With little noise, probabilities are 0 and 1 as floats; functions need a unit.
+    means = np.zeros((2, n_classes if n_classes > 2 else 1))
+    means[0, 0] = 60.0
+    curvatures, variances = ClassResiduals(n_classes).scales(means, np.zeros(means.shape[1]))
+    assert (curvatures > 0).all()
+    assert np.isfinite(variances / curvatures**2).all()

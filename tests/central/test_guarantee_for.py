@@ -193,3 +193,46 @@ def test_a_saved_release_states_what_follows_from_the_whole(tmp_path):
     skdp.save(mean, tmp_path / "mean.json")
     loaded = skdp.load(tmp_path / "mean.json")
     assert loaded.guarantee_for(["a"]) == mean.guarantee_.to("replace_values", ["a"])
+
+
+class TestNames:
+    """A column that may have been used under another name, or none, is not said to lose nothing."""
+
+    @each("groups", [pd.Series(np.arange(15) // 3, name="person"), np.arange(15) // 3])
+    @each("kind", [DPMean, DPStandardScaler])
+    def test_a_column_that_may_say_of_whom_a_row_is_is_refused(self, kind, groups):
+        estimator = kind(bounds=(0, 1), random_state=0).fit(THREE, groups=groups)
+        with pytest.raises(ValueError, match=r"\['person'\] may say of whom a row is"):
+            estimator.guarantee_for(["a", "person"])
+        assert estimator.guarantee_for(["a"]).epsilon > 0
+        assert estimator.fit(THREE).guarantee_for(["person"]).epsilon == 0
+
+    def test_persons_of_a_large_table_are_refused(self):
+        polars = pytest.importorskip("polars")
+        large = polars.LazyFrame(THREE.assign(person=np.arange(15) // 3))
+        mean = DPMean(bounds=(0, 1), random_state=0).fit(large, groups="person")
+        with pytest.raises(ValueError, match=r"\['person'\] may say of whom a row is"):
+            mean.guarantee_for(["person"])
+
+    def test_of_a_loaded_release_it_is_not_known(self, tmp_path):
+        mean = DPMean(bounds=(0, 1), random_state=0).fit(THREE, groups=np.arange(15))
+        skdp.save(mean, tmp_path / "mean.json")
+        with pytest.raises(ValueError, match="may say of whom a row is"):
+            skdp.load(tmp_path / "mean.json").guarantee_for(["person"])
+
+    @each("make", [iter, lambda names: (name for name in names), set, np.array, pd.Index])
+    def test_columns_may_be_read_once(self, make):
+        mean = DPMean(bounds=(0, 1), random_state=0).fit(THREE)
+        assert mean.guarantee_for(make(["a"])).epsilon == mean.guarantee_for(["a"]).epsilon > 0
+
+    def test_a_target_without_a_name_beside_a_column_target(self):
+        table = whole("DPGaussianNB").rename(columns={"a": "target"})
+        estimator = made("DPGaussianNB").fit(table[["target", "b"]], table["y"].to_numpy())
+        with pytest.raises(ValueError, match=r"columns must be among \['target', 'b', 'target_2'\]"):
+            estimator.guarantee_for(["y"])
+
+    @each("name", [True, 1.0])
+    def test_what_is_equal_to_a_number_is_not_its_name(self, name):
+        mean = DPMean(bounds=(0, 1), random_state=0).fit(THREE.set_axis([0, 1, 2], axis=1))
+        with pytest.raises(ValueError, match=r"columns must be among \[0, 1, 2\]"):
+            mean.guarantee_for([name])

@@ -267,3 +267,31 @@ class TestEstimates:
             if hasattr(lazy, attribute):
                 np.testing.assert_array_equal(getattr(lazy, attribute), getattr(in_memory, attribute))
         assert lazy.guarantee_.relation == "replace_values"
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # there are few rows
+@each(
+    "estimator",
+    [
+        DPMean(bounds=(0, 1), missing="error", protect=["x"]),
+        DPGroupBy("g", keys={"g": ["u", "v"]}, bounds=(0, 1), missing="error", protect=["x"]),
+        DPHistogram(domain={"g": ["u", "v"], "x": [0.25, 0.75]}, protect=["x"]),
+        skdp.central.DPTargetEncoder(categories={"g": ["u", "v"]}, bounds=(0, 1), protect="target"),
+        skdp.central.DPCategoricalNB(categories={"g": ["u", "v"]}, classes=[0.25, 0.75], protect="target"),
+    ],
+)
+def test_rows_of_persons_of_a_large_table_would_show_protected_values(estimator):
+    """Which of them are kept follows from hashes of all columns: what is exact would change."""
+    polars = pytest.importorskip("polars")
+    table = pd.DataFrame({"g": ["u", "v"] * 4, "x": [0.25, 0.25, 0.75, 0.75] * 2, "p": [0, 0, 0, 0, 1, 1, 1, 1]})
+    ledger = PrivacyLedger(epsilon=5, relation="replace_values", columns=["x"])
+    estimator = clone(estimator).set_params(max_rows_per_person=2, random_state=0, ledger=ledger)
+    target = ["x"] if "target" in str(estimator.protect) else []
+    if isinstance(estimator, DPMean):
+        table = table.drop(columns="g")
+    with pytest.raises(ValueError, match="protect needs a table in memory with groups"):
+        estimator.fit(polars.from_pandas(table).lazy(), *target, groups="p")
+    assert ledger.spent is None or ledger.spent.epsilon == 0
+    assert not hasattr(estimator, "guarantee_")
+    X = table.drop(columns=["p", *target])
+    estimator.fit(X, *[table[name] for name in target], groups=table["p"])

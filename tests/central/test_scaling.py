@@ -93,6 +93,14 @@ def test_few_rows_leave_columns_as_they_are():
     assert model.scales_ == [None, None]
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")  # there are few rows
+def test_no_rows_leave_columns_as_they_are():
+    # Laplace noise of a large epsilon is 0, and so is the number of rows.
+    model = linear(1e6).fit(PEOPLE[:0], NUMBERS[:0])
+    assert model.scales_ == [None, None]
+    assert np.isfinite(model.predict(PEOPLE[:1])).all()
+
+
 def test_one_charge_of_the_same_size():
     for make in (logistic, linear):
         for epsilon in (1.0, Mu(0.3, delta=1e-6)):

@@ -74,3 +74,14 @@ def test_missing_values_keep_their_share():
         rows = fitted(table, domain, bins=bins).sample(N)
         assert abs(rows["lognormal"].isna().mean() - 0.2) < 0.03
         assert abs(rows["lognormal"].mean() / table["lognormal"].mean() - 1) < 0.05
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # there are few rows
+def test_few_rows_whose_shares_are_all_noise_have_no_law():
+    # In seeds 1 and 7, no edge from which a law would be fitted has a positive share.
+    for seed in (1, 7):
+        rng = np.random.default_rng(seed)
+        table = pd.DataFrame({"x": rng.exponential(1, 30), "b": rng.integers(0, 2, 30)})
+        domain = {"x": Interval(edges=[-10.0, 0.0, 1.0, 2.0, 5.0, 1e7], real=True), "b": [0, 1]}
+        synthesizer = DPMarginalSynthesizer(0.5, delta=0, domain=domain, marginals="independent", random_state=seed)
+        assert len(synthesizer.fit(table).sample(5)) == 5

@@ -41,6 +41,10 @@ STEPS = 1 << 20
 # Rows at a time, which stay in the cache.
 _BLOCK = 1 << 14
 
+# Of the logistic loss, by logits: that of a class which is certain as floats is not 0.
+# It is reached beyond logits of 28.
+_LEAST_CURVATURE = 2.0**-40
+
 # Places and shares of normal numbers that stand for all of them.
 _NODES, _SHARES = np.polynomial.hermite_e.hermegauss(9)
 _NORMAL = _NODES, _SHARES / _SHARES.sum()
@@ -104,7 +108,9 @@ class ClassResiduals:
                     longest = np.sqrt(norms + 1 - 2 * least)
                 weights = math.sqrt(self.square) / _CERTAIN / longest[:, -1]
                 chances = probabilities[:, output]
-                of_class = weights * chances * (1 - chances)
+                of_class = weights * np.maximum(
+                    chances * (1 - chances), _LEAST_CURVATURE
+                )
                 curvatures[:, output] += share * of_class
                 squares[:, output] += share * weights * of_class
         return curvatures, squares

@@ -93,7 +93,7 @@ def find_scales(
     # Each column counts all rows: the mean, by the noise of each of these sums.
     sums = [counts.sum() for counts in noisy_counts]
     n_rows = np.average(sums, weights=[1 / of_column.size for of_column in cells])
-    if n_rows < _ENOUGH * error:
+    if n_rows < max(_ENOUGH * error, 1.0):
         return [None] * len(cells)
     scales = []
     for of_column, counts in zip(cells, noisy_counts, strict=True):

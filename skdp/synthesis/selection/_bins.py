@@ -440,7 +440,8 @@ def _with_counts_of_bins(
     gain = np.linalg.solve(sums.T @ covariance_of_sums + noise, covariance_of_sums.T)
     change = (counts - fine.counts @ sums) @ gain
     covariance = fine.covariance - covariance_of_sums @ gain
-    return FineCounts(fine.counts + change, (covariance + covariance.T) / 2)
+    covariance = (covariance + covariance.T) / 2
+    return FineCounts(fine.counts + change, covariance, fine.std_error)
 
 
 def _shares_of_bins(

@@ -187,7 +187,8 @@ def _fit_tail(
         is_near[:first] = False
         is_near[start + 1 :] = False
         is_near[start] = beyond[start] < side.share
-        places = np.flatnonzero(is_near & (side.edges[:-1] > side.origin))
+        is_near &= (side.edges[:-1] > side.origin) & (beyond > 0)
+        places = np.flatnonzero(is_near)
         if start not in places:
             return None
         places = _choose(places, beyond)
@@ -216,7 +217,7 @@ def _choose(places: NDArray[np.intp], beyond: Table) -> NDArray[np.intp]:
     chosen = {int(places[-1])}
     for log in np.linspace(logs[0], logs[-1], _N_QUANTILES):
         chosen.add(int(places[np.abs(logs - log).argmin()]))
-    return np.array(sorted(place for place in chosen if beyond[place] > 0))
+    return np.array(sorted(chosen))
 
 
 def _fit_quantiles(
