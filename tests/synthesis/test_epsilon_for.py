@@ -99,7 +99,8 @@ class TestWithoutACap:
             loss += draw.loss(1) * (4 if draw.purpose == "scores" else 2)
         assert any(draw.purpose == "scores" for draw in draws)
         rho = fitted.guarantee_for(["a", "b", "c", "d"]).rho
-        assert loss / 2 <= rho <= 1.1 * loss / 2
+        # A list of scores that has no pair here is planned for, too.
+        assert loss / 2 <= rho <= 1.2 * loss / 2
 
     def test_bins_of_other_columns_do_not_move(self):
         release = synthesizer(2.0, marginals="independent", bins="private")
@@ -108,6 +109,31 @@ class TestWithoutACap:
         assert promise.rho == pytest.approx(2 * rho * 4 / 5 / 4)
         promise, _ = assert_replays(release, ("c",))
         assert promise.rho == pytest.approx(2 * rho * (1 / 5 + 4 / 5 / 4))
+
+    @each("delta", [0.0, 1e-6])
+    @each("columns", [("a",), ("c",), ("b", "d")])
+    def test_columns_without_fine_cells_have_what_these_leave(self, columns, delta):
+        """Of four columns, one has numbers within bins: a tenth of its quarter is for these."""
+        release = synthesizer(2.0, delta=delta, marginals="independent")
+        promise, _ = assert_replays(release, columns, attained=columns != ("c",))
+        share = len(columns) * (1 - 1 / 40) / 4 + ("c" in columns) / 40
+        whole = release.fit(TABLE).guarantee_
+        if delta == 0:
+            assert promise.epsilon == pytest.approx(2 * share * whole.epsilon)
+        else:
+            assert promise.rho == pytest.approx(2 * share * whole.rho)
+
+    @each("bins", ["declared", "private"])
+    def test_bins_of_sums_have_no_part(self, bins):
+        """A column that follows from others has one bin: the counts of fine cells are of the others alone."""
+        table = TABLE[["c"]].assign(total=2 * TABLE["c"], b=TABLE["b"])
+        domain = {"c": DOMAIN["c"], "total": Interval(0, 80, bins=8), "b": DOMAIN["b"]}
+        release = synthesizer(2.0, delta=0, domain=domain, relations=["total = 2 * c"], bins=bins, marginals=[("c",)])
+        share_of_cells = 1 / 5 if bins == "private" else 1 / 10 / 3
+        promise, _ = assert_replays(release, ("c",), table=table)
+        assert promise.epsilon == pytest.approx(2 * 2.0)
+        promise, _ = assert_replays(release.set_params(marginals="independent"), ("c",), table=table)
+        assert promise.epsilon == pytest.approx(2 * 2.0 * (share_of_cells + (1 - share_of_cells) / 3))
 
     @each("method", ["auto", "independent"])
     def test_it_does_not_depend_on_the_rows(self, method):
@@ -154,7 +180,7 @@ class TestCap:
         release = synthesizer(delta=delta, epsilon_for={columns: cap}, **more)
         promise, loss = assert_replays(release, columns, n_rows=1)
         assert (promise.epsilon, promise.delta) == (cap, delta)
-        assert loss > 0.1 * cap
+        assert loss > 0.05 * cap
         without = synthesizer(delta=delta, **more)
         losses = [replay_release(without, *pair).epsilon for pair in neighbours(columns, n_rows=1)]
         assert max(losses) > cap
@@ -178,11 +204,13 @@ class TestCap:
     def test_a_cap_that_never_binds_changes_nothing(self):
         release = synthesizer(2.0)
         plain = release.fit(TABLE)
-        scales, marginals = plain.noise_scale_, [marginal.counts for marginal in plain.marginals_]
+        scales, errors = plain.noise_scale_, plain.pair_scores_["std_error"]
         capped = release.set_params(epsilon_for={"a": 100.0, ("b", "c"): 90.0}).fit(TABLE)
-        assert capped.noise_scale_.keys() == scales.keys()
+        # Scores are drawn in another order, and what is chosen by them may differ.
+        for column in DOMAIN:
+            assert capped.noise_scale_[column,] == pytest.approx(scales[column,], rel=0.2)
+        np.testing.assert_allclose(capped.pair_scores_["std_error"], errors, rtol=1e-9)
         assert capped.guarantee_for(["a"]).epsilon < 2 * 2.0 < 90
-        assert len(marginals) == len(capped.marginals_)
 
     def test_several_caps_hold_together_and_for_parts_of_their_columns(self):
         caps = {("a", "d"): 1.0, ("a", "b"): 2.0, "c": 3.0}

@@ -127,11 +127,8 @@ def find_cells(
     if bins == "private":
         coarser, domain, shapes = find_bins(table, cells, declared)
         return FoundCells(coarser, domain, cells, shapes, {})
-    names = []
-    for name in cells.columns:
-        if cells[name] is not declared[name]:
-            names.append(name)
-    share = _SHARE_WITHIN * Fraction(len(names), len(cells.columns))
+    names = _cut_columns(cells, declared)
+    share = _share_of_cells(cells, declared, bins)
     counts = _count_fine_cells(table.part(share), cells, names)
     bins_of_cells = {}
     for name in names:
@@ -147,11 +144,8 @@ def planned_shares_of_cells(
     """Split what `find_cells` spends by the columns whose cells are counted."""
     if cells is declared:
         return []
-    share = _SHARE_WITHIN
-    names = [name for name in cells.columns if cells[name] is not declared[name]]
-    if bins == "private":
-        share = _SHARE_OF_BINS
-        names = [name for name in cells.columns if isinstance(cells[name], Interval)]
+    names = _cut_columns(cells, declared)
+    share = _share_of_cells(cells, declared, bins)
     planned = []
     for name in names:
         place = cells.columns.index(name)
@@ -159,17 +153,30 @@ def planned_shares_of_cells(
     return planned
 
 
+def _cut_columns(cells: Domain, declared: Domain) -> list[Any]:
+    """List the columns that have fine cells: a sum of others has none."""
+    return [name for name in cells.columns if cells[name] is not declared[name]]
+
+
+def _share_of_cells(cells: Domain, declared: Domain, bins: str) -> Fraction:
+    """Return the share of the budget for the counts of all fine cells."""
+    if bins == "private":
+        return _SHARE_OF_BINS
+    n_cut = len(_cut_columns(cells, declared))
+    return _SHARE_WITHIN * Fraction(n_cut, len(cells.columns))
+
+
 def find_bins(
     table: PrivateTable, cells: Domain, declared: Domain
 ) -> tuple[PrivateTable, Domain, dict[Any, Shape]]:
     """Find bins of about as many records; return the records by these."""
     intervals = {}
-    for name in declared.columns:
+    for name in _cut_columns(cells, declared):
         interval = declared[name]
-        # What follows from other columns has one bin, and its cells are not counted.
-        if isinstance(interval, Interval) and cells[name] is not interval:
-            intervals[name] = interval
-    counts = _count_fine_cells(table.part(_SHARE_OF_BINS), cells, list(intervals))
+        assert isinstance(interval, Interval)
+        intervals[name] = interval
+    share = _share_of_cells(cells, declared, "private")
+    counts = _count_fine_cells(table.part(share), cells, list(intervals))
     # The number of records, of which each column has an estimate.
     totals = [fine.counts.sum() for fine in counts.values()]
     total = max(1.0, float(np.mean(totals)))
