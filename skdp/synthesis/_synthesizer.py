@@ -174,7 +174,8 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     epsilon_for : mapping of column name, or tuple of column names, to float, optional
         Caps: the most that `fit` may lose for the values of these columns in one record, if all others are public, at
         the same delta. Marginals with these columns get less of the budget, and others more, so that the cap is never
-        exceeded; `guarantee_for` states it. Needs values that are all declared, and no ``handle_unknown="ignore"``.
+        exceeded; `guarantee_for` states it. Needs values that are all declared, no ``handle_unknown="ignore"``, and no
+        column that follows from public ones by `structural_zeros` or `relations`.
     ledger : PrivacyLedger, optional
         Charged by each `fit`, before anything is drawn. One for columns of a cap is charged the cap.
     random_state : None or int, default=None
@@ -509,7 +510,12 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         stated = []
         zeros = coded.plan.zeros
         for columns, epsilon, share in read_caps(
-            self.epsilon_for, coded.domain, zeros, budget.share, delta
+            self.epsilon_for,
+            coded.domain,
+            zeros,
+            coded.relations,
+            budget.share,
+            delta,
         ):
             caps.append(ColumnCap(map(names.index, columns), share.amount))
             is_gaussian = share.kind == "mu"

@@ -289,6 +289,34 @@ class TestRefusals:
             synthesizer(ledger=ledger, **given).fit(TABLE)
         assert ledger.spent.epsilon == 0
 
+    @each(
+        "columns, follows",
+        [
+            (("e",), "e"),
+            (("f", "c"), "f"),
+            (("a", "c"), "a"),
+            (("a", "c", "e"), None),
+            (("c", "e", "f"), None),
+            (("a", "c", "e", "f"), None),
+            (("b",), None),
+        ],
+    )
+    def test_sums_of_public_columns(self, columns, follows):
+        """Where e = a + c and f = a - c: of four columns, two tell the others."""
+        table = TABLE.assign(e=TABLE["a"] + TABLE["c"], f=TABLE["a"] - TABLE["c"])
+        domain = DOMAIN | {"e": Interval(0, 60, bins=6), "f": Interval(-60, 60, bins=6)}
+        ledger = PrivacyLedger(epsilon=100, delta=0.1)
+        relations = ["e = a + c", "f = a - c"]
+        release = synthesizer(ledger=ledger, domain=domain, relations=relations, epsilon_for={columns: 1.0})
+        if follows is None:
+            assert release.fit(table).guarantee_for(columns).epsilon == 1.0
+            return
+        with pytest.raises(
+            ValueError, match=f"column '{follows}' cannot be protected while .* are public: by relations"
+        ):
+            release.fit(table)
+        assert ledger.spent.epsilon == 0
+
     def test_a_fit_that_failed_leaves_the_one_before(self):
         release = synthesizer(epsilon_for={"a": 1.0}).fit(TABLE)
         promise = release.guarantee_for(["a"])

@@ -147,6 +147,30 @@ class Relations:
                     "or take it from synthetic rows"
                 )
 
+    def check_undetermined(self, protected: Collection[Any]) -> None:
+        """Refuse protected columns whose values follow from public ones by equalities."""
+        # With public columns given, each equality is one of the protected columns that
+        # it names: a column follows if a sum of equalities names it alone.
+        names = list(protected)
+        public: list[Any] = []
+        equalities = np.zeros((len(self.sums), len(names)))
+        for row, derived in enumerate(self.sums):
+            for number, name in derived.relation.difference:
+                if name in names:
+                    equalities[row, names.index(name)] = float(number)
+            if equalities[row].any():
+                columns = derived.relation.columns
+                public += [name for name in columns if name not in names]
+        rank = np.linalg.matrix_rank(equalities) if equalities.size else 0
+        for name, alone in zip(names, np.eye(len(names)), strict=True):
+            if rank and np.linalg.matrix_rank(np.vstack([equalities, alone])) == rank:
+                listed = ", ".join(map(repr, dict.fromkeys(public)))
+                raise ValueError(
+                    f"column {name!r} cannot be protected while {listed} are public: "
+                    "by relations, its values follow from there. Protect the columns "
+                    "that follow from it, too"
+                )
+
     def coarsen(self, domain: Domain) -> Domain:
         """Give each column that follows from others a single bin."""
         columns = {name: domain[name] for name in domain.columns}
