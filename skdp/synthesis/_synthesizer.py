@@ -426,7 +426,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         placeholders = {name: [None] for name in open_columns}
         coded = code_table(self, private.table, private.keep, placeholders)
         fair = read_fair(self.fair, coded.domain, self.structural_zeros)
-        self._check_relations(coded.relations)
+        self._check_relations(coded, fair)
         warned = warn_out_of_reach(coded.plan, coded.strategy, coded.domain.columns)
         mechanism = self._mechanism(budget, coded, max_rows, fair)
         # Which rows of a person of a large table are kept follows from all columns.
@@ -607,18 +607,30 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         check_marginals(self.marginals)
         check_choice("bins", self.bins, list(BINS))
 
-    def _check_relations(self, relations: Relations) -> None:
+    def _check_relations(self, coded: CodedTable, fair: Fair | None) -> None:
         """Refuse parameters that name columns which follow from others."""
-        parameters = {"target": [self.target], "fair": [], "redraw": []}
-        for parameter in ("workload", "analyses", "marginals"):
+        relations = coded.relations
+        parameters: dict[str, list[Any]] = {"target": [self.target], "fair": []}
+        for parameter in ("workload", "marginals"):
             parameters[parameter] = []
             listed = getattr(self, parameter)
             for item in () if listed is None or isinstance(listed, str) else listed:
                 parameters[parameter] += [item] if isinstance(item, str) else list(item)
+        parameters["analyses"] = []
+        for clique in coded.plan.analyses:
+            names = map(coded.domain.columns.__getitem__, clique)
+            parameters["analyses"] += names
         for item in self.structural_zeros or ():
             parameters.setdefault("structural_zeros", []).extend(item)
-        for parameter, names in parameters.items():
-            relations.check_not_derived(parameter, names)
+        if fair is not None:
+            parameters["fair"] = [fair.group, *fair.conditions]
+        for parameter, names_of_parameter in parameters.items():
+            relations.check_not_derived(parameter, names_of_parameter)
+        if fair is not None and fair.label in relations.columns:
+            raise ValueError(
+                f"relations name the label {fair.label!r} of fair, which is drawn again "
+                "whatever a row's other values are: leave them out"
+            )
         if self.redraw is not None:
             relations.check_redrawn(list(self.redraw))
 

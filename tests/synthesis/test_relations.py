@@ -351,3 +351,23 @@ def test_sums_of_whole_numbers_must_fit_into_64_bits():
         with pytest.raises(ValueError, match=r"its terms are larger than 5e\+18, which whole numbers of 64 bits"):
             fitted(table, Interval(0, 10**9, bins=5), [relation], ledger=ledger)
     assert ledger.spent.epsilon == 0
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"analyses": ["c ~ a + total"]}, "analyses: column 'total' is not modelled"),
+        ({"fair": ("total", "yes")}, "fair: column 'total' is not modelled"),
+        ({"fair": ("c", "yes", ["total"])}, "fair: column 'total' is not modelled"),
+        ({"fair": ("c", "yes"), "relations": ["a >= 10 * yes"]}, "relations name the label 'yes' of fair"),
+    ],
+)
+def test_what_else_must_not_name_them(parameters, message):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"a": rng.integers(10, 20, N), "c": rng.integers(0, 3, N), "yes": rng.integers(0, 2, N)})
+    table["total"] = table["a"] + table["c"]
+    domain = {"a": Interval(0, 20, bins=4), "c": [0, 1, 2], "yes": [0, 1], "total": Interval(0, 40, bins=4)}
+    ledger = PrivacyLedger(epsilon=2.0, delta=1e-3)
+    with pytest.raises(ValueError, match=message):
+        fitted(table, domain, **{"relations": ["total = a + c"], "ledger": ledger} | parameters)
+    assert ledger.spent.epsilon == 0
