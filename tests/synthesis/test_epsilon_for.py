@@ -68,6 +68,8 @@ class TestWithoutACap:
             (("a", "d"), 0.0, {"target": "b"}),
             (("a", "b", "c", "d"), 1e-6, {"max_rows_per_person": 2}),
             (("a", "b", "c", "d"), 0.0, {"bins": "private"}),
+            (("b", "d"), 1e-6, {"marginals": "interactions", "target": "a"}),
+            (("b",), 0.0, {"marginals": "interactions", "bins": "private"}),
         ],
     )
     def test_no_choice_loses_more_than_is_promised(self, columns, delta, more):
@@ -89,11 +91,12 @@ class TestWithoutACap:
             rho = release.fit(TABLE).guarantee_.rho
             assert promise.rho == pytest.approx(2 * rho * n_moved / 3)
 
-    @each("epsilon, target", [(0.5, None), (3.0, "b"), (30.0, "b"), (30.0, None)])
-    def test_scores_count_four_times(self, epsilon, target):
+    @each("marginals", ["auto", "interactions"])
+    @each("epsilon, target", [(0.5, None), (3.0, "b"), (30.0, "b"), (30.0, None), (30.0, "a")])
+    def test_scores_count_four_times(self, epsilon, target, marginals):
         """Of the noise that was drawn: the largest change of scores is too rare to be seen in a replay."""
         with recorded_draws() as draws:
-            fitted = synthesizer(epsilon, target=target).fit(TABLE)
+            fitted = synthesizer(epsilon, target=target, marginals=marginals).fit(TABLE)
         loss = Fraction(0)
         for draw in draws:
             loss += draw.loss(1) * (4 if draw.purpose == "scores" else 2)
@@ -174,6 +177,8 @@ class TestCap:
             (("a", "d"), 3.0, 0.0, {"target": "a"}),
             (("b",), 2.0, 0.0, {"bins": "private", "max_rows_per_person": 2}),
             (("a",), 1.0, 1e-6, {"analyses": [["a", "b"]]}),
+            (("b", "d"), 2.0, 1e-6, {"marginals": "interactions", "target": "a"}),
+            (("a",), 2.0, 0.0, {"marginals": "interactions"}),
         ],
     )
     def test_a_cap_is_stated_and_holds(self, columns, cap, more, delta):
