@@ -181,7 +181,8 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     epsilon_for : mapping of column name, or tuple of column names, to float, optional
         Caps: the most that `fit` may lose for the values of these columns in one record, if all others are public, at
         the same delta. Marginals with these columns get less of the budget, and others more, so that the cap is never
-        exceeded; `guarantee_for` states it. Needs values that are all declared, and no ``handle_unknown="ignore"``.
+        exceeded; `guarantee_for` states it. Needs values that are all declared, no ``handle_unknown="ignore"``, and no
+        column that follows from public ones by `structural_zeros` or `relations`.
     ledger : PrivacyLedger, optional
         Charged by each `fit`, before anything is drawn. One for columns of a cap is charged the cap.
     random_state : None or int, default=None
@@ -460,7 +461,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         placeholders = {name: [None] for name in open_columns}
         coded = code_table(self, private.table, private.keep, placeholders)
         fair = read_fair(self.fair, coded.domain, self.structural_zeros)
-        self._check_relations(coded.relations)
+        self._check_relations(coded, fair)
         warned = warn_out_of_reach(coded.plan, coded.strategy, coded.domain.columns)
         mechanism = self._mechanism(budget, coded, max_rows, fair)
         # Which rows of a person of a large table are kept follows from all columns.
@@ -546,7 +547,12 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         stated = []
         zeros = coded.plan.zeros
         for columns, epsilon, share in read_caps(
-            self.epsilon_for, coded.domain, zeros, budget.share, delta
+            self.epsilon_for,
+            coded.domain,
+            zeros,
+            coded.relations,
+            budget.share,
+            delta,
         ):
             caps.append(ColumnCap(map(names.index, columns), share.amount))
             is_gaussian = share.kind == "mu"
@@ -759,18 +765,30 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         check_marginals(self.marginals)
         check_choice("bins", self.bins, list(BINS))
 
-    def _check_relations(self, relations: Relations) -> None:
+    def _check_relations(self, coded: CodedTable, fair: Fair | None) -> None:
         """Refuse parameters that name columns which follow from others."""
-        parameters = {"target": [self.target], "fair": [], "redraw": []}
-        for parameter in ("workload", "analyses", "marginals"):
+        relations = coded.relations
+        parameters: dict[str, list[Any]] = {"target": [self.target], "fair": []}
+        for parameter in ("workload", "marginals"):
             parameters[parameter] = []
             listed = getattr(self, parameter)
             for item in () if listed is None or isinstance(listed, str) else listed:
                 parameters[parameter] += [item] if isinstance(item, str) else list(item)
+        parameters["analyses"] = []
+        for clique in coded.plan.analyses:
+            names = map(coded.domain.columns.__getitem__, clique)
+            parameters["analyses"] += names
         for item in self.structural_zeros or ():
             parameters.setdefault("structural_zeros", []).extend(item)
-        for parameter, names in parameters.items():
-            relations.check_not_derived(parameter, names)
+        if fair is not None:
+            parameters["fair"] = [fair.group, *fair.conditions]
+        for parameter, names_of_parameter in parameters.items():
+            relations.check_not_derived(parameter, names_of_parameter)
+        if fair is not None and fair.label in relations.columns:
+            raise ValueError(
+                f"relations name the label {fair.label!r} of fair, which is drawn again "
+                "whatever a row's other values are: leave them out"
+            )
         if self.redraw is not None:
             relations.check_redrawn(list(self.redraw))
 

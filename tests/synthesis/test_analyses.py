@@ -110,6 +110,14 @@ class TestWithoutRoom:
         expected = synthetic_inference(synthesizer, LinearRegression(), **options)
         pd.testing.assert_frame_equal(synthetic_inference(again, LinearRegression(), **options), expected)
 
+    @each("epsilon_for", [None, {"a": 0.02}])
+    def test_pairs_without_a_score_are_no_error(self, epsilon_for):
+        """Where scores of these pairs are too noisy, only those with a column of two values are asked for."""
+        pairs = list(itertools.combinations(COLUMNS[:-1], 2))
+        synthesizer = fitted(0.03, analyses=pairs, max_cells=20, delta=1e-6, max_iter=5, epsilon_for=epsilon_for)
+        assert {frozenset(pair) for pair in pairs} <= measured(synthesizer)
+        assert len(synthesizer.pair_scores_) < len(pairs)
+
     def test_models_with_noise_again_have_no_more_room(self):
         """All pairs of 14 columns of 8 values in one model would have 8**14 cells."""
         names = list("abcdefghijklmn")

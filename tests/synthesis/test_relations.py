@@ -316,6 +316,9 @@ def test_without_relations_rows_are_as_before():
         (["end >= wage"], ValueError, "compares dates with numbers"),
         (["`net pay` = wage - bonus"], ValueError, "'net pay' declares 1 decimals, and .* has 2"),
         (["total = 0.5 * wage + bonus"], ValueError, "'total' declares 2 decimals, and .* has 3"),
+        ([f"wage <= 1{'0' * 400}"], ValueError, "at most 15 digits before its point"),
+        (["wage <= 10000000 * 1000000000 * bonus"], ValueError, "at most 15 digits before its point"),
+        ([f"0.{'0' * 400}1 * wage <= bonus"], ValueError, "at most 15 digits before its point"),
         (["wage >= 300"], ValueError, "the relation 'wage >= 300': no declared values"),
         (["total = wage + bonus", "wage >= 150", "bonus >= 150"], ValueError, "'bonus >= 150': no declared values"),
         (["total = wage + bonus + 300"], ValueError, "no declared values"),
@@ -338,3 +341,33 @@ def test_columns_without_names():
     table = np.column_stack([np.arange(N) % 9, np.arange(N) % 5, np.arange(N) % 9 + np.arange(N) % 5])
     rows = fitted(table, Interval(0, 20, bins=5), ["x2 = x0 + x1"]).sample(500)
     assert (rows[:, 0] + rows[:, 1] == rows[:, 2]).all()
+
+
+def test_sums_of_whole_numbers_must_fit_into_64_bits():
+    """10**10 times 10**9 would be below 0."""
+    ledger = PrivacyLedger(epsilon=2.0, delta=1e-3)
+    table = np.array([[10**9, 10**9], [1, 10**9]])
+    for relation in ["10000000000 * x0 <= 5000000000 * x1", "x0 + 9000000000 * x1 >= 1"]:
+        with pytest.raises(ValueError, match=r"its terms are larger than 5e\+18, which whole numbers of 64 bits"):
+            fitted(table, Interval(0, 10**9, bins=5), [relation], ledger=ledger)
+    assert ledger.spent.epsilon == 0
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"analyses": ["c ~ a + total"]}, "analyses: column 'total' is not modelled"),
+        ({"fair": ("total", "yes")}, "fair: column 'total' is not modelled"),
+        ({"fair": ("c", "yes", ["total"])}, "fair: column 'total' is not modelled"),
+        ({"fair": ("c", "yes"), "relations": ["a >= 10 * yes"]}, "relations name the label 'yes' of fair"),
+    ],
+)
+def test_what_else_must_not_name_them(parameters, message):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"a": rng.integers(10, 20, N), "c": rng.integers(0, 3, N), "yes": rng.integers(0, 2, N)})
+    table["total"] = table["a"] + table["c"]
+    domain = {"a": Interval(0, 20, bins=4), "c": [0, 1, 2], "yes": [0, 1], "total": Interval(0, 40, bins=4)}
+    ledger = PrivacyLedger(epsilon=2.0, delta=1e-3)
+    with pytest.raises(ValueError, match=message):
+        fitted(table, domain, **{"relations": ["total = a + c"], "ledger": ledger} | parameters)
+    assert ledger.spent.epsilon == 0

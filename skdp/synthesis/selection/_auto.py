@@ -346,16 +346,17 @@ def _share_of_list(n_scores: int) -> Fraction:
 def _most_for_scores(plan: Plan) -> Fraction:
     """Bound the share of the budget that scores get."""
     # There are at most as many candidates as if all fitted: bins may become fewer. Those
-    # with the target are a list, and all others two, however they are divided; a fourth
-    # list scores pairs again, and a fifth is that of the second round. `ask` spends no
-    # more than this.
+    # with the target are a list, and all others two, however they are divided: one may
+    # have the least share, or both have one for each score. A fourth list scores pairs
+    # again, and a fifth is that of the second round. `ask` spends no more than this.
     n_columns = len(plan.sizes)
     n_others = math.comb(n_columns, 2) + len(plan.workload)
     most = Fraction(0)
     if plan.target is not None:
         n_others -= n_columns - 1
         most += _share_of_list(n_columns - 1 + len(plan.workload))
-    most += min(2 * _MOST_SCORES, _LEAST_SCORES + _share_of_list(n_others))
+    of_others = _LEAST_SCORES + max(_LEAST_SCORES, SCORE_SHARE * n_others)
+    most += min(2 * _MOST_SCORES, of_others)
     most += SCORE_SHARE * min(MOST_SCORED_AGAIN, math.comb(n_columns, 2))
     return most + (1 - _COLUMNS - most) * _SECOND_SCORES
 
@@ -763,7 +764,8 @@ def _unknown_pairs(
 
     strong = []
     for clique in refused:
-        if len(clique) == 2 and is_strong(clique, 0.0):
+        # Pairs of planned analyses may have no room, and no score either.
+        if clique in first.scores and len(clique) == 2 and is_strong(clique, 0.0):
             strong.append(clique)
     # Of these, what the model knows by other pairs does not count.
     unknown = []

@@ -289,7 +289,12 @@ def read_cliques(name: str, cliques: Any, domain: Domain) -> tuple[Clique, ...]:
 
 
 def read_caps(
-    epsilon_for: Any, domain: Domain, zeros: Zeros, budget: Share, delta: Fraction
+    epsilon_for: Any,
+    domain: Domain,
+    zeros: Zeros,
+    relations: Relations,
+    budget: Share,
+    delta: Fraction,
 ) -> list[tuple[tuple[Any, ...], Fraction, Share]]:
     """Read the columns of caps, with their epsilons and what these are of the budget's kind."""
     expected = "epsilon_for must be a mapping of column names, or tuples of them, to"
@@ -306,6 +311,7 @@ def read_caps(
             )
         epsilon = check_epsilon(value, name=f"epsilon_for[{key!r}]")
         check_undetermined(zeros, domain, names)
+        relations.check_undetermined(names)
         amount = epsilon
         if budget.kind == "mu":
             amount = Fraction(largest_mu(epsilon, delta)) ** 2

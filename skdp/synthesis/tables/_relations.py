@@ -38,6 +38,9 @@ _COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
 _LARGEST_SUM = 1 << 62
 """Of steps of the last decimal, which are added as integers of 64 bits."""
 
+_MOST_DIGITS = 15
+"""Of a number before and behind its point: a float holds no more."""
+
 _INFEASIBLE = 2
 """The status of a linear program that has no solution."""
 
@@ -145,6 +148,30 @@ class Relations:
                     f"{parameter}: column {derived.column!r} is not modelled, as it "
                     f"follows by the relation {derived.relation.text!r}: name {parts}, "
                     "or take it from synthetic rows"
+                )
+
+    def check_undetermined(self, protected: Collection[Any]) -> None:
+        """Refuse protected columns whose values follow from public ones by equalities."""
+        # With public columns given, each equality is one of the protected columns that
+        # it names: a column follows if a sum of equalities names it alone.
+        names = list(protected)
+        public: list[Any] = []
+        equalities = np.zeros((len(self.sums), len(names)))
+        for row, derived in enumerate(self.sums):
+            for number, name in derived.relation.difference:
+                if name in names:
+                    equalities[row, names.index(name)] = float(number)
+            if equalities[row].any():
+                columns = derived.relation.columns
+                public += [name for name in columns if name not in names]
+        rank = np.linalg.matrix_rank(equalities) if equalities.size else 0
+        for name, alone in zip(names, np.eye(len(names)), strict=True):
+            if rank and np.linalg.matrix_rank(np.vstack([equalities, alone])) == rank:
+                listed = ", ".join(map(repr, dict.fromkeys(public)))
+                raise ValueError(
+                    f"column {name!r} cannot be protected while {listed} are public: "
+                    "by relations, its values follow from there. Protect the columns "
+                    "that follow from it, too"
                 )
 
     def coarsen(self, domain: Domain) -> Domain:
@@ -416,6 +443,7 @@ def read_relations(relations: Any, domain: Domain) -> Relations:
             raise TypeError(f"relations must be texts, got a {kind}; {_FORM}")
         relation = _read_relation(text, domain)
         _check_kinds(relation, domain)
+        _check_size(relation, domain)
         listed.append(relation)
     decimals = {}
     for relation in listed:
@@ -492,6 +520,10 @@ def _read_side(
             coefficient *= number
         if columns and coefficient == 0:
             raise ValueError(f"the relation {text!r}: a coefficient must not be 0")
+        if coefficient:
+            limit = 10**_MOST_DIGITS
+            if not Fraction(1, limit) <= abs(coefficient) < limit:
+                raise _too_long(text)
         terms.append(Term(coefficient, columns[0] if columns else None))
     return tuple(terms)
 
@@ -504,6 +536,8 @@ def _pop_factor(
         raise ValueError(f"the relation {text!r} lacks a column or a number; {_FORM}")
     kind, value = tokens.pop(0)
     if kind == "number":
+        if len(value) > 2 * _MOST_DIGITS + 1:
+            raise _too_long(text)
         return None, Fraction(value)
     if value not in names:
         raise ValueError(
@@ -511,6 +545,13 @@ def _pop_factor(
             f"{list(names.values())}"
         )
     return names[value], Fraction(1)
+
+
+def _too_long(text: str) -> ValueError:
+    return ValueError(
+        f"the relation {text!r}: a number must have at most {_MOST_DIGITS} digits "
+        "before its point, and as many behind it"
+    )
 
 
 def _check_kinds(relation: Relation, domain: Domain) -> None:
@@ -530,6 +571,25 @@ def _check_kinds(relation: Relation, domain: Domain) -> None:
         kinds.add(kind)
     if len(kinds) > 1:
         raise relation.error(f"it compares {'s with '.join(sorted(kinds))}s")
+
+
+def _check_size(relation: Relation, domain: Domain) -> None:
+    """Make sure that sums of whole numbers can be computed as such."""
+    largest = Fraction(0)
+    is_whole = False
+    for number, name in relation.difference:
+        size = 1.0
+        if name is not None:
+            if relation.order is not None or _decimals(domain[name]) != 0:
+                continue
+            is_whole = True
+            size = max(map(abs, _ends(domain[name])))
+        largest += abs(number) * Fraction(size)
+    if is_whole and largest >= _LARGEST_SUM:
+        raise relation.error(
+            f"its terms are larger than {_LARGEST_SUM:.0e}, which whole numbers of 64 "
+            "bits do not hold: divide it by a number, or declare columns with real=True"
+        )
 
 
 def _kind(values: Categories | Interval) -> str:
