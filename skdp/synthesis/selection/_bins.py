@@ -115,7 +115,7 @@ class FoundCells:
             mass = _split_bins(columns[place], tails.shares, bins, grid)
             below = np.append(0.0, np.cumsum(mass)) / mass.sum()
             shapes[name] = Shape(grid, below)
-        return with_columns(fitted, columns), Shapes.alone(shapes)
+        return fit_column_shares(fitted, columns), Shapes.alone(shapes)
 
 
 def find_cells(
@@ -144,11 +144,11 @@ def planned_shares_of_cells(
     if cells is declared:
         return []
     names, share = _plan_fine_cells(cells, declared, bins)
-    planned = []
+    shares = []
     for name in names:
         place = cells.columns.index(name)
-        planned.append(PlannedShare((place,), share / len(names)))
-    return planned
+        shares.append(PlannedShare((place,), share / len(names)))
+    return shares
 
 
 def _plan_fine_cells(
@@ -233,8 +233,8 @@ def _count_fine_cells(
     places = list(map(cells.columns.index, names))
     cliques = list(zip(places, strict=True))
     part.prepare(cliques)
-    planned = [Fraction(1, len(places))] * len(places)
-    shares = part.caps.ration(cliques, planned, part.budget.share)
+    even_shares = [Fraction(1, len(places))] * len(places)
+    shares = part.caps.ration(cliques, even_shares, part.budget.share)
     fine_counts = {}
     for name, place, share_of_column in zip(names, places, shares, strict=True):
         levels = _levels(len(cells[name]))
@@ -383,7 +383,7 @@ def without_bins(
     return _multiply(fitted, factors)
 
 
-def with_columns(
+def fit_column_shares(
     fitted: FittedTable, columns: Mapping[int, NDArray[np.float64]]
 ) -> FittedTable:
     """Give columns of a model estimated shares of bins; of missing, they say nothing."""
