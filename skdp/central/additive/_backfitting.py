@@ -158,13 +158,13 @@ class _Function:
         self._squares += share**2 * epoch.error**2
         centre = np.eye(len(sizes)) - sizes[:, 0] / sizes.sum()
         for output in range(self.values.shape[1]):
-            of_row = variances[:, output]
+            row_variances = variances[:, output]
             posterior = smooth(
                 self._sums[:, output],
                 self._weights[:, output],
-                self._squares[:, output] + sizes[:, 0] * of_row,
+                self._squares[:, output] + sizes[:, 0] * row_variances,
                 self.covariances,
-                float(np.mean(of_row / curvatures[:, output] ** 2)),
+                float(np.mean(row_variances / curvatures[:, output] ** 2)),
             )
             limited = np.clip(posterior.mean, -_MOST_RESPONSE, _MOST_RESPONSE)
             self.values[:, output] = limited

@@ -104,9 +104,9 @@ class ClassResiduals:
                     longest = np.sqrt(norms + 1 - 2 * least)
                 weights = math.sqrt(self.square) / _CERTAIN / longest[:, -1]
                 chances = probabilities[:, output]
-                of_class = weights * chances * (1 - chances)
-                curvatures[:, output] += share * of_class
-                squares[:, output] += share * weights * of_class
+                class_curvatures = weights * chances * (1 - chances)
+                curvatures[:, output] += share * class_curvatures
+                squares[:, output] += share * weights * class_curvatures
         return curvatures, squares
 
 
