@@ -14,6 +14,12 @@ from numpy.typing import NDArray
 from skdp.synthesis.model import Clique, Groups, group
 from skdp.synthesis.selection._private_table import PrivateTable
 
+LEAST_SCORES, MOST_SCORES = Fraction(1, 70), Fraction(1, 7)
+"""The least and the largest share of the budget of one list of scores.
+
+Of "auto", pairs with the target, with columns of few values, and others are lists of their
+own. Halving and doubling: see `Auto`."""
+
 CAUTION = 0.5
 """The standard deviations of its noise by which a score is lowered."""
 
