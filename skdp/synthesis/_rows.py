@@ -56,10 +56,10 @@ from skdp.tables import Table
 _MOST_SAMPLES = 10**9
 
 _MOST_ROUNDS = 200
-"""In which rows that break a relation are drawn again."""
+"""The most rounds in which rows that break a relation are drawn again."""
 
 _LEAST_OF_A_ROUND = 256
-"""Rows of a round: with few rows to replace, some are drawn several times."""
+"""The fewest rows of a round: with few places to replace, each is drawn several times."""
 
 
 class RowTransformer(TransformerMixin, ModelAnswers):

@@ -48,8 +48,8 @@ from skdp.privacy import Loss, Share
 from skdp.randomness import ByteSource
 from skdp.tables import Table
 
-# Of the budget: for the number of rows and the middle of the target, and for the counts
-# of cells that make bins. Half or twice as much changes scores by less than their
+# The shares of the budget for the number of rows and the middle of the target, and for
+# the counts of cells that make bins. Half or twice as much changes scores by less than their
 # noise.
 SIZE_PART, _BINS_PART = Fraction(1, 100), Fraction(3, 20)
 

@@ -34,7 +34,7 @@ from skdp.tables import Table
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-# Of a target that is a number: steps from the middle between its bounds to either of
+# The steps of a target that is a number, from the middle between its bounds to either of
 # them. Floats hold the sums of 2**32 of them exactly.
 STEPS = 1 << 20
 

@@ -68,13 +68,15 @@ _SECOND_ROUND = Fraction(1, 4)
 """The share of the rest that is kept for what the first model misses."""
 
 _SECOND_SCORES = Fraction(1, 10)
-"""Of the second round, the share of its scores."""
+"""The share of the second round that its scores get."""
 
 _PRECISE = 0.003
 """The distance of columns below which there is a second round."""
 
 _PRECISE_OF_INTERACTIONS = 0.05
-"""The same of "interactions": beyond, a triple would be noise."""
+"""The distance of columns below which "interactions" has a second round.
+
+Beyond, a triple would be noise."""
 
 _STRONG = 0.1
 """The share of misplaced records from which a pair that has no room is named."""
@@ -105,7 +107,7 @@ _MOST_LISTED = 50_000
 """The most triples, or fours, that are listed in order to choose among them."""
 
 _MOST_COLUMNS = 4
-"""Of a marginal that "auto" chooses without a workload."""
+"""The most columns of a marginal that "interactions" weighs as a predictive one."""
 
 _MOST_IN_FOUR = 64
 """Cells of four columns that are scored together, such as a parity of bits."""

@@ -30,10 +30,10 @@ BINS = ("declared", "private")
 # Chosen on the tables "skewed" and "incomes" of benchmarks/synthesis_numbers.py, at
 # epsilons .5 and 1.
 _SHARE_OF_BINS = Fraction(1, 5)
-"""Of the budget, for the counts of fine cells from which bins are found."""
+"""The share of the budget for the counts of fine cells from which bins are found."""
 
 _SHARE_WITHIN = Fraction(1, 10)
-"""Of the budget that each column has, if bins are declared: for its fine cells."""
+"""The share of its part of the budget that a column with declared bins spends on fine cells."""
 
 _BRANCHES, _ROOTS = 8, 16
 """The cells that are counted together at each level, until fewer are left."""
@@ -50,7 +50,7 @@ _PAIR_NOISE = 0.05
 """The noise that a pair of columns may have, as a share of all records."""
 
 _ROUNDS = 10
-"""Of proportional fitting: columns of a model depend on each other."""
+"""The most rounds of proportional fitting, as fitting one column changes the others."""
 
 _SAME = 1e-5
 """Shares of records that differ by so little are the same."""
@@ -62,7 +62,7 @@ _POINT_WIDTH = 1e-9
 """The width of the cell of a single number, against that of another cell."""
 
 _LEAST_SHARE = 1e-12
-"""Of a bin without records, so that nothing is divided by 0."""
+"""The share of a bin without records, so that nothing is divided by 0."""
 
 
 class FineCounts(NamedTuple):

@@ -35,10 +35,10 @@ from skdp.synthesis.selection._strategy import COLUMN_SHARE, Plan, Room, Strateg
 from skdp.synthesis.tables import Records
 
 _SCORE_ERROR = 0.01
-"""Of all records, the error of a score that is worth more than the least share."""
+"""The error of a score, as a share of all records, above which it gets more than the least share."""
 
 _LARGEST_ERROR = 0.1
-"""Of all records, the error from which on scores say nothing."""
+"""The error of a score, as a share of all records, above which it says nothing."""
 
 
 class ProtectedTable(PrivateTable):

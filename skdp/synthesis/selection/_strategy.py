@@ -299,7 +299,7 @@ def measure_columns(
 
 
 _N_NAMED = 3
-"""Of marginals in a warning."""
+"""The most marginals that a warning names."""
 
 _NOT_CHOSEN = (
     "not worth their noise at this epsilon, by the noisy scores, or the model would "
