@@ -297,24 +297,26 @@ class CentralEstimator(OnSite, BaseEstimator):
         guarantee = guarantee_of_values(
             self.guarantee_, self._readings, columns, self._caps
         )
-        # Nothing is lost of a column that was not there. But a column without a name may
-        # be any: those of an array, and a target that is one.
+        # A column that was not released loses nothing, so that other names are allowed.
+        # But the columns of an array, and a target that is one, have no names of their
+        # own, so that any name may be meant for one of them: epsilon 0 would be wrong.
         scope = self.guarantee_.scope
-        names = getattr(self, "feature_names_in_", ())
-        others = [name for name in scope if name not in names]
-        is_named = len(names) > 0 and not any(
-            str(name).startswith(TARGET) for name in others
-        )
-        unknown = [name for name in columns if not reads(scope, [name])]
-        if unknown and not is_named:
+        feature_names = getattr(self, "feature_names_in_", ())
+        others = [name for name in scope if name not in feature_names]
+        is_target_named = not any(str(name).startswith(TARGET) for name in others)
+        is_named = len(feature_names) > 0 and is_target_named
+        # Last, as `columns` is known to be a sequence of names only after
+        # `guarantee_of_values`: the letters of a str would be unknown columns here.
+        unknown_names = [name for name in columns if not reads(scope, [name])]
+        if unknown_names and not is_named:
             raise ValueError(
                 f"columns must be among {list(scope)}, as not all columns had a name: "
-                f"{unknown} may be any of these"
+                f"{unknown_names} may be any of these"
             )
-        if unknown and not self._ignores_persons:
+        if unknown_names and not self._ignores_persons:
             raise ValueError(
                 f"columns must be among {list(scope)}, as rows may have been chosen by "
-                f"person, and {unknown} may say of whom a row is"
+                f"person, and {unknown_names} may say of whom a row is"
             )
         return guarantee
 
@@ -403,16 +405,17 @@ def sums_readings(
     # noise of the maximum norm hides the columns together: a change of one of them is
     # no smaller than that of all. Another weight changes all numbers, of which none
     # changes its sign, by at most as much as a record more does.
-    of_weight: tuple[Reading, ...] = ()
+    weight_readings: tuple[Reading, ...] = ()
     if weight is not None:
-        once = noise.loss_of_values(Fraction(1), Fraction(1))
-        of_weight = (Reading((weight,), once),)
+        weight_loss = noise.loss_of_values(Fraction(1), Fraction(1))
+        weight_readings = (Reading((weight,), weight_loss),)
     if noise.kind != "mu":
-        twice = noise.loss_of_values(Fraction(2), Fraction(4))
-        return (Reading(tuple(names), twice), *of_weight)
+        joint_loss = noise.loss_of_values(Fraction(2), Fraction(4))
+        return (Reading(tuple(names), joint_loss), *weight_readings)
     part = Fraction(8 if squares else 4, n_numbers)
-    loss = noise.loss_of_values(Fraction(2), part)
-    return (*(Reading((name,), loss) for name in names), *of_weight)
+    column_loss = noise.loss_of_values(Fraction(2), part)
+    readings = [Reading((name,), column_loss) for name in names]
+    return (*readings, *weight_readings)
 
 
 def _readings_of(

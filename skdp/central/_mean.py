@@ -188,31 +188,41 @@ class DPMean(CentralStatistic):
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         check_confidence_level(self.confidence_level)
         check_choice("missing", self.missing, get_args(Unknown))
-        protected = protected_columns(self.protect, rows.names)
-        if protected:
-            check_protected_means(self.missing, self.max_weight)
-            sums = sum_columns(rows, bounds, missing=False)
-            is_protected = np.isin(
-                np.arange(len(rows.names)),
-                [rows.names.index(name) for name in protected],
-            )
-            noise = Noise.joint(share, 2 * GRID, len(protected))
-            return Plan((sums, is_protected), (noise,), protected=protected)
+        protected_names = protected_columns(self.protect, rows.names)
+        if protected_names:
+            return self._plan_protected(rows, share, bounds, protected_names)
+        return self._plan_records(rows, share, bounds)
+
+    def _plan_protected(
+        self, rows: Batches, share: Share, bounds: Any, protected_names: tuple[Any, ...]
+    ) -> Plan:
+        """Plan noise for the sums of protected columns; those of public ones are exact."""
+        check_protected_means(self.missing, self.max_weight)
+        sums = sum_columns(rows, bounds, missing=False)
+        is_protected = np.array([name in protected_names for name in rows.names])
+        # The number of rows is public. Another value of a column changes its sum by up
+        # to the whole width between its bounds, which is twice `GRID`.
+        noise = Noise.joint(share, 2 * GRID, len(protected_names))
+        return Plan((sums, is_protected), (noise,), protected=protected_names)
+
+    def _plan_records(self, rows: Batches, share: Share, bounds: Any) -> Plan:
+        """Plan joint noise for the sums and counts of all columns, which protects whole records."""
         shared_count = self.missing == "error"
-        names = list(self._bounded(rows).names)
-        size = n_numbers(len(names), squares=False, shared_count=shared_count)
+        value_names = self._bounded(rows).names
+        summed_names = list(value_names)
         if self.max_weight is not None:
-            names.append(self.sample_weight)
+            summed_names.append(self.sample_weight)
         sums = sum_columns(
-            rows.select(names),
+            rows.select(summed_names),
             bounds,
             missing=not shared_count,
             max_weight=self.max_weight,
         )
+        size = n_numbers(len(value_names), squares=False, shared_count=shared_count)
         noise = Noise.joint(share, GRID, size)
-        bounded = self._bounded(rows).names
-        weight = self.sample_weight
-        readings = sums_readings(noise, bounded, size, weight=weight)
+        # By these, `guarantee_for` states less for the values of some columns than for
+        # whole records.
+        readings = sums_readings(noise, value_names, size, weight=self.sample_weight)
         return Plan(sums, (noise,), readings=readings)
 
     def _release(self, plan: Plan, source: ByteSource) -> None:

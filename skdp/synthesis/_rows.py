@@ -56,10 +56,10 @@ from skdp.tables import Table
 _MOST_SAMPLES = 10**9
 
 _MOST_ROUNDS = 200
-"""In which rows that break a relation are drawn again."""
+"""The most rounds in which rows that break a relation are drawn again."""
 
 _LEAST_OF_A_ROUND = 256
-"""Rows of a round: with few rows to replace, some are drawn several times."""
+"""The fewest rows of a round: with few places to replace, each is drawn several times."""
 
 
 class RowTransformer(TransformerMixin, ModelAnswers):
@@ -164,10 +164,12 @@ class RowTransformer(TransformerMixin, ModelAnswers):
     def _broken_rows(
         self, rows: DrawnRows, given: Mapping[Any, NDArray[Any]]
     ) -> Iterator[NDArray[np.intp]]:
-        """Yield places of rows that are to be drawn again, as relations do not hold."""
+        """Yield places of rows that break relations, which the caller replaces before the next round."""
         # Rows are rejected until all keep the relations: their law is that of the model
-        # given the relations, of all laws that keep them the nearest to the model.
-        # Where that is rare, each row is drawn many times in one round.
+        # given the relations, of all laws that keep them the nearest to the model. Rows
+        # that keep them are rare in some models, so each place comes as often as makes
+        # `_LEAST_OF_A_ROUND` draws, of which the first that keeps them is taken. After
+        # `_MOST_ROUNDS`, some rows may still break them.
         for _ in range(_MOST_ROUNDS):
             places = np.flatnonzero(self._relations.find_broken(rows, given))
             if places.size == 0:

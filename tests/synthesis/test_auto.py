@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from skdp import DPMarginalSynthesizer, Interval, PrivacyLedger
 from skdp.synthesis.model import JunctionTree
 from skdp.synthesis.selection import STRATEGIES, Plan, Room
-from skdp.synthesis.selection._auto import group_rare_values
+from skdp.synthesis.selection._rare_values import group_rare_values
 from tests.conftest import counted_draws, each
 from tests.synthesis.budgets import (
     assert_sound,

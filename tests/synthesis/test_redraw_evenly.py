@@ -53,6 +53,11 @@ def excesses(model, rows, columns, drawn):
     return np.array(numbers)
 
 
+def test_no_columns_are_redrawn_as_none():
+    for draw in (redraw, redraw_evenly):
+        assert draw(model_of(), rows_of(5), [], np.random.default_rng(0)).shape == (0, 5)
+
+
 @each("columns", [[0], [1], [3, 0], [2, 1]])
 def test_counts_are_nearly_as_expected(columns):
     model, rows = model_of(), rows_of()

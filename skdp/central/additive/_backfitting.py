@@ -32,12 +32,12 @@ _FEWEST_EPOCHS, _MOST_EPOCHS = 2, 12
 # The least count of a bin, in standard deviations of its noise.
 _CAUTION = 1.5
 
-# Bounds of residuals to choose from, in half octaves, and the share of the rows that
-# may be beyond.
+# The number of bounds of residuals to choose from, in half octaves, and the share of the
+# rows that may be beyond the bound.
 _N_BOUNDS = 32
 _BEYOND = 0.02
 
-# Beyond all functions that noise does not make.
+# The largest response of a function: beyond all that noise does not make.
 _MOST_RESPONSE = 64.0
 
 # Epochs that begin with a new bound.
@@ -63,8 +63,10 @@ def find_residuals(
     n_beyond = np.cumsum(counts[::-1])[::-1]
     n_added = np.arange(_N_BOUNDS, 0, -1)
     is_many = n_beyond > _BEYOND * n_rows + error * np.sqrt(n_added)
-    place = int(np.flatnonzero(np.append(True, is_many))[-1])
-    place = max(place - 1, 0)
+    # The bound is the last size from which on there are many. A True before all sizes
+    # stands for none, so that places are one less.
+    last_place = int(np.flatnonzero(np.append(True, is_many))[-1])
+    place = max(last_place - 1, 0)
     inside = np.maximum(counts[: place + 1], 0.0)
     n_inside = inside.sum()
     # The mean square of a half octave is .72 times that of its end.
@@ -158,13 +160,13 @@ class _Function:
         self._squares += share**2 * epoch.error**2
         centre = np.eye(len(sizes)) - sizes[:, 0] / sizes.sum()
         for output in range(self.values.shape[1]):
-            of_row = variances[:, output]
+            row_variances = variances[:, output]
             posterior = smooth(
                 self._sums[:, output],
                 self._weights[:, output],
-                self._squares[:, output] + sizes[:, 0] * of_row,
+                self._squares[:, output] + sizes[:, 0] * row_variances,
                 self.covariances,
-                float(np.mean(of_row / curvatures[:, output] ** 2)),
+                float(np.mean(row_variances / curvatures[:, output] ** 2)),
             )
             limited = np.clip(posterior.mean, -_MOST_RESPONSE, _MOST_RESPONSE)
             self.values[:, output] = limited

@@ -48,8 +48,8 @@ from skdp.privacy import Loss, Share
 from skdp.randomness import ByteSource
 from skdp.tables import Table
 
-# Of the budget: for the number of rows and the middle of the target, and for the counts
-# of cells that make bins. Half or twice as much changes scores by less than their
+# The shares of the budget for the number of rows and the middle of the target, and for
+# the counts of cells that make bins. Half or twice as much changes scores by less than their
 # noise.
 SIZE_PART, _BINS_PART = Fraction(1, 100), Fraction(3, 20)
 
@@ -69,6 +69,23 @@ class Shape(NamedTuple):
     std_error: Floats
     # The noisy numbers of rows, above 0: by them, the mean of the values is 0.
     counts: Floats
+
+
+class AdditivePlan(NamedTuple):
+    """What is read and checked before the charge."""
+
+    # By fine cells of each column.
+    rows: Rows | LargeRows
+    # The exact numbers of rows in all cells, one column after another.
+    cell_counts: NDArray[np.int64]
+    # The cells of each column.
+    domain: Domain
+    # The bounds of each column of numbers.
+    ends_of_numbers: dict[Any, tuple[float, float]]
+    # What `_plan_target` says of the target: the classes, or the bounds.
+    target: Any
+    # What may be lost for a row.
+    share: Share
 
 
 class AdditiveModel(SupervisedStatistic):
@@ -94,7 +111,7 @@ class AdditiveModel(SupervisedStatistic):
 
     @abstractmethod
     def _start(
-        self, placed: Rows | LargeRows, target: Any, share: Share, source: ByteSource
+        self, rows: Rows | LargeRows, target: Any, share: Share, source: ByteSource
     ) -> Start:
         """Measure the number of rows and the middle of the target."""
 
@@ -149,36 +166,47 @@ class AdditiveModel(SupervisedStatistic):
         domain = Domain({name: attributes[name] for name in features.names})
         place_target, target = self._plan_target(rows, ends)
         coding = Coding(domain, self.handle_unknown, place_target)
-        placed = open_rows(rows, coding)
-        # Undeclared values are an error before the charge.
-        counts = placed.sum(partial(cell_counts, sizes=domain.sizes))
+        coded_rows = open_rows(rows, coding)
+        # Counted here, and not in `_release`, so that undeclared values are an error
+        # before the charge.
+        counts = coded_rows.sum(partial(cell_counts, sizes=domain.sizes))
         losses: tuple[Loss, ...] = ()
         if share.kind == "rho":
             losses = (Noise("mu", share.mu_squared).loss,)
+        exact = AdditivePlan(
+            rows=coded_rows,
+            cell_counts=counts,
+            domain=domain,
+            ends_of_numbers=ends_of_numbers,
+            target=target,
+            share=share.of_a_row,
+        )
         return Plan(
-            (placed, counts, domain, ends_of_numbers, target, share.of_a_row),
+            exact,
             mechanism="noisy sums by bin, rounded Gaussian",
             losses=losses,
         )
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
-        placed, counts, domain, ends_of_numbers, target, share = plan.exact
-        start = self._start(placed, target, share, source)
-        n_columns = len(domain.columns)
-        # A record is in one cell of each column.
-        noise = Noise("mu", share.mu_squared * _BINS_PART, n_columns)
+        exact: AdditivePlan = plan.exact
+        start = self._start(exact.rows, exact.target, exact.share, source)
+        domain = exact.domain
+        # A record is in one cell of each column, so that the square of the norm of what
+        # it changes is the number of columns.
+        noise = Noise("mu", exact.share.mu_squared * _BINS_PART, len(domain.columns))
+        column_starts = np.cumsum(domain.sizes)[:-1]
         bins = find_bins(
             domain,
-            ends_of_numbers,
-            np.split(counts, np.cumsum(domain.sizes)[:-1]),
+            exact.ends_of_numbers,
+            np.split(exact.cell_counts, column_starts),
             noise,
             n_rows=start.n_rows,
             most=self.max_bins,
             source=source,
         )
         start = start._replace(mu_squared=start.mu_squared - noise.amount)
-        binned = placed.binned([column.bins_of_cells for column in bins])
-        shapes = backfit(binned, bins, start, source)
+        binned_rows = exact.rows.binned([column.bins_of_cells for column in bins])
+        shapes = backfit(binned_rows, bins, start, source)
         self.n_iter_ = shapes.n_epochs
         attributes = [column.attribute for column in bins]
         self.domain_ = Domain(dict(zip(domain.columns, attributes, strict=True)))
@@ -201,9 +229,9 @@ class AdditiveModel(SupervisedStatistic):
         response = np.zeros((len(codes[0]), np.size(self.intercept_)))
         response += self.intercept_
         for values, column in zip(self.shapes_, codes, strict=True):
-            # An undeclared value adds nothing.
-            by_bin = values.reshape(len(values), -1)
-            response += np.pad(by_bin, ((0, 1), (0, 0)))[column]
+            # An undeclared value has the code after the last bin, and adds nothing.
+            bin_values = values.reshape(len(values), -1)  # (n_bins, n_outputs)
+            response += np.pad(bin_values, ((0, 1), (0, 0)))[column]
         return response
 
     def _leave_open(self, hidden: NDArray[np.bool_]) -> None:

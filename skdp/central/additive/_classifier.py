@@ -190,30 +190,37 @@ class DPAdditiveClassifier(ProbabilisticClassifier, AdditiveModel):
         return classes.codes, classes
 
     def _start(
-        self, placed: Rows | LargeRows, target: Any, share: Share, source: ByteSource
+        self, rows: Rows | LargeRows, target: Any, share: Share, source: ByteSource
     ) -> Start:
         n_classes = len(target.values)
-        # A record is in one class.
+        # A record is in one class, so that it changes the counts by a norm of 1.
         noise = Noise("mu", share.mu_squared * SIZE_PART)
-        exact = placed.sum(partial(class_counts, n_classes=n_classes))
-        counts = noisy_floats(noise, exact, source)
-        n_rows = check_number_of_rows(counts.sum(), noise, n_classes)
-        probabilities = np.clip(counts / n_rows, 1 / 50 / n_classes, None)
+        counts = rows.sum(partial(class_counts, n_classes=n_classes))
+        noisy_counts = noisy_floats(noise, counts, source)
+        n_rows = check_number_of_rows(noisy_counts.sum(), noise, n_classes)
+        probabilities = np.clip(noisy_counts / n_rows, 1 / 50 / n_classes, None)
         probabilities /= probabilities.sum()
         logits = np.log(probabilities)
         if n_classes == 2:
+            # One output: the logit of the second class.
             logits = logits[1:] - logits[:1]
-        rest = share.mu_squared - noise.amount
-        return Start(n_rows, logits, ClassResiduals(n_classes), None, rest)
+        return Start(
+            n_rows=n_rows,
+            response=logits,
+            residuals=ClassResiduals(n_classes),
+            noise_of_bounds=None,
+            mu_squared=share.mu_squared - noise.amount,
+        )
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         super()._release(plan, source)
-        classes = plan.exact[4]
+        classes = plan.exact.target
         self.classes_ = classes.values
         name = classes.domain.columns[0]
         columns = {column: self.domain_[column] for column in self.domain_.columns}
         self.domain_ = Domain(columns | {name: classes.attribute})
         if len(self.classes_) == 2:
+            # One output: the logit of the second class.
             self.shapes_ = [values[:, 0] for values in self.shapes_]
             errors = [errors[:, 0] for errors in self.shape_std_errors_]
             self.shape_std_errors_ = errors

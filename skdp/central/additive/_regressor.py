@@ -200,41 +200,45 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
         return [0] if is_private else [], ends
 
     def _plan_target(self, rows: Batches, ends: Floats) -> tuple[Any, Floats]:
-        target_ends = ends[-1:]
-        refuse_missing(rows.target, target_ends)
-        low, high = target_ends[0].tolist()
+        # The target is the last of the columns with bounds.
+        refuse_missing(rows.target, ends[-1:])
+        target_ends = ends[-1]
+        low, high = target_ends.tolist()
         name = rows.names[-1]
-        return partial(number_places, name=name, low=low, high=high), target_ends[0]
+        return partial(number_places, name=name, low=low, high=high), target_ends
 
     def _start(
-        self, placed: Rows | LargeRows, target: Any, share: Share, source: ByteSource
+        self, rows: Rows | LargeRows, target: Any, share: Share, source: ByteSource
     ) -> Start:
         # A record adds 1 to the number of rows, and at most `STEPS` to the sum.
         part = share.mu_squared * SIZE_PART / 2
-        n_rows, total = placed.sum(target_sums).tolist()
-        of_rows = Noise("mu", part)
-        (noisy_n,) = noisy_floats(of_rows, [n_rows], source)
-        (noisy_total,) = noisy_floats(Noise("mu", part, STEPS**2), [total], source)
-        n_rows = check_number_of_rows(noisy_n, of_rows, 1)
-        mean = np.clip(noisy_total / STEPS / n_rows, -1.0, 1.0)
-        of_bounds = share.mu_squared * _BOUND_PART
+        n_rows, target_sum = rows.sum(target_sums).tolist()
+        noise_of_rows = Noise("mu", part)
+        noise_of_sum = Noise("mu", part, STEPS**2)
+        (noisy_rows,) = noisy_floats(noise_of_rows, [n_rows], source)
+        (noisy_sum,) = noisy_floats(noise_of_sum, [target_sum], source)
+        n_noisy_rows = check_number_of_rows(noisy_rows, noise_of_rows, 1)
+        mean = np.clip(noisy_sum / STEPS / n_noisy_rows, -1.0, 1.0)
+        bound_part = share.mu_squared * _BOUND_PART
         return Start(
-            n_rows,
-            np.array([mean]),
-            NumberResiduals(2 * STEPS),
-            Noise("mu", of_bounds / len(LOOKS)),
-            share.mu_squared - 2 * part - of_bounds,
+            n_rows=n_noisy_rows,
+            response=np.array([mean]),
+            residuals=NumberResiduals(2 * STEPS),
+            noise_of_bounds=Noise("mu", bound_part / len(LOOKS)),
+            mu_squared=share.mu_squared - 2 * part - bound_part,
         )
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         super()._release(plan, source)
-        low, high = plan.exact[4].tolist()
-        # From half the width between the bounds to the units of the target.
-        half = high / 2 - low / 2
-        self.shapes_ = [half * values[:, 0] for values in self.shapes_]
-        errors = [half * errors[:, 0] for errors in self.shape_std_errors_]
+        low, high = plan.exact.target.tolist()
+        # Responses are from -1 at the lower bound to 1 at the upper one: half the width
+        # between the bounds is what a response of 1 is in units of the target.
+        half_width = high / 2 - low / 2
+        # One output: the expected target.
+        self.shapes_ = [half_width * values[:, 0] for values in self.shapes_]
+        errors = [half_width * errors[:, 0] for errors in self.shape_std_errors_]
         self.shape_std_errors_ = errors
-        self.intercept_ = float(low + half + half * self.intercept_[0])
+        self.intercept_ = float(low + half_width + half_width * self.intercept_[0])
 
     def predict(self, X: TableLike) -> Floats:
         """Return the expected target of rows.
@@ -254,4 +258,6 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
         NotFittedError, TypeError, ValueError
             Before `fit`, or if X has other columns, or values that `fit` does not take.
         """
-        return np.clip(self._respond(X)[:, 0], *self.bounds_[-1])
+        # One output. The bounds of the target are the last.
+        low, high = self.bounds_[-1]
+        return np.clip(self._respond(X)[:, 0], low, high)

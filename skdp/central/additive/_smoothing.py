@@ -61,10 +61,10 @@ def _covariances(attribute: Categories | Interval, counts: Floats) -> list[Float
     smooth = np.exp(-(differences**2) / 2) + _SMOOTH_OWN * identity
     line = np.outer(scores, scores) + _SMOOTH_OWN * identity
     covariances = []
-    for of_ordered in (rough, smooth, line):
+    for ordered_covariance in (rough, smooth, line):
         # That a value is missing says nothing of those that are not.
         covariance = np.eye(len(counts))
-        covariance[np.ix_(ordered, ordered)] = of_ordered
+        covariance[np.ix_(ordered, ordered)] = ordered_covariance
         covariances.append(covariance)
     return covariances
 
@@ -86,38 +86,55 @@ def smooth(
     covariances: list[Floats],
     unit: float,
 ) -> Posterior:
-    """Estimate a function f of bins from sums that are ``weights * f`` plus noise.
-
-    The prior is one of some covariances times one of `_SPREADS` times a unit, all as likely. So the mean is over all of
-    them, by how likely each makes the sums (empirical Bayes: C. Morris, 1983).
-    """
+    """Estimate a function f of bins from sums that are ``weights * f`` plus noise."""
+    # The prior is a uniform mixture of covariance * spread * unit. So the mean is over
+    # all of them, by how likely each makes the sums (empirical Bayes: C. Morris, 1983).
     spreads = unit * _SPREADS
     deviations = np.sqrt(variances)
-    scaled = weights / deviations
+    # Over their deviations, the sums have noise of variance 1, and these weights.
+    unit_weights = weights / deviations
     log_likelihoods = []
-    parts = []
+    fits = []
     for covariance in covariances:
-        scaled_covariance = scaled[:, np.newaxis] * covariance * scaled
-        values, vectors = np.linalg.eigh(scaled_covariance)
-        rotated = vectors.T @ (sums / deviations)
-        totals = 1 + np.outer(spreads, np.maximum(values, 0.0))  # (n_spreads, n_bins)
-        misfits = np.log(totals) + rotated**2 / totals
+        signal = unit_weights[:, np.newaxis] * covariance * unit_weights
+        values, vectors = np.linalg.eigh(signal)
+        rotated_sums = vectors.T @ (sums / deviations)
+        # Of noise and signal: (n_spreads, n_bins).
+        variances_of_rotated = 1 + np.outer(spreads, np.maximum(values, 0.0))
+        misfits = np.log(variances_of_rotated) + rotated_sums**2 / variances_of_rotated
         log_likelihoods.append(-misfits.sum(axis=1) / 2)
-        to_function = covariance @ (scaled[:, np.newaxis] * vectors)
-        factors = spreads[:, np.newaxis] / totals
-        parts.append((covariance, to_function, rotated, factors))
+        fits.append(
+            _Fit(
+                covariance=covariance,
+                to_function=covariance @ (unit_weights[:, np.newaxis] * vectors),
+                rotated_sums=rotated_sums,
+                factors=spreads[:, np.newaxis] / variances_of_rotated,
+            )
+        )
     likelihoods = np.exp(np.array(log_likelihoods) - np.max(log_likelihoods))
     likelihoods /= likelihoods.sum()  # (n_covariances, n_spreads)
 
     mean = np.zeros(len(sums))
-    second = np.zeros((len(sums), len(sums)))
-    for probabilities, part in zip(likelihoods, parts, strict=True):
-        covariance, to_function, rotated, factors = part
-        mean += to_function @ (probabilities @ factors * rotated)
-        means = rotated * factors @ to_function.T  # (n_spreads, n_bins)
-        second += (probabilities * means.T) @ means
+    second_moment = np.zeros((len(sums), len(sums)))
+    for probabilities, fit in zip(likelihoods, fits, strict=True):
+        mean += fit.to_function @ (probabilities @ fit.factors * fit.rotated_sums)
+        # The mean with each spread: (n_spreads, n_bins).
+        means = fit.rotated_sums * fit.factors @ fit.to_function.T
+        second_moment += (probabilities * means.T) @ means
         # The variance of the prior, less what the sums explain.
-        second += probabilities @ spreads * covariance
-        explained = (probabilities * spreads) @ factors
-        second -= (to_function * explained) @ to_function.T
-    return Posterior(mean, second - np.outer(mean, mean))
+        second_moment += probabilities @ spreads * fit.covariance
+        explained = (probabilities * spreads) @ fit.factors
+        second_moment -= (fit.to_function * explained) @ fit.to_function.T
+    return Posterior(mean, second_moment - np.outer(mean, mean))
+
+
+class _Fit(NamedTuple):
+    """What sums say under one covariance of the prior."""
+
+    covariance: Floats
+    # From rotated sums to the function: (n_bins, n_bins).
+    to_function: Floats
+    # In the directions in which their noise and signal are independent: (n_bins,).
+    rotated_sums: Floats
+    # The part of the rotated sums that is signal, over its variance: (n_spreads, n_bins).
+    factors: Floats

@@ -34,7 +34,7 @@ from skdp.tables import Table
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-# Of a target that is a number: steps from the middle between its bounds to either of
+# The steps of a target that is a number, from the middle between its bounds to either of
 # them. Floats hold the sums of 2**32 of them exactly.
 STEPS = 1 << 20
 
@@ -108,11 +108,11 @@ class ClassResiduals:
                     longest = np.sqrt(norms + 1 - 2 * least)
                 weights = math.sqrt(self.square) / _CERTAIN / longest[:, -1]
                 chances = probabilities[:, output]
-                of_class = weights * np.maximum(
+                class_curvatures = weights * np.maximum(
                     chances * (1 - chances), _LEAST_CURVATURE
                 )
-                curvatures[:, output] += share * of_class
-                squares[:, output] += share * weights * of_class
+                curvatures[:, output] += share * class_curvatures
+                squares[:, output] += share * weights * class_curvatures
         return curvatures, squares
 
 

@@ -215,10 +215,12 @@ class ShapeDisplay(PanelDisplay):
             label = interval_label(self.confidence_level)
             if values.shape[1] > 1 and self.classes is not None:
                 label = f"{self.classes[output]} ({label})"
-            is_of_numbers = isinstance(shape.bins, Interval)
-            draw = _draw_steps if is_of_numbers else _draw_dots
+            draw = _draw_steps if isinstance(shape.bins, Interval) else _draw_dots
             draw(axes, shape, values[:, output], errors[:, output], label, output)
-            handles += axes.get_legend_handles_labels()[0][-1:]
+            # The handle just added is the last: the panel also has those of earlier
+            # outputs.
+            panel_handles, _ = axes.get_legend_handles_labels()
+            handles += panel_handles[-1:]
         return handles
 
 
@@ -291,6 +293,8 @@ def _draw_dots(
     place: int,
 ) -> None:
     """Draw a function of declared values, one below the other."""
+    # `shape` is not read: the labels of values are those of the panel, which `plot` sets
+    # once for all outputs. It is there as `_draw` calls this and `_draw_steps` alike.
     axes.errorbar(
         values,
         np.arange(len(values)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from statistics import NormalDist
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -32,7 +32,7 @@ Numbers = NDArray[np.float64]
 QUANTILES = (0.1, 0.5, 0.9)
 
 _REACH = NormalDist().inv_cdf(0.975)
-"""Of an interval of 95 %, in standard errors."""
+"""Half the width of an interval of 95 %, in standard errors."""
 
 _MOST_UNCERTAIN = 0.5
 """The share of the rows in cells without a true digit, from which a marginal has none."""
@@ -92,7 +92,7 @@ def compare_numbers(
     """Compare the means and quantiles of numbers and dates, value by value."""
     tables = read_pair(real, synthetic)
     declared = read_declared(domain, tables[0])
-    rows: list[tuple[Any, ...]] = []
+    rows: list[ComparedStatistic] = []
     for name in compared_columns(tables, None, declared):
         real_values = read_values(tables[0], name, declared.get(name))
         values = read_values(tables[1], name, declared.get(name))
@@ -100,25 +100,61 @@ def compare_numbers(
             rows += _compare_values(name, real_values, values)
     if not rows:
         return None
-    header = ["column", "statistic", "reference", "synthetic", "lower", "upper"]
-    table = pd.DataFrame(rows, columns=[*header, "std", "measured_within"])
+    table = pd.DataFrame(rows, columns=ComparedStatistic._fields)
     return frame_like(table, tables[0].native)
 
 
-def _compare_values(name: Any, real: Numbers, synthetic: Numbers) -> list[Any]:
+class ComparedStatistic(NamedTuple):
+    """A statistic of a column in both tables: a row of the result."""
+
+    column: Any
+    statistic: str
+    reference: float
+    synthetic: float
+    lower: float
+    upper: float
+    std: float
+    # Whether values within bins are known, as those of real rows are, rather than spread
+    # evenly.
+    measured_within: bool = True
+
+
+def _compare_values(
+    name: Any, real: Numbers, synthetic: Numbers
+) -> list[ComparedStatistic]:
     """Return a row for the mean and for each quantile."""
     # By chance, the values of two samples of the same law differ by so many standard
     # deviations.
     scale = _REACH * math.sqrt(1 / real.size + 1 / synthetic.size)
     std = float(real.std())
     mean = float(real.mean())
-    ends = mean - scale * std, mean + scale * std
-    rows = [(name, "mean", mean, float(synthetic.mean()), *ends, std, True)]
+    statistics = [
+        ComparedStatistic(
+            column=name,
+            statistic="mean",
+            reference=mean,
+            synthetic=float(synthetic.mean()),
+            lower=mean - scale * std,
+            upper=mean + scale * std,
+            std=std,
+        )
+    ]
     for share in QUANTILES:
         reach = scale * math.sqrt(share * (1 - share))
         shares = [share, max(0.0, share - reach), min(1.0, share + reach)]
-        value, lower, upper = np.quantile(real, shares, method="inverted_cdf").tolist()
-        of_synthetic = float(np.quantile(synthetic, share, method="inverted_cdf"))
-        statistic = f"quantile {share:g}"
-        rows.append((name, statistic, value, of_synthetic, lower, upper, std, True))
-    return rows
+        quantile, lower, upper = np.quantile(
+            real, shares, method="inverted_cdf"
+        ).tolist()
+        synthetic_quantile = float(np.quantile(synthetic, share, method="inverted_cdf"))
+        statistics.append(
+            ComparedStatistic(
+                column=name,
+                statistic=f"quantile {share:g}",
+                reference=quantile,
+                synthetic=synthetic_quantile,
+                lower=lower,
+                upper=upper,
+                std=std,
+            )
+        )
+    return statistics

@@ -261,11 +261,11 @@ def _potentials_of(
 ) -> list[Table]:
     """Return the potentials of scaled marginals; what is impossible stays so."""
     model = GraphicalModel(tree, beliefs)
-    scaled = []
+    scaled_potentials = []
     for index, potential in enumerate(potentials):
         logs = np.maximum(model.log_conditional(index), _LEAST_LOG)
-        scaled.append(np.where(potential > -np.inf, logs, -np.inf))
-    return scaled
+        scaled_potentials.append(np.where(potential > -np.inf, logs, -np.inf))
+    return scaled_potentials
 
 
 class _Descent:

@@ -52,17 +52,17 @@ def sample(
             conditions = _common(clique, drawn)
             law = project(model.beliefs[index], clique, (*conditions, column))
             groups = np.zeros(n, np.int64)
-            for other in conditions:
-                groups *= sizes[other]
-                groups += rows[other]
+            for condition in conditions:
+                groups *= sizes[condition]
+                groups += rows[condition]
             rows[column] = draw(law.reshape(-1, sizes[column]), groups, rng)
             drawn.append(column)
     return rows
 
 
-def _common(columns: Clique, of: Collection[int]) -> Clique:
-    """Return those of some columns that are among others."""
-    return tuple(column for column in columns if column in of)
+def _common(columns: Clique, names: Collection[int]) -> Clique:
+    """Return the columns that are among these names, in their own order."""
+    return tuple(column for column in columns if column in names)
 
 
 def draw(
@@ -157,12 +157,18 @@ def redraw(
 # With half and with twice as many, and as large a _GAIN, the distances of the pairs of
 # redrawn columns of Adult change by less than a tenth.
 _N_BLOCKS, _LEAST_BLOCK = 1024, 16
-"""Of the rows that are drawn together, before counts are looked at again."""
+"""About how many blocks rows are drawn in, and the fewest rows of a block.
+
+After each block, counts are looked at again."""
 
 _GAIN, _MOST_GAIN = 8.0, 0.02
-"""By how much a count makes up for its error: of a block together, and of a row.
+"""By how much a row in excess lowers a logit: for a block as a whole, and at most.
 
-From about 20 of a block on, counts swing; with .02, logits of rows move by about .3."""
+The first is divided by the rows of a block and by the number of other columns. From about
+20 on, counts swing; with .02 for a row, logits of rows move by about .3."""
+
+_LARGEST_TILT = 3.0
+"""The most by which the excess of a combination of values changes its logit."""
 
 MOST_EVEN = 1 << 12
 """The most combinations of values of columns that are drawn evenly."""
@@ -173,36 +179,22 @@ def redraw_evenly(
 ) -> NDArray[np.int32]:
     """Draw some columns of each row again, such that their counts with each other column are nearly as expected."""
     # Independent draws of n rows have counts that are off by up to the root of n / 4.
-    # Here rows are drawn in random order, a few at a time, by laws that are moved a
+    # Here rows are drawn in random order, a few at a time, by laws that are tilted a
     # little against what was drawn too often so far of a value with the row's values of
     # other columns: a self-balancing walk ([1]_), for tables of counts.
     # .. [1] R. Alweiss, Y. P. Liu, M. Sawhney (2021). Discrepancy minimization via a
     #    self-balancing walk. STOC.
     names = _check_columns(model.tree, columns)
     sizes = shape_of(names, model.tree.sizes)
-    n_values = math.prod(sizes)
-    if n_values > MOST_EVEN:
+    if not names or math.prod(sizes) > MOST_EVEN:
         return redraw(model, rows, names, rng)
     others = sorted(set(range(len(model.tree.sizes))) - set(names))
     rows = check_rows(model.tree, rows, others)
     factors = _factors(_mix(model, names), names)
     # The value of each redrawn column in each combination: (n_names, n_values).
-    values = np.indices(sizes).reshape(len(sizes), n_values)
-    combinations = []
-    for factor in factors:
-        named_values = [values[names.index(column)] for column in factor.named]
-        shape = shape_of(factor.named, model.tree.sizes)
-        combinations.append(np.ravel_multi_index(named_values, shape))
-    # Values of all other columns are numbered through: (n_rows, n_others).
-    starts = np.cumsum([0, *shape_of(others, model.tree.sizes)])
-    cells = rows[others].T + starts[:-1]
-    # How many were drawn in excess of what was expected, of each value of a redrawn
-    # column with each of another one; and of each combination.
-    indicators = [
-        np.eye(size)[value] for size, value in zip(sizes, values, strict=True)
-    ]
-    excesses = [np.zeros((starts[-1], size)) for size in sizes]
-    excess_of_all = np.zeros(n_values)
+    values = np.indices(sizes).reshape(len(sizes), -1)
+    combinations = _combinations_of_factors(factors, names, values, model.tree.sizes)
+    excess = _Excess(rows[others], shape_of(others, model.tree.sizes), sizes, values)
     n_rows = rows.shape[1]
     block_size = max(_LEAST_BLOCK, n_rows // _N_BLOCKS)
     gain = min(_MOST_GAIN, _GAIN / (block_size * max(1, len(others))))
@@ -211,25 +203,80 @@ def redraw_evenly(
     for start in range(0, n_rows, block_size):
         block = order[start : start + block_size]
         law = _joint_law(factors, combinations, rows[:, block])
-        total = np.tile(excess_of_all, (block.size, 1))
-        for excess, value in zip(excesses, values, strict=True):
-            total += excess[cells[block]].sum(axis=1)[:, value]
-        moved = law * np.exp(-np.clip(gain * total, -_LARGEST_MOVE, _LARGEST_MOVE))
-        steps = np.cumsum(moved, axis=1)
-        uniforms = np.maximum(rng.random((block.size, 1)), _LEAST_UNIFORM)
-        chosen = (steps <= uniforms * steps[:, -1:]).sum(axis=1)
-        drawn[:, block] = values[:, chosen]
-        change = -law
-        change[np.arange(block.size), chosen] += 1
-        excess_of_all += change.sum(axis=0)
-        for excess, indicator in zip(excesses, indicators, strict=True):
-            of_column = (change @ indicator)[:, np.newaxis]
-            np.add.at(excess, cells[block], of_column)
+        tilts = np.clip(gain * excess.of_rows(block), -_LARGEST_TILT, _LARGEST_TILT)
+        draws = _draw_combinations(law * np.exp(-tilts), rng)
+        drawn[:, block] = values[:, draws]
+        excess.add(block, law, draws)
     return drawn
 
 
-_LARGEST_MOVE = 3.0
-"""Of a logit."""
+def _combinations_of_factors(
+    factors: Sequence[_Factor],
+    names: tuple[int, ...],
+    values: NDArray[np.intp],
+    sizes: Sequence[int],
+) -> list[NDArray[np.intp]]:
+    """Return the cell of each factor's table that each combination of values is in: (n_values,)."""
+    combinations = []
+    for factor in factors:
+        named_values = [values[names.index(column)] for column in factor.named]
+        shape = shape_of(factor.named, sizes)
+        combinations.append(np.ravel_multi_index(named_values, shape))
+    return combinations
+
+
+def _draw_combinations(law: Table, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Draw a combination for each row by its law, which need not sum to 1: (n_rows,)."""
+    steps = np.cumsum(law, axis=1)
+    uniforms = np.maximum(rng.random((len(law), 1)), _LEAST_UNIFORM)
+    return np.asarray((steps <= uniforms * steps[:, -1:]).sum(axis=1))
+
+
+class _Excess:
+    """How many more rows than expected were drawn, of each pair of values and of each combination."""
+
+    # A pair is a value of a redrawn column with a value of another column; a combination
+    # has a value of each redrawn column.
+
+    def __init__(
+        self,
+        rows: Rows,
+        other_sizes: Sequence[int],
+        sizes: Sequence[int],
+        values: NDArray[np.intp],
+    ) -> None:
+        # Values of all other columns are numbered through: (n_rows, n_others).
+        starts = np.cumsum([0, *other_sizes])
+        self._cells = rows.T + starts[:-1]
+        self._values = values
+        # Which combinations have each value of each redrawn column: (n_values, size).
+        self._indicators = []
+        for size, column_values in zip(sizes, values, strict=True):
+            self._indicators.append(np.eye(size)[column_values])
+        # For each redrawn column: (n_cells, size).
+        self._of_pairs = [np.zeros((starts[-1], size)) for size in sizes]
+        self._of_combinations = np.zeros(values.shape[1])
+
+    def of_rows(self, block: NDArray[np.intp]) -> Table:
+        """Add up what is in excess of each combination and of its pairs with each row's values: (n_rows, n_values)."""
+        row_excess = np.tile(self._of_combinations, (block.size, 1))
+        for pair_excess, column_values in zip(
+            self._of_pairs, self._values, strict=True
+        ):
+            column_excess = pair_excess[self._cells[block]].sum(axis=1)
+            row_excess += column_excess[:, column_values]
+        return row_excess
+
+    def add(self, block: NDArray[np.intp], law: Table, draws: NDArray[np.intp]) -> None:
+        """Count the combinations that some rows drew, less what their law expects."""
+        change = -law
+        change[np.arange(block.size), draws] += 1
+        self._of_combinations += change.sum(axis=0)
+        for pair_excess, indicator in zip(
+            self._of_pairs, self._indicators, strict=True
+        ):
+            column_change = (change @ indicator)[:, np.newaxis]
+            np.add.at(pair_excess, self._cells[block], column_change)
 
 
 def _joint_law(

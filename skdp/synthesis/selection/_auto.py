@@ -28,14 +28,18 @@ from skdp.synthesis.selection._following import (
 )
 from skdp.synthesis.selection._moved import PlannedShare
 from skdp.synthesis.selection._private_table import PrivateTable
+from skdp.synthesis.selection._rare_values import group_column
 from skdp.synthesis.selection._scores import (
+    LEAST_SCORES,
     MEAN_ABSOLUTE,
+    MOST_SCORES,
     IndependentColumns,
     Score,
     ask,
     chance_of,
 )
 from skdp.synthesis.selection._strategy import (
+    COLUMN_SHARE,
     FittedTable,
     Plan,
     Room,
@@ -49,42 +53,30 @@ from skdp.synthesis.selection._strategy import (
 # and with twice each of them, the mean total variation of all pairs of Adult changes by,
 # in per cent (other seeds alone: by 0 to 13 at epsilon .3, and 5 to 6 at 3):
 #                     epsilon .3    epsilon 3
-#   _COLUMNS           +10, +8       -3, 0
-#   _LEAST_SCORES       +7, -2        0, 0
+#   COLUMN_SHARE       +10, +8       -3, 0
+#   LEAST_SCORES        +7, -2        0, 0
 #   _SECOND_ROUND        0, 0        -1, +5
 #   _SECOND_SCORES       0, 0        -1, +1
 #   _RARE              +11, +3       +1, -1
 #   _PAIR_NOISE         +3, 0         0, 0
 #   NOISE               +8, +21      +1, +4
 #   CAUTION             +3, +5       +2, 0
-# _MOST_SCORES, _PRECISE, _MOST_PAIRS and _MOST_CANDIDATES change nothing there: they are
+# MOST_SCORES, _PRECISE, _MOST_PAIRS and _MOST_CANDIDATES change nothing there: they are
 # limits for wide tables, and _MOST_IN_FOUR for tables of few values.
-
-_COLUMNS = Fraction(1, 20)
-"""The share of the budget of the first counts of columns."""
-
-_LEAST_SCORES, _MOST_SCORES = Fraction(1, 70), Fraction(1, 7)
-"""The least and the largest share of the budget of one list of scores.
-
-Pairs with the target, with columns of few values, and others are lists of their own."""
 
 _SECOND_ROUND = Fraction(1, 4)
 """The share of the rest that is kept for what the first model misses."""
 
 _SECOND_SCORES = Fraction(1, 10)
-"""Of the second round, the share of its scores."""
+"""The share of the second round that its scores get."""
 
 _PRECISE = 0.003
 """The distance of columns below which there is a second round."""
 
 _PRECISE_OF_INTERACTIONS = 0.05
-"""The same of "interactions": beyond, a triple would be noise."""
+"""The distance of columns below which "interactions" has a second round.
 
-_RARE = 4.0
-"""Standard deviations of its noise: values with fewer records are counted together."""
-
-_PAIR_NOISE = 0.3
-"""The noise that a pair can afford, as a share of all records."""
+Beyond, a triple would be noise."""
 
 _STRONG = 0.1
 """The share of misplaced records from which a pair that has no room is named."""
@@ -115,7 +107,7 @@ _MOST_LISTED = 50_000
 """The most triples, or fours, that are listed in order to choose among them."""
 
 _MOST_COLUMNS = 4
-"""Of a marginal that "auto" chooses without a workload."""
+"""The most columns of a marginal that "interactions" weighs as a predictive one."""
 
 _MOST_IN_FOUR = 64
 """Cells of four columns that are scored together, such as a parity of bits."""
@@ -147,15 +139,15 @@ class Auto(Strategy):
         of_scores = _most_for_scores(plan)
         shares = []
         for column in plan.columns:
-            shares.append(PlannedShare(column, _COLUMNS / len(plan.sizes)))
-        shares.append(PlannedShare(every, 1 - _COLUMNS - of_scores))
+            shares.append(PlannedShare(column, COLUMN_SHARE / len(plan.sizes)))
+        shares.append(PlannedShare(every, 1 - COLUMN_SHARE - of_scores))
         shares.append(PlannedShare(every, of_scores, of_scores=True))
         return shares
 
     def measure(self, table: PrivateTable, plan: Plan) -> FittedTable:
         table.budget.left_for_scores = _most_for_scores(plan)
         # Measure columns: all else is compared with what they say.
-        counts = measure_columns(table, plan, _COLUMNS, equal=True)
+        counts = measure_columns(table, plan, COLUMN_SHARE, equal=True)
         column_error = _column_error(table, plan, counts)
         requests = _affordable_scores(table, plan, counts)
         if not requests or column_error > 1:
@@ -333,14 +325,14 @@ def _affordable_scores(
             continue
         share = _share_of_list(len(cliques))
         error = table.budget.score_error(share, len(cliques))
-        if error <= n_records * float(_LEAST_SCORES / share):
+        if error <= n_records * float(LEAST_SCORES / share):
             requests.append((cliques, share))
     return requests
 
 
 def _share_of_list(n_scores: int) -> Fraction:
     """Return the share of the budget of a list of scores."""
-    return min(_MOST_SCORES, max(_LEAST_SCORES, SCORE_SHARE * n_scores))
+    return min(MOST_SCORES, max(LEAST_SCORES, SCORE_SHARE * n_scores))
 
 
 def _most_for_scores(plan: Plan) -> Fraction:
@@ -355,10 +347,10 @@ def _most_for_scores(plan: Plan) -> Fraction:
     if plan.target is not None:
         n_others -= n_columns - 1
         most += _share_of_list(n_columns - 1 + len(plan.workload))
-    of_others = _LEAST_SCORES + max(_LEAST_SCORES, SCORE_SHARE * n_others)
-    most += min(2 * _MOST_SCORES, of_others)
+    most_of_two_lists = LEAST_SCORES + max(LEAST_SCORES, SCORE_SHARE * n_others)
+    most += min(2 * MOST_SCORES, most_of_two_lists)
     most += SCORE_SHARE * min(MOST_SCORED_AGAIN, math.comb(n_columns, 2))
-    return most + (1 - _COLUMNS - most) * _SECOND_SCORES
+    return most + (1 - COLUMN_SHARE - most) * _SECOND_SCORES
 
 
 def _by_workload(
@@ -376,45 +368,12 @@ def _rare_groups(
     share: Fraction,
 ) -> Groups:
     """Group values that are rare against the noise of twice as many marginals."""
-    # A column with an order and more than twice as many values as a pair can afford is
-    # cut into about as many groups as it can.
     noise = table.budget.std_error(share / (2 * len(plan.sizes)))
-    total = max(1.0, float(counts[0].sum()))
-    n_affordable = max(1.0, math.sqrt(_PAIR_NOISE * total / (NOISE * noise)))
+    n_records = max(1.0, float(counts[0].sum()))
     groups = []
     for column_counts, ordered in zip(counts, plan.ordered, strict=True):
-        least = _RARE * noise
-        if ordered and column_counts.size > 2 * n_affordable:
-            least = max(least, total / n_affordable)
-        groups.append(group_rare_values(column_counts, least, ordered=ordered))
+        groups.append(group_column(column_counts, n_records, noise, ordered=ordered))
     return tuple(groups)
-
-
-def group_rare_values(
-    counts: NDArray[np.float64], least: float, *, ordered: bool
-) -> NDArray[np.intp] | None:
-    """Group the values of a column such that groups of rare values hold enough."""
-    is_common = counts >= least
-    if is_common.all() or counts.size == 1:
-        return None
-    if not ordered:
-        n_common = np.cumsum(is_common)
-        return np.where(is_common, n_common - 1, n_common[-1]).astype(np.intp)
-    # A rare value joins its left neighbours while they are rare, and the last ones join
-    # the group before.
-    groups = np.zeros(counts.size, np.intp)
-    current = 0
-    group_count = counts[0]
-    for value in range(1, counts.size):
-        is_full = group_count >= least or (
-            is_common[value] and group_count * 2 >= least
-        )
-        if is_full and counts[value:].sum() * 2 >= least:
-            current += 1
-            group_count = 0.0
-        groups[value] = current
-        group_count += counts[value]
-    return groups
 
 
 def _column_costs(plan: Plan, cells: Cells) -> list[float]:

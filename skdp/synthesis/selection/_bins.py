@@ -30,10 +30,10 @@ BINS = ("declared", "private")
 # Chosen on the tables "skewed" and "incomes" of benchmarks/synthesis_numbers.py, at
 # epsilons .5 and 1.
 _SHARE_OF_BINS = Fraction(1, 5)
-"""Of the budget, for the counts of fine cells from which bins are found."""
+"""The share of the budget for the counts of fine cells from which bins are found."""
 
 _SHARE_WITHIN = Fraction(1, 10)
-"""Of the budget that each column has, if bins are declared: for its fine cells."""
+"""The share of its part of the budget that a column with declared bins spends on fine cells."""
 
 _BRANCHES, _ROOTS = 8, 16
 """The cells that are counted together at each level, until fewer are left."""
@@ -50,7 +50,7 @@ _PAIR_NOISE = 0.05
 """The noise that a pair of columns may have, as a share of all records."""
 
 _ROUNDS = 10
-"""Of proportional fitting: columns of a model depend on each other."""
+"""The most rounds of proportional fitting, as fitting one column changes the others."""
 
 _SAME = 1e-5
 """Shares of records that differ by so little are the same."""
@@ -62,7 +62,7 @@ _POINT_WIDTH = 1e-9
 """The width of the cell of a single number, against that of another cell."""
 
 _LEAST_SHARE = 1e-12
-"""Of a bin without records, so that nothing is divided by 0."""
+"""The share of a bin without records, so that nothing is divided by 0."""
 
 
 class FineCounts(NamedTuple):
@@ -118,7 +118,7 @@ class FoundCells:
             mass = _split_bins(columns[place], tails.shares, bins, grid)
             below = np.append(0.0, np.cumsum(mass)) / mass.sum()
             shapes[name] = Shape(grid, below)
-        return with_columns(fitted, columns), Shapes.alone(shapes)
+        return fit_column_shares(fitted, columns), Shapes.alone(shapes)
 
 
 def find_cells(
@@ -147,11 +147,11 @@ def planned_shares_of_cells(
     if cells is declared:
         return []
     names, share = _plan_fine_cells(cells, declared, bins)
-    planned = []
+    shares = []
     for name in names:
         place = cells.columns.index(name)
-        planned.append(PlannedShare((place,), share / len(names)))
-    return planned
+        shares.append(PlannedShare((place,), share / len(names)))
+    return shares
 
 
 def _plan_fine_cells(
@@ -195,7 +195,7 @@ def find_bins(
         place = cells.columns.index(name)
         fine = counts[name]
         of_numbers = fine.without_missing(grid)
-        shares = _shares_of_cells(of_numbers, find_points(grid))
+        shares = _estimate_shares(of_numbers, grid).shares
         most = min(len(interval.edges) - 1, max(2, n_affordable))
         cuts = _without_last_number(_cut(shares, most), grid)
         edges = [grid.edges[cut] for cut in cuts]
@@ -238,8 +238,8 @@ def _count_fine_cells(
     places = list(map(cells.columns.index, names))
     cliques = list(zip(places, strict=True))
     part.prepare(cliques)
-    planned = [Fraction(1, len(places))] * len(places)
-    shares = part.caps.ration(cliques, planned, part.budget.share)
+    even_shares = [Fraction(1, len(places))] * len(places)
+    shares = part.caps.ration(cliques, even_shares, part.budget.share)
     fine_counts = {}
     for name, place, share_of_column in zip(names, places, shares, strict=True):
         levels = _levels(len(cells[name]))
@@ -388,7 +388,7 @@ def without_bins(
     return _multiply(fitted, factors)
 
 
-def with_columns(
+def fit_column_shares(
     fitted: FittedTable, columns: Mapping[int, NDArray[np.float64]]
 ) -> FittedTable:
     """Give columns of a model estimated shares of bins; of missing, they say nothing."""

@@ -184,16 +184,16 @@ class Caps:
         lists = list(by_caps.values())
         shares = []
         amounts = []
-        for listed in lists:
-            shares.append(share * Fraction(len(listed), len(cliques)))
+        for list_cliques in lists:
+            shares.append(share * Fraction(len(list_cliques), len(cliques)))
             amounts.append(moved_amount(budget * shares[-1], of_scores=True))
         parts = self._parts(lists, amounts, budget * share)
         if min(parts) == 1:  # no cap binds: all are drawn together, as without caps
             return [(list(cliques), share)]
-        rationed = []
-        for listed, list_share, part in zip(lists, shares, parts, strict=True):
-            rationed.append((listed, list_share * part))
-        return rationed
+        rations = []
+        for list_cliques, list_share, part in zip(lists, shares, parts, strict=True):
+            rations.append((list_cliques, list_share * part))
+        return rations
 
     def _holders(self, clique: Clique) -> frozenset[int]:
         """Return the numbers of the caps of a marginal."""

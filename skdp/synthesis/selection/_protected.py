@@ -23,35 +23,22 @@ from skdp.synthesis.model import (
     positive_shares,
     shape_of,
 )
-from skdp.synthesis.selection._auto import group_rare_values
 from skdp.synthesis.selection._following import NOISE
 from skdp.synthesis.selection._private_table import (
     LEAST_ERROR,
     NoiseBudget,
     PrivateTable,
 )
-from skdp.synthesis.selection._strategy import Plan, Room, Strategy
+from skdp.synthesis.selection._rare_values import group_column
+from skdp.synthesis.selection._scores import LEAST_SCORES, MOST_SCORES, Score
+from skdp.synthesis.selection._strategy import COLUMN_SHARE, Plan, Room, Strategy
 from skdp.synthesis.tables import Records
 
-# On Adult and ACS Public Coverage, with half and with twice _COLUMNS the distances of
-# pairs change by less than those of other seeds.
-_COLUMNS = Fraction(1, 20)
-"""The share of the budget of the counts of single columns."""
-
-_LEAST_SCORES, _MOST_SCORES = Fraction(1, 70), Fraction(1, 7)
-"""The least and the largest share of the scores: those of `Auto`."""
-
 _SCORE_ERROR = 0.01
-"""Of all records, the error of a score that is worth more than the least share."""
+"""The error of a score, as a share of all records, above which it gets more than the least share."""
 
 _LARGEST_ERROR = 0.1
-"""Of all records, the error from which on scores say nothing."""
-
-_RARE, _PAIR_NOISE = 4.0, 0.3
-"""Standard errors of rare values, and the noise that a pair can afford, as in `Auto`."""
-
-_CAUTION = 0.5
-"""Standard errors by which a score is lowered."""
+"""The error of a score, as a share of all records, above which it says nothing."""
 
 
 class ProtectedTable(PrivateTable):
@@ -142,7 +129,7 @@ def measure_protected(
     for clique in strategy.candidates(plan):
         if len(clique) > 1 and not set(clique).isdisjoint(table.protected):
             further.append(clique)
-    scores: dict[Clique, tuple[float, float]] = {}
+    scores: dict[Clique, Score] = {}
     groups: dict[int, NDArray[np.intp]] = {}
     sizes = plan.sizes
     chosen = further
@@ -151,7 +138,7 @@ def measure_protected(
     for clique in singles:
         weights[clique] = plan.n_cells(clique) * len(plan.sizes)
     if further and not strategy.is_certain:
-        _spend(table, weights, _COLUMNS, groups)
+        _spend(table, weights, COLUMN_SHARE, groups)
         groups = _group_values(table, plan)
         sizes = _sizes_of(plan, groups)
         scores = _score(table, further)
@@ -159,7 +146,7 @@ def measure_protected(
     for clique in chosen:
         weights[clique] = n_cells_of(clique, sizes)
     _spend(table, weights, table.budget.left, groups)
-    return scores
+    return {clique: (score.noisy, score.std_error) for clique, score in scores.items()}
 
 
 def _spend(
@@ -178,18 +165,13 @@ def _spend(
 
 def _group_values(table: ProtectedTable, plan: Plan) -> dict[int, NDArray[np.intp]]:
     """Group values of protected columns that are rare against the noise of pairs."""
-    # As `Auto` does: a column in order with far more values than a pair can afford is
-    # cut into about as many groups as it can.
     noise = table.budget.std_error(table.budget.left / (2 * len(plan.sizes)))
     n_records = max(1, table.n_records)
-    n_affordable = max(1.0, math.sqrt(_PAIR_NOISE * n_records / (NOISE * noise)))
     groups = {}
     for column in table.protected:
         counts = table.shares_of(column) * n_records
-        least = _RARE * noise
-        if plan.ordered[column] and counts.size > 2 * n_affordable:
-            least = max(least, n_records / n_affordable)
-        members = group_rare_values(counts, least, ordered=plan.ordered[column])
+        ordered = plan.ordered[column]
+        members = group_column(counts, n_records, noise, ordered=ordered)
         if members is not None and 1 < members.max() + 1 < counts.size:
             groups[column] = members
     return groups
@@ -202,19 +184,17 @@ def _sizes_of(plan: Plan, groups: Mapping[int, NDArray[np.intp]]) -> tuple[int, 
     return tuple(sizes)
 
 
-def _score(
-    table: ProtectedTable, cliques: Sequence[Clique]
-) -> dict[Clique, tuple[float, float]]:
+def _score(table: ProtectedTable, cliques: Sequence[Clique]) -> dict[Clique, Score]:
     """Measure how far marginals are from independent columns; none if noise hides it."""
     # The number of records is public. A share that is k times as large has errors that
     # are smaller by k to the power of the budget.
     columns = sorted(set[int]().union(*cliques))
     shares = {column: table.shares_of(column) for column in columns}
     n_records = max(1, table.n_records)
-    relative = table.budget.score_error(_LEAST_SCORES, len(cliques)) / n_records
-    factor = (relative / _SCORE_ERROR) ** (1 / float(table.budget.power))
-    most = float(_MOST_SCORES / _LEAST_SCORES)
-    share = _LEAST_SCORES * Fraction(min(most, max(1.0, factor)))
+    relative_error = table.budget.score_error(LEAST_SCORES, len(cliques)) / n_records
+    factor = (relative_error / _SCORE_ERROR) ** (1 / float(table.budget.power))
+    most = float(MOST_SCORES / LEAST_SCORES)
+    share = LEAST_SCORES * Fraction(min(most, max(1.0, factor)))
     error = table.budget.score_error(share, len(cliques))
     if error > _LARGEST_ERROR * n_records:
         return {}
@@ -224,14 +204,14 @@ def _score(
         guesses.append(n_records * reduce(np.multiply.outer, factors))
     no_groups = (None,) * len(table.sizes)
     noisy = table.score(cliques, guesses, share, no_groups)
-    pairs = [(score, error) for score in noisy.tolist()]
-    return dict(zip(cliques, pairs, strict=True))
+    scores = [Score(value, error) for value in noisy.tolist()]
+    return dict(zip(cliques, scores, strict=True))
 
 
 def _choose(
     table: ProtectedTable,
     plan: Plan,
-    scores: Mapping[Clique, tuple[float, float]],
+    scores: Mapping[Clique, Score],
     weights: Mapping[Clique, int],
 ) -> list[Clique]:
     """Choose what gains more than its noise costs all that share the budget."""
@@ -240,9 +220,7 @@ def _choose(
     power = 1 / (1 + float(table.budget.power))
     noise = NOISE * table.budget.std_error(table.budget.left)
     room = Room(plan)
-    gains = {}
-    for clique, (score, error) in scores.items():
-        gains[clique] = score - _CAUTION * error
+    gains = {clique: score.gain for clique, score in scores.items()}
 
     def rank(clique: Clique) -> float:
         return gains[clique] / plan.n_cells(clique)

@@ -45,8 +45,8 @@ class CertainStrategy(Strategy):
 
     def measure(self, table: PrivateTable, plan: Plan) -> FittedTable:
         cliques = self.certain(plan)
-        planned = [table.budget.left * Fraction(1, len(cliques))] * len(cliques)
-        shares = table.caps.ration(cliques, planned, table.budget.share)
+        even_shares = [table.budget.left * Fraction(1, len(cliques))] * len(cliques)
+        shares = table.caps.ration(cliques, even_shares, table.budget.share)
         table.prepare(cliques)
         for clique, share in zip(cliques, shares, strict=True):
             table.measure(clique, share)

@@ -14,6 +14,12 @@ from numpy.typing import NDArray
 from skdp.synthesis.model import Clique, Groups, group
 from skdp.synthesis.selection._private_table import PrivateTable
 
+LEAST_SCORES, MOST_SCORES = Fraction(1, 70), Fraction(1, 7)
+"""The least and the largest share of the budget of one list of scores.
+
+Of "auto", pairs with the target, with columns of few values, and others are lists of their
+own. Halving and doubling: see `Auto`."""
+
 CAUTION = 0.5
 """The standard deviations of its noise by which a score is lowered."""
 
@@ -58,13 +64,17 @@ def ask(
         return scores
     lists = table.caps.ration_scores(cliques, share, table.budget.share)
     is_rationed = lists != [(list(cliques), share)]
-    for listed, list_share in lists:
-        std_error = table.budget.score_error(list_share, len(listed))
-        # Under a cap, a score may be noise alone: then nothing is asked.
-        if is_rationed and std_error > guess(listed[0]).sum():
+    for list_cliques, list_share in lists:
+        std_error = table.budget.score_error(list_share, len(list_cliques))
+        # A cap may leave so little that scores are noise alone. A score counts misplaced
+        # records, and each guess places all records: where the error is larger than
+        # their number, nothing is asked. Without a cap, the error is as planned.
+        n_rows = guess(list_cliques[0]).sum()
+        if is_rationed and std_error > n_rows:
             continue
-        noisy = table.score(listed, map(guess, listed), list_share, groups)
-        for clique, value in zip(listed, noisy.tolist(), strict=True):
+        guesses = map(guess, list_cliques)
+        noisy = table.score(list_cliques, guesses, list_share, groups)
+        for clique, value in zip(list_cliques, noisy.tolist(), strict=True):
             scores[clique] = Score(value, std_error)
     return scores
 

@@ -60,7 +60,7 @@ _MIDDLE_ATOM = 0.2
 """The share of the middle cell from which it is left out of both sides."""
 
 _LIMIT = 0.9
-"""Of the records beside a point of mass: what the law is fitted to."""
+"""The share of the records beside a point of mass to which the law is fitted."""
 
 _NONE_BELOW = 1e-3
 """The share of negative numbers of a column that has none but for noise."""
@@ -214,10 +214,10 @@ def _join(shares: Table, tail: Table, start: int) -> Table:
 def _choose(places: NDArray[np.intp], beyond: Table) -> NDArray[np.intp]:
     """Choose edges whose shares beyond them are about a geometric sequence."""
     logs = np.log(np.maximum(beyond[places], beyond[places[-1]] / 2))
-    chosen = {int(places[-1])}
+    chosen_places = {int(places[-1])}
     for log in np.linspace(logs[0], logs[-1], _N_QUANTILES):
-        chosen.add(int(places[np.abs(logs - log).argmin()]))
-    return np.array(sorted(chosen))
+        chosen_places.add(int(places[np.abs(logs - log).argmin()]))
+    return np.array(sorted(chosen_places))
 
 
 def _fit_quantiles(

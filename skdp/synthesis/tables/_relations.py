@@ -36,7 +36,7 @@ _COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
 }
 
 _LARGEST_SUM = 1 << 62
-"""Of steps of the last decimal, which are added as integers of 64 bits."""
+"""The most steps of the last decimal in a sum, as they are added in 64 bits."""
 
 _MOST_DIGITS = 15
 """Of a number before and behind its point: a float holds no more."""
@@ -45,7 +45,7 @@ _INFEASIBLE = 2
 """The status of a linear program that has no solution."""
 
 _EXACT = 1e-9
-"""Of the largest term: differences that are rounding."""
+"""The share of the largest term below which a difference is rounding."""
 
 
 class Term(NamedTuple):
@@ -80,7 +80,7 @@ class Relation:
         return (*self.left, *negative)
 
     @property
-    def order(self) -> tuple[Any, Any] | None:
+    def compared_columns(self) -> tuple[Any, Any] | None:
         """The lower and the upper column, if it compares two columns."""
         if self.sign == "=" or not (_is_column(self.left) and _is_column(self.right)):
             return None
@@ -193,9 +193,9 @@ class Relations:
         """The bounds that compare two columns which are modelled, as rules."""
         rules: list[tuple[Any, str, Any]] = []
         for bound in self._modelled:
-            if bound.order is not None:
-                below, above = bound.order
-                rules.append((below, "<=", above))
+            if bound.compared_columns is not None:
+                lower, upper = bound.compared_columns
+                rules.append((lower, "<=", upper))
         return rules
 
     @property
@@ -436,7 +436,7 @@ def read_relations(relations: Any, domain: Domain) -> Relations:
     if isinstance(relations, str) or not isinstance(relations, Iterable):
         kind = type(relations).__name__
         raise TypeError(f"relations must be a list of texts, got {kind}; {_FORM}")
-    listed = []
+    parsed_relations = []
     for text in relations:
         if not isinstance(text, str):
             kind = type(text).__name__
@@ -444,16 +444,16 @@ def read_relations(relations: Any, domain: Domain) -> Relations:
         relation = _read_relation(text, domain)
         _check_kinds(relation, domain)
         _check_size(relation, domain)
-        listed.append(relation)
+        parsed_relations.append(relation)
     decimals = {}
-    for relation in listed:
+    for relation in parsed_relations:
         for name in relation.columns:
             decimals[name] = _decimals(domain[name])
-    equalities = [relation for relation in listed if relation.sign == "="]
+    equalities = [relation for relation in parsed_relations if relation.sign == "="]
     sums = _read_sums(equalities, domain, decimals)
-    _check_possible(listed, domain)
-    bounds = tuple(relation for relation in listed if relation.sign != "=")
-    texts = tuple(relation.text for relation in listed)
+    _check_possible(parsed_relations, domain)
+    bounds = tuple(relation for relation in parsed_relations if relation.sign != "=")
+    texts = tuple(relation.text for relation in parsed_relations)
     return Relations(texts, sums, bounds, decimals)
 
 
@@ -555,7 +555,7 @@ def _too_long(text: str) -> ValueError:
 
 
 def _check_kinds(relation: Relation, domain: Domain) -> None:
-    """Make sure that numbers are added and compared with numbers, dates with dates."""
+    """Make sure that numbers are added and compared with numbers, and dates compared with dates."""
     kinds = set()
     for name in relation.columns:
         kind = _kind(domain[name])
@@ -563,7 +563,12 @@ def _check_kinds(relation: Relation, domain: Domain) -> None:
             raise relation.error(
                 f"column {name!r} must be declared as numbers or dates, not {kind}s"
             )
-        if kind != "number" and relation.order is None:
+        if kind != "number" and relation.sign == "=":
+            raise relation.error(
+                f"column {name!r} has {kind}s, which cannot follow from other columns "
+                "by =: compare two columns by <, <=, > or >="
+            )
+        if kind != "number" and relation.compared_columns is None:
             raise relation.error(
                 f"column {name!r} has {kind}s, which can be compared with another "
                 "column, and not be added"
@@ -653,10 +658,10 @@ def _check_sum(
         return
     decimals = _decimals_of(terms, decimals_of)
     if decimals is None or decimals > values.decimals:
-        of_parts = "any number of" if decimals is None else str(decimals)
+        n_decimals = "any number of" if decimals is None else str(decimals)
         raise relation.error(
             f"column {column!r} declares {values.decimals} decimals, and what it "
-            f"follows from has {of_parts}: set decimals= of its Interval, or real=True"
+            f"follows from has {n_decimals}: set decimals= of its Interval, or real=True"
         )
     largest = Fraction(0)
     for number, name in terms:

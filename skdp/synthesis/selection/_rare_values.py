@@ -1,0 +1,56 @@
+"""Values of a column that are counted together, as each alone would be noise."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.synthesis.selection._following import NOISE
+
+_RARE = 4.0
+"""Standard deviations of its noise: values with fewer records are counted together."""
+
+_PAIR_NOISE = 0.3
+"""The noise that a pair can afford, as a share of all records."""
+
+
+def group_column(
+    counts: NDArray[np.float64], n_records: float, noise: float, *, ordered: bool
+) -> NDArray[np.intp] | None:
+    """Group values of a column that are rare against the noise of pairs."""
+    # A column with an order and more than twice as many values as a pair can afford is
+    # cut into about as many groups as it can.
+    n_affordable = max(1.0, math.sqrt(_PAIR_NOISE * n_records / (NOISE * noise)))
+    least = _RARE * noise
+    if ordered and counts.size > 2 * n_affordable:
+        least = max(least, n_records / n_affordable)
+    return group_rare_values(counts, least, ordered=ordered)
+
+
+def group_rare_values(
+    counts: NDArray[np.float64], least: float, *, ordered: bool
+) -> NDArray[np.intp] | None:
+    """Group the values of a column such that groups of rare values hold enough."""
+    is_common = counts >= least
+    if is_common.all() or counts.size == 1:
+        return None
+    if not ordered:
+        n_common = np.cumsum(is_common)
+        return np.where(is_common, n_common - 1, n_common[-1]).astype(np.intp)
+    # A rare value joins its left neighbours while they are rare, and the last ones join
+    # the group before.
+    groups = np.zeros(counts.size, np.intp)
+    current = 0
+    group_count = counts[0]
+    for value in range(1, counts.size):
+        is_full = group_count >= least or (
+            is_common[value] and group_count * 2 >= least
+        )
+        if is_full and counts[value:].sum() * 2 >= least:
+            current += 1
+            group_count = 0.0
+        groups[value] = current
+        group_count += counts[value]
+    return groups
