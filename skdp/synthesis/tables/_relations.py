@@ -585,7 +585,7 @@ def _check_size(relation: Relation, domain: Domain) -> None:
     for number, name in relation.difference:
         size = 1.0
         if name is not None:
-            if relation.order is not None or _decimals(domain[name]) != 0:
+            if relation.compared_columns is not None or _decimals(domain[name]) != 0:
                 continue
             is_whole = True
             size = max(map(abs, _ends(domain[name])))
