@@ -250,9 +250,11 @@ class CentralEstimator(OnSite, BaseEstimator):
             }
         # Of a target that is not seen yet, or of named columns.
         protect = getattr(self, "protect", RECORD)
-        scope = () if protect == RECORD else (protect,)
+        scope: tuple[Any, ...] = ()
         if isinstance(protect, list | tuple):
             scope = tuple(protect)
+        elif protect == TARGET:
+            scope = (TARGET,)
         return PrivacyGuarantee(
             relation="replace_values" if scope else "add_remove",
             trust="central",

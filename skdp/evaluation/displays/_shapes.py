@@ -30,7 +30,7 @@ _WIDE = 50.0
 
 # The share of the records that are missing, from which on their function is drawn: that
 # of none is but noise.
-_LEAST_MISSING = 0.01
+_LEAST_MISSING = 0.02
 
 _FIELDS = ("bins", "values", "std_error", "counts")
 
