@@ -184,12 +184,20 @@ def test_undeclared_values():
         ({"handle_unknown": "drop"}, "handle_unknown"),
         ({"categories": {"d": [1]}}, "categories declares columns that X does not have"),
         ({"bounds": None}, "bounds must be declared"),
+        ({"bounds": {"a": (-1, 1)}}, r"bounds declares nothing for the columns \['b'\]; or declare .* categories="),
+        ({"bounds": {"a": (-1, 1), "b": (0, 50), "c": (0, 1)}}, r"columns \['c'\], which categories or"),
+        ({"bounds": {"a": (-1, 1), "b": (0, 50), "d": (0, 1)}}, r"does not have: \['d'\]; X has \['a', 'b', 'c'\]"),
         ({"target_bounds": None}, "target_bounds must be declared"),
     ],
 )
 def test_errors_name_the_parameter(parameters, message):
     with pytest.raises((ValueError, TypeError), match=message):
         regressor(**parameters).fit(X, NUMBER)
+
+
+def test_the_name_of_a_target_is_not_for_a_table_in_memory():
+    with pytest.raises(ValueError, match="y must be the column itself for a table in memory"):
+        regressor().fit(pl.from_pandas(X.assign(y=NUMBER)), "y")
 
 
 def test_a_shape_is_of_a_column():

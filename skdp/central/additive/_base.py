@@ -17,6 +17,7 @@ from skdp.base import (
     Bounds,
     ColumnName,
     check_choice,
+    check_declared,
     domains_of_dtypes,
     read_bounds,
 )
@@ -120,6 +121,19 @@ class AdditiveModel(SupervisedStatistic):
         """Return the columns that are numbers between bounds."""
         features = rows.features
         declared = self._declared(features.table)
+        if isinstance(self.bounds, Mapping):
+            twice = [name for name in self.bounds if name in declared]
+            if twice:
+                raise ValueError(
+                    f"bounds declares the columns {twice}, which categories or their "
+                    "dtype declares already: a column is declared in one of them"
+                )
+            check_declared(
+                dict.fromkeys([*self.bounds, *declared]),
+                features.names,
+                "bounds",
+                hint="; or declare their values in categories=",
+            )
         return [name for name in features.names if name not in declared]
 
     def _bounded(self, rows: Batches) -> Batches:
