@@ -138,6 +138,14 @@ class _Function:
         sizes = self.bins.sizes
         return np.asarray(sizes @ (self.values - self.mean()) ** 2 / sizes.sum())
 
+    def errors(self) -> Floats:
+        """Return the standard errors of the values, less their mean by the noisy sizes: (n_bins, n_outputs)."""
+        # A size that is wrong by e moves the mean by e * (value - mean) / n_rows.
+        sizes = self.bins.sizes
+        squares = (self.values - self.mean()) ** 2 + self.std_errors**2
+        of_mean = self.bins.variances @ squares / sizes.sum() ** 2
+        return np.sqrt(self.std_errors**2 + of_mean)
+
     def update(
         self, noisy: Floats, curvatures: Floats, variances: Floats, epoch: Epoch
     ) -> None:
@@ -238,7 +246,7 @@ def backfit(
     values = []
     for function, middle in zip(functions, middles, strict=True):
         values.append(function.values - middle)
-    std_errors = [function.std_errors for function in functions]
+    std_errors = [function.errors() for function in functions]
     intercept = start.response + np.sum(middles, axis=0)
     return Shapes(intercept, values, std_errors, n_epochs)
 

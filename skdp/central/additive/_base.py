@@ -66,7 +66,8 @@ class Shape(NamedTuple):
     bins: Interval | Categories
     # What a record in a bin adds to the prediction: (n_bins,) or (n_bins, n_classes).
     values: Floats
-    # Of the released noise, of the sample, and of what smoothing leaves out.
+    # Of the released noise, of the sample, and of what smoothing leaves out; the noise of
+    # the counts moves all values together.
     std_error: Floats
     # The noisy numbers of rows, above 0: by them, the mean of the values is 0.
     counts: Floats
