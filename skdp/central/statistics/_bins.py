@@ -23,8 +23,9 @@ _MOST_CELLS, _FEWEST_CELLS = 512, 16
 # numbers, down to a sixteen-millionth of the width.
 _N_OCTAVES = 24
 
-# Records of a cell, in standard deviations of its noise, and the least of a bin. Half
-# or twice as many change the scores of models on bins by less than their noise.
+# Records of a cell, in standard deviations of its noise, and the least of a bin. Of a
+# cell, half or twice as many cost additive models .01 +- .005 of R2 on one of two
+# generated tables (4,000 rows, epsilon 1, 6 fits); of a bin, less than .005.
 _RECORDS_OF_CELL, _RECORDS_OF_BIN = 4.0, 2.5
 
 
