@@ -278,8 +278,8 @@ class CentralEstimator(OnSite, BaseEstimator):
         NotFittedError
             If it is not fitted.
         TypeError, ValueError
-            If `columns` is a str, empty, or names a column that a table without names may have under another one; or
-            if the release protects the values of other columns only.
+            If `columns` is a str, empty, or names a column that the table does not have; or if the release protects
+            the values of other columns only.
 
         Notes
         -----
@@ -291,16 +291,15 @@ class CentralEstimator(OnSite, BaseEstimator):
         guarantee = guarantee_of_values(
             self.guarantee_, self._readings, columns, self._caps
         )
-        # Nothing is lost of a column that was not there. But a column without a name may
-        # be any: those of an array, and a target that is one.
+        # Nothing is lost of a column that is not read, but a name may be misspelt, and a
+        # column without a name be any: those of an array, and a target that is one.
         scope = self.guarantee_.scope
         names = getattr(self, "feature_names_in_", ())
-        is_named = len(names) > 0 and ("target" not in scope or "target" in names)
-        unknown = [name for name in columns if name not in scope]
-        if unknown and not is_named:
+        known = list(dict.fromkeys([*names, *scope]))
+        unknown = [name for name in columns if name not in known]
+        if unknown:
             raise ValueError(
-                f"columns must be among {list(scope)}, as not all columns had a name: "
-                f"{unknown} may be any of these"
+                f"columns must be columns of the table, got {unknown}; it has {known}"
             )
         return guarantee
 
