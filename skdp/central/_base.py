@@ -106,11 +106,16 @@ def charge(
         **share.stated(losses, delta, rho),
     )
     warn_of_release(guarantee)
-    # A ledger of columns is charged a cap on them, as this names them as protected. What
+    # A ledger of columns is charged caps on them, as these name them as protected. What
     # follows from names alone is not: the columns of this table may be made of them.
     columns = None if ledger is None else ledger.columns
-    cap = None if columns is None else least_cap(caps, columns)
-    spend(ledger, cap or guarantee, what, n_rows=n_rows)
+    charged = guarantee
+    if caps and columns is not None:
+        implied = guarantee.to("replace_values", columns)
+        cap = least_cap(caps, columns)
+        if cap is not None and cap.epsilon < implied.epsilon:
+            charged = cap
+    spend(ledger, charged, what, n_rows=n_rows)
     return guarantee, coins(random_state, what)
 
 

@@ -183,7 +183,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         the same delta. Marginals with these columns get less of the budget, and others more, so that the cap is never
         exceeded; `guarantee_for` states it. Needs values that are all declared, and no ``handle_unknown="ignore"``.
     ledger : PrivacyLedger, optional
-        Charged by each `fit`, before anything is drawn. One for columns of a cap is charged the cap.
+        Charged by each `fit`, before anything is drawn. One for columns that caps cover is charged the caps.
     random_state : None or int, default=None
         None for secure randomness; an int for reproducible experiments, not private to anyone who knows it.
 

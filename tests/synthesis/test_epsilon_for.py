@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import skdp
 from skdp import DPMarginalSynthesizer, Interval, PrivacyLedger
-from skdp.privacy import Mu, Share, gaussian_epsilon
+from skdp.privacy import Mu, Share, gaussian_epsilon, largest_mu
 from skdp.synthesis.selection import Caps, ColumnCap
 from skdp.testing import replay_release
 from tests.conftest import each
@@ -199,9 +199,36 @@ class TestCap:
             promise, _ = assert_replays(release, tuple(columns), n_rows=1)
             assert promise.epsilon == cap
             assert promise.scope == tuple(columns)
+
+    @each("delta", [0.0, 1e-6])
+    def test_caps_that_cover_columns_hold_for_them_in_steps(self, delta):
+        """The least of all covers: epsilons add up, and so do mu."""
+        caps = {"a": 0.3, "d": 0.4, ("a", "b"): 0.6, ("b", "c", "d"): 3.0, ("a", "c"): 0.5}
+        release = synthesizer(delta=delta, epsilon_for=caps)
+        for columns in ("ad", "abcd"):
+            promise, _ = assert_replays(release, tuple(columns), n_rows=1)
+            assert promise.scope == tuple(columns)
+        losses = {}
+        for key, epsilon in caps.items():
+            losses["".join(key)] = largest_mu(epsilon, delta) if delta else epsilon
         fitted = release.fit(TABLE)
-        both = fitted.guarantee_for(["a", "c"])
-        assert both.epsilon > 3.0
+        names = [name for size in range(1, 5) for name in map("".join, itertools.combinations("abcd", size))]
+        for columns in names:
+            least = np.inf
+            for size in range(1, 6):
+                for cover in itertools.combinations(losses, size):
+                    if set(columns) <= set("".join(cover)):
+                        least = min(least, sum(losses[key] for key in cover))
+            expected = gaussian_epsilon(least, delta) if delta else least
+            promise = fitted.guarantee_for(list(columns))
+            assert promise.epsilon == pytest.approx(expected)
+            assert promise.delta == delta
+            if delta:
+                assert promise.rho == pytest.approx(least**2 / 2)
+
+    def test_two_steps_are_not_less_than_what_all_of_it_loses(self):
+        fitted = synthesizer(0.5, epsilon_for={"a": 0.9, "d": 0.9}).fit(TABLE)
+        assert fitted.guarantee_for(["a", "d"]).epsilon < 1.8
 
     def test_with_a_share_of_a_budget_it_has_its_delta(self):
         release = synthesizer(Mu(3.0, 1e-5), delta=0, epsilon_for={"a": 1.0})
@@ -228,6 +255,12 @@ class TestLedger:
         assert ledger.spent == (1.0, 1e-6)
         with pytest.raises(skdp.privacy.BudgetExceeded):
             release.fit(TABLE)
+
+    @each("caps, expected", [({"a": 0.3, "d": 0.4}, 0.7), ({"a": 9.0, "d": 9.0}, 4.0), ({("a", "d"): 9.0}, 4.0)])
+    def test_of_columns_with_several_caps_their_sum_is_charged_or_what_follows_from_the_whole(self, caps, expected):
+        ledger = PrivacyLedger(epsilon=10, relation="replace_values", columns=["a", "d"])
+        synthesizer(2.0, delta=0.0, epsilon_for=caps, ledger=ledger).fit(TABLE)
+        assert ledger.spent.epsilon == pytest.approx(expected)
 
     @each("columns", [["b"], ["a", "b"], ["e"], ["a", "e"]])
     def test_of_other_columns_it_is_what_follows_from_the_whole(self, columns):
