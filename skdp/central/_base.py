@@ -283,8 +283,8 @@ class CentralEstimator(OnSite, BaseEstimator):
         NotFittedError
             If it is not fitted.
         TypeError, ValueError
-            If `columns` is a str, empty, or names a column that the table does not have; or if the release protects
-            the values of other columns only.
+            If `columns` is a str, empty, or names a column that the table does not have or that follows from others
+            by declared relations; or if the release protects the values of other columns only.
 
         Notes
         -----
@@ -306,7 +306,11 @@ class CentralEstimator(OnSite, BaseEstimator):
             raise ValueError(
                 f"columns must be columns of the table, got {unknown}; it has {known}"
             )
+        self._check_for(columns)
         return guarantee
+
+    def _check_for(self, columns: Sequence[ColumnName]) -> None:
+        """Refuse columns for whose values a promise would be empty, by what is declared."""
 
     def _read_table(self, X: Any) -> Table:
         """Read a private table, which may have no rows: the number of rows is private."""

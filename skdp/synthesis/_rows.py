@@ -225,6 +225,10 @@ class RowTransformer(TransformerMixin, ModelAnswers):
         self._relations = relations
         self.relations_ = list(relations.texts)
 
+    def _check_for(self, columns: Sequence[Any]) -> None:
+        """Refuse columns for whose values a promise would be empty, as others determine them."""
+        self._relations.check_undetermined(columns)
+
     def _draw_numbers(
         self,
         template: Table,

@@ -180,7 +180,8 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         of each. `marginal`, `count_estimate` and `classifier` answer by the model as it was measured.
     epsilon_for : mapping of column name, or tuple of column names, to float, optional
         Caps: the most that `fit` may lose for the values of these columns in one record, if all others are public, at
-        the same delta. Marginals with these columns get less of the budget, and others more, so that the cap is never
+        the same delta. Of the columns of an equality in `relations`, none is protected alone: name those that change
+        with it. Marginals with these columns get less of the budget, and others more, so that the cap is never
         exceeded; `guarantee_for` states it. Needs values that are all declared, and no ``handle_unknown="ignore"``.
     ledger : PrivacyLedger, optional
         Charged by each `fit`, before anything is drawn. One for columns that caps cover is charged the caps.
@@ -546,6 +547,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         for columns, epsilon, share in read_caps(
             self.epsilon_for, coded.domain, zeros, budget.share, delta
         ):
+            coded.relations.check_undetermined(columns, "epsilon_for: ")
             caps.append(ColumnCap(map(names.index, columns), share.amount))
             is_gaussian = share.kind == "mu"
             stated.append(

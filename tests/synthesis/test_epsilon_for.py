@@ -248,6 +248,63 @@ class TestCap:
         assert skdp.load(tmp_path / "model.json").guarantee_for(["d"]) == fitted.guarantee_for(["d"])
 
 
+# Each row that keeps the relations, of parts from 0 to 3.
+PARTS = np.array(list(itertools.product(range(4), repeat=3)))
+SUMS = pd.DataFrame(PARTS, columns=["a", "b", "c"])
+SUMS["ab"] = SUMS["a"] + SUMS["b"]
+SUMS["abc"] = SUMS["ab"] + SUMS["c"]
+SUMS["skew"] = SUMS["a"] + 2 * SUMS["b"]
+RELATIONS = ["ab = a + b", "abc = ab + c", "skew = a + 2 * b", "c <= abc"]
+
+
+def of_sums(epsilon=2.0, **parameters):
+    domain = {name: Interval(0, 3, bins=3) for name in "abc"} | {
+        name: Interval(0, 9, bins=3) for name in ("ab", "abc", "skew")
+    }
+    return synthesizer(epsilon, domain=domain, relations=RELATIONS, marginals="independent", **parameters)
+
+
+class TestRelations:
+    def test_columns_that_public_ones_determine_are_refused(self, tmp_path):
+        """Of every set: where rows that keep the relations, and agree in all others, agree in one of it."""
+        fitted = of_sums().fit(SUMS)
+        skdp.save(fitted, tmp_path / "model.json")
+        loaded = skdp.load(tmp_path / "model.json")
+        n_refused = 0
+        for size in range(1, 6):
+            for columns in itertools.combinations(SUMS.columns, size):
+                public = [name for name in SUMS.columns if name not in columns]
+                n_values = SUMS.groupby(public)[list(columns)].nunique().max()
+                undetermined = (n_values > 1).all()
+                for release in (fitted, loaded):
+                    if undetermined:
+                        assert release.guarantee_for(columns).scope == columns
+                        continue
+                    n_refused += 1
+                    with pytest.raises(ValueError, match="cannot be protected while"):
+                        release.guarantee_for(columns)
+        assert 40 < n_refused < 120
+        assert fitted.guarantee_for(list(SUMS.columns)).epsilon > 0
+
+    @each("columns", ["ab", "a", ("ab", "c")])
+    def test_caps_on_them_are_refused_before_a_charge(self, columns):
+        ledger = PrivacyLedger(epsilon=10, delta=0.1)
+        message = "epsilon_for: column '.*' cannot be protected while .* public: by the relations"
+        with pytest.raises(ValueError, match=message):
+            of_sums(epsilon_for={columns: 0.1}, ledger=ledger).fit(SUMS)
+        assert ledger.spent.epsilon == 0
+
+    def test_a_cap_covers_neighbours_that_keep_the_relations(self):
+        columns = ("a", "b", "ab", "abc", "skew")
+        release = of_sums(20.0, epsilon_for={columns: 0.5})
+        first, second = SUMS.copy(), SUMS.copy()
+        second.loc[0, list(columns)] = SUMS.loc[len(SUMS) - 4, list(columns)]
+        assert (second["abc"] == second["ab"] + second["c"]).all()
+        promise = release.fit(first).guarantee_for(columns)
+        assert promise.epsilon == 0.5
+        assert replay_release(release, first, second, guarantee=promise).findings == ()
+
+
 class TestLedger:
     def test_of_capped_columns_the_cap_is_charged_before_anything_is_drawn(self):
         ledger = PrivacyLedger(epsilon=1.5, delta=1e-5, relation="replace_values", columns=["d"])
