@@ -751,6 +751,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
                 self.n_rows_,
                 mixed,
             ),
+            self._warn_redrawn,
             partial(warn_of_released_size, self.guarantee_, self.n_rows_),
         ]
 
