@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import skdp
 from skdp import DPMarginalSynthesizer, Interval, PrivacyLedger
-from skdp.privacy import Mu, Share, gaussian_epsilon, largest_mu
+from skdp.privacy import Mu, Share, gaussian_epsilon, largest_mu, privacy_statement
 from skdp.synthesis.selection import Caps, ColumnCap
 from skdp.testing import replay_release
 from tests.conftest import each
@@ -246,6 +246,16 @@ class TestCap:
         fitted = synthesizer(epsilon_for={("a", "d"): 1.0}).fit(TABLE)
         skdp.save(fitted, tmp_path / "model.json")
         assert skdp.load(tmp_path / "model.json").guarantee_for(["d"]) == fitted.guarantee_for(["d"])
+
+
+def test_a_statement_names_the_caps():
+    fitted = synthesizer(delta=0.0, epsilon_for={("a", "d"): 0.25, "c": 3.0}).fit(TABLE)
+    statement = privacy_statement(fitted)
+    for line in ("a, d alone: epsilon 0.25", "c alone: epsilon 3"):
+        line += ", for replacing their values in one record, from what the fit of DPMarginalSynthesizer has learnt"
+        for text in (str(statement), statement._repr_html_(), statement.to_json()):
+            assert line in " ".join(text.split())
+    assert "alone:" not in str(privacy_statement(synthesizer(delta=0.0).fit(TABLE)))
 
 
 # Each row that keeps the relations, of parts from 0 to 3.
