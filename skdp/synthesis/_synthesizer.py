@@ -166,8 +166,9 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     handle_unknown : {"error", "clip", "ignore"} or mapping of column name to value, default="error"
         Treatment of undeclared values: an error, which shows that there is one. ``"clip"`` puts a number beyond the end
         of an `Interval` into its first or last bin, ``"ignore"`` leaves the record out. A mapping names for some
-        columns the declared value that stands for all others; elsewhere they are errors. A number with a fraction is
-        undeclared where an `Interval` declares whole numbers; ``"clip"`` drops the fraction.
+        columns the declared value that stands for all others; elsewhere they are errors. A number with more `decimals`
+        than an `Interval` declares, as with a fraction where it has whole numbers, is undeclared; ``"clip"`` drops
+        them.
     redraw : list of column names, optional
         The columns that `transform` draws again, given the others of each row; by default whole rows.
     protect : list of column names, optional
