@@ -107,11 +107,16 @@ def charge(
         **share.stated(losses, delta, rho),
     )
     warn_of_release(guarantee)
-    # A ledger of columns is charged a cap on them, as this names them as protected. What
+    # A ledger of columns is charged caps on them, as these name them as protected. What
     # follows from names alone is not: the columns of this table may be made of them.
     columns = None if ledger is None else ledger.columns
-    cap = None if columns is None else least_cap(caps, columns)
-    spend(ledger, cap or guarantee, what, n_rows=n_rows)
+    charged = guarantee
+    if caps and columns is not None:
+        implied = guarantee.to("replace_values", columns)
+        cap = least_cap(caps, columns)
+        if cap is not None and cap.epsilon < implied.epsilon:
+            charged = cap
+    spend(ledger, charged, what, n_rows=n_rows)
     return guarantee, coins(random_state, what)
 
 
@@ -283,9 +288,9 @@ class CentralEstimator(OnSite, BaseEstimator):
         NotFittedError
             If it is not fitted.
         TypeError, ValueError
-            If `columns` is a str, empty, or names a column that a table without names may have under another one, or
-            that may say of whom a row is, where `fit` was given ``groups`` or the release was loaded; or if the
-            release protects the values of other columns only.
+            If `columns` is a str, empty, or names a column that the table does not have, that follows from others by
+            declared relations, or that may say of whom a row is, where `fit` was given ``groups`` or the release was
+            loaded; or if the release protects the values of other columns only.
 
         Notes
         -----
@@ -299,28 +304,30 @@ class CentralEstimator(OnSite, BaseEstimator):
         guarantee = guarantee_of_values(
             self.guarantee_, self._readings, columns, self._caps
         )
-        # A column that was not released loses nothing, so that other names are allowed.
-        # But the columns of an array, and a target that is one, have no names of their
-        # own, so that any name may be meant for one of them: epsilon 0 would be wrong.
+        # Nothing is lost of a column that is not read, but a name may be misspelt, and a
+        # column without a name be any: those of an array, and a target that is one. Last,
+        # as `columns` is known to be a sequence of names only after
+        # `guarantee_of_values`: the letters of a str would be unknown columns here.
         scope = self.guarantee_.scope
         feature_names = getattr(self, "feature_names_in_", ())
-        others = [name for name in scope if name not in feature_names]
-        is_target_named = not any(str(name).startswith(TARGET) for name in others)
-        is_named = len(feature_names) > 0 and is_target_named
-        # Last, as `columns` is known to be a sequence of names only after
-        # `guarantee_of_values`: the letters of a str would be unknown columns here.
-        unknown_names = [name for name in columns if not reads(scope, [name])]
-        if unknown_names and not is_named:
+        known_names = list(dict.fromkeys([*feature_names, *scope]))
+        unknown_names = [name for name in columns if not reads(known_names, [name])]
+        if unknown_names:
             raise ValueError(
-                f"columns must be among {list(scope)}, as not all columns had a name: "
-                f"{unknown_names} may be any of these"
+                f"columns must be columns of the table, got {unknown_names}; it has "
+                f"{known_names}"
             )
-        if unknown_names and not self._ignores_persons:
+        unread_names = [name for name in columns if not reads(scope, [name])]
+        if unread_names and not self._ignores_persons:
             raise ValueError(
                 f"columns must be among {list(scope)}, as rows may have been chosen by "
-                f"person, and {unknown_names} may say of whom a row is"
+                f"person, and {unread_names} may say of whom a row is"
             )
+        self._check_for(columns)
         return guarantee
+
+    def _check_for(self, columns: Sequence[ColumnName]) -> None:
+        """Refuse columns for whose values a promise would be empty, by what is declared."""
 
     def _read_table(self, X: Any) -> Table:
         """Read a private table, which may have no rows: the number of rows is private."""

@@ -217,8 +217,9 @@ class Interval:
         undeclared.
     decimals : int, optional
         The number of decimals that the numbers have, from 0 to 15: those that are drawn
-        have no more. 0 is for whole numbers, also between edges that are not. By
-        default any number, or none if all edges are whole and `real` is not set.
+        have no more, and `DPMarginalSynthesizer` takes others for undeclared. 0 is for
+        whole numbers, also between edges that are not. By default any number, or none
+        if all edges are whole and `real` is not set.
 
     Attributes
     ----------

@@ -166,8 +166,9 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     handle_unknown : {"error", "clip", "ignore"} or mapping of column name to value, default="error"
         Treatment of undeclared values: an error, which shows that there is one. ``"clip"`` puts a number beyond the end
         of an `Interval` into its first or last bin, ``"ignore"`` leaves the record out. A mapping names for some
-        columns the declared value that stands for all others; elsewhere they are errors. A number with a fraction is
-        undeclared where an `Interval` declares whole numbers; ``"clip"`` drops the fraction.
+        columns the declared value that stands for all others; elsewhere they are errors. A number with more `decimals`
+        than an `Interval` declares, as with a fraction where it has whole numbers, is undeclared; ``"clip"`` drops
+        them.
     redraw : list of column names, optional
         The columns that `transform` draws again, given the others of each row; by default whole rows.
     protect : list of column names, optional
@@ -180,11 +181,12 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         of each. `marginal`, `count_estimate` and `classifier` answer by the model as it was measured.
     epsilon_for : mapping of column name, or tuple of column names, to float, optional
         Caps: the most that `fit` may lose for the values of these columns in one record, if all others are public, at
-        the same delta. Marginals with these columns get less of the budget, and others more, so that the cap is never
+        the same delta. Of the columns of an equality in `relations`, none is protected alone: name those that change
+        with it. Marginals with these columns get less of the budget, and others more, so that the cap is never
         exceeded; `guarantee_for` states it. Needs values that are all declared, no ``handle_unknown="ignore"``, and no
         column that follows from public ones by `structural_zeros` or `relations`.
     ledger : PrivacyLedger, optional
-        Charged by each `fit`, before anything is drawn. One for columns of a cap is charged the cap.
+        Charged by each `fit`, before anything is drawn. One for columns that caps cover is charged the caps.
     random_state : None or int, default=None
         None for secure randomness; an int for reproducible experiments, not private to anyone who knows it.
 
@@ -757,6 +759,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
                 self.n_rows_,
                 mixed,
             ),
+            self._warn_redrawn,
             partial(warn_of_released_size, self.guarantee_, self.n_rows_),
         ]
 

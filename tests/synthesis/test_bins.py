@@ -411,3 +411,39 @@ def test_bins_far_from_all_records_have_no_rows():
     assert np.isfinite(synthesizer.score_samples(pd.DataFrame({"a": [99.0]}))).all()
     for rows in synthesizer.sample(5_000, n_tables=2):
         assert rows["a"].max() < 10
+
+
+class TestDecimals:
+    """Numbers with more decimals than declared are undeclared values, as fractions of whole numbers are."""
+
+    CENTS = np.arange(10_000) / 100
+
+    @staticmethod
+    def fit(values, decimals=2, **options):
+        options = {"delta": 1e-6, "random_state": 0, "max_iter": 5} | options
+        domain = {"a": Interval(0, 100, bins=4, decimals=decimals)}
+        return DPMarginalSynthesizer(1.0, domain=domain, **options).fit(pd.DataFrame({"a": values}))
+
+    @pytest.mark.parametrize("values", [[0.125], [99.999, 1], [0.121]])
+    @pytest.mark.parametrize("dtype", ["float64", "float32"])
+    def test_further_ones_are_refused_and_handled(self, values, dtype):
+        ledger = PrivacyLedger(epsilon=10, delta=0.1)
+        values = np.array([*self.CENTS, *values], dtype)
+        with pytest.raises(ValueError, match="'a' holds a number with more decimals than are declared: declare more"):
+            self.fit(values, ledger=ledger)
+        assert ledger.spent.epsilon == 0
+        self.fit(values, decimals=3)
+        self.fit(values, handle_unknown="clip")
+        assert self.fit(values[10_000:], handle_unknown="ignore").n_rows_ < 60
+
+    @pytest.mark.parametrize("decimals", [0, 1, 2, 9])
+    def test_those_of_declared_ones_are_taken(self, decimals):
+        steps = np.arange(0, 100 * 10**decimals, max(1, 10**decimals // 97))[:20_000]
+        values = steps / 10**decimals
+        self.fit(values, decimals)
+        self.fit(np.append(values[:-1] + values[1:], 0).clip(0, 50).round(decimals), decimals)
+
+    def test_errors_of_floats_are_none(self):
+        """0.1 + 0.2 is not the float 0.3; nor is 0.1 of single precision the float 0.1."""
+        self.fit([0.1 + 0.2, 1.1 + 2.2, sum([0.1] * 8)])
+        self.fit(self.CENTS.astype(np.float32))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import skdp
 from skdp import DPMarginalSynthesizer, Interval, PrivacyLedger
-from skdp.privacy import Mu, Share, gaussian_epsilon
+from skdp.privacy import Mu, Share, gaussian_epsilon, largest_mu, privacy_statement
 from skdp.synthesis.selection import Caps, ColumnCap
 from skdp.testing import replay_release
 from tests.conftest import each
@@ -228,9 +228,36 @@ class TestCap:
             promise, _ = assert_replays(release, tuple(columns), n_rows=1)
             assert promise.epsilon == cap
             assert promise.scope == tuple(columns)
+
+    @each("delta", [0.0, 1e-6])
+    def test_caps_that_cover_columns_hold_for_them_in_steps(self, delta):
+        """The least of all covers: epsilons add up, and so do mu."""
+        caps = {"a": 0.3, "d": 0.4, ("a", "b"): 0.6, ("b", "c", "d"): 3.0, ("a", "c"): 0.5}
+        release = synthesizer(delta=delta, epsilon_for=caps)
+        for columns in ("ad", "abcd"):
+            promise, _ = assert_replays(release, tuple(columns), n_rows=1)
+            assert promise.scope == tuple(columns)
+        losses = {}
+        for key, epsilon in caps.items():
+            losses["".join(key)] = largest_mu(epsilon, delta) if delta else epsilon
         fitted = release.fit(TABLE)
-        both = fitted.guarantee_for(["a", "c"])
-        assert both.epsilon > 3.0
+        names = [name for size in range(1, 5) for name in map("".join, itertools.combinations("abcd", size))]
+        for columns in names:
+            least = np.inf
+            for size in range(1, 6):
+                for cover in itertools.combinations(losses, size):
+                    if set(columns) <= set("".join(cover)):
+                        least = min(least, sum(losses[key] for key in cover))
+            expected = gaussian_epsilon(least, delta) if delta else least
+            promise = fitted.guarantee_for(list(columns))
+            assert promise.epsilon == pytest.approx(expected)
+            assert promise.delta == delta
+            if delta:
+                assert promise.rho == pytest.approx(least**2 / 2)
+
+    def test_two_steps_are_not_less_than_what_all_of_it_loses(self):
+        fitted = synthesizer(0.5, epsilon_for={"a": 0.9, "d": 0.9}).fit(TABLE)
+        assert fitted.guarantee_for(["a", "d"]).epsilon < 1.8
 
     def test_with_a_share_of_a_budget_it_has_its_delta(self):
         release = synthesizer(Mu(3.0, 1e-5), delta=0, epsilon_for={"a": 1.0})
@@ -250,6 +277,73 @@ class TestCap:
         assert skdp.load(tmp_path / "model.json").guarantee_for(["d"]) == fitted.guarantee_for(["d"])
 
 
+def test_a_statement_names_the_caps():
+    fitted = synthesizer(delta=0.0, epsilon_for={("a", "d"): 0.25, "c": 3.0}).fit(TABLE)
+    statement = privacy_statement(fitted)
+    for line in ("a, d alone: epsilon 0.25", "c alone: epsilon 3"):
+        line += ", for replacing their values in one record, from what the fit of DPMarginalSynthesizer has learnt"
+        for text in (str(statement), statement._repr_html_(), statement.to_json()):
+            assert line in " ".join(text.split())
+    assert "alone:" not in str(privacy_statement(synthesizer(delta=0.0).fit(TABLE)))
+
+
+# Each row that keeps the relations, of parts from 0 to 3.
+PARTS = np.array(list(itertools.product(range(4), repeat=3)))
+SUMS = pd.DataFrame(PARTS, columns=["a", "b", "c"])
+SUMS["ab"] = SUMS["a"] + SUMS["b"]
+SUMS["abc"] = SUMS["ab"] + SUMS["c"]
+SUMS["skew"] = SUMS["a"] + 2 * SUMS["b"]
+RELATIONS = ["ab = a + b", "abc = ab + c", "skew = a + 2 * b", "c <= abc"]
+
+
+def of_sums(epsilon=2.0, **parameters):
+    domain = {name: Interval(0, 3, bins=3) for name in "abc"} | {
+        name: Interval(0, 9, bins=3) for name in ("ab", "abc", "skew")
+    }
+    return synthesizer(epsilon, domain=domain, relations=RELATIONS, marginals="independent", **parameters)
+
+
+class TestRelations:
+    def test_columns_that_public_ones_determine_are_refused(self, tmp_path):
+        """Of every set: where rows that keep the relations, and agree in all others, agree in one of it."""
+        fitted = of_sums().fit(SUMS)
+        skdp.save(fitted, tmp_path / "model.json")
+        loaded = skdp.load(tmp_path / "model.json")
+        n_refused = 0
+        for size in range(1, 6):
+            for columns in itertools.combinations(SUMS.columns, size):
+                public = [name for name in SUMS.columns if name not in columns]
+                n_values = SUMS.groupby(public)[list(columns)].nunique().max()
+                undetermined = (n_values > 1).all()
+                for release in (fitted, loaded):
+                    if undetermined:
+                        assert release.guarantee_for(columns).scope == columns
+                        continue
+                    n_refused += 1
+                    with pytest.raises(ValueError, match="cannot be protected while"):
+                        release.guarantee_for(columns)
+        assert 40 < n_refused < 120
+        assert fitted.guarantee_for(list(SUMS.columns)).epsilon > 0
+
+    @each("columns", ["ab", "a", ("ab", "c")])
+    def test_caps_on_them_are_refused_before_a_charge(self, columns):
+        ledger = PrivacyLedger(epsilon=10, delta=0.1)
+        message = "epsilon_for: column '.*' cannot be protected while .* public: by the relations"
+        with pytest.raises(ValueError, match=message):
+            of_sums(epsilon_for={columns: 0.1}, ledger=ledger).fit(SUMS)
+        assert ledger.spent.epsilon == 0
+
+    def test_a_cap_covers_neighbours_that_keep_the_relations(self):
+        columns = ("a", "b", "ab", "abc", "skew")
+        release = of_sums(20.0, epsilon_for={columns: 0.5})
+        first, second = SUMS.copy(), SUMS.copy()
+        second.loc[0, list(columns)] = SUMS.loc[len(SUMS) - 4, list(columns)]
+        assert (second["abc"] == second["ab"] + second["c"]).all()
+        promise = release.fit(first).guarantee_for(columns)
+        assert promise.epsilon == 0.5
+        assert replay_release(release, first, second, guarantee=promise).findings == ()
+
+
 class TestLedger:
     def test_of_capped_columns_the_cap_is_charged_before_anything_is_drawn(self):
         ledger = PrivacyLedger(epsilon=1.5, delta=1e-5, relation="replace_values", columns=["d"])
@@ -257,6 +351,12 @@ class TestLedger:
         assert ledger.spent == (1.0, 1e-6)
         with pytest.raises(skdp.privacy.BudgetExceeded):
             release.fit(TABLE)
+
+    @each("caps, expected", [({"a": 0.3, "d": 0.4}, 0.7), ({"a": 9.0, "d": 9.0}, 4.0), ({("a", "d"): 9.0}, 4.0)])
+    def test_of_columns_with_several_caps_their_sum_is_charged_or_what_follows_from_the_whole(self, caps, expected):
+        ledger = PrivacyLedger(epsilon=10, relation="replace_values", columns=["a", "d"])
+        synthesizer(2.0, delta=0.0, epsilon_for=caps, ledger=ledger).fit(TABLE)
+        assert ledger.spent.epsilon == pytest.approx(expected)
 
     @each("columns", [["b"], ["a", "b"], ["e"], ["a", "e"]])
     def test_of_other_columns_it_is_what_follows_from_the_whole(self, columns):

@@ -41,6 +41,8 @@ DOMAIN = {
 }
 RELATIONS = ["total = wage + bonus", "end >= start", "`net pay` <= wage"]
 
+DRAWN_AGAIN = pytest.mark.filterwarnings("ignore:about .* of the rows that the model draws break:UserWarning")
+
 
 def fitted(table=TABLE, domain=DOMAIN, relations=RELATIONS, **parameters):
     given = {"epsilon": 1.0, "delta": 1e-6, "random_state": 0}
@@ -191,6 +193,7 @@ class TestSums:
         rows = fitted(table, domain | {"c": Interval(-4, 5, bins=4, real=True)}, ["c = a - b"]).sample(2_000)
         assert (rows["c"] == rows["a"] - rows["b"]).all()
 
+    @DRAWN_AGAIN
     def test_ends_of_the_sum_hold(self):
         """Half of the sums of independent parts are beyond them."""
         table = pd.DataFrame({"a": np.arange(N) % 101, "b": 100 - np.arange(N) % 101})
@@ -220,6 +223,7 @@ class TestSums:
             assert (~is_missing & ~is_there).any()
 
 
+@DRAWN_AGAIN
 class TestBounds:
     """Inequalities."""
 
@@ -277,6 +281,29 @@ class TestBounds:
         rows = fitted(epsilon=30, bins=bins, relations=[relation]).sample(20_000)
         assert abs(rows["net pay"].mean() - TABLE["net pay"].mean()) < 0.5
         assert abs(rows["wage"].mean() - TABLE["wage"].mean()) < 0.5
+
+
+# Of ten rows nine have the sum 6.
+PAIRS = pd.DataFrame({"a": [3] * 900 + [0] * 100, "b": [3] * 900 + [0] * 100, "sum": 0})
+DIGITS = {"a": Interval(0, 3, bins=3), "b": Interval(0, 3, bins=3), "sum": Interval(0, 6, bins=2)}
+
+
+class TestRowsDrawnAgain:
+    def test_a_warning_names_their_share(self):
+        domain = DIGITS | {"sum": Interval(0, 3, bins=3)}
+        with pytest.warns(UserWarning, match=r"(8[7-9]|9[0-3])% of the rows .* break the relations \['sum = a \+ b'\]"):
+            fitted(PAIRS, domain, ["sum = a + b"], epsilon=100, marginals=[("a", "b")])
+
+    def test_few_rows_are_no_matter(self):
+        """Warnings are errors: one row of ten breaks it."""
+        fitted(PAIRS, DIGITS, ["sum = a + b", "sum >= 1"], epsilon=100)
+
+    def test_it_costs_nothing(self):
+        domain = DIGITS | {"sum": Interval(0, 3, bins=3)}
+        with pytest.warns(UserWarning, match="break the relations"):
+            release = fitted(PAIRS, domain, ["sum = a + b"], epsilon=2.0)
+        assert release.guarantee_.epsilon == 2
+        assert (release.sample(100)["sum"] <= 3).all()
 
 
 def test_what_is_promised_names_them():

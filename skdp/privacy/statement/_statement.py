@@ -301,6 +301,7 @@ class Walk:
             )
             return self._plain(estimator, flow, step)
         self._targets.update(targets, targets.values())
+        self._note_caps(estimator, step)
         self._expose_read(estimator, flow, targets, step)
         stated = self._stated(estimator, replace(guarantee, scope=scope), step)
         flow = self._add_promise(stated, protects, targets, flow, has_rows=has_rows)
@@ -311,6 +312,19 @@ class Walk:
         # its promise leaves out.
         self.expose(uncovered, AS_IS, step)
         return flow.behind(frozenset())
+
+    def _note_caps(self, estimator: Any, step: str) -> None:
+        """Note what a step of ours was to lose at most for some columns of its table."""
+        caps = getattr(estimator, "_caps", ()) if is_of_skdp(estimator) else ()
+        for cap in caps:
+            records = "one record"
+            if cap.max_rows_per_person > 1:
+                records = f"up to {cap.max_rows_per_person} records of one person"
+            self.notes.append(
+                f"{listed(list(map(str, cap.scope)))} alone: {amounts(cap)}, for "
+                f"replacing their values in {records}, from what the fit of {step} has "
+                "learnt, if all other columns of its table are public (epsilon_for)."
+            )
 
     def _scope_of(
         self,

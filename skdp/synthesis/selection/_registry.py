@@ -311,7 +311,7 @@ def read_caps(
             )
         epsilon = check_epsilon(value, name=f"epsilon_for[{key!r}]")
         check_undetermined(zeros, domain, names)
-        relations.check_undetermined(names)
+        relations.check_undetermined(names, "epsilon_for: ")
         amount = epsilon
         if budget.kind == "mu":
             amount = Fraction(largest_mu(epsilon, delta)) ** 2

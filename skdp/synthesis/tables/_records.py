@@ -45,6 +45,9 @@ from skdp.tables import ColumnError, LargeTable, Table, shielded
 
 Codes = NDArray[np.unsignedinteger]
 
+_FLOAT_ERRORS = 8
+"""Of the last place of a number: as of a sum of a few amounts."""
+
 Policy = Literal["error", "clip", "ignore"]
 POLICIES = get_args(Policy)
 _ADVICE = (
@@ -106,12 +109,18 @@ def read_codes(
     check_policy(handle_unknown)
     codes, undeclared = find_codes(table, domain, handle_unknown, others)
     if undeclared:
-        if undeclared[0] in _find_fractions(table, domain):
+        name = undeclared[0]
+        if name in _find_fractions(table, domain):
+            if _is_whole(domain[name]):
+                raise ValueError(
+                    f"column {name!r} holds a number with a fraction, and whole "
+                    f"numbers are declared. {_WHOLE}. {_ADVICE}."
+                )
             raise ValueError(
-                f"column {undeclared[0]!r} holds a number with a fraction, and whole "
-                f"numbers are declared. {_WHOLE}. {_ADVICE}."
+                f"column {name!r} holds a number with more decimals than are declared: "
+                f"declare more, or real=True for any. {_ADVICE}."
             )
-        raise undeclared_in(undeclared[0], domain)
+        raise undeclared_in(name, domain)
     return codes
 
 
@@ -162,17 +171,38 @@ def _is_whole(values: Categories | Interval) -> bool:
     return not values.real
 
 
+def _has_more_decimals(
+    numbers: NDArray[np.float64], decimals: int
+) -> NDArray[np.bool_]:
+    """Mark numbers with more decimals than are declared."""
+    rounded = np.round(numbers, decimals)
+    # Sums of amounts differ from these by a few errors of floats. In a column of single
+    # precision, each is the nearest number of it.
+    is_near = np.abs(numbers - rounded) <= _FLOAT_ERRORS * np.spacing(np.abs(numbers))
+    with np.errstate(over="ignore", invalid="ignore"):
+        single = numbers.astype(np.float32)
+        is_single = (single == numbers) & (single == rounded.astype(np.float32))
+    return ~(is_near | is_single)
+
+
 def _find_fractions(table: Table, domain: Domain) -> dict[Any, NDArray[np.bool_]]:
-    """Mark numbers with a fraction, of each column of whole numbers that has some."""
+    """Mark numbers with more decimals than declared, of each column that has some."""
     fractions = {}
     for name, column in zip(domain.columns, table.columns, strict=True):
         values = domain[name]
-        if isinstance(values, Interval) and _is_whole(values):
-            numbers = values.read(column)
-            is_inside = (numbers >= values.edges[0]) & (numbers <= values.edges[-1])
-            is_fraction = is_inside & (numbers != np.trunc(numbers))
-            if is_fraction.any():
-                fractions[name] = is_fraction
+        if not isinstance(values, Interval) or values.dtype.kind != "f":
+            continue
+        if values.decimals is None:
+            continue
+        numbers = values.read(column)
+        is_inside = (numbers >= values.edges[0]) & (numbers <= values.edges[-1])
+        is_fraction = is_inside & (numbers != np.trunc(numbers))
+        if values.decimals > 0 and is_fraction.any():
+            is_fraction[is_fraction] = _has_more_decimals(
+                numbers[is_fraction], values.decimals
+            )
+        if is_fraction.any():
+            fractions[name] = is_fraction
     return fractions
 
 

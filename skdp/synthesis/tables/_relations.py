@@ -150,29 +150,34 @@ class Relations:
                     "or take it from synthetic rows"
                 )
 
-    def check_undetermined(self, protected: Collection[Any]) -> None:
+    def check_undetermined(self, names: Collection[Any], before: str = "") -> None:
         """Refuse protected columns whose values follow from public ones by equalities."""
-        # With public columns given, each equality is one of the protected columns that
-        # it names: a column follows if a sum of equalities names it alone.
-        names = list(protected)
-        public: list[Any] = []
-        equalities = np.zeros((len(self.sums), len(names)))
-        for row, derived in enumerate(self.sums):
-            for number, name in derived.relation.difference:
-                if name in names:
-                    equalities[row, names.index(name)] = float(number)
-            if equalities[row].any():
-                columns = derived.relation.columns
-                public += [name for name in columns if name not in names]
-        rank = np.linalg.matrix_rank(equalities) if equalities.size else 0
-        for name, alone in zip(names, np.eye(len(names)), strict=True):
-            if rank and np.linalg.matrix_rank(np.vstack([equalities, alone])) == rank:
-                listed = ", ".join(map(repr, dict.fromkeys(public)))
-                raise ValueError(
-                    f"column {name!r} cannot be protected while {listed} are public: "
-                    "by relations, its values follow from there. Protect the columns "
-                    "that follow from it, too"
-                )
+        # Given the public columns, equalities fix the sums of their terms in protected
+        # ones. A column is fixed if its unit vector is in the row space of these terms:
+        # it is then a row of their reduced echelon form.
+        terms = []
+        for derived in self.sums:
+            difference = derived.relation.difference
+            terms.append({name: number for number, name in difference if name in names})
+        for row in _reduced(terms):
+            if len(row) != 1:
+                continue
+            (column,) = row
+            public = [name for name in self._equal if name not in names]
+            texts = [derived.relation.text for derived in self.sums]
+            raise ValueError(
+                f"{before}column {column!r} cannot be protected while all of {public} "
+                f"are public: by the relations {texts}, its values follow from there. "
+                "Name those of them that are to change with it too"
+            )
+
+    @property
+    def _equal(self) -> list[Any]:
+        """The columns of equalities."""
+        names: list[Any] = []
+        for derived in self.sums:
+            names += derived.relation.columns
+        return list(dict.fromkeys(names))
 
     def coarsen(self, domain: Domain) -> Domain:
         """Give each column that follows from others a single bin."""
@@ -330,6 +335,36 @@ class DrawnRows:
             codes[places] = other_codes[chosen]
         for name, numbers in rows.numbers.items():
             self.numbers[name][places] = numbers[chosen]
+
+
+def _reduced(rows: Iterable[Mapping[Any, Fraction]]) -> list[dict[Any, Fraction]]:
+    """Return the reduced echelon form of rows of coefficients, without zeros."""
+    reduced: dict[Any, dict[Any, Fraction]] = {}
+    for coefficients in rows:
+        row = dict(coefficients)
+        for pivot, other in reduced.items():
+            row = _subtract(row, other, pivot)
+        if not row:
+            continue
+        pivot = next(iter(row))
+        row = {name: number / row[pivot] for name, number in row.items()}
+        for other_pivot, other in reduced.items():
+            reduced[other_pivot] = _subtract(other, row, pivot)
+        reduced[pivot] = row
+    return list(reduced.values())
+
+
+def _subtract(
+    row: Mapping[Any, Fraction], other: Mapping[Any, Fraction], pivot: Any
+) -> dict[Any, Fraction]:
+    """Subtract the multiple of another row with which the pivot vanishes."""
+    factor = row.get(pivot, Fraction(0))
+    difference = {}
+    for name in [*row, *(name for name in other if name not in row)]:
+        number = row.get(name, Fraction(0)) - factor * other.get(name, Fraction(0))
+        if number != 0:
+            difference[name] = number
+    return difference
 
 
 def _broken_cells(
