@@ -165,6 +165,24 @@ def test_a_pair_that_was_not_measured_is_named_with_the_dependence_that_the_mode
     assert "Not to be used: 1 of 3 pairs, which were not measured" in below[1]
 
 
+def test_a_measured_pair_that_the_model_contradicts_is_marked_and_named():
+    # What is declared impossible occurs: noisy counts say so, and the model cannot.
+    domain = {**PEOPLE, "sex": ["F", "M"]}
+    options = {"domain": domain, "marginals": [("job", "sex"), ("age", "sex")]}
+    free, fixed = fit(people(), **options), fit(people(), **options, structural_zeros=[{"job": "yes", "sex": "F"}])
+    assert not any("worse" in note for note in TableQualityDisplay.from_estimator(free).notes)
+    display = TableQualityDisplay.from_estimator(fixed)
+    row = display.marginals.set_index(["column", "second_column"]).loc[("job", "sex")]
+    assert row["measured"]
+    assert row["error"] > 2 * row["noise"]
+    assert not row["supported"]
+    assert ["job", "sex"] in display.unsupported[["column", "second_column"]].to_numpy().tolist()
+    assert display.notes[-1].startswith("fitted worse than the noise: job × sex")
+    assert "Not to be used: fitted worse than the noise: job × sex" in display.axes_[1].get_xlabel()
+    # Its mark is hollow.
+    assert row["error"] in display.axes_[1].lines[1].get_xdata()
+
+
 def test_without_measured_pairs_and_scores_nothing_is_said_of_pairs_but_that():
     display = TableQualityDisplay.from_estimator(fit(people(), domain=PEOPLE, marginals="independent"))
     pairs = display.marginals[display.marginals["second_column"].notna()]

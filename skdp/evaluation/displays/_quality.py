@@ -56,6 +56,10 @@ _MARGIN = 1.25
 # The rows that a key takes.
 _KEY_ROWS = 1.7
 
+# The share of the records in uncertain cells, from which on they are a reason not to use
+# a marginal.
+_MOST_UNCERTAIN = 0.5
+
 # Letters of a name, of a line below a panel, and names in a list.
 _LONGEST_NAME = 15
 _LINE = 62
@@ -87,7 +91,7 @@ class TableQualityDisplay(PanelDisplay):
         ``n_cells``; ``n_uncertain``, the number of cells whose error is at least their count; the ``error``, a
         distance; the ``noise``, about what it would be by noise or chance alone; ``uncertain``, the share of the
         synthetic records in cells of such errors; whether it was ``measured``; and whether it is ``supported``:
-        measured, and not most of its records in such cells.
+        measured, not most of its records in such cells, and by a model, its error at most twice the noise.
     numbers : dataframe, optional
         A row for each statistic of each column of numbers: the ``column``; the ``statistic``; its value by the
         ``reference``, and by the ``synthetic`` table or model; ``lower`` and ``upper``, an interval of 95 % for what
@@ -127,7 +131,8 @@ class TableQualityDisplay(PanelDisplay):
 
     With `from_estimator`, an error is that of the model from noisy counts: with the noise it says how well these were
     fitted, and the noise how well they are known. Where a pair was measured, the model is mostly closer to the true
-    counts than the noise. With `from_tables`, chance is that of two samples of the same law. Where numbers are not
+    counts than the noise; one with an error of more than twice the noise contradicts its own counts, and is not
+    supported. With `from_tables`, chance is that of two samples of the same law. Where numbers are not
     declared as an `Interval`, more than 30 different ones are cut into bins.
 
     **Privacy.** `from_estimator` is post-processing of what `fit` has released: free, and as public as the model.
@@ -420,16 +425,12 @@ class TableQualityDisplay(PanelDisplay):
             parts.append(f"{counts} of {_short(row['column'])}")
         if parts:
             notes.append(f"{_UNCERTAIN[self.source]}: {_list_names(parts)}")
-        return notes
+        return notes + _notes_of_measured(columns, "columns")
 
     def _notes_of_pairs(self) -> list[str]:
         notes = []
         pairs = _worst_first(self._rows_of("pairs"))
-        labels = pd.Series(
-            list(map(_label, pairs["column"], pairs["second_column"])),
-            index=pairs.index,
-            dtype=object,
-        )
+        labels = _labels(pairs)
         is_measured = pairs["measured"].astype(bool)
         n_unmeasured = int((~is_measured).sum())
         if n_unmeasured:
@@ -441,11 +442,7 @@ class TableQualityDisplay(PanelDisplay):
             if is_doubtful.any():
                 note += f"; in doubt: {_list_names(labels[is_doubtful].to_list())}"
             notes.append(note)
-        is_noise = is_measured & ~pairs["supported"].astype(bool)
-        if is_noise.any():
-            listed = _list_names(labels[is_noise].to_list())
-            notes.append(f"pairs with most rows in cells of large errors: {listed}")
-        return notes
+        return notes + _notes_of_measured(pairs, "pairs")
 
 
 def _read_frame(
@@ -460,6 +457,28 @@ def _read_frame(
     if not len(table):
         raise ValueError(f"{name} must have at least one row")
     return table.reset_index(drop=True)
+
+
+def _labels(table: pd.DataFrame) -> pd.Series:
+    names = list(map(_label, table["column"], table["second_column"]))
+    return pd.Series(names, index=table.index, dtype=object)
+
+
+def _notes_of_measured(table: pd.DataFrame, kind: str) -> list[str]:
+    """Name what was measured, and is not supported nevertheless."""
+    table = table[table["measured"].astype(bool) & ~table["supported"].astype(bool)]
+    table = _worst_first(table)
+    labels = _labels(table)
+    notes = []
+    # There are two reasons: cells that are noise, and a model that does not fit.
+    is_noise = table["uncertain"] > _MOST_UNCERTAIN
+    if is_noise.any():
+        listed = _list_names(labels[is_noise].to_list())
+        notes.append(f"{kind} with most rows in cells of large errors: {listed}")
+    if not is_noise.all():
+        listed = _list_names(labels[~is_noise].to_list())
+        notes.append(f"fitted worse than the noise: {listed}")
+    return notes
 
 
 def _worst_first(table: pd.DataFrame) -> pd.DataFrame:
