@@ -49,9 +49,11 @@ def marginal_quality(synthesizer: DPMarginalSynthesizer) -> Any:
     # No record is read: all is computed from what the fit has released.
     check_is_fitted(synthesizer)
     names = synthesizer.domain_.columns
-    n_columns = len(names)
-    cliques: list[Clique] = [(column,) for column in range(n_columns)]
-    cliques += itertools.combinations(range(n_columns), 2)
+    # Of what follows from other columns, the model has a single bin and knows nothing.
+    derived = synthesizer._relations.derived
+    modelled = [place for place, name in enumerate(names) if name not in derived]
+    cliques: list[Clique] = [(column,) for column in modelled]
+    cliques += itertools.combinations(modelled, 2)
     holders = _holders(merge(synthesizer.marginals_))
     independent = _independent_columns(synthesizer)
     rows = []
@@ -63,6 +65,12 @@ def marginal_quality(synthesizer: DPMarginalSynthesizer) -> Any:
             figures = _compare_scored(synthesizer, clique, independent)
         rows.append({"column": names[clique[0]], "second_column": second} | figures)
     return frame_like(pd.DataFrame(rows), synthesizer._template.native)
+
+
+def derived_columns(synthesizer: DPMarginalSynthesizer) -> list[str]:
+    """Say of each column that is not modelled what it follows from."""
+    check_is_fitted(synthesizer)
+    return list(map(str, synthesizer._relations.sums))
 
 
 def _holders(marginals: Sequence[Marginal]) -> dict[Clique, list[Marginal]]:
@@ -176,7 +184,8 @@ def number_quality(synthesizer: DPMarginalSynthesizer) -> Any:
     rows: list[tuple[Any, ...]] = []
     for column, name in enumerate(domain.columns):
         interval = domain[name]
-        if not isinstance(interval, Interval):
+        is_derived = name in synthesizer._relations.derived
+        if is_derived or not isinstance(interval, Interval):
             continue
         measured = measured_counts(marginals, (column,))
         if measured is None:

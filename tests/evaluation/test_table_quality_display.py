@@ -11,6 +11,8 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
+from matplotlib import pyplot as plt
+
 from skdp import DPMarginalSynthesizer, Interval
 from skdp.evaluation import TableQualityDisplay
 from skdp.metrics import compare_marginals, value_errors
@@ -181,6 +183,26 @@ def test_a_measured_pair_that_the_model_contradicts_is_marked_and_named():
     assert "Not to be used: fitted worse than the noise: job × sex" in display.axes_[1].get_xlabel()
     # Its mark is hollow.
     assert row["error"] in display.axes_[1].lines[1].get_xdata()
+
+
+def test_columns_that_follow_from_others_are_not_compared_and_are_named():
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame({"wage": rng.integers(0, 90, 2_000), "net rent": rng.integers(0, 9, 2_000)})
+    frame = frame.assign(income=frame["wage"] + frame["net rent"], sex=rng.choice(["F", "M"], 2_000))
+    bins = Interval(0, 100, bins=10)
+    domain = {"wage": bins, "net rent": Interval(0, 10, bins=10), "income": bins, "sex": ["F", "M"]}
+    for relation, words in (
+        ("income = wage + `net rent`", "wage + `net rent`"),
+        ("wage + `net rent` == income", "wage + `net rent`"),
+        ("income - wage = `net rent`", "income - wage"),
+    ):
+        display = TableQualityDisplay.from_estimator(fit(frame, domain=domain, relations=[relation]))
+        (derived,) = {*domain} - {*display.marginals["column"]}
+        assert derived not in {*display.marginals["second_column"], *display.numbers["column"]}
+        assert len(display.marginals) == 3 + 3
+        assert f"{derived} follows from {words}" in display.notes
+        assert f"\n{derived} follows from {words}" in display.axes_[0].get_xlabel()
+        plt.close("all")
 
 
 def test_without_measured_pairs_and_scores_nothing_is_said_of_pairs_but_that():

@@ -25,7 +25,12 @@ from skdp.evaluation.displays._style import (
     title_panel,
 )
 from skdp.metrics import compare_marginals, compare_numbers
-from skdp.synthesis import DPMarginalSynthesizer, marginal_quality, number_quality
+from skdp.synthesis import (
+    DPMarginalSynthesizer,
+    derived_columns,
+    marginal_quality,
+    number_quality,
+)
 from skdp.tables import frame_like, is_frame, objects_of, read_table
 
 _MARGINAL_NUMBERS = ("n_cells", "n_uncertain", "error", "noise", "uncertain")
@@ -107,7 +112,7 @@ class TableQualityDisplay(PanelDisplay):
     unsupported : dataframe
         The rows of `marginals` that are not supported, the largest ``error`` beyond ``noise`` first.
     notes : list of str
-        What is not to be used, in words.
+        What is not to be used, and what is not compared, in words.
     figure_ : matplotlib Figure
         The figure that was drawn last.
     axes_ : ndarray of matplotlib Axes
@@ -128,6 +133,8 @@ class TableQualityDisplay(PanelDisplay):
     A pair that was not measured follows from other pairs: columns are taken as independent, given those between them.
     Its error is how far its dependence by the model (the distance from independent columns) is from its noisy score,
     where that is more than chance; the distance of the pair itself is at least that, but for noise.
+
+    Columns that follow from others by `relations` are not modelled: they are left out, and `notes` say so.
 
     With `from_estimator`, an error is that of the model from noisy counts: with the noise it says how well these were
     fitted, and the noise how well they are known. Where a pair was measured, the model is mostly closer to the true
@@ -175,6 +182,7 @@ class TableQualityDisplay(PanelDisplay):
         self.marginals = marginals
         self.numbers = numbers
         self.source = source
+        self._derived: list[str] = []
 
     @classmethod
     def from_estimator(
@@ -215,6 +223,7 @@ class TableQualityDisplay(PanelDisplay):
         marginals = marginal_quality(synthesizer)
         numbers = number_quality(synthesizer)
         display = cls(marginals, numbers, source="measured")
+        display._derived = derived_columns(synthesizer)
         return display.plot(max_columns=max_columns, max_pairs=max_pairs, ax=ax)
 
     @classmethod
@@ -269,10 +278,10 @@ class TableQualityDisplay(PanelDisplay):
 
     @property
     def notes(self) -> list[str]:  # numpydoc ignore=RT01
-        """What is not to be used, in words."""
+        """What is not to be used, and what is not compared, in words."""
         notes = []
         for kind in ("columns", "pairs", "numbers"):
-            notes += self._notes_of(kind)
+            notes += self._notes_of(kind) + self._remarks_of(kind)
         return notes
 
     def plot(
@@ -388,10 +397,9 @@ class TableQualityDisplay(PanelDisplay):
         if kind == "numbers":
             text = "difference, in standard deviations of the column"
         lines = [text]
-        for note in self._notes_of(kind):
-            lines += textwrap.wrap(
-                f"Not to be used: {note}", _LINE, break_on_hyphens=False
-            )
+        notes = [f"Not to be used: {note}" for note in self._notes_of(kind)]
+        for note in notes + self._remarks_of(kind):
+            lines += textwrap.wrap(note, _LINE, break_on_hyphens=False)
         # To the left of the panel there is room below its labels.
         style = {"fontsize": "small", "parse_math": False, "multialignment": "left"}
         axes.set_xlabel("\n".join(lines), loc="right", **style)
@@ -409,6 +417,10 @@ class TableQualityDisplay(PanelDisplay):
             return []
         listed = _list_names(list(map(_short, names)))
         return [f"where numbers lie within the bins of {listed}: spread evenly"]
+
+    def _remarks_of(self, kind: str) -> list[str]:
+        """Say what is not compared."""
+        return self._derived if kind == "columns" else []
 
     def _notes_of_columns(self) -> list[str]:
         notes = []
