@@ -41,6 +41,9 @@ than the truth is: of 360 columns and pairs of 60 models of 2 or 3 values a colu
 pairs were all measured, 99 % were below 1.31, and the largest was 1.97.
 """
 
+_ROUNDING = 1e-12
+"""Of the largest number: deviations that are rounding."""
+
 _MICROSECONDS_OF_DAY = 24 * 60 * 60 * 1_000_000
 
 
@@ -207,6 +210,7 @@ class _Numbers:
     """Where numbers lie within the bins of a column, as rows are drawn."""
 
     means: Counts
+    variances: Counts
     """Of each bin."""
     edges: Counts
     """Of fine cells, which are the bins themselves where nothing is known within."""
@@ -218,6 +222,8 @@ class _Numbers:
     shares: Counts
     """The share of its bin that each fine cell has."""
     is_measured_within: bool
+    is_found: bool
+    """Whether noisy counts of fine cells made the bins, and the numbers within."""
 
     @classmethod
     def of(
@@ -240,8 +246,23 @@ class _Numbers:
         shares = np.divide(weights, totals, out=1 / n_cells, where=totals > 0)
         means = _as_floats(middles(interval, like, shape))
         lowest, highest = map(_as_floats, ends_of(grid))
+        # Numbers are even within fine cells.
+        squares = ((lowest + highest) / 2 - means[bins]) ** 2
+        squares += (highest - lowest) ** 2 / 12
+        variances = np.bincount(bins, shares * squares)
         is_measured = shape is not None or cells_within(interval) is interval
-        return cls(means, edges, lowest, highest, bins, shares, is_measured)
+        is_found = shape is not None and synthesizer.bins == "private"
+        return cls(
+            means,
+            variances,
+            edges,
+            lowest,
+            highest,
+            bins,
+            shares,
+            is_measured,
+            is_found,
+        )
 
     def compare(
         self, name: Any, counts: Counts, std_error: float, model_counts: Counts
@@ -252,8 +273,11 @@ class _Numbers:
         model_mean = float(model_counts @ self.means / model_counts.sum())
         distances = self.means - mean
         reach = _REACH * std_error * math.sqrt(float(distances @ distances)) / total
-        variance = float(np.maximum(counts, 0) @ distances**2) / total
-        common = math.sqrt(variance), self.is_measured_within
+        squares = distances**2 + self.variances
+        std = math.sqrt(float(np.maximum(counts, 0) @ squares) / total)
+        if std <= _ROUNDING * float(np.abs(self.edges).max()):
+            std = 0.0
+        common = std, self.is_measured_within
         rows = [
             (name, "mean", mean, model_mean, mean - reach, mean + reach, *common),
         ]

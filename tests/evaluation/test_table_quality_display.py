@@ -249,6 +249,26 @@ def test_numbers_of_a_model_are_those_of_its_bins_and_of_the_noisy_counts():
     assert numbers["measured_within"].all()
 
 
+@each("bins", ["declared", "private"])
+def test_deviations_count_what_is_within_bins(bins):
+    rng = np.random.default_rng(4)
+    frame = pd.DataFrame({"x": rng.normal(500, 100, 4_000).clip(0, 1_000), "sex": rng.choice(["F", "M"], 4_000)})
+    # A single bin: all that differs is within it.
+    domain = {"x": Interval(edges=[0.0, 1_000.0], real=True), "sex": ["F", "M"]}
+    display = TableQualityDisplay.from_estimator(fit(frame, domain=domain, bins=bins, epsilon=20.0))
+    assert display.numbers["std"].to_numpy() == pytest.approx(100, rel=0.1)
+
+
+def test_numbers_that_differ_by_rounding_alone_are_not_drawn():
+    frame = pd.DataFrame({"x": [0.3] * 10, "y": [1, 2] * 5})
+    assert frame["x"].to_numpy().std() > 0
+    display = TableQualityDisplay.from_tables(
+        frame, frame.assign(x=0.2), domain={"x": Interval(0, 1, bins=2), "y": [1, 2]}
+    )
+    assert (display.numbers["std"] == 0).all()
+    assert len(display.axes_) == 2
+
+
 def test_dates_are_days_and_where_nothing_was_measured_within_bins_is_named():
     days = pd.date_range("2020-01-01", periods=1_000).date
     domain = {"day": Interval(edges=[date(2020, 1, 1), date(2022, 1, 1), date(2024, 1, 1)])}

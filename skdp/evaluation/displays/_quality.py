@@ -100,7 +100,7 @@ class TableQualityDisplay(PanelDisplay):
     numbers : dataframe, optional
         A row for each statistic of each column of numbers: the ``column``; the ``statistic``; its value by the
         ``reference``, and by the ``synthetic`` table or model; ``lower`` and ``upper``, an interval of 95 % for what
-        noise or chance alone would make; the ``std`` of the reference; and ``measured_within``, false if numbers are
+        noise or chance alone would make; the ``std`` of the reference, 0 if its numbers do not differ; and ``measured_within``, false if numbers are
         only spread evenly within bins.
     source : {"measured", "real"}, default="real"
         What the reference is, for titles: noisy counts, or real rows.

@@ -34,6 +34,9 @@ QUANTILES = (0.1, 0.5, 0.9)
 _REACH = NormalDist().inv_cdf(0.975)
 """Of an interval of 95 %, in standard errors."""
 
+_ROUNDING = 1e-12
+"""Of the largest number: deviations that are rounding."""
+
 _MOST_UNCERTAIN = 0.5
 """The share of the rows in cells without a true digit, from which a marginal has none."""
 
@@ -111,6 +114,8 @@ def _compare_values(name: Any, real: Numbers, synthetic: Numbers) -> list[Any]:
     # deviations.
     scale = _REACH * math.sqrt(1 / real.size + 1 / synthetic.size)
     std = float(real.std())
+    if std <= _ROUNDING * float(np.abs(real).max()):
+        std = 0.0
     mean = float(real.mean())
     ends = mean - scale * std, mean + scale * std
     rows = [(name, "mean", mean, float(synthetic.mean()), *ends, std, True)]
