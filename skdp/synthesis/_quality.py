@@ -197,7 +197,10 @@ def number_quality(synthesizer: DPMarginalSynthesizer) -> Any:
         n_bins = len(numbers.means)
         counts = measured[0][:n_bins]
         model_counts = synthesizer.n_rows_ * synthesizer.model_.marginal([column])
-        rows += numbers.compare(name, counts, measured[1], model_counts[:n_bins])
+        # The noise of bins that were found, and of numbers within, is not among these
+        # counts: nothing is said of an interval.
+        std_error = math.nan if numbers.is_found else measured[1]
+        rows += numbers.compare(name, counts, std_error, model_counts[:n_bins])
     if not rows:
         return None
     header = ["column", "statistic", "reference", "synthetic", "lower", "upper"]
@@ -288,10 +291,12 @@ class _Numbers:
             n_below = int(self.bins[self._cell_of(counts, share)[0]])
             variance = n_below * (1 - share) ** 2 + (n_bins - n_below) * share**2
             reach = _REACH * std_error * math.sqrt(variance) / total
-            ends = [
-                self._quantile(counts, max(0.0, share - reach)),
-                self._quantile(counts, min(1.0, share + reach)),
-            ]
+            ends = [math.nan, math.nan]
+            if not math.isnan(reach):
+                ends = [
+                    self._quantile(counts, max(0.0, share - reach)),
+                    self._quantile(counts, min(1.0, share + reach)),
+                ]
             model_value = self._quantile(model_counts, share)
             statistic = f"quantile {share:g}"
             rows.append((name, statistic, value, model_value, *ends, *common))

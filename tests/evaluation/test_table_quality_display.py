@@ -269,6 +269,22 @@ def test_numbers_that_differ_by_rounding_alone_are_not_drawn():
     assert len(display.axes_) == 2
 
 
+def test_of_private_bins_no_interval_is_drawn_and_the_notes_say_so():
+    frame = people().rename(columns={"job": "paid"}).assign(paid=np.random.default_rng(5).exponential(20, 2_000))
+    bins = {"age": Interval(20, 50, bins=6), "paid": Interval(0, 200, bins=6, real=True), "sex": ["F", "M"]}
+    words = "how well means and quantiles of age, paid are known is not stated: bins are private"
+    for kind, is_said in (("private", True), ("declared", False)):
+        display = TableQualityDisplay.from_estimator(fit(frame, domain=bins, bins=kind))
+        assert display.numbers[["lower", "upper"]].isna().all(axis=None) == is_said
+        assert display.numbers[["reference", "synthetic", "std"]].notna().all(axis=None)
+        assert (words in display.notes) == is_said
+        assert (words in display.axes_[-1].get_xlabel().replace("\n", " ")) == is_said
+        lengths = [len(bars.get_paths()) for bars in display.axes_[-1].collections]
+        assert sum(lengths) == (0 if is_said else 8)
+        display.figure_.draw_without_rendering()
+        plt.close("all")
+
+
 def test_dates_are_days_and_where_nothing_was_measured_within_bins_is_named():
     days = pd.date_range("2020-01-01", periods=1_000).date
     domain = {"day": Interval(edges=[date(2020, 1, 1), date(2022, 1, 1), date(2024, 1, 1)])}

@@ -100,8 +100,9 @@ class TableQualityDisplay(PanelDisplay):
     numbers : dataframe, optional
         A row for each statistic of each column of numbers: the ``column``; the ``statistic``; its value by the
         ``reference``, and by the ``synthetic`` table or model; ``lower`` and ``upper``, an interval of 95 % for what
-        noise or chance alone would make; the ``std`` of the reference, 0 if its numbers do not differ; and ``measured_within``, false if numbers are
-        only spread evenly within bins.
+        noise or chance alone would make (nan if private bins do not say how well they are known); the ``std`` of the
+        reference, 0 if its numbers do not differ; and ``measured_within``, false if numbers are only spread evenly
+        within bins.
     source : {"measured", "real"}, default="real"
         What the reference is, for titles: noisy counts, or real rows.
 
@@ -112,7 +113,7 @@ class TableQualityDisplay(PanelDisplay):
     unsupported : dataframe
         The rows of `marginals` that are not supported, the largest ``error`` beyond ``noise`` first.
     notes : list of str
-        What is not to be used, and what is not compared, in words.
+        What is not to be used, not compared, or known without an error, in words.
     figure_ : matplotlib Figure
         The figure that was drawn last.
     axes_ : ndarray of matplotlib Axes
@@ -135,6 +136,9 @@ class TableQualityDisplay(PanelDisplay):
     where that is more than chance; the distance of the pair itself is at least that, but for noise.
 
     Columns that follow from others by `relations` are not modelled: they are left out, and `notes` say so.
+
+    With ``bins="private"``, noisy counts find the bins and where numbers lie within them. That noise is not in the
+    counts of the model, so no interval is drawn for means and quantiles of such columns.
 
     With `from_estimator`, an error is that of the model from noisy counts: with the noise it says how well these were
     fitted, and the noise how well they are known. Where a pair was measured, the model is mostly closer to the true
@@ -278,7 +282,7 @@ class TableQualityDisplay(PanelDisplay):
 
     @property
     def notes(self) -> list[str]:  # numpydoc ignore=RT01
-        """What is not to be used, and what is not compared, in words."""
+        """What is not to be used, not compared, or known without an error, in words."""
         notes = []
         for kind in ("columns", "pairs", "numbers"):
             notes += self._notes_of(kind) + self._remarks_of(kind)
@@ -419,8 +423,21 @@ class TableQualityDisplay(PanelDisplay):
         return [f"where numbers lie within the bins of {listed}: spread evenly"]
 
     def _remarks_of(self, kind: str) -> list[str]:
-        """Say what is not compared."""
-        return self._derived if kind == "columns" else []
+        """Say what is not compared, and which errors are not known."""
+        if kind == "columns":
+            return self._derived
+        if kind == "pairs" or self._numbers is None:
+            return []
+        names = list(
+            dict.fromkeys(self._numbers["column"][self._numbers["lower"].isna()])
+        )
+        if not names:
+            return []
+        listed = _list_names(list(map(_short, names)))
+        return [
+            f"how well means and quantiles of {listed} are known is not stated: bins "
+            "are private"
+        ]
 
     def _notes_of_columns(self) -> list[str]:
         notes = []
@@ -535,7 +552,9 @@ def _draw_numbers(axes: Any, table: pd.DataFrame) -> list[Any]:
         ends = {}
         for side in ("synthetic", "lower", "upper"):
             ends[side] = (rows[side] - rows["reference"]).to_numpy(float) / std
-        axes.hlines(places, ends["lower"], ends["upper"], color=_GREY, lw=4)
+        is_known = np.isfinite(ends["lower"])
+        lower, upper = ends["lower"][is_known], ends["upper"][is_known]
+        axes.hlines(places[is_known], lower, upper, color=_GREY, lw=4)
         style = {
             "linestyle": "",
             "marker": mark,
