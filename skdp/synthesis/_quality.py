@@ -252,7 +252,7 @@ class _Numbers:
         # Numbers are even within fine cells.
         squares = ((lowest + highest) / 2 - means[bins]) ** 2
         squares += (highest - lowest) ** 2 / 12
-        variances = np.bincount(bins, shares * squares)
+        variances = np.bincount(bins, shares * squares).astype(float)
         is_measured = shape is not None or cells_within(interval) is interval
         is_found = shape is not None and synthesizer.bins == "private"
         return cls(
