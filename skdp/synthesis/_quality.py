@@ -20,7 +20,7 @@ from skdp.synthesis._synthesizer import DPMarginalSynthesizer
 from skdp.synthesis.model import Clique, Groups, Marginal, group, merge, spread
 from skdp.synthesis.selection import MEAN_ABSOLUTE, IndependentColumns, Score
 from skdp.synthesis.tables import cells_within, ends_of, middles
-from skdp.tables import frame_like
+from skdp.tables import add_dates, frame_like
 
 Counts = NDArray[np.float64]
 
@@ -185,6 +185,7 @@ def number_quality(synthesizer: DPMarginalSynthesizer) -> Any:
     domain = synthesizer.domain_
     marginals = merge(synthesizer.marginals_)
     rows: list[tuple[Any, ...]] = []
+    dates = []
     for column, name in enumerate(domain.columns):
         interval = domain[name]
         is_derived = name in synthesizer._relations.derived
@@ -193,6 +194,8 @@ def number_quality(synthesizer: DPMarginalSynthesizer) -> Any:
         measured = measured_counts(marginals, (column,))
         if measured is None:
             continue
+        if interval.dtype.kind == "M":
+            dates.append(name)
         numbers = _Numbers.of(synthesizer, column, interval)
         n_bins = len(numbers.means)
         counts = measured[0][:n_bins]
@@ -205,6 +208,7 @@ def number_quality(synthesizer: DPMarginalSynthesizer) -> Any:
         return None
     header = ["column", "statistic", "reference", "synthetic", "lower", "upper"]
     table = pd.DataFrame(rows, columns=[*header, "std", "measured_within"])
+    add_dates(table, header[2:], [name in dates for name in table["column"]])
     return frame_like(table, synthesizer._template.native)
 
 

@@ -299,6 +299,30 @@ def test_dates_are_days_and_where_nothing_was_measured_within_bins_is_named():
 
 
 @few_kinds
+def test_dates_are_given_as_dates(make_frame):
+    days = [date(2020, 1, 1), date(2020, 1, 1), date(2021, 6, 15), date(2023, 12, 31)] * 200
+    rows = {"day": days, "n": [1, 2, 3, 4] * 200}
+    domain = {"day": Interval(date(2020, 1, 1), date(2024, 1, 1), bins=4), "n": Interval(0, 5, bins=5)}
+    of_tables = TableQualityDisplay.from_tables(make_frame(rows), make_frame(rows), domain=domain)
+    of_model = TableQualityDisplay.from_estimator(fit(make_frame(rows), domain=domain, epsilon=20.0))
+    for display in (of_tables, of_model):
+        numbers = table_of(display.numbers)
+        for row in numbers:
+            for name in ("reference", "synthetic", "lower", "upper"):
+                given = row[f"{name}_date"]
+                if row["column"] == "n":
+                    assert pd.isna(given)
+                else:
+                    distance = (pd.Timestamp(given) - pd.Timestamp(1970, 1, 1)) / pd.Timedelta(days=1)
+                    assert distance == pytest.approx(row[name], abs=1e-5)
+    (median,) = (r for r in table_of(of_tables.numbers) if (r["column"], r["statistic"]) == ("day", "quantile 0.9"))
+    assert pd.Timestamp(median["reference_date"]) == pd.Timestamp(2023, 12, 31)
+    # Without dates there are no such columns.
+    assert "lower_date" not in TableQualityDisplay.from_tables(pd.DataFrame(REAL), pd.DataFrame(SYNTHETIC)).numbers
+    plt.close("all")
+
+
+@few_kinds
 def test_no_real_row_is_read_and_no_release_is_drawn(make_frame):
     frame = make_frame(people().to_dict("list"))
     synthesizer, again = fit(frame, domain=PEOPLE), fit(frame, domain=PEOPLE)

@@ -102,7 +102,8 @@ class TableQualityDisplay(PanelDisplay):
         ``reference``, and by the ``synthetic`` table or model; ``lower`` and ``upper``, an interval of 95 % for what
         noise or chance alone would make (nan if private bins do not say how well they are known); the ``std`` of the
         reference, 0 if its numbers do not differ; and ``measured_within``, false if numbers are only spread evenly
-        within bins.
+        within bins. Dates are days since 1970 there; where a column has any, ``reference_date``, ``synthetic_date``,
+        ``lower_date`` and ``upper_date`` have them as dates.
     source : {"measured", "real"}, default="real"
         What the reference is, for titles: noisy counts, or real rows.
 

@@ -15,6 +15,7 @@ from skdp.base import TableLike
 from skdp.domain import DomainLike
 from skdp.metrics.tables._marginals import (
     compared_columns,
+    holds_dates,
     read_values,
     total_variation,
 )
@@ -25,7 +26,7 @@ from skdp.metrics.tables._pairs import (
     read_declared,
     read_pair,
 )
-from skdp.tables import frame_like
+from skdp.tables import add_dates, frame_like
 
 Numbers = NDArray[np.float64]
 
@@ -96,15 +97,19 @@ def compare_numbers(
     tables = read_pair(real, synthetic)
     declared = read_declared(domain, tables[0])
     rows: list[tuple[Any, ...]] = []
+    dates = []
     for name in compared_columns(tables, None, declared):
         real_values = read_values(tables[0], name, declared.get(name))
         values = read_values(tables[1], name, declared.get(name))
         if real_values.size and values.size:
             rows += _compare_values(name, real_values, values)
+        if holds_dates(tables[0], name, declared.get(name)):
+            dates.append(name)
     if not rows:
         return None
     header = ["column", "statistic", "reference", "synthetic", "lower", "upper"]
     table = pd.DataFrame(rows, columns=[*header, "std", "measured_within"])
+    add_dates(table, header[2:], [name in dates for name in table["column"]])
     return frame_like(table, tables[0].native)
 
 
