@@ -44,6 +44,9 @@ pairs were all measured, 99 % were below 1.31, and the largest was 1.97.
 _ROUNDING = 1e-12
 """Of the largest number: deviations that are rounding."""
 
+_NARROWEST = 2.0**-20
+"""Of the whole interval: the width of a cell of a single number, where bins are found."""
+
 _MICROSECONDS_OF_DAY = 24 * 60 * 60 * 1_000_000
 
 
@@ -282,7 +285,10 @@ class _Numbers:
         reach = _REACH * std_error * math.sqrt(float(distances @ distances)) / total
         squares = distances**2 + self.variances
         std = math.sqrt(float(np.maximum(counts, 0) @ squares) / total)
-        if std <= _ROUNDING * float(np.abs(self.edges).max()):
+        least = _ROUNDING * float(np.abs(self.edges).max())
+        if self.is_found:
+            least = max(least, _NARROWEST * float(self.edges[-1] - self.edges[0]))
+        if std <= least:
             std = 0.0
         common = std, self.is_measured_within
         rows = [

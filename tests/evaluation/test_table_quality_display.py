@@ -259,6 +259,14 @@ def test_deviations_count_what_is_within_bins(bins):
     assert display.numbers["std"].to_numpy() == pytest.approx(100, rel=0.1)
 
 
+def test_a_column_of_one_number_in_private_bins_is_not_drawn():
+    frame = people().assign(age=0.0)
+    domain = PEOPLE | {"age": Interval(0, 100, bins=4, real=True)}
+    display = TableQualityDisplay.from_estimator(fit(frame, domain=domain, bins="private", epsilon=20.0))
+    assert (display.numbers["std"] == 0).all()
+    assert len(display.axes_) == 2
+
+
 def test_numbers_that_differ_by_rounding_alone_are_not_drawn():
     frame = pd.DataFrame({"x": [0.3] * 10, "y": [1, 2] * 5})
     assert frame["x"].to_numpy().std() > 0
