@@ -1043,4 +1043,4 @@ def shapes():
         random_state=0,
     )
     model.fit(adult.data[[*bounds, *words]], adult.target)
-    ShapeDisplay.from_estimator(model).plot()
+    ShapeDisplay.from_estimator(model)

@@ -41,7 +41,7 @@ print(model.guarantee_)
 # %%
 # The functions, which add to the logit of a high income. A figure of them costs nothing: they are released.
 
-ShapeDisplay.from_estimator(model).plot()
+ShapeDisplay.from_estimator(model)
 plt.show()
 
 # %%

@@ -3,6 +3,7 @@
 from skdp.synthesis._answers import ModelCount
 from skdp.synthesis._classifier import MarginalClassifier
 from skdp.synthesis._inference import synthetic_inference
+from skdp.synthesis._quality import derived_columns as derived_columns
 from skdp.synthesis._quality import marginal_quality as marginal_quality
 from skdp.synthesis._quality import number_quality as number_quality
 from skdp.synthesis._resampler import SyntheticResampler

@@ -37,6 +37,7 @@ from skdp.tables._frames import LargeTable as LargeTable
 from skdp.tables._frames import Releases as Releases
 from skdp.tables._frames import Summary as Summary
 from skdp.tables._frames import Table as Table
+from skdp.tables._frames import add_dates as add_dates
 from skdp.tables._frames import carried_releases as carried_releases
 from skdp.tables._frames import carried_text as carried_text
 from skdp.tables._frames import carries_notes as carries_notes

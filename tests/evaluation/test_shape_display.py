@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,9 +12,11 @@ import pytest
 pytest.importorskip("matplotlib")
 
 from matplotlib import pyplot as plt
+from sklearn.exceptions import NotFittedError
 
-from skdp import DPAdditiveClassifier, DPAdditiveRegressor, DPLogisticRegression
+from skdp import DPAdditiveClassifier, DPAdditiveRegressor, DPLogisticRegression, Interval
 from skdp.evaluation import ShapeDisplay
+from tests.conftest import each
 
 rng = np.random.default_rng(0)
 X = pd.DataFrame({"age": rng.uniform(0, 90, 900), "job": rng.choice(["clerk", "nurse", "smith"], 900)})
@@ -26,7 +31,7 @@ def regressor():
 
 
 def test_steps_and_dots_are_the_function(regressor):
-    display = ShapeDisplay.from_estimator(regressor, confidence_level=0.9).plot()
+    display = ShapeDisplay.from_estimator(regressor, confidence_level=0.9)
     of_age, of_job = display.axes_
     age, job = regressor.shape_("age"), regressor.shape_("job")
     values, edges, _ = of_age.patches[0].get_data()
@@ -40,17 +45,18 @@ def test_steps_and_dots_are_the_function(regressor):
     plt.close("all")
 
 
-def test_a_bin_of_missing_numbers_is_drawn_if_there_are_some(regressor):
+def test_a_bin_of_missing_numbers_is_drawn_if_there_are_some():
     gaps = X.assign(age=X["age"].where(rng.random(len(X)) > 0.2))
-    with_gaps = DPAdditiveRegressor(5.0, target_bounds=(0, 2), **DECLARED).fit(gaps, NUMBER)
-    for model, is_drawn in ((regressor, False), (with_gaps, True)):
-        (axes,) = ShapeDisplay.from_estimator(model, ["age"]).plot().axes_
+    for table, is_drawn in ((X, False), (gaps, True)):
+        # Little noise: counts of none are below one of a hundred.
+        model = DPAdditiveRegressor(50.0, target_bounds=(0, 2), **DECLARED).fit(table, NUMBER)
+        (axes,) = ShapeDisplay.from_estimator(model, ["age"]).axes_
         assert ("missing" in [text.get_text() for text in axes.texts]) == is_drawn
     plt.close("all")
 
 
 def test_rare_values_may_be_left_out(regressor):
-    (axes,) = ShapeDisplay.from_estimator(regressor, ["job"]).plot(max_values=3).axes_
+    (axes,) = ShapeDisplay.from_estimator(regressor, ["job"], max_values=3).axes_
     assert axes.get_title(loc="left") == "job (1 rarer values not drawn)"
     assert [text.get_text() for text in axes.get_yticklabels()] == ["clerk", "nurse", "smith"]
     plt.close("all")
@@ -58,10 +64,65 @@ def test_rare_values_may_be_left_out(regressor):
 
 def test_each_class_has_a_function():
     model = DPAdditiveClassifier(5.0, classes=[0, 1, 2], **DECLARED).fit(X, CLASS)
-    display = ShapeDisplay.from_estimator(model).plot()
+    display = ShapeDisplay.from_estimator(model)
     labels = [text.get_text() for text in display.figure_.legends[0].get_texts()]
     assert labels == [f"{place} (95 % interval)" for place in range(3)]
     plt.close("all")
+
+
+def test_it_is_drawn_at_once_and_needs_a_fitted_model(regressor):
+    _, panels = plt.subplots(1, 2)
+    assert ShapeDisplay.from_estimator(regressor, ax=panels).figure_ is panels[0].figure
+    plt.close("all")
+    with pytest.raises(NotFittedError, match="not fitted"):
+        ShapeDisplay.from_estimator(DPAdditiveRegressor(1.0, target_bounds=(0, 2), **DECLARED))
+
+
+def function(edges):
+    n_bins = len(edges) - 1
+    return SimpleNamespace(
+        bins=Interval(edges=edges, real=True),
+        values=np.linspace(-1, 1, n_bins),
+        std_error=np.full(n_bins, 0.1),
+        counts=np.full(n_bins, 9.0),
+    )
+
+
+def test_a_logarithm_is_used_only_where_most_edges_need_it():
+    # The bins of ages are narrow, and most of them are in the middle.
+    ages = [0.0, 17, *range(18, 70), 75, 90, 120]
+    incomes = [0.0, 900, 2_000, 5_000, 10_000, 20_000, 40_000, 80_000, 1_000_000]
+    for edges, scale in ((ages, "linear"), (incomes, "symlog"), ([0.0, 1e6], "linear")):
+        (axes,) = ShapeDisplay({"x": function(edges)}).plot().axes_
+        assert axes.get_xscale() == scale
+        assert axes.get_xlim() == (edges[0], edges[-1])
+        plt.close("all")
+
+
+@each("first", [1.0, 9.0, 11.0, 90.0, 900.0, 1_000.0, 4_000.0])
+def test_ticks_of_a_logarithm_are_apart(first):
+    edges = [0.0, first, *(first * np.array([2, 4, 8, 16])), first * 1_000_000]
+    display = ShapeDisplay({"x": function(edges)}).plot()
+    (axes,) = display.axes_
+    display.figure_.draw_without_rendering()
+    boxes = [text.get_window_extent() for text in axes.get_xticklabels() if text.get_text()]
+    assert len(boxes) >= 3
+    for left, right in itertools.pairwise(boxes):
+        assert left.x1 < right.x0
+    plt.close("all")
+
+
+def test_the_axis_says_what_is_added_to(regressor):
+    binary = DPAdditiveClassifier(5.0, classes=["no", "yes"], **DECLARED).fit(X, np.where(CLASS > 0, "yes", "no"))
+    several = DPAdditiveClassifier(5.0, classes=[0, 1, 2], **DECLARED).fit(X, CLASS)
+    for model, words in (
+        (binary, "added to the logit of 'yes'"),
+        (several, "added to the logit of the class"),
+        (regressor, "added to the prediction"),
+    ):
+        of_age, of_job = ShapeDisplay.from_estimator(model).axes_
+        assert of_age.get_ylabel() == of_job.get_xlabel() == words
+        plt.close("all")
 
 
 def test_another_model_has_no_functions():

@@ -11,6 +11,8 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
+from matplotlib import pyplot as plt
+
 from skdp import DPMarginalSynthesizer, Interval
 from skdp.evaluation import TableQualityDisplay
 from skdp.metrics import compare_marginals, value_errors
@@ -165,6 +167,44 @@ def test_a_pair_that_was_not_measured_is_named_with_the_dependence_that_the_mode
     assert "Not to be used: 1 of 3 pairs, which were not measured" in below[1]
 
 
+def test_a_measured_pair_that_the_model_contradicts_is_marked_and_named():
+    # What is declared impossible occurs: noisy counts say so, and the model cannot.
+    domain = {**PEOPLE, "sex": ["F", "M"]}
+    options = {"domain": domain, "marginals": [("job", "sex"), ("age", "sex")]}
+    free, fixed = fit(people(), **options), fit(people(), **options, structural_zeros=[{"job": "yes", "sex": "F"}])
+    assert not any("worse" in note for note in TableQualityDisplay.from_estimator(free).notes)
+    display = TableQualityDisplay.from_estimator(fixed)
+    row = display.marginals.set_index(["column", "second_column"]).loc[("job", "sex")]
+    assert row["measured"]
+    assert row["error"] > 2 * row["noise"]
+    assert not row["supported"]
+    assert ["job", "sex"] in display.unsupported[["column", "second_column"]].to_numpy().tolist()
+    assert display.notes[-1].startswith("fitted worse than the noise: job × sex")
+    assert "Not to be used: fitted worse than the noise: job × sex" in display.axes_[1].get_xlabel()
+    # Its mark is hollow.
+    assert row["error"] in display.axes_[1].lines[1].get_xdata()
+
+
+def test_columns_that_follow_from_others_are_not_compared_and_are_named():
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame({"wage": rng.integers(0, 90, 2_000), "net rent": rng.integers(0, 9, 2_000)})
+    frame = frame.assign(income=frame["wage"] + frame["net rent"], sex=rng.choice(["F", "M"], 2_000))
+    bins = Interval(0, 100, bins=10)
+    domain = {"wage": bins, "net rent": Interval(0, 10, bins=10), "income": bins, "sex": ["F", "M"]}
+    for relation, words in (
+        ("income = wage + `net rent`", "wage + `net rent`"),
+        ("wage + `net rent` == income", "wage + `net rent`"),
+        ("income - wage = `net rent`", "income - wage"),
+    ):
+        display = TableQualityDisplay.from_estimator(fit(frame, domain=domain, relations=[relation]))
+        (derived,) = {*domain} - {*display.marginals["column"]}
+        assert derived not in {*display.marginals["second_column"], *display.numbers["column"]}
+        assert len(display.marginals) == 3 + 3
+        assert f"{derived} follows from {words}" in display.notes
+        assert f"\n{derived} follows from {words}" in display.axes_[0].get_xlabel()
+        plt.close("all")
+
+
 def test_without_measured_pairs_and_scores_nothing_is_said_of_pairs_but_that():
     display = TableQualityDisplay.from_estimator(fit(people(), domain=PEOPLE, marginals="independent"))
     pairs = display.marginals[display.marginals["second_column"].notna()]
@@ -209,6 +249,50 @@ def test_numbers_of_a_model_are_those_of_its_bins_and_of_the_noisy_counts():
     assert numbers["measured_within"].all()
 
 
+@each("bins", ["declared", "private"])
+def test_deviations_count_what_is_within_bins(bins):
+    rng = np.random.default_rng(4)
+    frame = pd.DataFrame({"x": rng.normal(500, 100, 4_000).clip(0, 1_000), "sex": rng.choice(["F", "M"], 4_000)})
+    # A single bin: all that differs is within it.
+    domain = {"x": Interval(edges=[0.0, 1_000.0], real=True), "sex": ["F", "M"]}
+    display = TableQualityDisplay.from_estimator(fit(frame, domain=domain, bins=bins, epsilon=20.0))
+    assert display.numbers["std"].to_numpy() == pytest.approx(100, rel=0.1)
+
+
+def test_a_column_of_one_number_in_private_bins_is_not_drawn():
+    frame = people().assign(age=0.0)
+    domain = PEOPLE | {"age": Interval(0, 100, bins=4, real=True)}
+    display = TableQualityDisplay.from_estimator(fit(frame, domain=domain, bins="private", epsilon=20.0))
+    assert (display.numbers["std"] == 0).all()
+    assert len(display.axes_) == 2
+
+
+def test_numbers_that_differ_by_rounding_alone_are_not_drawn():
+    frame = pd.DataFrame({"x": [0.3] * 10, "y": [1, 2] * 5})
+    assert frame["x"].to_numpy().std() > 0
+    display = TableQualityDisplay.from_tables(
+        frame, frame.assign(x=0.2), domain={"x": Interval(0, 1, bins=2), "y": [1, 2]}
+    )
+    assert (display.numbers["std"] == 0).all()
+    assert len(display.axes_) == 2
+
+
+def test_of_private_bins_no_interval_is_drawn_and_the_notes_say_so():
+    frame = people().rename(columns={"job": "paid"}).assign(paid=np.random.default_rng(5).exponential(20, 2_000))
+    bins = {"age": Interval(20, 50, bins=6), "paid": Interval(0, 200, bins=6, real=True), "sex": ["F", "M"]}
+    words = "how well means and quantiles of age, paid are known is not stated: bins are private"
+    for kind, is_said in (("private", True), ("declared", False)):
+        display = TableQualityDisplay.from_estimator(fit(frame, domain=bins, bins=kind))
+        assert display.numbers[["lower", "upper"]].isna().all(axis=None) == is_said
+        assert display.numbers[["reference", "synthetic", "std"]].notna().all(axis=None)
+        assert (words in display.notes) == is_said
+        assert (words in display.axes_[-1].get_xlabel().replace("\n", " ")) == is_said
+        lengths = [len(bars.get_paths()) for bars in display.axes_[-1].collections]
+        assert sum(lengths) == (0 if is_said else 8)
+        display.figure_.draw_without_rendering()
+        plt.close("all")
+
+
 def test_dates_are_days_and_where_nothing_was_measured_within_bins_is_named():
     days = pd.date_range("2020-01-01", periods=1_000).date
     domain = {"day": Interval(edges=[date(2020, 1, 1), date(2022, 1, 1), date(2024, 1, 1)])}
@@ -220,6 +304,30 @@ def test_dates_are_days_and_where_nothing_was_measured_within_bins_is_named():
     even = display.numbers.assign(measured_within=False)
     words = TableQualityDisplay(display.marginals, even).notes
     assert words[-1] == "where numbers lie within the bins of day: spread evenly"
+
+
+@few_kinds
+def test_dates_are_given_as_dates(make_frame):
+    days = [date(2020, 1, 1), date(2020, 1, 1), date(2021, 6, 15), date(2023, 12, 31)] * 200
+    rows = {"day": days, "n": [1, 2, 3, 4] * 200}
+    domain = {"day": Interval(date(2020, 1, 1), date(2024, 1, 1), bins=4), "n": Interval(0, 5, bins=5)}
+    of_tables = TableQualityDisplay.from_tables(make_frame(rows), make_frame(rows), domain=domain)
+    of_model = TableQualityDisplay.from_estimator(fit(make_frame(rows), domain=domain, epsilon=20.0))
+    for display in (of_tables, of_model):
+        numbers = table_of(display.numbers)
+        for row in numbers:
+            for name in ("reference", "synthetic", "lower", "upper"):
+                given = row[f"{name}_date"]
+                if row["column"] == "n":
+                    assert pd.isna(given)
+                else:
+                    distance = (pd.Timestamp(given) - pd.Timestamp(1970, 1, 1)) / pd.Timedelta(days=1)
+                    assert distance == pytest.approx(row[name], abs=1e-5)
+    (median,) = (r for r in table_of(of_tables.numbers) if (r["column"], r["statistic"]) == ("day", "quantile 0.9"))
+    assert pd.Timestamp(median["reference_date"]) == pd.Timestamp(2023, 12, 31)
+    # Without dates there are no such columns.
+    assert "lower_date" not in TableQualityDisplay.from_tables(pd.DataFrame(REAL), pd.DataFrame(SYNTHETIC)).numbers
+    plt.close("all")
 
 
 @few_kinds

@@ -25,7 +25,12 @@ from skdp.evaluation.displays._style import (
     title_panel,
 )
 from skdp.metrics import compare_marginals, compare_numbers
-from skdp.synthesis import DPMarginalSynthesizer, marginal_quality, number_quality
+from skdp.synthesis import (
+    DPMarginalSynthesizer,
+    derived_columns,
+    marginal_quality,
+    number_quality,
+)
 from skdp.tables import frame_like, is_frame, objects_of, read_table
 
 _MARGINAL_NUMBERS = ("n_cells", "n_uncertain", "error", "noise", "uncertain")
@@ -55,6 +60,10 @@ _ROW_HEIGHT = 0.24
 _MARGIN = 1.25
 # The rows that a key takes.
 _KEY_ROWS = 1.7
+
+# The share of the records in uncertain cells, from which on they are a reason not to use
+# a marginal.
+_MOST_UNCERTAIN = 0.5
 
 # Letters of a name, of a line below a panel, and names in a list.
 _LONGEST_NAME = 15
@@ -87,12 +96,14 @@ class TableQualityDisplay(PanelDisplay):
         ``n_cells``; ``n_uncertain``, the number of cells whose error is at least their count; the ``error``, a
         distance; the ``noise``, about what it would be by noise or chance alone; ``uncertain``, the share of the
         synthetic records in cells of such errors; whether it was ``measured``; and whether it is ``supported``:
-        measured, and not most of its records in such cells.
+        measured, not most of its records in such cells, and by a model, its error at most twice the noise.
     numbers : dataframe, optional
         A row for each statistic of each column of numbers: the ``column``; the ``statistic``; its value by the
         ``reference``, and by the ``synthetic`` table or model; ``lower`` and ``upper``, an interval of 95 % for what
-        noise or chance alone would make; the ``std`` of the reference; and ``measured_within``, false if numbers are
-        only spread evenly within bins.
+        noise or chance alone would make (nan if private bins do not say how well they are known); the ``std`` of the
+        reference, 0 if its numbers do not differ; and ``measured_within``, false if numbers are only spread evenly
+        within bins. Dates are days since 1970 there; where a column has any, ``reference_date``, ``synthetic_date``,
+        ``lower_date`` and ``upper_date`` have them as dates.
     source : {"measured", "real"}, default="real"
         What the reference is, for titles: noisy counts, or real rows.
 
@@ -103,7 +114,7 @@ class TableQualityDisplay(PanelDisplay):
     unsupported : dataframe
         The rows of `marginals` that are not supported, the largest ``error`` beyond ``noise`` first.
     notes : list of str
-        What is not to be used, in words.
+        What is not to be used, not compared, or known without an error, in words.
     figure_ : matplotlib Figure
         The figure that was drawn last.
     axes_ : ndarray of matplotlib Axes
@@ -125,9 +136,15 @@ class TableQualityDisplay(PanelDisplay):
     Its error is how far its dependence by the model (the distance from independent columns) is from its noisy score,
     where that is more than chance; the distance of the pair itself is at least that, but for noise.
 
+    Columns that follow from others by `relations` are not modelled: they are left out, and `notes` say so.
+
+    With ``bins="private"``, noisy counts find the bins and where numbers lie within them. That noise is not in the
+    counts of the model, so no interval is drawn for means and quantiles of such columns.
+
     With `from_estimator`, an error is that of the model from noisy counts: with the noise it says how well these were
     fitted, and the noise how well they are known. Where a pair was measured, the model is mostly closer to the true
-    counts than the noise. With `from_tables`, chance is that of two samples of the same law. Where numbers are not
+    counts than the noise; one with an error of more than twice the noise contradicts its own counts, and is not
+    supported. With `from_tables`, chance is that of two samples of the same law. Where numbers are not
     declared as an `Interval`, more than 30 different ones are cut into bins.
 
     **Privacy.** `from_estimator` is post-processing of what `fit` has released: free, and as public as the model.
@@ -170,6 +187,7 @@ class TableQualityDisplay(PanelDisplay):
         self.marginals = marginals
         self.numbers = numbers
         self.source = source
+        self._derived: list[str] = []
 
     @classmethod
     def from_estimator(
@@ -210,6 +228,7 @@ class TableQualityDisplay(PanelDisplay):
         marginals = marginal_quality(synthesizer)
         numbers = number_quality(synthesizer)
         display = cls(marginals, numbers, source="measured")
+        display._derived = derived_columns(synthesizer)
         return display.plot(max_columns=max_columns, max_pairs=max_pairs, ax=ax)
 
     @classmethod
@@ -264,10 +283,10 @@ class TableQualityDisplay(PanelDisplay):
 
     @property
     def notes(self) -> list[str]:  # numpydoc ignore=RT01
-        """What is not to be used, in words."""
+        """What is not to be used, not compared, or known without an error, in words."""
         notes = []
         for kind in ("columns", "pairs", "numbers"):
-            notes += self._notes_of(kind)
+            notes += self._notes_of(kind) + self._remarks_of(kind)
         return notes
 
     def plot(
@@ -383,10 +402,9 @@ class TableQualityDisplay(PanelDisplay):
         if kind == "numbers":
             text = "difference, in standard deviations of the column"
         lines = [text]
-        for note in self._notes_of(kind):
-            lines += textwrap.wrap(
-                f"Not to be used: {note}", _LINE, break_on_hyphens=False
-            )
+        notes = [f"Not to be used: {note}" for note in self._notes_of(kind)]
+        for note in notes + self._remarks_of(kind):
+            lines += textwrap.wrap(note, _LINE, break_on_hyphens=False)
         # To the left of the panel there is room below its labels.
         style = {"fontsize": "small", "parse_math": False, "multialignment": "left"}
         axes.set_xlabel("\n".join(lines), loc="right", **style)
@@ -405,6 +423,23 @@ class TableQualityDisplay(PanelDisplay):
         listed = _list_names(list(map(_short, names)))
         return [f"where numbers lie within the bins of {listed}: spread evenly"]
 
+    def _remarks_of(self, kind: str) -> list[str]:
+        """Say what is not compared, and which errors are not known."""
+        if kind == "columns":
+            return self._derived
+        if kind == "pairs" or self._numbers is None:
+            return []
+        names = list(
+            dict.fromkeys(self._numbers["column"][self._numbers["lower"].isna()])
+        )
+        if not names:
+            return []
+        listed = _list_names(list(map(_short, names)))
+        return [
+            f"how well means and quantiles of {listed} are known is not stated: bins "
+            "are private"
+        ]
+
     def _notes_of_columns(self) -> list[str]:
         notes = []
         columns = self._rows_of("columns")
@@ -420,16 +455,12 @@ class TableQualityDisplay(PanelDisplay):
             parts.append(f"{counts} of {_short(row['column'])}")
         if parts:
             notes.append(f"{_UNCERTAIN[self.source]}: {_list_names(parts)}")
-        return notes
+        return notes + _notes_of_measured(columns, "columns")
 
     def _notes_of_pairs(self) -> list[str]:
         notes = []
         pairs = _worst_first(self._rows_of("pairs"))
-        labels = pd.Series(
-            list(map(_label, pairs["column"], pairs["second_column"])),
-            index=pairs.index,
-            dtype=object,
-        )
+        labels = _labels(pairs)
         is_measured = pairs["measured"].astype(bool)
         n_unmeasured = int((~is_measured).sum())
         if n_unmeasured:
@@ -441,11 +472,7 @@ class TableQualityDisplay(PanelDisplay):
             if is_doubtful.any():
                 note += f"; in doubt: {_list_names(labels[is_doubtful].to_list())}"
             notes.append(note)
-        is_noise = is_measured & ~pairs["supported"].astype(bool)
-        if is_noise.any():
-            listed = _list_names(labels[is_noise].to_list())
-            notes.append(f"pairs with most rows in cells of large errors: {listed}")
-        return notes
+        return notes + _notes_of_measured(pairs, "pairs")
 
 
 def _read_frame(
@@ -460,6 +487,28 @@ def _read_frame(
     if not len(table):
         raise ValueError(f"{name} must have at least one row")
     return table.reset_index(drop=True)
+
+
+def _labels(table: pd.DataFrame) -> pd.Series:
+    names = list(map(_label, table["column"], table["second_column"]))
+    return pd.Series(names, index=table.index, dtype=object)
+
+
+def _notes_of_measured(table: pd.DataFrame, kind: str) -> list[str]:
+    """Name what was measured, and is not supported nevertheless."""
+    table = table[table["measured"].astype(bool) & ~table["supported"].astype(bool)]
+    table = _worst_first(table)
+    labels = _labels(table)
+    notes = []
+    # There are two reasons: cells that are noise, and a model that does not fit.
+    is_noise = table["uncertain"] > _MOST_UNCERTAIN
+    if is_noise.any():
+        listed = _list_names(labels[is_noise].to_list())
+        notes.append(f"{kind} with most rows in cells of large errors: {listed}")
+    if not is_noise.all():
+        listed = _list_names(labels[~is_noise].to_list())
+        notes.append(f"fitted worse than the noise: {listed}")
+    return notes
 
 
 def _worst_first(table: pd.DataFrame) -> pd.DataFrame:
@@ -504,7 +553,9 @@ def _draw_numbers(axes: Any, table: pd.DataFrame) -> list[Any]:
         ends = {}
         for side in ("synthetic", "lower", "upper"):
             ends[side] = (rows[side] - rows["reference"]).to_numpy(float) / std
-        axes.hlines(places, ends["lower"], ends["upper"], color=_GREY, lw=4)
+        is_known = np.isfinite(ends["lower"])
+        lower, upper = ends["lower"][is_known], ends["upper"][is_known]
+        axes.hlines(places[is_known], lower, upper, color=_GREY, lw=4)
         style = {
             "linestyle": "",
             "marker": mark,

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import AxesLike, check_confidence_level
 from skdp.domain import Interval
@@ -24,13 +25,16 @@ from skdp.evaluation.displays._style import (
     title_panel,
 )
 
-# From so many times the width of the first or the middle bin on, a range is drawn by
-# its logarithm.
-_WIDE = 50.0
+# If at least half of the edges are within this share of a range, at its beginning, it is
+# drawn by its logarithm.
+_CROWDED = 0.1
 
 # The share of the records that are missing, from which on their function is drawn: that
 # of none is but noise.
 _LEAST_MISSING = 0.02
+
+# Ticks at powers of ten, whose labels fit into a panel of 3.6 inches.
+_MOST_POWERS = 4
 
 _FIELDS = ("bins", "values", "std_error", "counts")
 
@@ -38,14 +42,14 @@ _FIELDS = ("bins", "values", "std_error", "counts")
 class ShapeDisplay(PanelDisplay):
     """Plot of the functions of an additive model with their errors, with a panel for each column.
 
-    Bins of numbers are drawn as steps, other values as dots. `from_estimator` makes it of a model.
+    Bins of numbers are drawn as steps, other values as dots. `from_estimator` draws those of a model.
 
     Parameters
     ----------
     shapes : mapping of column name to Shape
         The functions, as `skdp.DPAdditiveClassifier.shape_` and `skdp.DPAdditiveRegressor.shape_` return them.
     classes : sequence, optional
-        The classes, if the functions are those of several.
+        The classes, of a classifier. If there are two, the functions are added to the logit of the second.
     confidence_level : float, default=0.95
         The coverage of the bands.
 
@@ -78,7 +82,7 @@ class ShapeDisplay(PanelDisplay):
     ...     target_bounds=(0, 100),
     ...     random_state=0,
     ... ).fit(people[["age", "sex"]], people["hours-per-week"])
-    >>> display = ShapeDisplay.from_estimator(model).plot()
+    >>> display = ShapeDisplay.from_estimator(model)
     >>> [axes.get_title(loc="left") for axes in display.axes_]
     ['age', 'sex']
     """
@@ -114,8 +118,10 @@ class ShapeDisplay(PanelDisplay):
         features: Sequence[Any] | None = None,
         *,
         confidence_level: float = 0.95,
+        max_values: int = 20,
+        ax: AxesLike | None = None,
     ) -> ShapeDisplay:
-        """Make the display of a fitted additive model.
+        """Draw the functions of a fitted additive model.
 
         Parameters
         ----------
@@ -125,26 +131,32 @@ class ShapeDisplay(PanelDisplay):
             The columns to draw; by default all.
         confidence_level : float, default=0.95
             The coverage of the bands.
+        max_values, ax : optional
+            See `plot`.
 
         Returns
         -------
         ShapeDisplay
-            The display, which `plot` draws.
+            The display, drawn.
 
         Raises
         ------
-        NotFittedError, TypeError, ValueError
-            If the model is not fitted, has no functions, or has no such column.
+        ImportError, NotFittedError, TypeError, ValueError
+            If matplotlib is not installed, the model is not fitted, has no functions, or has no such column, or a
+            parameter does not fit.
         """
+        import_pyplot()
         if not hasattr(estimator, "shape_"):
             raise TypeError(
                 f"estimator must be an additive model, got {type(estimator).__name__}"
             )
+        check_is_fitted(estimator)
         if features is None:
             features = estimator.guarantee_.scope[:-1]
         shapes = {feature: estimator.shape_(feature) for feature in features}
         classes = getattr(estimator, "classes_", None)
-        return cls(shapes, classes=classes, confidence_level=confidence_level)
+        display = cls(shapes, classes=classes, confidence_level=confidence_level)
+        return display.plot(max_values=max_values, ax=ax)
 
     def plot(self, *, max_values: int = 20, ax: AxesLike | None = None) -> ShapeDisplay:
         """Draw the functions.
@@ -193,15 +205,24 @@ class ShapeDisplay(PanelDisplay):
             title = f"{name} ({n_hidden} rarer values not drawn)" if n_hidden else name
             title_panel(axes, str(title))
             if isinstance(shape.bins, Interval):
-                axes.set_ylabel("added")
+                axes.set_ylabel(self._added, parse_math=False)
                 axes.axhline(0, color=INK, lw=1)
             else:
-                axes.set_xlabel("added")
+                axes.set_xlabel(self._added, parse_math=False)
                 axes.axvline(0, color=INK, lw=1)
                 labels = [shape.bins.labels[place] for place in places]
                 label_rows(axes, [_label(label) for label in labels])
         self._draw_legend(ax, handles, loc="outside lower center", ncols=len(handles))
         return self
+
+    @property
+    def _added(self) -> str:
+        """Say what a function is added to."""
+        if self.classes is None:
+            return "added to the prediction"
+        if len(self.classes) == 2:
+            return f"added to the logit of '{self.classes[1]}'"
+        return "added to the logit of the class"
 
     def _draw(self, axes: Any, shape: Any, places: NDArray[np.intp]) -> list[Any]:
         """Draw a function, or one for each class, and return what the legend explains."""
@@ -257,9 +278,9 @@ def _draw_steps(
         values[:n_bins], edges, color=colour, lw=1.6, baseline=None, label=label
     )
     if isinstance(bins.edges[0], float):
-        narrow = min(edges[1] - edges[0], np.median(np.diff(edges)))
-        if edges[-1] - edges[0] > _WIDE * narrow and edges[0] >= 0:
-            axes.set_xscale("symlog", linthresh=max(edges[1], narrow))
+        middle = float(np.median(edges[1:-1])) if n_bins > 1 else edges[-1]
+        if edges[0] >= 0 and middle - edges[0] <= _CROWDED * (edges[-1] - edges[0]):
+            _scale_by_logarithm(axes, edges)
         axes.set_xlim(edges[0], edges[-1])
     if len(values) > n_bins and has_missing:
         # Outside of the range, in shares of the width of the panel.
@@ -282,6 +303,21 @@ def _draw_steps(
             va="top",
             fontsize="small",
         )
+
+
+def _scale_by_logarithm(axes: Any, edges: NDArray[np.float64]) -> None:
+    """Scale an axis from 0 or a number above it, with ticks at powers of ten."""
+    # It is linear up to the first edge above 0.
+    linear = float(edges[edges > 0][0])
+    axes.set_xscale("symlog", linthresh=linear)
+    powers = 10.0 ** np.arange(np.ceil(np.log10(linear)), np.log10(edges[-1]) + 0.01)
+    # Labels of more powers would overlap, and so would those in the linear part and at 0.
+    step = -(-len(powers) // _MOST_POWERS)
+    powers = powers[::-1][::step][::-1]
+    ticks = powers[powers >= edges[0]]
+    if edges[0] == 0:
+        ticks = np.append(0.0, ticks)
+    axes.set_xticks(ticks)
 
 
 def _draw_dots(

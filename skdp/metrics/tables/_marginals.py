@@ -393,28 +393,36 @@ def _holds_values(tables: tuple[Table, Table], name: Any) -> bool:
     return True
 
 
+def holds_dates(table: Table, name: Any, declared: Any) -> bool:
+    """Whether the values of a column are dates."""
+    return _read_values(table, name, declared).dtype.kind == "M"
+
+
 def read_values(table: Table, name: Any, declared: Any) -> Numbers:
     """Read a column as numbers, dates as days, without those that are missing."""
-    column = table.columns[table.names.index(name)]
-    try:
-        values = (
-            declared.read(column)
-            if isinstance(declared, Interval)
-            else to_numbers(column)
-        )
-    except ColumnError:
-        try:
-            values = to_dates(column, "datetime64[us]")
-        except ColumnError:
-            raise ValueError(
-                f"column {name!r} must hold numbers or dates to be compared value by "
-                "value"
-            ) from None
+    values = _read_values(table, name, declared)
     if values.dtype.kind == "M":
         values = values[~np.isnat(values)].astype("datetime64[us]")
         return np.asarray(values.astype(np.int64) / _MICROSECONDS_OF_DAY)
     values = values.astype(float)
     return np.asarray(values[np.isfinite(values)])
+
+
+def _read_values(table: Table, name: Any, declared: Any) -> NDArray[Any]:
+    """Read a column as numbers or dates."""
+    column = table.columns[table.names.index(name)]
+    try:
+        if isinstance(declared, Interval):
+            return np.asarray(declared.read(column))
+        return np.asarray(to_numbers(column))
+    except ColumnError:
+        try:
+            return np.asarray(to_dates(column, "datetime64[us]"))
+        except ColumnError:
+            raise ValueError(
+                f"column {name!r} must hold numbers or dates to be compared value by "
+                "value"
+            ) from None
 
 
 def _compare_values(real: Numbers, synthetic: Numbers) -> tuple[float, ...]:

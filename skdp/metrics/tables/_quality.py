@@ -15,6 +15,7 @@ from skdp.base import TableLike
 from skdp.domain import DomainLike
 from skdp.metrics.tables._marginals import (
     compared_columns,
+    holds_dates,
     read_values,
     total_variation,
 )
@@ -25,7 +26,7 @@ from skdp.metrics.tables._pairs import (
     read_declared,
     read_pair,
 )
-from skdp.tables import frame_like
+from skdp.tables import add_dates, frame_like
 
 Numbers = NDArray[np.float64]
 
@@ -33,6 +34,9 @@ QUANTILES = (0.1, 0.5, 0.9)
 
 _REACH = NormalDist().inv_cdf(0.975)
 """Half the width of an interval of 95 %, in standard errors."""
+
+_ROUNDING = 1e-12
+"""Of the largest number: deviations that are rounding."""
 
 _MOST_UNCERTAIN = 0.5
 """The share of the rows in cells without a true digit, from which a marginal has none."""
@@ -93,14 +97,19 @@ def compare_numbers(
     tables = read_pair(real, synthetic)
     declared = read_declared(domain, tables[0])
     rows: list[ComparedStatistic] = []
+    dates = []
     for name in compared_columns(tables, None, declared):
         real_values = read_values(tables[0], name, declared.get(name))
         values = read_values(tables[1], name, declared.get(name))
         if real_values.size and values.size:
             rows += _compare_values(name, real_values, values)
+        if holds_dates(tables[0], name, declared.get(name)):
+            dates.append(name)
     if not rows:
         return None
     table = pd.DataFrame(rows, columns=ComparedStatistic._fields)
+    numbers = ["reference", "synthetic", "lower", "upper"]
+    add_dates(table, numbers, [name in dates for name in table["column"]])
     return frame_like(table, tables[0].native)
 
 
@@ -127,6 +136,8 @@ def _compare_values(
     # deviations.
     scale = _REACH * math.sqrt(1 / real.size + 1 / synthetic.size)
     std = float(real.std())
+    if std <= _ROUNDING * float(np.abs(real).max()):
+        std = 0.0
     mean = float(real.mean())
     statistics = [
         ComparedStatistic(

@@ -99,6 +99,14 @@ class Sum(NamedTuple):
     column: Any
     terms: Side
 
+    def __str__(self) -> str:
+        """Say what the column follows from."""
+        sides = [side.strip("= ") for side in self.relation.text.split("=", 1)]
+        parts = [side for side in sides if side.strip("`") != str(self.column)]
+        # Where it is on a side with others, the whole relation says how it follows.
+        text = parts[0] if len(parts) == 1 else self.relation.text
+        return f"{self.column} follows from {text}"
+
 
 def columns_of(terms: Iterable[Term]) -> list[Any]:
     """List the columns of terms."""
