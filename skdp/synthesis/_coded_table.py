@@ -1,0 +1,155 @@
+"""A private table as it is declared, planned and coded."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Collection
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.domain import Domain, Interval
+from skdp.synthesis.model import Clique
+from skdp.synthesis.selection import (
+    Plan,
+    Strategy,
+    read_plan,
+)
+from skdp.synthesis.tables import (
+    CodedRecords,
+    LargeRecords,
+    Records,
+    Relations,
+    cells_within,
+    check_decodable,
+    check_not_named,
+    declared_orders,
+    fine_grid,
+    public_template,
+    read_codes,
+    read_declared,
+    read_relations,
+)
+from skdp.tables import LargeTable, Table
+
+
+class PrivateRows(NamedTuple):
+    """A private table, the rows of it that count, and where it is if it is large."""
+
+    table: Table
+    keep: NDArray[np.bool_]
+    large: LargeTable | None
+
+    @property
+    def n_rows(self) -> int | None:
+        """The number of rows, None if it is not known."""
+        return None if self.large is not None else len(self.table.columns[0])
+
+    def records(self, coded: CodedTable, handle_unknown: Any) -> Records:
+        """Return the records, by the codes of their cells."""
+        if self.large is not None:
+            return LargeRecords(self.large, coded.cells, handle_unknown)
+        return CodedRecords(coded.codes, coded.cells.sizes)
+
+
+class CodedTable(NamedTuple):
+    """What is declared of a table and planned with it, and the codes of its rows."""
+
+    domain: Domain
+    """The declared values of each column."""
+    cells: Domain
+    """The same, or finer cells of intervals, in which the table is read."""
+    plan: Plan
+    strategy: Strategy
+    codes: list[NDArray[np.unsignedinteger]]
+    """Of the cells, a column each, without rows that are left out."""
+    others: dict[Any, Any]
+    """What stands for all values of a column that were not found."""
+    relations: Relations
+    """What holds in all rows that are drawn."""
+
+    @property
+    def first(self) -> list[Clique]:
+        """The marginals that are counted first."""
+        if self.cells is self.domain:
+            return self.strategy.first_cliques(self.plan)
+        return self.plan.columns
+
+
+def code_table(
+    synthesizer: Any, table: Table, keep: NDArray[np.bool_], values: dict[Any, Any]
+) -> CodedTable:
+    """Complete the domain by values that were found, and code the rows that count."""
+    declared = read_declared(table, synthesizer.domain, values)
+    relations = read_relations(synthesizer.relations, declared)
+    domain = relations.coarsen(declared)
+    finds_bins = synthesizer.bins == "private"
+    if finds_bins:
+        why = "whose bins bins='private' is to find; use bins='declared'"
+        zeros = synthesizer.structural_zeros
+        check_not_named(_intervals(domain), None, zeros, why=why)
+    plan, strategy = read_plan(
+        domain,
+        ordered=declared_orders(table, domain),
+        marginals=synthesizer.marginals,
+        workload=synthesizer.workload,
+        analyses=synthesizer.analyses,
+        target=synthesizer.target,
+        structural_zeros=synthesizer.structural_zeros,
+        relations=relations,
+        max_cells=synthesizer.max_cells,
+        max_iter=synthesizer.max_iter,
+        tol=synthesizer.tol,
+        redraw=synthesizer.redraw,
+    )
+    check_decodable(public_template(table, domain), domain)
+    _check_widths(domain)
+    # What is protected is not counted any finer, and where public numbers lie is known.
+    cells = domain
+    if synthesizer.protect is None:
+        cells = _cut(domain, finds_bins, relations.derived)
+    others = {name: listed[-1] for name, listed in values.items()}
+    codes = read_codes(table, cells, synthesizer.handle_unknown, others)
+    is_counted = keep
+    for code, size in zip(codes, cells.sizes, strict=True):
+        is_counted = is_counted & (code < size)
+    if not is_counted.all():
+        codes = [code[is_counted] for code in codes]
+    return CodedTable(domain, cells, plan, strategy, codes, others, relations)
+
+
+def _cut(domain: Domain, finds_bins: bool, derived: Collection[Any]) -> Domain:
+    """Cut intervals into fine cells; return the domain itself if none is cut."""
+    columns: dict[Any, Any] = {}
+    for name in domain.columns:
+        columns[name] = domain[name]
+    is_cut = False
+    for name, interval in _intervals(domain).items():
+        if name in derived:
+            continue
+        grid = fine_grid(interval) if finds_bins else cells_within(interval)
+        columns[name] = grid
+        is_cut = is_cut or grid is not interval
+    return Domain(columns) if is_cut else domain
+
+
+def _check_widths(domain: Domain) -> None:
+    """Refuse intervals whose width is no float."""
+    for name, interval in _intervals(domain).items():
+        first, upper_end = interval.edges[0], interval.edges[-1]
+        if isinstance(first, float) and not math.isfinite(upper_end - first):
+            raise ValueError(
+                f"the declared interval of column {name!r} is wider than the largest "
+                f"float, {sys.float_info.max:.1e}: declare closer ends"
+            )
+
+
+def _intervals(domain: Domain) -> dict[Any, Interval]:
+    intervals = {}
+    for name in domain.columns:
+        values = domain[name]
+        if isinstance(values, Interval):
+            intervals[name] = values
+    return intervals
