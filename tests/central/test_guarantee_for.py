@@ -210,22 +210,21 @@ class TestNames:
     @each("kind", [DPMean, DPStandardScaler])
     def test_a_column_that_may_say_of_whom_a_row_is_is_refused(self, kind, groups):
         estimator = kind(bounds=(0, 1), random_state=0).fit(THREE, groups=groups)
-        with pytest.raises(ValueError, match=r"\['person'\] may say of whom a row is"):
+        with pytest.raises(ValueError, match=r"got \['person'\]; it has"):
             estimator.guarantee_for(["a", "person"])
         assert estimator.guarantee_for(["a"]).epsilon > 0
-        assert estimator.fit(THREE).guarantee_for(["person"]).epsilon == 0
 
     def test_persons_of_a_large_table_are_refused(self):
         polars = pytest.importorskip("polars")
         large = polars.LazyFrame(THREE.assign(person=np.arange(15) // 3))
         mean = DPMean(bounds=(0, 1), random_state=0).fit(large, groups="person")
-        with pytest.raises(ValueError, match=r"\['person'\] may say of whom a row is"):
+        with pytest.raises(ValueError, match=r"got \['person'\]; it has"):
             mean.guarantee_for(["person"])
 
     def test_of_a_loaded_release_it_is_not_known(self, tmp_path):
         mean = DPMean(bounds=(0, 1), random_state=0).fit(THREE, groups=np.arange(15))
         skdp.save(mean, tmp_path / "mean.json")
-        with pytest.raises(ValueError, match="may say of whom a row is"):
+        with pytest.raises(ValueError, match=r"got \['person'\]; it has"):
             skdp.load(tmp_path / "mean.json").guarantee_for(["person"])
 
     @each("make", [iter, lambda names: (name for name in names), set, np.array, pd.Index])
@@ -236,11 +235,11 @@ class TestNames:
     def test_a_target_without_a_name_beside_a_column_target(self):
         table = whole("DPGaussianNB").rename(columns={"a": "target"})
         estimator = made("DPGaussianNB").fit(table[["target", "b"]], table["y"].to_numpy())
-        with pytest.raises(ValueError, match=r"columns must be among \['target', 'b', 'target_2'\]"):
+        with pytest.raises(ValueError, match=r"it has \['target', 'b', 'target_2'\]"):
             estimator.guarantee_for(["y"])
 
     @each("name", [True, 1.0])
     def test_what_is_equal_to_a_number_is_not_its_name(self, name):
         mean = DPMean(bounds=(0, 1), random_state=0).fit(THREE.set_axis([0, 1, 2], axis=1))
-        with pytest.raises(ValueError, match=r"columns must be among \[0, 1, 2\]"):
+        with pytest.raises(ValueError, match=r"it has \[0, 1, 2\]"):
             mean.guarantee_for([name])

@@ -185,6 +185,7 @@ def test_a_measured_pair_that_the_model_contradicts_is_marked_and_named():
     assert row["error"] in display.axes_[1].lines[1].get_xdata()
 
 
+@pytest.mark.filterwarnings("ignore:about .* of the rows that the model draws")
 def test_columns_that_follow_from_others_are_not_compared_and_are_named():
     rng = np.random.default_rng(2)
     frame = pd.DataFrame({"wage": rng.integers(0, 90, 2_000), "net rent": rng.integers(0, 9, 2_000)})
