@@ -261,6 +261,7 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
         NotFittedError, TypeError, ValueError
             Before `fit`, or if X has other columns, or values that `fit` does not take.
         """
-        # One output. The bounds of the target are the last.
+        response = self._respond(X)[:, 0]  # there is one output
+        # The bounds of the target are the last.
         low, high = self.bounds_[-1]
-        return np.clip(self._respond(X)[:, 0], low, high)
+        return np.clip(response, low, high)
