@@ -14,7 +14,7 @@ from skdp.central import DPGroupBy, DPMinMaxScaler, DPStandardScaler
 from skdp.privacy import Mu, Rho
 from skdp.testing import replay_release
 from tests.central.estimators import EVERY, WITH_GAPS, fitted, made, whole
-from tests.conftest import each
+from tests.conftest import each, often
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # there are few rows
 
@@ -51,7 +51,7 @@ def replays(estimator, table, columns, **more):
 
 
 class TestReplay:
-    @pytest.mark.parametrize("amount", AMOUNTS)
+    @pytest.mark.parametrize("amount", often(AMOUNTS, ["epsilon", "mu"]))
     @pytest.mark.parametrize(
         "name", [pytest.param(name, marks=() if name in BY_COLUMN else pytest.mark.long) for name in EVERY]
     )
@@ -68,7 +68,7 @@ class TestReplay:
         for promise, replay in replays(estimator, whole(name), ("a",), missing=True):
             assert replay.findings == (), promise
 
-    @pytest.mark.parametrize("amount", AMOUNTS)
+    @pytest.mark.parametrize("amount", often(AMOUNTS, ["mu"]))
     @each("columns", [("a",), ("b",), ("c",), ("a", "b"), ("b", "c")])
     def test_with_weights_and_by_group(self, amount, columns):
         weights = {"bounds": (0, 1), "sample_weight": "c", "max_weight": 1.0, "random_state": 0}

@@ -15,7 +15,7 @@ from skdp import DPGroupBy, DPHistogram, DPMean, PrivacyLedger, privacy_statemen
 from skdp.central import planned_half_width
 from skdp.privacy import Mu, Rho
 from skdp.testing import check_curator, replay_release
-from tests.conftest import each
+from tests.conftest import each, often
 
 VALUES = {"a": ["x", "y"], "b": ["u", "v", "w"], "c": [0, 1]}
 BOUNDS = {"p": (0, 10), "q": (-3, 5)}
@@ -92,7 +92,7 @@ class TestPrivacy:
             largest = max(largest, replay.epsilon / replay.guarantee.epsilon)
         assert largest > 0.5
 
-    @each("protect", [["c"], ["b"], ["b", "c"]])
+    @pytest.mark.parametrize("protect", often([["c"], ["b"], ["b", "c"]], [["c"]]))
     def test_all_tables_of_two_rows(self, protect):
         """The second row is of one cell, as the order of the rows changes nothing."""
         domain = {name: VALUES[name] for name in ("b", "c")}
@@ -195,6 +195,7 @@ class TestEstimates:
         without_noise = made(name, epsilon=1_000.0, random_state=0).fit(X).to_frame()
         assert (without_noise["count"] == exact).all()
 
+    @pytest.mark.long
     @each("name", [name for name in EVERY if name.startswith("histogram")])
     def test_errors_are_those_of_the_noise(self, name):
         X = words(np.random.default_rng(0), 500)

@@ -584,6 +584,7 @@ class TestWhatIsLeft:
             values = OTHERS | {"c": [0.5, 9000.0]}
             assert_replays(release, columns, table=table, values=values, n_rows=1)
 
+    @pytest.mark.long
     @each("delta", [0.0, 1e-6])
     @each("caps", [{"a": 0.1}, {"a": 0.1, "b": 50.0, "c": 50.0, "d": 50.0}])
     @each("marginals", ["auto", "independent", [("a", "b"), ("c", "d")], [("a",), ("b", "c"), ("d",)]])
