@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from skdp import DPMarginalSynthesizer, Interval
+from tests.conftest import often
 
 N = 20_000
 RNG = np.random.default_rng(7)
