@@ -107,6 +107,7 @@ class TestPrivacy:
 
     @pytest.mark.parametrize("n_rows", [1, pytest.param(2, marks=pytest.mark.long)])
     @each("name", [name for name in EVERY if EVERY[name][2] is words])
+    @pytest.mark.long
     def test_all_tables_of_up_to_two_rows(self, name, n_rows):
         _, values, _ = EVERY[name]
         largest = 0.0

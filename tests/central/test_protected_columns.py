@@ -93,6 +93,7 @@ class TestPrivacy:
         assert largest > 0.5
 
     @pytest.mark.parametrize("protect", often([["c"], ["b"], ["b", "c"]], [["c"]]))
+    @pytest.mark.long
     def test_all_tables_of_two_rows(self, protect):
         """The second row is of one cell, as the order of the rows changes nothing."""
         domain = {name: VALUES[name] for name in ("b", "c")}
@@ -224,6 +225,7 @@ class TestEstimates:
         assert deviation == pytest.approx(estimates[0].std_error, rel=0.2)
         assert np.mean([estimate.lower <= 200 <= estimate.upper for estimate in estimates]) > 0.9
 
+    @pytest.mark.long
     def test_means_of_public_columns_are_exact_and_others_covered(self):
         X = both(np.random.default_rng(0), 300)
         clipped = X.assign(**{name: X[name].clip(*ends) for name, ends in BOUNDS.items()})

@@ -83,6 +83,7 @@ def test_equal_weights_of_the_maximum_are_counts():
 
 
 @pytest.mark.parametrize("kind", ["count", "mean", "sum", "histogram"])
+@pytest.mark.long
 def test_intervals_hold_what_was_asked(kind):
     """95 % intervals in 200 fits: fewer than 176 hits would be one in a million."""
     sums = PEOPLE.assign(weight=CLIPPED, product=CLIPPED * PEOPLE["age"]).groupby("sex")

@@ -98,6 +98,7 @@ def test_each_published_fault_is_refuted(fault, neighbours, options, least):
 
 
 @each("fault, call", [(broken.FitRemembers, "fit_transform of two rows"), (broken.SharedCoin, "two rows")])
+@pytest.mark.long
 def test_what_shows_in_fit_transform_or_in_two_rows_is_refuted(fault, call):
     """Seeded, as is the sound base class of these."""
     result = audit_epsilon(fault(k=2), TWO, n_draws=5_000, random_state=1)

@@ -9,6 +9,7 @@ from sklearn.linear_model import LogisticRegression
 
 from skdp import Domain, RandomizedResponseEncoder
 from skdp.evaluation import StudyTable, audit_epsilon, count_study, fairness_study
+from tests.conftest import often
 
 PEOPLE = pd.DataFrame({"sex": ["f", "m"] * 50, "hours": range(100)})
 DOMAIN = Domain({"sex": ["f", "m"]})
@@ -36,7 +37,7 @@ WORK = {
 }
 
 
-@pytest.mark.parametrize("name", WORK)
+@pytest.mark.parametrize("name", often(WORK, ["counts", "study"]))
 def test_a_bar_counts_what_is_done_and_says_what_is_left(name, capsys):
     pytest.importorskip("tqdm")
     work, total, unit = WORK[name]

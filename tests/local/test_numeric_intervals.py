@@ -65,6 +65,7 @@ RARE = {"190 and 10": [30.0] * 190 + [90.0] * 10, "198 and 2": [30.0] * 198 + [9
 
 
 @pytest.mark.parametrize("name", RARE)
+@pytest.mark.long
 def test_they_cover_where_reports_are_few_and_epsilon_is_large(name):
     """Weights followed the noise of the same reports: intervals of 95 % covered 16 to 99 %, by bin."""
     expected = shares(RARE[name], 4)

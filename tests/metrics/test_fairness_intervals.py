@@ -319,6 +319,7 @@ def test_errors_are_those_of_the_influence_of_rows(rows):
     ],
     ids=lambda value: type(value).__name__ if hasattr(value, "k") else str(value),
 )
+@pytest.mark.long
 def test_all_metrics_are_covered_from_reports(oracle, n_rows, rows):
     # The seeds are fixed. With other ones, correct code fails with a probability of about 1e-5: some 30 intervals, each
     # at 3e-7, of a coverage of 94 %.

@@ -471,6 +471,7 @@ class TestRoom:
     def test_of_few_bytes(self, value, message):
         refused(with_json(lambda content: content["fitted"].update(a_=value)), message)
 
+    @pytest.mark.long
     def test_many_tables_without_columns(self):
         data = with_json(lambda content: content["fitted"].update(a_=[{"$frame": []}] * 25_000))
         refused(data, "much more memory than their text", 48 << 20)

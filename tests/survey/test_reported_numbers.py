@@ -93,6 +93,7 @@ def people(n, seed):
 
 @pytest.mark.parametrize("mechanism", often(MECHANISMS, ["optimal"]))
 @pytest.mark.parametrize("is_logistic", [False, True])
+@pytest.mark.long
 def test_the_truth_is_in_the_intervals(mechanism, is_logistic):
     """A reported number and a reported category that depend on each other and on a true predictor."""
     n = 8_000

@@ -173,6 +173,7 @@ def test_without_noise_odds_ratios_are_those_of_the_table():
 
 @pytest.mark.parametrize("kind", [RandomizedResponseEncoder, UnaryEncodingTransformer, HadamardResponseEncoder])
 @pytest.mark.parametrize("measure", ["correlation", "odds_ratio"])
+@pytest.mark.long
 def test_reports_of_encoders_cover_the_truth(kind, measure):
     """95 % intervals of 200 tables: fewer than 176 hits would be one in a million."""
     rng = np.random.default_rng(3)

@@ -72,6 +72,7 @@ class TestWithoutACap:
             (("b",), 0.0, {"marginals": "interactions", "bins": "private"}),
         ],
     )
+    @pytest.mark.long
     def test_no_choice_loses_more_than_is_promised(self, columns, delta, more):
         promise, _ = assert_replays(synthesizer(delta=delta, **more), columns, n_rows=1)
         implied = synthesizer(delta=delta, **more).fit(TABLE).guarantee_.to("replace_values", columns)
@@ -576,6 +577,7 @@ class TestWhatIsLeft:
 
     @each("delta", [0.0, 1e-6])
     @each("marginals", ["independent", [("a", "b"), ("d",), ("c",)]])
+    @pytest.mark.long
     def test_fine_cells_of_some_columns_leave_the_rest_to_marginals(self, marginals, delta):
         table = TABLE.assign(c=np.exp(rng.normal(2, 1, N)))
         domain = DOMAIN | {"c": Interval(edges=[0.0, 5.0, 20.0, 1e4], real=True)}

@@ -51,6 +51,7 @@ def test_means_deviations_and_points_of_mass(bins, seed):
 
 
 @pytest.mark.parametrize("bins", often(["declared", "private"], ["declared"]))
+@pytest.mark.long
 def test_zeros_are_not_moved_to_where_noise_is(bins):
     """A mean that was made up for by noisy counts of far cells took the zeros away."""
     gains = np.where(RNG.random(N) < 0.85, 0, np.exp(7 + 1.2 * RNG.normal(size=N)))
