@@ -51,7 +51,7 @@ def replays(estimator, table, columns, **more):
 
 
 class TestReplay:
-    @pytest.mark.parametrize("amount", often(AMOUNTS, ["epsilon", "mu"]))
+    @pytest.mark.parametrize("amount", often(AMOUNTS, ["mu"]))
     @pytest.mark.parametrize(
         "name", [pytest.param(name, marks=() if name in BY_COLUMN else pytest.mark.long) for name in EVERY]
     )

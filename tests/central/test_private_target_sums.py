@@ -125,6 +125,7 @@ class TestPrivacy:
         assert largest > 0.9
 
     @each("name", [name for name in EVERY if name.startswith("selector")])
+    @pytest.mark.long
     def test_choices_have_the_noise_that_they_need(self, name):
         values = sorted(EVERY[name][1][:3])
         largest = 0.0

@@ -112,6 +112,7 @@ class TestPrivacy:
         assert largest == pytest.approx(1)
 
     @each("name", list(EVERY))
+    @pytest.mark.long
     def test_too_little_noise_is_found(self, name, monkeypatch):
         from skdp.central.statistics import Noise
 

@@ -237,6 +237,7 @@ def test_the_bound_comes_near_a_claim_that_is_tight(epsilon, draws):
 
 
 @pytest.mark.usefixtures("few_calls")
+@pytest.mark.long
 def test_several_reports_add_up_and_permanent_ones_do_not():
     thrice = audit_epsilon(sound(0.5), n_draws=20_000, n_reports=3, random_state=0)
     assert 1.0 < thrice.epsilon_lower < thrice.epsilon_claimed == 1.5

@@ -59,6 +59,7 @@ def random_schema(seed):
 
 class TestPlan:
     @pytest.mark.parametrize("seed", [*range(6), *(pytest.param(n, marks=pytest.mark.long) for n in range(6, 200))])
+    @pytest.mark.long
     def test_it_is_never_worse_than_a_single_strategy(self, seed):
         """The errors of the encoders' own strategies are found in another way."""
         domain, bounds, epsilon = random_schema(seed)
@@ -305,6 +306,7 @@ class TestShuffled:
         assert shuffled_guarantee(fitted, wanted.n, wanted.delta).epsilon <= wanted.epsilon
 
     @pytest.mark.parametrize("epsilon", [1.0, 3.0])
+    @pytest.mark.long
     def test_no_table_of_others_reveals_more_of_several_drawn_reports(self, epsilon):
         fields = tuple(CategoryField(Domain({name: [0, 1]}), RandomizedResponse(2, epsilon)) for name in "abc")
         promise = PrivacyGuarantee(fields[0].epsilon * 2, scope=tuple("abc"))

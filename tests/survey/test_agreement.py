@@ -54,6 +54,7 @@ def test_cheaters_that_no_one_asked_for_are_told():
 
 
 @pytest.mark.parametrize("kind", ["equal", "weights", "rare"])
+@pytest.mark.long
 def test_groups_that_agree_are_not_told(kind):
     """Also with weights that tell who says yes, and where few do: of 400 surveys, none."""
     rng = np.random.default_rng(0)

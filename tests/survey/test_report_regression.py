@@ -372,6 +372,7 @@ ENCODERS = {
         *[pytest.param(name, "sample", marks=pytest.mark.long) for name in ENCODERS],
     ],
 )
+@pytest.mark.long
 def test_the_truth_is_in_the_intervals(name, strategy):
     """Two dependent predictors that depend on a true one; intervals of 1 - 1e-6, each."""
     rng = np.random.default_rng(1)

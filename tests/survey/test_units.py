@@ -77,6 +77,7 @@ def test_errors_do_not_depend_on_units(kind, factor, shift):
 
 
 @pytest.mark.parametrize("unit", [1e-6, 1e6])
+@pytest.mark.long
 def test_errors_do_not_depend_on_units_of_reports(unit):
     rng = np.random.default_rng(0)
     income = rng.normal(5, 1, 1500).clip(0, 10)

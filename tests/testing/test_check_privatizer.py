@@ -600,6 +600,7 @@ class Bare(TransformerMixin, BaseEstimator):
         return X
 
 
+@pytest.mark.long
 def test_numbers_of_which_all_may_be_missing():
     """pandas makes objects of a column without any number: the dtype of the reports was that, and not of floats."""
     check_privatizer(RandomizedResponseEncoder(2.5, categories=[[0, None]]))
