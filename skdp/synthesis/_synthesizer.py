@@ -756,9 +756,16 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         check_choice("bins", self.bins, list(BINS))
 
     def _check_relations(self, coded: CodedTable, fair: Fair | None) -> None:
-        """Refuse parameters that name columns which follow from others."""
+        """Refuse parameters that name columns which follow from others, and fair rows."""
+        if self.relations is not None and fair is not None:
+            # Labels are independent of the group in all rows that the model draws, and
+            # not in those of them that keep relations.
+            raise ValueError(
+                "relations leave out rows that break them, among which labels may not "
+                "be independent as fair says: set one of them to None"
+            )
         relations = coded.relations
-        parameters: dict[str, list[Any]] = {"target": [self.target], "fair": []}
+        parameters: dict[str, list[Any]] = {"target": [self.target]}
         for parameter in ("workload", "marginals"):
             parameters[parameter] = []
             listed = getattr(self, parameter)
@@ -770,15 +777,8 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             parameters["analyses"] += names
         for item in self.structural_zeros or ():
             parameters.setdefault("structural_zeros", []).extend(item)
-        if fair is not None:
-            parameters["fair"] = [fair.group, *fair.conditions]
         for parameter, names_of_parameter in parameters.items():
             relations.check_not_derived(parameter, names_of_parameter)
-        if fair is not None and fair.label in relations.columns:
-            raise ValueError(
-                f"relations name the label {fair.label!r} of fair, which is drawn again "
-                "whatever a row's other values are: leave them out"
-            )
         if self.redraw is not None:
             relations.check_redrawn(list(self.redraw))
 

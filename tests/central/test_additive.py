@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, r2_score
 from sklearn.preprocessing import OneHotEncoder
 
-from skdp import DPAdditiveClassifier, DPAdditiveRegressor, Interval
+from skdp import DPAdditiveClassifier, DPAdditiveRegressor, Interval, PrivacyLedger
 from skdp.central.additive._sums import (
     STEPS,
     ClassResiduals,
@@ -193,6 +193,17 @@ def test_undeclared_values():
 def test_errors_name_the_parameter(parameters, message):
     with pytest.raises((ValueError, TypeError), match=message):
         regressor(**parameters).fit(X, NUMBER)
+
+
+def test_a_column_of_very_many_values_is_refused_before_the_charge():
+    """They were counted in 16 bits, after the charge."""
+    ledger = PrivacyLedger(epsilon=2.0, delta=1e-3)
+    model = DPAdditiveClassifier(1.0, categories={"c": list(range(40_000))}, classes=[0, 1], ledger=ledger)
+    with pytest.raises(
+        ValueError, match="column 'c' has 40,000 declared values; an additive model takes at most 4,096"
+    ):
+        model.fit(pd.DataFrame({"c": np.arange(N)}), CLASS)
+    assert ledger.spent.epsilon == 0
 
 
 def test_the_name_of_a_target_is_not_for_a_table_in_memory():

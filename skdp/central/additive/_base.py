@@ -58,6 +58,9 @@ SIZE_PART, _BINS_PART = Fraction(1, 100), Fraction(3, 20)
 # More bins have more noise than records.
 _MOST_BINS = 256
 
+# Declared values of a column. Smoothing has some matrices of their pairs: 134 MB each.
+_MOST_VALUES = 4096
+
 
 class Shape(NamedTuple):
     """The function of a column, and its errors."""
@@ -179,6 +182,12 @@ class AdditiveModel(SupervisedStatistic):
             declared = declared_domain(table, self.categories, "categories")
             for name in declared_names:
                 attributes[name] = declared[name]
+                n_values = len(declared[name])
+                if n_values > _MOST_VALUES:
+                    raise ValueError(
+                        f"column {name!r} has {n_values:,} declared values; an additive "
+                        f"model takes at most {_MOST_VALUES:,}: count rare ones together"
+                    )
         domain = Domain({name: attributes[name] for name in features.names})
         place_target, target = self._plan_target(rows, ends)
         coding = Coding(domain, self.handle_unknown, place_target)

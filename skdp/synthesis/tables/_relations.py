@@ -734,6 +734,24 @@ def _ends(values: Categories | Interval) -> tuple[float, float]:
     return float(low.min()), float(high.max())
 
 
+def _check_strict(relation: Relation, domain: Domain) -> None:
+    """Refuse < and > where the sides can be equal at most: a linear program has no such signs."""
+    if relation.sign not in ("<", ">"):
+        return
+    sign = 1 if relation.sign == "<" else -1
+    least = Fraction(0)
+    for number, name in relation.difference:
+        if name is None:
+            least += sign * number
+        else:
+            least += min(sign * number * Fraction(end) for end in _ends(domain[name]))
+    if least >= 0:
+        raise relation.error(
+            f"no declared values of {relation.columns} keep it: their declared ends "
+            "contradict it"
+        )
+
+
 def _check_possible(relations: Sequence[Relation], domain: Domain) -> None:
     """Refuse the first relation that no declared values keep, together with those before."""
     # A linear program without a goal: each column between its ends, in a unit of the
@@ -748,6 +766,7 @@ def _check_possible(relations: Sequence[Relation], domain: Domain) -> None:
     rows: dict[str, list[NDArray[np.float64]]] = {"=": [], "<=": []}
     limits: dict[str, list[float]] = {"=": [], "<=": []}
     for relation in relations:
+        _check_strict(relation, domain)
         sign = -1.0 if relation.sign in (">", ">=") else 1.0
         row = np.zeros(len(names))
         limit = 0.0
