@@ -49,13 +49,15 @@ def read_fair(fair: Any, domain: Domain, zeros: Any = None) -> Fair | None:
     group, label, *further = parts
     conditions: tuple[Any, ...] = ()
     if further:
-        (listed,) = further
-        if isinstance(listed, str | Mapping) or not isinstance(listed, Iterable):
+        (condition_names,) = further
+        if isinstance(condition_names, str | Mapping) or not isinstance(
+            condition_names, Iterable
+        ):
             raise TypeError(
                 f"{expected}, where conditions is a list of column names, got "
-                f"{type(listed).__name__}"
+                f"{type(condition_names).__name__}"
             )
-        conditions = tuple(listed)
+        conditions = tuple(condition_names)
     for name in (group, label):
         find_column(domain, name, "fair")
     find_columns(domain, [group, label, *conditions])

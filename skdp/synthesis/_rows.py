@@ -188,14 +188,15 @@ class RowTransformer(TransformerMixin, ModelAnswers):
         is_broken = self._relations.find_broken(rows, {})
         if not is_broken.any():
             return
-        kept = np.flatnonzero(~is_broken)
-        if kept.size == 0:
+        intact_places = np.flatnonzero(~is_broken)
+        if intact_places.size == 0:
             raise ValueError(
                 f"no row that the model draws keeps the relations {self.relations_}: "
                 "leave some out, or declare bins that fit them"
             )
-        places = np.flatnonzero(is_broken)
-        rows.replace(places, rows, rng.choice(kept, places.size))
+        broken_places = np.flatnonzero(is_broken)
+        sources = rng.choice(intact_places, broken_places.size)
+        rows.replace(broken_places, rows, sources)
 
     def _replace(
         self,
@@ -206,9 +207,10 @@ class RowTransformer(TransformerMixin, ModelAnswers):
     ) -> None:
         """Put other rows that keep the relations in the place of those that do not."""
         self._relations.derive(others, given)
-        kept = np.flatnonzero(~self._relations.find_broken(others, given))
-        replaced, first = np.unique(places[kept], return_index=True)
-        rows.replace(replaced, others, kept[first])
+        intact = np.flatnonzero(~self._relations.find_broken(others, given))
+        # A place has several rows in a row: the first that is intact is taken.
+        distinct_places, first = np.unique(places[intact], return_index=True)
+        rows.replace(distinct_places, others, intact[first])
 
     def _draw_codes(
         self, model: GraphicalModel, n: int, rng: np.random.Generator

@@ -768,13 +768,16 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         parameters: dict[str, list[Any]] = {"target": [self.target]}
         for parameter in ("workload", "marginals"):
             parameters[parameter] = []
-            listed = getattr(self, parameter)
-            for item in () if listed is None or isinstance(listed, str) else listed:
-                parameters[parameter] += [item] if isinstance(item, str) else list(item)
+            cliques = getattr(self, parameter)
+            if cliques is None or isinstance(cliques, str):
+                continue
+            for clique in cliques:
+                names = [clique] if isinstance(clique, str) else list(clique)
+                parameters[parameter] += names
         parameters["analyses"] = []
         for clique in coded.plan.analyses:
-            names = map(coded.domain.columns.__getitem__, clique)
-            parameters["analyses"] += names
+            for column in clique:
+                parameters["analyses"].append(coded.domain.columns[column])
         for item in self.structural_zeros or ():
             parameters.setdefault("structural_zeros", []).extend(item)
         for parameter, names_of_parameter in parameters.items():

@@ -21,11 +21,12 @@ Scale = Floats | None
 """Knots: values, ascending, and their places from -1 to 1, (n_knots, 2). None for a column that stays as it is."""
 
 # The share of the budget for the counts. Half or twice as much changes the area under
-# the curve on eight tables by less than its noise.
+# the curve by at most .008 on six tables, at epsilon .1 and 1 over 5 splits; on a
+# seventh, half loses .04 +- .04 at .1, and twice .014 +- .01.
 SCALING_PART = Fraction(3, 20)
 
-# Cells of equal width, and those that halve towards the bound next to 0. Twice as many
-# are worse at epsilon .1 and no better above.
+# Cells of equal width, and those that halve towards the bound next to 0. About twice as
+# many change the area by -.008 to .001 at epsilon .1, and by less above, on six tables.
 _EVEN_CELLS, _HALVINGS = 16, 20
 
 # A column stays as it is if its values have this standard deviation, in half the width
@@ -85,9 +86,10 @@ def find_scales(
     """Find the scale of each column between its bounds."""
     cells = [CellsBetween.of_bounds(low, high) for low, high in ends]
     noisy_counts = []
-    for counts in count_values(columns, cells):
-        drawn = counts + noise.draw(source, counts.size)
-        noisy_counts.append(np.clip(drawn, -LARGEST, LARGEST).astype(float))
+    for exact_counts in count_values(columns, cells):
+        counts = exact_counts + noise.draw(source, exact_counts.size)
+        # As floats: noise may be larger than all of them.
+        noisy_counts.append(np.clip(counts, -LARGEST, LARGEST).astype(float))
     error = as_float(noise.error)
 
     # Each column counts all rows: the mean, by the noise of each of these sums.
@@ -104,9 +106,12 @@ def find_scales(
 def _find_scale(
     cells: CellsBetween, counts: Floats, n_rows: float, error: float
 ) -> Scale:
+    """Find the scale of a column by noisy counts of its cells, each with this standard deviation."""
     low, high = cells.edges[[0, -1]]
-    distances = 2 * _parts(cells.middles, low, high) - 1
-    distances -= counts @ distances / n_rows
+    # The deviation of the values, in half the width of the bounds.
+    cell_places = 2 * _parts(cells.middles, low, high) - 1
+    mean = counts @ cell_places / n_rows
+    distances = cell_places - mean
     variance = counts @ distances**2 / n_rows
     std_error = error * np.sqrt((distances**4).sum()) / n_rows
     if variance - 2 * std_error > _SPREAD_OUT**2:
@@ -117,7 +122,8 @@ def _find_scale(
     # Half the place of a value is that between the ends of nearly all, and half its
     # rank. The place alone is worse where a few values are far from the others, and the
     # rank alone where they are not: the half is close to the better one on all tables.
-    first, last = (_value_of_rank(cells.edges, ranks, rank) for rank in _ENDS)
+    first = _value_of_rank(cells.edges, ranks, _ENDS[0])
+    last = _value_of_rank(cells.edges, ranks, _ENDS[1])
     if first >= last:
         first, last = low, high
     values = np.unique(np.append(cells.edges, [first, last]))

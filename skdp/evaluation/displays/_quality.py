@@ -420,8 +420,8 @@ class TableQualityDisplay(PanelDisplay):
         names = list(dict.fromkeys(self._numbers["column"][is_even]))
         if not names:
             return []
-        listed = _list_names(list(map(_short, names)))
-        return [f"where numbers lie within the bins of {listed}: spread evenly"]
+        names_text = _list_names(list(map(_short, names)))
+        return [f"where numbers lie within the bins of {names_text}: spread evenly"]
 
     def _remarks_of(self, kind: str) -> list[str]:
         """Say what is not compared, and which errors are not known."""
@@ -434,9 +434,9 @@ class TableQualityDisplay(PanelDisplay):
         )
         if not names:
             return []
-        listed = _list_names(list(map(_short, names)))
+        names_text = _list_names(list(map(_short, names)))
         return [
-            f"how well means and quantiles of {listed} are known is not stated: bins "
+            f"how well means and quantiles of {names_text} are known is not stated: bins "
             "are private"
         ]
 
@@ -503,11 +503,11 @@ def _notes_of_measured(table: pd.DataFrame, kind: str) -> list[str]:
     # There are two reasons: cells that are noise, and a model that does not fit.
     is_noise = table["uncertain"] > _MOST_UNCERTAIN
     if is_noise.any():
-        listed = _list_names(labels[is_noise].to_list())
-        notes.append(f"{kind} with most rows in cells of large errors: {listed}")
+        names_text = _list_names(labels[is_noise].to_list())
+        notes.append(f"{kind} with most rows in cells of large errors: {names_text}")
     if not is_noise.all():
-        listed = _list_names(labels[~is_noise].to_list())
-        notes.append(f"fitted worse than the noise: {listed}")
+        names_text = _list_names(labels[~is_noise].to_list())
+        notes.append(f"fitted worse than the noise: {names_text}")
     return notes
 
 

@@ -211,7 +211,8 @@ class Caps:
         # of itself: the first measurements leave something for the last.
         parts = [Fraction(1)] * len(lists)
         for index, cap in enumerate(self._caps):
-            is_held = [index in self._holders(listed[0]) for listed in lists]
+            # The marginals of a list have the same caps.
+            is_held = [index in self._holders(cliques[0]) for cliques in lists]
             needed = Fraction(0)
             for amount, is_moved in zip(amounts, is_held, strict=True):
                 needed += amount * is_moved
