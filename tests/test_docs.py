@@ -97,10 +97,14 @@ def slug_of(heading):
 
 
 def calls_in(path):
-    """Yield the calls of a module, with the names of what is called."""
+    """Yield the calls of functions in a module, with their names as `warn` or `warnings.warn`."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Call):
-            yield ast.unparse(node.func), node
+            called = node.func
+            if isinstance(called, ast.Name):
+                yield called.id, node
+            elif isinstance(called, ast.Attribute) and isinstance(called.value, ast.Name):
+                yield f"{called.value.id}.{called.attr}", node
 
 
 MODULES = sorted((ROOT / "skdp").rglob("*.py"))

@@ -162,7 +162,7 @@ def test_sampled_numbers_and_interactions():
 
 
 def test_a_table_of_numbers_and_categories():
-    _, X, is_male, age, linear = people(2_000, seed=3)
+    _, X, is_male, age, linear = people(300, seed=3)
     encoder = LocalTableEncoder(
         6.0, categories={"sex": ["f", "m"]}, bounds={"age": (10, 80)}, strategy="split", random_state=0
     )

@@ -238,7 +238,7 @@ def test_pairs_with_columns_of_two_declared_values_are_scored_as_a_list_of_their
 def test_of_many_columns_each_list_of_scores_has_its_share_and_so_has_the_second_round():
     """Of 70 columns, 1,190 pairs have one of two values, and 1,225 others have none."""
     sizes = (2,) * 20 + (3,) * 50
-    rows = np.random.default_rng(0).integers(0, sizes, (20_000, 70))
+    rows = np.random.default_rng(0).integers(0, sizes, (2_000, 70))
     table = private_table(rows, sizes, make_budget("gaussian", 30))
     with recorded_draws() as draws:
         AUTO.measure(table, plan(sizes, max_iter=1))
