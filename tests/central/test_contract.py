@@ -170,7 +170,6 @@ ESTIMATORS = [
     DPVarianceThreshold(bounds=AROUND_0),
     DPSelectKBest(1, bounds=AROUND_0, target_bounds=(-10, 10)),
     DPLogisticRegression(50.0, bounds=(-10, 10)),
-    DPAdditiveClassifier(50.0, bounds=(-10, 10)),
     DPCategoricalNB(50.0, categories=Interval(-12, 12, bins=24), handle_unknown="ignore"),
     DPTargetEncoder(categories=Interval(-100, 100, bins=4), bounds=(-10, 10), handle_unknown="ignore"),
     DPRidge(50.0, delta=1e-6, bounds=(-10, 10), target_bounds=(-10, 10)),
@@ -180,6 +179,7 @@ ESTIMATORS = [
     DPMarginalSynthesizer(domain=Interval(-100, 100, bins=4), handle_unknown="ignore", random_state=0),
 ]
 OTHERS = [
+    DPAdditiveClassifier(50.0, bounds=(-10, 10)),
     DPAdditiveRegressor(50.0, bounds=(-10, 10), target_bounds=(-10, 10)),
     DPMean(bounds=AROUND_0),
     DPOneHotEncoder(categories=Interval(-100, 100, bins=4), handle_unknown="ignore"),
