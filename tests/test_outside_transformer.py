@@ -31,6 +31,7 @@ def said(**parameters):
     return SaidTransformer(**{"epsilon": 2.0, "categories": CATEGORIES, "random_state": 3} | parameters)
 
 
+@pytest.mark.long
 def test_it_keeps_the_contract():
     results = check_privatizer(SaidTransformer())
     assert set(results["status"]) <= {"passed", "skipped"}

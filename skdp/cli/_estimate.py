@@ -31,10 +31,7 @@ from skdp.cli._transformers import (
 )
 from skdp.engines import estimate_file, tally_files
 from skdp.engines.files import said_by, source_at, tally_text, transformer_of, unsaid
-from skdp.local import (
-    RapporEncoder,
-    ReportTransformer,
-)
+from skdp.local import RapporEncoder, ReportTransformer
 from skdp.oracles import POSTPROCESSORS
 from skdp.privacy import PrivacyGuarantee, shuffled_guarantee
 

@@ -18,12 +18,7 @@ from skdp.base import read_frame
 from skdp.cli._arguments import add_command, add_quiet, read_domain_file, read_positive
 from skdp.cli._statement import import_object
 from skdp.cli._transformers import ENCODERS
-from skdp.datasets import (
-    load_acs_public_coverage,
-    load_adult,
-    load_compas,
-    load_lsac,
-)
+from skdp.datasets import load_acs_public_coverage, load_adult, load_compas, load_lsac
 from skdp.evaluation import StudyTable, fairness_study
 
 _LOADERS = {

@@ -8,28 +8,13 @@ from typing import Any, Literal, Self
 import numpy as np
 import pandas as pd
 from sklearn.base import RegressorMixin
-from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import (
-    ColumnLike,
-    TableLike,
-    check_confidence_level,
-    check_same_order,
-)
-from skdp.survey._likelihood import (
-    Gaussian,
-    HiddenModel,
-    Numbers,
-)
+from skdp.base import ColumnLike, TableLike, check_confidence_level
+from skdp.survey._likelihood import Gaussian, HiddenModel, Numbers
 from skdp.survey._predictions import cells_given_reports, prediction_table
 from skdp.survey._regression import ReportRegression
-from skdp.survey._weights import (
-    check_given,
-    one_column,
-    read_numbers,
-    read_weights,
-)
+from skdp.survey._weights import one_column, read_numbers
 
 
 class ReportLinearRegression(RegressorMixin, ReportRegression):
@@ -161,17 +146,10 @@ class ReportLinearRegression(RegressorMixin, ReportRegression):
         self
             The fitted regression.
         """
-        self._check_parameters()
-        check_given(y)
-        table = self._read_table(X, reset=True)
-        check_consistent_length(table, y)
-        check_same_order(X, y, "y")
-        check_same_order(X, sample_weight, "sample_weight")
-        check_same_order(X, clusters, "clusters")
+        table, weights = self._read(X, y, sample_weight, clusters)
         values = read_numbers("y", one_column("y", y))
         if not np.isfinite(values).all():
             raise ValueError("y must hold finite numbers, and no NaN or infinity")
-        weights = read_weights(sample_weight, len(table))
         outcome = Gaussian(values)
         self._fit(table, X, outcome, weights=weights, clusters=clusters, unknowns=[])
         n = len(self._names)

@@ -9,40 +9,17 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
-from sklearn.utils import assert_all_finite, check_consistent_length
+from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import (
-    ColumnLike,
-    TableLike,
-    check_choice,
-    check_confidence_level,
-    check_same_order,
-)
-from skdp.survey._design import (
-    Question,
-    as_pandas,
-    channel_of_values,
-    read_questions,
-)
-from skdp.survey._likelihood import (
-    Classes,
-    HiddenModel,
-    Numbers,
-    Unknown,
-)
+from skdp.base import ColumnLike, TableLike, check_choice, check_confidence_level
+from skdp.survey._design import Question, as_pandas, channel_of_values, read_questions
+from skdp.survey._likelihood import Classes, HiddenModel, Numbers, Unknown
 from skdp.survey._predictions import cells_given_reports, prediction_table
 from skdp.survey._regression import ReportRegression
-from skdp.survey._warnings import (
-    warn_of_unexplained,
-)
-from skdp.survey._weights import (
-    check_given,
-    is_series,
-    one_column,
-    read_weights,
-)
+from skdp.survey._warnings import warn_of_unexplained
+from skdp.survey._weights import is_series, one_column
 from skdp.tables import is_frame
 
 
@@ -191,14 +168,7 @@ class ReportLogisticRegression(ClassifierMixin, ReportRegression):
         self
             The fitted regression.
         """
-        self._check_parameters()
-        check_given(y)
-        table = self._read_table(X, reset=True)
-        check_consistent_length(table, y)
-        check_same_order(X, y, "y")
-        check_same_order(X, sample_weight, "sample_weight")
-        check_same_order(X, clusters, "clusters")
-        weights = read_weights(sample_weight, len(table))
+        table, weights = self._read(X, y, sample_weight, clusters)
         likelihoods, unknowns, target = self._read_target(y, weights)
         # The engine's reference is the last class; here it is the first one.
         outcome = Classes(likelihoods[:, ::-1])

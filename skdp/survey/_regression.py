@@ -13,22 +13,20 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 from sklearn.base import BaseEstimator
+from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skdp.base import (
     OnSite,
     check_choice,
     check_confidence_level,
+    check_same_order,
     level_of_the_caller,
 )
 from skdp.pages import warn
 from skdp.survey._agreement import ModelWarning, warn_of_scores_of_groups
 from skdp.survey._cells import cell_likelihoods, cell_prior, cell_unknowns
-from skdp.survey._design import (
-    Question,
-    as_pandas,
-    read_questions,
-)
+from skdp.survey._design import Question, as_pandas, read_questions
 from skdp.survey._likelihood import (
     Classes,
     Fit,
@@ -47,13 +45,12 @@ from skdp.survey._nesting import (
     likelihood_ratio,
 )
 from skdp.survey._scales import Units
-from skdp.survey._warnings import (
-    warn_of_no_maximum,
-    warn_of_unexplained,
-)
+from skdp.survey._warnings import warn_of_no_maximum, warn_of_unexplained
 from skdp.survey._weights import (
+    check_given,
     count_clusters,
     read_clusters,
+    read_weights,
     refuse_complex,
 )
 from skdp.tables import is_frame
@@ -82,6 +79,19 @@ class ReportRegression(OnSite, BaseEstimator):
     _unknown_names: list[str]
     coef_: Numbers
     intercept_: Any
+
+    def _read(
+        self, X: Any, y: Any, sample_weight: Any, clusters: Any
+    ) -> tuple[pd.DataFrame, Numbers]:
+        """Check what is given to `fit`, and return the table and the weights of its rows."""
+        self._check_parameters()
+        check_given(y)
+        table = self._read_table(X, reset=True)
+        check_consistent_length(table, y)
+        check_same_order(X, y, "y")
+        check_same_order(X, sample_weight, "sample_weight")
+        check_same_order(X, clusters, "clusters")
+        return table, read_weights(sample_weight, len(table))
 
     def _read_table(self, X: Any, *, reset: bool) -> pd.DataFrame:
         """Return X as a table of pandas, with the names of its columns."""

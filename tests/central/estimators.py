@@ -25,6 +25,7 @@ OTHERS = {
     "DPGaussianNB": (BOUNDS | {"classes": [0, 1]}, NUMBERS),
     "DPGroupBy": (BOUNDS | {"by": "a", "keys": {"a": VALUES["a"]}}, WORDS.assign(b=NUMBERS["b"])),
     "DPHistogram": ({"domain": VALUES}, WORDS),
+    "DPKBinsDiscretizer": (BOUNDS | {"candidates": 50}, NUMBERS),
     "DPLinearRegression": (BOUNDS | {"target_bounds": (0, 1)}, NUMBERS),
     "DPLogisticRegression": (BOUNDS | {"classes": [0, 1], "max_iter": 2}, NUMBERS),
     "DPMinMaxScaler": ({"bounds": FOUND}, NUMBERS),  # it costs something

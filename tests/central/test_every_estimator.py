@@ -70,9 +70,17 @@ def test_a_share_of_a_budget_is_charged_as_it_is(name):
         assert ledger.balance().loc["spent", share.name] == pytest.approx(0.2, rel=1e-6)
 
 
-@each("epsilon", [5e-324, 1e300, Rho(1e-50, delta=1e-6), Mu(1e-30, delta=1e-6)])
-def test_tiny_and_huge_epsilons_and_bounds_are_answered(epsilon):
-    for name, high, rows in itertools.product(EVERY, [1e-290, 8e307], [0, N]):
+TINY_AND_HUGE = [5e-324, 1e300, Rho(1e-50, delta=1e-6), Mu(1e-30, delta=1e-6)]
+EXTREMES = list(itertools.product(TINY_AND_HUGE, [1e-290, 8e307], [0, N]))
+
+
+# Quick: each of the values in a case or two.
+@pytest.mark.parametrize(
+    "extremes", [EXTREMES[3::3], pytest.param(EXTREMES, marks=pytest.mark.long)], ids=["some", "all"]
+)
+@each("name", list(EVERY))
+def test_tiny_and_huge_epsilons_and_bounds_are_answered(name, extremes):
+    for epsilon, high, rows in extremes:
         table, bounds = whole(name)[:rows], {}
         if name in NUMERIC:
             table = table.assign(b=table["b"] * high)

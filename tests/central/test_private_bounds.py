@@ -33,7 +33,7 @@ from skdp.privacy import Mu, Rho
 from skdp.tables import read_table
 from tests.central.estimators import EVERY, fitted, made, whole
 from tests.central.released import Released
-from tests.conftest import each
+from tests.conftest import each, often
 
 N = 20_000
 ODD = [0.0, -0.0, 1.0, -1.0, 0.75, 1e308, -1e308, 5e-324, -1e-300, math.inf, -math.inf, math.nan, 3.5, 1 / 3]
@@ -122,7 +122,7 @@ class TestAccuracy:
     def test_the_mean_is_nearly_as_good_as_with_good_bounds(self, kind):
         """Good bounds are the range of the values."""
         X = column(kind)
-        runs = [DPMean(bounds="private", random_state=seed).fit(X.reshape(-1, 1)).bounds_[0] for seed in range(16)]
+        runs = [DPMean(bounds="private", random_state=seed).fit(X.reshape(-1, 1)).bounds_[0] for seed in range(6)]
         errors = [square_error(X, low, high, 0.8) for low, high in runs]
         assert math.sqrt(np.mean(errors) / square_error(X, X.min(), X.max(), 1)) <= 1.55
         for low, high in runs:
@@ -204,11 +204,15 @@ class TestAccuracy:
         assert X.max() <= high + 1e-200
         assert low < high <= low + 1.3 * np.ptp([*values, np.max(np.abs(values)) / 8])
 
-    def test_tiny_and_huge_epsilons(self):
+    # The smallest float takes a second, as its noise has thousands of digits.
+    @pytest.mark.parametrize("epsilon", often([5e-324, 1e-30, Rho(1e-50, delta=1e-6)], [1e-30]), ids=str)
+    def test_tiny_epsilons(self, epsilon):
         X = column("skewed", 500).reshape(-1, 1)
-        for epsilon in (5e-324, Rho(1e-50, delta=1e-6)):
-            with pytest.warns(UserWarning, match="the noise hides"):
-                assert DPMean(epsilon, bounds="private", random_state=0).fit(X).bounds_.tolist() == [[*NOWHERE]]
+        with pytest.warns(UserWarning, match="the noise hides"):
+            assert DPMean(epsilon, bounds="private", random_state=0).fit(X).bounds_.tolist() == [[*NOWHERE]]
+
+    def test_huge_epsilons(self):
+        X = column("skewed", 500).reshape(-1, 1)
         for epsilon in (1e4, 1e300, Mu(900.0, delta=1e-6)):
             low, high = DPMinMaxScaler(epsilon, bounds="private", random_state=0).fit(X).bounds_[0]
             assert -1 < low < np.quantile(X, 0.03)
@@ -283,7 +287,7 @@ class TestErrorsWhereNothingIsFound:
         """Those of the values where nothing is found, and of the clipped ones where something is."""
         n_open, n_covered, n_all = 0, 0, 0
         for kind, n, epsilon in itertools.product(["far", "skewed", "heavy", "negative"], [40, 400, 4000], [0.3, 2.0]):
-            for seed in range(4):
+            for seed in range(3):
                 values = column(kind, n, seed)
                 mean = DPMean(epsilon, bounds="private", random_state=100 * n + seed).fit(values[:, np.newaxis])
                 (low, high), is_found = mean.interval_[0], mean.bounds_.tolist() != [[*NOWHERE]]
@@ -291,7 +295,7 @@ class TestErrorsWhereNothingIsFound:
                 assert is_found or low < values.mean() < high
                 n_covered += low <= values.clip(*mean.bounds_[0]).mean() <= high
                 n_all += 1
-        assert 20 < n_open < n_all - 20
+        assert 15 < n_open < n_all - 15
         found = n_all - n_open
         assert n_covered - n_open >= binom.ppf(1e-6, found, 0.95)
 
@@ -302,7 +306,7 @@ BOUNDED = [name for name in EVERY if "bounds" in EVERY[name][0].get_params()]
 class TestPromise:
     @pytest.mark.filterwarnings("ignore:the noise:UserWarning")
     @each("name", BOUNDED)
-    @each("epsilon", [50.0, Rho(0.3, delta=1e-6), Mu(0.7, delta=1e-6)])
+    @pytest.mark.parametrize("epsilon", often([50.0, Rho(0.3, delta=1e-6), Mu(0.7, delta=1e-6)], [50.0]))
     def test_private_bounds_are_charged_and_told(self, name, epsilon):
         bounds = "private" if name in ("DPGroupBy", "DPTargetEncoder") else {"a": "private", "b": (0, 7)}
         ledger = PrivacyLedger(epsilon=100, delta=1e-3)

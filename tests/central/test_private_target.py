@@ -134,7 +134,15 @@ class TestPrivacy:
         assert planned.steps[0].guarantee.relation == "replace_values"
         assert planned.steps[0].guarantee.epsilon == 1
 
-    @each("model", [binary(), linear(), ridge(delta=1e-6)])
+    @pytest.mark.parametrize(
+        "model",
+        [
+            binary(),
+            pytest.param(linear(), marks=pytest.mark.long),
+            pytest.param(ridge(delta=1e-6), marks=pytest.mark.long),
+        ],
+        ids=["binary", "linear", "ridge"],
+    )
     def test_contract_of_curators(self, model):
         rng = np.random.default_rng(0)
         X = pd.DataFrame(rng.normal(size=(60, 2)), columns=["a", "b"])

@@ -74,9 +74,12 @@ def other_values(rng, X, row, columns):
     return neighbour
 
 
+QUICK = ["histogram, six cells", "means", "groups, sums"]
+
+
 class TestPrivacy:
     @pytest.mark.parametrize("n_neighbours", [5, pytest.param(504, marks=pytest.mark.long)])
-    @each("name", list(EVERY))
+    @pytest.mark.parametrize("name", often(EVERY, QUICK))
     def test_neighbours_that_differ_in_the_protected_columns(self, name, n_neighbours):
         estimator, columns = EVERY[name]
         rng = np.random.default_rng(1)
@@ -138,7 +141,7 @@ class TestPrivacy:
         planned = privacy_statement(made(name)).steps[0].guarantee
         assert (planned.relation, set(planned.scope)) == ("replace_values", set(protected))
 
-    @each("name", ["histogram, three cells", "means", "groups"])
+    @pytest.mark.parametrize("name", often(["histogram, three cells", "means", "groups"], ["groups"]))
     def test_contract_of_curators(self, name):
         check_curator(made(name), EVERY[name][1](np.random.default_rng(0), 60))
 

@@ -10,6 +10,7 @@ import pytest
 
 from skdp.base import draft_domain_toml, read_frame
 from skdp.engines.files import TableFile, _draft, draft_file
+from tests.conftest import often
 from tests.engines.tables import write
 
 N = 4000
@@ -36,10 +37,11 @@ COLUMNS = {
 }
 FRAME = pd.DataFrame({name: pd.Series(values) for name, values in COLUMNS.items()})
 FRAME.loc[N - 2, "one missing"] = pd.NA
+OPTIONS = [{"bins": 32, "max_values": 100}, {"bins": 1, "max_values": 1}]
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".arrow"])
-@pytest.mark.parametrize("options", [{"bins": 32, "max_values": 100}, {"bins": 1, "max_values": 1}])
+@pytest.mark.parametrize("options", often(OPTIONS, OPTIONS[:1]), ids=str)
 def test_the_draft_is_that_of_the_whole_table(tmp_path, small_reads, suffix, options):
     path = write(FRAME, tmp_path / f"in{suffix}")
     assert draft_file(TableFile(path), **options) == draft_domain_toml(read_frame(path, find_dates=True), **options)

@@ -245,18 +245,19 @@ def test_epsilon_is_divided_in_each_of_several_ways():
 
 
 def test_fits_can_be_added_and_are_not_repeated(tmp_path):
-    short = study(memory=str(tmp_path), n_splits=2)
+    one_baseline = {"baselines": ["left out"]}
+    short = study(memory=str(tmp_path), **one_baseline)
     _Watched.matrices.clear()
-    again = study(memory=str(tmp_path), n_splits=2)
+    again = study(memory=str(tmp_path), **one_baseline)
     # Also the seconds: nothing was fitted again.
     pd.testing.assert_frame_equal(again.table, short.table)
-    longer = study(memory=str(tmp_path), n_splits=3, epsilons=[4.0, 1.0])
+    longer = study(memory=str(tmp_path), n_splits=3, epsilons=[4.0, 1.0], **one_baseline)
     keys = ["table", "method", "epsilon", "split", "metric"]
     both = longer.table.merge(short.table, on=keys, suffixes=("", "_short"))
     assert len(both) == len(short.table)
     assert (both["seconds"] == both["seconds_short"]).all()
     # The same without a folder: seeds depend on the fit alone.
-    without = study(n_splits=2).table.drop(columns="seconds")
+    without = study(**one_baseline).table.drop(columns="seconds")
     pd.testing.assert_frame_equal(without, short.table.drop(columns="seconds"))
 
 

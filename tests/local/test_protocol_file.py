@@ -555,7 +555,9 @@ TEXTS = {
             LocalTableEncoder,
         )
     },
-    "NumericPerturber": NumericPerturber(1.0, bounds={"sex": (0, 5)}).fit(pd.DataFrame({"sex": [1.0]})).to_json(),
+    "NumericPerturber": NumericPerturber(1.0, bounds={"sex": (0, 5)}, grid_size=4)
+    .fit(pd.DataFrame({"sex": [1.0]}))
+    .to_json(),
     "RapporEncoder": RapporEncoder(1.0).fit(SEED_PEOPLE).to_json(),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import os
@@ -161,11 +162,17 @@ def fitted(estimator, X):
 SCHEMA = Draft202012Validator(json.loads(files("skdp.persistence").joinpath("file.schema.json").read_text()))
 
 
+# To validate a file takes most of the time, and a round trip makes the same one again.
+@functools.cache
+def validate(content):
+    SCHEMA.validate(json.loads(content))
+
+
 def saved(estimator, **options):
     """Save an estimator; the file is valid by the schema in the package."""
     file = io.BytesIO()
     skdp.save(estimator, file, **options)
-    SCHEMA.validate(json.loads(file.getvalue()))
+    validate(file.getvalue())
     return file
 
 

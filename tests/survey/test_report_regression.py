@@ -399,7 +399,7 @@ def test_the_truth_is_in_the_intervals(name, strategy):
 
 def test_interactions_and_a_reported_target():
     rng = np.random.default_rng(2)
-    n = 40_000
+    n = 20_000
     age = rng.normal(size=n)
     sex = (rng.random(n) < 0.5).astype(int)
     y = (rng.random(n) < 1 / (1 + np.exp(0.3 - 0.4 * age - 0.8 * sex - 0.5 * age * sex))).astype(int)

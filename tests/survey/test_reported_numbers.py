@@ -162,9 +162,9 @@ def test_sampled_numbers_and_interactions():
 
 
 def test_a_table_of_numbers_and_categories():
-    _, X, is_male, age, linear = people(2_000, seed=3)
+    _, X, is_male, age, linear = people(300, seed=3)
     encoder = LocalTableEncoder(
-        6.0, categories={"sex": ["f", "m"]}, bounds={"age": (10, 80)}, strategy="split", random_state=0
+        6.0, categories={"sex": ["f", "m"]}, bounds={"age": (10, 80)}, strategy="split", grid_size=8, random_state=0
     )
     reports = encoder.fit_transform(pd.DataFrame({"sex": np.where(is_male, "m", "f"), "age": age}))
     model = ReportLinearRegression(encoder).fit(pd.concat([X, reports], axis=1), linear + X["hours"])

@@ -238,7 +238,7 @@ def test_pairs_with_columns_of_two_declared_values_are_scored_as_a_list_of_their
 def test_many_columns_of_two_values_have_no_list_of_their_own():
     """Of 70 columns, 1,190 pairs have one of two values: a second list would have the largest share, too."""
     sizes = (2,) * 20 + (3,) * 50
-    rows = np.random.default_rng(0).integers(0, sizes, (20_000, 70))
+    rows = np.random.default_rng(0).integers(0, sizes, (2_000, 70))
     table = private_table(rows, sizes, make_budget("gaussian", 30))
     with recorded_draws() as draws:
         AUTO.measure(table, plan(sizes, max_iter=1))

@@ -177,6 +177,7 @@ def test_without_noise_statistics_of_private_bins_are_those_of_the_numbers():
     assert model["reason"] == ""
 
 
+@pytest.mark.long
 def test_intervals_of_private_bins_hold_figures_of_the_numbers():
     """Of 15 intervals of 95 %, at most 7 hold it by chance in less than one of 10^6; it was a tenth of them."""
     population = workers(400_000, 1)

@@ -101,7 +101,7 @@ class TestPrivacy:
         assert findings
 
     def test_contract_of_curators(self):
-        check_curator(synthesizer(delta=1e-6), people(60).reset_index(drop=True))
+        check_curator(synthesizer(delta=1e-6, max_iter=5), people(60).reset_index(drop=True))
 
     def test_statement(self):
         table = people(200)

@@ -12,6 +12,7 @@ from sklearn.pipeline import make_pipeline
 
 import skdp
 from skdp import DPMarginalSynthesizer, Interval, PrivacyLedger, SyntheticResampler, privacy_statement
+from tests.conftest import often
 
 N = 1_500
 RNG = np.random.default_rng(0)
@@ -275,7 +276,7 @@ class TestBounds:
         assert (rows["a"] <= rows["b"])[rows["a"].notna()].all()
 
     @pytest.mark.parametrize("bins", ["declared", "private"])
-    @pytest.mark.parametrize("relation", ["wage >= `net pay`", "`net pay` <= wage"])
+    @pytest.mark.parametrize("relation", often(["wage >= `net pay`", "`net pay` <= wage"], ["`net pay` <= wage"]))
     def test_means_within_bins_stay(self, relation, bins):
         """Numbers are exchanged within bins: the means of columns do not move with the rule."""
         rows = fitted(epsilon=30, bins=bins, relations=[relation]).sample(20_000)

@@ -550,6 +550,7 @@ def test_every_check_catches_something():
     assert {name for _, _, name in MUTANTS} == set(CHECKS)
 
 
+@pytest.mark.long
 def test_the_results_are_a_table_of_all_checks_and_nothing_global_is_left_changed():
     state, draw = np.random.get_state()[1].tolist(), SeededSource.bytes  # noqa: NPY002
     expected = {"check_reports_keep_the_guarantee": "known", "check_frames_in_and_out": "known"}

@@ -12,6 +12,7 @@ from skdp import NumericPerturber, PrivacyGuarantee, RandomizedResponseEncoder, 
 from skdp.local import ReportProtocol, SecretKey
 from skdp.local.memo import Memo
 from skdp.testing import check_privatizer, privatizer_checks
+from tests.conftest import often
 
 KEY = SecretKey(b"a key that everybody knows, for tests")
 MEMORY = {"memoize": True, "secret_key": KEY}
@@ -27,7 +28,7 @@ KEEPING = {
 
 
 @pytest.mark.parametrize("name", ABOUT_MEMORY)
-@pytest.mark.parametrize("case", KEEPING)
+@pytest.mark.parametrize("case", often(KEEPING, ["labels", "filters"]))
 def test_what_remembers_its_reports_passes(case, name):
     dict(privatizer_checks(*KEEPING[case]))[name]()
 

@@ -64,7 +64,27 @@ def test_the_statistic_without_a_fault_passes():
     assert (found.epsilon, found.findings, found.passed) == (1.0, (), True)
 
 
-@pytest.mark.parametrize("name", often(RELEASES | LONG_RELEASES, RELEASES))
+# Of one row a person, the contract of the curator replays the noise of each class, too.
+QUICK = [
+    "mean, two sums",
+    "components",
+    "imputer, most frequent",
+    "logistic regression, three classes",
+    "additive regressor of categories",
+    "target encoder",
+    "groups of persons",
+    "one-hot encoder of persons",
+    "Gaussian naive Bayes",
+    "ridge regression of persons",
+    "logistic regression, scaled",
+    "selection by classes",
+    "histogram of intervals, hierarchical",
+    "synthesizer of persons",
+    "sample and aggregate",
+]
+
+
+@pytest.mark.parametrize("name", often(RELEASES | LONG_RELEASES, QUICK))
 def test_the_noise_of_this_library_covers_the_sensitivity(name):
     model, table = (RELEASES | LONG_RELEASES)[name]
     release = partial(fitted, model) if hasattr(model, "fit") else model
@@ -116,7 +136,6 @@ def test_half_of_the_noise_is_an_alarm_in_mu_too():
 
 
 JOBS = pd.DataFrame({"job": ["clerk"] * 60 + ["nurse"] * 50})
-LONE = [pd.concat([JOBS, pd.DataFrame({"job": [job]})], ignore_index=True) for job in ("abbot", "doctor", "vet")]
 DISCOVERIES = [
     DPOneHotEncoder(5.0, delta=1e-3, categories="private"),
     DPOneHotEncoder(5.0, delta=1e-3, categories="private", max_rows_per_person=4),
@@ -125,9 +144,10 @@ DISCOVERIES = [
 
 
 @each("discovery", DISCOVERIES)
-@each("table", LONE)
-def test_a_value_that_one_record_alone_has_raises_no_alarm(discovery, table):
-    """It is counted with noise that the neighbour does not draw."""
+@pytest.mark.parametrize("job", often(["abbot", "doctor", "vet"], ["doctor"]))
+def test_a_value_that_one_record_alone_has_raises_no_alarm(discovery, job):
+    """It is counted with noise that the neighbour does not draw, before, between or after other values."""
+    table = pd.concat([JOBS, pd.DataFrame({"job": [job]})], ignore_index=True)
     for one, other in [(table, JOBS), (JOBS, table), (table, table[1:]), (table[-1:], table[:0])]:
         found = replay_release(discovery, one, other)
         assert found.findings == ()
@@ -265,7 +285,7 @@ def test_noise_that_is_scaled_is_not_followed():
 
 
 def test_frames_of_other_libraries_and_arrays():
-    for table in (pl.DataFrame({"value": X}), pa.table({"value": X}), X[:, np.newaxis].astype(float)):
+    for table in (pl.DataFrame({"value": X[:2]}), pa.table({"value": X[:2]}), X[:2, np.newaxis].astype(float)):
         check_sensitivity(DPMean(bounds=(0, 10)), table)
 
 

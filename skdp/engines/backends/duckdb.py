@@ -15,12 +15,7 @@ from numpy.typing import NDArray
 
 from skdp.base import DECLARED
 from skdp.engines._atomic import temporary_place, written_beside
-from skdp.engines._engine import (
-    Engine,
-    ReportSums,
-    add_up_batches,
-    counted_groups,
-)
+from skdp.engines._engine import Engine, ReportSums, add_up_batches, counted_groups
 from skdp.engines._errors import quietly
 from skdp.engines._libraries import import_extra
 from skdp.engines._release import Preparation

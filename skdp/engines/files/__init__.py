@@ -4,9 +4,7 @@ from skdp.engines.files._draft import draft_file as draft_file
 from skdp.engines.files._estimate import estimate_file as estimate_file
 from skdp.engines.files._estimate import tally_files as tally_files
 from skdp.engines.files._privatize import privatize_file as privatize_file
-from skdp.engines.files._reports import (
-    columns_beside_reports as columns_beside_reports,
-)
+from skdp.engines.files._reports import columns_beside_reports as columns_beside_reports
 from skdp.engines.files._reports import read_protocol as read_protocol
 from skdp.engines.files._reports import said_by as said_by
 from skdp.engines.files._reports import source_at as source_at

@@ -7,12 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skdp.base import (
-    MOST_ROWS,
-    draft_domain_toml,
-    type_texts,
-    unrepeated_columns,
-)
+from skdp.base import MOST_ROWS, draft_domain_toml, type_texts, unrepeated_columns
 from skdp.engines._libraries import Extra
 from skdp.engines.files._table_file import TableFile
 

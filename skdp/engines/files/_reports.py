@@ -28,12 +28,7 @@ from skdp.engines.files._table_file import (
     sidecar_of,
 )
 from skdp.formats import what_it_is
-from skdp.local import (
-    ReportProtocol,
-    ReportTransformer,
-    check_releases,
-    stated,
-)
+from skdp.local import ReportProtocol, ReportTransformer, check_releases, stated
 from skdp.tables import PROTOCOL_KEY, Releases
 
 pyarrow = Extra("pyarrow")

@@ -26,12 +26,7 @@ from skdp.local.protocol._weighted import (
     read_design,
     weighted_means,
 )
-from skdp.oracles import (
-    POSTPROCESSORS,
-    FrequencyOracle,
-    SetOracle,
-    project_to_simplex,
-)
+from skdp.oracles import POSTPROCESSORS, FrequencyOracle, SetOracle, project_to_simplex
 
 # A field is here an OracleField, and a protocol one of such fields, whose modules
 # import this one.

@@ -23,14 +23,7 @@ from skdp.local.protocol._columns import (
     read_sampled,
     spread,
 )
-from skdp.local.protocol._field import (
-    Channel,
-    Codes,
-    Field,
-    Randomness,
-    Reports,
-    Tail,
-)
+from skdp.local.protocol._field import Channel, Codes, Field, Randomness, Reports, Tail
 from skdp.local.protocol._oracle_fields import CategoryField, OracleField, fold
 from skdp.local.protocol._sampling import Sampling, drawn_pair, one_of
 from skdp.local.protocol._weighted_sums import weighted_sums

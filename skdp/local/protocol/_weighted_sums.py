@@ -8,12 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.local._tally import (
-    LARGEST_WEIGHT,
-    SMALLEST_WEIGHT,
-    WEIGHT_UNIT,
-    WeightedSums,
-)
+from skdp.local._tally import LARGEST_WEIGHT, SMALLEST_WEIGHT, WEIGHT_UNIT, WeightedSums
 from skdp.local.protocol._field import Field, Reports
 
 _HALF = 22

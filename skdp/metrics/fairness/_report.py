@@ -35,12 +35,7 @@ from skdp.metrics.fairness._inputs import (
     split_rows,
 )
 from skdp.metrics.fairness._intervals import Estimate, Numbers, theil
-from skdp.metrics.fairness._rates import (
-    Mask,
-    Places,
-    RateSums,
-    sums_of_known,
-)
+from skdp.metrics.fairness._rates import Mask, Places, RateSums, sums_of_known
 from skdp.pages import warn
 
 CONVENTION = (
