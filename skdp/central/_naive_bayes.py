@@ -540,7 +540,7 @@ class DPGaussianNB(NaiveBayes):
 
     def _log_likelihood(self, table: Table) -> Floats:
         numbers = np.stack(read_numbers(table), axis=1)
-        if not self._protects_target():
+        if hasattr(self, "bounds_"):
             numbers = np.clip(numbers, *self.bounds_.T)
         logs = np.zeros((len(numbers), len(self.classes_)))
         for place, mean in enumerate(self.theta_):

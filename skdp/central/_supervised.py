@@ -115,7 +115,7 @@ class SupervisedStatistic(CentralStatistic):
         check_is_fitted(self)
         table = read_input(self, X, reset=False)
         names = self.guarantee_.scope[:-1]
-        if self._protects_target():
+        if self.guarantee_.relation == "replace_values":  # of public columns
             names = tuple(getattr(self, "feature_names_in_", table.names))
         check_names(self, table, names)
         return table
