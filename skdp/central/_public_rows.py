@@ -131,8 +131,10 @@ class PublicRows:
     to_sums: Floats
 
     @classmethod
-    def of(cls, batches: Batches, *, constant: bool) -> PublicRows:
-        """Read the rows of a table."""
+    def of(
+        cls, batches: Batches, *, constant: bool, has_target: bool = False
+    ) -> PublicRows:
+        """Read the rows of a table, of which the last column may be a target: weights do not follow from it."""
         columns = public_numbers(batches)
         n_rows, n_columns = columns.shape
         middle = np.zeros(n_columns)
@@ -148,7 +150,10 @@ class PublicRows:
         # weight: a true model stays true, and long rows no longer decide on the noise.
         weights = np.ones(n_rows)
         _, _, directions = _uncorrelated(scaled, weights, constant)
-        lengths = np.sqrt((directions**2).sum(axis=1))
+        of_columns = directions
+        if has_target:
+            _, _, of_columns = _uncorrelated(scaled[:, :-1], weights, constant)
+        lengths = np.sqrt((of_columns**2).sum(axis=1))
         if (lengths > 0).any():
             limit = np.quantile(lengths[lengths > 0], _WHOLE)
             weights = np.minimum(1.0, limit / np.maximum(lengths, limit))
@@ -173,6 +178,12 @@ class PublicRows:
     def total_weight(self) -> float:
         """The sum of all weights, at least 1."""
         return max(float(self.weights.sum()), 1.0)
+
+    @property
+    def n_free(self) -> float:
+        """The sum of all weights, less what coefficients take of it: at least 1."""
+        taken = float(np.trace(self.of_sample)) / self.total_weight
+        return max(self.total_weight - taken, 1.0)
 
     @cached_property
     def weighted(self) -> Floats:
@@ -386,15 +397,31 @@ class LinearFit(NamedTuple):
     ridge: float
 
 
-def linear_of_sums(
+class Slopes(NamedTuple):
+    """Slopes of features, as noisy sums tell of them."""
+
+    # Of the target, and of features: (n_slopes,).
+    mean: float
+    slopes: Floats
+    # From sums of features to slopes: (n_slopes, n_slopes).
+    solve: Floats
+    prior: Prior
+    # The variance of the target that they leave.
+    unexplained: float
+    # The mean of what is added to sums of squares in units of the widths, but for
+    # `of_alpha`.
+    ridge: float
+
+
+def slopes_of_sums(
     rows: PublicRows,
     sums: Floats,
     square: float,
     noise: Floats,
     square_error: float,
-    alpha: float,
-) -> LinearFit:
-    """Fit a linear model to sums of features times the target, with the covariance of noise, and of its square."""
+    of_alpha: Floats | float = 0.0,
+) -> Slopes:
+    """Find slopes from sums of features times the target, with the covariance of noise, and from its square."""
     n_rows = rows.total_weight
     first = int(rows.has_constant)
     mean = float(sums[0]) / n_rows if rows.has_constant else 0.0
@@ -402,16 +429,7 @@ def linear_of_sums(
     n_slopes = len(feature_sums)
     of_sample = rows.of_sample[first:, first:]
     of_noise = noise[first:, first:]
-    # Takes slopes of features to those of columns: (n_columns, n_slopes).
-    slopes_to_columns = rows.to_features * rows.units[:, np.newaxis]
     identity = np.eye(n_slopes)
-    # The penalty shrinks as it does without weights: with all products G of features,
-    # ``(G + alpha K)**-1 G`` times the slopes.
-    centred = rows.slopes
-    if rows.has_constant and rows.n_rows:
-        centred = centred - centred.mean(axis=0)
-    of_squares = slopes_to_columns.T @ slopes_to_columns * alpha * n_rows
-    of_alpha = np.linalg.solve(centred.T @ centred, of_squares)
     # The variance of the target, and then of what the model leaves of it.
     least = max(square_error / n_rows, 2.0**-100)
     unexplained = max(square / n_rows - mean**2, least)
@@ -430,14 +448,44 @@ def linear_of_sums(
         hidden_by_noise = 2 * np.trace(solve @ of_noise)
         hidden_by_noise -= n_rows * np.trace(solve @ of_noise @ solve.T)
         # Coefficients take what weighted rows tell of them.
-        n_free = max(n_rows - float(np.trace(rows.of_sample)) / n_rows, 1.0)
-        unexplained = max(float(error + hidden_by_noise) / n_free, least)
-    slopes = solve @ feature_sums
+        unexplained = max(float(error + hidden_by_noise) / rows.n_free, least)
+    ridge = 0.0
+    if n_slopes:
+        penalties = rows.to_features.T @ rows.to_features
+        ridge = float(np.trace(prior.penalty) / np.trace(penalties))
+    return Slopes(mean, solve @ feature_sums, solve, prior, unexplained, ridge)
+
+
+def linear_of_sums(
+    rows: PublicRows,
+    sums: Floats,
+    square: float,
+    noise: Floats,
+    square_error: float,
+    alpha: float,
+) -> LinearFit:
+    """Fit a linear model to sums of features times the target, with the covariance of noise, and to its square."""
+    n_rows = rows.total_weight
+    first = int(rows.has_constant)
+    of_sample = rows.of_sample[first:, first:]
+    of_noise = noise[first:, first:]
+    # Takes slopes of features to those of columns: (n_columns, n_slopes).
+    slopes_to_columns = rows.to_features * rows.units[:, np.newaxis]
+    # The penalty shrinks as it does without weights: with all products G of features,
+    # ``(G + alpha K)**-1 G`` times the slopes.
+    centred = rows.slopes
+    if rows.has_constant and rows.n_rows:
+        centred = centred - centred.mean(axis=0)
+    of_squares = slopes_to_columns.T @ slopes_to_columns * alpha * n_rows
+    of_alpha = np.linalg.solve(centred.T @ centred, of_squares).astype(float)
+    fit = slopes_of_sums(rows, sums, square, noise, square_error, of_alpha)
+    mean, slopes, solve, prior, unexplained, ridge = fit
+    identity = np.eye(len(slopes))
     # Of the sample and the noise; and what the penalty takes, on average over such
     # coefficients as the sums tell of.
     moved = identity - n_rows * solve
     spread = solve @ (unexplained * of_sample + of_noise) @ solve.T
-    if n_slopes:
+    if len(slopes):
         spread += moved @ np.linalg.inv(prior.precision) @ moved.T
     columns = rows.to_columns(slopes[:, np.newaxis])[:, 0]
     of_columns = slopes_to_columns @ spread @ slopes_to_columns.T
@@ -452,11 +500,6 @@ def linear_of_sums(
         of_both = float(rows.middle @ with_slopes) / n_rows
         variance = of_mean + of_middle - 2 * of_both
         intercept_error = math.sqrt(max(variance, 0.0))
-    penalties = rows.to_features.T @ rows.to_features
-    # Of the prior alone, without alpha, in units of the widths.
-    ridge = 0.0
-    if n_slopes:
-        ridge = float(np.trace(prior.penalty) / np.trace(penalties))
     return LinearFit(
         columns,
         np.sqrt(np.maximum(np.diag(of_columns), 0.0)),
