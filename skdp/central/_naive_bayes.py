@@ -383,7 +383,8 @@ class DPGaussianNB(NaiveBayes):
         left out if `fit` is given ``groups``; without, the number is taken on trust.
     protect : {"record", "target"}, default="record"
         What is private: whole records, or the values of the target, while all columns of X and the number of rows are
-        public. Then `bounds` and `bounds_share` are not used: the ranges of the columns are public, too.
+        public. Then `bounds` and `bounds_share` are not used: the ranges of the columns are public, too. Of a large
+        table, they are not looked up, and `bounds` are declared.
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
@@ -501,7 +502,7 @@ class DPGaussianNB(NaiveBayes):
 
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         if self._protects_target():
-            ends = public_ranges(rows.features)
+            ends = public_ranges(rows.features, self.bounds)
         else:
             ends = read_bounds(bounds, rows.names[:-1])
         classes = Classes.read(rows, self.classes)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.special import expit, softmax
 
-from skdp.base import read_numbers
+from skdp.base import read_bounds, read_numbers
+from skdp.central._base import declared_bounds
 from skdp.central.statistics import Batches, Noise
 from skdp.privacy import Share
 from skdp.randomness import ByteSource
@@ -52,8 +53,8 @@ def public_numbers(batches: Batches) -> Floats:
     """Read the numbers of public columns, of a table in memory: (n_rows, n_columns)."""
     if batches.large is not None:
         raise TypeError(
-            "protect='target' needs a table in memory, as skdp.engines only adds "
-            "up: collect it first"
+            "protect needs a table in memory, as skdp.engines only adds up: collect "
+            "its columns first, or take DPGaussianNB or DPCategoricalNB for classes"
         )
     numbers = np.stack(read_numbers(batches.table), axis=1)
     if len(numbers):
@@ -64,8 +65,16 @@ def public_numbers(batches: Batches) -> Floats:
     return numbers
 
 
-def public_ranges(batches: Batches) -> Floats:
+def public_ranges(batches: Batches, bounds: Any) -> Floats:
     """Return the ends of the values of public columns, of a constant one wider ends: (n_columns, 2)."""
+    if batches.large is not None:
+        if bounds is None:
+            raise TypeError(
+                "bounds must be declared with protect='target' for a large table, of "
+                "which skdp.engines only adds up; as X is public, they may be the "
+                "ranges of its columns"
+            )
+        return read_bounds(declared_bounds(bounds, batches.names)[1], batches.names)
     numbers = public_numbers(batches)
     if not len(numbers):
         return np.tile([0.0, 1.0], (numbers.shape[1], 1))
