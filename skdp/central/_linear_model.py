@@ -27,11 +27,7 @@ from skdp.central._base import (
     declared_bounds,
     protected_columns,
 )
-from skdp.central._private_columns import (
-    PrivateColumns,
-    linear_of_products,
-    linear_of_target,
-)
+from skdp.central._private_columns import PrivateColumns, linear_of_products
 from skdp.central._public_rows import PublicRows
 from skdp.central._supervised import (
     SupervisedStatistic,
@@ -401,12 +397,7 @@ class _LinearRegression(RegressorMixin, LinearModel):
     def _release_protected(self, plan: Plan, source: ByteSource) -> None:
         public, columns, has_target, places, penalty = plan.exact
         noisy = columns.draw(public, plan.noises, source)
-        if columns.n_private == 1 and not has_target:
-            fit = linear_of_target(public, columns, noisy, penalty)
-        else:
-            fit = linear_of_products(
-                public, columns, noisy, penalty, has_target=has_target
-            )
+        fit = linear_of_products(public, columns, noisy, penalty, has_target=has_target)
         self.coef_ = fit.coefficients[places]
         self.coef_std_error_ = fit.errors[places]
         self.intercept_ = float(fit.intercept)
@@ -592,7 +583,8 @@ class DPLinearRegression(_LinearRegression):
     products with each other by p, in Euclidean norm. The first get 9/10 of the budget, with noise in the shape of
     the rows, and the second 1/10. Each private column is then taken for a linear function of the public ones, of which
     the target may be one, as is the private target above; what this says of all products makes the model, and `ridge_`
-    is the mean of those of these functions.
+    is the mean of those of these functions. Where noise hides how much a private column varies beside the public ones,
+    its coefficient is drawn towards 0 by more than the errors say.
 
     ``scaling="auto"`` is that of `DPLogisticRegression`.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -395,124 +394,54 @@ def _contrasts(n_classes: int) -> Floats:
     return np.asarray(np.linalg.svd(centred)[0][:, :-1], np.float64)
 
 
-class LinearFit(NamedTuple):
-    """A linear model of the columns, with standard errors."""
-
-    coefficients: Floats
-    errors: Floats
-    intercept: float
-    intercept_error: float
-    # What was added to the sums of squares: its mean, in units of the widths.
-    ridge: float
-
-
 class Slopes(NamedTuple):
     """Slopes of features, as noisy sums tell of them."""
 
-    # Of the target, and of features: (n_slopes,).
-    mean: float
+    # (n_slopes,), of the constant first if there is one.
     slopes: Floats
-    # From sums of features to slopes: (n_slopes, n_slopes).
-    solve: Floats
-    prior: Prior
-    # The variance of the target that they leave.
-    unexplained: float
-    # The mean of what is added to sums of squares in units of the widths, but for
-    # `of_alpha`.
+    # The covariance of `n_rows` times their errors: of the noise, and of what the
+    # penalty takes, on average over such coefficients as the sums tell of.
+    noise: Floats
+    # The mean of what is added to sums of squares, in units of the widths.
     ridge: float
 
 
 def slopes_of_sums(
-    rows: PublicRows,
-    sums: Floats,
-    square: float,
-    noise: Floats,
-    square_error: float,
-    of_alpha: Floats | float = 0.0,
+    rows: PublicRows, sums: Floats, square: float, noise: Floats, square_error: float
 ) -> Slopes:
-    """Find slopes from sums of features times the target, with the covariance of noise, and from its square."""
+    """Find slopes from sums of features times a column, with the covariance of noise, and from its square."""
     n_rows = rows.total_weight
     first = int(rows.has_constant)
-    mean = float(sums[0]) / n_rows if rows.has_constant else 0.0
     feature_sums = sums[first:]
     n_slopes = len(feature_sums)
     of_sample = rows.of_sample[first:, first:]
     of_noise = noise[first:, first:]
     identity = np.eye(n_slopes)
-    # The variance of the target, and then of what the model leaves of it.
+    # The variance of the column, and then of what the slopes leave of it.
     least = max(square_error / n_rows, 2.0**-100)
-    unexplained = max(square / n_rows - mean**2, least)
+    centred = square - float((sums[:first] ** 2).sum()) / n_rows
+    unexplained = max(centred / n_rows, least)
     solve = np.zeros((n_slopes, n_slopes))
     prior = Prior(solve, solve)
     for _ in range(_N_VARIANCES):
         covariance = unexplained * of_sample + of_noise
         prior = rows.prior(feature_sums[:, np.newaxis], covariance, n_rows)
-        penalty = prior.penalty + of_alpha
-        solve = np.asarray(np.linalg.inv(n_rows * identity + penalty), np.float64)
+        penalty = n_rows * identity + prior.penalty
+        solve = np.asarray(np.linalg.inv(penalty), np.float64)
         slopes = solve @ feature_sums
-        error = square - n_rows * mean**2 - 2 * slopes @ feature_sums
-        error += n_rows * slopes @ slopes
+        error = centred - 2 * slopes @ feature_sums + n_rows * slopes @ slopes
         # With noise e in the sums, the slopes hold solve @ e: the error is too small by
         # the mean of 2 e @ solve @ e - n_rows |solve @ e|**2.
         hidden_by_noise = 2 * np.trace(solve @ of_noise)
         hidden_by_noise -= n_rows * np.trace(solve @ of_noise @ solve.T)
-        # Coefficients take what weighted rows tell of them.
         unexplained = max(float(error + hidden_by_noise) / rows.n_free, least)
     ridge = 0.0
+    to_slopes = np.eye(len(sums))
+    to_slopes[first:, first:] = n_rows * solve
+    spread = to_slopes @ noise @ to_slopes.T
     if n_slopes:
         penalties = rows.to_features.T @ rows.to_features
         ridge = float(np.trace(prior.penalty) / np.trace(penalties))
-    return Slopes(mean, solve @ feature_sums, solve, prior, unexplained, ridge)
-
-
-def linear_of_sums(
-    rows: PublicRows,
-    sums: Floats,
-    square: float,
-    noise: Floats,
-    square_error: float,
-    alpha: float,
-) -> LinearFit:
-    """Fit a linear model to sums of features times the target, with the covariance of noise, and to its square."""
-    n_rows = rows.total_weight
-    first = int(rows.has_constant)
-    of_sample = rows.of_sample[first:, first:]
-    of_noise = noise[first:, first:]
-    # Takes slopes of features to those of columns: (n_columns, n_slopes).
-    slopes_to_columns = rows.to_features * rows.units[:, np.newaxis]
-    # The penalty shrinks as it does without weights: with all products G of features,
-    # ``(G + alpha K)**-1 G`` times the slopes.
-    centred = rows.slopes
-    if rows.has_constant and rows.n_rows:
-        centred = centred - centred.mean(axis=0)
-    of_squares = slopes_to_columns.T @ slopes_to_columns * alpha * n_rows
-    of_alpha = np.linalg.solve(centred.T @ centred, of_squares).astype(float)
-    fit = slopes_of_sums(rows, sums, square, noise, square_error, of_alpha)
-    mean, slopes, solve, prior, unexplained, ridge = fit
-    identity = np.eye(len(slopes))
-    # Of the sample and the noise; and what the penalty takes, on average over such
-    # coefficients as the sums tell of.
-    moved = identity - n_rows * solve
-    spread = solve @ (unexplained * of_sample + of_noise) @ solve.T
-    if len(slopes):
-        spread += moved @ np.linalg.inv(prior.precision) @ moved.T
-    columns = rows.to_columns(slopes[:, np.newaxis])[:, 0]
-    of_columns = slopes_to_columns @ spread @ slopes_to_columns.T
-    intercept = intercept_error = 0.0
-    if rows.has_constant:
-        intercept = float(mean - columns @ rows.middle)
-        of_all = unexplained * rows.of_sample + noise
-        of_mean = float(of_all[0, 0]) / n_rows**2
-        of_middle = float(rows.middle @ of_columns @ rows.middle)
-        # Weights and noise make the mean and the slopes depend on each other.
-        with_slopes = slopes_to_columns @ solve @ of_all[first:, 0]
-        of_both = float(rows.middle @ with_slopes) / n_rows
-        variance = of_mean + of_middle - 2 * of_both
-        intercept_error = math.sqrt(max(variance, 0.0))
-    return LinearFit(
-        columns,
-        np.sqrt(np.maximum(np.diag(of_columns), 0.0)),
-        intercept,
-        intercept_error,
-        ridge,
-    )
+        moved = n_rows * (identity - n_rows * solve)
+        spread[first:, first:] += moved @ np.linalg.inv(prior.precision) @ moved.T
+    return Slopes(to_slopes @ sums / n_rows, spread, ridge)
