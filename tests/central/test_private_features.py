@@ -77,9 +77,8 @@ class TestPrivacy:
             assert replay.passed, (parameters, replay.findings)
             assert replay.guarantee.relation == "replace_values"
             largest = max(largest, replay.epsilon / replay.guarantee.epsilon)
-        # The test would see a change that is larger than the bound by much: of one
-        # column, the bound is reached.
-        assert largest > 0.5 / len(protect) or n_neighbours == 1
+        # The bound is nearly reached: the test would see a larger change.
+        assert largest > 0.5 or n_neighbours == 1
 
     @pytest.mark.long
     @each("protect", [["z"], ["z", "w"], ["z", "target"]])
