@@ -1,7 +1,7 @@
-"""How well models that protect the target alone predict, beside those of whole records.
+"""How well models that protect the target, or some features, predict, beside those of whole records.
 
 Run ``python benchmarks/private_target.py``. All fits draw secure random bits. Arguments: the number of splits, and the
-published file of ACS Public Coverage, which is fetched without.
+published files of ACS Public Coverage and LSAC, which are fetched without.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import sys
 import time
 import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -18,12 +20,15 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
 
 from skdp import Domain, DPLinearRegression, DPLogisticRegression
-from skdp.datasets import load_acs_public_coverage, load_adult
+from skdp.datasets import load_acs_public_coverage, load_adult, load_lsac
+from skdp.privacy import Mu
 
 SPLITS = int((*sys.argv[1:2], "3")[0])
 ACS = (*sys.argv[2:3], None)[0]
+LSAC = (*sys.argv[3:4], None)[0]
 DELTA = 1e-6
 EPSILONS = (0.1, 0.5, 1.0, 4.0)
+SEEDS = 5
 PROMISES = {
     "target": "values of the target",
     "record": "whole records, add/remove",
@@ -114,15 +119,133 @@ def rows_of(table: str, splits: list[Scores]) -> list[list[str]]:
             for epsilon in EPSILONS:
                 results = [scores[name, protect, epsilon] for scores in splits]
                 numbers, times = zip(*results, strict=True)
-                cells.append(f"{np.mean(numbers):.4f} ± {np.std(numbers):.4f}")
+                cells.append(mean_and_spread(numbers))
                 seconds += times
             rows.append([table, name, promise, *cells, f"{np.mean(seconds):.1f}"])
     return rows
 
 
-def write(rows: list[list[str]], n_splits: str) -> None:
+@dataclass(frozen=True)
+class Case:
+    """A table with private features, and bounds of all its columns."""
+
+    name: str
+    X: pd.DataFrame
+    y: pd.Series
+    private: list[str]
+    bounds: dict[str, tuple[float, float]]
+    target_bounds: tuple[float, float]
+
+
+def adult_case() -> Case:
+    """Working hours by the columns of Adult but for those that tell the sex, sex and age private."""
+    frame = load_adult().frame
+    words = ["workclass", "education", "occupation", "race"]
+    public = pd.get_dummies(frame[words], dtype=float)
+    X = public.assign(sex=(frame["sex"] == "Male").astype(float), age=frame["age"])
+    bounds = dict.fromkeys(X, (0.0, 1.0)) | {"age": (17.0, 90.0)}
+    hours = frame["hours-per-week"]
+    return Case("Adult", X, hours, ["sex", "age"], bounds, (1.0, 99.0))
+
+
+def acs_case() -> Case:
+    """Public coverage as a number, sex and age private."""
+    acs = load_acs_public_coverage(ACS)
+    X = acs.data.astype(float)
+    bounds = {name: (0.0, float(acs.domain[name].values[-1])) for name in X}
+    y = acs.target.astype(float)
+    return Case("ACS Public Coverage", X, y, ["SEX", "AGEP"], bounds, (0.0, 1.0))
+
+
+def lsac_case() -> Case:
+    """Scores of LSAC, race and the income of the family private."""
+    lsac = load_lsac(LSAC)
+    X = lsac.frame.drop(columns="lsat").astype(float)
+    bounds = {name: (0.0, float(lsac.domain[name].values[-1])) for name in X}
+    y = lsac.frame["lsat"].astype(float)
+    return Case("LSAC", X, y, ["race1", "fam_inc"], bounds, (0.0, 36.0))
+
+
+def generated_case() -> Case:
+    """Ten normal columns, a binary and a bounded one that follow from them in part."""
+    rng = np.random.default_rng(7)
+    names = [f"x{number}" for number in range(10)]
+    X = pd.DataFrame(rng.normal(size=(20_000, 10)).clip(-4, 4), columns=names)
+    X["z"] = (X["x0"] + rng.normal(size=len(X)) > 0).astype(float)
+    X["w"] = (0.3 * X["x1"] + 0.3 * X["z"] + 0.5 * rng.normal(size=len(X))).clip(-2, 2)
+    y = X @ np.append(rng.normal(size=10) / 2, [1.0, -0.5]) + rng.normal(size=len(X))
+    bounds = dict.fromkeys(names, (-4.0, 4.0)) | {"z": (0.0, 1.0), "w": (-2.0, 2.0)}
+    return Case("generated", X, y.clip(-10, 10), ["z", "w"], bounds, (-10.0, 10.0))
+
+
+def feature_model(case: Case, epsilon: float, promise: str) -> DPLinearRegression:
+    """Return a model with a promise for values replaced of this epsilon."""
+    if promise == "record":
+        # A record replaced is one removed and one added: twice mu.
+        half = Mu(float(Mu.of(epsilon, DELTA).mu) / 2, DELTA)
+        return DPLinearRegression(
+            half, bounds=case.bounds, target_bounds=case.target_bounds
+        )
+    if promise == "features":
+        return DPLinearRegression(
+            epsilon, delta=DELTA, bounds=case.bounds, protect=case.private
+        )
+    return DPLinearRegression(
+        epsilon,
+        delta=DELTA,
+        bounds=case.bounds,
+        target_bounds=case.target_bounds,
+        protect=[*case.private, case.y.name or "target"],
+    )
+
+
+FEATURE_PROMISES = {
+    "features": "the private features replaced",
+    "both": "the private features and the target replaced",
+    "record": "a record replaced",
+}
+
+
+def rows_of_features(case: Case) -> list[list[str]]:
+    """Return the rows of a table of results of private features: R² of held-out rows."""
+    scores: dict[tuple[str, float], list[float]] = {}
+    ends: dict[str, list[float]] = {"none": [], "ε = 0, private features shuffled": []}
+    for seed in range(SEEDS):
+        train, test = train_test_split(
+            np.arange(len(case.y)), test_size=0.25, random_state=seed
+        )
+        X, y = case.X.iloc[train], case.y.iloc[train]
+        held_out = case.X.iloc[test], case.y.iloc[test]
+        ends["none"].append(LinearRegression().fit(X, y).score(*held_out))
+        order = np.random.default_rng(seed).permutation(len(X))
+        shuffled = X.copy()
+        shuffled[case.private] = X[case.private].to_numpy()[order]
+        without = LinearRegression().fit(shuffled, y).score(*held_out)
+        ends["ε = 0, private features shuffled"].append(without)
+        for promise in FEATURE_PROMISES:
+            for epsilon in EPSILONS:
+                model = feature_model(case, epsilon, promise).fit(X, y)
+                cell = scores.setdefault((promise, epsilon), [])
+                cell.append(float(model.score(*held_out)))
+    rows = []
+    features = ", ".join(case.private)
+    for promise, text in FEATURE_PROMISES.items():
+        cells = [mean_and_spread(scores[promise, epsilon]) for epsilon in EPSILONS]
+        rows.append([case.name, features, text, *cells])
+    for text, numbers in ends.items():
+        cells = [mean_and_spread(numbers)] * len(EPSILONS)
+        rows.append([case.name, features, text, *cells])
+    return rows
+
+
+def mean_and_spread(numbers: Sequence[float]) -> str:
+    return f"{np.mean(numbers):.4f} ± {np.std(numbers):.4f}"
+
+
+def write(rows: list[list[str]], of_features: list[list[str]], n_splits: str) -> None:
     header = ["table", "model", "promise for"]
-    header += [f"ε = {epsilon:g}" for epsilon in EPSILONS]
+    epsilons = [f"ε = {epsilon:g}" for epsilon in EPSILONS]
+    header += epsilons
     write_results(
         "private_target",
         "Models that protect the target",
@@ -131,8 +254,15 @@ def write(rows: list[list[str]], n_splits: str) -> None:
         f"held out, δ = {DELTA:g}. All columns are indicators of declared values and "
         "bins. **The promises are different ones**: of the same ε, that for the values "
         "of the target leaves all other columns and the number of rows public; that "
-        "for whole records, read as one for the values of the target, has 2 ε.",
-        {"Prediction": ([*header, "CPU s a fit"], rows)},
+        "for whole records, read as one for the values of the target, has 2 ε. In the "
+        "second table, all promises are for values replaced, at the same ε.",
+        {
+            "Prediction": ([*header, "CPU s a fit"], rows),
+            f"Private features: R² of DPLinearRegression, {SEEDS} seeds": (
+                ["table", "private features", "promise for", *epsilons],
+                of_features,
+            ),
+        },
     )
 
 
@@ -141,7 +271,10 @@ def main() -> None:
     rows = []
     for name, (X, y) in tables().items():
         rows += rows_of(name, [scores_of(X, y, split) for split in range(SPLITS)])
-    write(rows, str(SPLITS))
+    of_features = []
+    for make in (adult_case, acs_case, lsac_case, generated_case):
+        of_features += rows_of_features(make())
+    write(rows, of_features, str(SPLITS))
 
 
 if __name__ == "__main__":

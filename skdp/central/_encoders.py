@@ -17,7 +17,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import TableLike, check_choice, read_bounds, read_input, read_numbers
 from skdp.central._base import CentralTransformer, Plan, check_different
-from skdp.central._supervised import SupervisedStatistic, declared_target_bounds
+from skdp.central._supervised import (
+    SupervisedStatistic,
+    declared_target_bounds,
+    tables_readings,
+)
 from skdp.central.statistics import (
     GRID,
     LARGEST,
@@ -36,7 +40,7 @@ from skdp.central.statistics import (
     undeclared_error,
 )
 from skdp.domain import Codes, Domain, DomainLike
-from skdp.privacy import Loss, Mu, PrivacyLedger, Rho, Share, check_delta
+from skdp.privacy import Loss, Mu, PrivacyLedger, Reading, Rho, Share, check_delta
 from skdp.randomness import ByteSource
 from skdp.tables import Table, as_objects, plain
 
@@ -541,15 +545,25 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
         noise = Noise.of(of_distances, 2 * GRID * d, (2 * GRID) ** 2 * d)
         mechanism = f"{noise.name} on sums by category"
         losses: tuple[Loss, ...] = (noise.loss, of_squares.loss)
+        *names, target = rows.names
+        readings: tuple[Reading, ...] | None = (
+            *tables_readings(noise, names, target),
+            Reading((target,), of_squares.loss),
+        )
         delta = Fraction(0)
         if categories.private:
             delta = check_delta(self.delta)
             mechanism += f", {categories.mechanism}"
             losses = ((share * part).loss(delta), *losses)
-        exact = rows, categories, sums, ends
-        protected = rows.names[-1:] if self._protects_target() else ()
+            readings = None
         return Plan(
-            exact, (noise, of_squares), mechanism, losses, delta, protected=protected
+            (rows, categories, sums, ends),
+            (noise, of_squares),
+            mechanism,
+            losses,
+            delta,
+            protected=(target,) if self._protects_target() else (),
+            readings=readings,
         )
 
     def _release(self, plan: Plan, source: ByteSource) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -15,19 +15,25 @@ from sklearn.base import RegressorMixin
 
 from skdp.base import (
     Bounds,
+    ColumnName,
     TableLike,
     check_flag,
     read_bounds,
     read_numbers,
 )
-from skdp.central._base import Plan, check_at_least_0
-from skdp.central._public_rows import PublicRows, linear_of_sums
+from skdp.central._base import (
+    Plan,
+    check_at_least_0,
+    declared_bounds,
+    protected_columns,
+)
+from skdp.central._private_columns import PrivateColumns, linear_of_products
+from skdp.central._public_rows import PublicRows
 from skdp.central._supervised import (
     SupervisedStatistic,
     declared_target_bounds,
     place_with_target,
     split_all_bounds,
-    target_places,
 )
 from skdp.central.statistics import (
     SCALING_PART,
@@ -62,11 +68,6 @@ _LEAST = 3.0
 _CUT = 0.2
 
 
-# Of the budget, for the square of a private target, which is for standard errors alone:
-# as of `noises_of_products`.
-_SQUARE_PART = Fraction(1, 10)
-
-
 class LinearModel(SupervisedStatistic):
     """A model with coefficients, for rows of numbers without missing values."""
 
@@ -78,16 +79,16 @@ class LinearModel(SupervisedStatistic):
     fit_intercept: bool
 
     def _plan_scaling(self, share: Share, n_columns: int) -> Noise | None:
-        """Check `scaling`, and return the noise of the counts that it needs, if any."""
+        """Check `scaling`, and return the noise of the counts that it needs of private columns, if any."""
         self.__dict__.pop("scales_", None)  # those of another fit
         if self.scaling is None:
             return None
         if self.scaling != "auto":
             raise ValueError(f"scaling must be None or 'auto', got {self.scaling!r}")
-        if self._protects_target():
+        if n_columns == 0:
             raise ValueError(
-                "scaling must be None with protect='target', got 'auto': the columns "
-                "of X are public, and any transformer may scale them before"
+                "scaling must be None with protect, got 'auto': the columns of X are "
+                "public, and any transformer may scale them before"
             )
         if not self.fit_intercept:
             raise ValueError(
@@ -267,6 +268,7 @@ class _LinearRegression(RegressorMixin, LinearModel):
     bounds: Bounds | None
     target_bounds: tuple[float, float] | str | None
     fit_intercept: bool
+    protect: Any
     coef_std_error_: NDArray[np.float64]
     intercept_: float
     intercept_std_error_: float
@@ -276,20 +278,48 @@ class _LinearRegression(RegressorMixin, LinearModel):
         """Check and return the penalty of squared coefficients."""
         return 0.0
 
+    def _protected(self, names: Sequence[Any]) -> tuple[Any, ...]:
+        """Return the columns that alone are protected, the target last; none for whole records."""
+        if isinstance(self.protect, list | tuple):
+            return protected_columns(self.protect, names)
+        return tuple(names[-1:]) if self._protects_target() else ()
+
     def _bounded(self, rows: Batches) -> Batches:
-        return rows.target if self._protects_target() else rows
+        protected = self._protected(rows.names)
+        if not protected:
+            return rows
+        target = rows.names[-1]
+        if target in protected:
+            declared_target_bounds(self.target_bounds, target, "target_bounds")
+        elif self.target_bounds is not None:
+            raise ValueError(
+                f"target_bounds must be None, as protect leaves {target!r} public"
+            )
+        return rows.select(protected)
 
     def _split_bounds(self, names: Sequence[Any]) -> tuple[list[int], Any]:
-        if not self._protects_target():
+        if not self._protected(names):
             return split_all_bounds(self.bounds, self.target_bounds, names)
-        (name,) = names
-        return [], declared_target_bounds(self.target_bounds, name, "target_bounds")
+        # Those of the target are declared if it is protected, and only then.
+        n_features = len(names) - (self.target_bounds is not None)
+        ends = np.empty((0, 2))
+        if n_features:
+            features = names[:n_features]
+            bounds: Any = self.bounds
+            if isinstance(bounds, Mapping):
+                bounds = {name: bounds[name] for name in features if name in bounds}
+            ends = read_bounds(declared_bounds(bounds, features)[1], features)
+        if n_features == len(names):
+            return [], ends
+        target = declared_target_bounds(self.target_bounds, names[-1], "target_bounds")
+        return [], np.vstack([ends, target])
 
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         check_flag("fit_intercept", self.fit_intercept)
         penalty = self._penalty()
-        if self._protects_target():
-            return self._plan_target(rows, share, penalty, bounds)
+        protected = self._protected(rows.names)
+        if protected:
+            return self._plan_protected(rows, share, penalty, bounds, protected)
         ends = read_bounds(bounds, rows.names)
         refuse_missing(rows, ends)
         of_counts = self._plan_scaling(share, len(rows.names) - 1)
@@ -326,56 +356,57 @@ class _LinearRegression(RegressorMixin, LinearModel):
         ends = np.vstack([scaled_ends(ends[:-1], scales), ends[-1:]])
         return self._place(rows, ends, scales)
 
-    def _plan_target(
-        self, rows: Batches, share: Share, penalty: float, bounds: Any
+    def _plan_protected(
+        self,
+        rows: Batches,
+        share: Share,
+        penalty: float,
+        bounds: Any,
+        protected: tuple[Any, ...],
     ) -> Plan:
-        """Plan the release of a target whose rows are public."""
+        """Plan the release of products of protected columns with others, which are public."""
         self._plan_scaling(share, 0)
         centred = bool(self.fit_intercept)
-        public = PublicRows.of(rows.features, constant=centred)
-        ends = read_bounds(bounds, rows.names[-1:], parameter="target_bounds")
-        refuse_missing(rows.target, ends)
-        starts = ends.mean(axis=1) if centred else np.zeros(1)
-        (name,) = rows.target.names
-        place = partial(target_places, name=name, ends=ends, start=starts)
-        places = place(rows.target.table.columns[0]).astype(np.int64)
-        low, high = place(ends[0]).astype(int).tolist()
-        noises = (
-            public.noise(share * (1 - _SQUARE_PART), high - low),
-            Noise.of(share * _SQUARE_PART, max(low**2, high**2)),
+        names = [name for name in rows.names if name not in protected]
+        if not names:
+            raise ValueError(
+                "protect names all columns, and a promise for all of them is one for "
+                "whole records: use protect='record'"
+            )
+        has_target = rows.names[-1] in names
+        public = PublicRows.of(
+            rows.select(names), constant=centred, has_target=has_target
         )
-        exact = public, places, widths(ends, starts), starts, penalty
+        private = rows.select(protected)
+        ends = read_bounds(bounds, protected)
+        refuse_missing(private, ends)
+        columns = PrivateColumns.of(private, ends, centred=centred)
+        noises = columns.noises(public, share)
+        of_sums, _ = noises
+        what = "the target" if protected == rows.names[-1:] else "protected columns"
+        # From public columns and then private ones, as they are fitted, to all.
+        order = [name for name in (*names, *protected) if name != rows.names[-1]]
+        places = [order.index(name) for name in rows.names[:-1]]
         return Plan(
-            exact,
+            (public, columns, has_target, places, penalty),
             noises,
-            f"noisy sums with the target, {noises[0].name}",
-            protected=(name,),
+            f"noisy sums with {what}, {of_sums.name}",
+            protected=protected,
         )
 
-    def _release_target(self, plan: Plan, source: ByteSource) -> None:
-        public, places, (scale,), (start,), penalty = plan.exact
-        of_sums, of_square = plan.noises
-        sums = public.noisy_sums(places[:, np.newaxis], of_sums, source)[:, 0]
-        # Rounded, as sums of integers do not depend on their order.
-        squares = np.rint(public.weights * places**2).astype(np.int64)
-        (square,) = of_square.add(source, [int(squares.sum())])
-        fit = linear_of_sums(
-            public,
-            sums / UNIT,
-            in_units(square),
-            public.covariance(of_sums) / UNIT**2,
-            in_units(of_square.error),
-            penalty,
-        )
-        self.coef_ = fit.coefficients * scale
-        self.coef_std_error_ = fit.errors * scale
-        self.intercept_ = float(fit.intercept * scale + start)
-        self.intercept_std_error_ = float(fit.intercept_error * scale)
+    def _release_protected(self, plan: Plan, source: ByteSource) -> None:
+        public, columns, has_target, places, penalty = plan.exact
+        noisy = columns.draw(public, plan.noises, source)
+        fit = linear_of_products(public, columns, noisy, penalty, has_target=has_target)
+        self.coef_ = fit.coefficients[places]
+        self.coef_std_error_ = fit.errors[places]
+        self.intercept_ = float(fit.intercept)
+        self.intercept_std_error_ = float(fit.intercept_error)
         self.ridge_ = fit.ridge
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         if plan.protected:
-            return self._release_target(plan, source)
+            return self._release_protected(plan, source)
         (rows, starts, scales), scaling, penalty, share = plan.exact
         if scaling is not None:
             table, ends, of_counts = scaling
@@ -481,10 +512,11 @@ class DPLinearRegression(_LinearRegression):
     max_rows_per_person : int, default=1
         The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
         left out if `fit` is given ``groups``; without, the number is taken on trust.
-    protect : {"record", "target"}, default="record"
-        What is private: whole records, or the values of the target, while all columns of X and the number of rows are
-        public. Then `bounds` and `bounds_share` are not used, only the target is clipped, and `target_bounds` are
-        declared.
+    protect : {"record", "target"} or list of column names, default="record"
+        What is private: whole records; the values of the target; or those of some columns of X, and of the target if
+        its name is among them. All other columns and the number of rows are then public. `bounds` are those of the
+        private columns of X (others that are named are not used), `target_bounds` those of a private target, else None.
+        Both are declared, and only private values are clipped.
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
@@ -509,9 +541,9 @@ class DPLinearRegression(_LinearRegression):
         With `scaling`, the scale of each column: values and their places from -1 to 1, between which is interpolated.
         None for a column that stays as it is. The coefficient of a scaled column is that of its places.
     bounds_ : ndarray of shape (n_features + 1, 2)
-        The bounds of the columns and, last, of the target; of the target alone if the columns are public.
+        The bounds of the columns and, last, of the target; with `protect`, of the private ones alone.
     guarantee_ : PrivacyGuarantee
-        The guarantee of this `fit`, for the columns of X and the target, or for the target alone.
+        The guarantee of this `fit`, for the columns of X and the target, or for the private ones alone.
     n_features_in_, feature_names_in_ : int, ndarray of str
         The number of columns; their names, if all of them are strings.
 
@@ -544,6 +576,15 @@ class DPLinearRegression(_LinearRegression):
     weight; 1/10 is for the sum of squares of the target, and so for standard errors. These are right on average over
     coefficients of one size, in units of the ranges of columns, which is the size that makes the noisy sums likeliest;
     so is `ridge_`, the mean of what is added to the sums of squares in these units.
+
+    With ``protect`` naming columns, the promise is for replacing their values in one record. Products of public columns
+    are exact. Other values of p private columns change their products with the others by the row of public values times
+    the changes, and so at most by the longest row times 2 and the root of p, in units of half the bounds; and the
+    products with each other by p, in Euclidean norm. The first get 9/10 of the budget, with noise in the shape of
+    the rows, and the second 1/10. Each private column is then taken for a linear function of the public ones, of which
+    the target may be one, as is the private target above; what this says of all products makes the model, and `ridge_`
+    is the mean of those of these functions. Where noise hides how much a private column varies beside the public ones,
+    its coefficient is drawn towards 0 by more than the errors say.
 
     ``scaling="auto"`` is that of `DPLogisticRegression`.
 
@@ -583,7 +624,7 @@ class DPLinearRegression(_LinearRegression):
         scaling: Literal["auto"] | None = None,
         fit_intercept: bool = True,
         max_rows_per_person: int = 1,
-        protect: Literal["record", "target"] = "record",
+        protect: Literal["record", "target"] | Sequence[ColumnName] = "record",
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -628,10 +669,11 @@ class DPRidge(_LinearRegression):
     max_rows_per_person : int, default=1
         The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
         left out if `fit` is given ``groups``; without, the number is taken on trust.
-    protect : {"record", "target"}, default="record"
-        What is private: whole records, or the values of the target, while all columns of X and the number of rows are
-        public. Then `bounds` and `bounds_share` are not used, only the target is clipped, and `target_bounds` are
-        declared.
+    protect : {"record", "target"} or list of column names, default="record"
+        What is private: whole records; the values of the target; or those of some columns of X, and of the target if
+        its name is among them. All other columns and the number of rows are then public. `bounds` are those of the
+        private columns of X (others that are named are not used), `target_bounds` those of a private target, else None.
+        Both are declared, and only private values are clipped.
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
@@ -653,9 +695,9 @@ class DPRidge(_LinearRegression):
         With `scaling`, the scale of each column: values and their places from -1 to 1, between which is interpolated.
         None for a column that stays as it is. The coefficient of a scaled column is that of its places.
     bounds_ : ndarray of shape (n_features + 1, 2)
-        The bounds of the columns and, last, of the target; of the target alone if the columns are public.
+        The bounds of the columns and, last, of the target; with `protect`, of the private ones alone.
     guarantee_ : PrivacyGuarantee
-        The guarantee of this `fit`, for the columns of X and the target, or for the target alone.
+        The guarantee of this `fit`, for the columns of X and the target, or for the private ones alone.
     n_features_in_, feature_names_in_ : int, ndarray of str
         The number of columns; their names, if all of them are strings.
 
@@ -698,7 +740,7 @@ class DPRidge(_LinearRegression):
         scaling: Literal["auto"] | None = None,
         fit_intercept: bool = True,
         max_rows_per_person: int = 1,
-        protect: Literal["record", "target"] = "record",
+        protect: Literal["record", "target"] | Sequence[ColumnName] = "record",
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:

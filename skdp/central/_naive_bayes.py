@@ -23,11 +23,12 @@ from skdp.base import (
     read_bounds,
     read_numbers,
 )
-from skdp.central._base import Plan, Unknown
+from skdp.central._base import Plan, Unknown, sums_readings
 from skdp.central._public_rows import public_ranges
 from skdp.central._supervised import (
     Classes,
     SupervisedStatistic,
+    tables_readings,
 )
 from skdp.central.statistics import (
     GRID,
@@ -51,7 +52,7 @@ from skdp.central.statistics import (
     warn_of_few,
 )
 from skdp.domain import Domain, DomainLike
-from skdp.privacy import Mu, PrivacyLedger, Rho, Share, read_share
+from skdp.privacy import Mu, PrivacyLedger, Reading, Rho, Share, read_share
 from skdp.randomness import ByteSource
 from skdp.tables import Table
 
@@ -281,6 +282,7 @@ class DPCategoricalNB(NaiveBayes):
             (noise,),
             f"{noise.name} on counts by class",
             protected=rows.names[-1:] if self._protects_target() else (),
+            readings=tables_readings(noise, columns.names, rows.names[-1]),
         )
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
@@ -381,7 +383,8 @@ class DPGaussianNB(NaiveBayes):
         left out if `fit` is given ``groups``; without, the number is taken on trust.
     protect : {"record", "target"}, default="record"
         What is private: whole records, or the values of the target, while all columns of X and the number of rows are
-        public. Then `bounds` and `bounds_share` are not used: the ranges of the columns are public, too.
+        public. Then `bounds` and `bounds_share` are not used: the ranges of the columns are public, too. Of a large
+        table, they are not looked up, and `bounds` are declared.
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
@@ -499,7 +502,7 @@ class DPGaussianNB(NaiveBayes):
 
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         if self._protects_target():
-            ends = public_ranges(rows.features)
+            ends = public_ranges(rows.features, self.bounds)
         else:
             ends = read_bounds(bounds, rows.names[:-1])
         classes = Classes.read(rows, self.classes)
@@ -507,11 +510,17 @@ class DPGaussianNB(NaiveBayes):
         sums = GroupSums.read(rows.add_up(sums_of), ends)
         sums.refuse_missing(rows.names[:-1])
         noise = self._noise(share, len(ends), self._n_changed(len(classes.values)))
+        *names, target = rows.names
+        size = n_numbers(len(names), squares=True, shared_count=True)
+        of_columns = sums_readings(noise, names, size, squares=True)
+        # Another target moves a record from one class to another one.
+        of_target = Reading((target,), noise.loss_of_cells)
         return Plan(
             (sums, classes),
             (noise,),
             f"{noise.name} on sums by class",
-            protected=rows.names[-1:] if self._protects_target() else (),
+            protected=(target,) if self._protects_target() else (),
+            readings=(*of_columns, of_target),
         )
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
@@ -540,7 +549,7 @@ class DPGaussianNB(NaiveBayes):
 
     def _log_likelihood(self, table: Table) -> Floats:
         numbers = np.stack(read_numbers(table), axis=1)
-        if not self._protects_target():
+        if hasattr(self, "bounds_"):
             numbers = np.clip(numbers, *self.bounds_.T)
         logs = np.zeros((len(numbers), len(self.classes_)))
         for place, mean in enumerate(self.theta_):

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.special import expit, softmax
 
-from skdp.base import read_numbers
+from skdp.base import read_bounds, read_numbers
+from skdp.central._base import declared_bounds
 from skdp.central.statistics import Batches, Noise
 from skdp.privacy import Share
 from skdp.randomness import ByteSource
@@ -52,8 +52,8 @@ def public_numbers(batches: Batches) -> Floats:
     """Read the numbers of public columns, of a table in memory: (n_rows, n_columns)."""
     if batches.large is not None:
         raise TypeError(
-            "protect='target' needs a table in memory, as skdp.engines only adds "
-            "up: collect it first"
+            "protect needs a table in memory, as skdp.engines only adds up: collect "
+            "its columns first, or take DPGaussianNB or DPCategoricalNB for classes"
         )
     numbers = np.stack(read_numbers(batches.table), axis=1)
     if len(numbers):
@@ -64,8 +64,16 @@ def public_numbers(batches: Batches) -> Floats:
     return numbers
 
 
-def public_ranges(batches: Batches) -> Floats:
+def public_ranges(batches: Batches, bounds: Any) -> Floats:
     """Return the ends of the values of public columns, of a constant one wider ends: (n_columns, 2)."""
+    if batches.large is not None:
+        if bounds is None:
+            raise TypeError(
+                "bounds must be declared with protect='target' for a large table, of "
+                "which skdp.engines only adds up; as X is public, they may be the "
+                "ranges of its columns"
+            )
+        return read_bounds(declared_bounds(bounds, batches.names)[1], batches.names)
     numbers = public_numbers(batches)
     if not len(numbers):
         return np.tile([0.0, 1.0], (numbers.shape[1], 1))
@@ -131,8 +139,10 @@ class PublicRows:
     to_sums: Floats
 
     @classmethod
-    def of(cls, batches: Batches, *, constant: bool) -> PublicRows:
-        """Read the rows of a table."""
+    def of(
+        cls, batches: Batches, *, constant: bool, has_target: bool = False
+    ) -> PublicRows:
+        """Read the rows of a table, of which the last column may be a target: weights do not follow from it."""
         columns = public_numbers(batches)
         n_rows, n_columns = columns.shape
         middle = np.zeros(n_columns)
@@ -148,7 +158,10 @@ class PublicRows:
         # weight: a true model stays true, and long rows no longer decide on the noise.
         weights = np.ones(n_rows)
         _, _, directions = _uncorrelated(scaled, weights, constant)
-        lengths = np.sqrt((directions**2).sum(axis=1))
+        of_columns = directions
+        if has_target:
+            _, _, of_columns = _uncorrelated(scaled[:, :-1], weights, constant)
+        lengths = np.sqrt((of_columns**2).sum(axis=1))
         if (lengths > 0).any():
             limit = np.quantile(lengths[lengths > 0], _WHOLE)
             weights = np.minimum(1.0, limit / np.maximum(lengths, limit))
@@ -173,6 +186,12 @@ class PublicRows:
     def total_weight(self) -> float:
         """The sum of all weights, at least 1."""
         return max(float(self.weights.sum()), 1.0)
+
+    @property
+    def n_free(self) -> float:
+        """The sum of all weights, less what coefficients take of it: at least 1."""
+        taken = float(np.trace(self.of_sample)) / self.total_weight
+        return max(self.total_weight - taken, 1.0)
 
     @cached_property
     def weighted(self) -> Floats:
@@ -375,92 +394,54 @@ def _contrasts(n_classes: int) -> Floats:
     return np.asarray(np.linalg.svd(centred)[0][:, :-1], np.float64)
 
 
-class LinearFit(NamedTuple):
-    """A linear model of the columns, with standard errors."""
+class Slopes(NamedTuple):
+    """Slopes of features, as noisy sums tell of them."""
 
-    coefficients: Floats
-    errors: Floats
-    intercept: float
-    intercept_error: float
-    # What was added to the sums of squares: its mean, in units of the widths.
+    # (n_slopes,), of the constant first if there is one.
+    slopes: Floats
+    # The covariance of `n_rows` times their errors: of the noise, and of what the
+    # penalty takes, on average over such coefficients as the sums tell of.
+    noise: Floats
+    # The mean of what is added to sums of squares, in units of the widths.
     ridge: float
 
 
-def linear_of_sums(
-    rows: PublicRows,
-    sums: Floats,
-    square: float,
-    noise: Floats,
-    square_error: float,
-    alpha: float,
-) -> LinearFit:
-    """Fit a linear model to sums of features times the target, with the covariance of noise, and of its square."""
+def slopes_of_sums(
+    rows: PublicRows, sums: Floats, square: float, noise: Floats, square_error: float
+) -> Slopes:
+    """Find slopes from sums of features times a column, with the covariance of noise, and from its square."""
     n_rows = rows.total_weight
     first = int(rows.has_constant)
-    mean = float(sums[0]) / n_rows if rows.has_constant else 0.0
     feature_sums = sums[first:]
     n_slopes = len(feature_sums)
     of_sample = rows.of_sample[first:, first:]
     of_noise = noise[first:, first:]
-    # Takes slopes of features to those of columns: (n_columns, n_slopes).
-    slopes_to_columns = rows.to_features * rows.units[:, np.newaxis]
     identity = np.eye(n_slopes)
-    # The penalty shrinks as it does without weights: with all products G of features,
-    # ``(G + alpha K)**-1 G`` times the slopes.
-    centred = rows.slopes
-    if rows.has_constant and rows.n_rows:
-        centred = centred - centred.mean(axis=0)
-    of_squares = slopes_to_columns.T @ slopes_to_columns * alpha * n_rows
-    of_alpha = np.linalg.solve(centred.T @ centred, of_squares)
-    # The variance of the target, and then of what the model leaves of it.
+    # The variance of the column, and then of what the slopes leave of it.
     least = max(square_error / n_rows, 2.0**-100)
-    unexplained = max(square / n_rows - mean**2, least)
+    centred = square - float((sums[:first] ** 2).sum()) / n_rows
+    unexplained = max(centred / n_rows, least)
     solve = np.zeros((n_slopes, n_slopes))
     prior = Prior(solve, solve)
     for _ in range(_N_VARIANCES):
         covariance = unexplained * of_sample + of_noise
         prior = rows.prior(feature_sums[:, np.newaxis], covariance, n_rows)
-        penalty = prior.penalty + of_alpha
-        solve = np.asarray(np.linalg.inv(n_rows * identity + penalty), np.float64)
+        penalty = n_rows * identity + prior.penalty
+        solve = np.asarray(np.linalg.inv(penalty), np.float64)
         slopes = solve @ feature_sums
-        error = square - n_rows * mean**2 - 2 * slopes @ feature_sums
-        error += n_rows * slopes @ slopes
+        error = centred - 2 * slopes @ feature_sums + n_rows * slopes @ slopes
         # With noise e in the sums, the slopes hold solve @ e: the error is too small by
         # the mean of 2 e @ solve @ e - n_rows |solve @ e|**2.
         hidden_by_noise = 2 * np.trace(solve @ of_noise)
         hidden_by_noise -= n_rows * np.trace(solve @ of_noise @ solve.T)
-        # Coefficients take what weighted rows tell of them.
-        n_free = max(n_rows - float(np.trace(rows.of_sample)) / n_rows, 1.0)
-        unexplained = max(float(error + hidden_by_noise) / n_free, least)
-    slopes = solve @ feature_sums
-    # Of the sample and the noise; and what the penalty takes, on average over such
-    # coefficients as the sums tell of.
-    moved = identity - n_rows * solve
-    spread = solve @ (unexplained * of_sample + of_noise) @ solve.T
-    if n_slopes:
-        spread += moved @ np.linalg.inv(prior.precision) @ moved.T
-    columns = rows.to_columns(slopes[:, np.newaxis])[:, 0]
-    of_columns = slopes_to_columns @ spread @ slopes_to_columns.T
-    intercept = intercept_error = 0.0
-    if rows.has_constant:
-        intercept = float(mean - columns @ rows.middle)
-        of_all = unexplained * rows.of_sample + noise
-        of_mean = float(of_all[0, 0]) / n_rows**2
-        of_middle = float(rows.middle @ of_columns @ rows.middle)
-        # Weights and noise make the mean and the slopes depend on each other.
-        with_slopes = slopes_to_columns @ solve @ of_all[first:, 0]
-        of_both = float(rows.middle @ with_slopes) / n_rows
-        variance = of_mean + of_middle - 2 * of_both
-        intercept_error = math.sqrt(max(variance, 0.0))
-    penalties = rows.to_features.T @ rows.to_features
-    # Of the prior alone, without alpha, in units of the widths.
+        unexplained = max(float(error + hidden_by_noise) / rows.n_free, least)
     ridge = 0.0
+    to_slopes = np.eye(len(sums))
+    to_slopes[first:, first:] = n_rows * solve
+    spread = to_slopes @ noise @ to_slopes.T
     if n_slopes:
+        penalties = rows.to_features.T @ rows.to_features
         ridge = float(np.trace(prior.penalty) / np.trace(penalties))
-    return LinearFit(
-        columns,
-        np.sqrt(np.maximum(np.diag(of_columns), 0.0)),
-        intercept,
-        intercept_error,
-        ridge,
-    )
+        moved = n_rows * (identity - n_rows * solve)
+        spread[first:, first:] += moved @ np.linalg.inv(prior.precision) @ moved.T
+    return Slopes(to_slopes @ sums / n_rows, spread, ridge)

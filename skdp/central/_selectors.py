@@ -235,7 +235,8 @@ class DPSelectKBest(SupervisedStatistic, Selector):
         left out if `fit` is given ``groups``; without, the number is taken on trust.
     protect : {"record", "target"}, default="record"
         What is private: whole records, or the values of the target, while all columns of X and the number of rows are
-        public. Then `bounds` and `bounds_share` are not used, and `target_bounds` are declared.
+        public. Then `bounds` and `bounds_share` are not used, and `target_bounds` are declared. The ranges of public
+        columns stand in for bounds; of a large table, they are not looked up, and `bounds` are declared.
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
@@ -379,7 +380,7 @@ class DPSelectKBest(SupervisedStatistic, Selector):
 
     def _plan_target(self, rows: Batches, share: Share, bounds: Any, k: int) -> Plan:
         """Plan choices by a target whose rows are public."""
-        ranges = public_ranges(rows.features)
+        ranges = public_ranges(rows.features, self.bounds)
         sums = sum_columns(rows.features, ranges, missing=False)
         classes = target = None
         if self.classes is None:
@@ -405,7 +406,7 @@ class DPSelectKBest(SupervisedStatistic, Selector):
         """Place public rows by their exact moments, with a noisy target."""
         batches, (sums, target), classes, *_ = plan.exact
         (noise,) = plan.noises
-        n_rows = batches.n_rows or 0
+        n_rows = int(sums.counts[0, 0])
         error = as_float(noise.error)
         places = sums.places[0].astype(float) / GRID
         squares = sums.squares[0].astype(float) / GRID
@@ -414,17 +415,15 @@ class DPSelectKBest(SupervisedStatistic, Selector):
         variance = np.maximum(squares / max(n_rows, 1) - mean**2, 1 / GRID)
         unit_errors = np.zeros(len(mean))
         if target is None:
-            exact = np.bincount(
-                classes.codes(batches.table.columns[-1]),
-                minlength=len(classes.values),
-            )
+            ranges = sums.bounds
+            rows = self._place(batches, classes, ranges, mean, variance)
+            exact = rows.sum(partial(_count_classes, n_classes=len(classes.values)))
             by_class = exact.astype(object)[:, np.newaxis]
             counts = noisy_by_class(by_class, noise, source)[:, 0]
             if n_rows < 3 * error:
                 warn_of_few()
             least = max(math.ceil(error), 1.0)
             contrasts = Contrasts.of_classes(np.maximum(counts, least))
-            ranges = sums.bounds
         else:
             numbers = target.numbers(squares=True, shared_count=True)[0]
             noisy = [int(numbers[0]), *noise.add(source, numbers[1:].tolist())]
@@ -437,7 +436,7 @@ class DPSelectKBest(SupervisedStatistic, Selector):
             mean = np.append(mean, moments.mean[0])
             variance = np.append(variance, moments.variance[0])
             unit_errors += moments.variance_error[0] / (2 * moments.variance[0])
-        rows = self._place(batches, classes, ranges, mean, variance)
+            rows = self._place(batches, classes, ranges, mean, variance)
         largest = UNIT**2 * contrasts.square_of_replaced
         return Placed(rows, contrasts, largest, max(n_rows, 1), 0.0, unit_errors)
 

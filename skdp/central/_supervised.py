@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 from typing import Any, Self
 
@@ -29,6 +30,7 @@ from skdp.base import (
 from skdp.central._base import RECORD, TARGET, CentralStatistic
 from skdp.central.statistics import (
     Batches,
+    Noise,
     Rows,
     Scale,
     count_cells,
@@ -39,6 +41,7 @@ from skdp.central.statistics import (
     without_column,
 )
 from skdp.domain import Categories, Domain, Interval
+from skdp.privacy import Reading
 from skdp.tables import ColumnError, LargeTable, Table, shielded
 
 
@@ -115,7 +118,7 @@ class SupervisedStatistic(CentralStatistic):
         check_is_fitted(self)
         table = read_input(self, X, reset=False)
         names = self.guarantee_.scope[:-1]
-        if self._protects_target():
+        if self.guarantee_.relation == "replace_values":  # of public columns
             names = tuple(getattr(self, "feature_names_in_", table.names))
         check_names(self, table, names)
         return table
@@ -160,6 +163,17 @@ def split_target_bounds(target_bounds: Any, name: Any) -> tuple[bool, Any]:
     private, pair = split_bounds({name: target_bounds}, [name])
     ends = read_bounds(pair, [name], parameter="target_bounds")
     return bool(private), ends
+
+
+def tables_readings(
+    noise: Noise, names: Sequence[Any], target: Any
+) -> tuple[Reading, ...]:
+    """Return what joint noise of tables of each column by the target loses for the values of each column."""
+    # A record more changes as much in each table. Other values move it from one cell to
+    # another, in the table of a column, or, of the target, in each of them.
+    part = Fraction(2, len(names))
+    loss = noise.loss_of_values(part, part)
+    return tuple(Reading((name, target), loss) for name in names)
 
 
 def _check_read(labels: NDArray[Any]) -> None:

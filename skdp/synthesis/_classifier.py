@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import (
     ColumnLike,
+    ColumnName,
     OnSite,
     ProbabilisticClassifier,
     TableLike,
@@ -27,7 +30,53 @@ from skdp.synthesis.tables import read_declared, with_target
 from skdp.tables import Table
 
 
-class MarginalClassifier(ProbabilisticClassifier, OnSite, BaseEstimator):
+class OfSynthesizer(OnSite, BaseEstimator):
+    """An estimator whose release is that of a synthesizer."""
+
+    synthesizer: Any
+    synthesizer_: Any
+
+    @property
+    def guarantee_(self) -> PrivacyGuarantee:  # numpydoc ignore=RT01
+        """What is promised to the persons of the synthesizer's table."""
+        return self.synthesizer_.guarantee_
+
+    def guarantee_for(self, columns: Sequence[ColumnName]) -> PrivacyGuarantee:
+        """Return what is promised for the values of some columns, if all other columns are public.
+
+        Parameters
+        ----------
+        columns : sequence of str
+            The protected columns, of which the target may be one.
+
+        Returns
+        -------
+        PrivacyGuarantee
+            That of ``synthesizer_.guarantee_for``, as the synthesizer's release is all that is released.
+
+        Raises
+        ------
+        NotFittedError
+            If it is not fitted.
+        TypeError, ValueError
+            As of the synthesizer.
+        """
+        # `check_is_fitted` refuses what has `fit_resample` instead of `fit`.
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError(f"this {type(self).__name__} is not fitted yet")
+        return self.synthesizer_.guarantee_for(columns)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "synthesizer_")
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        if isinstance(self.synthesizer, BaseEstimator):
+            tags.input_tags = get_tags(self.synthesizer).input_tags
+        return tags
+
+
+class MarginalClassifier(ProbabilisticClassifier, OfSynthesizer):
     """Predict a column by the model of a synthesizer: the exact law of the target given all other columns.
 
     `DPMarginalSynthesizer.classifier` makes one of a fitted synthesizer, for any of its columns and at no further cost.
@@ -81,7 +130,6 @@ class MarginalClassifier(ProbabilisticClassifier, OnSite, BaseEstimator):
     True
     """
 
-    synthesizer_: Any
     target_: Any
 
     def __init__(self, synthesizer: Any) -> None:
@@ -186,11 +234,6 @@ class MarginalClassifier(ProbabilisticClassifier, OnSite, BaseEstimator):
         return self._values[self._order]
 
     @property
-    def guarantee_(self) -> PrivacyGuarantee:  # numpydoc ignore=RT01
-        """What is promised to the persons of the synthesizer's table."""
-        return self.synthesizer_.guarantee_
-
-    @property
     def n_features_in_(self) -> int:  # numpydoc ignore=RT01
         """Number of columns of X."""
         return len(self._features)
@@ -222,15 +265,6 @@ class MarginalClassifier(ProbabilisticClassifier, OnSite, BaseEstimator):
     @property
     def _order(self) -> NDArray[np.intp]:
         return np.argsort(self._values)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "synthesizer_")
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        if isinstance(self.synthesizer, BaseEstimator):
-            tags.input_tags = get_tags(self.synthesizer).input_tags
-        return tags
 
 
 def classifier_of(synthesizer: Any, target: Any) -> MarginalClassifier:

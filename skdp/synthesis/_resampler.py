@@ -7,25 +7,23 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
-from sklearn.utils import Tags, get_tags
+from sklearn.base import MetaEstimatorMixin, clone
 
 from skdp.base import (
     ColumnLike,
-    OnSite,
     TableLike,
     all_or_nothing,
     read_input,
     target_column,
 )
-from skdp.privacy import PrivacyGuarantee
+from skdp.synthesis._classifier import OfSynthesizer
 from skdp.synthesis._rows import check_n_samples
 from skdp.synthesis._synthesizer import DPMarginalSynthesizer
 from skdp.synthesis.tables import assemble, public_template, with_target
 from skdp.tables import Table, is_frame, read_table
 
 
-class SyntheticResampler(MetaEstimatorMixin, OnSite, BaseEstimator):
+class SyntheticResampler(MetaEstimatorMixin, OfSynthesizer):
     """Replace the rows that a model is trained on by synthetic ones, and leave those that it predicts unchanged.
 
     Features and target are synthesised together. A pipeline of imbalanced-learn (``imblearn.pipeline.make_pipeline``)
@@ -152,11 +150,6 @@ class SyntheticResampler(MetaEstimatorMixin, OnSite, BaseEstimator):
         return _redrawn(synthesizer, X, y)
 
     @property
-    def guarantee_(self) -> PrivacyGuarantee:  # numpydoc ignore=RT01
-        """What is promised to the persons of the table that `fit_resample` got."""
-        return self.synthesizer_.guarantee_
-
-    @property
     def n_features_in_(self) -> int:  # numpydoc ignore=RT01
         """Number of columns of X."""
         return self.synthesizer_.n_features_in_
@@ -165,15 +158,6 @@ class SyntheticResampler(MetaEstimatorMixin, OnSite, BaseEstimator):
     def feature_names_in_(self) -> NDArray[np.object_]:  # numpydoc ignore=RT01
         """The names of the columns of X."""
         return self.synthesizer_.feature_names_in_
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "synthesizer_")
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        if isinstance(self.synthesizer, DPMarginalSynthesizer):
-            tags.input_tags = get_tags(self.synthesizer).input_tags
-        return tags
 
 
 def _redrawn(synthesizer: DPMarginalSynthesizer, X: Any, y: Any) -> tuple[Any, Any]:

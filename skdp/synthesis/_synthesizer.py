@@ -364,8 +364,10 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     @property
     def protects_rows(self) -> Any:  # type: ignore[override] # numpydoc ignore=RT01
         """True, as `transform` returns synthetic rows, or the columns that `redraw` or `protect` has it draw again."""
-        if self._protected or self.protect is not None:
-            return list(self._protected or self.protect or ())
+        is_fitted = hasattr(self, "guarantee_")
+        protected = self._protected if is_fitted else self.protect
+        if protected:
+            return list(protected)
         # `redraw` may be set after fit: what `fit_transform` gave to later steps was by
         # the one before.
         before = getattr(self, "_redraw_at_fit", self.redraw)

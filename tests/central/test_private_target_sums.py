@@ -226,17 +226,28 @@ class TestPrivacy:
             assert ledger.spent == (0, 0)
 
     def test_large_tables(self):
-        """What only adds up takes them; what needs the ranges of public columns does not."""
+        """What only adds up takes them; what needs the ranges of public columns has them declared."""
         pl = pytest.importorskip("polars")
         X = pl.from_pandas(words(np.random.default_rng(0), 50)).with_columns(y=pl.Series(np.resize([0, 1], 50)))
         in_memory = made("categorical", random_state=0).fit(X.drop("y"), X["y"])
         lazy = made("categorical", random_state=0).fit(X.lazy(), "y")
         np.testing.assert_array_equal(lazy.class_count_, in_memory.class_count_)
         assert made("encoder").fit(X.lazy(), "y").guarantee_.scope == ("y",)
-        frame = pl.DataFrame({"x": [0.0, 1.0, 2.0], "y": [0, 1, 0]}).lazy()
-        for name in ("gaussian", "selector"):
-            with pytest.raises(TypeError, match=r"needs a table in memory, as skdp\.engines"):
-                made(name).fit(frame, "y")
+        for name in ("gaussian", "gaussian, three", "selector", "selector, number"):
+            _, values, columns = EVERY[name]
+            X = columns(np.random.default_rng(0), 50)
+            X = pl.from_pandas(X).with_columns(y=pl.Series(np.resize(values, 50)))
+            with pytest.raises(TypeError, match="bounds must be declared with protect='target' for a large table"):
+                made(name).fit(X.lazy(), "y")
+            with pytest.raises(ValueError, match="bounds must be declared with protect, got 'private'"):
+                made(name, bounds="private").fit(X.lazy(), "y")
+            # Bounds that are the ranges of the columns make the same release.
+            ranges = [(X[column].min(), X[column].max()) for column in X.columns[:-1]]
+            in_memory = made(name, random_state=0).fit(X.drop("y"), X["y"])
+            lazy = made(name, random_state=0, bounds=ranges).fit(X.lazy(), "y")
+            assert lazy.guarantee_ == in_memory.guarantee_
+            released = "theta_" if name.startswith("gaussian") else "scores_"
+            np.testing.assert_array_equal(getattr(lazy, released), getattr(in_memory, released))
 
 
 class TestEstimates:

@@ -136,7 +136,7 @@ def test_what_is_fitted_is_kept(tmp_path):
         ({"scaling": "log"}, ValueError, "scaling must be None or 'auto', got 'log'"),
         ({"scaling": True}, ValueError, "scaling must be None or 'auto', got True"),
         ({"fit_intercept": False}, ValueError, "needs fit_intercept=True"),
-        ({"protect": "target"}, ValueError, "scaling must be None with protect='target'"),
+        ({"protect": "target"}, ValueError, "scaling must be None with protect, got 'auto'"),
     ],
 )
 @each("make", [logistic, linear])

@@ -316,7 +316,7 @@ class PrivacyLedger(JsonRecord):
         The neighbouring relation of the budget; by default "add_remove" until the first charge for replacing a record,
         and "replace" from then on.
     columns : sequence of str, optional
-        The protected columns, with ``relation="replace_values"``.
+        The protected columns, with ``relation="replace_values"``, and what determines them: a ledger sees no table.
 
     Attributes
     ----------

@@ -1,0 +1,309 @@
+"""Linear models of tables of which some columns are private: their products with public columns, and each other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.base import read_numbers
+from skdp.central._public_rows import PublicRows, slopes_of_sums
+from skdp.central.statistics import (
+    UNIT,
+    Batches,
+    Noise,
+    Rows,
+    in_units,
+    noisy_products,
+    widths,
+)
+from skdp.privacy import Share
+from skdp.randomness import ByteSource
+
+Floats = NDArray[np.float64]
+
+# Of the budget, for products of private columns with each other. Of a target alone, its
+# square is for standard errors; half or twice of this part changes predictions by less
+# than their noise.
+_PRODUCTS_PART = Fraction(1, 10)
+
+# Singular values of public columns, over the largest one: less is rounding.
+_LEAST_SINGULAR = 1e-6
+
+# The least sum of squares that public columns leave of a private one, in errors. Of 1, 3
+# and 6, 1 makes single models of small tables much worse at an epsilon of .1, and 6 none
+# better.
+_LEAST = 3.0
+
+# Of a product of two columns, before it is seen: correlations are uniform on [-1, 1].
+_CORRELATION_VARIANCE = 1 / 3
+
+
+@dataclass(frozen=True, eq=False)
+class PrivateColumns:
+    """Private columns as integers between bounds."""
+
+    # (n_rows, n_private), each at most `UNIT` in size.
+    places: NDArray[np.int64]
+    # What values are measured from, and the unit of places over `UNIT`: (n_private,).
+    starts: Floats
+    units: Floats
+    # The most that another value changes a place.
+    width: int
+
+    @classmethod
+    def of(cls, columns: Batches, ends: Floats, *, centred: bool) -> PrivateColumns:
+        """Place values between bounds, in units from their middle, or from 0."""
+        starts = ends.mean(axis=1) if centred else np.zeros(len(ends))
+        numbers = read_numbers(columns.table)
+        # The ends are two more rows.
+        longer = [np.append(*pair) for pair in zip(numbers, ends, strict=True)]
+        codes = np.zeros(len(longer[0]), int)
+        placed = Rows.of(longer, ends, starts, codes).places.astype(np.int64)
+        width = int((placed[-1] - placed[-2]).max())
+        return cls(placed[:-2], starts, widths(ends, starts), width)
+
+    @property
+    def n_private(self) -> int:
+        return self.places.shape[1]
+
+    def noises(self, rows: PublicRows, share: Share) -> tuple[Noise, Noise]:
+        """Return the noise of sums of products with public rows, and of products with each other."""
+        # Other values of a row change the first by its features times up to `width`, in
+        # each private column.
+        of_sums = rows.noise(
+            share * (1 - _PRODUCTS_PART), self.width, n_changed=self.n_private
+        )
+        # Of p values of at most 1, of squares a_j and b_j before and after, half of
+        #     |a|_1**2 + |b|_1**2 + |a - b|**2
+        # is the most that the squares of the changes of all products add up to. It is
+        # convex in a and b, and p**2 is the largest of its values where all of these are
+        # 0 or 1. In size, a square changes by at most 1, and another product by 2.
+        largest = self.n_private**2
+        of_products = Noise.of(
+            share * _PRODUCTS_PART, largest * UNIT**2, largest * UNIT**4
+        )
+        return of_sums, of_products
+
+    def draw(
+        self, rows: PublicRows, noises: Sequence[Noise], source: ByteSource
+    ) -> NoisyProducts:
+        """Draw all noisy sums."""
+        of_sums, of_products = noises
+        sums = rows.noisy_sums(self.places, of_sums, source)
+        # Integers, whose products are as small as those of the places.
+        roots = np.sqrt(rows.weights)[:, np.newaxis]
+        weighted = np.rint(roots * self.places).astype(np.int64)
+        products = noisy_products(weighted.T @ weighted, of_products, source)
+        return NoisyProducts(
+            sums / UNIT,
+            products,
+            rows.covariance(of_sums) / UNIT**2,
+            in_units(of_products.error),
+        )
+
+
+class NoisyProducts(NamedTuple):
+    """Noisy sums of products, in units of the private columns."""
+
+    # Of features and private columns: (n_features, n_private).
+    sums: Floats
+    # Of private columns: (n_private, n_private).
+    products: Floats
+    # The covariance of the noise of the sums with one column, and the standard
+    # deviation of that of a product.
+    noise: Floats
+    error: float
+
+
+class LinearFit(NamedTuple):
+    """A linear model of the columns, with standard errors."""
+
+    coefficients: Floats
+    errors: Floats
+    intercept: float
+    intercept_error: float
+    # What was added to the sums of squares: its mean, in units of the widths.
+    ridge: float
+
+
+class _Inputs(NamedTuple):
+    """What a model is made of, as functions of public features and private columns, in this order."""
+
+    # (n_features + n_private, n_inputs), and of the target: (n_features + n_private,).
+    inputs: Floats
+    target: Floats
+    # From coefficients of these to those of columns: (n_columns, n_inputs).
+    to_slopes: Floats
+
+    @classmethod
+    def of(
+        cls, rows: PublicRows, columns: PrivateColumns, *, has_target: bool
+    ) -> _Inputs:
+        """Return the inputs of public columns, which are uncorrelated in their own units, and private ones."""
+        first = int(rows.has_constant)
+        n_public = len(rows.middle) - has_target
+        n_private = columns.n_private - (not has_target)
+        n_features = first + rows.to_features.shape[1]
+        to_columns = np.linalg.pinv(rows.to_features)  # (n_slopes, n_columns)
+        functions, sizes, axes = np.linalg.svd(
+            to_columns[:, :n_public], full_matrices=False
+        )
+        is_seen = sizes > _LEAST_SINGULAR * max(sizes.max(initial=0.0), 2.0**-100)
+        n_known = first + int(is_seen.sum())
+        private = np.arange(n_private)
+
+        inputs = np.zeros((n_features + columns.n_private, n_known + n_private))
+        inputs[:first, :first] = 1.0
+        inputs[first:n_features, first:n_known] = functions[:, is_seen]
+        inputs[n_features + private, n_known + private] = 1.0
+        target = np.zeros(len(inputs))
+        target[-1] = 1.0
+        if has_target:
+            target[-1] = 0.0
+            target[first:n_features] = to_columns[:, -1]
+
+        units = np.append(rows.units[:n_public], 1 / columns.units[:n_private])
+        to_slopes = np.zeros((n_public + n_private, inputs.shape[1]))
+        to_slopes[:n_public, first:n_known] = axes[is_seen].T / sizes[is_seen]
+        to_slopes[n_public + private, n_known + private] = 1.0
+        return cls(inputs, target, to_slopes * units[:, np.newaxis])
+
+
+def linear_of_products(
+    rows: PublicRows,
+    columns: PrivateColumns,
+    noisy: NoisyProducts,
+    alpha: float,
+    *,
+    has_target: bool,
+) -> LinearFit:
+    """Fit a linear model to public and private columns: first the public ones, then the private ones.
+
+    The target is the last of `rows` if these have it, or else the last of `columns`.
+    """
+    completed, ridge = _complete(rows, noisy)
+    inputs, target, to_slopes = _Inputs.of(rows, columns, has_target=has_target)
+
+    # Weights take the same part of the penalty as of the squares of features, of which
+    # the weighted mean is 1.
+    total_squares = max(float((rows.slopes**2).sum()), 1.0)
+    of_weights = rows.total_weight * rows.slopes.shape[1] / total_squares
+    penalty = alpha * of_weights * to_slopes.T @ to_slopes
+    inverse = np.linalg.inv(inputs.T @ completed.sums @ inputs + penalty)
+    coefficients = inverse @ inputs.T @ completed.sums @ target
+
+    residual = target - inputs @ coefficients
+    square = max(float(residual @ completed.sums @ residual), noisy.error)
+    spread = square / rows.n_free * completed.of_sample + completed.noise_of(residual)
+    covariance = inverse @ inputs.T @ spread @ inputs @ inverse
+
+    scale, shift = _target_unit(rows, columns, has_target=has_target)
+    intercept = intercept_error = 0.0
+    if rows.has_constant:
+        n_public = len(rows.middle) - has_target
+        n_private = len(to_slopes) - n_public
+        middle = np.append(rows.middle[:n_public], columns.starts[:n_private])
+        to_intercept = -middle @ to_slopes
+        to_intercept[0] += 1.0
+        intercept = float(to_intercept @ coefficients) * scale + shift
+        variance = float(to_intercept @ covariance @ to_intercept)
+        intercept_error = math.sqrt(max(variance, 0.0)) * scale
+    of_slopes = np.einsum("ij,jk,ik->i", to_slopes, covariance, to_slopes)
+    return LinearFit(
+        to_slopes @ coefficients * scale,
+        np.sqrt(np.maximum(of_slopes, 0.0)) * scale,
+        intercept,
+        intercept_error,
+        ridge,
+    )
+
+
+def _target_unit(
+    rows: PublicRows, columns: PrivateColumns, *, has_target: bool
+) -> tuple[float, float]:
+    """Return the unit of the target, and what it is measured from."""
+    if not has_target:
+        return float(columns.units[-1]), float(columns.starts[-1])
+    unit = float(rows.units[-1])
+    return (1 / unit if unit > 0 else 1.0), float(rows.middle[-1])
+
+
+class _Completed(NamedTuple):
+    """Sums of products of public features and private columns, in this order."""
+
+    sums: Floats
+    # The covariance of sums of products with a residual of variance 1.
+    of_sample: Floats
+    # Of the sums with each private column, the covariance of the noise: (n_private,
+    # n_features, n_features). And the standard deviation of a product of two.
+    noises: Floats
+    error: float
+
+    def noise_of(self, residual: Floats) -> Floats:
+        """Return the covariance of the noise of the sums, times a column."""
+        # Of features and private columns, B, and of private columns, C, noise changes the
+        # sums times (u, v) by B v and B' u + C v.
+        n_features = self.noises.shape[1]
+        of_features, of_columns = residual[:n_features], residual[n_features:]
+        squares = of_columns**2
+        spread = np.zeros_like(self.sums)
+        spread[:n_features, :n_features] = np.einsum("j,jfg->fg", squares, self.noises)
+        changes = self.noises @ of_features  # (n_private, n_features)
+        spread[n_features:, :n_features] = changes * of_columns[:, np.newaxis]
+        spread[:n_features, n_features:] = spread[n_features:, :n_features].T
+        both = np.outer(of_columns, of_columns) - np.diag(squares)
+        alone = changes @ of_features + self.error**2 * squares.sum()
+        spread[n_features:, n_features:] = np.diag(alone) + self.error**2 * both
+        return spread
+
+
+def _complete(rows: PublicRows, noisy: NoisyProducts) -> tuple[_Completed, float]:
+    """Return all sums of products, as they are expected by the noisy ones, and the mean ridge of slopes."""
+    # Private columns are linear functions of public features, and what these leave.
+    n_rows = rows.total_weight
+    n_features, n_private = noisy.sums.shape
+    fits = []
+    for column in range(n_private):
+        fit = slopes_of_sums(
+            rows,
+            noisy.sums[:, column],
+            float(noisy.products[column, column]),
+            noisy.noise,
+            noisy.error,
+        )
+        fits.append(fit)
+    slopes = np.stack([fit.slopes for fit in fits], axis=1)
+    of_public = n_rows * slopes.T @ slopes
+    left = _settled(noisy.products - of_public, noisy.error, n_rows)
+
+    sums = n_rows * np.eye(n_features + n_private)
+    sums[:n_features, n_features:] = n_rows * slopes
+    sums[n_features:, :n_features] = n_rows * slopes.T
+    sums[n_features:, n_features:] = of_public + left
+    # What is left has the weights of the rows, and nothing to do with their features.
+    to_all = np.hstack([np.eye(n_features), slopes])
+    of_sample = to_all.T @ rows.of_sample @ to_all
+    of_squares = float((rows.weights**2).sum()) / n_rows
+    of_sample[n_features:, n_features:] += of_squares * left
+    noises = np.stack([fit.noise for fit in fits])
+    completed = _Completed(sums, of_sample, noises, noisy.error)
+    return completed, float(np.mean([fit.ridge for fit in fits]))
+
+
+def _settled(products: Floats, error: float, n_rows: float) -> Floats:
+    """Return noisy products of columns that are at most 1 as ones that may be."""
+    least = min(_LEAST * error, n_rows)
+    squares = np.clip(np.diag(products), least, n_rows)
+    # Products with each other are drawn towards 0 as far as noise hides them.
+    most = _CORRELATION_VARIANCE * np.outer(squares, squares)
+    variances = np.clip(products**2 - error**2, 0.0, most)
+    settled = products * variances / (variances + error**2)
+    np.fill_diagonal(settled, squares)
+    values, vectors = np.linalg.eigh(settled)
+    return np.asarray(vectors * np.maximum(values, least) @ vectors.T, np.float64)

@@ -1,0 +1,57 @@
+"""What was fitted with `protect` does not depend on the parameter afterwards."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdp import DPMarginalSynthesizer
+from tests.central.estimators import EVERY, NUMBERS, VALUES, WORDS, fitted, made, whole
+from tests.conftest import each
+
+PROTECTING = [name for name, (estimator, _) in EVERY.items() if "protect" in estimator.get_params()]
+OF_TARGET = [name for name in PROTECTING if EVERY[name][0].__sklearn_tags__().target_tags.required]
+# Between indicators, all columns but the target are 0 or 1.
+LATER = {True: NUMBERS.head(7) * 3 - 1, False: WORDS.head(7)}
+
+
+def answers(estimator, X):
+    """Return all that a fitted estimator says of rows, and of itself."""
+    results = [estimator.guarantee_, estimator.guarantee_for(estimator.guarantee_.scope[:1])]
+    for method in ("predict", "predict_proba", "transform"):
+        if hasattr(estimator, method):
+            results.append(np.asarray(getattr(estimator, method)(X)).tolist())
+    if hasattr(estimator, "to_frame"):
+        results.append(estimator.to_frame().to_numpy().tolist())
+    return [*map(repr, results), str(estimator.protects_rows)]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # there are few rows
+@each("name", PROTECTING)
+def test_of_statistics_and_models(name):
+    kept = {"missing": "error"} if name in ("DPMean", "DPGroupBy") else {}
+    columns = "target" if name in OF_TARGET else ["b"]
+    X = LATER[EVERY[name][1] is NUMBERS]
+    for protect, later in ((columns, None), ("record", columns)):
+        estimator = fitted(made(name, protect=protect, **kept), whole(name))
+        before = answers(estimator, X)
+        assert answers(estimator.set_params(protect=later), X) == before, protect
+
+
+@each("was", [None, ["a"]])
+def test_of_synthesizers(was):
+    synthesizer = DPMarginalSynthesizer(1.0, domain=VALUES, protect=was, random_state=0)
+    synthesizer.fit(WORDS)
+    protects_rows, answer = synthesizer.protects_rows, synthesizer.guarantee_for(["a"])
+    rows = synthesizer.transform(WORDS)
+    for protect in (None, ["a"], ["b"]):
+        synthesizer.set_params(protect=protect)
+        assert synthesizer.protects_rows == protects_rows
+        assert synthesizer.guarantee_for(["a"]) == answer
+        later = synthesizer.transform(WORDS)
+        assert list(later) == list(rows)
+        if was:
+            pd.testing.assert_series_equal(later["b"], WORDS["b"])
+        else:
+            assert (later["b"].to_numpy() != WORDS["b"].to_numpy()).any()
