@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -406,7 +406,7 @@ def _has_few_values(clique: Clique, plan: Plan) -> bool:
     return min(plan.sizes[column] for column in clique) <= _FEW_VALUES
 
 
-class _Choice:
+class Choice:
     """Marginals that gain more than their noise costs all that share the budget."""
 
     # With a share split for the least weighted sum of standard deviations, this sum is
@@ -423,6 +423,7 @@ class _Choice:
         measured: Iterable[Clique] = (),
         later: Collection[Clique] = (),
         order: float = 1.0,
+        weigh: Callable[[Clique, Plan], float] = _weight,
     ) -> None:
         self.chosen: list[Clique] = []
         self.refused: list[Clique] = []
@@ -432,7 +433,7 @@ class _Choice:
         self._gains: dict[Clique, float] = {}
         self._costs: dict[Clique, float] = {}
         for clique, gain in gains.items():
-            weight = _weight(clique, plan)
+            weight = weigh(clique, plan)
             self._gains[clique] = gain * weight
             self._costs[clique] = (NOISE * weight * cells.cost(clique)) ** self._power
         column_powers = [(NOISE * cost) ** self._power for cost in column_costs]
@@ -447,7 +448,7 @@ class _Choice:
         # What planned analyses need is measured in any case, and has room before others,
         # the strongest first.
         for clique in sorted(cells.analyses, key=lambda clique: -gains.get(clique, 0)):
-            cost = NOISE * _weight(clique, plan) * cells.cost(clique)
+            cost = NOISE * weigh(clique, plan) * cells.cost(clique)
             self._spent += cost**self._power
             self.chosen.append(clique)
             if not self._room.take(clique):
@@ -550,20 +551,20 @@ def _best_choice(
     column_costs: Sequence[float],
     measured: Sequence[Clique],
     later: Collection[Clique],
-) -> _Choice:
+) -> Choice:
     """Choose in the order for which the least is missed that the model has no room for."""
     # By their ratio of gain to noise, many small marginals come before a strong pair of
     # many values, and may leave no room for it; by their gain, the other way round.
     choices = []
     for order in _ORDERS:
-        choice = _Choice(
+        choice = Choice(
             table, plan, gains, cells, share, column_costs, measured, later, order
         )
         choices.append(choice)
         if not choice.refused:
             break
 
-    def missed(choice: _Choice) -> float:
+    def missed(choice: Choice) -> float:
         return math.fsum(excess.get(clique, 0.0) for clique in choice.refused)
 
     return min(choices, key=missed)
