@@ -34,7 +34,8 @@ counts.assign(size=counts.sum(axis=1)).head(4)
 
 # %%
 # So shares come from one noisy number and an exact one. Who is in a group is no part of the promise, and neither is
-# what the group lets one guess of an income: at any epsilon, a share that is close to 0 or 1 tells much.
+# what the group lets one guess of an income: at any epsilon, a share that is close to 0 or 1 tells much. At epsilon 0
+# all groups have the same share, as if incomes were in another order: the dashed line.
 
 exact = people.value_counts().unstack("income", fill_value=0)
 exact = exact.reindex(counts.index, fill_value=0)
@@ -45,6 +46,10 @@ for (label, frame), marker in zip(frames.items(), "ox", strict=True):
     women = women[exact.xs("Female", level="sex").sum(axis=1) > 0]
     shares = (women[">50K"] / women.sum(axis=1)).clip(0, 1)
     axes.plot(shares, women.index, marker, label=label)
+overall = exact[">50K"].sum() / len(people)
+axes.axvline(
+    overall, color="black", linestyle="--", label="ε = 0: shuffled"
+)
 axes.set(xlabel="share of women who earn more than 50,000 dollars")
 axes.legend()
 plt.show()

@@ -9,6 +9,7 @@ from skdp.synthesis._quality import number_quality as number_quality
 from skdp.synthesis._resampler import SyntheticResampler
 from skdp.synthesis._rows import check_n_samples as check_n_samples
 from skdp.synthesis._synthesizer import DPMarginalSynthesizer
+from skdp.synthesis.model import MOST_EVEN as MOST_EVEN
 
 __all__ = [
     "DPMarginalSynthesizer",

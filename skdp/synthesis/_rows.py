@@ -527,9 +527,47 @@ class RowTransformer(TransformerMixin, ModelAnswers):
                 template, domain, conditions[:, broken], drawn_places, rng, given_there
             )
             self._replace(rows, broken, others, given_there)
+        conditions[places] = rows.codes
+        self._warn_of_broken(rows, given, conditions[: len(features)])
         drawn = write_rows(template, rows)
         columns |= zip(names, drawn, strict=True)
         return list(columns.values())
+
+    def _warn_of_broken(
+        self,
+        rows: DrawnRows,
+        given: Mapping[Any, NDArray[Any]],
+        codes: NDArray[np.int64],
+    ) -> None:
+        """Name the rules and relations that rows break, as their other columns leave no value."""
+        # These rows are released with all their columns, so what is named here adds
+        # nothing; their number is left out, as all that is said of rows.
+        broken: dict[Any, None] = {}
+        for clique, is_impossible in self._zeros(self._relations, self.domain_):
+            names = tuple(self.domain_.columns[column] for column in clique)
+            is_drawn = not set(names).isdisjoint(rows.domain.columns)
+            # A target that is not there has no value.
+            is_returned = is_drawn and max(clique) < len(codes)
+            if is_returned and is_impossible[tuple(codes[list(clique)])].any():
+                broken[names] = None
+        for below, above in self._order():
+            is_drawn = not {below, above}.isdisjoint(rows.domain.columns)
+            if is_drawn and rows.has(below, given) and rows.has(above, given):
+                low, low_is_missing = rows.read(below, given)
+                high, high_is_missing = rows.read(above, given)
+                if ((low > high) & ~low_is_missing & ~high_is_missing).any():
+                    broken[below, above] = None
+        if self._relations.find_broken(rows, given).any():
+            broken |= dict.fromkeys(self.relations_)
+        if broken:
+            warn(
+                f"in some rows, the columns that stay leave no likely value for "
+                f"{list(rows.domain.columns)}: they break what structural_zeros or "
+                f"relations say of {list(broken)}",
+                UserWarning,
+                about="guide/synthetic_rules#how-rules-are-kept",
+                stacklevel=level_of_the_caller(),
+            )
 
     def _draw_rest(
         self,

@@ -185,18 +185,27 @@ def test_baselines_that_read_reports():
 
 @pytest.mark.filterwarnings("ignore:the noise hides")
 @pytest.mark.parametrize(
-    "name", [pytest.param("curator's model"), pytest.param("synthetic rows", marks=pytest.mark.long)]
+    ("name", "promise"),
+    [
+        ("curator's model", "whole records"),
+        pytest.param("synthetic rows", "whole records", marks=pytest.mark.long),
+        ("private target", "the label"),
+        ("redrawn columns", "values of the protected columns"),
+    ],
 )
-def test_baselines_of_a_curator(name):
-    """At a large epsilon, about the model without privacy; whole records have the same epsilons as reports."""
-    declared = table(domain={**DOMAIN, "hours": Interval(0, 80, bins=16)}, name="declared")
-    result = study(declared, baselines=["without privacy", name], epsilons=[0.01, 50.0], n_splits=3)
+def test_baselines_of_a_curator(name, promise):
+    """At a large epsilon, about the model without privacy."""
+    declared = table(domain={**DOMAIN, "hours": Interval(0, 80, bins=16, real=True)}, name="declared")
+    result = study(declared, baselines=["without privacy", name], epsilons=[0.01, 50.0], n_splits=2)
     rows = result.table[result.table["method"] == name]
     assert sorted(rows["epsilon"].unique()) == [0.01, 50.0]
-    accuracies = rows_of(result, name, "accuracy").reshape(2, 3).mean(axis=1)
+    accuracies = rows_of(result, name, "accuracy").reshape(2, 2).mean(axis=1)
     expected = rows_of(result, "without privacy", "accuracy").mean()
     assert accuracies[1] > expected - 0.05
     assert accuracies[0] < accuracies[1]
+    intervals = result.intervals("accuracy").set_index("method")["promise"]
+    assert set(intervals[name]) == {promise}
+    assert intervals["without privacy"] == ""
     # Numbers without declared ends have private bounds.
     if name == "curator's model":
         assert len(study(baselines=[name], epsilons=[50.0], n_splits=2).table)
@@ -222,8 +231,15 @@ def test_a_curator_reads_small_integers_as_numbers():
 
 
 def test_synthetic_rows_need_a_domain_of_all_columns():
-    with pytest.raises(ValueError, match=r"domain of all columns; that of table 'jobs' lacks \['hours'\]"):
-        study(baselines=["synthetic rows"])
+    for name in ("synthetic rows", "redrawn columns"):
+        with pytest.raises(
+            ValueError, match=rf"{name}' needs a domain of all columns; that of table 'jobs' lacks \['h"
+        ):
+            study(baselines=[name])
+    # 2 * 3 * 1,000 combinations
+    domain = {**DOMAIN, "hours": Interval(0, 80, bins=1_000)}
+    with pytest.raises(ValueError, match=r"at most 4,096 combinations of protected values; table 'jobs' has 6,000"):
+        study(table(domain=domain, protect=["sex", "job", "hours"]), baselines=["redrawn columns"])
 
 
 def test_epsilon_is_divided_in_each_of_several_ways():
@@ -372,6 +388,29 @@ def test_methods_with_epsilons_are_compared_at_the_same_one():
     np.testing.assert_allclose(table["difference"], [0.1, 0.205])
     with pytest.raises(ValueError, match="no scores of method 'third'; there are"):
         result.compare("third")
+
+
+def test_epsilons_of_two_promises_are_neither_compared_nor_on_one_scale():
+    pytest.importorskip("matplotlib")
+    result = made_up(
+        [
+            ("left out", math.inf, [0.7, 0.71]),
+            ("reports", 1.0, [0.7, 0.71]),
+            ("redrawn columns", 1.0, [0.7, 0.72]),
+            ("curator's model", 1.0, [0.8, 0.82]),
+        ]
+    )
+    with pytest.raises(
+        ValueError, match=r"'reports' is for values of .* \"curator's model\" for whole records: compare"
+    ):
+        result.compare("reports", "curator's model")
+    assert len(result.compare("reports", "redrawn columns")) == 1
+    assert result.compare()["method"].to_list() == ["reports", "redrawn columns", "curator's model"]
+    display = FairnessStudyDisplay(result.intervals(), metric="accuracy").plot()
+    titles = [axes.get_title(loc="left") for axes in display.axes_]
+    assert titles == ["people, ε for values of the protected columns", "people, ε for whole records"]
+    points = [[line.get_xdata()[0] for line in axes.lines if line.get_marker() != "None"] for axes in display.axes_]
+    assert [len(panel) for panel in points] == [3, 2]
 
 
 def test_pictures_and_tables_for_papers():

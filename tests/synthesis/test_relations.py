@@ -141,6 +141,17 @@ def test_redrawn_columns_that_contradict_a_sum(redraw, message):
     assert ledger.spent.epsilon == 0
 
 
+@pytest.mark.long
+def test_rows_that_leave_no_value_are_warned_of_by_their_relation():
+    domain = {name: DOMAIN[name] for name in ("wage", "bonus")}
+    relations = ["wage + bonus <= 190"]
+    synthesizer = fitted(TABLE[list(domain)], domain, relations, redraw=["bonus"])
+    rows = TABLE[list(domain)].head(5)
+    synthesizer.transform(rows)
+    with pytest.warns(UserWarning, match=r"leave no likely value for \['bonus'\].*\['wage \+ bonus <= 190'\]"):
+        synthesizer.transform(rows.assign(wage=200.0))
+
+
 class TestSums:
     """Columns that follow from others."""
 

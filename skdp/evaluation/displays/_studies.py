@@ -25,7 +25,7 @@ _NUMBERS = ("epsilon", "mean", "std_error")
 
 
 class FairnessStudyDisplay(PanelDisplay):
-    """Plot of accuracy against a measure of unfairness, a panel for each table of a study.
+    """Plot of accuracy against a measure of unfairness, a panel for each table of a study and promise of its epsilons.
 
     A method without reports is a single filled marker, with one standard error to each side. A method of reports is a
     line over its epsilons, with hollow markers that grow with epsilon. A dashed line marks parity.
@@ -33,7 +33,8 @@ class FairnessStudyDisplay(PanelDisplay):
     Parameters
     ----------
     intervals : DataFrame
-        What `FairnessStudy.intervals` returns, with both metrics.
+        What `FairnessStudy.intervals` returns, with both metrics. Methods whose epsilons are for different promises, by
+        the column ``promise``, are in different panels, beside those without an epsilon.
     metric : str, default="statistical_parity_difference"
         The measure of unfairness, on the vertical axis.
     accuracy : str, default="accuracy"
@@ -87,12 +88,12 @@ class FairnessStudyDisplay(PanelDisplay):
         self.accuracy = accuracy
 
     def plot(self, *, ax: AxesLike | None = None) -> FairnessStudyDisplay:
-        """Draw a panel for each table.
+        """Draw a panel for each table, and promise of its epsilons.
 
         Parameters
         ----------
         ax : matplotlib Axes or array-like of them, optional
-            Where to draw, a panel for each table; by default a new figure.
+            Where to draw, a panel for each table and promise; by default a new figure.
 
         Returns
         -------
@@ -107,14 +108,14 @@ class FairnessStudyDisplay(PanelDisplay):
             If `ax` has another number of panels.
         """
         import_pyplot()
-        names = list(self.intervals["table"].unique())
+        tables = self._tables()
         # The legend below takes the width of a panel and a half.
-        width = 7.5 if len(names) == 1 else 5.5
+        width = 7.5 if len(tables) == 1 else 5.5
         panels = self._use_panels(
             ax,
-            len(names),
-            ", one a table",
-            lambda: new_grid(len(names), width=width, height=4.2, margin=1, across=2),
+            len(tables),
+            ", one a table and promise of its epsilons",
+            lambda: new_grid(len(tables), width=width, height=4.2, margin=1, across=2),
         )
         methods = list(self.intervals["method"].unique())
         handles = []
@@ -132,22 +133,37 @@ class FairnessStudyDisplay(PanelDisplay):
             handles.append(legend_entry(label, ls="none"))
         parity = 1.0 if self.metric == "disparate_impact" else 0.0
         handles.append(legend_entry("parity", ls="--", lw=1.2))
-        for name, axes in zip(names, panels, strict=True):
-            self._draw_table(axes, name, methods)
+        for (name, rows), axes in zip(tables.items(), panels, strict=True):
+            self._draw_table(axes, rows, methods)
             axes.axhline(parity, color=INK, ls="--", lw=1.2)
             tidy_axes(axes)
-            title_panel(axes, str(name))
+            title_panel(axes, name)
             axes.set_xlabel(self.accuracy.replace("_", " "))
             axes.set_ylabel(self.metric.replace("_", " "))
         # About ten letters of the legend take an inch, and a marker as much as eight.
-        letters = 10 * width * min(len(names), 2)
+        letters = 10 * width * min(len(tables), 2)
         longest = max(len(str(handle.get_label())) for handle in handles)
         n_columns = int(np.clip(letters // (longest + 8), 1, 3))
         self._draw_legend(ax, handles, loc="outside lower center", ncols=n_columns)
         return self
 
-    def _draw_table(self, axes: Any, name: str, methods: list[str]) -> None:
-        rows = self.intervals[self.intervals["table"] == name]
+    def _tables(self) -> dict[str, pd.DataFrame]:
+        """Return the rows of each panel by its title: epsilons of two promises are no scale of each other."""
+        tables = {}
+        for name, rows in self.intervals.groupby("table", sort=False):
+            has_epsilon = np.isfinite(rows["epsilon"])
+            promises = []
+            if "promise" in rows:
+                promises = list(rows.loc[has_epsilon, "promise"].unique())
+            if len(promises) < 2:
+                tables[str(name)] = rows
+                continue
+            for promise in promises:
+                is_shown = ~has_epsilon | (rows["promise"] == promise)
+                tables[f"{name}, ε for {promise}"] = rows[is_shown]
+        return tables
+
+    def _draw_table(self, axes: Any, rows: pd.DataFrame, methods: list[str]) -> None:
         x = rows[rows["metric"] == self.accuracy]
         y = rows[rows["metric"] == self.metric]
         points = x.merge(y, on=["method", "epsilon"])

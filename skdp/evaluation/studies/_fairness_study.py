@@ -39,6 +39,7 @@ from skdp.evaluation.studies._methods import (
     Predictions,
     Reporting,
     Split,
+    promise_of,
     reported,
     weight_parameter,
 )
@@ -47,6 +48,7 @@ from skdp.evaluation.studies._tables import StudyTable, other_features
 from skdp.local import OracleEncoder
 from skdp.metrics import fairness_report
 from skdp.metrics.fairness import import_optional
+from skdp.synthesis import MOST_EVEN
 
 BASELINES = ("without privacy", "left out", "post-processed", "reweighed")
 
@@ -200,7 +202,13 @@ def fairness_study(
         - ``"curator's model"``, for each epsilon: a `DPLogisticRegression` of whole true records, whatever the
           estimator is. A curator is trusted with them, and epsilon is that of a record with its label;
         - ``"synthetic rows"``, for each epsilon: the estimator, trained on as many rows that a `DPMarginalSynthesizer`
-          makes of whole true records. All columns must be declared.
+          makes of whole true records. All columns must be declared;
+        - ``"redrawn columns"``, for each epsilon: the estimator, trained on the true rows, of which a
+          `DPMarginalSynthesizer` with `protect` draws the protected columns again. All columns must be declared, the
+          protected ones with at most 4,096 combinations of values. Epsilon is that of these values, as it is of a
+          report, but a curator is trusted with them;
+        - ``"private target"``, for each epsilon: a `DPLogisticRegression` with ``protect="target"``, whatever the
+          estimator is. Epsilon is that of a label; all features are public.
     n_jobs : int, optional
         Number of processes, as in scikit-learn.
     random_state : int, optional
@@ -420,14 +428,20 @@ def _check_baselines(
                 )
     if "reweighed" in baselines or "private parity" in baselines:
         weight_parameter(estimator)
-    if "synthetic rows" not in baselines:
-        return
-    for table in tables:
-        undeclared = [name for name in table.X if name not in table.domain.columns]
-        if undeclared:
+    for baseline in ("synthetic rows", "redrawn columns"):
+        for table in tables if baseline in baselines else ():
+            undeclared = [name for name in table.X if name not in table.domain.columns]
+            if undeclared:
+                raise ValueError(
+                    f"the baseline {baseline!r} needs a domain of all columns; that of "
+                    f"table {table.name!r} lacks {undeclared}"
+                )
+    for table in tables if "redrawn columns" in baselines else ():
+        n_values = math.prod(table.protected_domain.sizes)
+        if n_values > MOST_EVEN:
             raise ValueError(
-                f"the baseline 'synthetic rows' needs a domain of all columns; that of "
-                f"table {table.name!r} lacks {undeclared}"
+                f"the baseline 'redrawn columns' needs at most {MOST_EVEN:,} "
+                f"combinations of protected values; table {table.name!r} has {n_values:,}"
             )
 
 
@@ -493,8 +507,9 @@ class FairnessStudy:
         Returns
         -------
         pandas.DataFrame
-            ``table, metric, method, epsilon, mean, std_error, lower, upper, n_splits``, with the variance of
-            `compare_to_baseline`, as splits share rows. Intervals of accuracy, F1 and AUC are cut at 0 and 1.
+            ``table, metric, method, epsilon, mean, std_error, lower, upper, n_splits, promise``, with the variance of
+            `compare_to_baseline`, as splits share rows. Intervals of accuracy, F1 and AUC are cut at 0 and 1. The last
+            column says what epsilon is for: values of the protected columns, the label, or whole records.
         """
         level = check_confidence_level(confidence_level)
         rows = []
@@ -505,6 +520,8 @@ class FairnessStudy:
         is_share = table["metric"].isin(["accuracy", "f1", "roc_auc"])
         ends = table.loc[is_share, ["lower", "upper"]]
         table.loc[is_share, ["lower", "upper"]] = ends.clip(0, 1)
+        promises = table["method"].map(promise_of)
+        table["promise"] = promises.where(np.isfinite(table["epsilon"]), "")
         # Tables and methods stay in their order, baselines first.
         return table.sort_values(
             ["table", "metric", "method", "epsilon"],
@@ -527,7 +544,8 @@ class FairnessStudy:
         first : str or sequence of str, optional
             The name of a method, or of several; by default all others.
         second : str, default="left out"
-            The name of the method to compare with. If both have epsilons, those of one epsilon are compared.
+            The name of the method to compare with. If both have epsilons, those of one epsilon are compared, which must
+            be for the same promise.
         metric : str or sequence of str, optional
             One metric, or several; by default all.
         confidence_level : float, default=0.95
@@ -544,7 +562,7 @@ class FairnessStudy:
         Raises
         ------
         ValueError
-            If a method is unknown.
+            If a method is unknown, or two methods have epsilons for different promises.
 
         References
         ----------
@@ -674,6 +692,12 @@ def _pairs(scores: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
         both_have_epsilons &= bool(np.isfinite(part["epsilon"]).all())
     if both_have_epsilons:
         keys.append("epsilon")
+        promises = [promise_of(first), promise_of(second)]
+        if promises[0] != promises[1]:
+            raise ValueError(
+                f"an epsilon of {first!r} is for {promises[0]}, and one of {second!r} "
+                f"for {promises[1]}: compare each with a method without an epsilon"
+            )
     pairs = of_first.merge(of_second, on=keys, suffixes=("", "_second"))
     pairs["value"] -= pairs["value_second"]
     if not both_have_epsilons:

@@ -291,26 +291,63 @@ def _bounds(table: StudyTable, features: pd.DataFrame) -> dict[Any, Any]:
     return bounds
 
 
+def private_target(model: Any, split: Split, reporting: Reporting) -> Predictions:
+    """Learn a logistic regression of which the labels alone are private, as a curator who releases it."""
+    train = split.with_truth(split.train)
+    learner = DPLogisticRegression(
+        reporting.epsilon,
+        protect="target",
+        classes=[0, 1],
+        random_state=reporting.seed,
+    )
+    fitted = learner.fit(train, split.labels)
+    return _predict(fitted, split.with_truth(split.test))
+
+
 def synthetic_rows(model: Any, split: Split, reporting: Reporting) -> Predictions:
     """Learn from synthetic rows, which a trusted curator makes of whole true records."""
-    table = split.table
-    rows = table.X.iloc[split.train].reset_index(drop=True)
-    label = unused_name(table)
-    domain = Domain({**{name: table.domain[name] for name in rows}, label: [0, 1]})
+    rows, label, domain = _labelled_rows(split)
     synthesizer = DPMarginalSynthesizer(
         reporting.epsilon,
         domain=domain,
         target=label,
         random_state=reporting.seed,
     )
-    synthesizer.fit(rows.assign(**{label: split.labels}))
-    synthetic = synthesizer.sample(len(rows))
-    labels = synthetic[label].to_numpy().astype(np.int64)
+    return _learn_from(model, split, synthesizer.fit(rows).sample(len(rows)), label)
+
+
+def redrawn_columns(model: Any, split: Split, reporting: Reporting) -> Predictions:
+    """Learn from the true rows, of which a trusted curator draws the protected columns again."""
+    rows, label, domain = _labelled_rows(split)
+    synthesizer = DPMarginalSynthesizer(
+        reporting.epsilon,
+        domain=domain,
+        protect=split.protect,
+        random_state=reporting.seed,
+    )
+    return _learn_from(model, split, synthesizer.fit_transform(rows), label)
+
+
+def _labelled_rows(split: Split) -> tuple[pd.DataFrame, str, Domain]:
+    """Return the training rows with their label, its name, and the domain of all columns."""
+    table = split.table
+    rows = table.X.iloc[split.train].reset_index(drop=True)
+    label = unused_name(table)
+    domain = Domain({**{name: table.domain[name] for name in rows}, label: [0, 1]})
+    return rows.assign(**{label: split.labels}), label, domain
+
+
+def _learn_from(
+    model: Any, split: Split, rows: pd.DataFrame, label: str
+) -> Predictions:
+    """Learn from rows that a curator released, and predict the true ones."""
+    labels = rows[label].to_numpy().astype(np.int64)
     if labels.min() == labels.max():
         # Much noise may leave a single label, from which no model learns.
         return Predictions(np.full(len(split.test), labels[0]), None)
-    made = replace(table, X=synthetic[list(rows)], y=labels, positive_label=1)
-    places = np.arange(len(synthetic))
+    X = rows[list(split.table.X)]
+    made = replace(split.table, X=X, y=labels, positive_label=1)
+    places = np.arange(len(rows))
     train = Split(made, other_features(made), places, places, split.reported_test)
     fitted = model.fit(train.with_truth(places), labels)
     return _predict(fitted, split.with_truth(split.test))
@@ -341,4 +378,18 @@ FROM_REPORTS: dict[str, Method] = {
 BY_CURATOR: dict[str, Method] = {
     "curator's model": curators_model,
     "synthetic rows": synthetic_rows,
+    "private target": private_target,
+    "redrawn columns": redrawn_columns,
 }
+
+# What the epsilons of some methods are for.
+_PROMISES = {
+    "curator's model": "whole records",
+    "synthetic rows": "whole records",
+    "private target": "the label",
+}
+
+
+def promise_of(method: str) -> str:
+    """Return what the epsilon of a method is for: of a report, what a person reports."""
+    return _PROMISES.get(method, "values of the protected columns")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, hstack
 from scipy.special import logsumexp
 
 from skdp.synthesis.model._estimation import Fit, forbid
@@ -44,8 +45,10 @@ _LEAST_FALL = 1e-6
 _IMPOSSIBLE = -50.0
 """The logit of what cannot occur."""
 
-_BLOCK = 1 << 21
-"""Probabilities that are computed at a time: 16 megabytes."""
+_BLOCK = 1 << 17
+"""Probabilities that are computed at a time: a megabyte.
+
+A fit with 100 combinations and 18,614 different rows takes .75 of the time of 16 megabytes."""
 
 
 class _Statistic:
@@ -190,6 +193,7 @@ class _Law:
             groups = marginal.groups
             statistic = _Statistic(marginal.clique, named, sizes, distinct, groups)
             self.statistics.append(statistic)
+        self._terms = _terms_of(self.statistics)
         self._excluded = []
         for clique, is_impossible in relevant:
             statistic = _Statistic(clique, named, sizes, distinct)
@@ -219,30 +223,34 @@ class _Law:
         """Return the sum of log normalisers of all rows, and the expected counts."""
         n_rows = self.weights.size
         n_values = self.statistics[0].value.size
-        tables = [*zip(self.statistics, logits, strict=True), *self._excluded]
+        tables: list[tuple[_Term | _Statistic, Table]] = [*self._excluded]
+        for term in self._terms:
+            tables.append((term, np.concatenate([logits[i] for i in term.places])))
         normaliser = 0.0
-        sums = []
-        for statistic in self.statistics:
-            sums.append(np.zeros((statistic.cells.shape[1], n_values)))
+        totals = []
+        for term in self._terms:
+            totals.append(np.zeros((term.cells.shape[1], term.onto.shape[1])))
         block_size = max(1, _BLOCK // n_values)
         for start in range(0, n_rows, block_size):
             block = slice(start, start + block_size)
-            weights = self.weights[block]
-            scores = np.zeros((weights.size, n_values))
+            weights = self.weights[block, np.newaxis]
+            scores = np.zeros((len(weights), n_values))
             for statistic, table in tables:
-                scores += statistic.cells[block] @ table[:, statistic.value]
-            logs = logsumexp(scores, axis=1)
-            normaliser += float(weights @ logs)
-            scores -= logs[:, np.newaxis]
-            expected = np.exp(scores, out=scores)
-            expected *= weights[:, np.newaxis]
-            for statistic, total in zip(self.statistics, sums, strict=True):
-                total += statistic.cells[block].T @ expected
-        counts = []
-        for statistic, total in zip(self.statistics, sums, strict=True):
-            # Combinations with the same value of its columns together.
-            onto = np.eye(statistic.n_values)[statistic.value]
-            counts.append(total @ onto)
+                scores += (statistic.cells[block] @ table)[:, statistic.value]
+            highest = scores.max(axis=1, keepdims=True)
+            expected = np.exp(scores - highest, out=scores)
+            sums = expected.sum(axis=1, keepdims=True)
+            normaliser += float((weights * (np.log(sums) + highest)).sum())
+            expected *= weights / sums
+            for term, total in zip(self._terms, totals, strict=True):
+                total += term.cells[block].T @ (expected @ term.onto)
+        counts = [np.zeros(0)] * len(logits)
+        for term, total in zip(self._terms, totals, strict=True):
+            start = 0
+            for place in term.places:
+                end = start + len(logits[place])
+                counts[place] = total[start:end]
+                start = end
         return normaliser, counts
 
     def model(self, logits: Sequence[Table]) -> GraphicalModel:
@@ -263,6 +271,33 @@ class _Law:
             potentials[index] = potentials[index] + added
         potentials = forbid(tree, potentials, self._zeros)
         return GraphicalModel(tree, calibrate(tree, potentials))
+
+
+@dataclass(frozen=True, eq=False)
+class _Term:
+    """Statistics of the same values of the named columns, which are added up together."""
+
+    places: list[int]
+    cells: csr_array
+    value: NDArray[np.intp]
+    onto: NDArray[np.float64]
+    """Adds up the combinations with each value: (n_combinations, n_values)."""
+
+
+def _terms_of(statistics: Sequence[_Statistic]) -> list[_Term]:
+    """Put statistics together whose tables have the same columns."""
+    # Most have one named column, and there are far fewer of its values than of
+    # combinations: the logits of a row are added up before they are spread over these.
+    by_value: dict[bytes, list[int]] = {}
+    for place, statistic in enumerate(statistics):
+        by_value.setdefault(statistic.value.tobytes(), []).append(place)
+    terms = []
+    for places in by_value.values():
+        cells = hstack([statistics[place].cells for place in places], format="csr")
+        first = statistics[places[0]]
+        onto = np.eye(first.n_values)[first.value]
+        terms.append(_Term(places, csr_array(cells), first.value, onto))
+    return terms
 
 
 def _distinct_rows(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -90,7 +90,10 @@ _MOST_PAIRS = 20.0
 """The most pairs that a column weighs as much as: of a wide table few are measured."""
 
 _PREDICTIVE = 10
-"""What an error of a pair with the target of a prediction weighs."""
+"""What an error of a pair with the target, or the group or label of `fair`, weighs.
+
+With 1, 3, 10, 30 for the group, decisions by the law of fair rows of COMPAS at epsilon 1
+have a mean gap of .034, .020, .023, .023 on all its rows (20 splits)."""
 
 _MAY_BE_PREDICTED = 1.5
 """What an error of a pair with a likely label weighs.
@@ -311,7 +314,7 @@ def _affordable_scores(
     for clique in plan.first_candidates():
         if plan.target in clique:
             with_target.append(clique)
-        elif not plan.likely_labels.isdisjoint(clique):
+        elif not (plan.likely_labels | plan.fair).isdisjoint(clique):
             with_labels.append(clique)
         else:
             others.append(clique)
@@ -393,12 +396,14 @@ def _weight(clique: Clique, plan: Plan) -> float:
     is_predictive = 2 <= len(clique) <= plan.predictive_order
     if is_predictive and plan.target in clique:
         return _PREDICTIVE
+    if is_predictive and not plan.fair.isdisjoint(clique):
+        return _PREDICTIVE
     if len(clique) == 2 and not plan.likely_labels.isdisjoint(clique):
         return _MAY_BE_PREDICTED
     return 1
 
 
-class _Choice:
+class Choice:
     """Marginals that gain more than their noise costs all that share the budget."""
 
     # With a share split for the least weighted sum of standard deviations, this sum is
@@ -415,6 +420,7 @@ class _Choice:
         measured: Iterable[Clique] = (),
         later: Collection[Clique] = (),
         order: float = 1.0,
+        weigh: Callable[[Clique, Plan], float] = _weight,
     ) -> None:
         self.chosen: list[Clique] = []
         self.refused: list[Clique] = []
@@ -424,7 +430,7 @@ class _Choice:
         self._gains: dict[Clique, float] = {}
         self._costs: dict[Clique, float] = {}
         for clique, gain in gains.items():
-            weight = _weight(clique, plan)
+            weight = weigh(clique, plan)
             self._gains[clique] = gain * weight
             self._costs[clique] = (NOISE * weight * cells.cost(clique)) ** self._power
         column_powers = [(NOISE * cost) ** self._power for cost in column_costs]
@@ -439,7 +445,7 @@ class _Choice:
         # What planned analyses need is measured in any case, and has room before others,
         # the strongest first.
         for clique in sorted(cells.analyses, key=lambda clique: -gains.get(clique, 0)):
-            cost = NOISE * _weight(clique, plan) * cells.cost(clique)
+            cost = NOISE * weigh(clique, plan) * cells.cost(clique)
             self._spent += cost**self._power
             self.chosen.append(clique)
             if not self._room.take(clique):
@@ -542,20 +548,20 @@ def _best_choice(
     column_costs: Sequence[float],
     measured: Sequence[Clique],
     later: Collection[Clique],
-) -> _Choice:
+) -> Choice:
     """Choose in the order for which the least is missed that the model has no room for."""
     # By their ratio of gain to noise, many small marginals come before a strong pair of
     # many values, and may leave no room for it; by their gain, the other way round.
     choices = []
     for order in _ORDERS:
-        choice = _Choice(
+        choice = Choice(
             table, plan, gains, cells, share, column_costs, measured, later, order
         )
         choices.append(choice)
         if not choice.refused:
             break
 
-    def missed(choice: _Choice) -> float:
+    def missed(choice: Choice) -> float:
         return math.fsum(excess.get(clique, 0.0) for clique in choice.refused)
 
     return min(choices, key=missed)

@@ -23,7 +23,8 @@ from skdp.synthesis.model import (
     positive_shares,
     shape_of,
 )
-from skdp.synthesis.selection._following import NOISE
+from skdp.synthesis.selection._auto import Choice
+from skdp.synthesis.selection._following import Cells
 from skdp.synthesis.selection._private_table import (
     LEAST_ERROR,
     NoiseBudget,
@@ -31,7 +32,7 @@ from skdp.synthesis.selection._private_table import (
 )
 from skdp.synthesis.selection._rare_values import group_column
 from skdp.synthesis.selection._scores import LEAST_SCORES, MOST_SCORES, Score
-from skdp.synthesis.selection._strategy import COLUMN_SHARE, Plan, Room, Strategy
+from skdp.synthesis.selection._strategy import COLUMN_SHARE, Plan, Strategy
 from skdp.synthesis.tables import Records
 
 _SCORE_ERROR = 0.01
@@ -215,22 +216,17 @@ def _choose(
     weights: Mapping[Clique, int],
 ) -> list[Clique]:
     """Choose what gains more than its noise costs all that share the budget."""
-    # With a share split for the least sum of errors of cells, this sum is in proportion
-    # to ``sum(n_cells ** power) ** (1 / power)``.
-    power = 1 / (1 + float(table.budget.power))
-    noise = NOISE * table.budget.std_error(table.budget.left)
-    room = Room(plan)
     gains = {clique: score.gain for clique, score in scores.items()}
+    cells = Cells(plan.sizes, (None,) * len(plan.sizes))
+    # Costs are to this power less 1: the order is that of the gain for each cell.
+    order = 1 + float(table.budget.power)
+    share = table.budget.left
+    costs = list(weights.values())
+    choice = Choice(
+        table, plan, gains, cells, share, costs, order=order, weigh=_weigh_equally
+    )
+    return choice.chosen
 
-    def rank(clique: Clique) -> float:
-        return gains[clique] / plan.n_cells(clique)
 
-    chosen = []
-    spent = math.fsum(weight**power for weight in weights.values())
-    for clique in sorted(gains, key=rank, reverse=True):
-        needed = spent + plan.n_cells(clique) ** power
-        cost = noise * (needed ** (1 / power) - spent ** (1 / power))
-        if gains[clique] > cost and room.take(clique):
-            chosen.append(clique)
-            spent = needed
-    return chosen
+def _weigh_equally(clique: Clique, plan: Plan) -> float:
+    return 1.0
