@@ -443,6 +443,17 @@ class TestDecimals:
         self.fit(values, decimals)
         self.fit(np.append(values[:-1] + values[1:], 0).clip(0, 50).round(decimals), decimals)
 
+    @pytest.mark.parametrize(("high", "decimals"), [(1_000, 2), (60_000, 1), (100_000, 1)])
+    def test_half_precision_holds_no_numbers_of_steps(self, high, decimals):
+        """It holds 900.5, but not the 90,050 cents; and nothing beyond 65,504."""
+        values = np.linspace(0, min(high, 60_000), 500).round(decimals).astype(np.float16)
+        domain = {"a": Interval(0, high, bins=4, decimals=decimals)}
+        fitted = DPMarginalSynthesizer(9.0, delta=1e-6, domain=domain, random_state=0, max_iter=5)
+        drawn = fitted.fit(pd.DataFrame({"a": values})).sample(500)["a"]
+        assert drawn.dtype == np.float16
+        assert np.isfinite(drawn).all()
+        assert abs(drawn.astype(float).mean() / values.astype(float).mean() - 1) < 0.2
+
     def test_errors_of_floats_are_none(self):
         """0.1 + 0.2 is not the float 0.3; nor is 0.1 of single precision the float 0.1."""
         self.fit([0.1 + 0.2, 1.1 + 2.2, sum([0.1] * 8)])
