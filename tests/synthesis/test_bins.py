@@ -375,6 +375,17 @@ def test_rows_have_the_declared_decimals_whatever_the_dtype_of_the_data(decimals
     assert made[0]["skewed"].astype(float).nunique() >= [3, 15, 50][decimals]
 
 
+@pytest.mark.parametrize("others", [[], ["skewed"]])
+def test_few_single_values_stay_bins(others):
+    """Noise put 20 values of a small table into two bins."""
+    table = numbers(n=1_000)[others].assign(few=np.random.default_rng(0).poisson(3, 1_000).clip(0, 20))
+    few = Interval(0, 20, bins=20)
+    domain = {name: declared_ends(2)[name] for name in others} | {"few": few}
+    synthesizer = DPMarginalSynthesizer(1, domain=domain, bins="private", random_state=0, max_iter=5).fit(table)
+    assert synthesizer.domain_["few"] == few
+    assert abs((synthesizer.sample(1_000)["few"] == 3).mean() - (table["few"] == 3).mean()) < 0.05
+
+
 @pytest.mark.parametrize("reach", [1, 3])
 def test_a_person_changes_each_list_of_counts_by_at_most_their_rows(reach):
     """Before noise, on all neighbours of a small table; the shares are the same, and add up to 1."""
