@@ -301,7 +301,7 @@ def further_columns() -> dict[str, Column]:
 
 def third_columns() -> dict[str, Column]:
     """Draw ten columns on which nothing was chosen."""
-    rng, f, g = _factors(13)
+    rng, f, g = _factors(113)
     stay = np.where(rng.random(N) < 0.3, 1, np.ceil(rng.gamma(1.5, 4, N)))
     is_cheap = f + rng.normal(size=N) < -0.7
     rent = np.where(is_cheap, rng.normal(6, 0.2, N), rng.normal(7, 0.4, N))
@@ -329,7 +329,7 @@ def third_columns() -> dict[str, Column]:
 
 def fourth_columns() -> dict[str, Column]:
     """Draw ten further columns on which nothing was chosen."""
-    rng, f, g = _factors(14)
+    rng, f, g = _factors(114)
     salary = np.exp(10.4 + 0.5 * (0.6 * f + 0.8 * rng.normal(size=N)))
     salary *= np.where(rng.random(N) < 0.03, 1 + rng.pareto(2.5, N), 1)
     fare = rng.gamma(2.5, 9, N) + 3

@@ -230,7 +230,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     With ``bins="private"``, a fifth of the budget is for counts of fine cells, which follow from what each `Interval`
     declares, by themselves and 8, 64, … together: a person with k rows changes each such list by at most k. Bins, and
     where rows lie within them, follow from these counts alone. With declared bins, each column
-    whose bins hold several values has a tenth of its share for them; where rows lie, and how many are in bins that have
+    whose bins hold several values has 15 % of its share for them; where rows lie, and how many are in bins that have
     no clear counts, follows from all counts: there a tail is fitted to the clear ones.
 
     With `discover`, a value that only one person has is published with a probability of at most its share of delta; the

@@ -405,7 +405,7 @@ def test_a_person_changes_each_list_of_counts_by_at_most_their_rows(reach):
     assert len(before) >= 3
     assert before[-1].size == 3
     assert before[-1].sum() == 12
-    assert (sum(shares), shares[-1]) == (1, Fraction(9, 10))
+    assert (sum(shares), shares[-1]) == (1, Fraction(17, 20))
     for start in range(0, 12, reach):
         after, others = count(np.delete(codes, slice(start, start + reach)))
         assert others == shares

@@ -24,16 +24,17 @@ from skdp.domain import Interval
 
 # Chosen on the columns `first` and `further` of benchmarks/synthesis_numbers.py; those
 # of its tables `third` and `fourth` were drawn only afterwards.
-_CLEAR_SHARES = (6.0, 4.0, 3.0)
+_CLEAR_SHARE = 5.0
 """Standard deviations of a share of records beyond a distance that is known well.
 
-The next one is for columns of which too little is known that well."""
+At 4, one of 200 columns of which 93 % is 0 had a tail at the end of its interval."""
 
-_POWERS = np.linspace(-0.6, 1.6, 23)
-_SLOPES = np.geomspace(0.3, 8, 30)
+_POWERS = np.linspace(0, 1.6, 17)
+_SLOPES = np.geomspace(0.5, 8, 30)
 _STEPS = np.linspace(-3, 3, 13)
 """The grid of laws: powers, slopes per logarithm of the distance at the first edge of the
-tail, and standard deviations of the share beyond it."""
+tail, and standard deviations of the share beyond it. None is heavier than lognormal laws
+with a sigma of 2: where little is known, such a tail would decide on the mean."""
 
 _PRIOR_POWER, _PRIOR_DEVIATION = 0.3, 0.3
 """Of the power: about an exponential law, between a lognormal and a normal one."""
@@ -165,25 +166,22 @@ def _with_tail(shares: Table, side: _Side, n_rows: float) -> tuple[Table, int]:
     errors = np.sqrt(np.maximum(np.diag(covariance), 0.0))
     first = int(np.searchsorted(side.edges, side.middle, side="right"))
     first = min(first, shares.size)
-    start = shares.size
-    for clear_share in _CLEAR_SHARES:
-        is_clear = (beyond > 0) & (beyond >= clear_share * errors)
-        is_clear[:first] = False
-        if not is_clear.any():
-            continue
+    is_clear = (beyond > 0) & (beyond >= _CLEAR_SHARE * errors)
+    is_clear[:first] = False
+    stop = first
+    if is_clear.any():
         start = int(np.flatnonzero(is_clear)[-1])
         in_cell = side.counts[start] / n_rows
         cell_error = np.sqrt(side.covariance[start, start]) / n_rows
         is_atom = in_cell >= max(_CLEAR_ATOM * cell_error, _ATOM * beyond[start])
-        if is_atom or start >= shares.size - 2:
-            # Nearly all that is beyond is in this cell: the range ends with it.
-            break
-        tail = _fit_tail(side, beyond, covariance, first, start)
-        if tail is not None:
-            return _join(shares, tail, start), start
+        # Where nearly all that is beyond is in this cell, the range ends with it.
+        if not is_atom and start < shares.size - 2:
+            tail = _fit_tail(side, beyond, covariance, first, start)
+            if tail is not None:
+                return _join(shares, tail, start), start
+        stop = start + 1
     # Where too little is clear for a law, the range ends with what is.
-    start = min(start + 1, shares.size) if start < shares.size else first
-    return _join(shares, np.zeros(shares.size - start), start), start
+    return _join(shares, np.zeros(shares.size - stop), stop), stop
 
 
 def _fit_tail(
