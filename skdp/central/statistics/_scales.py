@@ -52,7 +52,7 @@ class CellsBetween:
     def of_bounds(cls, low: float, high: float) -> CellsBetween:
         """Return the cells of a column, which follow from its bounds alone."""
         even = low + (high - low) * (np.arange(_EVEN_CELLS) / _EVEN_CELLS)
-        halves = 2.0 ** -np.arange(1, _HALVINGS + 1)
+        halves: Floats = np.ldexp(1.0, -np.arange(1, _HALVINGS + 1))
         skewed = edges_towards_zero(low, high, halves)
         return cls(np.unique(np.concatenate([even, skewed, [low, high]])))
 
