@@ -409,17 +409,22 @@ class Interval:
         Returns
         -------
         ndarray
-            Of `dtype`, or narrower floats if the column has them; nan or NaT for
-            missing.
+            Of `dtype`, or narrower floats if the column has them and they hold the
+            edges; nan or NaT for missing.
 
         Raises
         ------
         ColumnError
             If the column is not numeric, or not one of dates.
         """
-        if self.dtype.kind == "f":
-            return to_numbers(column)
-        return to_dates(column, self.dtype)
+        if self.dtype.kind != "f":
+            return to_dates(column, self.dtype)
+        numbers = to_numbers(column)
+        # Edges that narrow floats do not hold would be infinite in their precision.
+        largest = max(-self.edges[0], self.edges[-1])
+        if largest > float(np.finfo(numbers.dtype).max):
+            numbers = numbers.astype(float)
+        return numbers
 
     def encode(self, column: Any) -> NDArray[np.unsignedinteger]:
         """Encode a column of numbers or dates by bin.

@@ -34,6 +34,9 @@ from skdp.synthesis.tables import (
 )
 from skdp.tables import LargeTable, Table
 
+_FEW_VALUES = 32
+"""Declared bins of single values that are left as they are where bins are found."""
+
 
 class PrivateRows(NamedTuple):
     """A private table, the rows of it that count, and where it is if it is large."""
@@ -129,7 +132,11 @@ def _cut(domain: Domain, finds_bins: bool, derived: Collection[Any]) -> Domain:
     for name, interval in _intervals(domain).items():
         if name in derived:
             continue
-        grid = fine_grid(interval) if finds_bins else cells_within(interval)
+        grid = cells_within(interval)
+        # A few single values stay bins, as they would as a list.
+        has_few_values = grid is interval and len(interval) <= _FEW_VALUES
+        if finds_bins and not has_few_values:
+            grid = fine_grid(interval)
         columns[name] = grid
         is_cut = is_cut or grid is not interval
     return Domain(columns) if is_cut else domain

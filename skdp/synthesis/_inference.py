@@ -162,7 +162,7 @@ def synthetic_inference(
     >>> model = LogisticRegression()
     >>> synthetic_inference(synthesizer, model, columns=["age", "sex"], target="income").round(3)
             term  estimate  std_error  lower  upper  p_value  supported reason
-    0  intercept    -3.720      0.055 -3.828 -3.612      0.0       True
+    0  intercept    -3.720      0.055 -3.828 -3.611      0.0       True
     1        age     0.042      0.001  0.040  0.044      0.0       True
     2   sex=Male     1.256      0.037  1.184  1.329      0.0       True
     """

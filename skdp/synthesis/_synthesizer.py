@@ -230,7 +230,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     With ``bins="private"``, a fifth of the budget is for counts of fine cells, which follow from what each `Interval`
     declares, by themselves and 8, 64, … together: a person with k rows changes each such list by at most k. Bins, and
     where rows lie within them, follow from these counts alone. With declared bins, each column
-    whose bins hold several values has a tenth of its share for them; where rows lie, and how many are in bins that have
+    whose bins hold several values has 15 % of its share for them; where rows lie, and how many are in bins that have
     no clear counts, follows from all counts: there a tail is fitted to the clear ones.
 
     With `discover`, a value that only one person has is published with a probability of at most its share of delta; the
@@ -296,10 +296,10 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     [('age', 'sex'), ('age', 'sex', 'income')]
     >>> synthesizer.marginal(["sex", "income"]).round()
           sex income    count  std_error    lower    upper  supported
-    0  Female  <=50K   9620.0       22.0   9564.0   9648.0       True
-    1  Female   >50K   1176.0       22.0   1140.0   1224.0       True
-    2    Male  <=50K  15121.0       22.0  15100.0  15184.0       True
-    3    Male   >50K   6644.0       22.0   6626.0   6710.0       True
+    0  Female  <=50K   9570.0       22.0   9512.0   9596.0       True
+    1  Female   >50K   1183.0       22.0   1157.0   1241.0       True
+    2    Male  <=50K  15120.0       22.0  15092.0  15176.0       True
+    3    Male   >50K   6652.0       25.0   6643.0   6727.0       True
 
     Where only sex and age are private:
 

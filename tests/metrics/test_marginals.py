@@ -257,6 +257,14 @@ def test_values_are_compared_in_standard_deviations_of_the_real_ones():
     assert row == ("paid", 2.0, 4.0, 1.0, 0.25, 1.0)
 
 
+@pytest.mark.parametrize(("real", "synthetic", "distance"), [([1.0], [2.0], 1), ([1.0], [1.0], 0), ([1, 2], [2], 0.5)])
+def test_distances_of_one_number(real, synthetic, distance):
+    tables = pd.DataFrame({"a": real}), pd.DataFrame({"a": synthetic})
+    domain = {"a": Interval(0, 4, bins=2)}
+    assert marginal_errors(*tables, order=1, domain=domain)["values"].tolist() == [distance]
+    assert value_errors(*tables)["distance"].tolist() == [distance]
+
+
 def test_columns_of_numbers_and_dates_are_found_without_a_domain():
     days = pd.to_datetime(["2020-01-01", "2020-01-03", None])
     real = pd.DataFrame({"n": [1.0, 2.0, np.nan], "day": days, "text": ["a", "b", "c"]})

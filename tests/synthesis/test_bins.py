@@ -375,6 +375,17 @@ def test_rows_have_the_declared_decimals_whatever_the_dtype_of_the_data(decimals
     assert made[0]["skewed"].astype(float).nunique() >= [3, 15, 50][decimals]
 
 
+@pytest.mark.parametrize("others", [[], ["skewed"]])
+def test_few_single_values_stay_bins(others):
+    """Noise put 20 values of a small table into two bins."""
+    table = numbers(n=1_000)[others].assign(few=np.random.default_rng(0).poisson(3, 1_000).clip(0, 20))
+    few = Interval(0, 20, bins=20)
+    domain = {name: declared_ends(2)[name] for name in others} | {"few": few}
+    synthesizer = DPMarginalSynthesizer(1, domain=domain, bins="private", random_state=0, max_iter=5).fit(table)
+    assert synthesizer.domain_["few"] == few
+    assert abs((synthesizer.sample(1_000)["few"] == 3).mean() - (table["few"] == 3).mean()) < 0.05
+
+
 @pytest.mark.parametrize("reach", [1, 3])
 def test_a_person_changes_each_list_of_counts_by_at_most_their_rows(reach):
     """Before noise, on all neighbours of a small table; the shares are the same, and add up to 1."""
@@ -394,7 +405,7 @@ def test_a_person_changes_each_list_of_counts_by_at_most_their_rows(reach):
     assert len(before) >= 3
     assert before[-1].size == 3
     assert before[-1].sum() == 12
-    assert (sum(shares), shares[-1]) == (1, Fraction(9, 10))
+    assert (sum(shares), shares[-1]) == (1, Fraction(17, 20))
     for start in range(0, 12, reach):
         after, others = count(np.delete(codes, slice(start, start + reach)))
         assert others == shares
@@ -442,6 +453,17 @@ class TestDecimals:
         values = steps / 10**decimals
         self.fit(values, decimals)
         self.fit(np.append(values[:-1] + values[1:], 0).clip(0, 50).round(decimals), decimals)
+
+    @pytest.mark.parametrize(("high", "decimals"), [(1_000, 2), (60_000, 1), (100_000, 1)])
+    def test_half_precision_holds_no_numbers_of_steps(self, high, decimals):
+        """It holds 900.5, but not the 90,050 cents; and nothing beyond 65,504."""
+        values = np.linspace(0, min(high, 60_000), 500).round(decimals).astype(np.float16)
+        domain = {"a": Interval(0, high, bins=4, decimals=decimals)}
+        fitted = DPMarginalSynthesizer(9.0, delta=1e-6, domain=domain, random_state=0, max_iter=5)
+        drawn = fitted.fit(pd.DataFrame({"a": values})).sample(500)["a"]
+        assert drawn.dtype == np.float16
+        assert np.isfinite(drawn).all()
+        assert abs(drawn.astype(float).mean() / values.astype(float).mean() - 1) < 0.2
 
     def test_errors_of_floats_are_none(self):
         """0.1 + 0.2 is not the float 0.3; nor is 0.1 of single precision the float 0.1."""

@@ -94,11 +94,11 @@ class TestWithoutACap:
 
     @each("delta", [0.0, 1e-6])
     def test_declared_bins_leave_more_for_the_marginals_of_others(self, delta):
-        """Fine cells of one column of four take a fortieth, and what is left is for the marginal."""
+        """Fine cells of one column of four take three parts of 80, and what is left is for the marginal."""
         release = synthesizer(2.0, delta=delta, marginals=[("a", "b")])
         promise, _ = assert_replays(release, ("a",), attained=True)
         if delta == 0:
-            assert promise.epsilon == pytest.approx(2 * 2.0 * (1 - 1 / 40))
+            assert promise.epsilon == pytest.approx(2 * 2.0 * (1 - 3 / 80))
 
     @each("marginals", ["auto", "interactions"])
     @each("epsilon, target", [(0.5, None), (3.0, "b"), (30.0, "b"), (30.0, None), (30.0, "a")])
@@ -125,10 +125,10 @@ class TestWithoutACap:
     @each("delta", [0.0, 1e-6])
     @each("columns", [("a",), ("c",), ("b", "d")])
     def test_columns_without_fine_cells_have_what_these_leave(self, columns, delta):
-        """Of four columns, one has numbers within bins: a tenth of its quarter is for these."""
+        """Of four columns, one has numbers within bins: 15 % of its quarter is for these."""
         release = synthesizer(2.0, delta=delta, marginals="independent")
         promise, _ = assert_replays(release, columns, attained=columns != ("c",))
-        share = len(columns) * (1 - 1 / 40) / 4 + ("c" in columns) / 40
+        share = len(columns) * (1 - 3 / 80) / 4 + ("c" in columns) * 3 / 80
         whole = release.fit(TABLE).guarantee_
         if delta == 0:
             assert promise.epsilon == pytest.approx(2 * share * whole.epsilon)
@@ -141,7 +141,7 @@ class TestWithoutACap:
         table = TABLE[["c"]].assign(total=2 * TABLE["c"], b=TABLE["b"])
         domain = {"c": DOMAIN["c"], "total": Interval(0, 80, bins=8), "b": DOMAIN["b"]}
         release = synthesizer(2.0, delta=0, domain=domain, relations=["total = 2 * c"], bins=bins, marginals=[("c",)])
-        share_of_cells = 1 / 5 if bins == "private" else 1 / 10 / 3
+        share_of_cells = 1 / 5 if bins == "private" else 3 / 20 / 3
         # Of c alone nothing is promised, as its double is public.
         promise = release.fit(table).guarantee_for(["c", "total"])
         assert promise.epsilon == pytest.approx(2 * 2.0)

@@ -185,7 +185,7 @@ def test_intervals_of_private_bins_hold_figures_of_the_numbers():
     n_supported = 0
     for seed in range(15):
         table = population.sample(2_000, random_state=seed, ignore_index=True)
-        synthesizer = with_private_bins(1.0, table, seed)
+        synthesizer = with_private_bins(3.0, table, seed)
         for statistic in n_covered:
             found = synthetic_inference(synthesizer, statistic, columns=["hours", "g"]).iloc[0]
             n_supported += found["supported"]

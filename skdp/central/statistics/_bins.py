@@ -51,16 +51,24 @@ def fine_cells(low: float, high: float) -> Interval:
     return Interval(edges=_edges(low, high)[0].tolist(), missing=True, real=True)
 
 
+def edges_towards_zero(low: float, high: float, shares: Floats) -> Floats:
+    """Return numbers between bounds, at shares of the way from what is nearest to 0 to each bound."""
+    near = float(np.clip(0.0, low, high))
+    edges: Floats = np.append(
+        near + (high - near) * shares, near - (near - low) * shares
+    )
+    return edges[(edges > low) & (edges < high)]
+
+
 def _edges(low: float, high: float) -> tuple[Floats, NDArray[np.intp]]:
     """Return the edges of the finest cells, and for how many of them each is an edge, too, if they are joined."""
     places = np.arange(_MOST_CELLS + 1)
     levels = np.append(places[1:-1] & -places[1:-1], [_MOST_CELLS, _MOST_CELLS])
     shares = places[[*range(1, _MOST_CELLS), 0, _MOST_CELLS]] / _MOST_CELLS
     even = low * (1 - shares) + high * shares
-    near = float(np.clip(0.0, low, high))
-    octaves = 2.0 ** -np.arange(0.5, _N_OCTAVES + 0.6, 0.5)
-    skewed = np.append(near + (high - near) * octaves, near - (near - low) * octaves)
-    skewed = skewed[(skewed > low) & (skewed < high)]
+    skewed = edges_towards_zero(
+        low, high, 2.0 ** -np.arange(0.5, _N_OCTAVES + 0.6, 0.5)
+    )
     edges = np.append(even, skewed)
     levels = np.append(levels, np.full(len(skewed), _MOST_CELLS))
     # Of equal edges, that of the highest level.

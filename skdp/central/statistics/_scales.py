@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.central.statistics._batches import Batches
+from skdp.central.statistics._bins import edges_towards_zero
 from skdp.central.statistics._noise import LARGEST, Noise, as_float
 from skdp.central.statistics._private_bounds import count_values
 from skdp.oracles import project_to_simplex
@@ -50,14 +51,10 @@ class CellsBetween:
     @classmethod
     def of_bounds(cls, low: float, high: float) -> CellsBetween:
         """Return the cells of a column, which follow from its bounds alone."""
-        parts = np.arange(_EVEN_CELLS + 1) / _EVEN_CELLS
-        even = low + (high - low) * parts
-        centre = min(max(0.0, low), high)
-        halves = 2.0 ** -np.arange(1, _HALVINGS + 1)
-        above = centre + (high - centre) * halves
-        below = centre - (centre - low) * halves
-        edges = np.unique(np.concatenate([even, above, below, [low, high]]))
-        return cls(edges[(edges >= low) & (edges <= high)])
+        even = low + (high - low) * (np.arange(_EVEN_CELLS) / _EVEN_CELLS)
+        halves: Floats = np.ldexp(1.0, -np.arange(1, _HALVINGS + 1))
+        skewed = edges_towards_zero(low, high, halves)
+        return cls(np.unique(np.concatenate([even, skewed, [low, high]])))
 
     @property
     def size(self) -> int:

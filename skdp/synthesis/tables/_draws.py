@@ -33,8 +33,15 @@ def bin_ends(
         return *_whole_numbers(edges, dtype), 1
     if interval.decimals:
         return *_decimal_numbers(edges, interval.decimals), 10.0**-interval.decimals
-    edges = edges.astype(dtype)
+    edges = _as_held(edges, dtype)
     return edges[:-1], np.nextafter(edges[1:], edges[:-1]), 0
+
+
+def _as_held(numbers: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Convert numbers to a dtype: the nearest that it holds, which is never infinite."""
+    if dtype.kind == "f":
+        numbers = np.clip(numbers, np.finfo(dtype).min, np.finfo(dtype).max)
+    return numbers.astype(dtype)
 
 
 def ends_of(values: Categories | Interval) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -91,19 +98,20 @@ def draw(
         n_steps = np.rint((highest - lowest) / step) + 1
         numbers = lowest[bins] + np.floor(positions * n_steps[bins]) * step
     else:
-        widths = np.diff(np.array(interval.edges, dtype))
+        widths = np.diff(_as_held(np.array(interval.edges), dtype))
         numbers = lowest[bins] + positions * widths[bins]
     numbers = np.minimum(numbers, highest[bins])
-    return round_as_declared(numbers, interval).astype(dtype)
+    return _as_held(round_as_declared(numbers, interval), dtype)
 
 
 def round_as_declared(numbers: NDArray[Any], interval: Interval) -> NDArray[Any]:
     """Return the floats nearest to numbers of as many decimals as declared."""
-    # Sums of steps are off by a last bit.
+    # Sums of steps are off by a last bit. Narrow floats do not hold numbers of steps.
     if not interval.decimals or numbers.dtype.kind != "f":
         return numbers
     unit = 10.0**interval.decimals
-    return np.rint(numbers * unit) / unit
+    rounded = np.rint(numbers.astype(float) * unit) / unit
+    return _as_held(rounded, numbers.dtype)
 
 
 def middles(interval: Interval, like: Any, shape: Shape | None = None) -> NDArray[Any]:

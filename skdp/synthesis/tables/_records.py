@@ -41,7 +41,7 @@ from skdp.synthesis.model import (
     shape_of,
     sum_others,
 )
-from skdp.tables import ColumnError, LargeTable, Table, shielded
+from skdp.tables import ColumnError, LargeTable, Table, shielded, to_numbers
 
 Codes = NDArray[np.unsignedinteger]
 
@@ -175,13 +175,15 @@ def _has_more_decimals(
     numbers: NDArray[np.float64], decimals: int
 ) -> NDArray[np.bool_]:
     """Mark numbers with more decimals than are declared."""
-    rounded = np.round(numbers, decimals)
+    # Half precision does not hold numbers of steps, such as the 90,050 of 900.5.
+    wide = numbers.astype(float)
+    rounded = np.round(wide, decimals)
     # Sums of amounts differ from these by a few errors of floats. In a column of single
     # precision, each is the nearest number of it.
-    is_near = np.abs(numbers - rounded) <= _FLOAT_ERRORS * np.spacing(np.abs(numbers))
+    is_near = np.abs(wide - rounded) <= _FLOAT_ERRORS * np.spacing(np.abs(numbers))
     with np.errstate(over="ignore", invalid="ignore"):
-        single = numbers.astype(np.float32)
-        is_single = (single == numbers) & (single == rounded.astype(np.float32))
+        single = wide.astype(np.float32)
+        is_single = (single == wide) & (single == rounded.astype(np.float32))
     return ~(is_near | is_single)
 
 
@@ -194,8 +196,9 @@ def _find_fractions(table: Table, domain: Domain) -> dict[Any, NDArray[np.bool_]
             continue
         if values.decimals is None:
             continue
-        numbers = values.read(column)
-        is_inside = (numbers >= values.edges[0]) & (numbers <= values.edges[-1])
+        numbers = to_numbers(column)
+        wide = numbers.astype(float)
+        is_inside = (wide >= values.edges[0]) & (wide <= values.edges[-1])
         is_fraction = is_inside & (numbers != np.trunc(numbers))
         if values.decimals > 0 and is_fraction.any():
             is_fraction[is_fraction] = _has_more_decimals(
