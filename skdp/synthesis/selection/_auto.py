@@ -90,7 +90,10 @@ _MOST_PAIRS = 20.0
 """The most pairs that a column weighs as much as: of a wide table few are measured."""
 
 _PREDICTIVE = 10
-"""What an error of a pair with the target of a prediction weighs."""
+"""What an error of a pair with the target, or the group or label of `fair`, weighs.
+
+With 1, 3, 5, 10 for the group, labels by the law of fair rows of COMPAS at epsilon 1 have
+a mean gap of .026, .023, .019, .007 on all its rows."""
 
 _FEW_VALUES = 2
 """The most declared values of a column that is taken for what may be predicted."""
@@ -314,7 +317,7 @@ def _affordable_scores(
     for clique in plan.first_candidates():
         if plan.target in clique:
             with_target.append(clique)
-        elif _has_few_values(clique, plan):
+        elif _has_few_values(clique, plan) or not plan.fair.isdisjoint(clique):
             with_few_values.append(clique)
         else:
             others.append(clique)
@@ -395,6 +398,8 @@ def _weight(clique: Clique, plan: Plan) -> float:
     """Return what an error weighs: more if it tells of what is or may be predicted."""
     is_predictive = 2 <= len(clique) <= plan.predictive_order
     if is_predictive and plan.target in clique:
+        return _PREDICTIVE
+    if is_predictive and not plan.fair.isdisjoint(clique):
         return _PREDICTIVE
     if len(clique) == 2 and _has_few_values(clique, plan):
         return _MAY_BE_PREDICTED
