@@ -43,8 +43,8 @@ _GROWTH = 1.01
 _PERSISTENCE = 10
 """Where more than the noise is unexplained, a descent goes on for so much less."""
 
-_EXPLAINED = 2.0
-"""How far a fitted marginal may be: in deviations of the mean square of its noise."""
+_EXPLAINED = 3.0
+"""The largest mean square of a fitted marginal's standardised residuals: noise has 1."""
 
 _FLATNESS = 8.0
 """The share to which small shares are raised in rates, in standard errors."""
@@ -128,9 +128,6 @@ class _Loss:
         self._n_counts = list(map(math.prod, shapes))
         self._weights = np.repeat(weights, self._n_counts) * fitted_counts
         self.n_fitted = self._counts.sums(fitted_counts)
-        # Squares of standardised noise have a mean of 1 and a variance of 2.
-        n_squares = np.maximum(1, self.n_fitted)
-        self._limits = 1 + _EXPLAINED * np.sqrt(2 / n_squares)
         self._targets = self._counts.join(tables) / total
         # The gradient of a count is divided by the square root of its share. With much
         # noise the constant is large and the descent plain: small cells, of which
@@ -162,7 +159,7 @@ class _Loss:
         loss = float(squares.sum()) / 2 if beliefs[0].any() else np.inf
         # The loss of the true distribution is half the number of counts on average. Of
         # a marginal with much more noise than others, the loss says nothing.
-        is_explained = loss <= self.n_fitted.sum() and (means <= self._limits).all()
+        is_explained = loss <= self.n_fitted.sum() and means.max() <= _EXPLAINED
         return _State(factors, beliefs, shares, loss, bool(is_explained))
 
     def squares(self, shares: Table) -> Table:

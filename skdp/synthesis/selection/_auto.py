@@ -95,11 +95,8 @@ _PREDICTIVE = 10
 With 1, 3, 5, 10 for the group, labels by the law of fair rows of COMPAS at epsilon 1 have
 a mean gap of .026, .023, .019, .007 on all its rows."""
 
-_FEW_VALUES = 2
-"""The most declared values of a column that is taken for what may be predicted."""
-
 _MAY_BE_PREDICTED = 1.5
-"""What an error of a pair with such a column weighs.
+"""What an error of a pair with a likely label weighs.
 
 With 2, errors of columns of "flights" at epsilon .1 are 5 % larger, with 1.5 2 %."""
 
@@ -309,21 +306,21 @@ def _affordable_scores(
     # least share it is asked for if its standard error is at most half of that, the
     # number of records; at k times that share, if it is at most a k-th of it: where
     # scores cost more, they have to say more.
-    # What models will predict is mostly a column of few values: its scores are a list of
-    # their own, with less noise than those of all pairs, which are many more.
+    # The scores of what models will predict are a list of their own, with less noise
+    # than those of all pairs, which are many more.
     with_target = []
-    with_few_values = []
+    with_labels = []
     others = []
     for clique in plan.first_candidates():
         if plan.target in clique:
             with_target.append(clique)
-        elif _has_few_values(clique, plan) or not plan.fair.isdisjoint(clique):
-            with_few_values.append(clique)
+        elif not (plan.likely_labels | plan.fair).isdisjoint(clique):
+            with_labels.append(clique)
         else:
             others.append(clique)
     n_records = counts[0].sum()
     requests = []
-    for cliques in (with_target, with_few_values, others):
+    for cliques in (with_target, with_labels, others):
         if not cliques:
             continue
         share = _share_of_list(len(cliques))
@@ -401,14 +398,9 @@ def _weight(clique: Clique, plan: Plan) -> float:
         return _PREDICTIVE
     if is_predictive and not plan.fair.isdisjoint(clique):
         return _PREDICTIVE
-    if len(clique) == 2 and _has_few_values(clique, plan):
+    if len(clique) == 2 and not plan.likely_labels.isdisjoint(clique):
         return _MAY_BE_PREDICTED
     return 1
-
-
-def _has_few_values(clique: Clique, plan: Plan) -> bool:
-    """Return whether some column has as few declared values as a label."""
-    return min(plan.sizes[column] for column in clique) <= _FEW_VALUES
 
 
 class _Choice:
