@@ -30,7 +30,7 @@ Less than its mean, .8, since negative counts are repaired."""
 _FOLLOWS = 0.9
 """The share of what a pair would have if one column followed, from which it does.
 
-Of its score, or of the squares of its counts beyond those of independent columns."""
+Of its score, or of the squares of its counts."""
 
 SCORE_SHARE = Fraction(1, 6400)
 """The share of the budget of each score."""
@@ -284,10 +284,10 @@ def _read(
     noise_of_parents = 4 * parents.std_error**2 * max(0.0, parents.squares)
     error = math.sqrt(noise_of_squares + noise_of_parents)
     missing_squares = parents.squares - squares
-    # An independent column misses this share of them: little, if most records have the
-    # same value.
+    # An independent column misses a share of them, too: a small one, if most records
+    # have the same value. With an error below a fourth of it, the two are told apart.
     independent = 1 - float((shares**2).sum())
-    limit = (1 - _FOLLOWS) * independent * parents.squares
+    limit = min(1 - _FOLLOWS, independent / 4) * parents.squares
     if max(missing_squares - 2 * error, error) > limit:
         return None
 
