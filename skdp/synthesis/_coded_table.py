@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skdp.domain import Domain, Interval
+from skdp.synthesis._fair_rows import Fair, read_fair
 from skdp.synthesis.model import Clique
 from skdp.synthesis.selection import (
     Plan,
@@ -72,6 +74,8 @@ class CodedTable(NamedTuple):
     """What stands for all values of a column that were not found."""
     relations: Relations
     """What holds in all rows that are drawn."""
+    fair: Fair | None
+    """What they are changed by."""
 
     @property
     def first(self) -> list[Clique]:
@@ -107,6 +111,10 @@ def code_table(
         tol=synthesizer.tol,
         redraw=synthesizer.redraw,
     )
+    fair = read_fair(synthesizer.fair, domain, synthesizer.structural_zeros)
+    if fair is not None:
+        compared = map(domain.columns.index, (fair.group, fair.label))
+        plan = replace(plan, fair=frozenset(compared))
     check_decodable(public_template(table, domain), domain)
     _check_widths(domain)
     # What is protected is not counted any finer, and where public numbers lie is known.
@@ -120,7 +128,7 @@ def code_table(
         is_counted = is_counted & (code < size)
     if not is_counted.all():
         codes = [code[is_counted] for code in codes]
-    return CodedTable(domain, cells, plan, strategy, codes, others, relations)
+    return CodedTable(domain, cells, plan, strategy, codes, others, relations, fair)
 
 
 def _cut(domain: Domain, finds_bins: bool, derived: Collection[Any]) -> Domain:

@@ -36,7 +36,6 @@ from skdp.privacy import (
     check_delta,
 )
 from skdp.synthesis._coded_table import CodedTable, PrivateRows, code_table
-from skdp.synthesis._fair_rows import Fair, read_fair
 from skdp.synthesis._rows import RowTransformer
 from skdp.synthesis.model import Clique, fit_conditional
 from skdp.synthesis.selection import (
@@ -165,7 +164,8 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         Columns of which the label, of two values, is to be independent of the group in all rows that are drawn, for
         each combination of the conditions. The label of each row is drawn again, by scores of the model that have the
         same distribution in all groups ([3]_): a classifier that has the group among its features then accepts as many
-        of each. `marginal`, `count_estimate` and `classifier` answer by the model as it was measured.
+        of each. Pairs with the group and with the label are kept better, others a little worse. `marginal`,
+        `count_estimate` and `classifier` answer by the model as it was measured.
     epsilon_for : mapping of column name, or tuple of column names, to float, optional
         Caps: the most that `fit` may lose for the values of these columns in one record, if all others are public, at
         the same delta. Of the columns of an equality in `relations`, none is protected alone: name those that change
@@ -451,10 +451,9 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         check_not_named(open_columns, self.handle_unknown, self.structural_zeros)
         placeholders = {name: [None] for name in open_columns}
         coded = code_table(self, private.table, private.keep, placeholders)
-        fair = read_fair(self.fair, coded.domain, self.structural_zeros)
-        self._check_relations(coded, fair)
+        self._check_relations(coded)
         warned = warn_out_of_reach(coded.plan, coded.strategy, coded.domain.columns)
-        mechanism = self._mechanism(budget, coded, max_rows, fair)
+        mechanism = self._mechanism(budget, coded, max_rows)
         # Which rows of a person of a large table are kept follows from all columns.
         is_by_person = private.large is not None and groups is not None
         if self.epsilon_for is not None:
@@ -501,7 +500,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         cells, plan, fitted = self._measure(table, coded)
         self._template = public_template(private.table, cells.domain)
         self._set_relations(coded.relations)
-        self._set_fair(fair)
+        self._set_fair(coded.fair)
         return self._warnings(plan, coded.strategy, fitted, warned, mixed)
 
     def _check_capped(self, is_by_person: bool) -> None:
@@ -626,7 +625,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         source = self._spend(
             promise,
             [domain.columns[column] for column in protected],
-            self._mechanism(budget, coded, promise.rows, None),
+            self._mechanism(budget, coded, promise.rows),
             n_rows=private.n_rows,
             relation="replace_values",
             delta=delta,
@@ -757,9 +756,9 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         check_marginals(self.marginals)
         check_choice("bins", self.bins, list(BINS))
 
-    def _check_relations(self, coded: CodedTable, fair: Fair | None) -> None:
+    def _check_relations(self, coded: CodedTable) -> None:
         """Refuse parameters that name columns which follow from others, and fair rows."""
-        if self.relations is not None and fair is not None:
+        if self.relations is not None and coded.fair is not None:
             # Labels are independent of the group in all rows that the model draws, and
             # not in those of them that keep relations.
             raise ValueError(
@@ -822,14 +821,12 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             )
         return check_share(self.discover, delta)
 
-    def _mechanism(
-        self, budget: NoiseBudget, coded: CodedTable, rows: int, fair: Fair | None
-    ) -> str:
+    def _mechanism(self, budget: NoiseBudget, coded: CodedTable, rows: int) -> str:
         """Name the mechanism, and what is done to rows after it."""
         finds_bins = self.bins == "private" and coded.cells is not coded.domain
         counted = "bins and marginals" if finds_bins else "marginals"
         reach = f", up to {rows} rows a person" if rows > 1 else ""
-        change = "" if fair is None else f", {fair}"
+        change = "" if coded.fair is None else f", {coded.fair}"
         if coded.relations.texts:
             change += f", {coded.relations}"
         return f"{budget.name} noise on {counted}{reach}{change}"

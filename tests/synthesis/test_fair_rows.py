@@ -108,6 +108,19 @@ def test_nothing_of_the_data_is_read_for_it():
     assert gap(again.sample(20_000)) < 0.01
 
 
+def test_pairs_with_the_group_and_the_label_are_measured_better():
+    """How far scores of groups differ is known by what the group's pairs say of all other columns."""
+
+    def noise_of_pairs(name, **options):
+        synthesizer = fitted(epsilon=3.0, marginals="auto", **options)
+        columns = synthesizer.domain_.columns
+        place = columns.index(name)
+        return min(m.std_error for m in synthesizer.marginals_ if len(m.clique) == 2 and place in m.clique)
+
+    for name in FAIR:
+        assert noise_of_pairs(name, fair=FAIR) < 0.9 * noise_of_pairs(name)
+
+
 def test_guarantee_statement_and_ledger_say_that_rows_were_changed():
     ledger = PrivacyLedger(epsilon=99.0)
     synthesizer = fitted(fair=(*FAIR, ["job"]), ledger=ledger)

@@ -56,6 +56,15 @@ def test_a_start_is_independent_if_nothing_follows_or_noise_prevails(exceptions,
     assert marked == marginals
 
 
+def test_a_rare_label_does_not_follow_from_a_column():
+    """Nine tenths of the squares of a pair's counts are those of its common value: none followed, and it vanished."""
+    rng = np.random.default_rng(3)
+    rows = np.array([rng.integers(0, 13, 30_000), rng.random(30_000) < 0.055]).T.astype(int)
+    for seed in range(5):
+        fitted = fit_table((13, 2), noisy(rows, (13, 2), 110, seed)[2:])
+        assert fitted.model.marginal((1,))[1] > 0.02
+
+
 def started_at(marginals, sizes=SIZES, zeros=()):
     tree = JunctionTree(sizes, [marginal.clique for marginal in marginals])
     shares = [counts.clip(1) / counts.clip(1).sum() for counts in (m.counts for m in marginals[: len(sizes)])]

@@ -71,6 +71,8 @@ class Plan:
     """The column that rows will be used to predict."""
     kept: Clique = ()
     """The columns given which others will be redrawn."""
+    fair: frozenset[int] = frozenset()
+    """The group and the label of fair rows."""
     predictive_order: int = 2
     """The most columns of a marginal whose errors weigh more if it has the target."""
 
