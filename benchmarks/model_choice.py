@@ -1,0 +1,223 @@
+"""Whether what is declared says which private model predicts best, on tables that nothing was chosen by.
+
+Run ``make bench``, or ``python benchmarks/model_choice.py`` wherever skdp is installed. The models are those of
+additive_models.py, and so is a threshold that is tried. Every fit is kept as a line of
+``results/model_choice.jsonl``, and the page is made of all lines: a run only measures
+what is not there. ``--folder`` has the files of ACS, COMPAS and LSAC, if they cannot be
+fetched. ``--page`` only writes the page. All fits of skdp draw secure coins.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from _additive_report import ADDITIVE, OURS, cells_of, score_rows, spread, std_error
+from _additive_tables import GENERATED, Case, published_tables
+from _choice_tables import held_back
+from _timing import RESULTS, commit, write_results
+from additive_models import (
+    DELTA,
+    EPSILONS,
+    MODELS,
+    Record,
+    is_measurable,
+    is_private,
+    key_of,
+    measure,
+    read,
+)
+
+from skdp.privacy import largest_mu
+
+FITS = 5
+LINES = RESULTS / "model_choice.jsonl"
+LINEAR = "**skdp**: logistic, ridge"
+SCALED = '**skdp**: the same, scaling="auto"'
+MARGINALS = "**skdp**: synthesizer's classifier"
+PEERS = "interpret: DP-EBM", "diffprivlib"
+# A rule is to be within the first on average, and nowhere beyond the second.
+MEAN_REGRET, LARGEST_REGRET = 0.01, 0.03
+THRESHOLDS = 0.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0, np.inf
+# Of a difference that is more than noise, in standard errors.
+SIGNIFICANT = 2.0
+
+Choices = dict[tuple[str, float], str]
+
+
+def runs(tables: list[str], n_fits: int) -> Iterator[tuple[str, str, float, int]]:
+    """List what is measured, one split of all tables after another."""
+    for fit in range(n_fits):
+        for table in tables:
+            for model in MODELS:
+                if model in PEERS:
+                    continue
+                for epsilon in EPSILONS if is_private(model) else (0.0,):
+                    yield table, model, epsilon, fit
+
+
+def records_per_column(cases: dict[str, Case]) -> dict[tuple[str, float], float]:
+    """Return the rows that are trained on, times mu, by column: what is declared says so much."""
+    ratios = {}
+    for name, case in cases.items():
+        n_train = 0.75 * len(case.target)
+        for epsilon in EPSILONS:
+            mu = float(largest_mu(epsilon, DELTA))
+            ratios[name, epsilon] = n_train * mu / len(case.rows.columns)
+    return ratios
+
+
+def by_threshold(
+    ratios: dict[tuple[str, float], float], threshold: float
+) -> dict[tuple[str, float], str]:
+    """Choose lines where there are few records for the columns."""
+    choices = {}
+    for key, ratio in ratios.items():
+        choices[key] = SCALED if ratio < threshold else ADDITIVE
+    return choices
+
+
+def regrets(
+    records: list[Record], choices: Choices
+) -> dict[tuple[str, float], tuple[float, float]]:
+    """Return how far what is chosen is below the best model of skdp, and the error of that."""
+    cells = cells_of(pd.DataFrame(records))
+    differences = {}
+    for key, choice in choices.items():
+        of_cell = {}
+        for (table, model, epsilon), scores in cells.items():
+            if (table, epsilon) == key and model.startswith(OURS):
+                of_cell[model] = scores
+        if choice not in of_cell:
+            choice = ADDITIVE
+        best = max(of_cell, key=lambda model: of_cell[model].mean())
+        loss = (of_cell[best] - of_cell[choice]).dropna()
+        error = std_error(loss) if len(loss) > 1 else 0.0
+        differences[key] = (float(loss.mean()), error)
+    return differences
+
+
+def rule_row(name: str, losses: dict[tuple[str, float], tuple[float, float]]) -> list:
+    """Describe what a rule loses."""
+    # An R² far below 0 is as bad as none.
+    values = [min(loss, 1.0) for loss, _ in losses.values()]
+    large = []
+    for (table, epsilon), (loss, error) in losses.items():
+        if loss - SIGNIFICANT * error > LARGEST_REGRET:
+            large.append((loss, f"{table} at {epsilon:g} ({loss:.2f} ± {error:.2f})"))
+    worst = [text for _, text in sorted(large, reverse=True)[:3]]
+    return [
+        name,
+        f"{np.mean(values):.3f}",
+        f"{np.mean(np.array(values) <= MEAN_REGRET):.0%}",
+        f"{len(large)} of {len(values)}",
+        ", ".join(worst) or "none",
+    ]
+
+
+def page(records: list[Record], folder: Path | None) -> None:
+    """Write what the lines say."""
+    frame = pd.DataFrame(records)
+    cells = cells_of(frame)
+    tables = {name: make() for name, make in held_back(folder).items()}
+    ratios = records_per_column(tables)
+    known = {name: make() for name, make in published_tables(folder).items()}
+    known |= {name: make() for name, make in GENERATED.items()}
+    known_ratios = records_per_column(known)
+    known_records = read(RESULTS / "additive_models.jsonl")
+    names = set(pd.DataFrame(known_records)["table"])
+    known_ratios = {key: r for key, r in known_ratios.items() if key[0] in names}
+    means = {}
+    for threshold in THRESHOLDS:
+        losses = regrets(known_records, by_threshold(known_ratios, threshold))
+        means[threshold] = np.mean([min(loss, 1.0) for loss, _ in losses.values()])
+    threshold = min(means, key=means.__getitem__)
+    rules = {
+        "always the additive model": dict.fromkeys(ratios, ADDITIVE),
+        "always lines": dict.fromkeys(ratios, LINEAR),
+        'always lines, scaling="auto"': dict.fromkeys(ratios, SCALED),
+        "the synthesizer's classifier where it applies, else the additive model": dict.fromkeys(
+            ratios, MARGINALS
+        ),
+        f'lines, scaling="auto", below {threshold:g} rows × mu a column, else the '
+        "additive model": by_threshold(ratios, threshold),
+    }
+    rows = [
+        rule_row(name, regrets(records, choices)) for name, choices in rules.items()
+    ]
+    n_fits = frame.groupby(["table", "model", "epsilon"]).size()
+    by_epsilon = [f"ε = {epsilon:g}" for epsilon in EPSILONS]
+    write_results(
+        "model_choice",
+        "Which private model",
+        ["skdp", "numpy", "scikit-learn"],
+        "Areas under the ROC curve, or R² of numbers, on a held-out quarter of the rows, δ = "
+        f"{DELTA:g}: means and standard errors over {spread(n_fits)} splits, the same for all "
+        "models. No constant of skdp was chosen by these tables; the threshold was chosen by "
+        "those of additive_models.md. A rule loses the difference to the model that has the "
+        "largest mean of a table and epsilon, at most 1; with few splits the largest of four means is too "
+        "large itself. *Beyond noise*: more than "
+        f"{LARGEST_REGRET:g} by more than {SIGNIFICANT:g} standard errors.",
+        {
+            "Rules": (
+                (
+                    "rule",
+                    "mean loss",
+                    f"at most {MEAN_REGRET:g}",
+                    f"above {LARGEST_REGRET:g} beyond noise",
+                    "the largest of these",
+                ),
+                rows,
+            ),
+            "Scores": (
+                ("table", "model", *by_epsilon, "CPU s a fit", "fits"),
+                score_rows(frame, cells, list(tables), list(EPSILONS)),
+            ),
+        },
+        commits=list(dict.fromkeys(frame["commit"])),
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--fits", type=int, default=FITS)
+    parser.add_argument("--folder", type=Path, help="a folder of published tables")
+    parser.add_argument("--page", action="store_true", help="write the page only")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    records = read(LINES)
+    if not options.page:
+        measure_all(options.folder, options.fits, records)
+    page(records, options.folder)
+
+
+def measure_all(folder: Path | None, n_fits: int, records: list[Record]) -> None:
+    """Measure what is not there, and keep it."""
+    tables = held_back(folder)
+    keys = {key_of(record) for record in records}
+    cases: dict[str, Case] = {}
+    code = commit()
+    for key in runs(list(tables), n_fits):
+        table, model, epsilon, fit = key
+        if key in keys:
+            continue
+        if table not in cases:
+            cases[table] = tables[table]()
+        if not is_measurable(cases[table], model):
+            continue
+        scored: dict[str, Any] = measure(cases[table], model, epsilon, fit)
+        names = ("table", "model", "epsilon", "fit")
+        record = dict(zip(names, key, strict=True)) | scored | {"commit": code}
+        records.append(record)
+        with LINES.open("a") as lines:
+            lines.write(json.dumps(record) + "\n")
+
+
+if __name__ == "__main__":
+    main()
