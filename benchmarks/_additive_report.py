@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from _timing import write_results
+from _timing import verdict, write_results
 
 OURS = "**skdp**"
 ADDITIVE = "**skdp**: additive"
@@ -29,12 +29,17 @@ PROTOTYPE = {
 }
 PROTOTYPE_FITS = 3
 
+# The table of times, and how much longer than scikit-learn a fit may take.
+SPEED = "a million rows of 14 columns"
+MOST_TIMES = 3
+
 Cells = dict[tuple[str, str, float], pd.Series]
 
 
 def write_page(records: list[dict[str, Any]]) -> None:
     """Write what the lines say."""
-    frame = pd.DataFrame(records)
+    lines = pd.DataFrame(records)
+    frame = lines[lines["table"] != SPEED]
     cells = cells_of(frame)
     tables = list(dict.fromkeys(frame["table"]))
     epsilons = sorted(set(frame["epsilon"]) - {0.0})
@@ -60,8 +65,12 @@ def write_page(records: list[dict[str, Any]]) -> None:
             "Scores": (columns, score_rows(frame, cells, tables, epsilons)),
             "Which is best": (verdict_columns, verdicts),
             "In numbers": (("question", "cells", "yes", "misses"), counts(verdicts)),
+            SPEED.capitalize(): (
+                ("what", "CPU seconds", "× scikit-learn", f"≤ {MOST_TIMES}?"),
+                speed_rows(lines[lines["table"] == SPEED]),
+            ),
         },
-        commits=list(dict.fromkeys(frame["commit"])),
+        commits=list(dict.fromkeys(lines["commit"])),
     )
 
 
@@ -206,3 +215,15 @@ def counts(rows: list[list[str]]) -> list[list[str]]:
             ]
         )
     return counted
+
+
+def speed_rows(lines: pd.DataFrame) -> list[list[str]]:
+    """Compare the shortest times, each with that of scikit-learn which follows."""
+    shortest = lines.groupby("model", sort=False)["seconds"].min()
+    rows = []
+    for place, (name, seconds) in enumerate(shortest.items()):
+        is_ours = place % 2 == 0
+        ratio = seconds / shortest.iloc[place + 1] if is_ours else 1.0
+        answer = verdict(ratio <= MOST_TIMES) if is_ours else "–"
+        rows.append([str(name), f"{seconds:.2f}", f"{ratio:.1f}", answer])
+    return rows

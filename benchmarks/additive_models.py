@@ -3,8 +3,9 @@
 Run in the environment of ``requirements-models.txt``; a peer that is missing is left
 out. Every fit is kept as a line of ``results/additive_models.jsonl``, and the page is
 made of all lines: a run only measures what is not there, three splits of every table
-first, then the others. ``--folder`` has the files of ACS, COMPAS and LSAC, if they
-cannot be fetched. ``--page`` only writes the page. All fits of skdp draw secure coins.
+first, then the others, and the times of a million rows. ``--folder`` has the files of
+ACS, COMPAS and LSAC, if they cannot be fetched. ``--page`` only writes the page, and
+``--speed`` only measures times. All fits of skdp draw secure coins.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _additive_report import write_page
+from _additive_report import SPEED, write_page
 from _additive_tables import GENERATED, Case, published_tables
 from _timing import RESULTS, commit
 from sklearn.compose import make_column_transformer
@@ -47,6 +48,8 @@ EPSILONS = (0.1, 0.5, 1.0, 4.0)
 FITS = 10
 # Of every table before the others, so that a run that is stopped has all tables.
 FIRST_FITS = 3
+# Of a million rows, of which the fastest counts.
+TURNS = 3
 LINES = RESULTS / "additive_models.jsonl"
 # Its model of 101 columns takes longer than all other models of all tables.
 TOO_WIDE = 40
@@ -263,6 +266,17 @@ def key_of(record: Record) -> tuple[Any, ...]:
     return record["table"], record["model"], record["epsilon"], record["fit"]
 
 
+def add(
+    records: list[Record], path: Path, key: tuple[Any, ...], scored: Record, code: str
+) -> None:
+    """Keep a measurement, and the commit of the code that was measured."""
+    names = ("table", "model", "epsilon", "fit")
+    record = dict(zip(names, key, strict=True)) | scored | {"commit": code}
+    records.append(record)
+    with path.open("a") as lines:
+        lines.write(json.dumps(record) + "\n")
+
+
 def runs(fits: range, tables: list[str]) -> Iterator[tuple[str, str, float, int]]:
     """List what is measured of a few splits, table by table."""
     for table, fit, model in itertools.product(tables, fits, MODELS):
@@ -275,12 +289,15 @@ def main() -> None:
     parser.add_argument("--fits", type=int, default=FITS)
     parser.add_argument("--folder", type=Path, help="a folder of published tables")
     parser.add_argument("--page", action="store_true", help="write the page only")
+    parser.add_argument("--speed", action="store_true", help="measure times only")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     tables = published_tables(options.folder) | GENERATED
     records = read(LINES)
-    if not options.page:
+    if not (options.page or options.speed):
         measure_all(tables, options.fits, records)
+    if not options.page:
+        measure_speed(records)
     write_page(records)
 
 
@@ -309,11 +326,40 @@ def measure_all(
             except ImportError:
                 missing.add(model)
                 continue
-            names = ("table", "model", "epsilon", "fit")
-            record = dict(zip(names, key, strict=True)) | scored | {"commit": code}
-            records.append(record)
-            with LINES.open("a") as lines:
-                lines.write(json.dumps(record) + "\n")
+            add(records, LINES, key, scored, code)
+
+
+def measure_speed(records: list[Record]) -> None:
+    """Time fits of a million rows of 14 columns, in turns."""
+    random = np.random.default_rng(0)
+    columns = random.normal(size=(1_000_000, 14)).clip(-4, 4)
+    number = columns @ random.normal(size=14) + random.logistic(size=1_000_000)
+    number = number.clip(-50, 50)
+    is_positive = (number > 0).astype(int)
+    declared: dict[str, Any] = {"bounds": (-4, 4)}
+    models = {
+        "DPAdditiveClassifier.fit": (
+            DPAdditiveClassifier(1.0, classes=[0, 1], **declared),
+            is_positive,
+        ),
+        "scikit-learn: LogisticRegression.fit": (LogisticRegression(), is_positive),
+        "DPAdditiveRegressor.fit": (
+            DPAdditiveRegressor(1.0, target_bounds=(-50, 50), **declared),
+            number,
+        ),
+        "scikit-learn: LinearRegression.fit": (LinearRegression(), number),
+    }
+    keys = {key_of(record) for record in records}
+    code = commit()
+    for turn in range(TURNS):
+        for name, (model, target) in models.items():
+            key = (SPEED, name, 1.0, turn)
+            if key in keys:
+                continue
+            start = time.process_time()
+            model.fit(columns, target)
+            seconds = round(time.process_time() - start, 3)
+            add(records, LINES, key, {"seconds": seconds}, code)
 
 
 if __name__ == "__main__":

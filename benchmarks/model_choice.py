@@ -10,11 +10,9 @@ fetched. ``--page`` only writes the page. All fits of skdp draw secure coins.
 from __future__ import annotations
 
 import argparse
-import json
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -27,6 +25,7 @@ from additive_models import (
     EPSILONS,
     MODELS,
     Record,
+    add,
     is_measurable,
     is_private,
     key_of,
@@ -211,12 +210,8 @@ def measure_all(folder: Path | None, n_fits: int, records: list[Record]) -> None
             cases[table] = tables[table]()
         if not is_measurable(cases[table], model):
             continue
-        scored: dict[str, Any] = measure(cases[table], model, epsilon, fit)
-        names = ("table", "model", "epsilon", "fit")
-        record = dict(zip(names, key, strict=True)) | scored | {"commit": code}
-        records.append(record)
-        with LINES.open("a") as lines:
-            lines.write(json.dumps(record) + "\n")
+        scored = measure(cases[table], model, epsilon, fit)
+        add(records, LINES, key, scored, code)
 
 
 if __name__ == "__main__":
