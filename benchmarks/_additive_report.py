@@ -19,13 +19,20 @@ TOLERANCE = 0.01
 LEAST_SHOWN = -1.0
 
 # The best column of the prototype of these models by epsilon, of float noise and in
-# part tuned on these rows: three fits.
+# part tuned on the published tables: three fits. Those of published tables are from its
+# design; those of generated ones, and of a third of ACS, are of the same splits here, the better of
+# its boosting and of private quantiles before a linear model.
 PROTOTYPE = {
     "COMPAS": {0.1: 0.694, 1.0: 0.719, 4.0: 0.725},
     "LSAC": {0.1: 0.726, 1.0: 0.776, 4.0: 0.782},
     "Adult": {0.1: 0.880, 1.0: 0.901, 4.0: 0.910},
-    "ACS": {0.1: 0.779, 1.0: 0.794, 4.0: 0.796},
+    "ACS": {0.1: 0.765, 0.5: 0.782, 1.0: 0.784, 4.0: 0.793},
     "breast cancer": {0.1: 0.845, 1.0: 0.960, 4.0: 0.986},
+    "36 log-normal columns": {0.1: 0.742, 0.5: 0.783, 1.0: 0.785, 4.0: 0.786},
+    "interactions": {0.1: 0.767, 0.5: 0.783, 1.0: 0.787, 4.0: 0.788},
+    "California-like": {0.1: 0.475, 0.5: 0.586, 1.0: 0.601, 4.0: 0.613},
+    "diamonds, price": {0.1: 0.887, 0.5: 0.932, 1.0: 0.929, 4.0: 0.933},
+    "diamonds, log price": {0.1: 0.942, 0.5: 0.981, 1.0: 0.981, 4.0: 0.983},
 }
 PROTOTYPE_FITS = 3
 
@@ -82,7 +89,12 @@ def notes(n_fits: pd.Series) -> str:
         "of the additive models were chosen with the real tables in view, and with "
         "generated ones of other seeds and formulas; that bins reach far below wide "
         "bounds was found on the log-normal columns here. ACS is a random third of its "
-        "rows. All domains are declared: DP-EBM lists categories that are not declared "
+        "rows. The prototype has float noise and was in part tuned on published tables: "
+        "its best column, of three fits, as the design has it, and measured on the same "
+        "splits for generated tables and for ACS. *Yes*: the mean difference, split by "
+        "split, is at least what is asked for; *within noise*: it is so after adding "
+        f"{SIGNIFICANT:g} standard errors. The best of several models is the one of the "
+        "largest mean, which favours it. All domains are declared: DP-EBM lists categories that are not declared "
         "without charge, and its regressor breaks epsilon where bounds of the target "
         "do not begin at 0, so it is given such. It takes the number of rows for "
         "public, as diffprivlib does, which is pure, protects against a replaced "
@@ -124,8 +136,8 @@ def score_rows(
             for epsilon in epsilons:
                 scores = cells.get((table, model, epsilon))
                 if scores is None:
-                    scores = cells[table, model, 0.0]
-                row.append(mean_and_error(scores))
+                    scores = cells.get((table, model, 0.0))
+                row.append("–" if scores is None else mean_and_error(scores))
             n_fits = of_model.groupby("epsilon").size()
             rows.append([*row, f"{of_model['seconds'].mean():.2f}", spread(n_fits)])
     return rows
@@ -155,7 +167,7 @@ def verdict_rows(
                 [
                     table,
                     f"{epsilon:g}",
-                    best_of_ours.removeprefix(f"{OURS}: "),
+                    short(best_of_ours),
                     mean_and_error(of_cell[best_of_ours]),
                     against(of_cell[best_of_ours], of_cell.get(PEER)),
                     against_prototype(of_cell[best_of_ours], table, epsilon),
@@ -163,6 +175,11 @@ def verdict_rows(
                 ]
             )
     return rows
+
+
+def short(model: str) -> str:
+    """Return a name that needs no row above it."""
+    return model.removeprefix(f"{OURS}: ").replace("the same", "logistic, ridge")
 
 
 def against(scores: pd.Series, rival: pd.Series | None, tolerance: float = 0.0) -> str:

@@ -16,7 +16,16 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from _additive_report import ADDITIVE, OURS, cells_of, score_rows, spread, std_error
+from _additive_report import (
+    ADDITIVE,
+    OURS,
+    SPEED,
+    cells_of,
+    score_rows,
+    short,
+    spread,
+    std_error,
+)
 from _additive_tables import GENERATED, Case, published_tables
 from _choice_tables import held_back
 from _timing import RESULTS, commit, write_results
@@ -46,6 +55,9 @@ MEAN_REGRET, LARGEST_REGRET = 0.01, 0.03
 THRESHOLDS = 0.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0, np.inf
 # Of a difference that is more than noise, in standard errors.
 SIGNIFICANT = 2.0
+
+# Of rows times mu by column, for the differences between models.
+BANDS = (0.0, 20.0), (20.0, 100.0), (100.0, np.inf)
 
 Choices = dict[tuple[str, float], str]
 
@@ -93,6 +105,8 @@ def regrets(
         for (table, model, epsilon), scores in cells.items():
             if (table, epsilon) == key and model.startswith(OURS):
                 of_cell[model] = scores
+        if ADDITIVE not in of_cell:
+            continue
         if choice not in of_cell:
             choice = ADDITIVE
         best = max(of_cell, key=lambda model: of_cell[model].mean())
@@ -120,6 +134,32 @@ def rule_row(name: str, losses: dict[tuple[str, float], tuple[float, float]]) ->
     ]
 
 
+def band_rows(records: list[Record], ratios: dict[tuple[str, float], float]) -> list:
+    """Describe how far other models are above the additive one, where there are few and many records."""
+    cells = cells_of(pd.DataFrame(records))
+    rows = []
+    for low, high in BANDS:
+        gains: dict[str, list[tuple[float, str]]] = {LINEAR: [], SCALED: []}
+        gains[MARGINALS] = []
+        for (table, epsilon), ratio in ratios.items():
+            for model, of_model in gains.items():
+                scores = cells.get((table, model, epsilon))
+                if scores is None or not low <= ratio < high:
+                    continue
+                gain = (scores - cells[table, ADDITIVE, epsilon]).dropna()
+                error = std_error(gain) if len(gain) > 1 else 0.0
+                where = f"{table} at {epsilon:g}"
+                text = f"{gain.mean():+.3f} ± {error:.3f} ({where})"
+                of_model.append((float(gain.mean()), text))
+        band = f"{low:g} to {high:g}" if np.isfinite(high) else f"{low:g} and more"
+        for model, of_model in gains.items():
+            values = [value for value, _ in of_model]
+            middle = f"{np.median(values):+.3f}"
+            lowest, highest = min(of_model)[1], max(of_model)[1]
+            rows.append([band, short(model), str(len(values)), middle, lowest, highest])
+    return rows
+
+
 def page(records: list[Record], folder: Path | None) -> None:
     """Write what the lines say."""
     frame = pd.DataFrame(records)
@@ -129,7 +169,10 @@ def page(records: list[Record], folder: Path | None) -> None:
     known = {name: make() for name, make in published_tables(folder).items()}
     known |= {name: make() for name, make in GENERATED.items()}
     known_ratios = records_per_column(known)
-    known_records = read(RESULTS / "additive_models.jsonl")
+    known_records = []
+    for record in read(RESULTS / "additive_models.jsonl"):
+        if record["table"] != SPEED:
+            known_records.append(record)
     names = set(pd.DataFrame(known_records)["table"])
     known_ratios = {key: r for key, r in known_ratios.items() if key[0] in names}
     means = {}
@@ -173,6 +216,10 @@ def page(records: list[Record], folder: Path | None) -> None:
                     "the largest of these",
                 ),
                 rows,
+            ),
+            "Above the additive model, by rows × mu a column": (
+                ("rows × mu", "model", "cells", "median", "lowest", "highest"),
+                band_rows(records, ratios),
             ),
             "Scores": (
                 ("table", "model", *by_epsilon, "CPU s a fit", "fits"),
