@@ -92,6 +92,8 @@ bench: .venv/installed .venv/spark .venv-bench/installed .venv-bench-central/ins
 	$(BIN)/python benchmarks/central_preprocessing.py
 	.venv-bench-models/bin/python benchmarks/central_components.py
 	.venv-bench-models/bin/python benchmarks/central_models.py
+	.venv-bench-models/bin/python benchmarks/additive_models.py
+	$(BIN)/python benchmarks/model_choice.py
 	$(BIN)/python benchmarks/central_regression.py
 	$(BIN)/python benchmarks/private_target.py
 	.venv-bench-accounting/bin/python benchmarks/accounting.py

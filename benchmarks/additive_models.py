@@ -1,255 +1,64 @@
-"""How well private additive models predict rows that were held out, beside linear ones and DP-EBM of interpret.
+"""How well private models predict rows that were held out: additive ones, linear ones, and those of others.
 
-Run in the environment of ``requirements-models.txt``; a peer that is missing is left out. All fits of skdp draw secure
-coins. Arguments: the number of fits, and a folder with the files of ACS, COMPAS and LSAC, if they cannot be fetched.
+Run in the environment of ``requirements-models.txt``; a peer that is missing is left
+out. Every fit is kept as a line of ``results/additive_models.jsonl``, and the page is
+made of all lines: a run only measures what is not there, three splits of every table
+first, then the others, and the times of a million rows. ``--folder`` has the files of
+ACS, COMPAS and LSAC, if they cannot be fetched. ``--page`` only writes the page, and
+``--speed`` only measures times. All fits of skdp draw secure coins.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
+import itertools
+import json
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
-from _timing import best_of, verdict, write_results
-from sklearn.datasets import load_breast_cancer
+from _additive_report import SPEED, write_page
+from _additive_tables import GENERATED, Case, published_tables
+from _timing import RESULTS, commit
+from sklearn.compose import make_column_transformer
 from sklearn.ensemble import (
     HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
 )
-from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.metrics import r2_score, roc_auc_score
 from sklearn.model_selection import train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import KBinsDiscretizer, OneHotEncoder, StandardScaler
 
 from skdp import (
     DPAdditiveClassifier,
     DPAdditiveRegressor,
     DPLogisticRegression,
+    DPMarginalSynthesizer,
     DPRidge,
-    Interval,
-)
-from skdp.datasets import (
-    load_acs_public_coverage,
-    load_adult,
-    load_compas,
-    load_lsac,
+    MarginalClassifier,
 )
 
-FITS = int(sys.argv[1]) if len(sys.argv) > 1 else 3
-FOLDER = Path(sys.argv[2]) if len(sys.argv) > 2 else None
 DELTA = 1e-6
 EPSILONS = (0.1, 0.5, 1.0, 4.0)
+FITS = 10
+# Of every table before the others, so that a run that is stopped has all tables.
+FIRST_FITS = 3
+# Of a million rows, of which the fastest counts.
+TURNS = 3
+LINES = RESULTS / "additive_models.jsonl"
+# Its model of 101 columns takes longer than all other models of all tables.
+TOO_WIDE = 40
+
+Places = np.ndarray
+Record = dict[str, Any]
 
 
-@dataclass(frozen=True, eq=False)
-class Case:
-    """A table, its target, and what is declared of both."""
-
-    rows: pd.DataFrame
-    target: np.ndarray
-    bounds: dict[str, tuple[float, float]]
-    categories: dict[str, list[Any]]
-    # None if the target is 0 or 1.
-    target_bounds: tuple[float, float] | None = None
-
-    @property
-    def indicators(self) -> tuple[np.ndarray, np.ndarray]:
-        """The columns of linear models, with their bounds."""
-        parts = [self.rows[list(self.bounds)].to_numpy(float)]
-        ends = list(self.bounds.values())
-        for name, values in self.categories.items():
-            codes = self.rows[name].to_numpy(object)[:, np.newaxis]
-            parts.append((codes == np.array(values, object)).astype(float))
-            ends += [(0.0, 1.0)] * len(values)
-        return np.hstack(parts), np.array(ends)
-
-
-def of_bunch(bunch: Any, positive: Any, leave_out: tuple[str, ...] = ()) -> Case:
-    """Take numbers and long scales as numbers, and other values as categories."""
-    rows, bounds, categories = {}, {}, {}
-    for name in bunch.data.columns:
-        attribute = bunch.domain[name]
-        if name in leave_out:
-            continue
-        if isinstance(attribute, Interval):
-            ends = attribute.edges[0], attribute.edges[-1]
-        else:
-            ends = min(attribute.values, key=str), max(attribute.values, key=str)
-        is_scale = isinstance(ends[0], int | float) and len(attribute) > 6
-        if isinstance(attribute, Interval) or is_scale:
-            values = (
-                attribute.edges if isinstance(attribute, Interval) else attribute.values
-            )
-            bounds[name] = (float(min(values)), float(max(values)))
-            rows[name] = bunch.data[name].astype(float)
-        else:
-            categories[name] = ["?" if one is None else one for one in attribute.values]
-            column = bunch.data[name].astype(object)
-            rows[name] = column.where(column.notna(), "?")
-    target = (bunch.target == positive).to_numpy().astype(int)
-    return Case(pd.DataFrame(rows), target, bounds, categories)
-
-
-def file_of(name: str) -> Path | None:
-    return None if FOLDER is None else FOLDER / name
-
-
-def numbers(
-    columns: np.ndarray, ends: tuple[float, float]
-) -> tuple[pd.DataFrame, dict[str, Any]]:
-    names = [f"x{place}" for place in range(columns.shape[1])]
-    return pd.DataFrame(columns.clip(*ends), columns=names), dict.fromkeys(names, ends)
-
-
-def classes(random: np.random.Generator, logits: np.ndarray) -> np.ndarray:
-    return (random.random(len(logits)) < 1 / (1 + np.exp(-logits))).astype(int)
-
-
-def skewed() -> Case:
-    """Return 36 log-normal columns of several scales, in bounds that hold all of them."""
-    random = np.random.default_rng(101)
-    normal = random.normal(size=(24_000, 36))
-    scales = random.normal(0, 1.5, 36)
-    weights = random.normal(size=36)
-    logits = 2.5 * normal @ weights / np.linalg.norm(weights)
-    rows, bounds = numbers(np.exp(normal + scales), (0.0, 1e4))
-    return Case(rows, classes(random, logits), bounds, {})
-
-
-def curves() -> Case:
-    """Return ten columns, of which some count by curves, steps and products."""
-    random = np.random.default_rng(102)
-    columns = random.uniform(-1, 1, (30_000, 10))
-    logits = 1.5 * np.sin(4 * columns[:, 0]) + np.abs(columns[:, 1]) - columns[:, 2]
-    logits += 2 * (columns[:, 3] > 0.5) + 2 * columns[:, 4] * columns[:, 5] - 1
-    rows, bounds = numbers(columns, (-1.0, 1.0))
-    return Case(rows, classes(random, logits), bounds, {})
-
-
-def wide() -> Case:
-    """Return 100 normal columns of which all matter, by lines."""
-    random = np.random.default_rng(103)
-    columns, weights = random.normal(size=(32_000, 100)), random.normal(size=100)
-    logits = 6 * columns @ weights / np.linalg.norm(weights)
-    rows, bounds = numbers(columns, (-4.0, 4.0))
-    return Case(rows, classes(random, logits), bounds, {})
-
-
-def cancer() -> Case:
-    columns, target = load_breast_cancer(return_X_y=True)
-    rows, _ = numbers(columns, (0.0, np.inf))
-    ends = [(0.0, float(10 ** np.ceil(np.log10(rows[name].max())))) for name in rows]
-    return Case(rows, target, dict(zip(rows, ends, strict=True)), {})
-
-
-def houses() -> Case:
-    """Return districts as of California: incomes with a tail, and two towns."""
-    random = np.random.default_rng(104)
-    n = 20_000
-    town = random.random(n) < 0.55
-    latitude = np.where(town, 34.0, 37.7) + random.normal(0, 0.7, n)
-    longitude = np.where(town, -118.2, -122.2) + random.normal(0, 0.8, n)
-    income = random.lognormal(1.2, 0.45, n).clip(0, 20)
-    age = random.integers(1, 53, n).astype(float)
-    crowd = random.lognormal(1.0, 0.3, n).clip(0, 100)
-    near = np.exp(
-        -np.minimum(
-            np.hypot(latitude - 34, longitude + 118.4),
-            np.hypot(latitude - 37.8, longitude + 122.4),
-        )
-    )
-    price = (
-        0.4 * income
-        + 1.2 * near
-        + 0.006 * age
-        - 0.5 * np.log(crowd)
-        + 0.6
-        + random.normal(0, 0.55, n)
-    )
-    rows = pd.DataFrame(
-        {
-            "latitude": latitude,
-            "longitude": longitude,
-            "income": income,
-            "age": age,
-            "crowd": crowd,
-        }
-    )
-    bounds = {
-        "latitude": (32.0, 42.0),
-        "longitude": (-125.0, -114.0),
-        "income": (0.0, 20.0),
-        "age": (0.0, 60.0),
-        "crowd": (0.0, 100.0),
-    }
-    return Case(rows, price.clip(0, 5), bounds, {}, (0.0, 5.0))
-
-
-def diamonds(logarithm: bool) -> Case:
-    """Return stones of which the price grows with a power of the weight."""
-    random = np.random.default_rng(105)
-    n = 50_000
-    carat = np.round(random.lognormal(-0.4, 0.58, n), 2).clip(0.2, 5)
-    cut, colour, clarity = (
-        random.integers(0, 5, n),
-        random.integers(0, 7, n),
-        random.integers(0, 8, n),
-    )
-    depth = random.normal(61.7, 1.4, n)
-    length = 6.4 * np.cbrt(carat) + random.normal(0, 0.05, n)
-    logs = (
-        8.4
-        + 1.8 * np.log(carat)
-        + 0.03 * cut
-        - 0.08 * colour
-        + 0.12 * clarity
-        + random.normal(0, 0.11, n)
-    )
-    words = {
-        "cut": (cut, "FGVPI"),
-        "colour": (colour, "DEFGHIJ"),
-        "clarity": (clarity, "abcdefgh"),
-    }
-    rows = pd.DataFrame({"carat": carat, "depth": depth, "length": length})
-    categories = {}
-    for name, (codes, letters) in words.items():
-        rows[name] = np.array(list(letters), object)[codes]
-        categories[name] = list(letters)
-    bounds = {"carat": (0.0, 5.0), "depth": (40.0, 80.0), "length": (0.0, 12.0)}
-    if logarithm:
-        return Case(
-            rows, logs, bounds, categories, (float(np.log(100)), float(np.log(1e5)))
-        )
-    return Case(rows, np.exp(logs).clip(0, 20_000), bounds, categories, (0.0, 20_000.0))
-
-
-CASES: dict[str, Callable[[], Case]] = {
-    "COMPAS": lambda: of_bunch(load_compas(file_of("compas_two_years.csv.gz")), 1),
-    "LSAC": lambda: of_bunch(load_lsac(file_of("lsac.csv.gz")), 1),
-    "Adult": lambda: of_bunch(load_adult(), ">50K", ("fnlwgt",)),
-    "ACS": lambda: of_bunch(
-        load_acs_public_coverage(file_of("acs_public_coverage.csv.gz")), 1
-    ),
-    "breast cancer": cancer,
-    "36 log-normal columns": skewed,
-    "curves and a product": curves,
-    "100 normal columns": wide,
-    "houses": houses,
-    "diamonds": lambda: diamonds(False),
-    "diamonds, log price": lambda: diamonds(True),
-}
-# Those that the peer has time for.
-PEER_CASES = ("COMPAS", "Adult", "diamonds, log price")
-
-
-def additive(
-    case: Case, train: np.ndarray, test: np.ndarray, epsilon: float
-) -> np.ndarray:
+def additive(case: Case, train: Places, test: Places, epsilon: float) -> np.ndarray:
     declared: dict[str, Any] = {
         "bounds": case.bounds or None,
         "categories": case.categories or None,
@@ -266,25 +75,34 @@ def additive(
 
 
 def linear(
-    case: Case, train: np.ndarray, test: np.ndarray, epsilon: float
+    case: Case, train: Places, test: Places, epsilon: float, scaling: Any = None
 ) -> np.ndarray:
     columns, ends = case.indicators
+    options = {"delta": DELTA, "bounds": ends, "scaling": scaling}
     if case.target_bounds is None:
-        classifier = DPLogisticRegression(
-            epsilon, delta=DELTA, bounds=ends, classes=[0, 1]
-        )
-        return classifier.fit(columns[train], case.target[train]).decision_function(
-            columns[test]
-        )
-    regressor = DPRidge(
-        epsilon, delta=DELTA, bounds=ends, target_bounds=case.target_bounds
-    )
+        classifier = DPLogisticRegression(epsilon, classes=[0, 1], **options)
+        classifier.fit(columns[train], case.target[train])
+        return classifier.decision_function(columns[test])
+    regressor = DPRidge(epsilon, target_bounds=case.target_bounds, **options)
     return regressor.fit(columns[train], case.target[train]).predict(columns[test])
 
 
-def in_interpret(
-    case: Case, train: np.ndarray, test: np.ndarray, epsilon: float
-) -> np.ndarray:
+def scaled(case: Case, train: Places, test: Places, epsilon: float) -> np.ndarray:
+    return linear(case, train, test, epsilon, "auto")
+
+
+def marginals(case: Case, train: Places, test: Places, epsilon: float) -> np.ndarray:
+    # The published bins are those of the table; equal bins fit no tail.
+    bins = "declared" if case.published else "private"
+    synthesizer = DPMarginalSynthesizer(
+        epsilon, delta=DELTA, domain=case.domain, bins=bins, handle_unknown="clip"
+    )
+    model = MarginalClassifier(synthesizer)
+    model.fit(case.rows.iloc[train], case.target[train])
+    return model.predict_proba(case.rows.iloc[test])[:, 1]
+
+
+def in_interpret(case: Case, train: Places, test: Places, epsilon: float) -> np.ndarray:
     from interpret.privacy import (
         DPExplainableBoostingClassifier,
         DPExplainableBoostingRegressor,
@@ -297,6 +115,7 @@ def in_interpret(
         "delta": DELTA,
         "privacy_bounds": case.bounds,
         "feature_types": kinds,
+        "n_jobs": 1,
     }
     rows, target = case.rows.iloc[train], case.target[train]
     if case.target_bounds is None:
@@ -307,134 +126,241 @@ def in_interpret(
     regressor = DPExplainableBoostingRegressor(
         privacy_target_min=0.0, privacy_target_max=high - low, **options
     )
-    return (
-        regressor.fit(rows, (target - low).clip(0, high - low)).predict(
-            case.rows.iloc[test]
-        )
-        + low
-    )
+    regressor.fit(rows, (target - low).clip(0, high - low))
+    return regressor.predict(case.rows.iloc[test]) + low
 
 
-def line_without_privacy(
-    case: Case, train: np.ndarray, test: np.ndarray, _: float
+def in_diffprivlib(
+    case: Case, train: Places, test: Places, epsilon: float
 ) -> np.ndarray:
+    from diffprivlib import models
+
     columns, ends = case.indicators
     columns = (columns - ends[:, 0]) / (ends[:, 1] - ends[:, 0])
     if case.target_bounds is None:
-        classifier = LogisticRegression(C=1e3, max_iter=2_000).fit(
-            columns[train], case.target[train]
-        )
-        return classifier.decision_function(columns[test])
-    return (
-        LinearRegression()
-        .fit(columns[train], case.target[train])
-        .predict(columns[test])
+        # Read from the data, in the peer's favour.
+        norm = float(np.quantile(np.linalg.norm(columns[train], axis=1), 0.99))
+        classifier = models.LogisticRegression(epsilon=epsilon, data_norm=norm)
+        classifier.fit(columns[train], case.target[train])
+        return classifier.predict_proba(columns[test])[:, 1]
+    regressor = models.LinearRegression(
+        epsilon=epsilon, bounds_X=(0, 1), bounds_y=case.target_bounds
+    )
+    return regressor.fit(columns[train], case.target[train]).predict(columns[test])
+
+
+def line_without_privacy(
+    case: Case, train: Places, test: Places, _: float
+) -> np.ndarray:
+    columns, _ends = case.indicators
+    return without_privacy(
+        case,
+        columns,
+        train,
+        test,
+        make_pipeline(StandardScaler(), LogisticRegression(max_iter=2_000)),
+        LinearRegression(),
+    )
+
+
+def bins_without_privacy(
+    case: Case, train: Places, test: Places, _: float
+) -> np.ndarray:
+    bins = KBinsDiscretizer(24, strategy="quantile")
+    known = list(case.categories.values())
+    columns = make_column_transformer(
+        (bins, list(case.bounds)),
+        (OneHotEncoder(categories=known), list(case.categories)),
+    )
+    return without_privacy(
+        case,
+        case.rows,
+        train,
+        test,
+        make_pipeline(columns, LogisticRegression(max_iter=2_000)),
+        make_pipeline(columns, Ridge()),
     )
 
 
 def trees_without_privacy(
-    case: Case, train: np.ndarray, test: np.ndarray, _: float
+    case: Case, train: Places, test: Places, _: float
 ) -> np.ndarray:
-    columns, _ = case.indicators
-    if case.target_bounds is None:
-        classifier = HistGradientBoostingClassifier(random_state=0).fit(
-            columns[train], case.target[train]
-        )
-        return classifier.predict_proba(columns[test])[:, 1]
-    return (
-        HistGradientBoostingRegressor(random_state=0)
-        .fit(columns[train], case.target[train])
-        .predict(columns[test])
+    columns, _ends = case.indicators
+    return without_privacy(
+        case,
+        columns,
+        train,
+        test,
+        HistGradientBoostingClassifier(random_state=0),
+        HistGradientBoostingRegressor(random_state=0),
     )
 
 
-Score = Callable[[Case, np.ndarray, np.ndarray, float], np.ndarray]
+def without_privacy(
+    case: Case,
+    columns: Any,
+    train: Places,
+    test: Places,
+    classifier: Any,
+    regressor: Any,
+) -> np.ndarray:
+    """Fit the one or the other, and predict."""
+    if not isinstance(columns, np.ndarray):
+        train_rows, test_rows = columns.iloc[train], columns.iloc[test]
+    else:
+        train_rows, test_rows = columns[train], columns[test]
+    if case.target_bounds is None:
+        classifier.fit(train_rows, case.target[train])
+        return classifier.predict_proba(test_rows)[:, 1]
+    return regressor.fit(train_rows, case.target[train]).predict(test_rows)
+
+
+Score = Callable[[Case, Places, Places, float], np.ndarray]
 MODELS: dict[str, Score] = {
     "**skdp**: additive": additive,
     "**skdp**: logistic, ridge": linear,
+    '**skdp**: the same, scaling="auto"': scaled,
+    "**skdp**: synthesizer's classifier": marginals,
     "interpret: DP-EBM": in_interpret,
+    "diffprivlib": in_diffprivlib,
     "none: a line": line_without_privacy,
+    "none: a function of each column": bins_without_privacy,
     "none: boosted trees": trees_without_privacy,
 }
 
 
-def rows_of(name: str, case: Case) -> Iterator[list[str]]:
-    for model, score in MODELS.items():
-        if score is in_interpret and name not in PEER_CASES:
-            continue
-        cells = []
-        is_private = not model.startswith("none")
-        start = time.process_time()
-        try:
-            for epsilon in EPSILONS if is_private else (0.0,):
-                scores = []
-                for fit in range(FITS):
-                    train, test = train_test_split(
-                        np.arange(len(case.target)), random_state=fit, test_size=0.25
-                    )
-                    found = score(case, train, test, epsilon)
-                    of = roc_auc_score if case.target_bounds is None else r2_score
-                    scores.append(of(case.target[test], found))
-                error = np.std(scores, ddof=1) / np.sqrt(FITS)
-                cells.append(f"{np.mean(scores):.3f} ± {error:.3f}")
-        except ImportError:
-            continue
-        seconds = (time.process_time() - start) / (len(cells) * FITS)
-        cells *= 1 if is_private else len(EPSILONS)
-        print(name, model, *cells, f"{seconds:.2f}", flush=True)
-        yield [name, model, *cells, f"{seconds:.2f}"]
+def is_private(model: str) -> bool:
+    return not model.startswith("none")
 
 
-def speed() -> list[list[str]]:
+def is_measurable(case: Case, model: str) -> bool:
+    """Whether a model applies to a table."""
+    if MODELS[model] is not marginals:
+        return True
+    return case.target_bounds is None and len(case.rows.columns) <= TOO_WIDE
+
+
+def measure(case: Case, model: str, epsilon: float, fit: int) -> Record:
+    """Fit and score once; seconds are of the process."""
+    train, test = train_test_split(
+        np.arange(len(case.target)), random_state=fit, test_size=0.25
+    )
+    start = time.process_time()
+    predicted = MODELS[model](case, train, test, epsilon)
+    seconds = time.process_time() - start
+    if case.target_bounds is None:
+        score = roc_auc_score(case.target[test], predicted)
+    else:
+        score = r2_score(case.target[test], predicted)
+    return {"score": float(score), "seconds": round(seconds, 3)}
+
+
+def read(path: Path) -> list[Record]:
+    """Return what was measured before."""
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def key_of(record: Record) -> tuple[Any, ...]:
+    return record["table"], record["model"], record["epsilon"], record["fit"]
+
+
+def add(
+    records: list[Record], path: Path, key: tuple[Any, ...], scored: Record, code: str
+) -> None:
+    """Keep a measurement, and the commit of the code that was measured."""
+    names = ("table", "model", "epsilon", "fit")
+    record = dict(zip(names, key, strict=True)) | scored | {"commit": code}
+    records.append(record)
+    with path.open("a") as lines:
+        lines.write(json.dumps(record) + "\n")
+
+
+def runs(fits: range, tables: list[str]) -> Iterator[tuple[str, str, float, int]]:
+    """List what is measured of a few splits, table by table."""
+    for table, fit, model in itertools.product(tables, fits, MODELS):
+        for epsilon in EPSILONS if is_private(model) else (0.0,):
+            yield table, model, epsilon, fit
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--fits", type=int, default=FITS)
+    parser.add_argument("--folder", type=Path, help="a folder of published tables")
+    parser.add_argument("--page", action="store_true", help="write the page only")
+    parser.add_argument("--speed", action="store_true", help="measure times only")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    tables = published_tables(options.folder) | GENERATED
+    records = read(LINES)
+    if not (options.page or options.speed):
+        measure_all(tables, options.fits, records)
+    if not options.page:
+        measure_speed(records)
+    write_page(records)
+
+
+def measure_all(
+    tables: dict[str, Callable[[], Case]], n_fits: int, records: list[Record]
+) -> None:
+    """Measure what is not there, and keep it."""
+    keys = {key_of(record) for record in records}
+    cases: dict[str, Case] = {}
+    missing = set()
+    code = commit()
+    first = range(min(FIRST_FITS, n_fits))
+    # Of the others one split at a time, so that all cells have nearly as many.
+    parts = [first, *(range(fit, fit + 1) for fit in range(FIRST_FITS, n_fits))]
+    for fits in parts:
+        for key in runs(fits, list(tables)):
+            table, model, epsilon, fit = key
+            if key in keys or model in missing:
+                continue
+            if table not in cases:
+                cases[table] = tables[table]()
+            if not is_measurable(cases[table], model):
+                continue
+            try:
+                scored = measure(cases[table], model, epsilon, fit)
+            except ImportError:
+                missing.add(model)
+                continue
+            add(records, LINES, key, scored, code)
+
+
+def measure_speed(records: list[Record]) -> None:
+    """Time fits of a million rows of 14 columns, in turns."""
     random = np.random.default_rng(0)
     columns = random.normal(size=(1_000_000, 14)).clip(-4, 4)
-    target = (
-        columns @ random.normal(size=14) + random.logistic(size=1_000_000) > 0
-    ).astype(int)
-    seconds = best_of(
-        {
-            "DPAdditiveClassifier.fit": lambda: DPAdditiveClassifier(
-                1.0, bounds=(-4, 4), classes=[0, 1]
-            ).fit(columns, target),
-            "scikit-learn: LogisticRegression.fit": lambda: LogisticRegression().fit(
-                columns, target
-            ),
-        },
-        3,
-    )
-    least = seconds["scikit-learn: LogisticRegression.fit"]
-    return [
-        [what, f"{time:.1f}", f"{time / least:.2f}", verdict(time / least <= 3)]
-        for what, time in seconds.items()
-    ]
+    number = columns @ random.normal(size=14) + random.logistic(size=1_000_000)
+    number = number.clip(-50, 50)
+    is_positive = (number > 0).astype(int)
+    declared: dict[str, Any] = {"bounds": (-4, 4)}
+    models = {
+        "DPAdditiveClassifier.fit": (
+            DPAdditiveClassifier(1.0, classes=[0, 1], **declared),
+            is_positive,
+        ),
+        "scikit-learn: LogisticRegression.fit": (LogisticRegression(), is_positive),
+        "DPAdditiveRegressor.fit": (
+            DPAdditiveRegressor(1.0, target_bounds=(-50, 50), **declared),
+            number,
+        ),
+        "scikit-learn: LinearRegression.fit": (LinearRegression(), number),
+    }
+    keys = {key_of(record) for record in records}
+    code = commit()
+    for turn in range(TURNS):
+        for name, (model, target) in models.items():
+            key = (SPEED, name, 1.0, turn)
+            if key in keys:
+                continue
+            start = time.process_time()
+            model.fit(columns, target)
+            seconds = round(time.process_time() - start, 3)
+            add(records, LINES, key, {"seconds": seconds}, code)
 
 
 if __name__ == "__main__":
-    warnings.simplefilter("ignore")
-    scores = [row for name, make in CASES.items() for row in rows_of(name, make())]
-    write_results(
-        "additive_models",
-        "Private additive models",
-        ["skdp", "numpy", "scikit-learn", "interpret-core"],
-        "Areas under the ROC curve, or R² of the last three tables, on a held-out quarter of the rows, "
-        f"δ = {DELTA:g}: means and standard errors over {FITS} splits, each with a fit. Constants of the additive "
-        "models were chosen with the real tables in view, and with generated ones of other seeds and formulas. All "
-        "domains are declared: DP-EBM lists categories that are not declared without charge, and its regressor breaks "
-        "epsilon where bounds of the target do not begin at 0, so it is given such. It takes the number of rows for "
-        "public.",
-        {
-            "Scores": (
-                (
-                    "table",
-                    "model",
-                    *(f"ε = {epsilon:g}" for epsilon in EPSILONS),
-                    "CPU s a fit",
-                ),
-                scores,
-            ),
-            "A million rows of 14 columns": (
-                ("what", "seconds", "× scikit-learn", "≤ 3?"),
-                speed(),
-            ),
-        },
-    )
+    main()

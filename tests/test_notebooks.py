@@ -163,3 +163,20 @@ def test_survey():
     assert shares.between(0.55, 0.66).all()
     assert rows.loc["(intercept)", "noise known, all honest"] < rows.loc["(intercept)", "noise and cheaters"]
     assert model.likelihood_ratio_test(found["honest"])["p_value"] < 0.05
+
+
+@pytest.mark.long
+def test_additive_shapes():
+    found = run("09_additive_shapes")
+    table = found["table"]
+    assert table.loc["all columns", "area"]["ε = 1"] > table.loc["all columns", "area"]["before privacy"] - 0.005
+    before = table["gap"]["before privacy"]
+    assert before["without sex"] == pytest.approx(0.9 * before["all columns"], rel=0.03)
+    assert before["without sex and relationship"] == pytest.approx(0.5 * before["all columns"], rel=0.05)
+    for model in found["models"].values():
+        women, men = model.shape_("sex").values
+        assert women < 0 < men
+    of_wives = [
+        found["fitted"][subset]["ε = 1"].shape_("relationship").values[-1] for subset in ("all columns", "without sex")
+    ]
+    assert of_wives[0] > of_wives[1]
