@@ -296,6 +296,17 @@ def test_bands_cover_as_often_as_stated(epsilon, correlation, least):
     assert covered(40, epsilon, correlation) > least
 
 
+def test_bins_whose_errors_say_too_little_are_named():
+    """Tails, and values that may have no records."""
+    skewed = X.assign(b=np.exp(3 * X["a"]), c=X["c"].where(X["c"] != "y", "x"))
+    model = regressor(1.0, bounds={"a": (-1, 1), "b": (0, 1000)}).fit(skewed, NUMBER)
+    assert model.shape_("a").is_supported[[0, -2]].all()
+    assert not model.shape_("a").is_supported[-1]  # none is missing
+    assert model.shape_("b").is_supported[-3]
+    assert not model.shape_("b").is_supported[-2]  # from about 20 to 1,000
+    assert model.shape_("c").is_supported.tolist() == [True, False, True]
+
+
 @each("n_classes", [2, 3])
 def test_certain_classes_have_curvatures(n_classes):
     # With little noise, probabilities are 0 and 1 as floats; functions need a unit.

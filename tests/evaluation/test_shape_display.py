@@ -42,6 +42,11 @@ def test_steps_and_dots_are_the_function(regressor):
     assert line.get_xdata().tolist() == job.values.tolist()
     lengths = [np.ptp(segment[:, 0]) for segment in bars.get_segments()]
     assert lengths == pytest.approx(2 * 1.645 * job.std_error, rel=1e-3)
+    hatched = [patch.get_x() for patch in of_age.patches if patch.get_hatch()]
+    assert hatched == edges[:-1][~age.is_supported[:-1]].tolist()
+    # None is missing.
+    (hatched,) = [patch for patch in of_job.patches if patch.get_hatch()]
+    assert (hatched.get_y(), hatched.get_height()) == (2.5, 1.0)
     plt.close("all")
 
 
@@ -85,6 +90,7 @@ def function(edges):
         values=np.linspace(-1, 1, n_bins),
         std_error=np.full(n_bins, 0.1),
         counts=np.full(n_bins, 9.0),
+        is_supported=np.arange(n_bins) < n_bins - 1,
     )
 
 

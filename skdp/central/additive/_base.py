@@ -34,6 +34,7 @@ from skdp.central.additive._sums import (
 )
 from skdp.central.statistics import (
     Batches,
+    Bins,
     Noise,
     as_float,
     declared_domain,
@@ -62,6 +63,12 @@ _MOST_BINS = 256
 _MOST_VALUES = 4096
 
 
+# Bins are supported with a count of so many deviations of its noise at least, and an
+# outer one, of a tail, if it is at most so many times as wide as that beside it.
+# Intervals of 95 % held 0 to 80 % of the other outer bins.
+_LEAST_COUNT, _WIDEST = 3.0, 2.0
+
+
 class Shape(NamedTuple):
     """The function of a column, and its errors."""
 
@@ -75,6 +82,8 @@ class Shape(NamedTuple):
     std_error: Floats
     # The noisy numbers of rows, above 0: by them, the mean of the values is 0.
     counts: Floats
+    # False where errors do not say how far the values may be from the truth.
+    is_supported: NDArray[np.bool_]
 
 
 class AdditivePlan(NamedTuple):
@@ -104,6 +113,7 @@ class AdditiveModel(SupervisedStatistic):
     shapes_: list[Floats]
     shape_std_errors_: list[Floats]
     bin_counts_: list[Floats]
+    bin_supported_: list[NDArray[np.bool_]]
     intercept_: Any
     domain_: Domain
     n_iter_: int
@@ -239,6 +249,10 @@ class AdditiveModel(SupervisedStatistic):
         self.shapes_ = shapes.values
         self.shape_std_errors_ = shapes.std_errors
         self.bin_counts_ = [column.sizes for column in bins]
+        self.bin_supported_ = []
+        for name, column in zip(domain.columns, bins, strict=True):
+            is_number = name in exact.ends_of_numbers
+            self.bin_supported_.append(supported_bins(column, is_number))
 
     @property
     def _columns(self) -> tuple[Any, ...]:
@@ -276,8 +290,9 @@ class AdditiveModel(SupervisedStatistic):
         -------
         Shape
             Its `bins`, a last one of missing numbers included; its `values`, which a record in a bin adds to the
-            prediction, of shape (n_bins,) or (n_bins, n_classes); their `std_error`; and the noisy `counts` of rows, by
-            which the mean of the values is 0.
+            prediction, of shape (n_bins,) or (n_bins, n_classes); their `std_error`; the noisy `counts` of rows, by
+            which the mean of the values is 0; and whether each bin `is_supported`: if not, its error does not say how
+            far it may be from the truth.
 
         Raises
         ------
@@ -296,6 +311,7 @@ class AdditiveModel(SupervisedStatistic):
             self.shapes_[place],
             self.shape_std_errors_[place],
             self.bin_counts_[place],
+            self.bin_supported_[place],
         )
 
     def __sklearn_tags__(self) -> Tags:
@@ -306,6 +322,18 @@ class AdditiveModel(SupervisedStatistic):
             self.bounds is not None or self.handle_unknown == "ignore"
         )
         return tags
+
+
+def supported_bins(bins: Bins, is_number: bool) -> NDArray[np.bool_]:
+    """Return the bins that surely have rows, and within which the function of a number is nearly a step."""
+    is_supported = bins.counts > _LEAST_COUNT * np.sqrt(bins.variances)
+    if is_number and isinstance(bins.attribute, Interval):
+        widths = np.diff(bins.attribute.edges)
+        if len(widths) > 1:
+            last = len(widths) - 1
+            is_supported[0] &= widths[0] <= _WIDEST * widths[1]
+            is_supported[last] &= widths[last] <= _WIDEST * widths[last - 1]
+    return np.asarray(is_supported)
 
 
 def class_counts(rows: Rows, n_classes: int) -> NDArray[np.int64]:

@@ -36,13 +36,14 @@ _LEAST_MISSING = 0.02
 # Ticks at powers of ten, whose labels fit into a panel of 3.6 inches.
 _MOST_POWERS = 4
 
-_FIELDS = ("bins", "values", "std_error", "counts")
+_FIELDS = ("bins", "values", "std_error", "counts", "is_supported")
 
 
 class ShapeDisplay(PanelDisplay):
     """Plot of the functions of an additive model with their errors, with a panel for each column.
 
-    Bins of numbers are drawn as steps, other values as dots. `from_estimator` draws those of a model.
+    Bins of numbers are drawn as steps, other values as dots; bins whose errors are too small, hatched. `from_estimator`
+    draws those of a model.
 
     Parameters
     ----------
@@ -201,6 +202,7 @@ class ShapeDisplay(PanelDisplay):
             order = np.argsort(-shape.counts, kind="stable")
             places = np.sort(order[: len(order) - n_hidden])
             handles = self._draw(axes, shape, places)
+            _hatch(axes, shape, places)
             tidy_axes(axes)
             title = f"{name} ({n_hidden} rarer values not drawn)" if n_hidden else name
             title_panel(axes, str(title))
@@ -212,6 +214,8 @@ class ShapeDisplay(PanelDisplay):
                 axes.axvline(0, color=INK, lw=1)
                 labels = [shape.bins.labels[place] for place in places]
                 label_rows(axes, [_label(label) for label in labels])
+        if not all(shape.is_supported.all() for shape in self.shapes.values()):
+            handles.append(_hatched_patch())
         self._draw_legend(ax, handles, loc="outside lower center", ncols=len(handles))
         return self
 
@@ -243,6 +247,29 @@ class ShapeDisplay(PanelDisplay):
             panel_handles, _ = axes.get_legend_handles_labels()
             handles += panel_handles[-1:]
         return handles
+
+
+_HATCH = {"facecolor": "none", "edgecolor": INK, "alpha": 0.25, "hatch": "///"}
+
+
+def _hatched_patch() -> Any:
+    """Return what stands for bins that are not supported in a legend."""
+    from matplotlib.patches import Patch
+
+    return Patch(**_HATCH, label="interval may be too short")
+
+
+def _hatch(axes: Any, shape: Any, places: NDArray[np.intp]) -> None:
+    """Hatch the bins that are not supported."""
+    style = _HATCH | {"lw": 0}
+    for row, place in enumerate(places):
+        if shape.is_supported[place]:
+            continue
+        if not isinstance(shape.bins, Interval):
+            axes.axhspan(row - 0.5, row + 0.5, **style)
+        elif place < len(shape.bins.edges) - 1:
+            low, high = shape.bins.edges[place : place + 2]
+            axes.axvspan(low, high, **style)
 
 
 def _label(value: Any) -> str:
