@@ -288,14 +288,17 @@ class _LinearRegression(RegressorMixin, LinearModel):
         protected = self._protected(rows.names)
         if not protected:
             return rows
-        target = rows.names[-1]
+        self._check_target_bounds(rows.names[-1], protected)
+        return rows.select(protected)
+
+    def _check_target_bounds(self, target: Any, protected: tuple[Any, ...]) -> None:
+        """Refuse bounds of a public target, and ask for those of a protected one."""
         if target in protected:
             declared_target_bounds(self.target_bounds, target, "target_bounds")
         elif self.target_bounds is not None:
             raise ValueError(
                 f"target_bounds must be None, as protect leaves {target!r} public"
             )
-        return rows.select(protected)
 
     def _split_bounds(self, names: Sequence[Any]) -> tuple[list[int], Any]:
         if not self._protected(names):
@@ -384,22 +387,23 @@ class _LinearRegression(RegressorMixin, LinearModel):
         noises = columns.noises(public, share)
         of_sums, _ = noises
         what = "the target" if protected == rows.names[-1:] else "protected columns"
-        # From public columns and then private ones, as they are fitted, to all.
+        # The fit has coefficients of public columns and then of private ones: of each
+        # feature, the place of its coefficient there.
         order = [name for name in (*names, *protected) if name != rows.names[-1]]
-        places = [order.index(name) for name in rows.names[:-1]]
+        places_in_fit = [order.index(name) for name in rows.names[:-1]]
         return Plan(
-            (public, columns, has_target, places, penalty),
+            (public, columns, has_target, places_in_fit, penalty),
             noises,
             f"noisy sums with {what}, {of_sums.name}",
             protected=protected,
         )
 
     def _release_protected(self, plan: Plan, source: ByteSource) -> None:
-        public, columns, has_target, places, penalty = plan.exact
+        public, columns, has_target, places_in_fit, penalty = plan.exact
         noisy = columns.draw(public, plan.noises, source)
         fit = linear_of_products(public, columns, noisy, penalty, has_target=has_target)
-        self.coef_ = fit.coefficients[places]
-        self.coef_std_error_ = fit.errors[places]
+        self.coef_ = fit.coefficients[places_in_fit]
+        self.coef_std_error_ = fit.errors[places_in_fit]
         self.intercept_ = float(fit.intercept)
         self.intercept_std_error_ = float(fit.intercept_error)
         self.ridge_ = fit.ridge
@@ -412,31 +416,14 @@ class _LinearRegression(RegressorMixin, LinearModel):
             table, ends, of_counts = scaling
             rows, starts, scales = self._scale(table, ends, of_counts, source)
         n_columns = rows.n_columns
-        is_pure = share.kind == "epsilon"
         centred = bool(self.fit_intercept)
-        # Pure noise is for the largest products of two values, however long rows are.
-        square, middle = rows.square, np.zeros(n_columns)
-        largest_value, constant = UNIT, UNIT
-        if not is_pure:
-            limits = find_limits(rows, share.of_a_row, _CUT, source, centred=centred)
-            rows, square, share = limits.rows, limits.square, limits.rest
-            # Less the middle, a value may be two units. The constant column is half as
-            # long as a row may be.
-            middle, largest_value = limits.middle / UNIT, 2 * UNIT
-            constant = max(math.isqrt(square) // 2, 1)
-        sums = sum_products(rows, square, constant)
-        noises = noises_of_products(
-            share,
-            len(sums) - 1,
-            square=square,
-            constant=constant,
-            largest=largest_value,
-        )
-        moments = add_noise(sums, noises, source)
+        moments, middle, constant = self._draw_moments(rows, share, source)
 
-        unit = (constant / UNIT) ** 2
-        n_rows = moments.products[-1, -1] / unit
-        if is_pure and n_rows < 3 * moments.product_error / unit:
+        # The last column is the constant.
+        square_of_constant = constant**2
+        n_rows = moments.products[-1, -1] / square_of_constant
+        count_error = moments.product_error / square_of_constant
+        if share.kind == "epsilon" and n_rows < 3 * count_error:
             warn_of_few()
         with np.errstate(over="ignore"):  # the narrowest bounds
             penalties = np.minimum(penalty / scales[:-1] / scales[:-1], 2.0**200)
@@ -446,7 +433,7 @@ class _LinearRegression(RegressorMixin, LinearModel):
         to_intercept = np.zeros(len(solution.coefficients))
         if centred:
             of_columns = -middle - starts[:-1] / scales[:-1]
-            to_intercept = np.append(of_columns, constant / UNIT)
+            to_intercept = np.append(of_columns, constant)
         intercept = to_intercept @ solution.coefficients
         variance = float(to_intercept @ solution.covariance @ to_intercept)
         errors = np.sqrt(np.diag(solution.covariance)[:n_columns])
@@ -457,6 +444,37 @@ class _LinearRegression(RegressorMixin, LinearModel):
         self.intercept_ = float(intercept * scales[-1] + starts[-1])
         self.intercept_std_error_ = math.sqrt(max(variance, 0.0)) * float(scales[-1])
         self.ridge_ = solution.ridge
+
+    def _draw_moments(
+        self, rows: Rows, share: Share, source: ByteSource
+    ) -> tuple[Moments, Floats, float]:
+        """Draw noisy sums of products of columns less a middle; return it and the constant, in units, too."""
+        # Pure noise is for the largest products of two values, however long rows are.
+        square = rows.square
+        middle = np.zeros(rows.n_columns)
+        largest_value = UNIT
+        constant = UNIT
+        if share.kind != "epsilon":
+            limits = find_limits(
+                rows, share.of_a_row, _CUT, source, centred=bool(self.fit_intercept)
+            )
+            rows = limits.rows
+            square = limits.square
+            share = limits.rest
+            # Less the middle, a value may be two units. The constant column is half as
+            # long as a row may be.
+            middle = limits.middle / UNIT
+            largest_value = 2 * UNIT
+            constant = max(math.isqrt(square) // 2, 1)
+        sums = sum_products(rows, square, constant)
+        noises = noises_of_products(
+            share,
+            len(sums) - 1,
+            square=square,
+            constant=constant,
+            largest=largest_value,
+        )
+        return add_noise(sums, noises, source), middle, constant / UNIT
 
     def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
         # A column that is clipped to nothing also changes what the others say.

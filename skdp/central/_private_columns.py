@@ -54,19 +54,23 @@ class PrivateColumns:
     starts: Floats
     units: Floats
     # The most that another value changes a place.
-    width: int
+    largest_change: int
 
     @classmethod
     def of(cls, columns: Batches, ends: Floats, *, centred: bool) -> PrivateColumns:
         """Place values between bounds, in units from their middle, or from 0."""
         starts = ends.mean(axis=1) if centred else np.zeros(len(ends))
         numbers = read_numbers(columns.table)
-        # The ends are two more rows.
-        longer = [np.append(*pair) for pair in zip(numbers, ends, strict=True)]
-        codes = np.zeros(len(longer[0]), int)
-        placed = Rows.of(longer, ends, starts, codes).places.astype(np.int64)
-        width = int((placed[-1] - placed[-2]).max())
-        return cls(placed[:-2], starts, widths(ends, starts), width)
+        # The ends are placed as two more rows: another value changes a place by at most
+        # the distance between the places of the ends.
+        with_ends = []
+        for column, column_ends in zip(numbers, ends, strict=True):
+            with_ends.append(np.append(column, column_ends))
+        # `Rows` have a code of their class, which nothing here reads.
+        codes = np.zeros(len(with_ends[0]), int)
+        places = Rows.of(with_ends, ends, starts, codes).places.astype(np.int64)
+        largest_change = int((places[-1] - places[-2]).max())
+        return cls(places[:-2], starts, widths(ends, starts), largest_change)
 
     @property
     def n_private(self) -> int:
@@ -74,10 +78,12 @@ class PrivateColumns:
 
     def noises(self, rows: PublicRows, share: Share) -> tuple[Noise, Noise]:
         """Return the noise of sums of products with public rows, and of products with each other."""
-        # Other values of a row change the first by its features times up to `width`, in
-        # each private column.
+        # Other values of a row change the first by its features times up to
+        # `largest_change`, in each private column.
         of_sums = rows.noise(
-            share * (1 - _PRODUCTS_PART), self.width, n_changed=self.n_private
+            share * (1 - _PRODUCTS_PART),
+            self.largest_change,
+            n_changed=self.n_private,
         )
         # Of p values of at most 1, of squares a_j and b_j before and after, half of
         #     |a|_1**2 + |b|_1**2 + |a - b|**2
@@ -96,15 +102,17 @@ class PrivateColumns:
         """Draw all noisy sums."""
         of_sums, of_products = noises
         sums = rows.noisy_sums(self.places, of_sums, source)
-        # Integers, whose products are as small as those of the places.
+        # Products of two columns count with the weight w of their row: they are those of
+        # the places times sqrt(w). As w is at most 1, these are at most `UNIT` after
+        # rounding, too, which is what the noise is for.
         roots = np.sqrt(rows.weights)[:, np.newaxis]
         weighted = np.rint(roots * self.places).astype(np.int64)
         products = noisy_products(weighted.T @ weighted, of_products, source)
         return NoisyProducts(
-            sums / UNIT,
-            products,
-            rows.covariance(of_sums) / UNIT**2,
-            in_units(of_products.error),
+            sums=sums / UNIT,
+            products=products,
+            noise=rows.covariance(of_sums) / UNIT**2,
+            error=in_units(of_products.error),
         )
 
 

@@ -106,6 +106,16 @@ def _uncorrelated(
     return middle, to_features, features
 
 
+def _row_weights(directions: Floats) -> Floats:
+    """Return weights that make long rows as long as the quantile `_WHOLE` of all: (n_rows,)."""
+    # The noise is in proportion to the longest row.
+    lengths = np.sqrt((directions**2).sum(axis=1))
+    if not (lengths > 0).any():
+        return np.ones(len(directions))
+    limit = np.quantile(lengths[lengths > 0], _WHOLE)
+    return np.asarray(np.minimum(1.0, limit / np.maximum(lengths, limit)))
+
+
 class Prior(NamedTuple):
     """What coefficients are expected to be, as the noisy sums say."""
 
@@ -154,23 +164,29 @@ class PublicRows:
             width = np.abs(columns).max(axis=0)
         units = np.divide(1.0, width, out=np.zeros(n_columns), where=width > 0)
         scaled = (columns - middle) * units
-        # The noise is in proportion to the longest row, and each row counts by a public
-        # weight: a true model stays true, and long rows no longer decide on the noise.
-        weights = np.ones(n_rows)
-        _, _, directions = _uncorrelated(scaled, weights, constant)
-        of_columns = directions
+        equal_weights = np.ones(n_rows)
+        _, _, directions = _uncorrelated(scaled, equal_weights, constant)
+        # Weights may depend on the columns of a model, and not on its target: a model
+        # that is true of all rows is true of weighted ones.
+        model_directions = directions
         if has_target:
-            _, _, of_columns = _uncorrelated(scaled[:, :-1], weights, constant)
-        lengths = np.sqrt((of_columns**2).sum(axis=1))
-        if (lengths > 0).any():
-            limit = np.quantile(lengths[lengths > 0], _WHOLE)
-            weights = np.minimum(1.0, limit / np.maximum(lengths, limit))
+            _, _, model_directions = _uncorrelated(
+                scaled[:, :-1], equal_weights, constant
+            )
+        weights = _row_weights(model_directions)
         shift, to_features, features = _uncorrelated(scaled, weights, constant)
-        middle = middle + shift * width
-        # Of directions, the mean of squares is 1 without weights.
+        # Features F are linear functions D @ M of the directions D. As D.T @ D / n is the
+        # identity, M is D.T @ F / n, and M.T makes sums of features of those of D.
         to_sums = features.T @ directions / max(n_rows, 1)
         return cls(
-            middle, units, to_features, constant, features, weights, directions, to_sums
+            middle=middle + shift * width,
+            units=units,
+            to_features=to_features,
+            has_constant=constant,
+            features=features,
+            weights=weights,
+            directions=directions,
+            to_sums=to_sums,
         )
 
     @property
