@@ -368,13 +368,17 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         protected = self._protected if is_fitted else self.protect
         if protected:
             return list(protected)
-        # `redraw` may be set after fit: what `fit_transform` gave to later steps was by
-        # the one before.
-        before = getattr(self, "_redraw_at_fit", self.redraw)
-        if self.redraw is None or before is None:
-            redrawn = before if self.redraw is None else self.redraw
-            return True if redrawn is None else list(redrawn)
-        return [name for name in self.redraw if name in before]
+        # `redraw` may be set after `fit`. Later steps were given rows by that at `fit`,
+        # and are given rows by that of today: only columns that both draw again are
+        # protected. None draws all of them.
+        redraw_at_fit: Any = getattr(self, "_redraw_at_fit", self.redraw)
+        if self.redraw is None and redraw_at_fit is None:
+            return True
+        if self.redraw is None:
+            return list(redraw_at_fit)
+        if redraw_at_fit is None:
+            return list(self.redraw)
+        return [name for name in self.redraw if name in redraw_at_fit]
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -443,11 +447,12 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             of_persons = replace(promise, rows=max_rows)
             return self._fit_protected(X, y, groups, of_persons, delta)
         private = self._read_private(X, y, groups, max_rows)
-        open_columns, share = self._read_open_columns(private, promise, delta)
+        open_columns, discover_share = self._read_open_columns(private, promise, delta)
 
         # Plan. All that can be checked before the values of open columns are known, is:
         # as if none were found, and the most that fit.
-        budget, rho = open_budget(promise * (1 - share), delta * (1 - share), max_rows)
+        rest = 1 - discover_share
+        budget, rho = open_budget(promise * rest, delta * rest, max_rows)
         check_not_named(open_columns, self.handle_unknown, self.structural_zeros)
         placeholders = {name: [None] for name in open_columns}
         coded = code_table(self, private.table, private.keep, placeholders)
@@ -469,6 +474,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
 
         # Charge. What is not declared in a large table shows in the first pass: before
         # the charge, as in memory.
+        # Columns in which missing values and undiscovered ones are one.
         mixed: set[Any] = set()
         if open_columns:
             places = set(map(coded.domain.columns.index, open_columns))
@@ -477,8 +483,8 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             values, mixed = find_values(
                 source,
                 open_columns,
-                promise.amount * share,
-                delta * share,
+                promise.amount * discover_share,
+                delta * discover_share,
                 max_rows,
                 max_values,
             )
@@ -638,21 +644,29 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         table = ProtectedTable(records, domain.sizes, budget, source, protected)
         with one_thread():
             scores = measure_protected(table, plan, coded.strategy)
-            public = {}
+            public_codes = {}
             for column, codes in enumerate(coded.codes):
                 if column not in protected:
-                    public[column] = codes
+                    public_codes[column] = codes
             fit = fit_conditional(
                 domain.sizes,
                 protected,
-                public,
+                public_codes,
                 table.marginals,
                 zeros=plan.zeros,
                 max_iter=plan.max_iter,
             )
-        n_rows = float(table.n_records)
-        fitted = FittedTable(fit.model, n_rows, 0.0, fit.losses, scores)
-        cells = FoundCells(table, domain, domain, {}, {})
+        # The number of rows is public, and all bins are declared.
+        fitted = FittedTable(
+            model=fit.model,
+            total=float(table.n_records),
+            std_error=0.0,
+            losses=fit.losses,
+            scores=scores,
+        )
+        cells = FoundCells(
+            table=table, domain=domain, cells=domain, shapes={}, fine_counts={}
+        )
         self._set_fitted(fitted, None, cells, {})
         self._template = public_template(private.table, domain)
         self._set_relations(coded.relations)

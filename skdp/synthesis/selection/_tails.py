@@ -189,26 +189,41 @@ def _fit_tail(
 ) -> Table | None:
     """Return the shares of cells of a tail; None if too few shares before it are clear."""
     distances = side.edges - side.origin
-    further = np.searchsorted(distances[:-1], distances[start] * np.array(_FURTHER))
-    further = np.unique(further[(further > start) & (further < beyond.size)])
+    noise_edges = np.searchsorted(distances[:-1], distances[start] * np.array(_FURTHER))
+    is_further = (noise_edges > start) & (noise_edges < beyond.size)
+    noise_edges = np.unique(noise_edges[is_further])
+    # Of shares in ever smaller ranges, the first to which a law fits well; if it fits
+    # none well, those of the smallest one.
     for span in _RANGES:
-        is_near = (beyond <= span * beyond[start]) & (beyond < side.limit)
-        is_near[:first] = False
-        is_near[start + 1 :] = False
-        is_near[start] = beyond[start] < side.share
-        is_near &= (distances[:-1] > 0) & (beyond > 0)
-        places = np.flatnonzero(is_near)
-        if start not in places:
+        clear_edges = _clear_edges(side, beyond, first, start, span)
+        if start not in clear_edges:
             return None
-        places = _choose(places, beyond)
-        if places.size < _FEWEST_SHARES:
+        clear_edges = _choose(clear_edges, beyond)
+        if clear_edges.size < _FEWEST_SHARES:
             return None
-        places = np.append(places, further)
-        quantiles, misfit = _fit_quantiles(side, beyond, covariance, places, start)
+        edges = np.append(clear_edges, noise_edges)
+        quantiles, misfit = _fit_quantiles(side, beyond, covariance, edges, start)
         if misfit <= _GOOD_FIT:
             break
+    # The share beyond an edge is that of the side times the upper tail of a normal law.
     tail: Table = -np.diff(side.share * ndtr(-quantiles))
     return tail
+
+
+def _clear_edges(
+    side: _Side, beyond: Table, first: int, start: int, span: float
+) -> NDArray[np.intp]:
+    """Return edges beyond which are at most `span` times as many records as in the tail."""
+    # Those from the middle, at `first`, to the start of the tail, which a law needs even
+    # where the share beyond it is above the limit.
+    is_clear = (beyond <= span * beyond[start]) & (beyond < side.limit)
+    is_clear[:first] = False
+    is_clear[start + 1 :] = False
+    is_clear[start] = beyond[start] < side.share
+    # Powers are of positive distances, and logarithms of positive shares.
+    distances = side.edges[:-1] - side.origin
+    is_clear &= (distances > 0) & (beyond > 0)
+    return np.flatnonzero(is_clear)
 
 
 def _join(shares: Table, tail: Table, start: int) -> Table:
@@ -245,16 +260,23 @@ def _fit_quantiles(
     start_shares = (beyond[start] + _STEPS * error) / side.share
     start_quantiles = -ndtri(np.clip(start_shares, _LEAST_START, _MOST_START))
     grid = np.meshgrid(np.arange(_POWERS.size), _SLOPES, start_quantiles, indexing="ij")
-    laws = np.array(grid).reshape(3, -1)
+    laws = np.array(grid).reshape(3, -1)  # (3, n_laws)
     powers = laws[0].astype(np.intp)
-    x = _powers_of(distances)[powers]
-    expected = side.share * ndtr(-laws[2][:, np.newaxis] - laws[1][:, np.newaxis] * x)
+    slopes_of_laws = laws[1]
+    starts_of_laws = laws[2]
+    # A law says that the quantile of the share beyond a distance x, in units of that of
+    # the start, is start + slope * (x**power - 1) / power.
+    transformed = _powers_of(distances)[powers]
+    expected_quantiles = (
+        starts_of_laws[:, np.newaxis] + slopes_of_laws[:, np.newaxis] * transformed
+    )
+    expected = side.share * ndtr(-expected_quantiles)
     variances = covariance[np.ix_(places, places)]
     variances = variances + np.diag((_MISFIT * beyond[places]) ** 2)
     root = np.linalg.cholesky(variances + _LEAST_VARIANCE * np.eye(places.size))
     residuals = solve_triangular(root, (expected - beyond[places]).T, lower=True)
     chi_squares = (residuals**2).sum(axis=0)
-    slope_scores = np.log(laws[1] / _PRIOR_SLOPE) / _PRIOR_SLOPE_DEVIATION
+    slope_scores = np.log(slopes_of_laws / _PRIOR_SLOPE) / _PRIOR_SLOPE_DEVIATION
     log_weights = np.log(_prior_of_powers())[powers]
     log_weights -= (chi_squares + slope_scores**2) / 2
     weights = np.exp(log_weights - log_weights.max())
@@ -262,11 +284,13 @@ def _fit_quantiles(
     weights = weights[is_likely] / weights[is_likely].sum()
     # The weighted mean of lines is, for each power, one of starts and one of slopes.
     powers = powers[is_likely]
-    slopes = np.bincount(powers, weights * laws[1][is_likely], _POWERS.size)
+    slopes = np.bincount(powers, weights * slopes_of_laws[is_likely], _POWERS.size)
     tail_quantiles: Table = slopes @ _powers_of(tail_distances)
-    tail_quantiles += weights @ laws[2][is_likely]
+    tail_quantiles += weights @ starts_of_laws[is_likely]
     misfit = float(weights @ chi_squares[is_likely])
-    return tail_quantiles, misfit / max(1, places.size - len(laws))
+    # A law has three parameters.
+    n_free = max(1, places.size - len(laws))
+    return tail_quantiles, misfit / n_free
 
 
 def _prior_of_powers() -> Table:

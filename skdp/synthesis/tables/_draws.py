@@ -106,12 +106,14 @@ def draw(
 
 def round_as_declared(numbers: NDArray[Any], interval: Interval) -> NDArray[Any]:
     """Return the floats nearest to numbers of as many decimals as declared."""
-    # Sums of steps are off by a last bit. Narrow floats do not hold numbers of steps.
     if not interval.decimals or numbers.dtype.kind != "f":
         return numbers
-    unit = 10.0**interval.decimals
-    rounded = np.rint(numbers.astype(float) * unit) / unit
-    return _as_held(rounded, numbers.dtype)
+    # A number that was added up of steps may be off by a last bit; a whole number of
+    # steps, divided, is not. The number of steps is a double, as narrower floats do not
+    # hold large ones.
+    steps_per_unit = 10.0**interval.decimals
+    n_steps = np.rint(numbers.astype(float) * steps_per_unit)
+    return _as_held(n_steps / steps_per_unit, numbers.dtype)
 
 
 def middles(interval: Interval, like: Any, shape: Shape | None = None) -> NDArray[Any]:
