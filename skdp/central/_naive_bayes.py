@@ -549,14 +549,16 @@ class DPGaussianNB(NaiveBayes):
 
     def _log_likelihood(self, table: Table) -> Floats:
         numbers = np.stack(read_numbers(table), axis=1)
+        # Values were clipped in `fit`, but for public columns, which have no bounds.
         if hasattr(self, "bounds_"):
             numbers = np.clip(numbers, *self.bounds_.T)
-        logs = np.zeros((len(numbers), len(self.classes_)))
-        for place, mean in enumerate(self.theta_):
-            deviation = np.sqrt(self.var_[place])
+        # Log densities of normal laws, less a constant that all classes share.
+        log_densities = np.zeros((len(numbers), len(self.classes_)))
+        for code, mean in enumerate(self.theta_):
+            deviation = np.sqrt(self.var_[code])
             squares = ((numbers - mean) / deviation) ** 2
-            logs[:, place] = -squares.sum(axis=1) / 2 - np.log(deviation).sum()
-        return logs
+            log_densities[:, code] = -squares.sum(axis=1) / 2 - np.log(deviation).sum()
+        return log_densities
 
 
 def _drawn_together(

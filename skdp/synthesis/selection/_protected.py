@@ -229,4 +229,5 @@ def _choose(
 
 
 def _weigh_equally(clique: Clique, plan: Plan) -> float:
+    """Weigh the errors of all marginals alike."""
     return 1.0
