@@ -457,7 +457,9 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         placeholders = {name: [None] for name in open_columns}
         coded = code_table(self, private.table, private.keep, placeholders)
         self._check_relations(coded)
-        warned = warn_out_of_reach(coded.plan, coded.strategy, coded.domain.columns)
+        out_of_reach = warn_out_of_reach(
+            coded.plan, coded.strategy, coded.domain.columns
+        )
         mechanism = self._mechanism(budget, coded, max_rows)
         # Which rows of a person of a large table are kept follows from all columns.
         is_by_person = private.large is not None and groups is not None
@@ -472,10 +474,11 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             caps=self._caps,
         )
 
+        # Columns in which missing values and those that were not found are one.
+        mixed: set[Any] = set()
+
         # Charge. What is not declared in a large table shows in the first pass: before
         # the charge, as in memory.
-        # Columns in which missing values and undiscovered ones are one.
-        mixed: set[Any] = set()
         if open_columns:
             places = set(map(coded.domain.columns.index, open_columns))
             max_values = largest_sizes(coded.plan, coded.strategy, places)
@@ -507,7 +510,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         self._template = public_template(private.table, cells.domain)
         self._set_relations(coded.relations)
         self._set_fair(coded.fair)
-        return self._warnings(plan, coded.strategy, fitted, warned, mixed)
+        return self._warnings(plan, coded.strategy, fitted, out_of_reach, mixed)
 
     def _check_capped(self, is_by_person: bool) -> None:
         """Refuse caps where a value changes counts of other columns."""
@@ -625,7 +628,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         check_undetermined(coded.plan.zeros, domain, names)
         protected = sorted(map(domain.columns.index, names))
         plan = with_protected(coded.plan, protected)
-        warned = warn_out_of_reach(plan, coded.strategy, domain.columns)
+        out_of_reach = warn_out_of_reach(plan, coded.strategy, domain.columns)
 
         # Charge.
         source = self._spend(
@@ -671,7 +674,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         self._template = public_template(private.table, domain)
         self._set_relations(coded.relations)
         self._set_fair(None)
-        return self._warnings(plan, coded.strategy, fitted, warned, set())
+        return self._warnings(plan, coded.strategy, fitted, out_of_reach, set())
 
     def _check_protect(self, X: Any) -> list[Any]:
         """Check `protect`, and what cannot be together with it."""
@@ -745,14 +748,14 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         plan: Plan,
         strategy: Strategy,
         fitted: FittedTable,
-        warned: Collection[Clique],
+        out_of_reach: Collection[Clique],
         mixed: set[Any],
     ) -> list[Callable[[], None]]:
         """List the warnings of what was released, to give once `fit` has succeeded."""
         names = self.domain_.columns
         cliques = [marginal.clique for marginal in self.marginals_]
         return [
-            partial(warn_not_chosen, plan, strategy, names, cliques, warned),
+            partial(warn_not_chosen, plan, strategy, names, cliques, out_of_reach),
             partial(warn_unknown, plan, strategy, names, fitted.unknown),
             partial(
                 warn_undiscovered,
