@@ -297,11 +297,12 @@ def test_of_private_bins_no_interval_is_drawn_and_the_notes_say_so():
 def test_dates_are_days_and_where_nothing_was_measured_within_bins_is_named():
     days = pd.date_range("2020-01-01", periods=1_000).date
     domain = {"day": Interval(edges=[date(2020, 1, 1), date(2022, 1, 1), date(2024, 1, 1)])}
-    synthesizer = fit(pd.DataFrame({"day": days}), domain=domain)
+    synthesizer = fit(pd.DataFrame({"day": days}), domain=domain, epsilon=20.0)
     display = TableQualityDisplay.from_estimator(synthesizer)
     numbers = display.numbers.set_index("statistic")
-    # The true median is the day 2021-05-15, 18,762 days after 1970.
-    assert numbers.loc["quantile 0.5", "synthetic"] == pytest.approx(18_762, abs=60)
+    # The true median is the day 2021-05-15, 18,762 days after 1970. Of 24 seeds, medians
+    # are 2 days later on average, with a standard deviation of 2.
+    assert numbers.loc["quantile 0.5", "synthetic"] == pytest.approx(18_762, abs=20)
     even = display.numbers.assign(measured_within=False)
     words = TableQualityDisplay(display.marginals, even).notes
     assert words[-1] == "where numbers lie within the bins of day: spread evenly"
