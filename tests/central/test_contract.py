@@ -176,7 +176,7 @@ ESTIMATORS = [
     DPSimpleImputer(bounds=AROUND_0),
     DPSimpleImputer(strategy="most_frequent", categories=Interval(-100, 100, bins=8), handle_unknown="ignore"),
     DPHistogram(domain=Interval(-100, 100, bins=2), handle_unknown="ignore"),
-    DPMarginalSynthesizer(domain=Interval(-100, 100, bins=4), handle_unknown="ignore", random_state=0),
+    DPMarginalSynthesizer(50.0, domain=Interval(-100, 100, bins=4, real=True), handle_unknown="ignore", random_state=0),
 ]
 OTHERS = [
     DPAdditiveClassifier(50.0, bounds=(-10, 10)),

@@ -46,6 +46,7 @@ FUNCTION = SimpleNamespace(
     values=np.array([-1.0, 0, 1, 2]),
     std_error=np.full(4, 0.1),
     counts=np.full(4, 9.0),
+    is_supported=np.full(4, True),
 )
 DISPLAYS = {
     LeakageDisplay: RESULT,
