@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from numbers import Real
@@ -25,6 +25,7 @@ from skdp.base import (
     TableLike,
     all_or_nothing,
     as_asked,
+    check_declared,
     check_ledger,
     check_names,
     check_random_state,
@@ -154,6 +155,12 @@ def declared_bounds(bounds: Any, names: Sequence[Any]) -> tuple[list[int], Any]:
     if places:
         raise ValueError("bounds must be declared with protect, got 'private'")
     return places, bounds
+
+
+def check_bounds_names(bounds: Any, names: Sequence[Any]) -> None:
+    """Check that bounds name columns of X only, where those of public ones are not read."""
+    if isinstance(bounds, Mapping):
+        check_declared({**dict.fromkeys(names), **bounds}, names, "bounds")
 
 
 def check_at_least_0(name: str, value: Any) -> float:

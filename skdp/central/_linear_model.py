@@ -20,10 +20,12 @@ from skdp.base import (
     check_flag,
     read_bounds,
     read_numbers,
+    target_column,
 )
 from skdp.central._base import (
     Plan,
     check_at_least_0,
+    check_bounds_names,
     declared_bounds,
     protected_columns,
 )
@@ -56,6 +58,7 @@ from skdp.central.statistics import (
 )
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
+from skdp.tables import LargeTable, Table
 
 Floats = NDArray[np.float64]
 
@@ -284,10 +287,22 @@ class _LinearRegression(RegressorMixin, LinearModel):
             return protected_columns(self.protect, names)
         return tuple(names[-1:]) if self._protects_target() else ()
 
+    def _read_columns(self, X: Any, y: Any, large: LargeTable | None) -> Table:
+        table = super()._read_columns(X, y, large)
+        if large is None and isinstance(self.protect, list | tuple):
+            _, name = target_column(y)
+            if name in self.protect and name != table.names[-1]:
+                raise ValueError(
+                    f"protect names {name!r}, which is a column of X and the target: "
+                    "rename y, so that it says which of them is private"
+                )
+        return table
+
     def _bounded(self, rows: Batches) -> Batches:
         protected = self._protected(rows.names)
         if not protected:
             return rows
+        check_bounds_names(self.bounds, rows.names[:-1])
         target = rows.names[-1]
         if target in protected:
             declared_target_bounds(self.target_bounds, target, "target_bounds")

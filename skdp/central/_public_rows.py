@@ -12,7 +12,7 @@ from scipy.linalg import eigh
 from scipy.special import expit, softmax
 
 from skdp.base import read_bounds, read_numbers
-from skdp.central._base import declared_bounds
+from skdp.central._base import check_bounds_names, declared_bounds
 from skdp.central.statistics import Batches, Noise
 from skdp.privacy import Share
 from skdp.randomness import ByteSource
@@ -74,6 +74,7 @@ def public_ranges(batches: Batches, bounds: Any) -> Floats:
                 "ranges of its columns"
             )
         return read_bounds(declared_bounds(bounds, batches.names)[1], batches.names)
+    check_bounds_names(bounds, batches.names)
     numbers = public_numbers(batches)
     if not len(numbers):
         return np.tile([0.0, 1.0], (numbers.shape[1], 1))

@@ -150,6 +150,8 @@ class TestPrivacy:
             (model(["z"]).set_params(bounds=None), "bounds must be declared"),
             (model(["z"]).set_params(bounds="private"), "bounds must be declared with protect"),
             (model(["z"]).set_params(bounds={"w": (0, 1)}), r"nothing for the columns \['z'\]"),
+            (model(["z"]).set_params(bounds={"z": (0, 1), "zz": (0, 1)}), r"X does not have: \['zz'\]"),
+            (model(["y"]).set_params(bounds={"zz": (0, 1)}), r"X does not have: \['zz'\]"),
             (model(["z"]).set_params(protect=["q"]), r"must name columns that are released, got \['q'\]"),
             (model(["z"]).set_params(protect="z"), "protect must be one of"),
             (model(["z"]).set_params(protect=[]), "protect must be 'record' or a list"),
@@ -161,6 +163,8 @@ class TestPrivacy:
                 estimator.set_params(ledger=ledger).fit(X, y)
         with pytest.raises(ValueError, match="column 'z' holds a missing value"):
             model(["z"], ledger=ledger).fit(X.assign(z=np.where(X["z"], np.nan, 0.0)), y)
+        with pytest.raises(ValueError, match="protect names 'z', which is a column of X and the target: rename y"):
+            model(["z"], ledger=ledger).fit(X, y.rename("z"))
         assert ledger.spent == (0, 0)
         model(["z"], ledger=ledger, delta=1e-6, random_state=0).fit(X, y)
         assert ledger.spent.epsilon == pytest.approx(1)

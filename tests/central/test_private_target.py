@@ -16,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 import skdp
 from skdp import (
     BudgetExceeded,
+    DPGaussianNB,
     DPLinearRegression,
     DPLogisticRegression,
     DPRidge,
@@ -174,6 +175,8 @@ class TestPrivacy:
             (binary(ledger=ledger).set_params(protect="y"), y, "protect must be one of"),
             (binary(ledger=ledger).set_params(protect=None), y, "protect must be one of"),
             (binary(ledger=ledger), np.where(np.arange(20) == 3, 7, y), "classes does not declare"),
+            (binary(ledger=ledger, bounds={"nope": (0, 1)}), y, r"X does not have: \['nope'\]"),
+            (DPGaussianNB(protect="target", classes=[0, 1], bounds={"nope": (0, 1)}), y, "X does not have"),
             (linear(ledger=ledger).set_params(target_bounds=None), y, "target_bounds must be declared"),
             (linear(ledger=ledger).set_params(target_bounds="private"), y, "must be declared, as .* protect='target'"),
             (linear(ledger=ledger), np.where(np.arange(20) == 3, np.nan, y), "missing"),
