@@ -680,10 +680,14 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             "epsilon_for",
         ):
             if getattr(self, name) is not None:
+                hint = ""
+                if name == "relations":
+                    hint = (
+                        "; redraw goes with relations, and epsilon_for limits what is "
+                        "lost for its columns"
+                    )
                 raise ValueError(
-                    f"protect leaves rows as they are, but for its columns, and {name} "
-                    "is for tables of which all columns are drawn or private: set one "
-                    "of them to None"
+                    f"protect does not go with {name}: set one of them to None{hint}"
                 )
         if self.bins != "declared":
             raise ValueError(f"protect needs bins='declared', got {self.bins!r}")

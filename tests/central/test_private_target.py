@@ -175,6 +175,7 @@ class TestPrivacy:
             (binary(ledger=ledger).set_params(protect="y"), y, "protect must be one of"),
             (binary(ledger=ledger).set_params(protect=None), y, "protect must be one of"),
             (binary(ledger=ledger), np.where(np.arange(20) == 3, 7, y), "classes does not declare"),
+            (binary(ledger=ledger).set_params(protect=["x0"]), y, "DPLinearRegression and DPRidge take"),
             (binary(ledger=ledger, bounds={"nope": (0, 1)}), y, r"X does not have: \['nope'\]"),
             (DPGaussianNB(protect="target", classes=[0, 1], bounds={"nope": (0, 1)}), y, "X does not have"),
             (linear(ledger=ledger).set_params(target_bounds=None), y, "target_bounds must be declared"),
@@ -185,6 +186,9 @@ class TestPrivacy:
             with pytest.raises(ValueError, match=message):
                 model.fit(X, target)
         assert ledger.spent == (0, 0)
+        ledger = PrivacyLedger(epsilon=5, delta=1e-3, relation="replace_values", columns=["income"])
+        with pytest.raises(ValueError, match="those of income; if target is a y without a name, give it one"):
+            linear(ledger=ledger).fit(X, y)
 
     def test_ledgers_of_whole_records_refuse(self):
         X, y = rows(0, 20), np.resize([0, 1], 20)
