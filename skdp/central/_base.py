@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from numbers import Real
@@ -25,6 +25,7 @@ from skdp.base import (
     TableLike,
     all_or_nothing,
     as_asked,
+    check_declared,
     check_ledger,
     check_names,
     check_random_state,
@@ -120,13 +121,25 @@ def charge(
     return guarantee, coins(random_state, what)
 
 
-def protected_columns(protect: Any, names: Sequence[Any]) -> tuple[Any, ...]:
+def protected_columns(
+    protect: Any,
+    names: Sequence[Any],
+    words: Sequence[str] = (RECORD,),
+    public: Sequence[Any] = (),
+) -> tuple[Any, ...]:
     """Check which columns of X alone are protected, and return them in their order; none for whole records."""
     if isinstance(protect, str) and protect == RECORD:
         return ()
     if isinstance(protect, str) or not isinstance(protect, Sequence) or not protect:
+        choices = ", ".join(map(repr, words))
         raise ValueError(
-            f"protect must be {RECORD!r} or a list of columns of X, got {protect!r}"
+            f"protect must be {choices} or a list of columns of X, got {protect!r}"
+        )
+    keys = [name for name in protect if name in public]
+    if keys:
+        raise ValueError(
+            f"protect must not name {keys}: how many rows have each key is public "
+            "with protect"
         )
     unknown = [name for name in protect if name not in names]
     if unknown:
@@ -134,6 +147,8 @@ def protected_columns(protect: Any, names: Sequence[Any]) -> tuple[Any, ...]:
             f"protect must name columns that are released, got {unknown}; these are "
             f"{list(names)}"
         )
+    if len(set(protect)) < len(protect):
+        raise ValueError(f"protect must name each column once, got {list(protect)}")
     return tuple(name for name in names if name in protect)
 
 
@@ -154,6 +169,12 @@ def declared_bounds(bounds: Any, names: Sequence[Any]) -> tuple[list[int], Any]:
     if places:
         raise ValueError("bounds must be declared with protect, got 'private'")
     return places, bounds
+
+
+def check_bounds_names(bounds: Any, names: Sequence[Any]) -> None:
+    """Check that bounds name columns of X only, where those of public ones are not read."""
+    if isinstance(bounds, Mapping):
+        check_declared({**dict.fromkeys(names), **bounds}, names, "bounds")
 
 
 def check_at_least_0(name: str, value: Any) -> float:
@@ -299,31 +320,34 @@ class CentralEstimator(OnSite, BaseEstimator):
         membership, nor for other columns: these may be known exactly. Rows that `transform` returns are not covered.
         """
         check_is_fitted(self)
+        # The letters of a str would be unknown columns: `guarantee_of_values` refuses it.
+        names: tuple[Any, ...] = ()
         if not isinstance(columns, str):
-            columns = tuple(columns)
-        guarantee = guarantee_of_values(
-            self.guarantee_, self._readings, columns, self._caps
-        )
+            names = columns = tuple(columns)
         # Nothing is lost of a column that is not read, but a name may be misspelt, and a
-        # column without a name be any: those of an array, and a target that is one. Last,
-        # as `columns` is known to be a sequence of names only after
-        # `guarantee_of_values`: the letters of a str would be unknown columns here.
+        # column without a name be any: those of an array, and a target that is one.
         scope = self.guarantee_.scope
-        feature_names = getattr(self, "feature_names_in_", ())
+        feature_names = list(getattr(self, "feature_names_in_", ()))
         known_names = list(dict.fromkeys([*feature_names, *scope]))
-        unknown_names = [name for name in columns if not reads(known_names, [name])]
+        unknown_names = [name for name in names if not reads(known_names, [name])]
+        # Of an array of which some columns are protected, the others are not known here.
+        if feature_names == [] and self.guarantee_.relation == "replace_values":
+            unknown_names = []
         if unknown_names:
             raise ValueError(
                 f"columns must be columns of the table, got {unknown_names}; it has "
                 f"{known_names}"
             )
-        unread_names = [name for name in columns if not reads(scope, [name])]
+        guarantee = guarantee_of_values(
+            self.guarantee_, self._readings, columns, self._caps
+        )
+        unread_names = [name for name in names if not reads(scope, [name])]
         if unread_names and not self._ignores_persons:
             raise ValueError(
                 f"columns must be among {list(scope)}, as rows may have been chosen by "
                 f"person, and {unread_names} may say of whom a row is"
             )
-        self._check_for(columns)
+        self._check_for(names)
         return guarantee
 
     def _check_for(self, columns: Sequence[ColumnName]) -> None:

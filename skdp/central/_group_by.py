@@ -333,7 +333,7 @@ class DPGroupBy(CentralStatistic):
         return None if self._statistics == ["count"] else self.bounds
 
     def _split_bounds(self, names: Sequence[Any]) -> tuple[list[int], Any]:
-        if not protected_columns(self.protect, names):
+        if not protected_columns(self.protect, names, public=self._key_names):
             return super()._split_bounds(names)
         check_protected_means(self.missing, self.max_weight)
         if isinstance(self.keys, str):

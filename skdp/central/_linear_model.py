@@ -20,10 +20,14 @@ from skdp.base import (
     check_flag,
     read_bounds,
     read_numbers,
+    target_column,
 )
 from skdp.central._base import (
+    RECORD,
+    TARGET,
     Plan,
     check_at_least_0,
+    check_bounds_names,
     declared_bounds,
     protected_columns,
 )
@@ -56,6 +60,7 @@ from skdp.central.statistics import (
 )
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
+from skdp.tables import LargeTable, Table
 
 Floats = NDArray[np.float64]
 
@@ -87,8 +92,9 @@ class LinearModel(SupervisedStatistic):
             raise ValueError(f"scaling must be None or 'auto', got {self.scaling!r}")
         if n_columns == 0:
             raise ValueError(
-                "scaling must be None with protect, got 'auto': the columns of X are "
-                "public, and any transformer may scale them before"
+                "scaling must be None with protect, got 'auto': it is for whole "
+                "records; any transformer may scale public columns before, and a "
+                "private one is scaled by its bounds"
             )
         if not self.fit_intercept:
             raise ValueError(
@@ -280,14 +286,26 @@ class _LinearRegression(RegressorMixin, LinearModel):
 
     def _protected(self, names: Sequence[Any]) -> tuple[Any, ...]:
         """Return the columns that alone are protected, the target last; none for whole records."""
-        if isinstance(self.protect, list | tuple):
-            return protected_columns(self.protect, names)
-        return tuple(names[-1:]) if self._protects_target() else ()
+        if isinstance(self.protect, str) and self.protect == TARGET:
+            return tuple(names[-1:])
+        return protected_columns(self.protect, names, (RECORD, TARGET))
+
+    def _read_columns(self, X: Any, y: Any, large: LargeTable | None) -> Table:
+        table = super()._read_columns(X, y, large)
+        if large is None and isinstance(self.protect, list | tuple):
+            _, name = target_column(y)
+            if name in self.protect and name != table.names[-1]:
+                raise ValueError(
+                    f"protect names {name!r}, which is a column of X and the target: "
+                    "rename y, so that it says which of them is private"
+                )
+        return table
 
     def _bounded(self, rows: Batches) -> Batches:
         protected = self._protected(rows.names)
         if not protected:
             return rows
+        check_bounds_names(self.bounds, rows.names[:-1])
         self._check_target_bounds(rows.names[-1], protected)
         return rows.select(protected)
 
@@ -309,6 +327,11 @@ class _LinearRegression(RegressorMixin, LinearModel):
         if n_features:
             features = names[:n_features]
             bounds: Any = self.bounds
+            if bounds is None:
+                raise ValueError(
+                    f"bounds must be declared for the private columns {list(features)}, "
+                    "as {column: (low, high)}, from what is publicly known"
+                )
             if isinstance(bounds, Mapping):
                 bounds = {name: bounds[name] for name in features if name in bounds}
             ends = read_bounds(declared_bounds(bounds, features)[1], features)

@@ -15,7 +15,7 @@ from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin
 
 from skdp.base import Bounds, TableLike, check_flag, read_bounds
-from skdp.central._base import Plan
+from skdp.central._base import Plan, check_bounds_names
 from skdp.central._linear_model import Floats, LinearModel
 from skdp.central._public_rows import PublicRows, logistic_of_sums
 from skdp.central._supervised import Classes, Placing
@@ -379,7 +379,10 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
         self.random_state = random_state
 
     def _bounded(self, rows: Batches) -> Batches:
-        return rows.select(()) if self._protects_target() else rows.features
+        if not self._protects_target():
+            return rows.features
+        check_bounds_names(self.bounds, rows.names[:-1])
+        return rows.select(())
 
     def _declared_bounds(self) -> Any:
         return None if self._protects_target() else self.bounds

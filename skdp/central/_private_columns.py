@@ -59,7 +59,10 @@ class PrivateColumns:
     @classmethod
     def of(cls, columns: Batches, ends: Floats, *, centred: bool) -> PrivateColumns:
         """Place values between bounds, in units from their middle, or from 0."""
-        starts = ends.mean(axis=1) if centred else np.zeros(len(ends))
+        # Sums of ends near the largest float would be infinite.
+        starts = np.zeros(len(ends))
+        if centred:
+            starts = ends[:, 0] + (ends[:, 1] - ends[:, 0]) / 2
         numbers = read_numbers(columns.table)
         # The ends are placed as two more rows: another value changes a place by at most
         # the distance between the places of the ends.

@@ -12,8 +12,8 @@ from scipy.linalg import eigh
 from scipy.special import expit, softmax
 
 from skdp.base import read_bounds, read_numbers
-from skdp.central._base import declared_bounds
-from skdp.central.statistics import Batches, Noise
+from skdp.central._base import check_bounds_names, declared_bounds
+from skdp.central.statistics import Batches, Noise, as_float
 from skdp.privacy import Share
 from skdp.randomness import ByteSource
 
@@ -74,6 +74,7 @@ def public_ranges(batches: Batches, bounds: Any) -> Floats:
                 "ranges of its columns"
             )
         return read_bounds(declared_bounds(bounds, batches.names)[1], batches.names)
+    check_bounds_names(bounds, batches.names)
     numbers = public_numbers(batches)
     if not len(numbers):
         return np.tile([0.0, 1.0], (numbers.shape[1], 1))
@@ -261,12 +262,12 @@ class PublicRows:
             products = self.places[rows].T @ targets[rows].astype(float)
             sums += products.astype(np.int64)
         noisy = noise.add(source, sums.ravel().tolist())
-        sums_of_places = np.reshape(np.array(noisy, float), sums.shape)
+        sums_of_places = np.reshape([*map(as_float, noisy)], sums.shape)
         return self._scale * self.to_sums @ sums_of_places
 
     def covariance(self, noise: Noise) -> Floats:
         """Return the covariance of the noise of sums of features."""
-        error = float(noise.error) * self._scale
+        error = as_float(noise.error) * self._scale
         return error**2 * self.to_sums @ self.to_sums.T
 
     def to_columns(self, coefficients: Floats) -> Floats:

@@ -126,6 +126,12 @@ class SupervisedStatistic(CentralStatistic):
     def _protects_target(self) -> bool:
         """Check `protect`, and return whether it is the target alone."""
         protect = getattr(self, "protect", RECORD)
+        if isinstance(protect, list | tuple):
+            raise ValueError(
+                f"protect must be {RECORD!r} or {TARGET!r}, got a list of columns, "
+                "which DPLinearRegression and DPRidge take; DPMarginalSynthesizer "
+                "draws such columns again for any other model"
+            )
         check_choice("protect", protect, (RECORD, TARGET))
         return bool(protect == TARGET)
 

@@ -484,9 +484,12 @@ def _protected_columns(
         known = set(map(written_name, protected))
         further = [name for name in names if written_name(name) not in known]
         if further:
+            hint = ""
+            if "target" in protected:
+                hint = "; if target is a y without a name, give it one"
             raise ValueError(
                 f"a guarantee for the values of {_names(protected)} says nothing about "
-                f"those of {_names(further)}"
+                f"those of {_names(further)}{hint}"
             )
     return names
 

@@ -164,6 +164,14 @@ def _with_losses(
         epsilon = min(epsilon, zcdp_epsilon(rho, delta))
     if implied.delta <= guarantee.delta and implied.epsilon <= epsilon:
         return implied
+    # What is implied may be less: where a class changes, many parts lose that do not
+    # lose all they have at once.
+    if implied.losses:
+        implied_epsilon = smallest_epsilon(implied.losses, delta)
+        if implied_epsilon is not None and implied_epsilon < epsilon:
+            epsilon = implied_epsilon
+            losses = implied.losses
+            rho = implied.rho
     return replace(
         implied, epsilon=epsilon, delta=guarantee.delta, rho=rho, losses=losses
     )

@@ -53,6 +53,7 @@ from skdp.synthesis.selection import (
     check_undetermined,
     check_width,
     find_cells,
+    is_within,
     largest_sizes,
     measure_protected,
     open_budget,
@@ -170,8 +171,8 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         Caps: the most that `fit` may lose for the values of these columns in one record, if all others are public, at
         the same delta. Of the columns of an equality in `relations`, none is protected alone: name those that change
         with it. Marginals with these columns get less of the budget, and others more, so that the cap is never
-        exceeded; `guarantee_for` states it. Needs values that are all declared, no ``handle_unknown="ignore"``, and no
-        column that follows from public ones by `structural_zeros` or `relations`.
+        exceeded; `guarantee_for` states it, or less where no cap binds. Needs values that are all declared, no
+        ``handle_unknown="ignore"``, and no column that follows from public ones by `structural_zeros` or `relations`.
     ledger : PrivacyLedger, optional
         Charged by each `fit`, before anything is drawn. One for columns that caps cover is charged the caps.
     random_state : None or int, default=None
@@ -545,6 +546,8 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         caps = []
         stated = []
         zeros = coded.plan.zeros
+        readings = self._plan_readings(budget, coded)
+        binds = readings is None
         for columns, epsilon, share in read_caps(
             self.epsilon_for,
             coded.domain,
@@ -554,6 +557,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             delta,
         ):
             caps.append(ColumnCap(map(names.index, columns), share.amount))
+            binds |= not is_within(readings or (), columns, share.amount)
             is_gaussian = share.kind == "mu"
             stated.append(
                 PrivacyGuarantee(
@@ -570,6 +574,10 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
                 )
             )
         self._caps = tuple(stated)
+        if not binds:
+            # Each holds whatever is chosen without it: nothing is saved for other
+            # columns, and what is read of each stays known.
+            return Caps()
         return Caps(caps, budget.share.amount)
 
     def _plan_readings(
@@ -697,10 +705,14 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             "epsilon_for",
         ):
             if getattr(self, name) is not None:
+                hint = ""
+                if name == "relations":
+                    hint = (
+                        "; redraw goes with relations, and epsilon_for limits what is "
+                        "lost for its columns"
+                    )
                 raise ValueError(
-                    f"protect leaves rows as they are, but for its columns, and {name} "
-                    "is for tables of which all columns are drawn or private: set one "
-                    "of them to None"
+                    f"protect does not go with {name}: set one of them to None{hint}"
                 )
         if self.bins != "declared":
             raise ValueError(f"protect needs bins='declared', got {self.bins!r}")

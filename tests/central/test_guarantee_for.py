@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import skdp
-from skdp import DPCategoricalNB, DPHistogram, DPMean, PrivacyLedger
+from skdp import DPCategoricalNB, DPGaussianNB, DPHistogram, DPMean, PrivacyLedger
 from skdp.central import DPGroupBy, DPMinMaxScaler, DPStandardScaler
 from skdp.privacy import Mu, Rho
 from skdp.testing import replay_release
@@ -123,6 +123,14 @@ class TestReplay:
 
 
 class TestAmounts:
+    def test_a_class_that_changes_loses_no_more_than_all_parts_at_once(self):
+        """Readings of columns and of the target add up to more than what the whole implies, at another delta."""
+        X, y = pd.DataFrame({"a": [2.0, 5.0, 3.0]}), pd.Series([0, 1, 0], name="y")
+        model = DPGaussianNB(Mu(0.7, 1e-6), bounds=(2, 5), classes=[0, 1], random_state=0).fit(X, y)
+        promise = model.guarantee_for(["a", "y"])
+        assert promise.losses == model.guarantee_.to("replace_values", ["a", "y"]).losses
+        assert promise.delta == 1e-6
+
     @pytest.mark.parametrize("amount", AMOUNTS)
     @pytest.mark.parametrize("name", EVERY)
     def test_never_more_than_what_follows_from_the_whole_and_grows_with_the_columns(self, name, amount):

@@ -147,13 +147,17 @@ class TestPrivacy:
         mistakes = [
             (model(["z"], target_bounds=(0, 1)), "target_bounds must be None, as protect leaves 'y' public"),
             (model(["z"]).set_params(protect=["z", "y"]), "target_bounds must be declared"),
-            (model(["z"]).set_params(bounds=None), "bounds must be declared"),
+            (model(["z"]).set_params(bounds=None), r"declared for the private columns \['z'\]"),
             (model(["z"]).set_params(bounds="private"), "bounds must be declared with protect"),
             (model(["z"]).set_params(bounds={"w": (0, 1)}), r"nothing for the columns \['z'\]"),
+            (model(["z"]).set_params(bounds={"z": (0, 1), "zz": (0, 1)}), r"X does not have: \['zz'\]"),
+            (model(["y"]).set_params(bounds={"zz": (0, 1)}), r"X does not have: \['zz'\]"),
             (model(["z"]).set_params(protect=["q"]), r"must name columns that are released, got \['q'\]"),
-            (model(["z"]).set_params(protect="z"), "protect must be one of"),
-            (model(["z"]).set_params(protect=[]), "protect must be 'record' or a list"),
-            (model(["z"]).set_params(scaling="auto"), "scaling must be None with protect"),
+            (model(["z"]).set_params(protect="z"), "must be 'record', 'target' or a list of columns of X, got 'z'"),
+            (model(["z"]).set_params(protect={"z"}), "must be 'record', 'target' or a list of columns of X, got {'z'}"),
+            (model(["z"]).set_params(protect=[]), "protect must be 'record', 'target' or a list"),
+            (model(["z"]).set_params(protect=["z", "z"]), "each column once"),
+            (model(["z"]).set_params(scaling="auto"), "scaling must be None with protect, .* for whole records"),
             (model([*X, "y"]).set_params(bounds=(0, 1)), "protect names all columns"),
         ]
         for estimator, message in mistakes:
@@ -161,9 +165,14 @@ class TestPrivacy:
                 estimator.set_params(ledger=ledger).fit(X, y)
         with pytest.raises(ValueError, match="column 'z' holds a missing value"):
             model(["z"], ledger=ledger).fit(X.assign(z=np.where(X["z"], np.nan, 0.0)), y)
+        with pytest.raises(ValueError, match="protect names 'z', which is a column of X and the target: rename y"):
+            model(["z"], ledger=ledger).fit(X, y.rename("z"))
         assert ledger.spent == (0, 0)
-        model(["z"], ledger=ledger, delta=1e-6, random_state=0).fit(X, y)
+        fitted = model(["z"], ledger=ledger, delta=1e-6, random_state=0).fit(X, y)
         assert ledger.spent.epsilon == pytest.approx(1)
+        assert repr(ledger).endswith("spent=(1.0, 1e-06))")
+        with pytest.raises(ValueError, match=r"columns of the table, got \['nope'\]; it has \['a', 'z'"):
+            fitted.guarantee_for(["nope"])
         for other in (
             PrivacyLedger(epsilon=5, delta=1e-3),
             PrivacyLedger(epsilon=5, relation="replace_values", columns=["y"]),

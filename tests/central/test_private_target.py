@@ -16,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 import skdp
 from skdp import (
     BudgetExceeded,
+    DPGaussianNB,
     DPLinearRegression,
     DPLogisticRegression,
     DPRidge,
@@ -174,6 +175,9 @@ class TestPrivacy:
             (binary(ledger=ledger).set_params(protect="y"), y, "protect must be one of"),
             (binary(ledger=ledger).set_params(protect=None), y, "protect must be one of"),
             (binary(ledger=ledger), np.where(np.arange(20) == 3, 7, y), "classes does not declare"),
+            (binary(ledger=ledger).set_params(protect=["x0"]), y, "DPLinearRegression and DPRidge take"),
+            (binary(ledger=ledger, bounds={"nope": (0, 1)}), y, r"X does not have: \['nope'\]"),
+            (DPGaussianNB(protect="target", classes=[0, 1], bounds={"nope": (0, 1)}), y, "X does not have"),
             (linear(ledger=ledger).set_params(target_bounds=None), y, "target_bounds must be declared"),
             (linear(ledger=ledger).set_params(target_bounds="private"), y, "must be declared, as .* protect='target'"),
             (linear(ledger=ledger), np.where(np.arange(20) == 3, np.nan, y), "missing"),
@@ -182,6 +186,9 @@ class TestPrivacy:
             with pytest.raises(ValueError, match=message):
                 model.fit(X, target)
         assert ledger.spent == (0, 0)
+        ledger = PrivacyLedger(epsilon=5, delta=1e-3, relation="replace_values", columns=["income"])
+        with pytest.raises(ValueError, match="those of income; if target is a y without a name, give it one"):
+            linear(ledger=ledger).fit(X, y)
 
     def test_ledgers_of_whole_records_refuse(self):
         X, y = rows(0, 20), np.resize([0, 1], 20)
@@ -308,3 +315,11 @@ class TestModels:
         pipeline = make_pipeline(StandardScaler(), binary(1.0, random_state=0)).fit(X, y)
         total = privacy_statement(pipeline).total
         assert (total.relation, total.scope) == ("replace_values", ("target",))
+
+
+@each("options", [{"epsilon": 1e-300, "target_bounds": (0, 3)}, {"target_bounds": (-1.7e308, 1.0)}])
+def test_noise_and_bounds_as_large_as_floats_are_fitted(options):
+    """Noise beyond all floats was an error, after the charge."""
+    rows, targets = pd.DataFrame({"a": [1.0, 2.0, 3.0]}), pd.Series([0.0, 1.0, 1.0], name="y")
+    model = DPLinearRegression(protect="target", random_state=0, **options).fit(rows, targets)
+    assert np.isfinite([*model.coef_, model.intercept_]).all()

@@ -79,6 +79,8 @@ def test_it_is_drawn_at_once_and_needs_a_fitted_model(regressor):
     _, panels = plt.subplots(1, 2)
     assert ShapeDisplay.from_estimator(regressor, ax=panels).figure_ is panels[0].figure
     plt.close("all")
+    with pytest.raises(TypeError, match=r"features must be a list of column names, as \['age'\], got a str"):
+        ShapeDisplay.from_estimator(regressor, "age")
     with pytest.raises(NotFittedError, match="not fitted"):
         ShapeDisplay.from_estimator(DPAdditiveRegressor(1.0, target_bounds=(0, 2), **DECLARED))
 

@@ -152,6 +152,7 @@ class TestPrivacy:
             ({"redraw": ["sex"]}, "redraw"),
             ({"fair": ("sex", "income")}, "fair"),
             ({"discover": 0.1}, "discover"),
+            ({"relations": []}, "protect does not go with relations: .*; redraw goes with relations"),
             ({"bins": "private"}, "bins"),
             ({"handle_unknown": "ignore"}, "needs all records"),
             ({"workload": [("job", "income")]}, "workload must name a column of protect"),

@@ -152,6 +152,10 @@ class ShapeDisplay(PanelDisplay):
                 f"estimator must be an additive model, got {type(estimator).__name__}"
             )
         check_is_fitted(estimator)
+        if isinstance(features, str):
+            raise TypeError(
+                f"features must be a list of column names, as [{features!r}], got a str"
+            )
         if features is None:
             features = estimator.guarantee_.scope[:-1]
         shapes = {feature: estimator.shape_(feature) for feature in features}

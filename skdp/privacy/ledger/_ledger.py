@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from skdp.markup import html_table, html_text, written_row, written_text
 from skdp.privacy._guarantee import PrivacyGuarantee, Relation, compose, read_releases
 from skdp.privacy._json import Fields, JsonRecord
+from skdp.privacy._numbers import shown
 from skdp.privacy.ledger._account import (
     NOTHING,
     Account,
@@ -719,7 +720,8 @@ class PrivacyLedger(JsonRecord):
     def __repr__(self) -> str:
         # Without the path: scikit-learn shows this in the HTML of estimators.
         try:
-            spent = str(tuple(self.spent))
+            # As guarantees are shown, without rounding errors.
+            spent = str(tuple(float(shown(number)) for number in self.spent))
         # The file is lost or modified, or this is a copy.
         except (OSError, ValueError, RuntimeError):
             spent = "unknown"

@@ -13,6 +13,7 @@ from skdp.synthesis.selection._bins import without_bins as without_bins
 from skdp.synthesis.selection._moved import Caps as Caps
 from skdp.synthesis.selection._moved import ColumnCap as ColumnCap
 from skdp.synthesis.selection._moved import PlannedShare as PlannedShare
+from skdp.synthesis.selection._moved import is_within as is_within
 from skdp.synthesis.selection._moved import plan_readings as plan_readings
 from skdp.synthesis.selection._private_table import NoiseBudget as NoiseBudget
 from skdp.synthesis.selection._private_table import PrivateTable as PrivateTable

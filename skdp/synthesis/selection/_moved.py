@@ -9,6 +9,7 @@ from typing import Any
 
 from skdp.exact import round_up
 from skdp.privacy import (
+    GaussianLoss,
     Loss,
     PureLoss,
     Reading,
@@ -66,6 +67,23 @@ def plan_readings(
             loss = gaussian_loss(amount)
         readings.append(Reading(columns, loss))
     return tuple(readings)
+
+
+def is_within(
+    readings: Sequence[Reading], columns: Sequence[Any], cap: Fraction
+) -> bool:
+    """Whether readings lose no more for the values of columns than a cap, in epsilon or mu squared."""
+    amount = Fraction(0)
+    for reading in readings:
+        if set(columns).isdisjoint(reading.columns):
+            continue
+        if isinstance(reading.loss, PureLoss):
+            amount += reading.loss.count * Fraction(reading.loss.epsilon)
+        elif isinstance(reading.loss, GaussianLoss):
+            amount += reading.loss.count * Fraction(reading.loss.mu) ** 2
+        else:
+            return False
+    return amount <= cap
 
 
 class ColumnCap:
