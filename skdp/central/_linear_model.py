@@ -569,7 +569,8 @@ class DPLinearRegression(_LinearRegression):
         The noisy coefficients.
     coef_std_error_ : ndarray of shape (n_features,)
         Their standard errors: of the sample, if errors have one variance, of the noise, and of what the ridge takes
-        from the coefficients, as far as the noise lets it be seen. Infinite if private bounds are not found.
+        from the coefficients, as far as the noise lets it be seen. Infinite if private bounds are not found. With
+        `protect`, too small at small epsilons (see Notes).
     intercept_ : float
         The noisy constant; 0 without `fit_intercept`.
     intercept_std_error_ : float
@@ -626,6 +627,10 @@ class DPLinearRegression(_LinearRegression):
     the target may be one, as is the private target above; what this says of all products makes the model, and `ridge_`
     is the mean of those of these functions. Where noise hides how much a private column varies beside the public ones,
     its coefficient is drawn towards 0 by more than the errors say.
+
+    With ``protect``, standard errors are too small at small epsilons. In 40 fits each of 4,000 rows with five columns
+    and one or two of these, the target, or both private, 76 to 95 % of all intervals of 95 % held at an epsilon of 0.1
+    (of single coefficients, 12 % at worst), 89 to 95 % at 0.2, and 94 to 99 % at 0.5.
 
     ``scaling="auto"`` is that of `DPLogisticRegression`.
 

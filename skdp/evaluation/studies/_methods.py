@@ -343,8 +343,10 @@ def _learn_from(
     """Learn from rows that a curator released, and predict the true ones."""
     labels = rows[label].to_numpy().astype(np.int64)
     if labels.min() == labels.max():
-        # Much noise may leave a single label, from which no model learns.
-        return Predictions(np.full(len(split.test), labels[0]), None)
+        # Much noise may leave a single label, from which no model learns. Equal scores
+        # have an area of a half: without any, only splits that went well would count.
+        predicted = np.full(len(split.test), labels[0])
+        return Predictions(predicted, predicted.astype(float))
     X = rows[list(split.table.X)]
     made = replace(split.table, X=X, y=labels, positive_label=1)
     places = np.arange(len(rows))
