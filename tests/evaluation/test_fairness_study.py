@@ -220,6 +220,16 @@ def test_a_table_of_protected_columns_alone():
     assert (rows_of(result, "RandomizedResponseEncoder", "accuracy") > 0.6).all()
 
 
+@pytest.mark.filterwarnings("ignore:the noise hides")
+def test_rows_of_a_single_label_predict_nothing():
+    """Areas of splits whose rows had both labels were the only ones that counted."""
+    declared = table(domain={**DOMAIN, "hours": Interval(0, 80, bins=16, real=True)}, name="declared")
+    result = study(declared, baselines=["synthetic rows"], epsilons=[1e-6], n_splits=4)
+    areas = rows_of(result, "synthetic rows", "roc_auc")
+    assert (areas == 0.5).any()
+    assert np.isfinite(areas).all()
+
+
 def test_a_curator_reads_small_integers_as_numbers():
     """Columns of one byte are no indicators of 0 and 1: their declared ends are those of the domain."""
     rng = np.random.default_rng(0)
