@@ -3,7 +3,8 @@
 Run ``make bench``, or ``python benchmarks/synthesis_numbers.py`` wherever skdp is installed. The tables are generated,
 with 20,000 rows and as many that are kept for testing; the bins of each are declared with wide ends, as who has not
 seen the data would. The numbers of the method were chosen on the columns
-`first` and `further`; those of `third` and `fourth` were drawn afterwards, and check them.
+`first` and `further`; those of `third` and `fourth` check them, though means over columns of the same laws were seen
+once while one number was chosen.
 """
 
 from __future__ import annotations
@@ -533,7 +534,8 @@ def main() -> None:
             f"{options.column_seeds} seeds: of the mean and the standard deviation as "
             "shares of these, of the share of rows at a point of mass, and the largest error of the distribution "
             "at 99 quantiles. The numbers of the method were chosen on the columns `first` and `further`; those of "
-            "`third` and `fourth` were drawn afterwards. "
+            "`third` and `fourth` check them, though means over columns of the same laws were seen once while one "
+            "number was chosen. "
             "nan: a column of which all rows of some table have one number has no correlation.",
             {
                 "Kept by synthetic rows": (

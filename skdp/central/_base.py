@@ -323,7 +323,8 @@ class CentralEstimator(OnSite, BaseEstimator):
         # The letters of a str would be unknown columns: `guarantee_of_values` refuses it.
         names: tuple[Any, ...] = ()
         if not isinstance(columns, str):
-            names = columns = tuple(columns)
+            names = tuple(columns)
+            columns = names
         # Nothing is lost of a column that is not read, but a name may be misspelt, and a
         # column without a name be any: those of an array, and a target that is one.
         scope = self.guarantee_.scope
@@ -331,7 +332,7 @@ class CentralEstimator(OnSite, BaseEstimator):
         known_names = list(dict.fromkeys([*feature_names, *scope]))
         unknown_names = [name for name in names if not reads(known_names, [name])]
         # Of an array of which some columns are protected, the others are not known here.
-        if feature_names == [] and self.guarantee_.relation == "replace_values":
+        if not feature_names and self.guarantee_.relation == "replace_values":
             unknown_names = []
         if unknown_names:
             raise ValueError(

@@ -443,8 +443,8 @@ def slopes_of_sums(
     for _ in range(_N_VARIANCES):
         covariance = unexplained * of_sample + of_noise
         prior = rows.prior(feature_sums[:, np.newaxis], covariance, n_rows)
-        penalty = n_rows * identity + prior.penalty
-        solve = np.asarray(np.linalg.inv(penalty), np.float64)
+        curvature = n_rows * identity + prior.penalty
+        solve = np.asarray(np.linalg.inv(curvature), np.float64)
         slopes = solve @ feature_sums
         error = centred - 2 * slopes @ feature_sums + n_rows * slopes @ slopes
         # With noise e in the sums, the slopes hold solve @ e: the error is too small by

@@ -71,7 +71,10 @@ def test_each_class_has_a_function():
     model = DPAdditiveClassifier(5.0, classes=[0, 1, 2], **DECLARED).fit(X, CLASS)
     display = ShapeDisplay.from_estimator(model)
     labels = [text.get_text() for text in display.figure_.legends[0].get_texts()]
-    assert labels == [*(f"{place} (95 % interval)" for place in range(3)), "interval may be too short"]
+    assert labels == [
+        *(f"{place} (95 % interval, other columns given)" for place in range(3)),
+        "interval may be too short",
+    ]
     plt.close("all")
 
 

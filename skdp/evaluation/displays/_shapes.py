@@ -241,7 +241,7 @@ class ShapeDisplay(PanelDisplay):
         errors = reach * shape.std_error.reshape(len(shape.values), -1)[places]
         handles = []
         for output in range(values.shape[1]):
-            label = interval_label(self.confidence_level)
+            label = f"{interval_label(self.confidence_level)}, other columns given"
             if values.shape[1] > 1 and self.classes is not None:
                 label = f"{self.classes[output]} ({label})"
             draw = _draw_steps if isinstance(shape.bins, Interval) else _draw_dots

@@ -35,8 +35,8 @@ _SHARE_OF_BINS = Fraction(1, 5)
 _SHARE_WITHIN = Fraction(3, 20)
 """The share of its part of the budget that a column with declared bins spends on fine cells.
 
-Of ten columns, the errors of means and deviations are a sixth smaller than with a tenth,
-and the noise of all else is larger by at most 3 %."""
+With a tenth, the largest errors of the distributions of forty columns at epsilon 1 are 15 to
+29 % larger, with standard errors of 3 to 7 %, and those of pairs of bins 5 to 11 % (12 seeds)."""
 
 _BRANCHES, _ROOTS = 8, 16
 """The cells that are counted together at each level, until fewer are left."""

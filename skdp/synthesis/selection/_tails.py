@@ -22,8 +22,9 @@ from skdp.domain import Interval
 # of further distances, which are noise, tell which tails are too heavy.
 # .. [1] G. Box, D. Cox (1964). An analysis of transformations. JRSS B 26(2).
 
-# Chosen on the columns `first` and `further` of benchmarks/synthesis_numbers.py; those
-# of its tables `third` and `fourth` were drawn only afterwards.
+# Chosen on the columns `first` and `further` of benchmarks/synthesis_numbers.py. Means
+# over those of `third` and `fourth` were seen once before _CLEAR_SHARE was chosen, and
+# these were drawn again with other seeds, of the same laws.
 _CLEAR_SHARE = 5.0
 """Standard deviations of a share of records beyond a distance that is known well.
 
