@@ -65,8 +65,8 @@ _MOST_VALUES = 4096
 
 # Bins are supported with a count of so many deviations of its noise at least, and an
 # outer one, of a tail, if it is at most so many times as wide as that beside it. With
-# independent columns, intervals of 95 % held 93 % of such outer bins, and of the others
-# of a skewed column 40 to 79 % (benchmarks/additive_bands.py).
+# independent columns, intervals of 95 % held 87 to 92 % of such outer bins, and 72 to
+# 77 % of the others (benchmarks/additive_bands.py).
 _LEAST_COUNT, _WIDEST = 3.0, 2.0
 
 
