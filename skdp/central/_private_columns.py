@@ -27,9 +27,10 @@ from skdp.randomness import ByteSource
 
 Floats = NDArray[np.float64]
 
-# Of the budget, for products of private columns with each other. Of a target alone, its
-# square is for standard errors; half or twice of this part changes predictions by less
-# than their noise.
+# Of the budget, for products of private columns with each other. With two private
+# features, half or twice of this part changes R2 by .01, or by less than its noise (4,000
+# and 20,000 rows, 25 fits). With the target private, too, twice is better at an epsilon
+# of .5: .296 for .246 with 4,000 rows, with errors of .02, and .477 for .461 with 20,000.
 _PRODUCTS_PART = Fraction(1, 10)
 
 # Singular values of public columns, over the largest one: less is rounding.
