@@ -40,6 +40,7 @@ from fairlearn.metrics import (
 )
 from fairlearn.reductions import EqualizedOdds, ExponentiatedGradient
 from sklearn.compose import make_column_transformer
+from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score, train_test_split
 from sklearn.pipeline import make_pipeline
@@ -276,8 +277,8 @@ shrunk.round(4)
 one = RandomizedResponseEncoder(1.0, categories=SEXES, random_state=0)
 reports = one.fit_transform(X_test[["sex"]])
 print(one.guarantee_)
-fixed = {"privileged": "Male", "positive_label": ">50K", "rows": "fixed"}
-debiased = debiased_fairness(y_test, predicted, reports, one, **fixed)
+given = {"privileged": "Male", "positive_label": ">50K", "rows": "table"}
+debiased = debiased_fairness(y_test, predicted, reports, one, **given)
 debiased.drop(columns="definition").round(4)
 
 # %% [markdown]
@@ -287,7 +288,7 @@ debiased.drop(columns="definition").round(4)
 # %%
 found = [
     debiased_fairness(
-        y_test, predicted, one.transform(X_test[["sex"]]), one, **fixed
+        y_test, predicted, one.transform(X_test[["sex"]]), one, **given
     ).set_index("metric")
     for _ in range(100)
 ]
@@ -771,6 +772,8 @@ encoders = {
 seen = {epsilon: encoder.fit_transform(both) for epsilon, encoder in encoders.items()}
 
 # %%
+# Reports may say that a small group has no rows: its rates are NaN in the table.
+warnings.filterwarnings("ignore", category=UndefinedMetricWarning)
 selected = (
     pd.Series(predicted_rich)
     .groupby([both["race"], both["sex"]], observed=True)

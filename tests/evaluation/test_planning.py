@@ -323,6 +323,7 @@ def test_the_display_draws_the_curve_and_the_plan():
     once.plot().figure_.canvas.draw()
 
 
+@pytest.mark.filterwarnings("ignore:undefined")
 @pytest.mark.parametrize("epsilon", often([1.0, 3.0], [3.0]))
 @pytest.mark.parametrize(
     "make", often([RandomizedResponseEncoder, UnaryEncodingTransformer], [RandomizedResponseEncoder])
