@@ -290,6 +290,30 @@ def test_bands_cover():
     assert covered(5, 4.0, 0.0) > 0.85
 
 
+def test_bands_of_several_classes_cover():
+    """Noise that is common to all classes changes no probability; functions had it, and their bands did not."""
+    inside = []
+    weights = np.array([0.8, 0.1, -0.9])
+    for seed in range(2):
+        random = np.random.default_rng(seed)
+        table = pd.DataFrame(random.normal(size=(3_000, 2)), columns=["a", "b"])
+        parts = {"a": np.sin(2 * table["a"].to_numpy()), "b": 0.5 * table["b"].to_numpy()}
+        logits = (parts["a"] + parts["b"])[:, np.newaxis] * weights
+        target = np.argmax(logits + random.gumbel(size=logits.shape), axis=1)
+        model = DPAdditiveClassifier(2.0, bounds=(-5, 5), classes=[0, 1, 2], random_state=seed).fit(table, target)
+        for name, part in parts.items():
+            shape = model.shape_(name)
+            assert shape.values.sum(axis=1) == pytest.approx(0, abs=1e-9)
+            codes = shape.bins.encode(table[name].clip(-5, 5).to_numpy())
+            sizes = np.bincount(codes, minlength=len(shape.values))
+            has_rows = sizes > 0
+            means = np.bincount(codes, weights=part, minlength=len(sizes))[has_rows] / sizes[has_rows]
+            wanted = np.outer(means - part.mean(), weights - weights.mean())
+            errors = np.abs(shape.values[has_rows] - wanted)
+            inside.append((errors < 1.96 * shape.std_error[has_rows]).ravel())
+    assert np.concatenate(inside).mean() > 0.9
+
+
 @pytest.mark.long
 @each("epsilon, correlation, least", [(0.5, 0.0, 0.8), (1.0, 0.0, 0.9), (4.0, 0.0, 0.9), (4.0, 0.5, 0.8)])
 def test_bands_cover_as_often_as_stated(epsilon, correlation, least):

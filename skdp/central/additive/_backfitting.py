@@ -177,10 +177,11 @@ class _Function:
                 self.covariances,
                 float(np.mean(row_variances / curvatures[:, output] ** 2)),
             )
-            limited = np.clip(posterior.mean, -_MOST_RESPONSE, _MOST_RESPONSE)
-            self.values[:, output] = limited
+            self.values[:, output] = posterior.mean
             errors = np.diag(centre @ posterior.covariance @ centre.T)
             self.std_errors[:, output] = np.sqrt(np.maximum(errors, 0.0))
+        limited = np.clip(self.values, -_MOST_RESPONSE, _MOST_RESPONSE)
+        self.values = _centred(limited)
         self.places = self.places.copy()
         self.places[:-1] = np.rint(self.values * epoch.response_unit)
 
@@ -208,7 +209,8 @@ def backfit(
     n_epochs = count_epochs(start.mu_squared, start.n_rows, len(bins))
     mu_squared = start.mu_squared / (n_epochs * len(bins))
     residuals = start.residuals
-    functions = [_Function(column, len(start.response)) for column in bins]
+    n_outputs = len(start.response)
+    functions = [_Function(column, n_outputs) for column in bins]
     unit = residuals.response_unit
     constant = np.rint(start.response * unit).astype(np.int64)
     for number in range(n_epochs):
@@ -222,7 +224,7 @@ def backfit(
                 source,
             )
         noise = Noise("mu", mu_squared, residuals.square)
-        error = as_float(noise.error) / residuals.unit
+        error = as_float(noise.error) / residuals.unit * _share_of_noise(n_outputs)
         # Later epochs are nearer to the end, and those of little noise say more.
         epoch = Epoch(
             error=error,
@@ -241,9 +243,10 @@ def backfit(
             exact = rows.sum(what)
             drawn = noise.add(source, exact.ravel().tolist())
             noisy = np.array([*map(as_float, drawn)]).reshape(exact.shape)
+            noisy = _centred(noisy / residuals.unit)
             means, variances = _responses(functions, column, start.response)
             scales = residuals.scales(means, variances)
-            function.update(noisy / residuals.unit, *scales, epoch)
+            function.update(noisy, *scales, epoch)
 
     middles = [function.mean() for function in functions]
     values = []
@@ -252,6 +255,20 @@ def backfit(
     std_errors = [function.errors() for function in functions]
     intercept = start.response + np.sum(middles, axis=0)
     return Shapes(intercept, values, std_errors, n_epochs)
+
+
+def _centred(values: Floats) -> Floats:
+    """Return what several classes differ in: their mean changes no probability, and is noise."""
+    if values.shape[1] == 1:
+        return values
+    return values - values.mean(axis=1, keepdims=True)
+
+
+def _share_of_noise(n_outputs: int) -> float:
+    """Return the deviation of centred noise of several classes, over that of the noise."""
+    if n_outputs == 1:
+        return 1.0
+    return math.sqrt(1 - 1 / n_outputs)
 
 
 def _responses(
