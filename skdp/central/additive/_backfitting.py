@@ -117,10 +117,14 @@ class _Function:
 
     def __init__(self, bins: Bins, n_outputs: int) -> None:
         self.bins = bins
+        self.sizes = bins.sizes
         self.covariances = priors(bins)
         shape = len(bins.counts), n_outputs
         self.values = np.zeros(shape)
         self.std_errors = np.zeros(shape)
+        # Over rows: (n_outputs,)
+        self.mean = np.zeros(n_outputs)
+        self.variance = np.zeros(n_outputs)
         # As integers, with a 0 for what is in no bin.
         self.places = np.zeros((shape[0] + 1, n_outputs), np.int64)
         # Averages over epochs: of the sums that are expected of the function that fits
@@ -131,21 +135,11 @@ class _Function:
         self._squares = np.zeros(shape)
         self._total = np.zeros(shape)
 
-    def mean(self) -> Floats:
-        """Return the mean over rows: (n_outputs,)."""
-        sizes = self.bins.sizes
-        return np.asarray(sizes @ self.values / sizes.sum())
-
-    def variance(self) -> Floats:
-        """Return the variance over rows: (n_outputs,)."""
-        sizes = self.bins.sizes
-        return np.asarray(sizes @ (self.values - self.mean()) ** 2 / sizes.sum())
-
     def errors(self) -> Floats:
         """Return the standard errors of the values, less their mean by the noisy sizes: (n_bins, n_outputs)."""
         # A size that is wrong by e moves the mean by e * (value - mean) / n_rows.
-        sizes = self.bins.sizes
-        squares = (self.values - self.mean()) ** 2 + self.std_errors**2
+        sizes = self.sizes
+        squares = (self.values - self.mean) ** 2 + self.std_errors**2
         of_mean = self.bins.variances @ squares / sizes.sum() ** 2
         return np.sqrt(self.std_errors**2 + of_mean)
 
@@ -153,7 +147,7 @@ class _Function:
         self, noisy: Floats, curvatures: Floats, variances: Floats, epoch: Epoch
     ) -> None:
         """Take in the noisy sums of an epoch, where residuals have these curvatures and variances."""
-        sizes = self.bins.sizes[:, np.newaxis]
+        sizes = self.sizes[:, np.newaxis]
         deviations = np.sqrt(self.bins.variances)[:, np.newaxis]
         # A step by a count that is too small would be too long.
         counts = np.maximum(sizes, _CAUTION * deviations)
@@ -182,6 +176,9 @@ class _Function:
             self.std_errors[:, output] = np.sqrt(np.maximum(errors, 0.0))
         limited = np.clip(self.values, -_MOST_RESPONSE, _MOST_RESPONSE)
         self.values = _centred(limited)
+        n_rows = self.sizes.sum()
+        self.mean = self.sizes @ self.values / n_rows
+        self.variance = self.sizes @ (self.values - self.mean) ** 2 / n_rows
         self.places = self.places.copy()
         self.places[:-1] = np.rint(self.values * epoch.response_unit)
 
@@ -248,7 +245,7 @@ def backfit(
             scales = residuals.scales(means, variances)
             function.update(noisy, *scales, epoch)
 
-    middles = [function.mean() for function in functions]
+    middles = [function.mean for function in functions]
     values = []
     for function, middle in zip(functions, middles, strict=True):
         values.append(function.values - middle)
@@ -279,6 +276,6 @@ def _responses(
     variance = np.zeros(len(constant))
     for place, function in enumerate(functions):
         if place != column:
-            means = means + function.mean()
-            variance += function.variance()
+            means = means + function.mean
+            variance += function.variance
     return means, variance

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,6 +17,7 @@ from skdp.central.additive._backfitting import Start
 from skdp.central.additive._base import (
     SIZE_PART,
     AdditiveModel,
+    AdditivePlan,
     check_number_of_rows,
     class_counts,
     noisy_floats,
@@ -215,8 +217,10 @@ class DPAdditiveClassifier(ProbabilisticClassifier, AdditiveModel):
         )
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
-        super()._release(plan, source)
-        classes = plan.exact.target
+        exact: AdditivePlan = plan.exact
+        exact = exact._replace(rows=exact.rows.by_class())
+        super()._release(replace(plan, exact=exact), source)
+        classes = exact.target
         self.classes_ = classes.values
         name = classes.domain.columns[0]
         columns = {column: self.domain_[column] for column in self.domain_.columns}
