@@ -230,10 +230,7 @@ if __name__ == "__main__":
         kind=np.where(bins["is_supported"], "supported", "not supported")
     )
     kinds = kinds[kinds["correlation"] == 0]
-    shares = (
-        supported.groupby(["rows", "epsilon"]).size()
-        / bins.groupby(["rows", "epsilon"]).size()
-    )
+    shares = bins.groupby(["rows", "epsilon"])["is_supported"].mean()
     write_results(
         "additive_bands",
         "Bands of additive models",

@@ -331,6 +331,16 @@ def test_bins_whose_errors_say_too_little_are_named():
     assert model.shape_("c").is_supported.tolist() == [True, False, True]
 
 
+def test_no_bin_is_supported_before_functions_settle():
+    """After two or three epochs, as few as half of the bins were in their bands."""
+    few = regressor(0.3, random_state=0).fit(X, NUMBER)
+    many = regressor(2.0, random_state=0).fit(X, NUMBER)
+    assert few.n_iter_ < 4 < many.n_iter_
+    for name in X:
+        assert not few.shape_(name).is_supported.any()
+        assert many.shape_(name).is_supported.any()
+
+
 @each("n_classes", [2, 3])
 def test_certain_classes_have_curvatures(n_classes):
     # With little noise, probabilities are 0 and 1 as floats; functions need a unit.
