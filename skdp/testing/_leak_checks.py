@@ -16,13 +16,13 @@ from sklearn.exceptions import NotFittedError
 
 from skdp.base import heard, rows_and_target
 from skdp.privacy import BudgetExceeded, Mu, PrivacyLedger, Rho, read_share
-from skdp.testing._leaves import leaves_of_attributes
 from skdp.testing._subject import Subject
 from skdp.testing._tools import (
     RecordingLedger,
     counted_draws,
     fitted,
     is_table,
+    leaves_of_attributes,
     released_attributes,
     require,
     walk,
