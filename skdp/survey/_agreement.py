@@ -1,12 +1,14 @@
-"""Whether any shares explain the reports, and one set of them those of all groups."""
+"""Whether any shares explain the reports, and what a fit warns of."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
+from sklearn.exceptions import ConvergenceWarning
 
 from skdp.base import level_of_the_caller
 from skdp.pages import warn
@@ -160,3 +162,53 @@ def _effective(observed: Numbers, squares: Numbers, totals: Numbers) -> Numbers:
     kish = totals**2 / squares.sum(axis=1, keepdims=True)
     least = of_reports.min(axis=1, keepdims=True)
     return np.minimum(least, kish)
+
+
+_LEAST_PIVOT = 1e-9
+"""Of columns of length 1; rounding leaves some 1e-16 times the number of columns."""
+
+
+def warn_of_few_clusters(n_clusters: int, n_expected: int) -> None:
+    """Warn that errors of so few clusters are too small."""
+    warn(
+        f"errors of {n_clusters} clusters, fewer than {n_expected}, are too small, "
+        "although intervals take t quantiles. Strata are no clusters: if these are "
+        "strata, leave them out",
+        ModelWarning,
+        about="guide/report_regression#warnings",
+        stacklevel=level_of_the_caller(),
+    )
+
+
+def warn_of_no_maximum(known: pd.DataFrame) -> None:
+    """Warn that errors are not known, with the true predictors that tell each other."""
+    text = (
+        "the reports say too little: the likelihood has no clear maximum, and errors are "
+        "not known. There are too few rows for this epsilon, too many parameters, or "
+        "predictors that tell the target exactly"
+    )
+    names = _dependent_names(known)
+    if names:
+        text = (
+            "predictors tell each other, so that their coefficients and all errors are "
+            f"not known: leave out {', '.join(map(repr, names))}, each constant or a "
+            "linear combination of the columns before it"
+        )
+    warn(
+        text,
+        ConvergenceWarning,
+        about="guide/report_regression#warnings",
+        stacklevel=level_of_the_caller(),
+    )
+
+
+def _dependent_names(known: pd.DataFrame) -> list[Any]:
+    """Return the names of the columns that are linear combinations of the columns before them."""
+    matrix = known.to_numpy()
+    norms = np.linalg.norm(matrix, axis=0)
+    norms[norms == 0] = 1
+    triangle = np.linalg.qr(matrix / norms, mode="r")
+    # A pivot is what the columns before leave of a column, relative to its length.
+    pivots = np.abs(np.diag(triangle))
+    names = known.columns[: len(pivots)]
+    return list(names[pivots < _LEAST_PIVOT])
