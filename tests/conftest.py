@@ -44,7 +44,7 @@ LONG_EXAMPLES = {
     "skdp.evaluation.audits._audit.audit_epsilon",
     "skdp.evaluation.curves._privacy_curve.privacy_curve",
     "skdp.evaluation.report._report.study_report",
-    "skdp.metrics.private_groups._mitigation.private_parity",
+    "skdp.metrics._mitigation.private_parity",
     "skdp.synthesis._classifier.MarginalClassifier",
     "skdp.synthesis._resampler.SyntheticResampler",
     "skdp.testing._curator.check_curator",

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from skdp.metrics.private_groups import indicator_variances, oracle_of
+from skdp.metrics import indicator_variances, oracle_of
 
 Reported = Literal["target", "predictor"]
 

@@ -44,7 +44,7 @@ from skdp.local import (
     estimate_counts,
 )
 from skdp.markup import html_facts
-from skdp.metrics.private_groups import parity_half_width
+from skdp.metrics import parity_half_width
 from skdp.privacy import Shuffled, WeakGuaranteeWarning, check_epsilon
 from skdp.survey import ReportDesign
 

@@ -14,7 +14,7 @@ from sklearn.metrics import roc_auc_score
 from skdp.domain import Domain
 from skdp.evaluation.attacks._attacker import Outcome, Truth
 from skdp.local import SAMPLED, ReportProtocol
-from skdp.metrics.fairness import proportion
+from skdp.metrics import proportion
 from skdp.oracles import FrequencyOracle
 from skdp.randomness import SecureSource, SeededSource
 

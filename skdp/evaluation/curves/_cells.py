@@ -18,7 +18,7 @@ from sklearn.utils import get_tags
 
 from skdp.evaluation.curves._scoring import ALL, Answers, Measure, Row
 from skdp.local import OnFitOnly, PosteriorFeatures
-from skdp.metrics.fairness import name_groups, read_columns
+from skdp.metrics import name_groups, read_columns
 from skdp.tables import is_frame, read_table, take_rows
 
 # An epsilon: any noise is less than the rounding, any report is the true one.

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier, is_regressor
 from sklearn.metrics import get_scorer
 
-from skdp.metrics import fairness_report
-from skdp.metrics.fairness import find_positive_label, read_column
+from skdp.metrics import fairness_report, find_positive_label, read_column
 
 ALL = "all"
 """The name of the group of all rows."""

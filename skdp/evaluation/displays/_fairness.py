@@ -24,7 +24,7 @@ from skdp.evaluation.displays._style import (
     tidy_axes,
     title_panel,
 )
-from skdp.metrics.fairness import LABELS
+from skdp.metrics import LABELS
 
 # Of each kind of metric: how its names are recognised, in this order, the title of the
 # panel of those without groups, and the value that is parity.

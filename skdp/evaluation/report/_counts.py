@@ -16,8 +16,7 @@ from numpy.typing import ArrayLike
 from skdp.domain import Codes, Domain
 from skdp.evaluation._common import read_epsilons, shown_progress
 from skdp.local import RandomizedResponseEncoder
-from skdp.metrics import count_error
-from skdp.metrics.fairness import two_sided
+from skdp.metrics import count_error, two_sided
 from skdp.oracles import POSTPROCESSORS, Postprocess, RandomizedResponse
 from skdp.privacy import local_epsilon
 from skdp.tables import read_table

@@ -33,12 +33,12 @@ from skdp.evaluation.curves import compare_to_baseline, privacy_curve
 from skdp.evaluation.report._study import PARAM_NAME, Study
 from skdp.local import RandomizedResponseEncoder
 from skdp.metrics import (
+    LABELS,
     debiased_fairness,
     fairness_report,
     marginal_error,
     train_on_synthetic,
 )
-from skdp.metrics.fairness import LABELS
 from skdp.synthesis import DPMarginalSynthesizer
 
 # The epsilon of models without noise, and of those without the protected columns: what

@@ -55,8 +55,7 @@ from skdp.evaluation.report._tables import (
     values_table,
     written,
 )
-from skdp.metrics import fairness_report
-from skdp.metrics.fairness import LABELS
+from skdp.metrics import LABELS, fairness_report
 from skdp.oracles import check_size
 from skdp.privacy import check_delta
 from skdp.tables import flatten_index

@@ -46,8 +46,7 @@ from skdp.evaluation.studies._methods import (
 from skdp.evaluation.studies._page import write_study
 from skdp.evaluation.studies._tables import StudyTable, other_features
 from skdp.local import OracleEncoder
-from skdp.metrics import fairness_report
-from skdp.metrics.fairness import import_optional
+from skdp.metrics import fairness_report, import_optional
 from skdp.synthesis import MOST_EVEN
 
 BASELINES = ("without privacy", "left out", "post-processed", "reweighed")

@@ -22,8 +22,7 @@ from skdp.evaluation.studies._tables import (
     other_features,
 )
 from skdp.local import PosteriorFeatures
-from skdp.metrics import private_parity
-from skdp.metrics.fairness import import_optional
+from skdp.metrics import import_optional, private_parity
 from skdp.synthesis import DPMarginalSynthesizer
 
 Indicators = NDArray[Any]

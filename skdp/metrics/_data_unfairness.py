@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.base import ColumnLike, Label, TableLike, check_row_order
-from skdp.metrics.fairness import Numbers, find_positive_label, read_column
-from skdp.metrics.private_groups._reports import check_encoder
+from skdp.metrics._inputs import find_positive_label, read_column
+from skdp.metrics._intervals import Numbers
+from skdp.metrics._private_groups import check_encoder
 from skdp.oracles import FrequencyOracle, LocalHashing
 from skdp.tables import is_frame, read_table
 

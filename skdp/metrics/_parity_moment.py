@@ -10,8 +10,9 @@ import pandas as pd
 from fairlearn.reductions import ClassificationMoment, ErrorRate
 
 from skdp.base import check_row_order
-from skdp.metrics.fairness import Numbers, read_column
-from skdp.metrics.private_groups._reports import read_groups
+from skdp.metrics._inputs import read_column
+from skdp.metrics._intervals import Numbers
+from skdp.metrics._private_groups import read_groups
 
 _EVENTS = {
     "equalized_odds": (0, 1),

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 
 from skdp.base import ColumnName, TableLike
 from skdp.domain import Categories, DomainLike, Interval
-from skdp.metrics.tables._pairs import (
+from skdp.metrics._table_pairs import (
     check_columns,
     check_order,
     encode_column,

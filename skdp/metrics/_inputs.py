@@ -14,8 +14,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.base import read_array
-from skdp.metrics.fairness._intervals import Numbers
-from skdp.metrics.fairness._rates import Labels, Mask, Places
+from skdp.metrics._intervals import Numbers
+from skdp.metrics._rates import Labels, Mask, Places
 from skdp.tables import (
     ColumnError,
     convert_frame,

@@ -15,8 +15,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from skdp.base import ColumnLike, ColumnName, Label, Privileged, TableLike, check_choice
 from skdp.local import ReportTransformer
-from skdp.metrics.fairness import Numbers, import_optional
-from skdp.metrics.private_groups._reports import (
+from skdp.metrics._aif360 import import_optional
+from skdp.metrics._intervals import Numbers
+from skdp.metrics._private_groups import (
     GroupReports,
     check_encoder,
     find_privileged,
@@ -261,7 +262,7 @@ def private_parity(
         )
     import_optional("fairlearn.reductions")
     # The class inherits from fairlearn's, so its module requires fairlearn.
-    from skdp.metrics.private_groups._parity_moment import PrivateParity
+    from skdp.metrics._parity_moment import PrivateParity
 
     return PrivateParity(encoder, constraints, columns, float(difference_bound))
 

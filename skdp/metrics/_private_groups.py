@@ -27,13 +27,13 @@ from skdp.base import (
 )
 from skdp.domain import Domain
 from skdp.local import ReportTransformer, read_carried, refuse_impossible
-from skdp.metrics.fairness import (
-    Numbers,
+from skdp.metrics._inputs import (
     find_positive_label,
     is_in_products,
     read_column,
     read_privileged,
 )
+from skdp.metrics._intervals import Numbers
 from skdp.oracles import FrequencyOracle, project_to_simplex
 from skdp.tables import is_frame
 

@@ -20,27 +20,27 @@ from skdp.base import (
     check_row_order,
 )
 from skdp.local import ReportTransformer
-from skdp.metrics.fairness import (
+from skdp.metrics._fairness_report import (
     Groups,
-    PairsOfGroups,
     Precision,
-    RateSums,
     consistency_rows,
     measure,
+    write_table,
+)
+from skdp.metrics._inputs import (
     name_groups,
     read_features,
     read_predictions,
     split_rows,
-    sums_of_estimated,
-    write_table,
 )
-from skdp.metrics.private_groups._reports import (
+from skdp.metrics._private_groups import (
     cells_of,
     check_encoder,
     find_privileged,
     read_groups,
     unbiased_indicators,
 )
+from skdp.metrics._rates import PairsOfGroups, RateSums, sums_of_estimated
 from skdp.oracles import FrequencyOracle
 
 # Probabilities of a channel: half a megabyte.

@@ -20,7 +20,7 @@ from skdp.base import (
     check_row_order,
 )
 from skdp.domain import Domain
-from skdp.metrics.fairness._inputs import (
+from skdp.metrics._inputs import (
     check_both,
     encode_frame,
     find_positive_label,

@@ -12,8 +12,8 @@ from sklearn.dummy import DummyClassifier
 from sklearn.metrics import check_scoring
 
 from skdp.base import ColumnLike, ColumnName, TableLike, check_row_order
-from skdp.metrics.fairness import read_column
-from skdp.metrics.tables._pairs import column_of, names_in_one_only
+from skdp.metrics._inputs import read_column
+from skdp.metrics._table_pairs import column_of, names_in_one_only
 from skdp.pages import warn
 from skdp.tables import is_frame, kind_of, read_table
 

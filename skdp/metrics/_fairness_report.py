@@ -22,8 +22,7 @@ from skdp.base import (
     check_confidence_level,
     check_row_order,
 )
-from skdp.metrics.fairness._comparisons import compare_extremes, compare_with_last
-from skdp.metrics.fairness._inputs import (
+from skdp.metrics._inputs import (
     check_both,
     code_cells,
     is_in_products,
@@ -34,8 +33,15 @@ from skdp.metrics.fairness._inputs import (
     read_privileged,
     split_rows,
 )
-from skdp.metrics.fairness._intervals import Estimate, Numbers, theil
-from skdp.metrics.fairness._rates import Mask, Places, RateSums, sums_of_known
+from skdp.metrics._intervals import Estimate, Numbers, theil
+from skdp.metrics._rates import (
+    Mask,
+    Places,
+    RateSums,
+    compare_extremes,
+    compare_with_last,
+    sums_of_known,
+)
 from skdp.pages import warn
 
 CONVENTION = (
