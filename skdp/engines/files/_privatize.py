@@ -26,10 +26,12 @@ from skdp.engines._atomic import (
 )
 from skdp.engines._errors import UnreadableError
 from skdp.engines._libraries import Extra
-from skdp.engines._randomness import BatchRandomness, KeyedRandomness, SeededRandomness
 from skdp.engines._release import (
+    BatchRandomness,
+    KeyedRandomness,
     Preparation,
     Release,
+    SeededRandomness,
     check_flags,
     check_names,
     check_transformer,
