@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from skdp.base import one_thread
 from skdp.domain import Interval
-from skdp.oracles import NumericMechanism
-from skdp.oracles.numeric import bin_positions, estimate_frequencies
+from skdp.oracles import NumericMechanism, bin_positions, estimate_frequencies
 
 # The shares are those of expectation maximisation, smoothed ("EMS"); the intervals
 # around them assume nothing of the distribution.

@@ -56,8 +56,17 @@ from skdp.local.protocol import (
     weighted_means,
     whole_weights,
 )
-from skdp.oracles import ClampedLaplace, NumericMechanism, Optimal, Windows, check_size
-from skdp.oracles.numeric import SUBSTEPS, check_steps, mean_error, round_at_random
+from skdp.oracles import (
+    SUBSTEPS,
+    ClampedLaplace,
+    NumericMechanism,
+    Optimal,
+    Windows,
+    check_size,
+    check_steps,
+    mean_error,
+    round_at_random,
+)
 from skdp.privacy import (
     LaplaceLoss,
     PrivacyGuarantee,

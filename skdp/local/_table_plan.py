@@ -18,8 +18,7 @@ from skdp.domain import Domain, DomainLike
 from skdp.local._numeric import numeric_mechanism
 from skdp.local.protocol import Sampling, margin_error
 from skdp.markup import html_facts
-from skdp.oracles import ORACLES, choose_oracle
-from skdp.oracles.numeric import check_steps, mean_error
+from skdp.oracles import ORACLES, check_steps, choose_oracle, mean_error
 from skdp.privacy import check_epsilon
 from skdp.tables import is_frame, read_table
 

@@ -23,8 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import check_flag
 from skdp.exact import round_up
-from skdp.oracles import NumericMechanism, check_size
-from skdp.oracles.numeric import round_at_random
+from skdp.oracles import NumericMechanism, check_size, round_at_random
 from skdp.privacy import PrivacyGuarantee
 from skdp.randomness import BLOCK, MOST_ROWS, ONE, DigestSource, RowStreams
 from skdp.tables import ColumnError, is_missing, kind_of, plain

@@ -17,7 +17,7 @@ from scipy.optimize import linprog
 
 from skdp.exact import exp_bounds
 from skdp.oracles._base import capped_epsilon, pure_noise
-from skdp.oracles.numeric._mechanism import NumericMechanism, check_steps
+from skdp.oracles._numeric_mechanisms import NumericMechanism, check_steps
 from skdp.randomness import ONE, ByteSource, uniform_integers
 
 Floats = NDArray[np.float64]
