@@ -72,10 +72,12 @@ from skdp.privacy import (
     PrivacyGuarantee,
     PrivacyLedger,
     PureLoss,
+    Released,
+    ReportPair,
     Shuffled,
+    any_pair,
     check_epsilon,
 )
-from skdp.privacy.shuffle import Released, ReportPair, any_pair
 from skdp.tables import Table
 
 # The mechanisms by name, as guarantees describe them.

@@ -51,8 +51,14 @@ from skdp.local.protocol import (
     take_design,
 )
 from skdp.oracles import FrequencyOracle, Postprocess, two_rounds
-from skdp.privacy import PrivacyGuarantee, Shuffled, check_epsilon
-from skdp.privacy.shuffle import Released, ReportPair, any_pair
+from skdp.privacy import (
+    PrivacyGuarantee,
+    Released,
+    ReportPair,
+    Shuffled,
+    any_pair,
+    check_epsilon,
+)
 from skdp.tables import Table, is_missing
 
 Shares: TypeAlias = Literal["uniform", "proportional"] | Mapping[Any, float]

@@ -50,11 +50,12 @@ from skdp.oracles import (
 from skdp.privacy import (
     PrivacyGuarantee,
     PrivacyLedger,
+    Released,
     ReportPair,
     Shuffled,
+    any_pair,
     has_open_rows,
 )
-from skdp.privacy.shuffle import Released, any_pair
 from skdp.randomness import bernoulli, uniform_integers
 from skdp.tables import ColumnError, Table
 

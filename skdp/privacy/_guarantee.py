@@ -13,21 +13,26 @@ from typing import Any, ClassVar, Literal, Self, get_args
 
 from skdp.exact import round_up
 from skdp.markup import html_facts, written_text
-from skdp.privacy._conversions import zcdp_epsilon
+from skdp.privacy._conversions import (
+    at_least_0,
+    check_delta,
+    float_above,
+    in_odds,
+    shown,
+    zcdp_epsilon,
+)
 from skdp.privacy._json import Fields, JsonRecord, written_name
-from skdp.privacy._numbers import at_least_0, check_delta, float_above, in_odds, shown
-from skdp.privacy.accounting import (
+from skdp.privacy._losses import (
     MOST_LOSSES,
     Loss,
     StatedLoss,
     check_losses,
     doubled,
-    joint_failure,
     merged,
     read_loss,
-    smallest_epsilon,
     total_epsilon,
 )
+from skdp.privacy._total_loss import joint_failure, smallest_epsilon
 
 
 class WeakGuaranteeWarning(UserWarning):

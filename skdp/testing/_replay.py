@@ -20,9 +20,10 @@ from skdp.privacy import (
     exponential_loss,
     gaussian_loss,
     laplace_loss,
+    pure_mu,
+    smallest_epsilon,
     zcdp_epsilon,
 )
-from skdp.privacy.accounting import pure_mu, smallest_epsilon
 from skdp.tables import is_frame, take_rows
 from skdp.testing._recording import (
     ROWS,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from skdp.domain import Categories, Interval
 from skdp.local.memo import PermanentDraws, canonical, framed, name_bytes
-from skdp.privacy.shuffle import ReportPair
+from skdp.privacy import ReportPair
 from skdp.randomness import ByteSource
 from skdp.tables import ColumnError
 

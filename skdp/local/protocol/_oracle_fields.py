@@ -33,8 +33,7 @@ from skdp.local.protocol._field import (
     declared_bytes,
 )
 from skdp.oracles import FrequencyOracle, RandomizedResponse, SetOracle
-from skdp.privacy import PrivacyGuarantee, PureLoss
-from skdp.privacy.shuffle import ReportPair
+from skdp.privacy import PrivacyGuarantee, PureLoss, ReportPair
 from skdp.randomness import uniform_integers
 
 _MOST_BITS = 6

@@ -27,8 +27,7 @@ from skdp.local.protocol._field import Channel, Codes, Field, Randomness, Report
 from skdp.local.protocol._oracle_fields import CategoryField, OracleField, fold
 from skdp.local.protocol._sampling import Sampling, drawn_pair, one_of
 from skdp.local.protocol._weighted_sums import weighted_sums
-from skdp.privacy import PrivacyGuarantee
-from skdp.privacy.shuffle import Released, ReportPair, any_pair
+from skdp.privacy import PrivacyGuarantee, Released, ReportPair, any_pair
 from skdp.tables import Table, missing_for_nan, read_table
 
 

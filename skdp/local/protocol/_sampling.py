@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from skdp.base import check_confidence_level
-from skdp.privacy import check_epsilon
-from skdp.privacy.shuffle import Released, ReportPair
+from skdp.privacy import Released, ReportPair, check_epsilon
 from skdp.randomness import ByteSource, uniform_integers
 
 _UNITS = 1 << 24

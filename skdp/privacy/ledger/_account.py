@@ -35,6 +35,7 @@ from typing import Any, NamedTuple, Self
 
 from skdp.exact import round_up
 from skdp.markup import written_text
+from skdp.privacy._conversions import check_delta, check_epsilon
 from skdp.privacy._guarantee import (
     RELATIONS,
     TRUSTS,
@@ -45,8 +46,7 @@ from skdp.privacy._guarantee import (
     in_one_relation,
 )
 from skdp.privacy._json import Fields, written_name
-from skdp.privacy._numbers import check_delta, check_epsilon
-from skdp.privacy.accounting import (
+from skdp.privacy._losses import (
     GaussianLoss,
     LaplaceLoss,
     Loss,

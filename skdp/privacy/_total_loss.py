@@ -14,7 +14,7 @@ from scipy.optimize import minimize_scalar
 
 from skdp.exact import exp_bounds, log_upper, round_up
 from skdp.privacy._conversions import gaussian_epsilon, log_delta_above, proven_edge
-from skdp.privacy.accounting._losses import GaussianLoss, Loss, gaussian_loss, merged
+from skdp.privacy._losses import GaussianLoss, Loss, gaussian_loss, merged
 
 # All losses but the Gaussian one are symmetric: given its absolute value, a radius r, a
 # loss is that of randomised response of two values, r or -r. Radii are placed on a

@@ -14,11 +14,11 @@ import numpy as np
 from scipy.special import ndtr
 
 from skdp.exact import exp_bounds, log_upper, round_up
-from skdp.privacy._conversions import proven_edge
+from skdp.privacy._conversions import check_delta, check_epsilon, proven_edge
 from skdp.privacy._guarantee import PrivacyGuarantee
-from skdp.privacy._numbers import check_delta, check_epsilon
-from skdp.privacy.accounting import GaussianLoss, Loss, StatedLoss, smallest_epsilon
-from skdp.privacy.shuffle._pair import ReportPair
+from skdp.privacy._losses import GaussianLoss, Loss, StatedLoss
+from skdp.privacy._shuffled_pair import ReportPair
+from skdp.privacy._total_loss import smallest_epsilon
 
 # The relative precision of an epsilon that is searched for.
 _PRECISION = 1e-5

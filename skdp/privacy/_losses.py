@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from scipy.special import erf, erfinv, ndtr, ndtri
 
 from skdp.exact import exp_bounds, round_up
+from skdp.privacy._conversions import at_least_0, check_delta, float_above
 from skdp.privacy._json import Fields
-from skdp.privacy._numbers import at_least_0, check_delta, float_above
 
 # The largest count of equal losses, and the largest sensitivity.
 _MOST = 1 << 40
