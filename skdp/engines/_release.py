@@ -24,10 +24,11 @@ from skdp.local import (
     Reports,
     ReportTransformer,
     SecretKey,
+    framed,
     protocol_text,
+    read_record_ids,
     text_in_memory,
 )
-from skdp.local.memo import framed, read_record_ids
 from skdp.randomness import ByteSource
 from skdp.tables import (
     Releases,

@@ -30,10 +30,10 @@ from skdp.base import (
 from skdp.domain import Domain, Interval
 from skdp.exact import round_up
 from skdp.local._distribution import estimate_distribution
+from skdp.local._memo import Memo, MemoisedReports, PermanentDraws, name_bytes
 from skdp.local._protocol_file import read_carried
 from skdp.local._tally import ReportTally, check_tally
 from skdp.local._transformer import ReportTransformer
-from skdp.local.memo import Memo, MemoisedReports, PermanentDraws, name_bytes
 from skdp.local.protocol import (
     Channel,
     Codes,

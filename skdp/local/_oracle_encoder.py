@@ -26,10 +26,10 @@ from skdp.base import (
     warn_of_observed,
 )
 from skdp.domain import Domain
+from skdp.local._memo import Memo, MemoisedReports
 from skdp.local._protocol_file import read_carried
 from skdp.local._tally import ReportTally, check_tally
 from skdp.local._transformer import ReportTransformer
-from skdp.local.memo import Memo, MemoisedReports
 from skdp.local.protocol import (
     CategoryField,
     PopulationSize,

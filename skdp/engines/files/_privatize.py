@@ -51,10 +51,10 @@ from skdp.local import (
     ReportProtocol,
     ReportTransformer,
     SecretKey,
+    keyed_digests,
     protocol_text,
     warn_of_reports,
 )
-from skdp.local.memo import keyed_digests
 
 try:
     import fcntl

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.domain import Categories, Interval
-from skdp.local.memo import PermanentDraws, canonical, framed, name_bytes
+from skdp.local._memo import PermanentDraws, canonical, framed, name_bytes
 from skdp.privacy import ReportPair
 from skdp.randomness import ByteSource
 from skdp.tables import ColumnError
