@@ -22,7 +22,9 @@ from skdp.central import DPHistogram, planned_half_width
 from skdp.domain import Domain
 from skdp.evaluation._comparisons import (
     Comparison,
+    DesignRelease,
     Reported,
+    check_design,
     half_width_of_power,
     power_of,
 )
@@ -32,8 +34,7 @@ from skdp.evaluation._plan_display import (
     amount_of,
     end_text,
 )
-from skdp.evaluation._planned_designs import DesignRelease, check_design
-from skdp.evaluation.curves import compare_to_baseline
+from skdp.evaluation._privacy_curve import compare_to_baseline
 from skdp.evaluation.displays import interval_label
 from skdp.local import (
     LocalTableEncoder,

@@ -18,7 +18,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 
 from skdp.base import ColumnName, Label, Privileged
 from skdp.domain import Domain, Interval
-from skdp.evaluation.attacks import EXACT
+from skdp.evaluation._attacker import EXACT
 from skdp.evaluation.displays import import_pyplot
 from skdp.evaluation.report._counts import CountStudy, count_study, errors_by_trust
 from skdp.evaluation.report._experiments import (
@@ -30,24 +30,22 @@ from skdp.evaluation.report._experiments import (
     model_scores,
     synthesize,
 )
-from skdp.evaluation.report._figures import (
-    counts_figure,
-    curve_figure,
-    error_figure,
-    fairness_figure,
-    leakage_figure,
-    marginal_figure,
-    scores_figure,
-)
 from skdp.evaluation.report._study import LOGISTIC, Study
 from skdp.evaluation.report._tables import (
     SHOWN,
     audit_table,
     carriers_table,
+    counts_figure,
     counts_table,
+    curve_figure,
+    error_figure,
     errors_table,
+    fairness_figure,
+    leakage_figure,
     leakage_table,
     left_out_table,
+    marginal_figure,
+    scores_figure,
     scores_table,
     short,
     summarise,

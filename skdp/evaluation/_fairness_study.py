@@ -30,9 +30,9 @@ from skdp.base import (
     check_random_state,
 )
 from skdp.evaluation._common import check_count, read_epsilons, shown_progress
-from skdp.evaluation.curves import corrected_error, seed_of
-from skdp.evaluation.displays import FairnessStudyDisplay
-from skdp.evaluation.studies._methods import (
+from skdp.evaluation._curve_cells import seed_of
+from skdp.evaluation._privacy_curve import corrected_error
+from skdp.evaluation._study_methods import (
     BY_CURATOR,
     FROM_REPORTS,
     WITHOUT_REPORTS,
@@ -43,8 +43,9 @@ from skdp.evaluation.studies._methods import (
     reported,
     weight_parameter,
 )
-from skdp.evaluation.studies._page import write_study
-from skdp.evaluation.studies._tables import StudyTable, other_features
+from skdp.evaluation._study_page import write_study
+from skdp.evaluation._study_tables import StudyTable, other_features
+from skdp.evaluation.displays import FairnessStudyDisplay
 from skdp.local import OracleEncoder
 from skdp.metrics import fairness_report, import_optional
 from skdp.synthesis import MOST_EVEN

@@ -22,14 +22,16 @@ from skdp.base import (
     check_random_state,
     check_row_order,
 )
-from skdp.evaluation._common import result_facts
-from skdp.evaluation.attacks._attacker import (
+from skdp.evaluation._attacker import (
     Attacker,
+    Protected,
     factorize,
+    guessing_bound,
     name_of_kind,
     read_columns,
+    value_table,
 )
-from skdp.evaluation.attacks._measures import Protected, guessing_bound, value_table
+from skdp.evaluation._common import result_facts
 from skdp.evaluation.audits import clopper_pearson
 from skdp.local import ReportTransformer
 from skdp.markup import html_facts, html_table

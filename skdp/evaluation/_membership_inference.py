@@ -17,9 +17,8 @@ from skdp.base import (
     check_confidence_level,
     check_random_state,
 )
+from skdp.evaluation._attacker import area, code_column, read_columns
 from skdp.evaluation._common import result_facts
-from skdp.evaluation.attacks._attacker import code_column, read_columns
-from skdp.evaluation.attacks._measures import area
 from skdp.evaluation.audits import clopper_pearson
 from skdp.markup import html_facts
 from skdp.privacy import PrivacyGuarantee

@@ -16,7 +16,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from skdp.central import DPLogisticRegression
 from skdp.domain import Domain
-from skdp.evaluation.studies._tables import (
+from skdp.evaluation._study_tables import (
     StudyTable,
     categories_of,
     other_features,
