@@ -29,7 +29,7 @@ from skdp.metrics._mitigation import (
     private_reweighing,
     private_threshold_optimizer,
 )
-from skdp.metrics._private_groups import joint_distribution, posterior_groups
+from skdp.metrics._private_groups import joint_distribution
 from skdp.metrics._range_queries import range_query_error
 from skdp.metrics._train_on_synthetic import train_on_synthetic
 
@@ -43,7 +43,6 @@ __all__ = [
     "marginal_error",
     "marginal_errors",
     "percent_error",
-    "posterior_groups",
     "private_parity",
     "private_reweighing",
     "private_threshold_optimizer",

@@ -21,11 +21,11 @@ from skdp.metrics._private_groups import (
     GroupReports,
     check_encoder,
     find_privileged,
+    group_posteriors,
     indicate_positive,
     indicate_privileged_rows,
     invert_counts,
     joint_distribution,
-    posterior_groups,
     project_rows,
     read_groups,
     read_labels,
@@ -378,8 +378,8 @@ def private_reweighing(
         return weights
     # What the weights leave of the difference is judged by the probability of the group
     # of each row, as the truth is not known.
-    posterior = posterior_groups(y_true, None, reports, encoder, columns=columns)
-    privileged_share = posterior.to_numpy()[:, is_privileged].sum(axis=1)
+    posteriors = group_posteriors(y_true, reports, encoder, columns)
+    privileged_share = posteriors[:, is_privileged].sum(axis=1)
     balanced = np.empty_like(weights)
     for code in (0, 1):
         rows = codes == code

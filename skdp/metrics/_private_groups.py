@@ -341,7 +341,6 @@ def joint_distribution(
     See Also
     --------
     debiased_fairness : Rates of groups, and their differences, from the same inversion.
-    posterior_groups : The probability of each group given a report and labels.
 
     Notes
     -----
@@ -398,66 +397,21 @@ def _cross(labels: dict[str, pd.Index], cells: pd.Index) -> pd.Index:
     return pd.MultiIndex.from_tuples(tuples, names=[*labels, *cells.names])
 
 
-def posterior_groups(
-    y_true: ColumnLike | None,
-    y_pred: ColumnLike | None,
+def group_posteriors(
+    y_true: ColumnLike,
     reports: TableLike,
     encoder: ReportTransformer,
-    *,
-    columns: ColumnName | list[ColumnName] | None = None,
-) -> pd.DataFrame:
-    """Estimate the probability of each group for each row, given its report and its labels.
-
-    Parameters
-    ----------
-    y_true, y_pred : array-like or series of shape (n_samples,), dataframe of one column, or None
-        True and predicted labels, or other values with few levels; None leaves them out.
-    reports, encoder : dataframe or array-like, and fitted local transformer
-        As for `joint_distribution`.
-    columns : column name or list of column names, optional
-        The columns whose combinations are the groups; by default all of the encoder.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per report and one column per group. Each row adds up to 1.
-
-    Raises
-    ------
-    NotFittedError, TypeError, ValueError
-        As for `joint_distribution`.
-
-    See Also
-    --------
-    joint_distribution : The prior, which is the shares of the groups among the rows of equal labels.
-
-    Notes
-    -----
-    **Privacy.** For the groups, this is post-processing of reports, without privacy cost. The labels are unprotected.
-
-    By Bayes' rule: the prior is `joint_distribution` with ``postprocess="simplex"``, the likelihood that of the
-    encoder. A posterior is closer to the prior than the truth is: rates of groups that are weighted by it differ too
-    little. For such rates, use `debiased_fairness`.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from skdp import RandomizedResponseEncoder
-    >>> people = pd.DataFrame({"sex": ["Female"] * 4_000 + ["Male"] * 6_000})
-    >>> hired = [1] * 1_000 + [0] * 3_000 + [1] * 3_000 + [0] * 3_000
-    >>> encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["Female", "Male"]}, random_state=0)
-    >>> reports = encoder.fit_transform(people)
-    >>> posterior_groups(hired, None, reports, encoder).groupby(hired).sum().round(0)
-    sex  Female    Male
-    0    3006.0  2994.0
-    1    1098.0  2902.0
-    """
+    columns: ColumnName | list[ColumnName] | None,
+) -> Numbers:
+    """Estimate the probability of each group for each row, given its report and its label: (n_rows, n_groups)."""
+    # By Bayes' rule: the prior is the shares of the groups among the rows of the label.
+    # A posterior is closer to the prior than the truth is.
     groups = read_groups(reports, encoder, columns)
-    labels, codes = _join_labels(groups, reports, y_true, y_pred)
-    n_combinations = math.prod(map(len, labels.values()))
+    labels, codes = _join_labels(groups, reports, y_true, None)
+    n_labels = math.prod(map(len, labels.values()))
     # The likelihood of a report depends on its cell, not on its group alone.
     by_cell = replace(groups, domain=groups.reported)
-    counts, _ = invert_counts(by_cell, codes, n_combinations)
+    counts, _ = invert_counts(by_cell, codes, n_labels)
     prior = project_rows(counts)
     posteriors = []
     for rows, likelihoods in groups.likelihoods():
@@ -465,4 +419,4 @@ def posterior_groups(
         weights = likelihoods * prior[codes[rows]]
         weights /= weights.sum(axis=1, keepdims=True)
         posteriors.append(groups.sum_to_groups(weights))
-    return pd.DataFrame(np.concatenate(posteriors), columns=groups.domain.cells())
+    return np.concatenate(posteriors)

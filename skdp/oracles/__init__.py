@@ -12,7 +12,7 @@ from skdp.oracles._bits import BloomRandomizer as BloomRandomizer
 from skdp.oracles._bits import SubsetSelection, UnaryEncoding
 from skdp.oracles._choice import ORACLES as ORACLES
 from skdp.oracles._choice import TwoRounds as TwoRounds
-from skdp.oracles._choice import choose_oracle
+from skdp.oracles._choice import choose_oracle as choose_oracle
 from skdp.oracles._choice import hashing_for_two_rounds as hashing_for_two_rounds
 from skdp.oracles._choice import names_with as names_with
 from skdp.oracles._choice import two_rounds as two_rounds
@@ -54,7 +54,6 @@ __all__ = [
     "SetUnaryEncoding",
     "SubsetSelection",
     "UnaryEncoding",
-    "choose_oracle",
     "client_report",
     "lie_threshold",
     "project_to_simplex",
