@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -311,7 +311,7 @@ def best_weights(
     # section 16.6). What it leaves of the inequalities is removed at the end, by a
     # constant, as each row of the channel adds up to 1: the weights are valid in any
     # case.
-    from scipy.linalg import LinAlgError, cho_factor, cho_solve  # slow to import
+    from scipy.linalg import LinAlgError, cho_factor  # slow to import
 
     z = Z_95 / np.sqrt(n_reports)
     n_knots, n_groups = channel.shape
@@ -326,29 +326,48 @@ def best_weights(
         gap = slack @ dual
         if max(gap, np.abs(gradient_left).sum(), np.abs(slack_left).max()) < _PRECISION:
             break
-        ratio = dual / slack
         hessian = _deviation_hessian(expected, centred, deviation)
+        ratio = dual / slack
         system = z * hessian + channel.T @ (channel * ratio[:, np.newaxis])
         system[np.diag_indices(n_groups)] += 1e-12 * np.trace(system) / n_groups
         try:
             factor = cho_factor(system)
         except LinAlgError:  # the floats are not precise enough for another round
             break
-        # The predictor aims at slack * dual = 0, the corrector at what it leaves.
-        goal = -slack * dual
-        for _ in ("predictor", "corrector"):
-            right_side = channel.T @ (goal / slack - ratio * slack_left) - gradient_left
-            weights_step = cho_solve(factor, right_side)
-            slack_step = channel @ weights_step + slack_left
-            dual_step = goal / slack - ratio * slack_step
-            length = _longest_step([slack, dual], [slack_step, dual_step])
-            gap_after = (slack + length * slack_step) @ (dual + length * dual_step)
-            centring = (gap_after / gap) ** 3 * gap / n_knots
-            goal = centring - slack * dual - slack_step * dual_step
-        weights = weights + length * weights_step
-        slack = slack + length * slack_step
-        dual = dual + length * dual_step
+        steps, length = _interior_steps(
+            factor, channel, slack, dual, gradient_left, slack_left
+        )
+        weights = weights + length * steps[0]
+        slack = slack + length * steps[1]
+        dual = dual + length * steps[2]
     return weights + max(0.0, (function - channel @ weights).max())
+
+
+def _interior_steps(
+    factor: Any,
+    channel: Floats,
+    slack: Floats,
+    dual: Floats,
+    gradient_left: Floats,
+    slack_left: Floats,
+) -> tuple[tuple[Floats, Floats, Floats], float]:
+    """Return the steps of the weights, the slack and the dual, and the part of them that is taken."""
+    from scipy.linalg import cho_solve
+
+    ratio = dual / slack
+    gap = slack @ dual
+    # The predictor aims at slack * dual = 0, the corrector at what it leaves.
+    goal = -slack * dual
+    for _ in ("predictor", "corrector"):
+        right_side = channel.T @ (goal / slack - ratio * slack_left) - gradient_left
+        weights_step = cho_solve(factor, right_side)
+        slack_step = channel @ weights_step + slack_left
+        dual_step = goal / slack - ratio * slack_step
+        length = _longest_step([slack, dual], [slack_step, dual_step])
+        gap_after = (slack + length * slack_step) @ (dual + length * dual_step)
+        centring = (gap_after / gap) ** 3 * gap / len(slack)
+        goal = centring - slack * dual - slack_step * dual_step
+    return (weights_step, slack_step, dual_step), length
 
 
 def _deviation_hessian(expected: Floats, centred: Floats, deviation: float) -> Floats:

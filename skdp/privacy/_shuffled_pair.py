@@ -29,7 +29,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -177,6 +177,43 @@ def delta_above(ratios: Ratios, n: int, order: float) -> float:
     return min(math.exp(min(log_delta, 0.0)) * (1 + 2.0**-40) + _UNDERFLOW, alone)
 
 
+@dataclass(frozen=True, eq=False)
+class _Line:
+    """Points of a line in the complex plane, at which a Fourier integral is summed up."""
+
+    points: NDArray[Any]
+    step: float
+    noise: float
+    """The standard deviation of the normal noise, which lets the integral end."""
+
+    @classmethod
+    def of(
+        cls,
+        values: NDArray[np.float64],
+        weights: NDArray[np.float64],
+        mass_at_0: float,
+        n: int,
+        tau: float,
+    ) -> _Line:
+        """Choose the points at the real part tau, for the sum of n values with these tilted weights."""
+        # The standard deviation of the tilted sum decides the noise and the step.
+        total_weight = float(weights.sum()) + mass_at_0
+        mean = float(weights @ values) / total_weight
+        variance = max(float(weights @ values**2) / total_weight - mean**2, 0.0)
+        spread = math.sqrt(n * variance + 1 / tau**2)
+        noise = spread / _PARTS
+        step = 2 * math.pi / max(10 * spread, 30 / tau)
+        n_steps = math.ceil(_REACH / noise / step)
+        return cls(tau + 1j * step * np.arange(n_steps + 1), step, noise)
+
+    @property
+    def beyond(self) -> float:
+        """A bound of the sum of the terms beyond the last point, by the law of the noise."""
+        n_steps = len(self.points) - 1
+        beyond = 2 / (self.step * abs(self.points[-1].imag))
+        return beyond * math.exp(-((self.noise * self.step * n_steps) ** 2) / 2)
+
+
 def _log_mean_above(
     values: NDArray[np.float64], masses: NDArray[np.float64], n: int, error: float
 ) -> float | None:
@@ -186,27 +223,13 @@ def _log_mean_above(
     # integral along a line in the complex plane, of S with normal noise, which only
     # increases the mean: the head of this file.
     tau = _saddle(values, masses, n)
-
-    # The standard deviation of the tilted sum decides the noise and the step.
     weights = masses * np.exp(tau * values)
     mass_at_0 = max(0.0, 1 - float(masses.sum()) * (1 + 2 * error) - 2.0**-48)
-    total_weight = float(weights.sum()) + mass_at_0
-    mean = float(weights @ values) / total_weight
-    variance = max(float(weights @ values**2) / total_weight - mean**2, 0.0)
-    spread = math.sqrt(n * variance + 1 / tau**2)
-    noise = spread / _PARTS
-    step = 2 * math.pi / max(10 * spread, 30 / tau)
-    n_steps = math.ceil(_REACH / noise / step)
-    z = tau + 1j * step * np.arange(n_steps + 1)
+    line = _Line.of(values, weights, mass_at_0, n, tau)
+    z = line.points
 
-    # E[e**(z V)] - 1 is precise where it is small; n times its error is that of the
-    # exponent. With s and c the sine and cosine of half the angle, e**(a + i b) - 1 =
-    # e**a - 1 - 2 e**a s**2 + 2 i e**a s c: several times as fast.
-    half_angles = np.multiply.outer(values / 2, z.imag)
-    sines = np.sin(half_angles)
-    real = float(masses @ np.expm1(tau * values)) - 2 * weights @ sines**2
-    excess = real + 2j * (weights @ (sines * np.cos(half_angles)))
-    smoothing = (noise * z) ** 2 / 2
+    excess = _moment_excess(values, masses, weights, z)
+    smoothing = (line.noise * z) ** 2 / 2
     exponents = n * np.log1p(excess) + smoothing
     height = float(exponents[0].real)
     # Where all values are 0, the sum is so, and gets no noise.
@@ -215,18 +238,36 @@ def _log_mean_above(
 
     # Relative errors of the terms: of the values, which an exponent has times z, and of
     # the exponents.
-    term_sizes = np.exp((exponents - height).real) / np.abs(z) ** 2
     slope = n * float(masses @ (np.abs(values) * np.exp(tau * np.maximum(values, 0))))
     errors = (2.0**-48 + 2 * error) * slope * np.abs(z)
     errors = errors + (n + abs(height) + 64) * 2.0**-48
+    term_sizes = np.exp((exponents - height).real) / np.abs(z) ** 2
+
+    # Terms of conjugate points are conjugate, and the first point has no other.
     total = 2 * float(terms.real.sum()) - float(terms[0].real)
     total += 4 * float(term_sizes @ errors)
     if not (errors.max() < 0.1 and math.isfinite(total)):
         return None
-    # The other terms, by the law of the noise.
-    beyond = 2 / (step * abs(z[-1].imag))
-    beyond *= math.exp(-((noise * step * n_steps) ** 2) / 2)
-    return height + math.log(step / (2 * math.pi) * (total + beyond))
+    return height + math.log(line.step / (2 * math.pi) * (total + line.beyond))
+
+
+def _moment_excess(
+    values: NDArray[np.float64],
+    masses: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    z: NDArray[Any],
+) -> NDArray[Any]:
+    """Return E[e**(z V)] - 1 of a value V, precise where it is small."""
+    # n times its error is that of the exponent. With s and c the sine and cosine of half
+    # the angle, e**(a + i b) - 1 = e**a - 1 - 2 e**a s**2 + 2 i e**a s c: several times
+    # as fast. The real part a is the same for all z.
+    half_angles = np.multiply.outer(values / 2, z.imag)
+    sines = np.sin(half_angles)
+    real = float(masses @ np.expm1(z[0].real * values)) - 2 * weights @ sines**2
+    excess: NDArray[Any] = real + 2j * (
+        weights @ (sines * np.cos(half_angles))
+    )
+    return excess
 
 
 def _saddle(values: NDArray[np.float64], masses: NDArray[np.float64], n: int) -> float:

@@ -172,22 +172,31 @@ class Kind:
         half = self.values.size // 2
         places = self.values[:half] / step * (1 + _MARGIN)
         below = np.floor(places)
-        # sinh(x - a) / sinh(b - a) * cosh(b) / cosh(x) for x between a and b, all
-        # halved radii.
-        radii, upper = places * step, (below + 1) * step
-        share = np.sinh((places - below) * step / 2) / math.sinh(step / 2)
-        share = share * np.exp((upper - radii) / 2)
-        share = share * (1 + np.exp(-upper)) / (1 + np.exp(-radii)) * (1 + _MARGIN)
-        share = np.minimum(share, 1)
+        share = _upper_share(places, below, step)
         weights = np.exp(self.logs[:half] + np.logaddexp(0, -self.values[:half]))
-        points = np.concatenate([below, below + 1]).astype(np.int64)
-        points, where = np.unique(points, return_inverse=True)
-        split = np.bincount(
-            where, np.concatenate([weights * (1 - share), weights * share])
-        )
-        points, split = points[split > 0], split[split > 0]
-        kind = Kind.symmetric(self.count, points * step, split)
+        parts = np.concatenate([weights * (1 - share), weights * share])
+        ends = np.concatenate([below, below + 1]).astype(np.int64)
+        points, where = np.unique(ends, return_inverse=True)
+        masses = np.bincount(where, parts)
+        has_mass = masses > 0
+        points = points[has_mass]
+        kind = Kind.symmetric(self.count, points * step, masses[has_mass])
         return np.concatenate([points, -points]), kind
+
+
+def _upper_share(
+    places: NDArray[np.float64], below: NDArray[np.float64], step: float
+) -> NDArray[np.float64]:
+    """Return which part of a radius between two points of a grid goes to the upper one, rounded up."""
+    # sinh(x - a) / sinh(b - a) * cosh(b) / cosh(x) for x between a and b, all halved
+    # radii.
+    radii = places * step
+    upper = (below + 1) * step
+    share = np.sinh((places - below) * step / 2) / math.sinh(step / 2)
+    share = share * np.exp((upper - radii) / 2)
+    share = share * (1 + np.exp(-upper)) / (1 + np.exp(-radii)) * (1 + _MARGIN)
+    bounded: NDArray[np.float64] = np.minimum(share, 1)
+    return bounded
 
 
 def _cumulant(kinds: Sequence[Kind], tilt: float) -> float:
