@@ -82,6 +82,16 @@ class StudyTable:
             )
         check_consistent_length(self.X, self.y)
         check_same_order(self.X, self.y, "y")
+        protect = self._read_protect()
+        domain = self._read_domain(protect)
+        self._check_labels()
+        _check_values(self.X, domain, protect)
+        self._check_groups(domain)
+        object.__setattr__(self, "protect", protect)
+        object.__setattr__(self, "domain", domain)
+
+    def _read_protect(self) -> list[Hashable]:
+        """Return the protected columns, which are the sensitive one by default."""
         if not isinstance(self.sensitive, Hashable):
             raise TypeError(
                 "sensitive must be the name of one column, got "
@@ -91,6 +101,9 @@ class StudyTable:
         for name in [self.sensitive, *protect]:
             if name not in self.X.columns:
                 raise ValueError(f"{name!r} is not a column of X")
+        return protect
+
+    def _read_domain(self, protect: list[Hashable]) -> Domain:
         if not isinstance(self.domain, Domain | Mapping):
             raise TypeError(
                 "domain must be a Domain or a mapping of column to values, got "
@@ -102,6 +115,9 @@ class StudyTable:
         undeclared = [name for name in protect if name not in domain.columns]
         if undeclared:
             raise ValueError(f"domain must declare the protected columns {undeclared}")
+        return domain
+
+    def _check_labels(self) -> None:
         labels = pd.Series(np.asarray(self.y))
         if labels.isna().any():
             raise ValueError("y has missing labels: leave their rows out")
@@ -110,7 +126,9 @@ class StudyTable:
                 "y must have two kinds of labels, and positive_label be one of them; "
                 f"got {labels.nunique()} kinds"
             )
-        _check_values(self.X, domain, protect)
+
+    def _check_groups(self, domain: Domain) -> None:
+        """Check the column of the groups, and that the privileged ones are declared."""
         if self.X[self.sensitive].isna().any():
             raise ValueError(
                 f"column {self.sensitive!r} has missing values: give them a name, as "
@@ -118,18 +136,13 @@ class StudyTable:
             )
         if self.sensitive in categories_of(domain, self.X):
             values = domain[self.sensitive].labels
-            unknown = [
-                value
-                for value in np.atleast_1d(self.privileged).tolist()
-                if value not in values
-            ]
+            privileged = np.atleast_1d(self.privileged).tolist()
+            unknown = [value for value in privileged if value not in values]
             if unknown:
                 raise ValueError(
                     f"privileged {unknown} is not declared for column "
                     f"{self.sensitive!r}, which has {list(values)}"
                 )
-        object.__setattr__(self, "protect", protect)
-        object.__setattr__(self, "domain", domain)
 
     def __repr__(self) -> str:
         protect = ", ".join(map(str, self.protect or ()))

@@ -264,9 +264,7 @@ def _moment_excess(
     half_angles = np.multiply.outer(values / 2, z.imag)
     sines = np.sin(half_angles)
     real = float(masses @ np.expm1(z[0].real * values)) - 2 * weights @ sines**2
-    excess: NDArray[Any] = real + 2j * (
-        weights @ (sines * np.cos(half_angles))
-    )
+    excess: NDArray[Any] = real + 2j * (weights @ (sines * np.cos(half_angles)))
     return excess
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Iterator
 from fractions import Fraction
 from itertools import combinations
 from typing import Any
@@ -387,29 +388,16 @@ def _check_estimates_are_right(subject: Subject) -> None:
     """Check that over many releases the estimates have the truth as their mean, and the stated standard errors."""
     epsilon = subject.epsilon_at_most(2.0 * len(subject.values))
     fitted = subject.fit(random_state=SEED, **epsilon)
-    # Copies of the same rows in one call are as many releases, and save the time of
-    # calls. Between them, at random places, are as many other rows: report i is that of
-    # row i, or the estimates are of the others, too.
-    size = 400
-    rows = subject.rows(size)
-    n_rows = size * _REPEATS // _CALLS
-    is_row = np.random.default_rng(SEED).permutation(np.arange(2 * n_rows) < n_rows)
-    another = subject.frame(subject.equal_rows(1, -1))
-    places = np.where(is_row, (np.cumsum(is_row) - 1) % size, size)
-    table_of_both = pd.concat([subject.frame(rows), another], ignore_index=True)
-    frame = table_of_both.iloc[places].reset_index(drop=True)
+    rows = subject.rows(400)
     estimates, stated_errors = [], []
-    for _ in range(_CALLS):
-        reports = fitted.transform(frame)[is_row]
-        for start in range(0, n_rows, size):
-            part = reports[start : start + size]
-            table, truth, what = _estimate(fitted, part, rows, subject)
-            require(
-                len(table) == truth.size,
-                f"{len(table)} estimates for {truth.size} values",
-            )
-            estimates.append(table[what].to_numpy(float))
-            stated_errors.append(table["std_error"].to_numpy(float))
+    for reports in _releases_among_others(fitted, rows, subject):
+        table, truth, what = _estimate(fitted, reports, rows, subject)
+        require(
+            len(table) == truth.size,
+            f"{len(table)} estimates for {truth.size} values",
+        )
+        estimates.append(table[what].to_numpy(float))
+        stated_errors.append(table["std_error"].to_numpy(float))
     std_errors = np.std(estimates, axis=0, ddof=1)
     distances = np.abs(np.mean(estimates, axis=0) - truth)
     limits = _STANDARD_ERRORS * std_errors / math.sqrt(_REPEATS)
@@ -429,6 +417,27 @@ def _check_estimates_are_right(subject: Subject) -> None:
             (ratios < 1.33).all(),
             f"std_error is {ratios.max():.2f} times how much the estimates vary",
         )
+
+
+def _releases_among_others(
+    fitted: Any, rows: Rows, subject: Subject
+) -> Iterator[pd.DataFrame]:
+    """Yield the reports of many releases of the same rows, between which others stood."""
+    # Copies of the rows in one call are as many releases, and save the time of calls.
+    # Between them, at random places, are as many other rows: report i is that of row i,
+    # or the estimates are of the others, too.
+    frame = subject.frame(rows)
+    size = len(frame)
+    n_rows = size * _REPEATS // _CALLS
+    is_row = np.random.default_rng(SEED).permutation(np.arange(2 * n_rows) < n_rows)
+    another = subject.frame(subject.equal_rows(1, -1))
+    places = np.where(is_row, (np.cumsum(is_row) - 1) % size, size)
+    table_of_both = pd.concat([frame, another], ignore_index=True)
+    mixed = table_of_both.iloc[places].reset_index(drop=True)
+    for _ in range(_CALLS):
+        reports = fitted.transform(mixed)[is_row]
+        for start in range(0, n_rows, size):
+            yield reports[start : start + size]
 
 
 def _check_reports_can_be_read(subject: Subject) -> None:
