@@ -28,12 +28,6 @@ from skdp.oracles import FrequencyOracle
 from skdp.randomness import SecureSource, SeededSource
 from skdp.tables import is_frame, read_table
 
-# The values of a column, or the bins of its numbers, that guesses by itself tells apart.
-_MOST_CELLS = 64
-
-# Two thousand rows of a fold tell a loss of accuracy within a percentage point.
-_MOST_SHUFFLED = 2_000
-
 Truth = NDArray[np.intp]
 Folds = list[tuple[NDArray[np.intp], NDArray[np.intp]]]
 
@@ -209,8 +203,10 @@ class Attacker:
             return losses
         rng = np.random.default_rng(self.seed)
         n_shuffled = 0
+        # Two thousand rows of a fold tell a loss of accuracy within a percentage point.
+        most_shuffled = 2_000
         for model, test in outcome.models:
-            n_rows = min(len(test), _MOST_SHUFFLED)
+            n_rows = min(len(test), most_shuffled)
             chosen = rng.choice(test, n_rows, replace=False)
             with threadpool_limits(1, user_api="openmp"):
                 importance = permutation_importance(
@@ -228,7 +224,10 @@ class Attacker:
     def accuracies_of_columns(self, release: pd.DataFrame, truth: Truth) -> list[float]:
         """Return the accuracy of guesses from each column by itself, by a tree."""
         folds = self.folds(truth)
-        tree = DecisionTreeClassifier(max_leaf_nodes=_MOST_CELLS, random_state=0)
+        # The values of a column, or the bins of its numbers, that guesses by itself
+        # tells apart.
+        most_cells = 64
+        tree = DecisionTreeClassifier(max_leaf_nodes=most_cells, random_state=0)
         accuracies = []
         coded = _coded(release)
         for place in coded:
@@ -461,9 +460,6 @@ def _names_of(protected: pd.DataFrame, protocol: ReportProtocol) -> list[Any]:
     return names
 
 
-# The share of the rows among which `lift` counts.
-_TOP = 0.01
-
 Numbers = NDArray[np.float64]
 
 
@@ -498,7 +494,9 @@ def _lift(
     scores: Numbers, is_value: NDArray[np.bool_], level: float
 ) -> tuple[float, float, float]:
     """Return how many times more frequent a value is among the rows of the highest scores, with Wilson's interval."""
-    n_first = _TOP * len(scores)
+    # The share of the rows among which `lift` counts.
+    top = 0.01
+    n_first = top * len(scores)
     # Within equal scores the order is random: each row of them counts as their mean.
     _, rank = np.unique(-scores, return_inverse=True)
     n_rows = np.bincount(rank).cumsum()

@@ -17,9 +17,6 @@ from skdp.survey import ReportDesign
 
 Reported = Literal["target", "predictor"]
 
-_LARGEST_RATIO = 40.0
-"""Of an effect and its standard error: a normal variable beyond does not occur."""
-
 
 def power_of(effect: float, std_error: float, level: float) -> float:
     """Return how often a two-sided test at ``1 - level`` finds an effect, by a normal estimate."""
@@ -32,8 +29,10 @@ def power_of(effect: float, std_error: float, level: float) -> float:
 def half_width_of_power(effect: float, power: float, level: float) -> float:
     """Return the half width of an interval from which on an effect is found as often as wanted."""
     z = NormalDist().inv_cdf((1 + level) / 2)
+    # Of an effect and its standard error: a normal variable beyond does not occur.
+    largest_ratio = 40.0
     # Power rises with the ratio of the effect to its standard error.
-    ratio = brentq(lambda ratio: power_of(ratio, 1.0, level) - power, 0, _LARGEST_RATIO)
+    ratio = brentq(lambda ratio: power_of(ratio, 1.0, level) - power, 0, largest_ratio)
     return abs(effect) / float(ratio) * z
 
 

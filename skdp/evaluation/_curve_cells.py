@@ -307,10 +307,6 @@ class Answers:
             )
 
 
-# An epsilon: any noise is less than the rounding, any report is the true one.
-_NO_NOISE = 1e9
-
-
 @dataclass(frozen=True)
 class Cell:
     """A cell to compute."""
@@ -501,7 +497,9 @@ class Step:
             nested = f"{self.path}__{name}" if self.path else name
             if nested in params:
                 estimator.set_params(**{nested: value})
-        return self.at(estimator, _NO_NOISE, fit_only=fit_only)
+        # An epsilon: any noise is less than the rounding, any report is the true one.
+        no_noise = 1e9
+        return self.at(estimator, no_noise, fit_only=fit_only)
 
 
 def _with_one_release(estimator: Any) -> Any:

@@ -76,7 +76,6 @@ _WORDS = {
 # Where the curve of a plan is computed, as multiples of what was found; and for which
 # numbers of rows that of power.
 _FACTORS = np.geomspace(1 / 4, 4, 9)
-_ROW_FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 
 # The shares of which the worst is taken in a sample; without one the variance is linear
 # in the share, and 0 and 1 are enough.
@@ -677,10 +676,11 @@ def _curve_of_power(
     assert question.comparison is not None
     z = NormalDist().inv_cdf((1 + question.level) / 2)
     curve = []
+    row_factors = (0.25, 0.5, 1.0, 2.0, 4.0)
     for amount in amounts:
         epsilon = _with_amount(source, float(amount))
         release = _release_of(source, epsilon, question)
-        for number in _row_numbers(n_rows, _ROW_FACTORS):
+        for number in _row_numbers(n_rows, row_factors):
             width = release.half_width(number)
             power = power_of(question.comparison.effect, width / z, question.level)
             curve.append((float(amount), number, width, power))

@@ -34,8 +34,6 @@ Numbers = NDArray[np.float64]
 # The cells of a marginal that is returned as a table: 100 MB.
 _MOST_CELLS = 1 << 22
 
-_MICROSECONDS_OF_DAY = 24 * 60 * 60 * 1_000_000
-
 
 def marginal_error(
     real: TableLike,
@@ -403,9 +401,10 @@ def holds_dates(table: Table, name: Any, declared: Any) -> bool:
 def read_values(table: Table, name: Any, declared: Any) -> Numbers:
     """Read a column as numbers, dates as days, without those that are missing."""
     values = _read_values(table, name, declared)
+    microseconds_of_day = 24 * 60 * 60 * 1_000_000
     if values.dtype.kind == "M":
         values = values[~np.isnat(values)].astype("datetime64[us]")
-        return np.asarray(values.astype(np.int64) / _MICROSECONDS_OF_DAY)
+        return np.asarray(values.astype(np.int64) / microseconds_of_day)
     values = values.astype(float)
     return np.asarray(values[np.isfinite(values)])
 
@@ -455,12 +454,6 @@ QUANTILES = (0.1, 0.5, 0.9)
 _REACH = NormalDist().inv_cdf(0.975)
 """Half the width of an interval of 95 %, in standard errors."""
 
-_ROUNDING = 1e-12
-"""Of the largest number: deviations that are rounding."""
-
-_MOST_UNCERTAIN = 0.5
-"""The share of the rows in cells without a true digit, from which a marginal has none."""
-
 
 def compare_marginals(
     real: TableLike, synthetic: TableLike, *, domain: DomainLike | None = None
@@ -490,13 +483,16 @@ def _compare_counts(real: Counts, synthetic: Counts) -> dict[str, Any]:
     differences = np.abs(shares - real_shares)
     is_uncertain = (differences >= real_shares) & (differences > 0)
     uncertain = float(shares[is_uncertain].sum())
+    # The share of the rows in cells without a true digit, from which a marginal has
+    # none.
+    most_uncertain = 0.5
     return {
         "n_uncertain": int(is_uncertain.sum()),
         "error": total_variation(real, synthetic),
         "noise": _chance(real + synthetic, n_real, n_synthetic),
         "uncertain": uncertain,
         "measured": True,
-        "supported": uncertain <= _MOST_UNCERTAIN,
+        "supported": uncertain <= most_uncertain,
     }
 
 
@@ -556,7 +552,9 @@ def _compare_statistics(
     # deviations.
     scale = _REACH * math.sqrt(1 / real.size + 1 / synthetic.size)
     std = float(real.std())
-    if std <= _ROUNDING * float(np.abs(real).max()):
+    # Of the largest number: deviations that are rounding.
+    rounding = 1e-12
+    if std <= rounding * float(np.abs(real).max()):
         std = 0.0
     mean = float(real.mean())
     statistics = [

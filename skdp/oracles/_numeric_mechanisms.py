@@ -140,12 +140,6 @@ SUBSTEPS = 1 << 16
 MAX_STEPS = 1 << 16
 """The number of steps of the finest grid."""
 
-_MAX_ROUNDS = 3_000
-"""The most updates of a smoothed estimate, if it does not come to rest before."""
-
-_STILL = 1e-6
-"""The sum of changes of the frequencies below which updates stop."""
-
 
 class NumericMechanism(ABC):
     """A local mechanism for one number, given as its position ``0, ..., steps`` on a grid.
@@ -375,10 +369,14 @@ def estimate_frequencies(
     if not smooth:
         return likeliest_frequencies(likelihoods, repeats)
     frequencies = np.full(len(channel), 1 / len(channel))
-    for _ in range(_MAX_ROUNDS):
+    # The most updates of a smoothed estimate, if it does not come to rest before.
+    max_rounds = 3_000
+    # The sum of changes of the frequencies below which updates stop.
+    still = 1e-6
+    for _ in range(max_rounds):
         first = _smoothed_update(likelihoods, repeats, frequencies)
         change = np.abs(first - frequencies).sum()
-        if change < _STILL:
+        if change < still:
             break
         second = _smoothed_update(likelihoods, repeats, first)
         further = extrapolate(frequencies, first, second)

@@ -24,11 +24,6 @@ Floats = NDArray[np.float64]
 
 _VALUES = 257
 """Numbers on which a search for a better outcome starts."""
-_OUTCOMES_A_NODE = 6
-"""Outcomes that the next program keeps, for each of its nodes."""
-
-_MOST_ROUNDS = 1000
-"""The most programs, if the gap is not reached before."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,14 +57,18 @@ def best_plan(nodes: tuple[float, ...], epsilon: float, gap: float = 5e-4) -> Pl
     program = _Program(np.array(nodes), math.exp(epsilon))
     values, patterns = program.start()
     lower_bound = 0.0
-    for n_rounds_left in reversed(range(_MOST_ROUNDS)):
+    # Outcomes that the next program keeps, for each of its nodes.
+    outcomes_a_node = 6
+    # The most programs, if the gap is not reached before.
+    most_rounds = 1000
+    for n_rounds_left in reversed(range(most_rounds)):
         weights, variance, prices = program.solve(values, patterns)
         new_values, new_patterns, costs, least = program.better(prices)
         lower_bound = max(lower_bound, variance + min(least, 0.0))
         if variance - lower_bound <= gap * variance or n_rounds_left == 0:
             break
         old_costs = program.costs(prices, values, patterns)
-        n_kept = min(len(values), _OUTCOMES_A_NODE * len(nodes))
+        n_kept = min(len(values), outcomes_a_node * len(nodes))
         keep = (weights > 0) | (old_costs <= np.sort(old_costs)[n_kept - 1])
         improving = costs < 0
         values = np.concatenate([values[keep], new_values[improving]])
@@ -205,8 +204,6 @@ _SOLVED = 2.0**-10, 8.0
 """The range of epsilon for which the program is solved; beyond, the outcomes of its ends are used."""
 _MOST = Fraction(36)
 """The largest epsilon: the rarest outcome has a weight of thousands."""
-_FINE = 3.0
-"""The epsilon up to which 17 nodes are enough."""
 
 _SMALLEST = 2.0**-50
 """The least ``e**epsilon - 1`` that integers over 2**64 can still express."""
@@ -292,7 +289,9 @@ class Optimal(NumericMechanism):
     ) -> None:
         self.steps = check_steps(steps)
         capped = min(capped_epsilon(epsilon), _MOST)
-        self.nodes = _nodes(self.steps, 32 if capped > _FINE else 16)
+        # The epsilon up to which 17 nodes are enough.
+        fine = 3.0
+        self.nodes = _nodes(self.steps, 32 if capped > fine else 16)
         most_ratio = exp_bounds(capped)[0]
         if outcomes is None:
             self.outcomes = _rounded(self.nodes, float(capped), most_ratio)

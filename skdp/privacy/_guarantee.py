@@ -84,10 +84,6 @@ _TRUSTED = {
     "central": "central: a curator is trusted",
 }
 
-# The largest relative difference of the stated epsilon and that of the losses that
-# rounding explains.
-_ROUNDING = Fraction(1, 1 << 30)
-
 
 @dataclass(frozen=True)
 class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
@@ -203,7 +199,10 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
         """Return the losses, empty if they say no more than epsilon, delta and rho."""
         losses = merged(check_losses(self.losses))
         least = total_epsilon(losses)
-        if losses and least is not None and self.epsilon > least * (1 + _ROUNDING):
+        # The largest relative difference of the stated epsilon and that of the losses
+        # that rounding explains.
+        rounding = Fraction(1, 1 << 30)
+        if losses and least is not None and self.epsilon > least * (1 + rounding):
             raise ValueError(
                 f"losses add up to epsilon {round_up(least)}, less than the stated "
                 f"{self.epsilon}: give those of all that is stated, or none"
@@ -615,10 +614,6 @@ def _listed(mechanisms: str, further: str) -> str:
     return f"{mechanisms}, {further}" if mechanisms else further
 
 
-# Of the remaining delta, for the releases with a rho: those without gain less by it.
-_SHARE = Fraction(9, 10)
-
-
 def compose(
     guarantees: Iterable[PrivacyGuarantee], *, delta: float | Fraction | None = None
 ) -> PrivacyGuarantee:
@@ -737,7 +732,10 @@ def _bound_by_rho(
     room = (delta - failure) / (1 - failure)
     if not unconverted:
         return zcdp_epsilon(rho, room)
-    part = Fraction(-round_up(-room * _SHARE))
+    # Of the remaining delta, for the releases with a rho: those without gain less by
+    # it.
+    share = Fraction(9, 10)
+    part = Fraction(-round_up(-room * share))
     if not part:
         return None
     converted = StatedLoss(zcdp_epsilon(rho, part), float(part))

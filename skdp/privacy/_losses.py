@@ -481,9 +481,6 @@ def doubled(losses: Iterable[Loss]) -> tuple[Loss, ...]:
     return tuple(loss._doubled() for loss in losses)
 
 
-# Of neighbouring orders: the bound is above the truth by at most this factor.
-_RATIO = 1.005
-
 # Some floating point operations with positive numbers.
 _MARGIN = 1 + 2.0**-40
 
@@ -507,9 +504,11 @@ def pure_rho(epsilon: float, share: float = 1.0) -> float:
     limit = share * epsilon * math.tanh(epsilon / 2)
     if share == 1 or limit < _NORMAL:
         return epsilon * math.tanh(epsilon / 2) * _MARGIN
+    # Of neighbouring orders: the bound is above the truth by at most this factor.
+    ratio = 1.005
     # D increases with a. So between two orders, D / a is at most D of the larger one
     # over the smaller one; and beyond epsilon / limit, at most the limit.
-    n_orders = 2 + math.ceil(math.log(epsilon / limit) / math.log(_RATIO))
+    n_orders = 2 + math.ceil(math.log(epsilon / limit) / math.log(ratio))
     orders = np.geomspace(1, epsilon / limit, n_orders)
     above = orders[1:]
     # With probability `share`, the loss is that of randomised response, of which ``e**((a

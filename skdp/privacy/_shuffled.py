@@ -27,9 +27,6 @@ _PRECISION = 1e-5
 # are at the limit of 64 bits.
 _MOST_LOCAL = 50.0
 
-# More than what the search leaves of an epsilon, as a part of it: an epsilon that was
-# reached is found again.
-_CERTAIN = 2.0**-13
 
 # More than the rounding error of a logarithm.
 _LOG_ERROR = 2.0**-40
@@ -37,9 +34,6 @@ _LOG_ERROR = 2.0**-40
 # More than the rounding errors of a tangent, relative to the larger of its two terms.
 _ROUNDING = 2.0**-38
 
-# Of the grid that compares Gaussian noise with reports: half as many cost a percent of
-# mu, twice as many gain 0.2.
-_POINTS = 40
 
 # The relative precision of a mu, and of what follows from several; and the failure
 # probability of Gaussian noise, as a part of delta, which is then hardly less.
@@ -80,7 +74,10 @@ def _composed_epsilon(pairs: Sequence[ReportPair], n: int, delta: Fraction) -> f
 
 def largest_local(pairs_at: PairsAt, n: int, epsilon: float, delta: Fraction) -> float:
     """Return about the largest local epsilon whose reports have epsilon and delta."""
-    aim = epsilon * (1 - _CERTAIN)
+    # More than what the search leaves of an epsilon, as a part of it: an epsilon that
+    # was reached is found again.
+    certain = 2.0**-13
+    aim = epsilon * (1 - certain)
     most = max(_MOST_LOCAL, epsilon)
 
     def excess_together(local: float) -> float:
@@ -136,7 +133,10 @@ def _gaussian_mu(pair: ReportPair, n: int, failure: float) -> float | None:
     largest = _epsilon_of_pair(pair, n, Fraction(failure))
     if not largest:
         return None
-    epsilons = np.linspace(0, largest, _POINTS + 1)
+    # Of the grid that compares Gaussian noise with reports: half as many cost a percent
+    # of mu, twice as many gain 0.2.
+    n_points = 40
+    epsilons = np.linspace(0, largest, n_points + 1)
     reports = np.array([pair.delta(n, epsilon) for epsilon in epsilons.tolist()])
     # What is left to Gaussian noise if the failure probability is taken off.
     needed = np.maximum(reports - failure, 0) * (1 + _ROUNDING) / (1 - failure)

@@ -49,8 +49,6 @@ from skdp.privacy._losses import GaussianLoss, Loss, gaussian_loss, merged
 # Points of the grid, and the most of them, for very many releases of a small loss.
 _POINTS, _MOST_POINTS = 1 << 16, 1 << 20
 
-# Of an epsilon, far below what the grid adds.
-_PRECISION = 2.0**-20
 
 # Steps of the grid in a radius of medium size: splitting then increases the variance by
 # 1 part in 4 * 8**2.
@@ -228,9 +226,11 @@ def _search(
 
     if excess(0.0) <= 0:
         return 0.0
+    # Of an epsilon, far below what the grid adds.
+    precision = 2.0**-20
     for high in (guess * (1 + 2.0**-10), 2 * guess + pure):
         if excess(high) <= 0:
-            return proven_edge(excess, _PRECISION, safe=high, unsafe=0.0)
+            return proven_edge(excess, precision, safe=high, unsafe=0.0)
     return None
 
 

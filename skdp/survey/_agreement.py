@@ -14,18 +14,8 @@ from skdp.base import level_of_the_caller
 from skdp.pages import warn
 from skdp.survey._likelihood import Numbers
 
-_FALSE_ALARM = 1e-4
-"""Of an estimate from groups that agree."""
-
 _FALSE_ALARM_OF_SHARE = 1e-6
 """Of each share of a report, where the channel holds."""
-
-_MOST_ERRORS = 4.0
-"""Of the score of a group: 6e-5 by chance."""
-
-_LEAST_EXPECTED = 5.0
-"""Reports of a kind in a group, from which on the chi-squared distribution holds
-(Cochran 1954); of fewer, the difference counts less."""
 
 
 class ModelWarning(UserWarning):
@@ -100,7 +90,9 @@ def warn_of_scores_of_groups(
             error = np.sqrt((totals**2).sum())
             if error > 0:
                 largest = max(largest, float(abs(totals.sum()) / error))
-    if largest < _MOST_ERRORS:
+    # Of the score of a group: 6e-5 by chance.
+    most_errors = 4.0
+    if largest < most_errors:
         return
     warn(
         f"groups that report {column!r} by different channels differ beyond the "
@@ -133,11 +125,16 @@ def warn_of_groups_that_differ(
     observed = weights / totals
     n_reports = _effective(observed, squares, totals)
     gaps = n_reports * (observed - expected)
-    variances = np.maximum(n_reports * expected, _LEAST_EXPECTED)
+    # Reports of a kind in a group, from which on the chi-squared distribution holds
+    # (Cochran 1954); of fewer, the difference counts less.
+    least_expected = 5.0
+    variances = np.maximum(n_reports * expected, least_expected)
     statistic = float((gaps**2 / variances).sum())
     # The shares of a group add up to 1.
     degrees = int((expected > 0).sum()) - len(expected) - n_free
-    if degrees < 1 or stats.chi2.sf(statistic, degrees) >= _FALSE_ALARM:
+    # Of an estimate from groups that agree.
+    false_alarm = 1e-4
+    if degrees < 1 or stats.chi2.sf(statistic, degrees) >= false_alarm:
         return
     warn(
         f"no shares explain the reports in column {column!r} of all groups (chi-squared "
@@ -162,10 +159,6 @@ def _effective(observed: Numbers, squares: Numbers, totals: Numbers) -> Numbers:
     kish = totals**2 / squares.sum(axis=1, keepdims=True)
     least = of_reports.min(axis=1, keepdims=True)
     return np.minimum(least, kish)
-
-
-_LEAST_PIVOT = 1e-9
-"""Of columns of length 1; rounding leaves some 1e-16 times the number of columns."""
 
 
 def warn_of_few_clusters(n_clusters: int, n_expected: int) -> None:
@@ -211,4 +204,6 @@ def _dependent_names(known: pd.DataFrame) -> list[Any]:
     # A pivot is what the columns before leave of a column, relative to its length.
     pivots = np.abs(np.diag(triangle))
     names = known.columns[: len(pivots)]
-    return list(names[pivots < _LEAST_PIVOT])
+    # Of columns of length 1; rounding leaves some 1e-16 times the number of columns.
+    least_pivot = 1e-9
+    return list(names[pivots < least_pivot])

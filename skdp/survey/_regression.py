@@ -59,9 +59,6 @@ from skdp.tables import is_frame
 
 INTERCEPT = "(intercept)"
 
-_MOST_ERRORS = 5.0
-"""Standard errors between a fit and its reports: once in a million fits by chance, or
-a little more often where several shares are compared."""
 
 _MOST_CELLS = 4096
 """Combinations of values of the reported predictors: each is a sum over all rows."""
@@ -325,6 +322,9 @@ class ReportRegression(OnSite, BaseEstimator):
         axes = range(1, len(sizes) + 1)
         if cluster_codes is None and not self._rows_are_alike:
             cluster_codes = np.arange(len(posteriors))
+        # Standard errors between a fit and its reports: once in a million fits by
+        # chance, or a little more often where several shares are compared.
+        most_errors = 5.0
         for place, question in enumerate(questions):
             # Shares of bins are not known from few reports of a number.
             if question.unknown is not None or question.is_number:
@@ -341,7 +341,7 @@ class ReportRegression(OnSite, BaseEstimator):
                     weights,
                     None if cluster_codes is None else cluster_codes[rows],
                 )
-                if distance > _MOST_ERRORS:
+                if distance > most_errors:
                     warn(
                         f"the fit has other shares of {question.name!r} than its "
                         f"reports alone, by {distance:.0f} standard errors: the model "
@@ -613,10 +613,6 @@ def _variances(
     return np.asarray(np.einsum("pim,pq,qim->im", stacked, covariance, stacked))
 
 
-_ROUNDING = 1e-9
-"""Of a log likelihood, relative: a sum over rows, at a maximum."""
-
-
 def fingerprints(
     model: HiddenModel,
     questions: Sequence[Question],
@@ -692,7 +688,9 @@ def check_nested(
 def likelihood_ratio(full: float, nested: float, df: int) -> dict[str, float]:
     """Return the test of two log likelihoods that differ by so many parameters."""
     statistic = 2 * (full - nested)
-    if statistic < -_ROUNDING * (1 + abs(nested)):
+    # Of a log likelihood, relative: a sum over rows, at a maximum.
+    rounding = 1e-9
+    if statistic < -rounding * (1 + abs(nested)):
         raise ValueError(
             "nested explains the reports better than this fit, which has more "
             "parameters: the search of this fit ended at a lower maximum"

@@ -127,10 +127,6 @@ def read_weights(sample_weight: Any, n_rows: int) -> Numbers:
     return scaled
 
 
-_LEAST_DEVIATION = 1e-12
-"""Of a column relative to its largest entry: less is the rounding of a constant."""
-
-
 @dataclass(frozen=True, eq=False)
 class Scales:
     """What is subtracted from the entries of each column, and what they are divided by then."""
@@ -145,7 +141,9 @@ class Scales:
         centres = np.average(columns, axis=0, weights=weights)
         squares = np.average((columns - centres) ** 2, axis=0, weights=weights)
         deviations = np.sqrt(squares)
-        is_constant = deviations <= _LEAST_DEVIATION * largest
+        # Of a column relative to its largest entry: less is the rounding of a constant.
+        least_deviation = 1e-12
+        is_constant = deviations <= least_deviation * largest
         deviations[is_constant] = 1.0
         return cls(centres, deviations)
 

@@ -19,9 +19,6 @@ from skdp.survey._agreement import (
 )
 from skdp.survey._likelihood import Numbers
 
-_MOST_STEPS = 200
-"""Of the fit; a few are enough, but near a boundary."""
-
 _BLOCK = 1 << 14
 """Rows at a time."""
 
@@ -162,7 +159,9 @@ class _ShareFit:
         shares: Any = np.full(n_values, 1 / n_values)
         unknown = None if self.slopes is None else float(start)
         observed = self.weights / np.where(self.of_groups, self.of_groups, 1)[:, None]
-        for _ in range(_MOST_STEPS):
+        # Of the fit; a few are enough, but near a boundary.
+        most_steps = 200
+        for _ in range(most_steps):
             expected, slopes = self._expected(shares, unknown)
             weighting = self._weighting(expected) * self.of_groups[:, np.newaxis]
             matrix = np.einsum("grp,gr,grq->pq", slopes, weighting, slopes)

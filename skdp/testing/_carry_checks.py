@@ -230,9 +230,6 @@ def _rises(column: Sequence[Any]) -> bool:
     return None not in column and list(column) == sorted(column)
 
 
-_ROWS = 24
-
-
 def opposite_frames(values: dict[Any, list[Any]]) -> Iterator[tuple[str, Any, Any]]:
     """Build two tables of each kind, whose columns have opposite orders and different values."""
     rising, falling = {}, {}
@@ -250,7 +247,8 @@ def opposite_frames(values: dict[Any, list[Any]]) -> Iterator[tuple[str, Any, An
 
 def _spread(column: list[Any]) -> list[Any]:
     """Repeat values in their order, up to a number of rows."""
-    places = np.linspace(0, len(column) - 1, _ROWS).round().astype(int)
+    n_rows = 24
+    places = np.linspace(0, len(column) - 1, n_rows).round().astype(int)
     return [column[place] for place in places]
 
 

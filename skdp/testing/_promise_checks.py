@@ -21,26 +21,26 @@ from skdp.privacy import PrivacyGuarantee, PrivacyLeakWarning, check_epsilon
 from skdp.testing._subject import SEED, Subject
 from skdp.testing._tools import Rows, columns_of, release, require
 
-# Between these, few draws show much: below, records are too alike; above, what would show the difference is too rare.
-_USUAL_EPSILON = 0.5, 3.0
-_MOST_AUDITED_RECORDS = 6
-
 # A million rows show 4/5 of a true epsilon of 0.5 to 3 for what skdp and others report. Wide reports take long to read.
 _LEAST_AUDITED, _MOST_AUDITED = 20_000, 1_000_000
-_AUDITED_CELLS = 1 << 24
 
 
 def _check_reports_keep_the_guarantee(subject: Subject) -> None:
     """Check by an audit that no event is more than e^epsilon times as likely under one record as under another."""
-    fitted = subject.fit(random_state=SEED, **subject.epsilon_between(*_USUAL_EPSILON))
-    n_records = min(_MOST_AUDITED_RECORDS, max(map(len, subject.values.values())))
+    # Between these, few draws show much: below, records are too alike; above, what
+    # would show the difference is too rare.
+    usual_epsilon = 0.5, 3.0
+    fitted = subject.fit(random_state=SEED, **subject.epsilon_between(*usual_epsilon))
+    most_audited_records = 6
+    n_records = min(most_audited_records, max(map(len, subject.values.values())))
     # The first record again where each column has one value only, of which nothing can
     # be learned.
     records = []
     for code in range(max(2, n_records)):
         records.append(subject.frame(subject.equal_rows(1, code)))
     width = len(columns_of(fitted.transform(records[0])))
-    n_draws = min(max(_AUDITED_CELLS // max(width, 1), _LEAST_AUDITED), _MOST_AUDITED)
+    audited_cells = 1 << 24
+    n_draws = min(max(audited_cells // max(width, 1), _LEAST_AUDITED), _MOST_AUDITED)
     guarantee = fitted.guarantee_
     audit = bound_by_rows(
         fitted,
@@ -72,11 +72,6 @@ READERS = ("tally", "estimate_counts", "estimate_mean")
 
 # Cells of fewer expected reports are combined before a chi-square test.
 _LEAST_EXPECTED = 10
-
-# Draws for a channel, over all records that are tried, and at least for each record.
-_CHANNEL_DRAWS = 200_000
-_LEAST_DRAWS = 4_000
-_MOST_RECORDS = 40
 
 
 def require_guarantee(fitted: Any, scope: tuple[Any, ...]) -> PrivacyGuarantee:
@@ -187,8 +182,13 @@ def _check_reports_follow_the_channel(subject: Subject) -> None:
     sizes = subject.sizes
     # A joint channel has a row for each combination; the last column runs fastest.
     is_joint = len(channels) == 1
-    n_records = min(_MOST_RECORDS, max(map(len, channels)))
-    n_draws = max(_LEAST_DRAWS, _CHANNEL_DRAWS // n_records)
+    most_records = 40
+    n_records = min(most_records, max(map(len, channels)))
+    # Draws for a channel, over all records that are tried, and at least for each
+    # record.
+    channel_draws = 200_000
+    least_draws = 4_000
+    n_draws = max(least_draws, channel_draws // n_records)
     for record in range(n_records):
         true_codes = record % np.array(sizes)
         if is_joint:
@@ -344,9 +344,6 @@ def _check_later_parameters_wait_for_fit(subject: Subject) -> None:
     )
 
 
-# Normal estimates are this many standard errors off with a probability of 6e-7.
-_STANDARD_ERRORS = 5
-
 # Releases of the same rows, in a few calls.
 _REPEATS = 200
 _CALLS = 4
@@ -400,7 +397,9 @@ def _check_estimates_are_right(subject: Subject) -> None:
         stated_errors.append(table["std_error"].to_numpy(float))
     std_errors = np.std(estimates, axis=0, ddof=1)
     distances = np.abs(np.mean(estimates, axis=0) - truth)
-    limits = _STANDARD_ERRORS * std_errors / math.sqrt(_REPEATS)
+    # Normal estimates are this many standard errors off with a probability of 6e-7.
+    most_errors = 5
+    limits = most_errors * std_errors / math.sqrt(_REPEATS)
     require(
         (distances <= limits + 1e-9 * np.abs(truth).max()).all(),
         f"the estimates are biased, or reports are not in the rows of their records: over"

@@ -115,8 +115,6 @@ def _check_rows_draw_their_own_coins(subject: Subject) -> None:
 # Equal rows whose releases, at a small epsilon, are never equal by chance.
 _ROWS = 600
 
-# Seconds to wait for a forked process.
-_PATIENCE = 120
 
 # Reports of a record, and records whose reports are audited: so many show 4/5 of a true
 # epsilon of 1 (measured; a third of them show 3/5).
@@ -205,6 +203,8 @@ def _check_forks_draw_fresh_coins(subject: Subject) -> None:
     release_again = partial(release, fitted, frame)
     releases = [release_again()]
     context = multiprocessing.get_context("fork")
+    # Seconds to wait for a forked process.
+    patience = 120
     for _ in range(3):
         with warnings.catch_warnings():
             # Python warns of forks beside threads; a child only transforms, and ends.
@@ -214,7 +214,7 @@ def _check_forks_draw_fresh_coins(subject: Subject) -> None:
             child = context.Pool(1, _inherit, (release_again,))
         with child:
             answer = child.apply_async(_release_inherited)
-            releases.append(answer.get(_PATIENCE))
+            releases.append(answer.get(patience))
     _require_different([*releases, release_again()], "forked processes")
 
 

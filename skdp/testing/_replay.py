@@ -180,14 +180,12 @@ def _certificates(losses: Sequence[DrawLoss], delta: Fraction) -> Iterator[float
             yield epsilon
 
 
-_DELTAS = tuple(Fraction(1, 10**power) for power in (1, 2, 4, 8, 16))
-
-
 def understated(losses: Sequence[DrawLoss], claim: PrivacyGuarantee) -> str | None:
     """Return how the draws lose more, together, than the stated losses allow; None if they do not."""
     if not claim.losses:
         return None
-    for delta in _DELTAS:
+    deltas = tuple(Fraction(1, 10**power) for power in (1, 2, 4, 8, 16))
+    for delta in deltas:
         stated_epsilon = smallest_epsilon(claim.losses, delta)
         if stated_epsilon is None:
             continue
@@ -202,8 +200,6 @@ def understated(losses: Sequence[DrawLoss], claim: PrivacyGuarantee) -> str | No
     return None
 
 
-# How many parts that differ a finding names.
-_MOST_PATHS = 3
 _MOST_NEIGHBOURS = 20
 
 # How findings name what a function returns, and the guarantee that it holds.
@@ -502,8 +498,10 @@ def _differences_of_results(first: _Run, second: _Run) -> list[str]:
             paths.append(path)
     if not paths:
         return []
+    # How many parts that differ a finding names.
+    most_paths = 3
     return [
-        f"{', '.join(paths[:_MOST_PATHS])}: not the same, although all that was drawn is"
+        f"{', '.join(paths[:most_paths])}: not the same, although all that was drawn is"
     ]
 
 

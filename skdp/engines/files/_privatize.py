@@ -62,8 +62,6 @@ except ImportError:
     # There are no such locks on Windows.
     fcntl = None  # type: ignore[assignment]
 
-_KEY_BYTES = 32
-
 
 pyarrow, ipc = Extra("pyarrow"), Extra("pyarrow.ipc")
 logger = logging.getLogger(__name__)
@@ -432,7 +430,8 @@ class _FileRelease:
         is_seeded = transformer.randomness(call=0).seed is not None
         if is_seeded and key.isdigit():
             return SeededRandomness(transformer.randomness(call=int(key)))
-        if is_seeded or len(key) != _KEY_BYTES:
+        key_bytes = 32
+        if is_seeded or len(key) != key_bytes:
             raise ValueError(
                 f"{self._folder} has lost its key, and cannot be resumed: remove it"
             )

@@ -447,15 +447,13 @@ def read_amounts(fields: Fields) -> tuple[Decimal, Decimal]:
     return Decimal(repr(epsilon)), Decimal(repr(delta))
 
 
-# Years that pandas can hold in nanoseconds.
-_YEARS = range(1970, 2262)
-
-
 def _read_time(fields: Fields) -> str:
     place = fields.at("time")
+    # Years that pandas can hold in nanoseconds.
+    years = range(1970, 2262)
     try:
         time = datetime.fromisoformat(fields.text("time"))
-        if time.utcoffset() is None or time.year not in _YEARS:
+        if time.utcoffset() is None or time.year not in years:
             raise ValueError
         return time.astimezone(UTC).isoformat(timespec="microseconds")
     except (ValueError, OverflowError):
