@@ -21,15 +21,10 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from skdp import RandomizedResponseEncoder
 from skdp.datasets import load_adult
 from skdp.local import SubsetSelectionEncoder, UnaryEncodingTransformer
-from skdp.metrics.fairness import (
-    Estimate,
-    Groups,
-    Labels,
-    Precision,
-    measure,
-    sums_of_estimated,
-)
-from skdp.metrics.private_groups._reports import GroupReports, find_privileged
+from skdp.metrics._fairness_report import Groups, Precision, measure
+from skdp.metrics._intervals import Estimate
+from skdp.metrics._private_groups import GroupReports, find_privileged
+from skdp.metrics._rates import Labels, sums_of_estimated
 from skdp.oracles import RandomizedResponse
 from skdp.randomness import SeededSource
 

@@ -13,16 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from _timing import write_results
 
-from skdp.metrics.fairness import (
-    Estimate,
-    Groups,
-    Labels,
-    Precision,
-    RateSums,
-    measure,
-    sums_of_estimated,
-    sums_of_known,
-)
+from skdp.metrics._fairness_report import Groups, Precision, measure
+from skdp.metrics._intervals import Estimate
+from skdp.metrics._rates import Labels, RateSums, sums_of_estimated, sums_of_known
 from skdp.oracles import HadamardResponse, RandomizedResponse, UnaryEncoding
 from skdp.randomness import SeededSource
 

@@ -18,7 +18,7 @@ from scipy.stats import beta
 
 from skdp.datasets import load_adult
 from skdp.oracles import NumericMechanism, SubsetSelection, Windows, project_to_simplex
-from skdp.oracles.numeric import bin_positions, estimate_frequencies
+from skdp.oracles._numeric_mechanisms import bin_positions, estimate_frequencies
 from skdp.randomness import SeededSource
 
 STEPS, CELLS, EDGES, SEEDS = 256, 256, 64, 20

@@ -16,7 +16,7 @@ import numpy as np
 from _timing import best_of, verdict, write_results
 
 from skdp.oracles import ClampedLaplace, NumericMechanism, Optimal, Windows
-from skdp.oracles.numeric._optimal import best_plan
+from skdp.oracles._optimal_mechanism import best_plan
 from skdp.randomness import SecureSource
 
 STEPS, NODES, SIZE, TURNS = 1024, 48, 1_000_000, 5

@@ -40,11 +40,11 @@ def pytest_addoption(parser):
 # Examples of docstrings that take seconds: they are `long`, as their code is tested on less elsewhere.
 LONG_EXAMPLES = {
     "skdp.datasets._adult.load_adult_aif360",
-    "skdp.evaluation.attacks._attribute_inference.attribute_inference",
+    "skdp.evaluation._attribute_inference.attribute_inference",
     "skdp.evaluation.audits._audit.audit_epsilon",
-    "skdp.evaluation.curves._privacy_curve.privacy_curve",
+    "skdp.evaluation._privacy_curve.privacy_curve",
     "skdp.evaluation.report._report.study_report",
-    "skdp.metrics.private_groups._mitigation.private_parity",
+    "skdp.metrics._mitigation.private_parity",
     "skdp.synthesis._classifier.MarginalClassifier",
     "skdp.synthesis._resampler.SyntheticResampler",
     "skdp.testing._curator.check_curator",

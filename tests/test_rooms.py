@@ -58,8 +58,10 @@ def test_no_private_module_of_another_room():
 
 def test_a_private_module_of_another_room_is_found():
     assert foreign_private("skdp.metrics._counts", "from skdp.local._tally import x") == ["skdp.local._tally"]
-    assert foreign_private("skdp.local.memo._memo", "from skdp.local import _tally") == []
-    assert foreign_private("skdp.local._tally", "from skdp.local.memo._memo import x") == ["skdp.local.memo._memo"]
+    assert foreign_private("skdp.local.protocol._field", "from skdp.local import _tally") == []
+    assert foreign_private("skdp.local._tally", "from skdp.local.protocol._field import x") == [
+        "skdp.local.protocol._field"
+    ]
 
 
 def test_sizes():

@@ -270,11 +270,6 @@ MOST_ROWS = 1 << 12
 # each year, a page few names.
 _FEWEST_TEXTS, _FEWEST_NUMBERS = 50, 200
 
-# Repeats to expect of values that are drawn at random: none occurs with probability
-# exp(-5), below 1 in 100.
-_LEAST_REPEATS = 5
-
-_FEWEST_DIGITS = 6
 
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _NAMES = frozenset(
@@ -324,7 +319,11 @@ def _are_codes(numbers: NDArray[np.float64]) -> bool:
     # n values that are drawn from R ones at random have about n (n - 1) / 2 R pairs
     # that are equal.
     n_pairs = numbers.size * (numbers.size - 1) / 2
-    if n_pairs / (np.ptp(numbers) + 1) >= _LEAST_REPEATS:
+    # Repeats to expect of values that are drawn at random: none occurs with probability
+    # exp(-5), below 1 in 100.
+    least_repeats = 5
+    if n_pairs / (np.ptp(numbers) + 1) >= least_repeats:
         return True
     lengths = {len(str(int(number))) for number in numbers}
-    return min(numbers) > 0 and len(lengths) == 1 and min(lengths) >= _FEWEST_DIGITS
+    fewest_digits = 6
+    return min(numbers) > 0 and len(lengths) == 1 and min(lengths) >= fewest_digits

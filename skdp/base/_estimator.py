@@ -702,14 +702,12 @@ def _read_pair(pair: Any, what: str) -> tuple[float, float]:
     return low, high
 
 
-# Relative to the larger end: floats then still distinguish the steps of a grid of
-# 65,536 points.
-_LEAST_WIDTH = 1e-9
-
-
 def floats_between(low: float, high: float) -> bool:
     """Whether bounds are far enough apart."""
-    return high - low >= max(_LEAST_WIDTH * max(abs(low), abs(high)), 1e-300)
+    # Relative to the larger end: floats then still distinguish the steps of a grid of
+    # 65,536 points.
+    least_width = 1e-9
+    return high - low >= max(least_width * max(abs(low), abs(high)), 1e-300)
 
 
 def read_domain(

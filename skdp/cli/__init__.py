@@ -23,7 +23,7 @@ _COMMANDS = {
         "show what differential privacy costs, on Adult or on your own table",
     ),
     "study": (
-        "_study",
+        "_evaluate",
         "compare the fairness of models by reports with that of all baselines",
     ),
     "draft-domain": (
@@ -115,7 +115,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 def _run(options: argparse.Namespace) -> int:
     """Run a command, and return its exit status."""
-    from skdp.cli._streams import redirected
+    from skdp.cli._arguments import redirected
 
     with (
         _log_to_stderr(options.log_level),

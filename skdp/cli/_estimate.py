@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from skdp.cli._arguments import (
+    STREAMS,
     add_command,
     add_delimiter,
     add_quiet,
@@ -22,7 +23,6 @@ from skdp.cli._arguments import (
     read_share,
     refuse_options,
 )
-from skdp.cli._streams import STREAMS
 from skdp.cli._transformers import (
     DECLARING,
     add_transformer,

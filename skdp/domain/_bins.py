@@ -29,9 +29,6 @@ _BUCKETS_PER_EDGE = 16
 # Floats represent all whole numbers up to this one.
 _LARGEST_EXACT = 1 << 53
 
-# The last day that every month has.
-_EVERY_MONTH = 28
-
 
 def even_edges(low: Any, high: Any, bins: int) -> list[Any]:
     """Return the edges of even bins; those of dates have equal numbers of months if possible."""
@@ -41,7 +38,9 @@ def even_edges(low: Any, high: Any, bins: int) -> list[Any]:
             return np.linspace(low, high, bins + 1).tolist()
     # Months are of different lengths; a year of 12 bins has one for each.
     months = 12 * (high.year - low.year) + high.month - low.month
-    is_divisible = months > 0 and months % bins == 0 and low.day <= _EVERY_MONTH
+    # The last day that every month has.
+    every_month = 28
+    is_divisible = months > 0 and months % bins == 0 and low.day <= every_month
     if is_divisible and _after(low, months) == high:
         return [_after(low, index * months // bins) for index in range(bins + 1)]
     # In whole microseconds, so that the last edge is the end itself.

@@ -24,9 +24,6 @@ _TABLES = "a domain file has a table [columns.NAME] for each column"
 # Names that TOML takes without quotes.
 _BARE = re.compile("[A-Za-z0-9_-]+")
 
-# A longer list is written with one item per line.
-_WIDTH = 100
-
 
 def write_toml(
     columns: Mapping[Any, Mapping[str, Any]], comments: Mapping[Any, str]
@@ -64,7 +61,9 @@ def _comment(text: str) -> str:
 def _list(values: list[Any]) -> str:
     texts = list(map(_scalar, values))
     line = f"[{', '.join(texts)}]"
-    if len(line) <= _WIDTH:
+    # A longer list is written with one item per line.
+    width = 100
+    if len(line) <= width:
         return line
     lines = [f"    {text},\n" for text in texts]
     return f"[\n{''.join(lines)}]"

@@ -52,11 +52,10 @@ tables by their own methods. **On Spark**, the workers need skdp and its depende
 run another Python.
 """
 
+from skdp.engines._any_table import privatize, tally
 from skdp.engines._atomic import NoBar as NoBar
 from skdp.engines._atomic import Progress as Progress
 from skdp.engines._libraries import open_table as open_table
-from skdp.engines._privatize import privatize
-from skdp.engines._tally import tally
 from skdp.engines.files import (
     estimate_file,
     privatize_file,

@@ -21,8 +21,14 @@ from skdp.engines._errors import (
     read_quietly,
 )
 from skdp.engines._libraries import Extra
-from skdp.engines._randomness import BLOCK_ROWS, Place
-from skdp.engines._release import BatchCheck, DrawnBatch, Release, refuse_repeated
+from skdp.engines._release import (
+    BLOCK_ROWS,
+    BatchCheck,
+    DrawnBatch,
+    Place,
+    Release,
+    refuse_repeated,
+)
 
 pyarrow, parquet = Extra("pyarrow"), Extra("pyarrow.parquet")
 

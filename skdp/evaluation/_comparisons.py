@@ -1,4 +1,4 @@
-"""How well two groups can be compared by reports: a difference of shares, a coefficient, and their power."""
+"""How well a question is answered by reports: two groups compared, their power, and designs of others."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from skdp.metrics.private_groups import indicator_variances, oracle_of
+from skdp.local.protocol import WeightedMeans
+from skdp.metrics import indicator_variances, oracle_of
+from skdp.survey import ReportDesign
 
 Reported = Literal["target", "predictor"]
-
-_LARGEST_RATIO = 40.0
-"""Of an effect and its standard error: a normal variable beyond does not occur."""
 
 
 def power_of(effect: float, std_error: float, level: float) -> float:
@@ -30,8 +29,10 @@ def power_of(effect: float, std_error: float, level: float) -> float:
 def half_width_of_power(effect: float, power: float, level: float) -> float:
     """Return the half width of an interval from which on an effect is found as often as wanted."""
     z = NormalDist().inv_cdf((1 + level) / 2)
+    # Of an effect and its standard error: a normal variable beyond does not occur.
+    largest_ratio = 40.0
     # Power rises with the ratio of the effect to its standard error.
-    ratio = brentq(lambda ratio: power_of(ratio, 1.0, level) - power, 0, _LARGEST_RATIO)
+    ratio = brentq(lambda ratio: power_of(ratio, 1.0, level) - power, 0, largest_ratio)
     return abs(effect) / float(ratio) * z
 
 
@@ -109,3 +110,71 @@ def _variance_of_log_ratio(
     covariance = (of_both - first_variance - second_variance) / 2
     relative = first_variance / first_share**2 + second_variance / second_share**2
     return relative - 2 * covariance / (first_share * second_share)
+
+
+# The shares of which the widest interval is taken: the variance is a quadratic of the
+# share.
+_SHARES = tuple(np.linspace(0, 1, 101).tolist())
+
+
+@dataclass(frozen=True)
+class DesignRelease:
+    """A design of two values, and how well its reports answer a question about the second, such as yes."""
+
+    design: ReportDesign
+    share: float | None
+    comparison: Comparison | None
+    level: float
+
+    def half_width(self, n_rows: int) -> float:
+        """Return half the width of the interval, for a number of rows."""
+        if self.comparison is not None:
+            variance = 0.0
+            pairs = zip(self.comparison.sizes, self.comparison.shares, strict=True)
+            for size, share in pairs:
+                of_row = share_variance(self.design, share)
+                if self.comparison.is_coefficient:
+                    of_row /= (share * (1 - share)) ** 2
+                variance += of_row / (n_rows * size)
+            z = NormalDist().inv_cdf((1 + self.level) / 2)
+            return z * math.sqrt(variance)
+        if n_rows < 2:
+            return math.inf
+        # What `estimate_frequencies` states of the expected reports.
+        shares = np.array(_SHARES if self.share is None else [self.share])
+        of_rows = [share_variance(self.design, share) for share in shares]
+        variances = np.array(of_rows) / (n_rows - 1)
+        means = WeightedMeans(shares, variances, n_rows, 1 / n_rows, n_rows - 1)
+        table = means.counts().table(self.level, what="frequency")
+        return float((table["upper"] - table["lower"]).max() / 2)
+
+
+def check_design(design: Any) -> None:
+    """Refuse a design whose variance depends on more than a share."""
+    if design.group is not None or design.unknown is not None:
+        raise ValueError(
+            "a ReportDesign is planned without group and unknown, whose error depends "
+            "on the sizes of the groups: simulate it"
+        )
+    if len(design.values) != 2:
+        raise ValueError(
+            "a ReportDesign is planned with two values, got "
+            f"{len(design.values)}: simulate it"
+        )
+    if np.ptp(design.channels[None], axis=0).max() == 0:
+        raise ValueError(
+            f"the design of {design.column!r} does not tell its values apart"
+        )
+
+
+def share_variance(design: ReportDesign, share: float) -> float:
+    """Return the variance of the share of the second value, for one report: the inverse information."""
+    of_first, of_second = design.channels[None]
+    expected = (1 - share) * of_first + share * of_second
+    slope = of_second - of_first
+    is_given = expected > 0
+    # At 0 or 1, a report that only the other value gives tells the share exactly.
+    if slope[~is_given].any():
+        return 0.0
+    information = float((slope[is_given] ** 2 / expected[is_given]).sum())
+    return 1 / information

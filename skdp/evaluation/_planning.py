@@ -22,7 +22,9 @@ from skdp.central import DPHistogram, planned_half_width
 from skdp.domain import Domain
 from skdp.evaluation._comparisons import (
     Comparison,
+    DesignRelease,
     Reported,
+    check_design,
     half_width_of_power,
     power_of,
 )
@@ -32,8 +34,7 @@ from skdp.evaluation._plan_display import (
     amount_of,
     end_text,
 )
-from skdp.evaluation._planned_designs import DesignRelease, check_design
-from skdp.evaluation.curves import compare_to_baseline
+from skdp.evaluation._privacy_curve import compare_to_baseline
 from skdp.evaluation.displays import interval_label
 from skdp.local import (
     LocalTableEncoder,
@@ -44,7 +45,7 @@ from skdp.local import (
     estimate_counts,
 )
 from skdp.markup import html_facts
-from skdp.metrics.private_groups import parity_half_width
+from skdp.metrics import parity_half_width
 from skdp.privacy import Shuffled, WeakGuaranteeWarning, check_epsilon
 from skdp.survey import ReportDesign
 
@@ -75,7 +76,6 @@ _WORDS = {
 # Where the curve of a plan is computed, as multiples of what was found; and for which
 # numbers of rows that of power.
 _FACTORS = np.geomspace(1 / 4, 4, 9)
-_ROW_FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 
 # The shares of which the worst is taken in a sample; without one the variance is linear
 # in the share, and 0 and 1 are enough.
@@ -676,10 +676,11 @@ def _curve_of_power(
     assert question.comparison is not None
     z = NormalDist().inv_cdf((1 + question.level) / 2)
     curve = []
+    row_factors = (0.25, 0.5, 1.0, 2.0, 4.0)
     for amount in amounts:
         epsilon = _with_amount(source, float(amount))
         release = _release_of(source, epsilon, question)
-        for number in _row_numbers(n_rows, _ROW_FACTORS):
+        for number in _row_numbers(n_rows, row_factors):
             width = release.half_width(number)
             power = power_of(question.comparison.effect, width / z, question.level)
             curve.append((float(amount), number, width, power))

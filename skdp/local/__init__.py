@@ -9,6 +9,11 @@ from skdp.local._encoders import (
     UnaryEncodingTransformer,
 )
 from skdp.local._heavy_hitters import HeavyHitters
+from skdp.local._memo import Memo as Memo
+from skdp.local._memo import SecretKey
+from skdp.local._memo import framed as framed
+from skdp.local._memo import keyed_digests as keyed_digests
+from skdp.local._memo import read_record_ids as read_record_ids
 from skdp.local._numeric import NumberField as NumberField
 from skdp.local._numeric import NumericPerturber
 from skdp.local._oracle_encoder import OracleEncoder as OracleEncoder
@@ -33,7 +38,6 @@ from skdp.local._transformer import ReleasedCounts as ReleasedCounts
 from skdp.local._transformer import ReportTransformer
 from skdp.local._transformer import warn_of_reports as warn_of_reports
 from skdp.local._wrappers import OnFitOnly, PosteriorFeatures
-from skdp.local.memo import SecretKey
 from skdp.local.protocol import SAMPLED as SAMPLED
 from skdp.local.protocol import Channel as Channel
 from skdp.local.protocol import Codes as Codes

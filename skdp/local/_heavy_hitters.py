@@ -43,11 +43,11 @@ from skdp.privacy import (
     PrivacyGuarantee,
     PrivacyLedger,
     Shuffled,
+    any_pair,
     check_epsilon,
     search_advice,
     spend,
 )
-from skdp.privacy.shuffle import any_pair
 from skdp.randomness import ByteSource, uniform_integers
 from skdp.tables import is_missing, objects_of
 

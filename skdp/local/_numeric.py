@@ -30,10 +30,10 @@ from skdp.base import (
 from skdp.domain import Domain, Interval
 from skdp.exact import round_up
 from skdp.local._distribution import estimate_distribution
+from skdp.local._memo import Memo, MemoisedReports, PermanentDraws, name_bytes
 from skdp.local._protocol_file import read_carried
 from skdp.local._tally import ReportTally, check_tally
 from skdp.local._transformer import ReportTransformer
-from skdp.local.memo import Memo, MemoisedReports, PermanentDraws, name_bytes
 from skdp.local.protocol import (
     Channel,
     Codes,
@@ -56,17 +56,28 @@ from skdp.local.protocol import (
     weighted_means,
     whole_weights,
 )
-from skdp.oracles import ClampedLaplace, NumericMechanism, Optimal, Windows, check_size
-from skdp.oracles.numeric import SUBSTEPS, check_steps, mean_error, round_at_random
+from skdp.oracles import (
+    SUBSTEPS,
+    ClampedLaplace,
+    NumericMechanism,
+    Optimal,
+    Windows,
+    check_size,
+    check_steps,
+    mean_error,
+    round_at_random,
+)
 from skdp.privacy import (
     LaplaceLoss,
     PrivacyGuarantee,
     PrivacyLedger,
     PureLoss,
+    Released,
+    ReportPair,
     Shuffled,
+    any_pair,
     check_epsilon,
 )
-from skdp.privacy.shuffle import Released, ReportPair, any_pair
 from skdp.tables import Table
 
 # The mechanisms by name, as guarantees describe them.

@@ -26,10 +26,10 @@ from skdp.base import (
     warn_of_observed,
 )
 from skdp.domain import Domain
+from skdp.local._memo import Memo, MemoisedReports
 from skdp.local._protocol_file import read_carried
 from skdp.local._tally import ReportTally, check_tally
 from skdp.local._transformer import ReportTransformer
-from skdp.local.memo import Memo, MemoisedReports
 from skdp.local.protocol import (
     CategoryField,
     PopulationSize,
@@ -51,8 +51,14 @@ from skdp.local.protocol import (
     take_design,
 )
 from skdp.oracles import FrequencyOracle, Postprocess, two_rounds
-from skdp.privacy import PrivacyGuarantee, Shuffled, check_epsilon
-from skdp.privacy.shuffle import Released, ReportPair, any_pair
+from skdp.privacy import (
+    PrivacyGuarantee,
+    Released,
+    ReportPair,
+    Shuffled,
+    any_pair,
+    check_epsilon,
+)
 from skdp.tables import Table, is_missing
 
 Shares: TypeAlias = Literal["uniform", "proportional"] | Mapping[Any, float]

@@ -22,7 +22,7 @@ from skdp.domain import (
     parse_json,
     unpack,
 )
-from skdp.local.memo import SecretKey
+from skdp.local._memo import SecretKey
 from skdp.local.protocol import ReportProtocol, Reports, check_releases
 from skdp.privacy import PrivacyGuarantee, WeakGuaranteeWarning
 from skdp.tables import carried_releases, carried_text

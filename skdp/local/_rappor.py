@@ -17,9 +17,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from skdp.base import TableLike, check_choice, check_flag
 from skdp.exact import log_upper
-from skdp.local._tally import ReportTally
-from skdp.local._transformer import ReportTransformer
-from skdp.local.memo import (
+from skdp.local._memo import (
     Memo,
     PermanentDraws,
     canonical,
@@ -30,6 +28,8 @@ from skdp.local.memo import (
     name_bytes,
     to_bytes,
 )
+from skdp.local._tally import ReportTally
+from skdp.local._transformer import ReportTransformer
 from skdp.local.protocol import (
     Channel,
     Codes,
@@ -50,11 +50,12 @@ from skdp.oracles import (
 from skdp.privacy import (
     PrivacyGuarantee,
     PrivacyLedger,
+    Released,
     ReportPair,
     Shuffled,
+    any_pair,
     has_open_rows,
 )
-from skdp.privacy.shuffle import Released, any_pair
 from skdp.randomness import bernoulli, uniform_integers
 from skdp.tables import ColumnError, Table
 

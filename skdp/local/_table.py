@@ -58,10 +58,6 @@ from skdp.oracles import Postprocess, choose_oracle
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, Shuffled, shuffled_guarantee
 from skdp.tables import Table
 
-# Plans that are tried for a guarantee after shuffling: each after the local epsilon that
-# the last one reaches.
-_ROUNDS = 6
-
 
 class LocalTableEncoder(ReportTransformer):
     """Report a table of categories and numbers with the least error under one epsilon.
@@ -278,7 +274,10 @@ class LocalTableEncoder(ReportTransformer):
         """Return about the largest local epsilon whose plan reaches a guarantee."""
         # At least `least`, which reaches it by any plan.
         epsilon = least
-        for attempt in range(_ROUNDS):
+        # Plans that are tried for a guarantee after shuffling: each after the local
+        # epsilon that the last one reaches.
+        rounds = 6
+        for attempt in range(rounds):
             reached = _largest_of(target, partial(protocol_at, plan_at(epsilon)))
             # The plan is that of another epsilon: a little less leaves room for it.
             epsilon = Fraction(reached * (1 - attempt * 2.0**-12))

@@ -18,8 +18,7 @@ from skdp.domain import Domain, DomainLike
 from skdp.local._numeric import numeric_mechanism
 from skdp.local.protocol import Sampling, margin_error
 from skdp.markup import html_facts
-from skdp.oracles import ORACLES, choose_oracle
-from skdp.oracles.numeric import check_steps, mean_error
+from skdp.oracles import ORACLES, check_steps, choose_oracle, mean_error
 from skdp.privacy import check_epsilon
 from skdp.tables import is_frame, read_table
 
@@ -252,8 +251,6 @@ def best_inclusions(costs: Sequence[float], n_reported: int) -> list[float]:
     return inclusions.tolist()
 
 
-# Probabilities are whole multiples of about 2**-24: their error is below any noise.
-_UNITS = 1 << 24
 # What bounds the time of a search: the columns that are grouped, the cells of all of
 # them together, and the numbers of reports that are tried.
 _MOST_COLUMNS_GROUPED = 16
@@ -537,7 +534,9 @@ def _whole_weights(inclusions: Sequence[float], n_reported: int) -> tuple[int, .
     """Return whole weights, none above their sum over `n_reported`."""
     if len({*inclusions}) == 1:
         return (1,) * len(inclusions)
-    weights = np.rint(_UNITS / n_reported * np.array(inclusions)).astype(int).clip(1)
+    # Probabilities are whole multiples of about 2**-24: their error is below any noise.
+    units = 1 << 24
+    weights = np.rint(units / n_reported * np.array(inclusions)).astype(int).clip(1)
     # Rounding may have lifted the largest: lowering it lowers the sum, too.
     while weights.max() * n_reported > weights.sum():
         lowered = np.minimum(weights, weights.sum() // n_reported)

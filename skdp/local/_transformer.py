@@ -63,14 +63,16 @@ from skdp.privacy import (
     BudgetExceeded,
     PrivacyGuarantee,
     PrivacyLedger,
+    Released,
+    ReportPair,
     Shuffled,
+    any_pair,
     check_epsilon,
     check_n_rows,
     is_charged,
     search_advice,
     spend,
 )
-from skdp.privacy.shuffle import Released, ReportPair, any_pair
 from skdp.tables import Releases, Table, carried_text, carries_notes, with_protocol
 
 # Of a channel that is enumerated for a warning: some milliseconds.

@@ -3,28 +3,35 @@
 Fairness metrics and model weights are also estimated from privatised groups, without bias.
 """
 
+from skdp.metrics._aif360 import from_aif360, to_aif360
+from skdp.metrics._aif360 import import_optional as import_optional
 from skdp.metrics._counts import count_error, percent_error
 from skdp.metrics._counts import labels_of as labels_of
-from skdp.metrics.fairness import fairness_report, from_aif360, to_aif360
-from skdp.metrics.private_groups import (
-    data_unfairness,
-    debiased_fairness,
-    joint_distribution,
-    posterior_groups,
+from skdp.metrics._data_unfairness import data_unfairness
+from skdp.metrics._debiased_fairness import debiased_fairness
+from skdp.metrics._debiased_fairness import indicator_variances as indicator_variances
+from skdp.metrics._debiased_fairness import oracle_of as oracle_of
+from skdp.metrics._debiased_fairness import parity_half_width as parity_half_width
+from skdp.metrics._fairness_report import LABELS as LABELS
+from skdp.metrics._fairness_report import fairness_report
+from skdp.metrics._inputs import find_positive_label as find_positive_label
+from skdp.metrics._inputs import name_groups as name_groups
+from skdp.metrics._inputs import read_column as read_column
+from skdp.metrics._inputs import read_columns as read_columns
+from skdp.metrics._intervals import proportion as proportion
+from skdp.metrics._intervals import two_sided as two_sided
+from skdp.metrics._marginals import compare_marginals as compare_marginals
+from skdp.metrics._marginals import compare_numbers as compare_numbers
+from skdp.metrics._marginals import marginal_error, marginal_errors, value_errors
+from skdp.metrics._marginals import marginal_table as marginal_table
+from skdp.metrics._mitigation import (
     private_parity,
     private_reweighing,
     private_threshold_optimizer,
 )
-from skdp.metrics.tables import compare_marginals as compare_marginals
-from skdp.metrics.tables import compare_numbers as compare_numbers
-from skdp.metrics.tables import (
-    marginal_error,
-    marginal_errors,
-    range_query_error,
-    train_on_synthetic,
-    value_errors,
-)
-from skdp.metrics.tables import marginal_table as marginal_table
+from skdp.metrics._private_groups import joint_distribution
+from skdp.metrics._range_queries import range_query_error
+from skdp.metrics._train_on_synthetic import train_on_synthetic
 
 __all__ = [
     "count_error",
@@ -36,7 +43,6 @@ __all__ = [
     "marginal_error",
     "marginal_errors",
     "percent_error",
-    "posterior_groups",
     "private_parity",
     "private_reweighing",
     "private_threshold_optimizer",

@@ -8,11 +8,11 @@ from skdp.oracles._base import lower_tail as lower_tail
 from skdp.oracles._base import pure_error as pure_error
 from skdp.oracles._base import support_variance as support_variance
 from skdp.oracles._base import upper_tail as upper_tail
+from skdp.oracles._bits import BloomRandomizer as BloomRandomizer
 from skdp.oracles._bits import SubsetSelection, UnaryEncoding
-from skdp.oracles._bloom import BloomRandomizer as BloomRandomizer
 from skdp.oracles._choice import ORACLES as ORACLES
 from skdp.oracles._choice import TwoRounds as TwoRounds
-from skdp.oracles._choice import choose_oracle
+from skdp.oracles._choice import choose_oracle as choose_oracle
 from skdp.oracles._choice import hashing_for_two_rounds as hashing_for_two_rounds
 from skdp.oracles._choice import names_with as names_with
 from skdp.oracles._choice import two_rounds as two_rounds
@@ -20,6 +20,18 @@ from skdp.oracles._client import client_report
 from skdp.oracles._hashing import AffineHash as AffineHash
 from skdp.oracles._hashing import HadamardResponse, LocalHashing
 from skdp.oracles._hashing import LinearHash as LinearHash
+from skdp.oracles._numeric_mechanisms import SUBSTEPS as SUBSTEPS
+from skdp.oracles._numeric_mechanisms import ClampedLaplace as ClampedLaplace
+from skdp.oracles._numeric_mechanisms import NumericMechanism
+from skdp.oracles._numeric_mechanisms import Windows as Windows
+from skdp.oracles._numeric_mechanisms import bin_positions as bin_positions
+from skdp.oracles._numeric_mechanisms import check_steps as check_steps
+from skdp.oracles._numeric_mechanisms import (
+    estimate_frequencies as estimate_frequencies,
+)
+from skdp.oracles._numeric_mechanisms import mean_error as mean_error
+from skdp.oracles._numeric_mechanisms import round_at_random as round_at_random
+from skdp.oracles._optimal_mechanism import Optimal as Optimal
 from skdp.oracles._postprocess import POSTPROCESSORS as POSTPROCESSORS
 from skdp.oracles._postprocess import Postprocess, project_to_simplex
 from skdp.oracles._randomized_response import RandomizedResponse
@@ -28,10 +40,6 @@ from skdp.oracles._sets import SampledSet as SampledSet
 from skdp.oracles._sets import SetOracle, SetSelection, SetUnaryEncoding
 from skdp.oracles._sets import choose_set_oracle as choose_set_oracle
 from skdp.oracles._sets import pad_sets as pad_sets
-from skdp.oracles.numeric import ClampedLaplace as ClampedLaplace
-from skdp.oracles.numeric import NumericMechanism
-from skdp.oracles.numeric import Optimal as Optimal
-from skdp.oracles.numeric import Windows as Windows
 from skdp.randomness import check_size as check_size
 
 __all__ = [
@@ -46,7 +54,6 @@ __all__ = [
     "SetUnaryEncoding",
     "SubsetSelection",
     "UnaryEncoding",
-    "choose_oracle",
     "client_report",
     "lie_threshold",
     "project_to_simplex",

@@ -18,22 +18,18 @@ from skdp.exact import exp_bounds, log_upper
 from skdp.privacy import ReportPair, check_epsilon
 from skdp.randomness import BLOCK, MOST_ROWS, ONE, ByteSource, DigestSource, RowStreams
 
-_SUM_WIDTH = 1 << 12
-"""The length of rows that are summed in bytes."""
-
 _FEW = 6
 """Numbers that are counted one by one."""
-
-_MANY = 1 << 17
-"""Numbers from which on it is worth the while to count pairs."""
 
 
 def column_sums(bits: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Count the ones of each column."""
     n, k = bits.shape
+    # The length of rows that are summed in bytes.
+    sum_width = 1 << 12
     # Join rows to long ones, and sum 255 of these in bytes: both let the processor add
     # many at once.
-    n_joined = max(1, _SUM_WIDTH // k)
+    n_joined = max(1, sum_width // k)
     n_whole = n - n % n_joined
     sums = bits[n_whole:].sum(axis=0, dtype=np.int64)
     joined = bits[:n_whole].view(np.uint8).reshape(-1, n_joined * k)
@@ -49,9 +45,11 @@ def count_bytes(numbers: NDArray[Any], n_values: int = 256) -> NDArray[np.int64]
         # `bincount` would wait for the last count of the same number.
         few = [np.count_nonzero(numbers == value) for value in range(n_values)]
         return np.array(few, np.int64)
+    # Numbers from which on it is worth the while to count pairs.
+    many = 1 << 17
     if (
         numbers.dtype == np.uint8
-        and numbers.size >= _MANY
+        and numbers.size >= many
         and numbers.flags.c_contiguous
     ):
         # Two at a time, in half the time.

@@ -189,38 +189,9 @@ def choose_oracle(
     max_report_bytes: int | None = None,
     among: Collection[str] = tuple(ORACLES),
 ) -> tuple[str, FrequencyOracle]:
-    """Return the oracle with the least mean squared error among those whose report fits.
-
-    >>> choose_oracle(4, 1.0)[0], choose_oracle(100, 1.0)[0], choose_oracle(100, 1.0, max_report_bytes=8)[0]
-    ('randomized_response', 'subset_selection', 'local_hashing')
-    >>> choose_oracle(100, 4.0, again=1.0, among=["local_hashing", "optimized_unary_encoding"])[0]
-    'optimized_unary_encoding'
-
-    Parameters
-    ----------
-    k : int
-        The number of values.
-    epsilon : float or Fraction
-        The requested privacy loss.
-    again : float or Fraction, optional
-        The requested privacy loss of one report after a second round of noise; the
-        error is that of both rounds.
-    max_report_bytes : int, optional
-        The largest size of a report; None for no limit.
-    among : collection of str
-        The names to choose from; with `again`, those of oracles that have a second
-        round.
-
-    Returns
-    -------
-    tuple of str and FrequencyOracle
-        The name and the oracle; that of the first round if there are two.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a number is of another type or out of range, or no report fits.
-    """
+    """Return the oracle with the least mean squared error among those whose report fits, and its name."""
+    # `again` is the loss of one report after a second round of noise: the error is that
+    # of both rounds, and the oracle that of the first.
     costs = _costs(
         check_size(k),
         capped_epsilon(epsilon),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import partial
 from itertools import combinations
@@ -752,42 +752,12 @@ def choose_set_oracle(
     epsilon: float | Fraction,
     *,
     max_report_bytes: int | None = None,
-    among: Collection[str] = tuple(SET_ORACLES),
 ) -> tuple[str, SetOracle]:
-    """Return the protocol with the least mean squared error among those whose report fits.
-
-    >>> from skdp.oracles import choose_set_oracle
-    >>> choose_set_oracle(100, 5, 1.0)[0], choose_set_oracle(6, 6, 12.0)[0]
-    ('set_selection', 'set_unary_encoding')
-    >>> choose_set_oracle(1000, 5, 1.0, max_report_bytes=16)[0]
-    'local_hashing'
-
-    Parameters
-    ----------
-    k : int
-        The number of values.
-    max_size : int
-        The number of values of a set that are reported.
-    epsilon : float or Fraction
-        The requested privacy loss.
-    max_report_bytes : int, optional
-        The largest size of a report; None for no limit.
-    among : collection of str
-        The names to choose from.
-
-    Returns
-    -------
-    tuple of str and SetOracle
-        The name and the protocol.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a number is of another type or out of range, or no report fits.
-    """
-    oracles = {name: SET_ORACLES[name](k, max_size, epsilon) for name in among}
+    """Return the protocol with the least mean squared error among those whose report fits, and its name."""
+    oracles = {}
     costs = {}
-    for name, oracle in oracles.items():
+    for name, kind in SET_ORACLES.items():
+        oracle = oracles[name] = kind(k, max_size, epsilon)
         costs[name] = oracle.mean_squared_error, oracle.report_bytes
     name = least_error_name(costs, max_report_bytes, f"sets of {k} values")
     return name, oracles[name]

@@ -1,4 +1,4 @@
-"""Estimators as JSON: their class, their parameters, and what `fit` made of them."""
+"""Estimators as JSON: their class, their parameters, and what `fit` made of them, or a protocol that it makes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,15 @@ from typing import Any
 import numpy as np
 from sklearn.utils.metadata_routing import MetadataRequest
 
-from skdp.local import ReportTransformer
+from skdp.domain import pack, unpack
+from skdp.local import (
+    ReportTransformer,
+    as_of_seed,
+    comparable,
+    forget_names,
+    refitted,
+)
 from skdp.persistence._classes import SavedClass, by_class, by_name
-from skdp.persistence._protocols import describe_protocol, refit
 from skdp.persistence._values import Values
 from skdp.privacy import PrivacyGuarantee
 
@@ -45,7 +51,7 @@ def write_estimator(estimator: Any, values: Values) -> dict[str, Any]:
         content["parameters"][name] = values.write_of(estimator, name, value)
     fitted = {}
     if issubclass(kind, ReportTransformer) and hasattr(estimator, "protocol_"):
-        values.numbers.add(estimator)
+        values.count_numbers(estimator)
     for name, value in _describe_fit(estimator, saved).items():
         fitted[name] = values.write_of(estimator, name, value)
     if fitted:
@@ -119,7 +125,7 @@ def _restored(
     # the guarantee.
     if issubclass(kind, ReportTransformer):
         transformer = refit(kind, parameters, fitted)
-        values.numbers.add(transformer)
+        values.count_numbers(transformer)
         return transformer
     estimator = kind(**parameters)
     if hasattr(kind, "_restore_fit"):
@@ -183,3 +189,78 @@ def _set_requests(estimator: Any, content: Any) -> None:
         for name, alias in requests.items():
             request.add_request(param=name, alias=alias)
     setattr(estimator, _ROUTING, routing)
+
+
+_CHANGED = (
+    "its parameters were changed after fit, which would change its protocol; fit it"
+    " again before it is saved"
+)
+
+_PROTOCOL_PARTS = {"columns", "named", "declared", "observed", "protocol", "of_seed"}
+
+
+def describe_protocol(transformer: ReportTransformer) -> dict[str, Any]:
+    """Describe what a transformer was fitted to, and the protocol that it must make."""
+    protocol = transformer.protocol_
+    name = type(transformer).__name__
+    parameters = transformer.get_params(deep=False)
+    is_same_key = protocol.permanent_key == parameters.get("secret_key")
+    is_same_seed = transformer._seed == transformer.random_state
+    if not (is_same_key and is_same_seed and transformer._ledger is transformer.ledger):
+        raise ValueError(f"{name}: {_CHANGED}")
+    observed = []
+    if protocol.domain is not None:
+        for column in protocol.domain.columns:
+            if protocol.domain[column].observed:
+                observed.append(column)
+    packed = comparable(protocol)
+    columns = list(protocol.columns)
+    try:
+        again = type(transformer)(**{**parameters, **protocol.declared})
+        is_same = refitted(again, columns, packed)
+        # Permanent reports come from a key, and their second round from a seed.
+        of_seed = again.guarantee_.secure and not protocol.guarantee.secure
+        if of_seed:
+            again = as_of_seed(again)
+        is_same = is_same and again.guarantee_ == protocol.guarantee
+    except ValueError:
+        is_same = False
+    if not is_same:
+        raise ValueError(
+            f"{name}: {_CHANGED}, or its domain is larger than skdp.load accepts"
+        )
+    return {
+        "columns": columns,
+        "named": hasattr(transformer, "feature_names_in_"),
+        "declared": dict(protocol.declared),
+        "observed": observed,
+        "protocol": unpack(packed),
+        "of_seed": of_seed,
+    }
+
+
+def refit(
+    kind: type[ReportTransformer],
+    parameters: Mapping[str, Any],
+    fitted: Mapping[str, Any],
+) -> ReportTransformer:
+    """Fit a transformer to what is declared: its guarantee follows from its parameters."""
+    if fitted.keys() != _PROTOCOL_PARTS:
+        raise ValueError(f"{kind.__name__} is fitted to other parts")
+    declared = fitted["declared"]
+    transformer = kind(**{**parameters, **declared})
+    if not refitted(transformer, fitted["columns"], pack(fitted["protocol"])):
+        raise ValueError(
+            "this version of skdp makes another protocol of the parameters of"
+            f" {kind.__name__}"
+        )
+    protocol: Any = transformer.protocol_
+    if declared.keys() != protocol.declared.keys():
+        raise ValueError("the parameters by column are not those of the protocol")
+    if fitted["named"] is not True:
+        forget_names(transformer)
+    for name in declared:
+        setattr(transformer, name, parameters[name])
+    for column in fitted["observed"]:
+        protocol.domain[column].observed = True
+    return as_of_seed(transformer) if fitted["of_seed"] is True else transformer

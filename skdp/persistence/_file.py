@@ -19,8 +19,8 @@ from skdp.base import PathType, check_ledger
 from skdp.domain import parse_json
 from skdp.formats import what_it_is
 from skdp.local import ReportTransformer
-from skdp.persistence._arrays import Room
 from skdp.persistence._estimators import read_estimator, write_estimator
+from skdp.persistence._tables import Room
 from skdp.persistence._values import Values
 from skdp.privacy import PrivacyLedger
 

@@ -13,22 +13,19 @@ from sklearn.base import BaseEstimator
 
 from skdp.base import SavedByArguments
 from skdp.domain import Domain, Interval, Kind, pack, unpack
-from skdp.local import SecretKey
-from skdp.persistence._arrays import (
+from skdp.local import ReportTransformer, SecretKey, count_numbers
+from skdp.persistence._classes import class_of_arguments, made_of_arguments
+from skdp.persistence._tables import (
     Room,
     read_array,
     read_dtype,
+    read_frame,
     read_scalar,
+    read_template,
     write_array,
     write_dtype,
-    write_scalar,
-)
-from skdp.persistence._classes import class_of_arguments, made_of_arguments
-from skdp.persistence._protocols import Numbers
-from skdp.persistence._tables import (
-    read_frame,
-    read_template,
     write_frame,
+    write_scalar,
     write_template,
 )
 from skdp.privacy import (
@@ -47,6 +44,10 @@ _BUDGET = ("epsilon", "delta", "rho", "mu")
 # Characters of NumPy that a value of a range counts as: it takes no space in the file,
 # but some 110 bytes where a column of a domain lists it.
 _ROOM_OF_RANGED = 32
+
+# Numbers of grids and report columns of all protocols of a file together: more than one
+# may have. They take up to some 80 bytes each, and few in the file.
+_MOST_NUMBERS = 1 << 22
 
 _ABSENT = (
     "this estimator was loaded without its ledger, and nothing was released; "
@@ -69,7 +70,7 @@ class Values:
         self.ledger = ledger
         # Of the whole file, as it may have many arrays and ranges.
         self.room = room
-        self.numbers = Numbers()
+        self.n_numbers = 0
         self.has_ledger = False
         # Whether there are estimators of others, which their version decides.
         self.has_others = False
@@ -133,6 +134,18 @@ class Values:
             "dtype": Kind(np.dtype, write_dtype, read_dtype),
             "type": Kind(type, _write_type, _read_type),
         }
+
+    def count_numbers(self, transformer: ReportTransformer) -> None:
+        """Count the numbers of grids and the report columns of the protocols of a file."""
+        protocol = transformer.protocol_
+        parameters = transformer.get_params(deep=False)
+        self.n_numbers += count_numbers(parameters, len(protocol.columns))
+        self.n_numbers += len(protocol.report_columns)
+        if self.n_numbers > _MOST_NUMBERS:
+            raise ValueError(
+                f"the protocols of a file have at most {_MOST_NUMBERS:,} numbers of "
+                "grids and report columns together: save the transformers one by one"
+            )
 
     def write(self, value: Any) -> Any:
         """Write a value as JSON."""

@@ -1,5 +1,7 @@
 """Guarantees, their composition, ledgers and statements."""
 
+from skdp.privacy._conversions import check_delta as check_delta
+from skdp.privacy._conversions import check_epsilon as check_epsilon
 from skdp.privacy._conversions import (
     gaussian_delta,
     gaussian_epsilon,
@@ -14,8 +16,15 @@ from skdp.privacy._guarantee import (
     compose,
 )
 from skdp.privacy._guarantee import Relation as Relation
-from skdp.privacy._numbers import check_delta as check_delta
-from skdp.privacy._numbers import check_epsilon as check_epsilon
+from skdp.privacy._losses import GaussianLoss, LaplaceLoss, PureLoss
+from skdp.privacy._losses import Loss as Loss
+from skdp.privacy._losses import StatedLoss as StatedLoss
+from skdp.privacy._losses import doubled as doubled
+from skdp.privacy._losses import exponential_loss as exponential_loss
+from skdp.privacy._losses import gaussian_loss as gaussian_loss
+from skdp.privacy._losses import laplace_loss as laplace_loss
+from skdp.privacy._losses import pure_epsilon as pure_epsilon
+from skdp.privacy._losses import pure_mu as pure_mu
 from skdp.privacy._reading import Reading as Reading
 from skdp.privacy._reading import guarantee_of_values as guarantee_of_values
 from skdp.privacy._reading import least_cap as least_cap
@@ -23,13 +32,11 @@ from skdp.privacy._reading import reads as reads
 from skdp.privacy._share import Mu, Rho
 from skdp.privacy._share import Share as Share
 from skdp.privacy._share import read_share as read_share
-from skdp.privacy.accounting import GaussianLoss, LaplaceLoss, PureLoss
-from skdp.privacy.accounting import Loss as Loss
-from skdp.privacy.accounting import StatedLoss as StatedLoss
-from skdp.privacy.accounting import doubled as doubled
-from skdp.privacy.accounting import exponential_loss as exponential_loss
-from skdp.privacy.accounting import gaussian_loss as gaussian_loss
-from skdp.privacy.accounting import laplace_loss as laplace_loss
+from skdp.privacy._shuffled import Released as Released
+from skdp.privacy._shuffled import Shuffled, local_epsilon, shuffled_guarantee
+from skdp.privacy._shuffled import any_pair as any_pair
+from skdp.privacy._shuffled_pair import ReportPair as ReportPair
+from skdp.privacy._total_loss import smallest_epsilon as smallest_epsilon
 from skdp.privacy.ledger import SEARCH_ADVICE as SEARCH_ADVICE
 from skdp.privacy.ledger import Amount as Amount
 from skdp.privacy.ledger import BudgetExceeded, PrivacyLedger
@@ -40,8 +47,6 @@ from skdp.privacy.ledger import has_open_rows as has_open_rows
 from skdp.privacy.ledger import is_charged as is_charged
 from skdp.privacy.ledger import search_advice as search_advice
 from skdp.privacy.ledger import spend as spend
-from skdp.privacy.shuffle import ReportPair as ReportPair
-from skdp.privacy.shuffle import Shuffled, local_epsilon, shuffled_guarantee
 from skdp.privacy.statement import PrivacyStatement, privacy_statement
 from skdp.privacy.statement import StatedStep as StatedStep
 

@@ -13,21 +13,26 @@ from typing import Any, ClassVar, Literal, Self, get_args
 
 from skdp.exact import round_up
 from skdp.markup import html_facts, written_text
-from skdp.privacy._conversions import zcdp_epsilon
+from skdp.privacy._conversions import (
+    at_least_0,
+    check_delta,
+    float_above,
+    in_odds,
+    shown,
+    zcdp_epsilon,
+)
 from skdp.privacy._json import Fields, JsonRecord, written_name
-from skdp.privacy._numbers import at_least_0, check_delta, float_above, in_odds, shown
-from skdp.privacy.accounting import (
+from skdp.privacy._losses import (
     MOST_LOSSES,
     Loss,
     StatedLoss,
     check_losses,
     doubled,
-    joint_failure,
     merged,
     read_loss,
-    smallest_epsilon,
     total_epsilon,
 )
+from skdp.privacy._total_loss import joint_failure, smallest_epsilon
 
 
 class WeakGuaranteeWarning(UserWarning):
@@ -78,10 +83,6 @@ _TRUSTED = {
     "shuffle": "shuffle: those who shuffle or sum the reports are trusted",
     "central": "central: a curator is trusted",
 }
-
-# The largest relative difference of the stated epsilon and that of the losses that
-# rounding explains.
-_ROUNDING = Fraction(1, 1 << 30)
 
 
 @dataclass(frozen=True)
@@ -198,7 +199,10 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
         """Return the losses, empty if they say no more than epsilon, delta and rho."""
         losses = merged(check_losses(self.losses))
         least = total_epsilon(losses)
-        if losses and least is not None and self.epsilon > least * (1 + _ROUNDING):
+        # The largest relative difference of the stated epsilon and that of the losses
+        # that rounding explains.
+        rounding = Fraction(1, 1 << 30)
+        if losses and least is not None and self.epsilon > least * (1 + rounding):
             raise ValueError(
                 f"losses add up to epsilon {round_up(least)}, less than the stated "
                 f"{self.epsilon}: give those of all that is stated, or none"
@@ -610,10 +614,6 @@ def _listed(mechanisms: str, further: str) -> str:
     return f"{mechanisms}, {further}" if mechanisms else further
 
 
-# Of the remaining delta, for the releases with a rho: those without gain less by it.
-_SHARE = Fraction(9, 10)
-
-
 def compose(
     guarantees: Iterable[PrivacyGuarantee], *, delta: float | Fraction | None = None
 ) -> PrivacyGuarantee:
@@ -732,7 +732,10 @@ def _bound_by_rho(
     room = (delta - failure) / (1 - failure)
     if not unconverted:
         return zcdp_epsilon(rho, room)
-    part = Fraction(-round_up(-room * _SHARE))
+    # Of the remaining delta, for the releases with a rho: those without gain less by
+    # it.
+    share = Fraction(9, 10)
+    part = Fraction(-round_up(-room * share))
     if not part:
         return None
     converted = StatedLoss(zcdp_epsilon(rho, part), float(part))

@@ -12,13 +12,8 @@ from skdp.exact import round_up
 from skdp.privacy._conversions import zcdp_epsilon
 from skdp.privacy._guarantee import PrivacyGuarantee
 from skdp.privacy._json import written_name
-from skdp.privacy.accounting import (
-    GaussianLoss,
-    Loss,
-    PureLoss,
-    merged,
-    smallest_epsilon,
-)
+from skdp.privacy._losses import GaussianLoss, Loss, PureLoss, merged
+from skdp.privacy._total_loss import smallest_epsilon
 
 
 @dataclass(frozen=True)

@@ -13,20 +13,15 @@ from scipy.optimize import brentq
 
 from skdp.exact import exp_bounds, round_up
 from skdp.privacy._conversions import (
+    check_delta,
+    check_epsilon,
     gaussian_epsilon,
     largest_mu,
     largest_rho,
     zcdp_epsilon,
 )
-from skdp.privacy._numbers import check_delta, check_epsilon
-from skdp.privacy.accounting import (
-    GaussianLoss,
-    Loss,
-    PureLoss,
-    StatedLoss,
-    pure_epsilon,
-    smallest_epsilon,
-)
+from skdp.privacy._losses import GaussianLoss, Loss, PureLoss, StatedLoss, pure_epsilon
+from skdp.privacy._total_loss import smallest_epsilon
 
 # Of rho and mu**2: between them, conversions neither overflow nor take long.
 _LEAST, _MOST = 1e-60, 1e6

@@ -24,15 +24,14 @@ from skdp.randomness._draws import bernoulli_ratio as bernoulli_ratio
 from skdp.randomness._draws import eight_coins as eight_coins
 from skdp.randomness._draws import rows_of as rows_of
 from skdp.randomness._draws import watched as watched
+from skdp.randomness._noise import cube_noise as cube_noise
 from skdp.randomness._noise import (
-    bernoulli_exp,
     discrete_laplace,
     exponential_mechanism,
     geometric,
     permute_and_flip,
     rounded_gaussian,
 )
-from skdp.randomness._noise import cube_noise as cube_noise
 from skdp.randomness._noise import unimodal_choice as unimodal_choice
 from skdp.randomness._subsets import subsets as subsets
 
@@ -41,7 +40,6 @@ __all__ = [
     "SecureSource",
     "SeededSource",
     "bernoulli",
-    "bernoulli_exp",
     "categorical",
     "check_size",
     "discrete_laplace",

@@ -51,33 +51,7 @@ _TABLED = 32
 def bernoulli_exp(
     source: ByteSource, exponents: ArrayLike, rate: Fraction | int = 1
 ) -> NDArray[np.bool_]:
-    """Draw independent coins, the i-th True with probability exactly ``e**(-exponents[i] * rate)``.
-
-    >>> from skdp.randomness import SeededSource
-    >>> coins = bernoulli_exp(SeededSource(0), np.repeat([0, 1, 2], 10_000), Fraction(1, 2))
-    >>> coins.reshape(3, -1).mean(axis=1).round(2).tolist()
-    [1.0, 0.62, 0.38]
-
-    Parameters
-    ----------
-    source : ByteSource
-        Source of the random bytes.
-    exponents : array-like of int, shape (n,)
-        Not negative; Python integers (dtype object) may have any size.
-    rate : Fraction or int, default=1
-        Not negative, of any size.
-
-    Returns
-    -------
-    ndarray of shape (n,), dtype bool
-        The coins.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the exponents are not integers, the rate is not rational, or a number is
-        negative.
-    """
+    """Draw independent coins, the i-th True with probability exactly ``e**(-exponents[i] * rate)``."""
     rate = check_rational("rate", rate, zero=True)
     exponents = check_integers("exponents", exponents)
     if exponents.size and exponents.min() < 0:

@@ -1,29 +1,21 @@
-"""Whether any shares explain the reports, and one set of them those of all groups."""
+"""Whether any shares explain the reports, and what a fit warns of."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
+from sklearn.exceptions import ConvergenceWarning
 
 from skdp.base import level_of_the_caller
 from skdp.pages import warn
 from skdp.survey._likelihood import Numbers
 
-_FALSE_ALARM = 1e-4
-"""Of an estimate from groups that agree."""
-
 _FALSE_ALARM_OF_SHARE = 1e-6
 """Of each share of a report, where the channel holds."""
-
-_MOST_ERRORS = 4.0
-"""Of the score of a group: 6e-5 by chance."""
-
-_LEAST_EXPECTED = 5.0
-"""Reports of a kind in a group, from which on the chi-squared distribution holds
-(Cochran 1954); of fewer, the difference counts less."""
 
 
 class ModelWarning(UserWarning):
@@ -98,7 +90,9 @@ def warn_of_scores_of_groups(
             error = np.sqrt((totals**2).sum())
             if error > 0:
                 largest = max(largest, float(abs(totals.sum()) / error))
-    if largest < _MOST_ERRORS:
+    # Of the score of a group: 6e-5 by chance.
+    most_errors = 4.0
+    if largest < most_errors:
         return
     warn(
         f"groups that report {column!r} by different channels differ beyond the "
@@ -131,11 +125,16 @@ def warn_of_groups_that_differ(
     observed = weights / totals
     n_reports = _effective(observed, squares, totals)
     gaps = n_reports * (observed - expected)
-    variances = np.maximum(n_reports * expected, _LEAST_EXPECTED)
+    # Reports of a kind in a group, from which on the chi-squared distribution holds
+    # (Cochran 1954); of fewer, the difference counts less.
+    least_expected = 5.0
+    variances = np.maximum(n_reports * expected, least_expected)
     statistic = float((gaps**2 / variances).sum())
     # The shares of a group add up to 1.
     degrees = int((expected > 0).sum()) - len(expected) - n_free
-    if degrees < 1 or stats.chi2.sf(statistic, degrees) >= _FALSE_ALARM:
+    # Of an estimate from groups that agree.
+    false_alarm = 1e-4
+    if degrees < 1 or stats.chi2.sf(statistic, degrees) >= false_alarm:
         return
     warn(
         f"no shares explain the reports in column {column!r} of all groups (chi-squared "
@@ -160,3 +159,51 @@ def _effective(observed: Numbers, squares: Numbers, totals: Numbers) -> Numbers:
     kish = totals**2 / squares.sum(axis=1, keepdims=True)
     least = of_reports.min(axis=1, keepdims=True)
     return np.minimum(least, kish)
+
+
+def warn_of_few_clusters(n_clusters: int, n_expected: int) -> None:
+    """Warn that errors of so few clusters are too small."""
+    warn(
+        f"errors of {n_clusters} clusters, fewer than {n_expected}, are too small, "
+        "although intervals take t quantiles. Strata are no clusters: if these are "
+        "strata, leave them out",
+        ModelWarning,
+        about="guide/report_regression#warnings",
+        stacklevel=level_of_the_caller(),
+    )
+
+
+def warn_of_no_maximum(known: pd.DataFrame) -> None:
+    """Warn that errors are not known, with the true predictors that tell each other."""
+    text = (
+        "the reports say too little: the likelihood has no clear maximum, and errors are "
+        "not known. There are too few rows for this epsilon, too many parameters, or "
+        "predictors that tell the target exactly"
+    )
+    names = _dependent_names(known)
+    if names:
+        text = (
+            "predictors tell each other, so that their coefficients and all errors are "
+            f"not known: leave out {', '.join(map(repr, names))}, each constant or a "
+            "linear combination of the columns before it"
+        )
+    warn(
+        text,
+        ConvergenceWarning,
+        about="guide/report_regression#warnings",
+        stacklevel=level_of_the_caller(),
+    )
+
+
+def _dependent_names(known: pd.DataFrame) -> list[Any]:
+    """Return the names of the columns that are linear combinations of the columns before them."""
+    matrix = known.to_numpy()
+    norms = np.linalg.norm(matrix, axis=0)
+    norms[norms == 0] = 1
+    triangle = np.linalg.qr(matrix / norms, mode="r")
+    # A pivot is what the columns before leave of a column, relative to its length.
+    pivots = np.abs(np.diag(triangle))
+    names = known.columns[: len(pivots)]
+    # Of columns of length 1; rounding leaves some 1e-16 times the number of columns.
+    least_pivot = 1e-9
+    return list(names[pivots < least_pivot])

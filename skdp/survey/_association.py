@@ -15,8 +15,8 @@ from skdp.base import ColumnLike, check_choice, check_confidence_level
 from skdp.local.protocol import SampleDesign, quantile
 from skdp.survey._design import HiddenColumn, as_pandas, read_hidden
 from skdp.survey._likelihood import Numbers
+from skdp.survey._rows import warn_of_unexplained
 from skdp.survey._shares import influence_blocks, read_sample
-from skdp.survey._warnings import warn_of_unexplained
 
 Measure = Literal["correlation", "odds_ratio"]
 

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp.base import ColumnLike, ColumnName, SavedByArguments
 from skdp.local import NumberField, ReportTransformer, read_carried
 from skdp.local.protocol import CategoryField
-from skdp.oracles.numeric import bin_positions
+from skdp.oracles import bin_positions
 from skdp.survey import _channels
 from skdp.survey._likelihood import Numbers
 from skdp.survey._shares import estimate_shares, read_sample

@@ -34,17 +34,6 @@ from skdp.tables import is_frame
 
 HALVES = (0, 1)
 
-_MOST_STEPS = 200
-"""Of the estimate, which needs three to ten; with shares near 0, some tens."""
-
-_MOST_EM_STEPS = 20_000
-"""Of shares from 0 to 1: a fifth of a second, and mostly some hundred."""
-
-_SMALLEST_STEP = 1e-12
-"""Of shares, from which on they are those of maximum likelihood."""
-
-_LEAST = 1e-3
-"""Expected reports of a kind, below which weights do not rise further."""
 
 _ADDED = 1.0
 """Reports of each kind that variances count in addition, or they would be 0 where a
@@ -433,14 +422,20 @@ def likely_shares(channels: Numbers, counts: Numbers) -> Numbers:
     # result, end at the maximum of the likelihood.
     shares = np.full(n_values, 1 / n_values)
     fitted = _probabilities(channels, shares)
-    for _ in range(_MOST_STEPS):
-        weights = sizes / np.maximum(fitted, _LEAST / sizes)
+    # Of the estimate, which needs three to ten; with shares near 0, some tens.
+    most_steps = 200
+    # Of shares, from which on they are those of maximum likelihood.
+    smallest_step = 1e-12
+    # Expected reports of a kind, below which weights do not rise further.
+    least = 1e-3
+    for _ in range(most_steps):
+        weights = sizes / np.maximum(fitted, least / sizes)
         information, slopes = _information(channels, weights)
         score = np.einsum("hvr,hr->v", slopes, weights * (observed - fitted))
         step = np.linalg.solve(information, score)
         shares = shares + np.append(step, -step.sum())
         fitted = _probabilities(channels, shares)
-        if np.abs(step).max() < _SMALLEST_STEP:
+        if np.abs(step).max() < smallest_step:
             break
     return shares
 
@@ -461,6 +456,8 @@ def nonnegative_shares(channels: Numbers, counts: Numbers) -> Numbers:
     """Return the shares of maximum likelihood among those that are at least 0."""
     # A half and a report together are what is seen of a person: (n_seen, n_values).
     likelihoods = np.moveaxis(channels, 1, 2).reshape(counts.size, -1)
+    # Of shares from 0 to 1: a fifth of a second, and mostly some hundred.
+    most_em_steps = 20_000
     return likeliest_shares(
-        likelihoods, counts.ravel(), n_steps=_MOST_EM_STEPS, smallest_step=1e-12
+        likelihoods, counts.ravel(), n_steps=most_em_steps, smallest_step=1e-12
     )

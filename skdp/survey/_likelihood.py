@@ -19,15 +19,6 @@ Rows = slice | NDArray[np.intp]
 # (2 to 8 cells).
 _CHUNK = 1 << 13
 
-_MOST_STEPS = 50
-"""Of Newton's method, which needs three to six after the quasi-Newton start."""
-
-_CONVERGED = 1e-18
-"""The square of the last step in standard errors."""
-
-_LARGEST_ERROR = 100.0
-"""Of a log odds for a predictor of variance 1: odds of e^100 and e^-100 are alike then,
-as where predictors tell the target exactly."""
 
 _LEAST_SHARE = 1e-3
 """Of a start, which needs logarithms."""
@@ -424,13 +415,17 @@ def maximise(model: HiddenModel) -> Fit:
     parameters = start if is_plain else _search(part, start)
     value, score = _value_and_score(model, parameters)
     information = model.information(parameters)
-    for _ in range(_MOST_STEPS):
+    # Of Newton's method, which needs three to six after the quasi-Newton start.
+    most_steps = 50
+    # The square of the last step in standard errors.
+    converged = 1e-18
+    for _ in range(most_steps):
         if not _is_definite(information):
             return Fit(parameters, information, value, False)
         direction = np.linalg.solve(information, score)
         # Of the step, in standard errors.
         square = float(score @ direction)
-        if square < _CONVERGED:
+        if square < converged:
             return Fit(parameters, information, value, _is_known(model, information))
         size = 1.0
         while size > 1e-4:
@@ -459,7 +454,10 @@ def _is_known(model: HiddenModel, information: Numbers) -> bool:
     n = model.n_outcome_parameters
     errors = np.sqrt(np.diag(np.linalg.inv(information))[:n])
     of_terms = errors.reshape(model.n_features, -1) * scales[:, np.newaxis]
-    return bool((of_terms < _LARGEST_ERROR).all())
+    # Of a log odds for a predictor of variance 1: odds of e^100 and e^-100 are alike
+    # then, as where predictors tell the target exactly.
+    largest_error = 100.0
+    return bool((of_terms < largest_error).all())
 
 
 def _search(model: HiddenModel, start: Numbers) -> Numbers:

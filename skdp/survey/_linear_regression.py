@@ -12,9 +12,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import ColumnLike, TableLike, check_confidence_level
 from skdp.survey._likelihood import Gaussian, HiddenModel, Numbers
-from skdp.survey._predictions import cells_given_reports, prediction_table
-from skdp.survey._regression import ReportRegression
-from skdp.survey._weights import one_column, read_numbers
+from skdp.survey._regression import (
+    ReportRegression,
+    cells_given_reports,
+    prediction_table,
+)
+from skdp.survey._rows import one_column, read_numbers
 
 
 class ReportLinearRegression(RegressorMixin, ReportRegression):

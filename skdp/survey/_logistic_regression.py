@@ -16,10 +16,12 @@ from sklearn.utils.validation import check_is_fitted
 from skdp.base import ColumnLike, TableLike, check_choice, check_confidence_level
 from skdp.survey._design import Question, as_pandas, channel_of_values, read_questions
 from skdp.survey._likelihood import Classes, HiddenModel, Numbers, Unknown
-from skdp.survey._predictions import cells_given_reports, prediction_table
-from skdp.survey._regression import ReportRegression
-from skdp.survey._warnings import warn_of_unexplained
-from skdp.survey._weights import is_series, one_column
+from skdp.survey._regression import (
+    ReportRegression,
+    cells_given_reports,
+    prediction_table,
+)
+from skdp.survey._rows import is_series, one_column, warn_of_unexplained
 from skdp.tables import is_frame
 
 

@@ -1,11 +1,13 @@
-"""What regressions from reports share: reading reports, maximum likelihood, and its errors."""
+"""The common part of regression from reports: the fit, its summary and predictions, and tests of nested fits."""
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -24,8 +26,11 @@ from skdp.base import (
     level_of_the_caller,
 )
 from skdp.pages import warn
-from skdp.survey._agreement import ModelWarning, warn_of_scores_of_groups
-from skdp.survey._cells import cell_likelihoods, cell_prior, cell_unknowns
+from skdp.survey._agreement import (
+    ModelWarning,
+    warn_of_no_maximum,
+    warn_of_scores_of_groups,
+)
 from skdp.survey._design import Question, as_pandas, read_questions
 from skdp.survey._likelihood import (
     Classes,
@@ -38,28 +43,22 @@ from skdp.survey._likelihood import (
     maximise,
     sandwich,
 )
-from skdp.survey._nesting import (
-    check_nested,
-    fingerprints,
-    has_maximum,
-    likelihood_ratio,
-)
-from skdp.survey._scales import Units
-from skdp.survey._warnings import warn_of_no_maximum, warn_of_unexplained
-from skdp.survey._weights import (
+from skdp.survey._rows import (
+    Units,
+    cell_likelihoods,
+    cell_prior,
+    cell_unknowns,
     check_given,
     count_clusters,
     read_clusters,
     read_weights,
     refuse_complex,
+    warn_of_unexplained,
 )
 from skdp.tables import is_frame
 
 INTERCEPT = "(intercept)"
 
-_MOST_ERRORS = 5.0
-"""Standard errors between a fit and its reports: once in a million fits by chance, or
-a little more often where several shares are compared."""
 
 _MOST_CELLS = 4096
 """Combinations of values of the reported predictors: each is a sum over all rows."""
@@ -323,6 +322,9 @@ class ReportRegression(OnSite, BaseEstimator):
         axes = range(1, len(sizes) + 1)
         if cluster_codes is None and not self._rows_are_alike:
             cluster_codes = np.arange(len(posteriors))
+        # Standard errors between a fit and its reports: once in a million fits by
+        # chance, or a little more often where several shares are compared.
+        most_errors = 5.0
         for place, question in enumerate(questions):
             # Shares of bins are not known from few reports of a number.
             if question.unknown is not None or question.is_number:
@@ -339,7 +341,7 @@ class ReportRegression(OnSite, BaseEstimator):
                     weights,
                     None if cluster_codes is None else cluster_codes[rows],
                 )
-                if distance > _MOST_ERRORS:
+                if distance > most_errors:
                     warn(
                         f"the fit has other shares of {question.name!r} than its "
                         f"reports alone, by {distance:.0f} standard errors: the model "
@@ -541,3 +543,162 @@ def _warn_of_groups(
             warn_of_scores_of_groups(
                 question.name, scores, question.groups, cluster_codes
             )
+
+
+Prediction = Callable[[HiddenModel, Numbers], Numbers]
+"""Of a model and parameters: (n_rows, n_predicted)."""
+
+_STEP = 1e-5
+"""Of the differences that give derivatives by a parameter, in its standard errors or in
+units: their error is its square, and that of rounding 1e-16 / 1e-5."""
+
+
+def cells_given_reports(model: HiddenModel, parameters: Numbers) -> Numbers:
+    """Return the probability of each cell, given predictors and reports: (n_rows, n_cells)."""
+    rows = slice(None)
+    _, cell_parameters, numbers = model.split(parameters)
+    with np.errstate(divide="ignore"):
+        log_reports = np.log(model.reports_given_cells(numbers, rows))
+    log_cells = model.log_priors(cell_parameters, rows) + log_reports
+    cells = np.exp(log_cells - log_cells.max(axis=1, keepdims=True))
+    return np.asarray(cells / cells.sum(axis=1, keepdims=True))
+
+
+def prediction_table(
+    predict: Prediction,
+    model: HiddenModel,
+    parameters: Numbers,
+    covariance: Numbers,
+    *,
+    is_probability: bool,
+    level: float,
+) -> pd.DataFrame:
+    """Return ``estimate, std_error, lower, upper`` of each row, and in it of each prediction (delta method)."""
+    parts = []
+    for rows in model.chunks():
+        part = model.of_rows(rows)
+        estimate = predict(part, parameters)
+        variance = _variances(predict, part, parameters, covariance)
+        parts.append(np.stack([estimate, np.sqrt(variance)]))
+    estimate, std_error = np.concatenate(parts, axis=1).reshape(2, -1)
+    reach = NormalDist().inv_cdf((1 + level) / 2) * std_error
+    lower, upper = estimate - reach, estimate + reach
+    if is_probability:
+        # On the scale of log odds, an interval stays between 0 and 1.
+        log_odds = np.log(estimate / (1 - estimate))
+        reach = reach / (estimate * (1 - estimate))
+        lower = 1 / (1 + np.exp(reach - log_odds))
+        upper = 1 / (1 + np.exp(-reach - log_odds))
+    columns = {
+        "estimate": estimate,
+        "std_error": std_error,
+        "lower": lower,
+        "upper": upper,
+    }
+    return pd.DataFrame(columns)
+
+
+def _variances(
+    predict: Prediction, model: HiddenModel, parameters: Numbers, covariance: Numbers
+) -> Numbers:
+    """Return the variances of predictions: (n_rows, n_predicted)."""
+    slopes = []
+    for place in range(len(parameters)):
+        step = np.zeros(len(parameters))
+        step[place] = _STEP * max(1.0, abs(parameters[place]))
+        after = predict(model, parameters + step)
+        before = predict(model, parameters - step)
+        slopes.append((after - before) / (2 * step[place]))
+    stacked = np.stack(slopes)
+    return np.asarray(np.einsum("pim,pq,qim->im", stacked, covariance, stacked))
+
+
+def fingerprints(
+    model: HiddenModel,
+    questions: Sequence[Question],
+    question_names: Sequence[str],
+    reported_as: str,
+    hidden_distribution: str,
+) -> dict[str, list[str]]:
+    """Return what two fits are compared by: their data, and the terms of their models."""
+    # A fitted model holds no rows: these are digests of whole columns.
+    known = [_digest(column) for column in model.known.T]
+    report_digests = {
+        question.name: _digest(question.likelihood) for question in questions
+    }
+    data = [f"target {_of_target(model.outcome)}"]
+    data += [f"reports {digest}" for digest in report_digests.values()]
+    terms = [f"true {digest}" for digest in known]
+    kinds = {}
+    for question in questions:
+        # Any numbers of values are a combination of the indicators of values.
+        kinds[question.name] = ["number"]
+        is_one_term = question.is_number or reported_as == "numbers"
+        if not is_one_term or len(question.values) == 2:
+            kinds[question.name].append("categories")
+        for kind in kinds[question.name]:
+            terms.append(f"{kind} {report_digests[question.name]}")
+        if hidden_distribution == "conditional":
+            # The first column is of ones.
+            report_digest = report_digests[question.name]
+            terms += [f"hidden {report_digest} {digest}" for digest in known[1:]]
+    for of_known, of_hidden in model.products:
+        name = question_names[of_hidden]
+        for kind in kinds[name]:
+            terms.append(f"product {known[of_known]} {kind} {report_digests[name]}")
+    for unknown in model.unknowns:
+        slopes = (unknown.cell_slope, unknown.class_slope)
+        digests = [_digest(slope) for slope in slopes if slope is not None]
+        terms.append(f"unknown {unknown.name} {' '.join(digests)}")
+    return {"data": sorted(data), "terms": sorted(set(terms))}
+
+
+def _of_target(outcome: Gaussian | Classes) -> str:
+    if isinstance(outcome, Classes):
+        return _digest(outcome.likelihoods)
+    return _digest(outcome.values)
+
+
+def _digest(numbers: Numbers) -> str:
+    array = np.ascontiguousarray(numbers, dtype=np.float64)
+    digest = hashlib.sha256(repr(array.shape).encode())
+    # Minus zero is zero.
+    digest.update((array + 0.0).tobytes())
+    return digest.hexdigest()[:32]
+
+
+def check_nested(
+    full: Mapping[str, Sequence[str]], nested: Mapping[str, Sequence[str]]
+) -> None:
+    """Refuse fits to other data, and one with terms that the full fit does not have."""
+    if full["data"] != nested["data"]:
+        raise ValueError(
+            "nested must be fitted to the same target and the same reports, of all "
+            "encoders of this fit, with rows in the same order; got others. For a "
+            "reported predictor as a whole, see the p-values of summary()"
+        )
+    if not set(nested["terms"]) <= set(full["terms"]):
+        raise ValueError(
+            "nested must have terms of this fit only: some of its true predictors, "
+            "interactions, unknown numbers, or its form (reported_as, "
+            "hidden_distribution); got others"
+        )
+
+
+def likelihood_ratio(full: float, nested: float, df: int) -> dict[str, float]:
+    """Return the test of two log likelihoods that differ by so many parameters."""
+    statistic = 2 * (full - nested)
+    # Of a log likelihood, relative: a sum over rows, at a maximum.
+    rounding = 1e-9
+    if statistic < -rounding * (1 + abs(nested)):
+        raise ValueError(
+            "nested explains the reports better than this fit, which has more "
+            "parameters: the search of this fit ended at a lower maximum"
+        )
+    p_value = float(stats.chi2.sf(max(statistic, 0.0), df))
+    return {"statistic": statistic, "df": df, "p_value": p_value}
+
+
+def has_maximum(covariance: Any) -> bool:
+    """Whether a fit with this covariance of its parameters is a maximum."""
+    return bool(np.isfinite(covariance).all())

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from skdp.base import check_confidence_level
 from skdp.local.protocol import SampledCounts, SampleDesign, WeightedMeans, read_design
@@ -17,9 +18,6 @@ from skdp.survey._agreement import (
     warn_of_share,
 )
 from skdp.survey._likelihood import Numbers
-
-_MOST_STEPS = 200
-"""Of the fit; a few are enough, but near a boundary."""
 
 _BLOCK = 1 << 14
 """Rows at a time."""
@@ -41,17 +39,47 @@ def estimate_shares(
     """Estimate the shares of the values of a design, and its unknown number."""
     check_confidence_level(confidence_level)
     groups, codes = design.cells(table)
-    channels = np.stack(
-        list(design.channels.values())
-    )  # (n_groups, n_values, n_reports)
+    # (n_groups, n_values, n_reports)
+    channels = np.stack(list(design.channels.values()))
     slopes = None
     if design.unknown is not None:
         slopes = np.stack([design.slopes[key] for key in design.channels])
+    # A cell is a report in a group.
     cells = groups * channels.shape[2] + codes
     n_cells = channels.shape[0] * channels.shape[2]
     weights = np.bincount(cells, sample.weights, n_cells).astype(float)
     fit = _ShareFit(channels, slopes, weights.reshape(len(channels), -1))
     shares, unknown = fit.solve(design.start)
+    _warn_of_misfit(design, sample, cells, fit, (shares, unknown))
+    scores = fit.influences(shares, unknown)  # (n_cells, n_estimates)
+    blocks = influence_blocks(scores[cells] * sample.weights[:, np.newaxis])
+    estimates = np.append(shares, [] if unknown is None else [unknown])
+    total_weight = float(sample.weights.sum())
+    kish = float((sample.weights**2).sum() / total_weight**2)
+    means = WeightedMeans(
+        estimates, sample.variances(blocks), total_weight, kish, sample.degrees
+    )
+    labels = list(design.values)
+    if unknown is not None:
+        labels.append(design.unknown)
+    index = pd.Index(labels, name=design.column, tupleize_cols=False)
+    sampled = means.counts()
+    result = sampled.table(confidence_level, what="frequency", index=index)
+    result["lower"], result["upper"] = _interval(sampled, confidence_level)
+    result.attrs["rows"] = "population"
+    return result
+
+
+def _warn_of_misfit(
+    design: Any,
+    sample: SampleDesign,
+    cells: NDArray[np.intp],
+    fit: _ShareFit,
+    solution: tuple[Numbers, float | None],
+) -> None:
+    """Warn if no shares explain the reports, of some group or of all together."""
+    shares, unknown = solution
+    n_cells = fit.weights.size
     # Noise is independent whatever the truth, so that rows count, and not weights.
     counts = np.bincount(cells[sample.weights > 0], minlength=n_cells).astype(float)
     problem = unexplained_share(design, counts.reshape(fit.weights.shape))
@@ -67,21 +95,6 @@ def estimate_shares(
             fit.expected(shares, unknown),
             len(shares) - 1 + (unknown is not None),
         )
-    scores = fit.influences(shares, unknown)  # (n_cells, n_estimates)
-    blocks = influence_blocks(scores[cells] * sample.weights[:, np.newaxis])
-    estimates = np.append(shares, [] if unknown is None else [unknown])
-    total_weight = float(sample.weights.sum())
-    kish = float((sample.weights**2).sum() / total_weight**2)
-    means = WeightedMeans(
-        estimates, sample.variances(blocks), total_weight, kish, sample.degrees
-    )
-    labels = [*design.values, *([] if unknown is None else [design.unknown])]
-    index = pd.Index(labels, name=design.column, tupleize_cols=False)
-    sampled = means.counts()
-    result = sampled.table(confidence_level, what="frequency", index=index)
-    result["lower"], result["upper"] = _interval(sampled, confidence_level)
-    result.attrs["rows"] = "population"
-    return result
 
 
 def _interval(sampled: SampledCounts, confidence_level: float) -> tuple[Any, Any]:
@@ -146,7 +159,9 @@ class _ShareFit:
         shares: Any = np.full(n_values, 1 / n_values)
         unknown = None if self.slopes is None else float(start)
         observed = self.weights / np.where(self.of_groups, self.of_groups, 1)[:, None]
-        for _ in range(_MOST_STEPS):
+        # Of the fit; a few are enough, but near a boundary.
+        most_steps = 200
+        for _ in range(most_steps):
             expected, slopes = self._expected(shares, unknown)
             weighting = self._weighting(expected) * self.of_groups[:, np.newaxis]
             matrix = np.einsum("grp,gr,grq->pq", slopes, weighting, slopes)

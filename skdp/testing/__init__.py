@@ -4,7 +4,7 @@ from skdp.testing._curator import check_curator
 from skdp.testing._curator import curator_checks as curator_checks
 from skdp.testing._privatizer import check_privatizer
 from skdp.testing._privatizer import privatizer_checks as privatizer_checks
-from skdp.testing.replay import Replay as Replay
-from skdp.testing.replay import check_sensitivity, replay_release
+from skdp.testing._replay import Replay as Replay
+from skdp.testing._replay import check_sensitivity, replay_release
 
 __all__ = ["check_curator", "check_privatizer", "check_sensitivity", "replay_release"]

@@ -36,6 +36,7 @@ from skdp.testing._error_checks import texts_of
 from skdp.testing._frame_checks import REPRESENTATION_CHECKS, lists_of
 from skdp.testing._leak_checks import EXACT_CHECKS, released_values
 from skdp.testing._promise_checks import require_guarantee
+from skdp.testing._replay import replay_release
 from skdp.testing._tools import (
     RecordingLedger,
     columns_of,
@@ -49,7 +50,6 @@ from skdp.testing._tools import (
 )
 from skdp.testing._tools import fitted as _fitted
 from skdp.testing._tools import released_attributes as _released
-from skdp.testing.replay import replay_release
 
 _SECRET = "hunter2"
 

@@ -16,13 +16,13 @@ from sklearn.exceptions import NotFittedError
 
 from skdp.base import heard, rows_and_target
 from skdp.privacy import BudgetExceeded, Mu, PrivacyLedger, Rho, read_share
-from skdp.testing._leaves import leaves_of_attributes
 from skdp.testing._subject import Subject
 from skdp.testing._tools import (
     RecordingLedger,
     counted_draws,
     fitted,
     is_table,
+    leaves_of_attributes,
     released_attributes,
     require,
     walk,
@@ -31,14 +31,14 @@ from skdp.testing._tools import (
 
 # A number of rows that does not occur by chance in what is stored.
 _ROWS = 1237
-_OTHER_ROWS = 411
 
 
 def _check_nothing_private_is_stored(subject: Subject) -> None:
     """Check that a fitted transformer depends neither on the rows nor on their number."""
+    n_other_rows = 411
     for seed in (None, 0):
         fitted = _used(subject, _ROWS, seed)
-        fitted_on_others = _used(subject, _OTHER_ROWS, seed)
+        fitted_on_others = _used(subject, n_other_rows, seed)
         # Attribute by attribute, to say which one it is.
         names = []
         for name in sorted(vars(fitted).keys() | vars(fitted_on_others).keys()):

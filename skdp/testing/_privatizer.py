@@ -13,14 +13,12 @@ from sklearn.base import BaseEstimator
 
 from skdp.base import TableLike
 from skdp.testing import (
-    _audit_checks,
     _carry_checks,
     _error_checks,
     _frame_checks,
     _leak_checks,
     _promise_checks,
     _randomness_checks,
-    _rare_checks,
 )
 from skdp.testing._subject import Subject
 from skdp.testing._tools import named
@@ -34,13 +32,11 @@ def _named(*checks: Check) -> dict[str, Check]:
 
 _ALL = _named(
     *_promise_checks.CHECKS,
-    *_audit_checks.CHECKS,
     *_randomness_checks.CHECKS,
     *_error_checks.CHECKS,
     *_leak_checks.CHECKS,
     *_frame_checks.CHECKS,
     *_carry_checks.CHECKS,
-    *_rare_checks.CHECKS,
 )
 _OF_MEMORY = _named(*_randomness_checks.MEMORY_CHECKS)
 

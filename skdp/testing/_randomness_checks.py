@@ -1,11 +1,13 @@
-"""Checks that every release draws fresh random bits, and that permanent reports repeat themselves."""
+"""Checks that every call and row draws fresh random bits, and that permanent reports repeat themselves."""
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import pickle
 import random
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -16,20 +18,103 @@ from unittest import SkipTest
 
 import numpy as np
 import pandas as pd
+from scipy.stats import norm
 from sklearn.base import clone
 
+from skdp.base import heard
 from skdp.evaluation.audits import bound_by_rows
 from skdp.privacy import PrivacyLedger
 from skdp.testing._error_checks import SECRET_TEXT, shows, texts_of
-from skdp.testing._promise_checks import FALSE_ALARM
+from skdp.testing._promise_checks import FALSE_ALARM, codes_of, looks_like_the_original
 from skdp.testing._subject import SEED, Subject
-from skdp.testing._tools import columns_of, release, require
+from skdp.testing._tools import Rows, columns_of, release, require
+
+# Calls of tables by the number of rows: what happens in one of a hundred is missed with
+# a probability of .01.
+_CALLS_BY_ROWS = dict.fromkeys(range(1, 8), 30) | {40: 240}
+_MOST_ROWS = max(_CALLS_BY_ROWS)
+
+_COMPARED_ROWS = 4096
+
+
+def _check_calls_are_alike(subject: Subject) -> None:
+    """Check that no call fails or speaks, and that none, nor a row of the tables of some size, returns the truth."""
+    fitted = subject.fit_noisy(random_state=None)
+    frames = [subject.frame(subject.rows(48, seed)) for seed in range(4)]
+    # A column of one value is always reported as it is.
+    is_comparable = looks_like_the_original(fitted, subject)
+    for values in subject.values.values():
+        is_comparable = is_comparable and len(set(map(repr, values))) > 1
+    messages = set()
+    for size, n_calls in _CALLS_BY_ROWS.items():
+        # Which places of a table have ever had a report that is not the truth.
+        lies: Counter[int] = Counter()
+        for call in range(n_calls):
+            start = call // 4 % 8
+            X = frames[call % 4].iloc[start : start + size]
+            with heard() as messages_of_call:
+                try:
+                    output = fitted.transform(X)
+                except Exception as error:
+                    raise AssertionError(
+                        f"some calls of transform raise {type(error).__name__}"
+                    ) from None
+            messages.add(tuple(messages_of_call))
+            if is_comparable:
+                rows, reports = columns_of(X), columns_of(output)
+                codes_of(reports, subject)  # nothing but declared values
+                require(
+                    size < _MOST_ROWS or rows != reports, "some calls return the rows"
+                )
+                lies.update(_places_of_lies(rows, reports))
+        require(
+            not is_comparable or len(lies) == size,
+            f"a row of a table of {size} rows is never randomised",
+        )
+    require(
+        len(messages) == 1,
+        "some calls of transform warn, log or print what others do not",
+    )
+
+
+def _places_of_lies(rows: Rows, reports: Rows) -> set[int]:
+    """Return the rows of which at least one column is not reported as it is."""
+    places = set()
+    for column, column_of_reports in zip(rows.values(), reports.values(), strict=True):
+        for place, value in enumerate(column):
+            if column_of_reports[place] != value:
+                places.add(place)
+    return places
+
+
+def _check_rows_draw_their_own_coins(subject: Subject) -> None:
+    """Check that equal rows at no distance from each other have equal reports more often than by chance."""
+    fitted = subject.fit_noisy(random_state=None)
+    reports = columns_of(
+        fitted.transform(subject.frame(subject.equal_rows(_COMPARED_ROWS)))
+    )
+    texts = list(map(repr, zip(*reports.values(), strict=True)))
+    _, codes, counts = np.unique(texts, return_inverse=True, return_counts=True)
+    # The share of pairs of equal reports, whose rows have coins of their own.
+    chance = float((counts * (counts - 1)).sum()) / (
+        _COMPARED_ROWS * (_COMPARED_ROWS - 1)
+    )
+    most = float(norm.isf(FALSE_ALARM / _COMPARED_ROWS))
+    # Coins that are used again are used at some distance, such as that of a block.
+    for distance in range(1, _COMPARED_ROWS // 2 + 1):
+        pairs = _COMPARED_ROWS - distance
+        equal = int(np.count_nonzero(codes[distance:] == codes[:-distance]))
+        # Pairs that share a row are nearly independent; twice the variance and some pairs more allow for that.
+        limit = pairs * chance + most * (math.sqrt(2 * pairs * chance) + 2)
+        require(
+            equal <= limit,
+            f"rows {distance} apart share coins: their reports are equal too often",
+        )
+
 
 # Equal rows whose releases, at a small epsilon, are never equal by chance.
 _ROWS = 600
 
-# Seconds to wait for a forked process.
-_PATIENCE = 120
 
 # Reports of a record, and records whose reports are audited: so many show 4/5 of a true
 # epsilon of 1 (measured; a third of them show 3/5).
@@ -118,6 +203,8 @@ def _check_forks_draw_fresh_coins(subject: Subject) -> None:
     release_again = partial(release, fitted, frame)
     releases = [release_again()]
     context = multiprocessing.get_context("fork")
+    # Seconds to wait for a forked process.
+    patience = 120
     for _ in range(3):
         with warnings.catch_warnings():
             # Python warns of forks beside threads; a child only transforms, and ends.
@@ -127,7 +214,7 @@ def _check_forks_draw_fresh_coins(subject: Subject) -> None:
             child = context.Pool(1, _inherit, (release_again,))
         with child:
             answer = child.apply_async(_release_inherited)
-            releases.append(answer.get(_PATIENCE))
+            releases.append(answer.get(patience))
     _require_different([*releases, release_again()], "forked processes")
 
 
@@ -354,6 +441,8 @@ CHECKS = (
     _check_forks_draw_fresh_coins,
     _check_global_seeds_change_nothing,
     _check_seeds_replay,
+    _check_calls_are_alike,
+    _check_rows_draw_their_own_coins,
 )
 MEMORY_CHECKS = (
     _check_records_repeat_themselves,

@@ -25,7 +25,6 @@ DEFAULT_CATEGORIES: dict[Any, list[Any]] = {
     "size": [1, 2, 3],
 }
 DEFAULT_BOUNDS = {"age": (0.0, 100.0), "height": (-1.0, 1.0)}
-_NUMERIC_VALUES = 5
 
 
 @dataclass(frozen=True)
@@ -61,11 +60,12 @@ class Subject:
                 if any(isinstance(cell, tuple) for cell in cells):
                     values[name] = cells
             return cls(estimator, values, declared, "categories")
+        n_numeric_values = 5
         if "bounds" in parameters:
             declared = _declared_bounds(parameters["bounds"], observed)
             # Any number within the bounds is legal: these are the ends, and some between.
             for name, ends in declared.items():
-                values[name] = np.linspace(*ends, _NUMERIC_VALUES).tolist()
+                values[name] = np.linspace(*ends, n_numeric_values).tolist()
             return cls(estimator, values, declared, "bounds")
         if observed is None:
             raise TypeError(

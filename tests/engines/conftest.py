@@ -19,7 +19,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from skdp.engines import _randomness, _streams
+from skdp.engines import _release, _streams
 from tests.conftest import often
 
 
@@ -132,7 +132,7 @@ def batch_rows(monkeypatch):
     def set_rows(rows):
         # Batches are of whole blocks, from which seeded reports are drawn.
         monkeypatch.setattr(_streams, "batch_rows", lambda n_columns: rows)
-        monkeypatch.setattr(_randomness, "BLOCK_ROWS", rows)
+        monkeypatch.setattr(_release, "BLOCK_ROWS", rows)
 
     return set_rows
 

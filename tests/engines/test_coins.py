@@ -13,8 +13,16 @@ from scipy.stats import chi2
 
 from skdp import FrequencyOracleEncoder, PrivacyLedger, RandomizedResponseEncoder, UnaryEncodingTransformer
 from skdp.base import CallRandomness
-from skdp.engines._randomness import BLOCK_ROWS, KeyedRandomness, KeyedSource, Place, SeededRandomness
-from skdp.engines._release import WHOLE, BatchCheck, Release
+from skdp.engines._release import (
+    BLOCK_ROWS,
+    WHOLE,
+    BatchCheck,
+    KeyedRandomness,
+    KeyedSource,
+    Place,
+    Release,
+    SeededRandomness,
+)
 from skdp.local import (
     HadamardResponseEncoder,
     LocalHashingEncoder,

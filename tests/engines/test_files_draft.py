@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from skdp.base import draft_domain_toml, read_frame
-from skdp.engines.files import TableFile, _draft, draft_file
+from skdp.engines.files import TableFile, _synthesize, draft_file
 from tests.conftest import often
 from tests.engines.tables import write
 
@@ -49,7 +49,7 @@ def test_the_draft_is_that_of_the_whole_table(tmp_path, small_reads, suffix, opt
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_of_very_many_values_the_ends_are_kept(tmp_path, small_reads, suffix, monkeypatch):
-    monkeypatch.setattr(_draft, "_MOST_VALUES", 500)
+    monkeypatch.setattr(_synthesize, "_MOST_VALUES", 500)
     frame = FRAME[["names", "whole", "many zones", "times", "infinite"]].assign(back=(N - rows) // 2)
     path = write(frame, tmp_path / f"in{suffix}")
     options = {"bins": 32, "max_values": 100}

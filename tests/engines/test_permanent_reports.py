@@ -16,8 +16,7 @@ from skdp import (
     UnaryEncodingTransformer,
 )
 from skdp.engines import privatize, privatize_file, tally
-from skdp.engines._randomness import KeyedRandomness
-from skdp.engines._release import BatchCheck, refuse_repeated
+from skdp.engines._release import BatchCheck, KeyedRandomness, refuse_repeated
 from skdp.engines._streams import RowStream
 from skdp.engines.backends.dask import DaskTable
 from skdp.local import HadamardResponseEncoder, LocalHashingEncoder, RapporEncoder, SecretKey

@@ -7,7 +7,7 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from skdp.cli import _evaluate
-from skdp.evaluation.attacks import _attacker
+from skdp.evaluation import _attacker
 from skdp.evaluation.report import _report
 
 os.environ["MPLBACKEND"] = "agg"

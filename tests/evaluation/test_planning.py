@@ -24,8 +24,7 @@ from skdp import (
     plan_epsilon,
     plan_rows,
 )
-from skdp.metrics import debiased_fairness
-from skdp.metrics.private_groups import parity_half_width
+from skdp.metrics import debiased_fairness, parity_half_width
 from skdp.privacy import Mu, Rho, Shuffled
 from tests.conftest import each, often
 

@@ -8,9 +8,8 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from skdp.evaluation import bayes_accuracy
-from skdp.evaluation.attacks._attacker import Outcome
-from skdp.evaluation.attacks._measures import area, best_of_report, value_table
-from skdp.evaluation.attacks._membership_inference import _by_distance, advantage
+from skdp.evaluation._attacker import Outcome, area, best_of_report, value_table
+from skdp.evaluation._membership_inference import _by_distance, advantage
 from skdp.oracles import HadamardResponse, LocalHashing, RandomizedResponse, SubsetSelection, UnaryEncoding
 from skdp.randomness import SeededSource
 from tests.conftest import each

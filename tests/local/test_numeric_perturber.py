@@ -14,7 +14,7 @@ from scipy.stats import chisquare
 from skdp import NumericPerturber, PrivacyLedger
 from skdp.datasets import load_adult
 from skdp.exact import exp_bounds
-from skdp.oracles.numeric import mean_error
+from skdp.oracles import mean_error
 from tests.conftest import each, often
 
 FALSE_ALARM = 1e-6

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from skdp.local import SecretKey
-from skdp.local.memo import Memo, MemoisedReports
+from skdp.local._memo import Memo, MemoisedReports
 from skdp.randomness import ONE, bernoulli_ratio, uniform_integers
 from tests.outside_transformer import SaidField, SaidTransformer
 

@@ -17,8 +17,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import CBC, ECB
 
-from skdp.local.memo import canonical, framed, keyed_coins, keyed_digests
-from skdp.local.memo._memo import keyed_numbers
+from skdp.local._memo import canonical, framed, keyed_coins, keyed_digests, keyed_numbers
 from skdp.oracles import ClampedLaplace, Optimal, RandomizedResponse, SubsetSelection, Windows
 from skdp.randomness import MOST_ROWS, ONE, RowStreams
 from skdp.tables import ColumnError

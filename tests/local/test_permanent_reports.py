@@ -37,7 +37,7 @@ from skdp import (
 )
 from skdp.exact import exp_bounds
 from skdp.local import OnFitOnly, SecretKey
-from skdp.local.memo import Memo
+from skdp.local._memo import Memo
 from skdp.oracles import Optimal
 from skdp.testing import privatizer_checks
 from tests.conftest import counted_draws, each

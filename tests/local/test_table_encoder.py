@@ -23,10 +23,8 @@ from skdp.exact import exp_bounds
 from skdp.local import estimate_counts
 from skdp.local._numeric import NumberField
 from skdp.local.protocol import CategoryField, ReportProtocol, Sampling
-from skdp.oracles import RandomizedResponse
-from skdp.oracles.numeric import mean_error
-from skdp.privacy import PrivacyGuarantee, Shuffled, shuffled_guarantee
-from skdp.privacy.shuffle import any_pair
+from skdp.oracles import RandomizedResponse, mean_error
+from skdp.privacy import PrivacyGuarantee, Shuffled, any_pair, shuffled_guarantee
 from tests.conftest import each, often
 from tests.privacy.shuffle_exact import AllTables
 

@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError, UndefinedMetricWarning
 from skdp import Domain, FrequencyOracleEncoder, Interval, RandomizedResponseEncoder
 from skdp.local import NumericPerturber, SubsetSelectionEncoder, UnaryEncodingTransformer
 from skdp.metrics import debiased_fairness, fairness_report, joint_distribution
-from skdp.metrics.private_groups._reports import GroupReports, find_privileged
+from skdp.metrics._private_groups import GroupReports, find_privileged
 from skdp.oracles import RandomizedResponse, SubsetSelection, UnaryEncoding
 from tests.conftest import each
 

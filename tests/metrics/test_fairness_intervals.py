@@ -13,15 +13,8 @@ from sklearn.exceptions import UndefinedMetricWarning
 from skdp import RandomizedResponseEncoder
 from skdp.local import UnaryEncodingTransformer
 from skdp.metrics import debiased_fairness, fairness_report
-from skdp.metrics.fairness import (
-    Groups,
-    Labels,
-    Precision,
-    compare_with_last,
-    measure,
-    sums_of_estimated,
-    sums_of_known,
-)
+from skdp.metrics._fairness_report import Groups, Precision, measure
+from skdp.metrics._rates import Labels, compare_with_last, sums_of_estimated, sums_of_known
 from skdp.oracles import HadamardResponse, RandomizedResponse, UnaryEncoding
 from skdp.randomness import SeededSource
 

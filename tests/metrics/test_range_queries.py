@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from skdp import Domain, Interval
 from skdp.metrics import range_query_error
-from skdp.metrics.tables import random_range_queries
+from skdp.metrics._range_queries import random_range_queries
 from tests.conftest import each, few_kinds
 from tests.metrics.test_marginals import REAL, SYNTHETIC
 

@@ -12,7 +12,6 @@ from skdp.metrics import (
     debiased_fairness,
     fairness_report,
     joint_distribution,
-    posterior_groups,
     private_parity,
     private_reweighing,
     private_threshold_optimizer,
@@ -69,10 +68,6 @@ FUNCTIONS = {
     "joint_distribution": (
         lambda **inputs: joint_distribution(**inputs, encoder=ENCODER),
         LABELS | {"reports": REPORTS},
-    ),
-    "posterior_groups": (
-        lambda **inputs: posterior_groups(**inputs, encoder=ENCODER),
-        LABELS | {"reports": REPORTS["group"]},
     ),
     "private_reweighing": (
         lambda **inputs: private_reweighing(**inputs, encoder=ENCODER, privileged="b"),

@@ -18,8 +18,8 @@ from scipy.stats import chisquare
 from skdp import NumericPerturber
 from skdp.exact import exp_bounds
 from skdp.oracles import ClampedLaplace, Optimal, Windows
-from skdp.oracles.numeric import SUBSTEPS, bin_positions, estimate_frequencies, round_at_random
-from skdp.oracles.numeric._optimal import best_plan
+from skdp.oracles._numeric_mechanisms import SUBSTEPS, bin_positions, estimate_frequencies, round_at_random
+from skdp.oracles._optimal_mechanism import best_plan
 from skdp.randomness import ONE, SecureSource, SeededSource
 from tests.conftest import each, often
 from tests.oracles.conftest import floats, largest_ratio, law_of
@@ -388,7 +388,7 @@ def test_the_smooth_estimate_stays_the_same_if_it_is_updated_and_averaged(make):
 
 
 def test_what_is_not_reached_is_said(monkeypatch):
-    module = "skdp.oracles.numeric._mechanism"
+    module = "skdp.oracles._numeric_mechanisms"
     monkeypatch.setattr(f"{module}._NEWTON_STEPS", 1)
     channel, counts = reports_of(ClampedLaplace(64, 0.5), 16)
     with pytest.warns(RuntimeWarning, match="the log-likelihood may be up to .* too small"):

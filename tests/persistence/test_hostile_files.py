@@ -500,9 +500,9 @@ class TestRoom:
         data = saved(union)
         # Those of the two columns, and the columns of their reports.
         n_numbers = 3 * (2 + len(union.transformer_list[0][1].protocol_.report_columns))
-        monkeypatch.setattr("skdp.persistence._protocols._MOST_NUMBERS", n_numbers)
+        monkeypatch.setattr("skdp.persistence._values._MOST_NUMBERS", n_numbers)
         assert saved(skdp.load(io.BytesIO(data))) == data
-        monkeypatch.setattr("skdp.persistence._protocols._MOST_NUMBERS", n_numbers - 1)
+        monkeypatch.setattr("skdp.persistence._values._MOST_NUMBERS", n_numbers - 1)
         message = f"the protocols of a file have at most {n_numbers - 1} numbers"
         refused(data, message)
         with pytest.raises(ValueError, match=message):

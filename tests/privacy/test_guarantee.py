@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from skdp import PrivacyGuarantee
 from skdp.exact import exp_bounds
 from skdp.privacy import GaussianLoss, LaplaceLoss, PureLoss, StatedLoss, check_delta, check_epsilon
-from skdp.privacy.accounting import pure_mu, pure_rho
+from skdp.privacy._losses import pure_mu, pure_rho
 from tests.conftest import each
 
 EPSILONS = st.floats(0, 100)

@@ -24,7 +24,7 @@ from skdp.privacy import (
     gaussian_epsilon,
     zcdp_epsilon,
 )
-from skdp.privacy.accounting import pure_mu
+from skdp.privacy._losses import pure_mu
 from tests.conftest import each
 
 D = 1e-6

@@ -13,7 +13,7 @@ from skdp import RandomizedResponseEncoder
 from skdp.exact import exp_bounds
 from skdp.oracles import RandomizedResponse
 from skdp.privacy import PrivacyGuarantee, Shuffled, compose, gaussian_delta, local_epsilon, shuffled_guarantee
-from skdp.privacy.shuffle import ReportPair
+from skdp.privacy._shuffled_pair import ReportPair
 from tests.conftest import each, often
 from tests.privacy.shuffle_exact import AllTables, attained_delta
 

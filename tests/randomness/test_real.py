@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skdp.exact import exp_minus_bounds
-from skdp.randomness import SecureSource, SeededSource, bernoulli_exp
+from skdp.randomness import SecureSource, SeededSource
 from skdp.randomness import _noise as module
 from skdp.randomness._draws import uniform_below
-from skdp.randomness._noise import RealCoin, Uniform, real_categories
+from skdp.randomness._noise import RealCoin, Uniform, bernoulli_exp, real_categories
 from tests.conftest import each, often
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from skdp import NumericPerturber
 from skdp.survey import ReportDesign, ReportLinearRegression, ReportLogisticRegression, _likelihood
-from skdp.survey._scales import Scales
+from skdp.survey._rows import Scales
 from tests.conftest import often
 
 THREE = ReportDesign("a", np.full((3, 3), 0.05) + 0.85 * np.eye(3), values=[10, 20, 50])

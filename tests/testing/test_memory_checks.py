@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 
 from skdp import NumericPerturber, PrivacyGuarantee, RandomizedResponseEncoder, RapporEncoder, SubsetSelectionEncoder
-from skdp.local import ReportProtocol, SecretKey
-from skdp.local.memo import Memo
+from skdp.local import Memo, ReportProtocol, SecretKey
 from skdp.testing import check_privatizer, privatizer_checks
 from tests.conftest import often
 

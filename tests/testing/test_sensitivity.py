@@ -22,8 +22,7 @@ from skdp import (
     PrivacyGuarantee,
     PrivacyLedger,
 )
-from skdp.privacy import GaussianLoss, LaplaceLoss, Mu, PureLoss, Rho, gaussian_epsilon
-from skdp.privacy.accounting import pure_epsilon
+from skdp.privacy import GaussianLoss, LaplaceLoss, Mu, PureLoss, Rho, gaussian_epsilon, pure_epsilon
 from skdp.randomness import (
     SeededSource,
     cube_noise,

@@ -14,8 +14,13 @@ from skdp.engines._atomic import temporary_place, written_beside
 from skdp.engines._engine import Engine, add_up_batches, row_blocks
 from skdp.engines._errors import quietly, refusing
 from skdp.engines._libraries import import_extra
-from skdp.engines._randomness import Place
-from skdp.engines._release import BatchCheck, Preparation, Release, refuse_repeated
+from skdp.engines._release import (
+    BatchCheck,
+    Place,
+    Preparation,
+    Release,
+    refuse_repeated,
+)
 from skdp.tables import ATTRS_KEY, PROTOCOL_KEY, RELEASES_KEY, Releases, Summary
 
 dask = import_extra("dask", "dask")

@@ -26,10 +26,12 @@ from skdp.engines._atomic import (
 )
 from skdp.engines._errors import UnreadableError
 from skdp.engines._libraries import Extra
-from skdp.engines._randomness import BatchRandomness, KeyedRandomness, SeededRandomness
 from skdp.engines._release import (
+    BatchRandomness,
+    KeyedRandomness,
     Preparation,
     Release,
+    SeededRandomness,
     check_flags,
     check_names,
     check_transformer,
@@ -49,18 +51,16 @@ from skdp.local import (
     ReportProtocol,
     ReportTransformer,
     SecretKey,
+    keyed_digests,
     protocol_text,
     warn_of_reports,
 )
-from skdp.local.memo import keyed_digests
 
 try:
     import fcntl
 except ImportError:
     # There are no such locks on Windows.
     fcntl = None  # type: ignore[assignment]
-
-_KEY_BYTES = 32
 
 
 pyarrow, ipc = Extra("pyarrow"), Extra("pyarrow.ipc")
@@ -430,7 +430,8 @@ class _FileRelease:
         is_seeded = transformer.randomness(call=0).seed is not None
         if is_seeded and key.isdigit():
             return SeededRandomness(transformer.randomness(call=int(key)))
-        if is_seeded or len(key) != _KEY_BYTES:
+        key_bytes = 32
+        if is_seeded or len(key) != key_bytes:
             raise ValueError(
                 f"{self._folder} has lost its key, and cannot be resumed: remove it"
             )

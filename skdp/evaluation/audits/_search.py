@@ -45,8 +45,6 @@ _FIRST, _AGAIN, _MOST_CALLS = 7, 25, 4_096
 # see what happens in one of a hundred. An event that they find is tested by more.
 _ROWS_OF_RARE_CALL, _LEAST_RARE_CALLS, _MOST_RARE_CALLS = 1_600, 500, 16_384
 
-# An outcome that is seen less often in the first sample is ignored: its ratio is noise.
-_LEAST_SEEN = 4
 
 # A column of more distinct numbers is cut into as many bins, and a sum of log ratios is
 # tried at as many thresholds.
@@ -554,7 +552,10 @@ def _sums(
 def _frequent(outcomes: Sequence[Hashes]) -> Hashes:
     """Return the outcomes that are seen often enough, sorted."""
     values, counts = np.unique(np.concatenate(outcomes), return_counts=True)
-    return values[counts >= _LEAST_SEEN]
+    # An outcome that is seen less often in the first sample is ignored: its ratio is
+    # noise.
+    least_seen = 4
+    return values[counts >= least_seen]
 
 
 def _tabulate(outcomes: Sequence[Hashes], values: Hashes) -> NDArray[np.int64]:

@@ -6,6 +6,9 @@ from skdp.evaluation.displays._counts import (
 from skdp.evaluation.displays._curves import ParetoDisplay as ParetoDisplay
 from skdp.evaluation.displays._curves import PrivacyCurveDisplay as PrivacyCurveDisplay
 from skdp.evaluation.displays._fairness import FairnessDisplay as FairnessDisplay
+from skdp.evaluation.displays._fairness import (
+    FairnessStudyDisplay as FairnessStudyDisplay,
+)
 from skdp.evaluation.displays._leakage import ATTACKS as ATTACKS
 from skdp.evaluation.displays._leakage import LeakageDisplay as LeakageDisplay
 from skdp.evaluation.displays._marginals import MarginalDisplay as MarginalDisplay
@@ -13,9 +16,6 @@ from skdp.evaluation.displays._quality import (
     TableQualityDisplay as TableQualityDisplay,
 )
 from skdp.evaluation.displays._shapes import ShapeDisplay as ShapeDisplay
-from skdp.evaluation.displays._studies import (
-    FairnessStudyDisplay as FairnessStudyDisplay,
-)
 from skdp.evaluation.displays._style import COLOURS as COLOURS
 from skdp.evaluation.displays._style import INK as INK
 from skdp.evaluation.displays._style import PanelDisplay as PanelDisplay

@@ -11,9 +11,8 @@ import numpy as np
 import pandas as pd
 
 from skdp.base import AxesLike
-from skdp.evaluation.curves import (
-    AIF360,
-    ALL,
+from skdp.evaluation._curve_cells import AIF360, ALL
+from skdp.evaluation._privacy_curve import (
     check_curve,
     compare_to_baseline,
     corrected_error,

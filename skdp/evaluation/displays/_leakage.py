@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from skdp.base import check_confidence_level
-from skdp.evaluation.attacks import AttackResult
+from skdp.evaluation._attribute_inference import AttackResult
 from skdp.evaluation.displays._style import (
     COLOURS,
     INK,

@@ -54,20 +54,9 @@ _UNCERTAIN = {
     "real": "values off by their whole share or more",
 }
 
-# Inches: on a telephone, 390 pixels wide, its letters are 9 pixels high.
-_WIDTH = 5.0
-_ROW_HEIGHT = 0.24
-_MARGIN = 1.25
-# The rows that a key takes.
-_KEY_ROWS = 1.7
-
-# The share of the records in uncertain cells, from which on they are a reason not to use
-# a marginal.
-_MOST_UNCERTAIN = 0.5
 
 # Letters of a name, of a line below a panel, and names in a list.
 _LONGEST_NAME = 15
-_LINE = 62
 _MOST_NAMES = 3
 
 _GREY = "#cccccc"
@@ -403,8 +392,9 @@ class TableQualityDisplay(PanelDisplay):
             text = "difference, in standard deviations of the column"
         lines = [text]
         notes = [f"Not to be used: {note}" for note in self._notes_of(kind)]
+        line = 62
         for note in notes + self._remarks_of(kind):
-            lines += textwrap.wrap(note, _LINE, break_on_hyphens=False)
+            lines += textwrap.wrap(note, line, break_on_hyphens=False)
         # To the left of the panel there is room below its labels.
         style = {"fontsize": "small", "parse_math": False, "multialignment": "left"}
         axes.set_xlabel("\n".join(lines), loc="right", **style)
@@ -500,8 +490,11 @@ def _notes_of_measured(table: pd.DataFrame, kind: str) -> list[str]:
     table = _worst_first(table)
     labels = _labels(table)
     notes = []
+    # The share of the records in uncertain cells, from which on they are a reason not
+    # to use a marginal.
+    most_uncertain = 0.5
     # There are two reasons: cells that are noise, and a model that does not fit.
-    is_noise = table["uncertain"] > _MOST_UNCERTAIN
+    is_noise = table["uncertain"] > most_uncertain
     if is_noise.any():
         names_text = _list_names(labels[is_noise].to_list())
         notes.append(f"{kind} with most rows in cells of large errors: {names_text}")
@@ -521,11 +514,15 @@ def _worst_first(table: pd.DataFrame) -> pd.DataFrame:
 def _new_panels(tables: dict[str, pd.DataFrame]) -> list[Any]:
     """Make panels above each other, as high as their rows."""
     heights = []
+    row_height = 0.24
     for kind, table in tables.items():
         # Statistics of a column share its row, which is twice as high as others.
         n_rows = 2 * table["column"].nunique() if kind == "numbers" else len(table)
-        heights.append(_ROW_HEIGHT * (2 + n_rows))
-    size = _WIDTH, sum(heights) + _MARGIN * len(heights)
+        heights.append(row_height * (2 + n_rows))
+    # Inches: on a telephone, 390 pixels wide, its letters are 9 pixels high.
+    width = 5.0
+    margin = 1.25
+    size = width, sum(heights) + margin * len(heights)
     _, panels = import_pyplot().subplots(
         len(heights),
         1,
@@ -579,7 +576,9 @@ def _label_rows(axes: Any, labels: list[str]) -> None:
 
 def _draw_key(axes: Any, handles: list[Any]) -> None:
     """Explain the marks of a panel in a space above its rows."""
-    axes.set_ylim(top=-_KEY_ROWS)
+    # The rows that a key takes.
+    key_rows = 1.7
+    axes.set_ylim(top=-key_rows)
     draw_legend(
         axes,
         handles,

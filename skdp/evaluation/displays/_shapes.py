@@ -25,17 +25,6 @@ from skdp.evaluation.displays._style import (
     title_panel,
 )
 
-# If at least half of the edges are within this share of a range, at its beginning, it is
-# drawn by its logarithm.
-_CROWDED = 0.1
-
-# The share of the records that are missing, from which on their function is drawn: that
-# of none is but noise.
-_LEAST_MISSING = 0.02
-
-# Ticks at powers of ten, whose labels fit into a panel of 3.6 inches.
-_MOST_POWERS = 4
-
 _FIELDS = ("bins", "values", "std_error", "counts", "is_supported")
 
 
@@ -290,7 +279,10 @@ def _draw_steps(
 ) -> None:
     """Draw a function of a number or a date, and a dot beside it for missing ones, if there are some."""
     bins = shape.bins
-    has_missing = shape.counts[-1] > _LEAST_MISSING * shape.counts.sum()
+    # The share of the records that are missing, from which on their function is drawn:
+    # that of none is but noise.
+    least_missing = 0.02
+    has_missing = shape.counts[-1] > least_missing * shape.counts.sum()
     style = series_style(place)
     colour = COLOURS[place % len(COLOURS)]
     edges = np.array(bins.edges)
@@ -308,9 +300,12 @@ def _draw_steps(
     axes.stairs(
         values[:n_bins], edges, color=colour, lw=1.6, baseline=None, label=label
     )
+    # If at least half of the edges are within this share of a range, at its beginning,
+    # it is drawn by its logarithm.
+    crowded = 0.1
     if isinstance(bins.edges[0], float):
         middle = float(np.median(edges[1:-1])) if n_bins > 1 else edges[-1]
-        if edges[0] >= 0 and middle - edges[0] <= _CROWDED * (edges[-1] - edges[0]):
+        if edges[0] >= 0 and middle - edges[0] <= crowded * (edges[-1] - edges[0]):
             _scale_by_logarithm(axes, edges)
         axes.set_xlim(edges[0], edges[-1])
     if len(values) > n_bins and has_missing:
@@ -342,8 +337,10 @@ def _scale_by_logarithm(axes: Any, edges: NDArray[np.float64]) -> None:
     linear = float(edges[edges > 0][0])
     axes.set_xscale("symlog", linthresh=linear)
     powers = 10.0 ** np.arange(np.ceil(np.log10(linear)), np.log10(edges[-1]) + 0.01)
+    # Ticks at powers of ten, whose labels fit into a panel of 3.6 inches.
+    most_powers = 4
     # Labels of more powers would overlap, and so would those in the linear part and at 0.
-    step = -(-len(powers) // _MOST_POWERS)
+    step = -(-len(powers) // most_powers)
     powers = powers[::-1][::step][::-1]
     ticks = powers[powers >= edges[0]]
     if edges[0] == 0:

@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from narwhals.typing import IntoDataFrame
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from skdp.domain import Codes, Domain
 from skdp.evaluation._common import read_epsilons, shown_progress
 from skdp.local import RandomizedResponseEncoder
-from skdp.metrics import count_error
-from skdp.metrics.fairness import two_sided
+from skdp.metrics import count_error, two_sided
 from skdp.oracles import POSTPROCESSORS, Postprocess, RandomizedResponse
 from skdp.privacy import local_epsilon
 from skdp.tables import read_table
@@ -125,7 +124,6 @@ def count_study(
     n = len(cells)
     true = np.bincount(cells, minlength=domain.size)
     truth = pd.Series(true, index=domain.cells(), name="true")
-    half_width = two_sided(0.95)
     releases = []
     errors = []
     expected = []
@@ -138,11 +136,7 @@ def count_study(
             encoder = RandomizedResponseEncoder(
                 epsilon, strategy="joint", categories=domain, random_state=seed
             ).fit(frame)
-            # The variances of the unbiased estimate at the true counts, in closed form.
-            variances = encoder.count_variances(truth)
-            # The mean of |N(0, s)| is s sqrt(2 / pi).
-            l1_mean = float(np.sqrt(variances * 2 / np.pi).sum())
-            expected.append((l1_mean, float(np.sqrt(variances.sum()))))
+            expected.append(_expected_errors(encoder, truth))
             # All columns together are one value of one oracle.
             protocol, (oracle,) = encoder.protocol_, encoder.oracles_
             for repeat in range(repeats):
@@ -156,10 +150,7 @@ def count_study(
                     )
                     releases.append(pd.concat([truth, estimate], axis=1))
                 sums = tally.counts[0]
-                unbiased = oracle.estimate(sums, n)
-                reach = half_width * np.sqrt(oracle.variance(unbiased, n))
-                # The share of the cells whose 95 % interval holds the truth.
-                covered = (np.abs(unbiased - true) <= reach).mean()
+                covered = _covered_share(oracle, sums, true)
                 # All estimates are of the same reports, so that they differ by the
                 # postprocessing alone.
                 for name in postprocess:
@@ -175,6 +166,23 @@ def count_study(
         pd.DataFrame(errors, columns=names),
         pd.DataFrame(expected, index=rows, columns=["l1_mean", "l2_rms"]),
     )
+
+
+def _expected_errors(encoder: Any, truth: pd.Series) -> tuple[float, float]:
+    """Return the mean L1 error, and the root mean square L2 error, of unbiased estimates."""
+    # The variances of the estimates at the true counts, in closed form.
+    variances = encoder.count_variances(truth)
+    # The mean of |N(0, s)| is s sqrt(2 / pi).
+    l1_mean = float(np.sqrt(variances * 2 / np.pi).sum())
+    return l1_mean, float(np.sqrt(variances.sum()))
+
+
+def _covered_share(oracle: Any, sums: NDArray[Any], true: NDArray[np.intp]) -> float:
+    """Return the share of the cells whose 95 % interval holds the truth."""
+    n = int(true.sum())
+    unbiased = oracle.estimate(sums, n)
+    reach = two_sided(0.95) * np.sqrt(oracle.variance(unbiased, n))
+    return float((np.abs(unbiased - true) <= reach).mean())
 
 
 def errors_by_trust(

@@ -23,22 +23,18 @@ from sklearn.model_selection import (
     train_test_split,
 )
 
-from skdp.evaluation.attacks import (
-    EXACT,
-    AttackResult,
-    attribute_inference,
-    bayes_accuracy,
-)
-from skdp.evaluation.curves import compare_to_baseline, privacy_curve
+from skdp.evaluation._attacker import EXACT, bayes_accuracy
+from skdp.evaluation._attribute_inference import AttackResult, attribute_inference
+from skdp.evaluation._privacy_curve import compare_to_baseline, privacy_curve
 from skdp.evaluation.report._study import PARAM_NAME, Study
 from skdp.local import RandomizedResponseEncoder
 from skdp.metrics import (
+    LABELS,
     debiased_fairness,
     fairness_report,
     marginal_error,
     train_on_synthetic,
 )
-from skdp.metrics.fairness import LABELS
 from skdp.synthesis import DPMarginalSynthesizer
 
 # The epsilon of models without noise, and of those without the protected columns: what

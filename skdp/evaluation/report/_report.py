@@ -18,7 +18,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 
 from skdp.base import ColumnName, Label, Privileged
 from skdp.domain import Domain, Interval
-from skdp.evaluation.attacks import EXACT
+from skdp.evaluation._attacker import EXACT
 from skdp.evaluation.displays import import_pyplot
 from skdp.evaluation.report._counts import CountStudy, count_study, errors_by_trust
 from skdp.evaluation.report._experiments import (
@@ -30,24 +30,22 @@ from skdp.evaluation.report._experiments import (
     model_scores,
     synthesize,
 )
-from skdp.evaluation.report._figures import (
-    counts_figure,
-    curve_figure,
-    error_figure,
-    fairness_figure,
-    leakage_figure,
-    marginal_figure,
-    scores_figure,
-)
 from skdp.evaluation.report._study import LOGISTIC, Study
 from skdp.evaluation.report._tables import (
     SHOWN,
     audit_table,
     carriers_table,
+    counts_figure,
     counts_table,
+    curve_figure,
+    error_figure,
     errors_table,
+    fairness_figure,
+    leakage_figure,
     leakage_table,
     left_out_table,
+    marginal_figure,
+    scores_figure,
     scores_table,
     short,
     summarise,
@@ -55,8 +53,7 @@ from skdp.evaluation.report._tables import (
     values_table,
     written,
 )
-from skdp.metrics import fairness_report
-from skdp.metrics.fairness import LABELS
+from skdp.metrics import LABELS, fairness_report
 from skdp.oracles import check_size
 from skdp.privacy import check_delta
 from skdp.tables import flatten_index
@@ -293,22 +290,41 @@ def _model_content(
     grouped = scores.groupby(["classifier", "epsilon", "metric"], sort=False)["value"]
     means = grouped.agg(["mean", "std", "count"]).reset_index()
     tables["model_scores"] = means.merge(model_costs(scores), how="left")
-    wide, keys = scores_table(scores), ["classifier", "columns are"]
-    positives, n = int(study.y.sum()), len(study.y)
-    content: dict[str, Any] = {
-        "positives": f"{positives:,}",
-        "share": f"{positives / n:.1%}",
-        "rare": "" if study.scores_hold else f"{min(positives, n - positives):,}",
-        "majority": f"{max(positives, n - positives) / n:.1%}",
+    content = {"models": _quality_content(study, scores), "fairness": None}
+    if study.sensitive is not None:
+        audits = fairness_audits(study)
+        advance()
+        tables["fairness_audits"] = audit_table(audits)
+        content["fairness"] = _fairness_content(study, scores, audits, tables)
+    return content
+
+
+def _quality_content(study: Study, scores: pd.DataFrame) -> dict[str, Any]:
+    """Return what the page says of the quality of the models."""
+    n_rows = len(study.y)
+    n_positives = int(study.y.sum())
+    n_negatives = n_rows - n_positives
+    n_rare = min(n_positives, n_negatives)
+    figures = {name: scores_figure(scores, name) for name in QUALITY}
+    columns = ["classifier", "columns are", *QUALITY]
+    return {
+        "positives": f"{n_positives:,}",
+        "share": f"{n_positives / n_rows:.1%}",
+        "rare": "" if study.scores_hold else f"{n_rare:,}",
+        "majority": f"{max(n_positives, n_negatives) / n_rows:.1%}",
         "repeats": scores["repeat"].nunique(),
-        "quality": {name: scores_figure(scores, name) for name in QUALITY},
-        "scores": written(wide[[*keys, *QUALITY]]),
+        "quality": figures,
+        "scores": written(scores_table(scores)[columns]),
     }
-    if study.sensitive is None:
-        return {"models": content, "fairness": None}
-    audits = fairness_audits(study)
-    advance()
-    tables["fairness_audits"] = audit_table(audits)
+
+
+def _fairness_content(
+    study: Study,
+    scores: pd.DataFrame,
+    audits: Mapping[float, Mapping[str, pd.DataFrame]],
+    tables: Tables,
+) -> dict[str, Any]:
+    """Return what the page says of the fairness of the models."""
     # Definitions are those of a report of any table.
     example = fairness_report(
         [0, 1, 0, 1], [0, 1, 1, 1], [0, 0, 1, 1], privileged=1, positive_label=1
@@ -318,18 +334,19 @@ def _model_content(
     is_privileged = groups.isin(study.privileged)
     n_rows = is_privileged.sum(), (~is_privileged).sum(), groups.isna().sum()
     definitions = zip(example["metric"].map(LABELS), example["definition"], strict=True)
-    fairness = {
+    figures = {name: scores_figure(scores, name) for name in SHOWN}
+    table = scores_table(scores).drop(columns=list(QUALITY))
+    return {
         "rows": list(map("{:,}".format, n_rows)),
         "undefined": bool(scores["value"].isna().any()),
         # The first six are of the groups themselves.
         "definitions": list(definitions)[6:],
-        "figures": {name: scores_figure(scores, name) for name in SHOWN},
-        "scores": written(wide.drop(columns=list(QUALITY))),
+        "figures": figures,
+        "scores": written(table),
         "from_left_out": written(left_out_table(tables["model_scores"])),
         "audit": fairness_figure(audits[study.example]),
         "audits": written(tables["fairness_audits"]),
     }
-    return {"models": content, "fairness": fairness}
 
 
 def _leakage_content(

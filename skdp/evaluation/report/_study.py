@@ -22,7 +22,7 @@ from skdp.domain import Domain, Interval
 from skdp.evaluation._common import read_epsilons
 from skdp.evaluation.report._counts import declared_codes
 from skdp.local import RandomizedResponseEncoder
-from skdp.metrics.fairness import find_positive_label
+from skdp.metrics import find_positive_label
 
 PARAM_NAME = "columns__private__encoder__epsilon"
 """The name of the epsilon parameter of `Study.model`."""

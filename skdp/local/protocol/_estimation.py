@@ -334,17 +334,15 @@ def _tallied_weighted_counts(
             return SampledCounts.of(no_counts, no_counts, 0, total_weight)
         group = cell_groups(field.domain, columns)
         sums = weighted.sums[place].astype(float) * WEIGHT_UNIT
-        squares = weighted.squares[place].astype(float) * WEIGHT_UNIT**2
         cell_means = field.oracle.estimate(sums, weight) / weight
+        squares = weighted.squares[place].astype(float) * WEIGHT_UNIT**2
         cell_products = field.oracle.estimate(squares, squared_weight)
-        products = np.bincount(group, cell_products).astype(float)
-        # Only its moments are asked for.
-        no_reports = np.zeros(0)
-        vectors = _Part(field.oracle, no_reports, group)
+        # Only its moments are asked for, so that it needs no reports.
+        vectors = _Part(field.oracle, np.zeros(0), group)
         part = WeightedMoments(
             means=np.bincount(group, cell_means).astype(float),
             squares=_moments(vectors, cell_products, squared_weight),
-            products=products,
+            products=np.bincount(group, cell_products).astype(float),
             weight=weight,
             squared_weight=squared_weight,
             least_noise=vectors.least_noise(),

@@ -12,8 +12,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.domain import Categories, Interval
-from skdp.local.memo import PermanentDraws, canonical, framed, name_bytes
-from skdp.privacy.shuffle import ReportPair
+from skdp.local._memo import PermanentDraws, canonical, framed, name_bytes
+from skdp.privacy import ReportPair
 from skdp.randomness import ByteSource
 from skdp.tables import ColumnError
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from skdp.base import UNIFORM, undeclared_error
 from skdp.domain import Domain
 from skdp.exact import log_upper, round_up
-from skdp.local.memo import PermanentDraws
+from skdp.local._memo import PermanentDraws
 from skdp.local.protocol._columns import (
     named_characters,
     read_floats,
@@ -33,8 +33,7 @@ from skdp.local.protocol._field import (
     declared_bytes,
 )
 from skdp.oracles import FrequencyOracle, RandomizedResponse, SetOracle
-from skdp.privacy import PrivacyGuarantee, PureLoss
-from skdp.privacy.shuffle import ReportPair
+from skdp.privacy import PrivacyGuarantee, PureLoss, ReportPair
 from skdp.randomness import uniform_integers
 
 _MOST_BITS = 6

@@ -14,8 +14,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.domain import Categories, Domain
+from skdp.local._memo import Memo, are_distinct, read_record_ids
 from skdp.local._tally import ReportTally, check_tally, plain_field
-from skdp.local.memo import Memo, are_distinct, read_record_ids
 from skdp.local.protocol._columns import (
     SAMPLED,
     concat_columns,
@@ -26,9 +26,8 @@ from skdp.local.protocol._columns import (
 from skdp.local.protocol._field import Channel, Codes, Field, Randomness, Reports, Tail
 from skdp.local.protocol._oracle_fields import CategoryField, OracleField, fold
 from skdp.local.protocol._sampling import Sampling, drawn_pair, one_of
-from skdp.local.protocol._weighted_sums import weighted_sums
-from skdp.privacy import PrivacyGuarantee
-from skdp.privacy.shuffle import Released, ReportPair, any_pair
+from skdp.local.protocol._weighted import weighted_sums
+from skdp.privacy import PrivacyGuarantee, Released, ReportPair, any_pair
 from skdp.tables import Table, missing_for_nan, read_table
 
 

@@ -15,12 +15,8 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from skdp.base import check_confidence_level
-from skdp.privacy import check_epsilon
-from skdp.privacy.shuffle import Released, ReportPair
+from skdp.privacy import Released, ReportPair, check_epsilon
 from skdp.randomness import ByteSource, uniform_integers
-
-_UNITS = 1 << 24
-"""The sum of the weights that are given, as whole numbers."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +74,9 @@ def whole_weights(weights: Any, names: Sequence[Any]) -> tuple[int, ...]:
     amounts = read_weights("weights", weights, names, "'uniform'")
     # Whole numbers, as a draw is exact.
     total = sum(amounts)
-    return tuple(max(1, round(_UNITS * amount / total)) for amount in amounts)
+    # The sum of the weights that are given, as whole numbers.
+    units = 1 << 24
+    return tuple(max(1, round(units * amount / total)) for amount in amounts)
 
 
 def read_weights(

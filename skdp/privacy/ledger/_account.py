@@ -35,6 +35,7 @@ from typing import Any, NamedTuple, Self
 
 from skdp.exact import round_up
 from skdp.markup import written_text
+from skdp.privacy._conversions import check_delta, check_epsilon
 from skdp.privacy._guarantee import (
     RELATIONS,
     TRUSTS,
@@ -45,8 +46,7 @@ from skdp.privacy._guarantee import (
     in_one_relation,
 )
 from skdp.privacy._json import Fields, written_name
-from skdp.privacy._numbers import check_delta, check_epsilon
-from skdp.privacy.accounting import (
+from skdp.privacy._losses import (
     GaussianLoss,
     LaplaceLoss,
     Loss,
@@ -447,15 +447,13 @@ def read_amounts(fields: Fields) -> tuple[Decimal, Decimal]:
     return Decimal(repr(epsilon)), Decimal(repr(delta))
 
 
-# Years that pandas can hold in nanoseconds.
-_YEARS = range(1970, 2262)
-
-
 def _read_time(fields: Fields) -> str:
     place = fields.at("time")
+    # Years that pandas can hold in nanoseconds.
+    years = range(1970, 2262)
     try:
         time = datetime.fromisoformat(fields.text("time"))
-        if time.utcoffset() is None or time.year not in _YEARS:
+        if time.utcoffset() is None or time.year not in years:
             raise ValueError
         return time.astimezone(UTC).isoformat(timespec="microseconds")
     except (ValueError, OverflowError):

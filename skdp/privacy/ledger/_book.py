@@ -271,9 +271,6 @@ if hasattr(os, "register_at_fork"):
 # A charge takes milliseconds, so that another process has stopped, or works for long.
 _PATIENCE_SECONDS = 60.0
 
-# About the time that a charge takes on a fast disk.
-_PAUSE_SECONDS = 0.001
-
 
 class FileBook:
     """A book in a file with a line for each charge, on the disk when it is charged."""
@@ -392,6 +389,8 @@ class FileBook:
     def _locked(self) -> FileIO:
         """Open the file at the path, and wait for other processes."""
         deadline = time.monotonic() + _PATIENCE_SECONDS
+        # About the time that a charge takes on a fast disk.
+        pause_seconds = 0.001
         while True:
             # Without creating it: an empty file in place of a lost one would have the
             # whole budget again.
@@ -403,7 +402,7 @@ class FileBook:
                             errno.ETIMEDOUT,
                             f"another process has locked it for {_PATIENCE_SECONDS:g} s",
                         )
-                    time.sleep(_PAUSE_SECONDS)
+                    time.sleep(pause_seconds)
                 if self._is_at_its_path(file):
                     return file
             except BaseException:

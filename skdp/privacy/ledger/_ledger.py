@@ -18,9 +18,9 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from skdp.markup import html_table, html_text, written_row, written_text
+from skdp.privacy._conversions import shown
 from skdp.privacy._guarantee import PrivacyGuarantee, Relation, compose, read_releases
 from skdp.privacy._json import Fields, JsonRecord
-from skdp.privacy._numbers import shown
 from skdp.privacy.ledger._account import (
     NOTHING,
     Account,

@@ -19,9 +19,9 @@ import pandas as pd
 
 from skdp.exact import round_up
 from skdp.markup import written_row, written_text
+from skdp.privacy._conversions import check_delta, check_epsilon
 from skdp.privacy._guarantee import RELATIONS, TRUSTS, PrivacyGuarantee
 from skdp.privacy._json import Fields, written_name
-from skdp.privacy._numbers import check_delta, check_epsilon
 from skdp.privacy.ledger import PrivacyLedger
 from skdp.privacy.statement._known import EVERYTHING
 

@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 
 from skdp.privacy._guarantee import PrivacyGuarantee
+from skdp.privacy._shuffled import Shuffled
 from skdp.privacy.ledger import PrivacyLedger
-from skdp.privacy.shuffle import Shuffled
 
 # The libraries whose classes are known.
 LIBRARIES = ("sklearn", "imblearn", "skdp")

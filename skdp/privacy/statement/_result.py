@@ -12,9 +12,9 @@ from typing import Any, ClassVar, Self
 import pandas as pd
 
 from skdp.markup import html_table, html_text, written_text
+from skdp.privacy._conversions import best_guess, largest_ratio, shown, shown_guess
 from skdp.privacy._guarantee import PrivacyGuarantee
 from skdp.privacy._json import Fields, JsonRecord
-from skdp.privacy._numbers import best_guess, largest_ratio, shown, shown_guess
 from skdp.privacy.statement._facts import AS_CHARGED, AS_IS, Facts, read_facts
 from skdp.privacy.statement._known import EVERYTHING
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from skdp.privacy._conversions import shown
 from skdp.privacy._guarantee import PrivacyGuarantee
-from skdp.privacy._numbers import shown
+from skdp.privacy._shuffled import Shuffled, shuffled_guarantee
 from skdp.privacy.ledger import PrivacyLedger
-from skdp.privacy.shuffle import Shuffled, shuffled_guarantee
 from skdp.privacy.statement._facts import (
     AS_IS,
     AT_FIT,

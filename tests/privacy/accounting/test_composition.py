@@ -12,7 +12,7 @@ from scipy.special import ndtri_exp
 
 from skdp import BudgetExceeded, PrivacyGuarantee, PrivacyLedger
 from skdp.privacy import GaussianLoss, LaplaceLoss, PureLoss, StatedLoss, compose, gaussian_delta, zcdp_epsilon
-from skdp.privacy.accounting import pure_mu
+from skdp.privacy._losses import pure_mu
 from tests.conftest import each
 from tests.privacy.accounting.test_exact import exp, true_delta
 

@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+import skdp.privacy._total_loss as total_loss
 from skdp.exact import exp_bounds
 from skdp.oracles import HadamardResponse, RandomizedResponse, SubsetSelection, UnaryEncoding
 from skdp.privacy import GaussianLoss, LaplaceLoss, PureLoss, StatedLoss
-from skdp.privacy.accounting import _total, pure_rho, smallest_epsilon
+from skdp.privacy._losses import pure_rho
+from skdp.privacy._total_loss import smallest_epsilon
 from tests.conftest import each, often
 
 
@@ -66,11 +68,11 @@ def small_mix(seed):
     return [drawn.choice(kinds)(drawn.choice([0.1, 0.5, drawn.uniform(0, 3)])) for _ in range(drawn.randint(1, 4))]
 
 
-@pytest.mark.parametrize("points", often([1 << 5, 1 << 8, _total._POINTS], [1 << 5, _total._POINTS]))
+@pytest.mark.parametrize("points", often([1 << 5, 1 << 8, total_loss._POINTS], [1 << 5, total_loss._POINTS]))
 def test_never_below_the_truth_and_close_on_a_fine_grid(points, monkeypatch):
     """On a coarse grid a bound that rounds down, or to the nearest, would be far below."""
-    monkeypatch.setattr(_total, "_POINTS", points)
-    monkeypatch.setattr(_total, "_MOST_POINTS", points)
+    monkeypatch.setattr(total_loss, "_POINTS", points)
+    monkeypatch.setattr(total_loss, "_MOST_POINTS", points)
     for seed in range(25 if points < 1 << 10 else 10):
         losses = small_mix(seed)
         for delta in (1e-9, 1e-2, 0.1):

@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 
 from skdp.privacy import GaussianLoss, LaplaceLoss, PureLoss
-from skdp.privacy.accounting import smallest_epsilon
+from skdp.privacy._total_loss import smallest_epsilon
 from tests.conftest import often
 from tests.privacy.accounting.optimistic import lower_epsilon
 

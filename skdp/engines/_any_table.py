@@ -1,0 +1,281 @@
+"""Privatise a table, or sum up its reports, with the engine that it needs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from sklearn.utils.validation import check_is_fitted
+
+from skdp.engines._engine import ReportSums
+from skdp.engines._libraries import engine_of, has_engine
+from skdp.engines._release import Preparation, check_flags, check_transformer
+from skdp.local import ReportTransformer, check_carried, check_releases, warn_of_reports
+from skdp.tables import joined_releases
+
+
+def privatize(
+    frame: Any,
+    transformer: ReportTransformer,
+    *,
+    keep: Sequence[str] = (),
+    record_id: str | None = None,
+    path: str | os.PathLike[str] | None = None,
+    check: bool = True,
+) -> Any:
+    """Privatise a table of any engine with a fitted transformer, batch by batch.
+
+    Parameters
+    ----------
+    frame : table
+        A Dask or Spark DataFrame, a Polars LazyFrame, a DuckDB relation, a pyarrow Dataset or RecordBatchReader, or a
+        table in memory (pandas, polars, pyarrow). True rows; it may have further columns.
+    transformer : local transformer
+        One that reports row by row: an encoder that reports by frequency oracles, `NumericPerturber`, or
+        `RapporEncoder`. If it is not fitted, it is, on what it declares by name (a mapping, a Domain, or categorical
+        dtypes), or, if it declares no names, on all columns that are not kept; rows are not read for that.
+    keep : sequence of str, optional
+        Columns that are released **unprotected**, after the reports, with the categories of their dtypes (but a
+        Categorical of Polars becomes text). By default, only reports are released.
+    record_id : str, optional
+        The column of record ids, in place of the ``record_id`` of `transform`: required where reports are permanent
+        (``memoize=True``, or a `RapporEncoder` with a key), and only there. It is not released unless it is kept.
+    path : str or path-like, optional
+        A new Parquet file (Dask and Spark: a directory) for the reports, which appears only when complete; the result
+        reads it. Without, they are in memory (Polars, pyarrow, and Dask without a cluster), or in a temporary file that
+        lives as long as Python does (DuckDB, Spark, and clusters of this machine). Spark takes any place that it can
+        write to (``s3a://…``, ``hdfs:/…``, ``dbfs:/…``); without a scheme, in its default file system.
+    check : bool, default=True
+        Whether all rows are read once before the charge, so that a table with undeclared values (or missing ones,
+        where these are not declared) is refused at no cost, as in `transform`. With False, rows are read once only, and
+        an undeclared value that is found while reports are drawn costs the whole charge. A RecordBatchReader can be
+        read once only, and is never checked; with `record_id`, all rows always are.
+
+    Returns
+    -------
+    same kind as the frame
+        The reports, in memory or in files. For a pandas-like frame in memory the row index passes through.
+
+    Raises
+    ------
+    TypeError
+        If the frame or the transformer is of another kind.
+    ValueError
+        If a column is missing or its values are not declared, if a row holds an undeclared value, if a record id is
+        missing or repeated, if a parameter does not fit the engine, or if another ledger was set after `fit`. Nothing
+        is returned or left in `path` then. If the table cannot be read: the error names the engine's, whose text may
+        hold values, and does not show it. What fails after the check (the table has changed or has fewer rows, a disk
+        is full) leaves the charge.
+    RuntimeError
+        If the transformer itself fails, by its method, the kind of the error and its place in the code; with the text
+        and the cause where no row was read yet.
+    BudgetExceeded
+        If the ledger does not cover the release; no row was privatised.
+    FileExistsError, FileNotFoundError
+        If `path` exists, or its directory does not.
+    ImportError
+        If a library is missing; the error names the extra to install.
+
+    Warns
+    -----
+    UserWarning
+        If the table says that a column holds reports already (in the metadata of Arrow and Parquet, or the ``attrs`` of
+        pandas): randomised again, they are reports of the first reports.
+
+    See Also
+    --------
+    tally : Sums up the reports, without bringing them to Python.
+
+    Notes
+    -----
+    **Privacy.** As for the transformer's `transform`, for each record (row) of the whole table: `guarantee_`, charged
+    once, before a row is privatised (with ``constant_values``, at the first call only). Rows are privatised
+    independently of each other, in any number of batches. The kept columns, their order and that of the rows are not
+    protected.
+
+    *A refusal* is not private: it shows that at least one row holds an undeclared value, and in which column; no
+    refusal shows that none does. It is free, as in `transform`, so those who choose the declared values can ask with
+    it; there, use ``handle_unknown="uniform"``, which refuses no value, or ``check=False``, where each question costs
+    the charge. Nothing is read if the ledger does not cover the release.
+
+    *Secure randomness* (``random_state=None``): each call draws a secret key of 32 bytes, and each batch draws its
+    reports from SHAKE-128 under a key that HMAC-SHA256 derives from it, the place of the batch and its values. So no
+    two batches share random bits, in any process, and a batch that is computed again has the same reports. With other
+    rows it has independent ones; all reports are stored once, so that only one of the two is released. The guarantee
+    holds against all who do not know the key and cannot break the hash functions. The key is in no report and no log.
+    On Dask and Spark it is part of the tasks, on the scheduler and the workers, which can read the true rows as well
+    (so is the `secret_key` of permanent reports; checks and `tally` send no key).
+
+    *Permanent reports* are a function of `secret_key`, record id, column and value, and so those of `transform`, on
+    every engine and in any number of batches. Ids of another type are other ids, here and in the next release: 7 and
+    "7" are two records; 7 and 7.0, or a day and its midnight, are one. A second round of noise, and the instantaneous
+    round of RAPPOR, use the random bits of a fresh key, of the batch and of its ids.
+
+    Rows of one record with different values would cost more than the one charge, and show whether their values are
+    equal. So before anything is charged, the ids of the whole table are read, also with ``check=False``, and a missing
+    or repeated one is refused; so is a RecordBatchReader, which is read once. A lazy table may have other ids when it
+    is evaluated again: those of the rows that are drawn are compared across all batches too, and no incomplete release
+    is stored; in the tasks of Spark that draw, within each partition. Ids are compared by keyed digests of 16 bytes, in
+    memory.
+
+    How each engine is held to one release:
+
+    =========  =========================================================================================================
+    Dask       Files on a cluster, where what a lost worker held is computed again, and shuffled rows may then come in
+               another order. In this process, persisted partitions.
+    Spark      Always files: a lost block of its cache is computed again, and shuffled rows may then come in another
+               order. Files are committed once for each task, by the attempt that wins.
+    Polars     A frame in memory, or a file, of at most 2**32 - 1 rows (polars[rt64]: any number).
+    DuckDB     Always a file; without `path`, a temporary one that lives as long as Python does.
+    pyarrow    A table in memory, or a file.
+    =========  =========================================================================================================
+
+    *Seeded randomness* (for experiments): the same for a row of the same number. Dask and Spark number no rows; there,
+    the partitions count.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> import pyarrow.dataset as ds
+    >>> from skdp import RandomizedResponseEncoder
+    >>> from skdp.engines import privatize, tally
+    >>> people = ds.dataset(pa.table({"smokes": ["yes", "no", "no", "no"] * 2_500, "year": [2026] * 10_000}))
+    >>> encoder = RandomizedResponseEncoder(2.0, categories={"smokes": ["yes", "no"]}, random_state=0)
+    >>> reports = privatize(people, encoder, keep=["year"])
+    >>> reports.head(3).to_pydict()
+    {'smokes': ['yes', 'no', 'no'], 'year': [2026, 2026, 2026]}
+    >>> encoder.estimate_counts(tally(reports, encoder)).round(0)
+             count  std_error   lower   upper
+    smokes
+    yes     2558.0       43.0  2474.0  2641.0
+    no      7442.0       43.0  7359.0  7526.0
+
+    The same persons, month by month: their permanent reports stay the same.
+
+    >>> from skdp.local import NumericPerturber, SecretKey
+    >>> perturber = NumericPerturber(
+    ...     2.0, mechanism="laplace", bounds={"age": (0, 100)}, memoize=True, secret_key=SecretKey.generate()
+    ... )
+    >>> members = pa.table({"member": [f"M{number}" for number in range(1_000)], "age": [20, 50] * 500})
+    >>> may, june = (privatize(part, perturber, record_id="member") for part in (members, members.slice(200)))
+    >>> may.slice(200).equals(june)
+    True
+    """
+    engine = engine_of(frame)
+    check_flags(check=check)
+    # Record ids are compared before anything is charged, and so are all rows.
+    check = check or record_id is not None
+    place = engine.check_place(path, check=check)
+    # From here to the charge nothing is spent, and what is refused costs nothing.
+    preparation = Preparation(
+        engine.sample, transformer, keep=keep, record_id=record_id
+    )
+    warn_of_reports(_protocol_texts(engine), transformer)
+    transformer.check_budget()
+    return engine.privatize(preparation, place=place, check=check)
+
+
+def _protocol_texts(engine: Any) -> list[str | None]:
+    """Return the protocols that a table says; none, if what it says cannot be read."""
+    try:
+        return list(engine.said())
+    except ValueError:
+        return []
+
+
+def tally(frame: Any, transformer: ReportTransformer) -> Any:
+    """Sum up the reports of a table of any engine: only sums come to Python.
+
+    DuckDB and Spark count equal reports of randomised response themselves, and DuckDB those of at most 6 bits and
+    numeric ones, unless more than 65,536 numbers are possible; all others are tallied batch by batch, and the tallies
+    of partitions are added up as a tree.
+
+    Parameters
+    ----------
+    frame : table, or list, tuple or iterator of tables
+        Reports, in any of the kinds that `privatize` takes; further columns are ignored. Several tables are in memory
+        (pandas, polars or pyarrow), such as the days of a collection; empty ones are ignored.
+    transformer : local transformer
+        Fitted, as the one that privatised.
+
+    Returns
+    -------
+    ReportTally
+        What the transformer's `tally` returns for the whole table; its estimates take it.
+
+    Raises
+    ------
+    TypeError
+        If the frame or the transformer is of another kind.
+    NotFittedError
+        If the transformer is not fitted.
+    ValueError
+        If the table has no rows, or other columns or values than reports of this transformer, or carries another
+        protocol (in the metadata of Arrow and Parquet, or the ``attrs`` of pandas).
+    ImportError
+        If a library is missing; the error names the extra to install.
+
+    Warns
+    -----
+    UnverifiedReportsWarning
+        As by the `tally` of the transformer: Arrow tables, Parquet and Arrow files and pandas frames carry counts of
+        their releases; other tables are compared with what the transformer has made in this process.
+
+    See Also
+    --------
+    privatize : Makes the reports.
+    tally_files : Sums up files.
+
+    Notes
+    -----
+    **Privacy.** Post-processing of reports: free.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from skdp import RandomizedResponseEncoder
+    >>> from skdp.engines import privatize, tally
+    >>> encoder = RandomizedResponseEncoder(3.0, categories={"smokes": ["yes", "no"]}, random_state=0)
+    >>> people = pl.LazyFrame({"smokes": ["yes", "no", "no", "no"]})
+    >>> tally(privatize(people, encoder), encoder).n_reports
+    4
+    >>> tally((encoder.transform(people.collect()) for day in range(7)), encoder).n_reports
+    28
+    """
+    # A reader of Arrow is an iterator, too, but of one table.
+    is_one_table = has_engine(frame) or not isinstance(frame, list | tuple | Iterator)
+    check_transformer(transformer)
+    message = (
+        "This %(name)s is not fitted. Read the one that made the reports from their "
+        "file, by skdp.read_protocol, or call 'fit' on what it declares."
+    )
+    check_is_fitted(transformer, msg=message)
+    # Neither keys nor a ledger go to workers.
+    protocol = transformer.protocol_.without_secrets()
+    reports = ReportSums(protocol)
+    sums = reports.zeros()
+    releases = []
+    # Those of an iterator are read one after the other, and not kept.
+    for table in [frame] if is_one_table else frame:
+        engine = engine_of(table)
+        _check_columns(engine, reports.names)
+        for text in engine.said():
+            check_carried(text, transformer)
+        table_sums = engine.tally(reports, protocol)
+        sums = [total + part for total, part in zip(sums, table_sums, strict=True)]
+        releases.append(engine.releases())
+    total = reports.total(sums)
+    check_releases(
+        reports.counts(sums), joined_releases(releases), transformer.released
+    )
+    return total
+
+
+def _check_columns(engine: Any, report_columns: list[str]) -> None:
+    names = engine.column_names()
+    if not set(report_columns) <= set(names):
+        raise ValueError(
+            f"the reports of this encoder have the columns {report_columns}, got "
+            f"{names}"
+        )

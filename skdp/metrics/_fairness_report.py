@@ -1,0 +1,538 @@
+"""Group fairness: one table for groups that are known and for those that are estimated.
+
+The definitions are aif360's for two groups, fairlearn's for several.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from sklearn.exceptions import UndefinedMetricWarning
+from sklearn.neighbors import NearestNeighbors
+
+from skdp.base import (
+    ColumnLike,
+    Label,
+    Privileged,
+    TableLike,
+    check_confidence_level,
+    check_row_order,
+)
+from skdp.metrics._inputs import (
+    check_both,
+    code_cells,
+    is_in_products,
+    name_groups,
+    read_columns,
+    read_features,
+    read_predictions,
+    read_privileged,
+    split_rows,
+)
+from skdp.metrics._intervals import Estimate, Numbers, theil
+from skdp.metrics._rates import (
+    Mask,
+    Places,
+    RateSums,
+    compare_extremes,
+    compare_with_last,
+    sums_of_known,
+)
+from skdp.pages import warn
+
+CONVENTION = (
+    "difference = unprivileged − privileged, ratio = unprivileged / privileged, "
+    "+ is the positive label"
+)
+
+
+class Metric(NamedTuple):
+    """The name of a metric in code, that for people, and its definition."""
+
+    name: str
+    label: str
+    definition: str
+
+
+RATES = (
+    Metric("selection_rate", "selection rate", "P(ŷ=+)"),
+    Metric("true_positive_rate", "true positive rate", "TPR = P(ŷ=+ | y=+)"),
+    Metric("false_positive_rate", "false positive rate", "FPR = P(ŷ=+ | y=−)"),
+    Metric("calibration_gap", "calibration gap", "P(y=+) − mean score"),
+)
+COMPARISONS = (
+    Metric(
+        "statistical_parity_difference",
+        "statistical parity difference",
+        "P(ŷ=+): {} − privileged",
+    ),
+    Metric("disparate_impact", "disparate impact", "P(ŷ=+): {} / privileged"),
+    Metric(
+        "equal_opportunity_difference",
+        "equal opportunity difference",
+        "TPR: {} − privileged",
+    ),
+    Metric(
+        "average_odds_difference", "average odds difference", "FPR&TPR: {} − privileged"
+    ),
+)
+
+
+def _range_metrics(name: str, label: str, short: str) -> list[Metric]:
+    """Return the two comparisons of the largest rate with the smallest."""
+    difference, ratio = "largest − smallest", "smallest / largest"
+    return [
+        Metric(
+            f"{name}_difference", f"{label}, {difference}", f"{short}: {difference}"
+        ),
+        Metric(f"{name}_ratio", f"{label}, {ratio}", f"{short}: {ratio}"),
+    ]
+
+
+RANGES = (
+    *_range_metrics("selection_rate", "selection rate", "P(ŷ=+)"),
+    *_range_metrics("true_positive_rate", "true positive rate", "TPR"),
+    *_range_metrics("false_positive_rate", "false positive rate", "FPR"),
+    *_range_metrics("equalized_odds", "odds", "worse of TPR, FPR"),
+)
+THEIL = Metric("theil_index", "Theil index", "mean of b/μ·ln(b/μ), b = 1 + ŷ − y")
+CONSISTENCY = Metric(
+    "consistency", "consistency", "1 − mean |ŷ − that of 5 neighbours|"
+)
+LABELS = {
+    metric.name: metric.label
+    for metric in (*RATES, *COMPARISONS, *RANGES, THEIL, CONSISTENCY)
+}
+
+
+class Row(NamedTuple):
+    """A metric, its definition, its group and its estimate."""
+
+    metric: Metric
+    definition: str
+    group: Any
+    estimate: Estimate
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Groups of cells by name, and which of them are compared with the privileged one."""
+
+    names: tuple[Any, ...]
+    # Of each cell, the groups that it is in: (n_cells, n_groups). The privileged one, if
+    # there is one, is the last.
+    members: Mask
+    # The groups that are compared with the last one; none without privileged rows.
+    compared: Places
+    by_group: bool
+
+    @classmethod
+    def of(
+        cls, names: Sequence[Any], privileged: Mask | None, by_group: bool | None
+    ) -> Groups:
+        if by_group not in (None, True, False):
+            raise ValueError(f"by_group must be True, False or None, got {by_group!r}")
+        every_cell = np.eye(len(names), dtype=bool)
+        if privileged is None:
+            if by_group is False:
+                raise ValueError(
+                    "privileged must be given, or by_group must not be False"
+                )
+            none = np.zeros(0, np.intp)
+            return cls(tuple(names), every_cell, none, True)
+        # aif360's two groups, whatever number of cells each consists of.
+        if not by_group:
+            both = np.stack([~privileged, privileged], axis=1)
+            return cls(("unprivileged", "privileged"), both, np.array([0]), False)
+        # All privileged cells together are a further group, with which every other one
+        # is compared.
+        members = np.concatenate([every_cell, privileged[:, np.newaxis]], axis=1)
+        return cls(tuple(names), members, np.flatnonzero(~privileged), True)
+
+
+@dataclass(frozen=True)
+class Precision:
+    """What intervals account for, and how often they hold."""
+
+    rows: str
+    level: float
+    simultaneous: bool = False
+    n_tables: int = 1
+
+    def __post_init__(self) -> None:
+        if self.simultaneous not in (True, False):
+            raise ValueError(
+                f"simultaneous must be True or False, got {self.simultaneous!r}"
+            )
+
+    def of(self, n_groups: int) -> float:
+        """Return the level of each interval of a metric of some groups (Šidák 1967)."""
+        # If n independent intervals hold with probability l each, all hold with l^n.
+        if not self.simultaneous:
+            return self.level
+        return self.level ** (1 / (n_groups * self.n_tables))
+
+
+def measure(
+    sums: RateSums,
+    benefits: tuple[Numbers, Numbers],
+    groups: Groups,
+    precision: Precision,
+) -> Iterator[Row]:
+    """Estimate all metrics of rates and benefits."""
+    yield from _rates_of_groups(sums, groups, precision)
+    if groups.compared.size > 0:
+        yield from _comparisons_with_privileged(sums, groups, precision)
+    if groups.by_group and len(groups.names) > 1:
+        yield from _ranges_of_groups(sums, len(groups.names), precision)
+    weights, squares = benefits
+    # The index depends on no group, so that nothing of fixed rows is unknown.
+    if precision.rows == "table":
+        squares = np.zeros_like(squares)
+    # One index of all rows: it needs no level for several groups.
+    index = theil(weights, squares, precision.level)
+    yield Row(THEIL, THEIL.definition, None, index)
+
+
+def _rates_of_groups(
+    sums: RateSums, groups: Groups, precision: Precision
+) -> Iterator[Row]:
+    level = precision.of(len(groups.names))
+    # A rate of a group that is estimated to have no row has an interval alone.
+    rates = sums.estimate(precision.rows, level).where(sums.has_estimated_rows)
+    # Without scores there is no calibration gap, the last rate.
+    n_rates = len(sums.numerator)
+    for place, metric in enumerate(RATES[:n_rates]):
+        for group, name in enumerate(groups.names):
+            yield Row(metric, metric.definition, name, rates[place, group])
+
+
+def _comparisons_with_privileged(
+    sums: RateSums, groups: Groups, precision: Precision
+) -> Iterator[Row]:
+    privileged = sums.n_groups - 1
+    level = precision.of(len(groups.compared))
+    compared = sums[np.append(groups.compared, privileged)]
+    estimates = compare_with_last(compared, precision.rows, level)
+    word = "group" if groups.by_group else "unprivileged"
+    for metric, estimate in zip(COMPARISONS, estimates, strict=True):
+        definition = metric.definition.format(word)
+        for place, group in enumerate(groups.compared):
+            name = groups.names[group] if groups.by_group else None
+            yield Row(metric, definition, name, estimate[place])
+
+
+def _ranges_of_groups(
+    sums: RateSums, n_groups: int, precision: Precision
+) -> Iterator[Row]:
+    """Compare the largest rate with the smallest, as fairlearn does."""
+    sums = sums[slice(n_groups)]
+    has_rows = sums.has_rows[0]
+    # If no row has a weight, nothing is known of any group.
+    if has_rows.any():
+        sums = sums[np.flatnonzero(has_rows)]
+    estimates = compare_extremes(sums, precision.rows, precision.of(1))
+    for metric, estimate in zip(RANGES, estimates, strict=True):
+        yield Row(metric, metric.definition, None, estimate)
+
+
+# The consistency of a prediction is how close it is to those of the nearest rows.
+_N_NEIGHBOURS = 5
+
+
+def consistency_rows(
+    features: Numbers | None, predicted: Mask, rows: Places
+) -> Iterator[Row]:
+    """Yield the consistency of some predictions, if features are known."""
+    if features is None:
+        return
+    # It has no interval: the neighbours of a row depend on which others were drawn.
+    unknown = np.asarray(np.nan)
+    value = unknown
+    if len(rows) >= _N_NEIGHBOURS:
+        search = NearestNeighbors(n_neighbors=_N_NEIGHBOURS, algorithm="ball_tree")
+        search.fit(features[rows])
+        neighbours = search.kneighbors(features[rows], return_distance=False)
+        label = predicted[rows].astype(np.float64)
+        distance = np.abs(label - label[neighbours].mean(axis=1))
+        value = np.asarray(1 - distance.mean())
+    estimate = Estimate(value, unknown, unknown, unknown)
+    yield Row(CONSISTENCY, CONSISTENCY.definition, None, estimate)
+
+
+def write_table(
+    tables: Iterable[tuple[tuple[Any, ...], list[Row]]],
+    controls: Sequence[Any],
+    confidence_level: float | None,
+    *,
+    estimated: bool = False,
+) -> pd.DataFrame:
+    """Write the metrics of each cell of the control features, a row each."""
+    rows: list[tuple[Any, ...]] = []
+    for cell, rows_of_cell in tables:
+        for metric, definition, group, estimate in rows_of_cell:
+            ends = estimate.lower, estimate.upper
+            numbers = estimate.value, estimate.std_error, *ends
+            rows.append((*cell, metric.name, definition, group, *numbers))
+    names = ["metric", "definition"]
+    numbers_of_row = ["value", "std_error", "lower", "upper"]
+    # Objects, to keep None and groups of several values.
+    header = [*controls, *names, "group", *numbers_of_row]
+    table = pd.DataFrame(rows, columns=header, dtype=object)
+    table = table.astype(dict.fromkeys(numbers_of_row, float))
+    table[names] = table[names].infer_objects()
+    if not confidence_level:
+        table = table.drop(columns=numbers_of_row[1:])
+    metrics = table["metric"].unique()
+    table.attrs["convention"] = CONVENTION
+    table.attrs["labels"] = dict(zip(metrics, map(LABELS.get, metrics), strict=True))
+    if confidence_level:
+        table.attrs["confidence_level"] = confidence_level
+    _warn_of_undefined(table, estimated)
+    return table
+
+
+def _warn_of_undefined(table: pd.DataFrame, estimated: bool) -> None:
+    unknown = table["value"].isna()
+    if not estimated:
+        # A quotient of estimates is infinite by their noise alone.
+        unknown |= np.isinf(table["value"])
+    metrics = table.loc[unknown, "metric"].unique()
+    if len(metrics):
+        warn(
+            f"undefined: {'; '.join(metrics)}. There is {'estimated to be ' * estimated}"
+            "no row that the definition divides by, or a rate of 0",
+            UndefinedMetricWarning,
+            about="guide/fairness",
+            stacklevel=4,
+        )
+
+
+def fairness_report(
+    y_true: ColumnLike,
+    y_pred: ColumnLike,
+    sensitive_features: ColumnLike | TableLike,
+    *,
+    privileged: Privileged | None = None,
+    positive_label: Label | None = None,
+    by_group: bool | None = None,
+    confidence_level: float | None = None,
+    simultaneous: bool = False,
+    sample_weight: ColumnLike | None = None,
+    control_features: ColumnLike | TableLike | None = None,
+    y_score: ColumnLike | None = None,
+    X: TableLike | None = None,
+) -> pd.DataFrame:
+    """Compute group fairness metrics of predictions.
+
+    Parameters
+    ----------
+    y_true, y_pred : array-like or series of shape (n_samples,), or dataframe of one column
+        True and predicted labels.
+    sensitive_features : array-like or series of shape (n_samples,), or dataframe or array of several columns
+        The value of each row that defines its group; of several columns, the combination of values. Missing values form
+        a separate group, "missing" (or "(missing)", if a value has this name). The three are matched by position.
+    privileged : value, list of values or mapping of column name to such, optional
+        The values that make a row privileged; other values make it unprivileged, and so do missing ones, unless None or
+        nan is in the list. For several columns, a tuple of values or a list of them, or a mapping: a row is privileged
+        if it matches in all columns. By default no group is privileged, and groups are compared with each other only.
+    positive_label : label, optional
+        The favourable label. By default 1, if all labels are 0 and 1, or False and True. If
+        there are more than two labels, it is compared with all others together.
+    by_group : bool, optional
+        Whether each value of the sensitive feature is a group; if not, the groups are the privileged rows and all
+        others. By default only if `privileged` is not given.
+    confidence_level : float, optional
+        Coverage of each interval, between 0 and 1. By default there are no intervals.
+    simultaneous : bool, default=False
+        Whether the intervals of a metric hold for all groups together (and all values of the control features) with
+        this level, not each by itself. It needs a `confidence_level`.
+    sample_weight : array-like or series of shape (n_samples,), optional
+        Finite weights of the rows, at least 0: how much each counts in a rate. By default all are 1. Where a few rows
+        carry most of the weight, intervals are too short: see the notes.
+    control_features : array-like or series of shape (n_samples,), or dataframe or array of several columns, optional
+        As in fairlearn: the metrics are those among the rows with the same values. Missing values are a value.
+    y_score : array-like or series of shape (n_samples,), optional
+        Probabilities of the positive label, from 0 to 1, for the calibration gap.
+    X : pandas, polars or pyarrow dataframe, or 2-D array, of shape (n_samples, n_features), optional
+        Features, for the consistency. Columns are encoded as by `to_aif360`, and not scaled.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per metric and group, with the columns ``metric, definition, group, value``; ``attrs["labels"]`` has a
+        name for people of each metric. The groups are "unprivileged" and "privileged", or, with `by_group`, each value
+        that occurs:
+
+        - ``selection_rate``, ``true_positive_rate``, ``false_positive_rate`` of each group: ``P(ŷ = +)``, TPR =
+          ``P(ŷ = + | y = +)`` and FPR = ``P(ŷ = + | y = −)``;
+        - ``calibration_gap``, if `y_score` is given: the share of positive labels less the mean score of the group;
+        - ``statistical_parity_difference``, of selection rates, and ``disparate_impact``, their ratio;
+        - ``equal_opportunity_difference``, of TPR, and ``average_odds_difference``, the mean of this one and that of
+          FPR; these four compare the unprivileged rows with the privileged (``group`` is None), or, with `by_group`,
+          each unprivileged group with all privileged rows;
+        - with `by_group`, the metrics of fairlearn, whose group is None: ``selection_rate_difference``, the largest
+          rate minus the smallest, and ``selection_rate_ratio``, the smallest divided by the largest; the same for TPR
+          and FPR; and ``equalized_odds_difference`` and ``equalized_odds_ratio``, the worse of these two;
+        - ``theil_index``: the mean of ``b/μ ln(b/μ)`` over all rows, for the benefits ``b = 1 + ŷ − y`` (labels as 0
+          and 1) and their mean μ; 0 is equality. With `sample_weight` it is that of the people whom the rows stand for;
+          aif360's own index ignores weights, and is that of the rows;
+        - ``consistency``, if `X` is given: one minus the mean distance of a prediction from the mean of those of its 5
+          nearest neighbours, itself included; without weights.
+
+        Each difference is *unprivileged − privileged*: below 0, the unprivileged group gets less
+        (``attrs["convention"]``).
+
+        With a `confidence_level`, ``std_error, lower, upper`` at the end, and the level in ``attrs``. With
+        `control_features`, a column for each of them at the start.
+
+    Raises
+    ------
+    ValueError
+        If lengths differ, two inputs have the same row labels in different orders, a label is missing, labels are of
+        several kinds, no label is positive, `y_true` and `y_pred` have none of more than two in common, the privileged
+        or the unprivileged group is empty, or a parameter is out of range.
+
+    Warns
+    -----
+    UndefinedMetricWarning
+        If a value is nan or infinite: no row of a group is truly positive (or negative), or predicted so. The interval
+        of what is nan is the whole possible range.
+
+    See Also
+    --------
+    debiased_fairness : The same table for groups that are known from reports only.
+    to_aif360 : A dataset for aif360's own metrics.
+
+    Notes
+    -----
+    **Privacy.** The values depend on the true labels and groups and are not protected. With a privatised sensitive
+    feature, the groups are not the true ones, and the differences are closer to 0 than the true ones.
+
+    The values are those of aif360 [1]_ and fairlearn [2]_, whose "equal opportunity difference" is the largest rate
+    minus the smallest. Unlike in fairlearn, the true positive rate of a group without a positive row is nan, and so are
+    the ratio and "odds, smallest / largest" where all rates of one kind are 0.
+
+    **Intervals** treat the rows as an independent sample, and cover the metric of the population in at least 93 % of
+    samples (at 95 %) from 50 rows of a group on; with fewer rows they are wider. They are of two methods. A score
+    interval of a rate holds the values from which the data are at most z standard errors away. MOVER combines the
+    intervals of two rates: of their difference, the distances of the estimates from the ends add up as standard errors
+    do, as squares.
+
+    - rates: Clopper and Pearson's exact interval [3]_ instead of the score interval, as it covers always, also where a
+      handful of rows is counted; of rows with weights, of the effective numbers of rows (Korn and Graubard [4]_), which
+      is approximate;
+    - differences: method 10 of Newcombe [5]_, the MOVER of Wilson's score intervals; average odds: MOVER of the two
+      differences [6]_; `disparate_impact`: MOVER-R [7]_;
+    - the largest rate against the smallest: the range of estimates is larger than that of the rates, the more so the
+      more groups there are. So the end next to equality holds for all pairs that may be the most unequal ones, by
+      Bonferroni's bound; the other end needs the interval of one pair only;
+    - calibration gap: the score interval of a mean, with the variance of one average row more;
+    - Theil index: the delta method on a logarithmic scale;
+    - consistency: none, as the neighbours of a row depend on which other rows were drawn.
+
+    Heavy weights: where a few rows carry most of the weight, errors are estimated from these few, and are often too
+    small. Intervals of 95 % cover in .86 to .92 of tables of 1,000 rows of which 1 % have half of the weight, and in
+    .92 to .94 where these have a third.
+
+    Simultaneous intervals are Šidák's. Measured coverage and widths: ``benchmarks/results/fairness_intervals.md``.
+
+    References
+    ----------
+    .. [1] R. K. E. Bellamy et al. (2018). AI Fairness 360: an extensible toolkit for detecting, understanding, and
+       mitigating unwanted algorithmic bias. arXiv:1810.01943.
+    .. [2] H. Weerts et al. (2023). Fairlearn: Assessing and Improving Fairness of AI Systems. JMLR 24(257).
+    .. [3] C. J. Clopper, E. S. Pearson (1934). The use of confidence or fiducial limits illustrated in the case of the
+       binomial. Biometrika 26.
+    .. [4] E. L. Korn, B. I. Graubard (1998). Confidence intervals for proportions with small expected number of
+       positive counts estimated from survey data. Survey Methodology 24.
+    .. [5] R. G. Newcombe (1998). Interval estimation for the difference between independent proportions: comparison of
+       eleven methods. Statistics in Medicine 17.
+    .. [6] G. Y. Zou, A. Donner (2008). Construction of confidence limits about effect measures: a general approach.
+       Statistics in Medicine 27.
+    .. [7] A. Donner, G. Y. Zou (2012). Closed-form confidence intervals for functions of the normal mean and standard
+       deviation. Statistical Methods in Medical Research 21.
+
+    Examples
+    --------
+    >>> sex = ["Female"] * 4 + ["Male"] * 4
+    >>> y_true = ["yes", "yes", "no", "no", "yes", "yes", "no", "no"]
+    >>> y_pred = ["yes", "no", "no", "no", "yes", "yes", "yes", "no"]
+    >>> report = fairness_report(y_true, y_pred, sex, privileged="Male", positive_label="yes", confidence_level=0.95)
+    >>> report.loc[6:, ["metric", "definition", "value"]].round(3)
+                               metric                          definition  value
+    6   statistical_parity_difference   P(ŷ=+): unprivileged − privileged -0.500
+    7                disparate_impact   P(ŷ=+): unprivileged / privileged  0.333
+    8    equal_opportunity_difference      TPR: unprivileged − privileged -0.500
+    9         average_odds_difference  FPR&TPR: unprivileged − privileged -0.500
+    10                    theil_index  mean of b/μ·ln(b/μ), b = 1 + ŷ − y  0.173
+
+    Eight rows give wide intervals:
+
+    >>> report.round(2).loc[[0, 1, 6, 7], ["metric", "group", "value", "std_error", "lower", "upper"]]
+                              metric         group  value  std_error  lower  upper
+    0                 selection_rate  unprivileged   0.25       0.22   0.01   0.81
+    1                 selection_rate    privileged   0.75       0.22   0.19   0.99
+    6  statistical_parity_difference          None  -0.50       0.31  -0.79   0.14
+    7               disparate_impact          None   0.33       0.30   0.06   1.33
+
+    Groups formed by several columns are compared with each other:
+
+    >>> people = pd.DataFrame({"sex": sex, "race": ["Black", "White"] * 4})
+    >>> fairness_report(y_true, y_pred, people, positive_label="yes").loc[[2, 3, 12], ["metric", "group", "value"]]
+                           metric          group  value
+    2              selection_rate  (Male, Black)    1.0
+    3              selection_rate  (Male, White)    0.5
+    12  selection_rate_difference           None    1.0
+    """
+    if simultaneous is True and confidence_level is None:
+        raise ValueError(
+            "simultaneous=True is about intervals: it needs a confidence_level, such "
+            "as 0.95"
+        )
+    level = 0.95
+    if confidence_level is not None:
+        level = check_confidence_level(confidence_level)
+    check_row_order(
+        y_true=y_true,
+        y_pred=y_pred,
+        sensitive_features=sensitive_features,
+        sample_weight=sample_weight,
+        control_features=control_features,
+        y_score=y_score,
+        X=X,
+    )
+    columns = read_columns(sensitive_features, "sensitive_features")
+    n_rows = max(map(len, columns.values()))
+    labels = read_predictions(
+        y_true,
+        y_pred,
+        positive_label,
+        y_score=y_score,
+        sample_weight=sample_weight,
+        sensitive_features=n_rows,
+    )
+    cells, cell_of_row = code_cells(list(columns.values()))
+    is_privileged = None
+    if privileged is not None:
+        products = read_privileged(privileged, list(columns))
+        is_privileged = is_in_products(cells, products)
+        check_both(is_privileged, "sensitive_features")
+    groups = Groups.of(name_groups(cells), is_privileged, by_group)
+    controls, tables = split_rows(control_features, n_rows)
+    features = read_features(X, n_rows)
+    precision = Precision("population", level, simultaneous, len(tables))
+    metrics = []
+    for control, rows in tables:
+        labels_of_rows = labels[rows]
+        sums = sums_of_known(cell_of_row[rows], groups.members, labels_of_rows)
+        metrics_of_rows = [
+            *measure(sums, labels_of_rows.benefits(), groups, precision),
+            *consistency_rows(features, labels.predicted, rows),
+        ]
+        metrics.append((control, metrics_of_rows))
+    return write_table(metrics, controls, confidence_level)

@@ -1,0 +1,607 @@
+"""Replay a release on a neighbouring table, and check that what its draws lose is what it states."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator, clone
+
+from skdp.base import TableLike, heard, rows_and_target
+from skdp.privacy import (
+    Loss,
+    PrivacyGuarantee,
+    exponential_loss,
+    gaussian_loss,
+    laplace_loss,
+    pure_mu,
+    smallest_epsilon,
+    zcdp_epsilon,
+)
+from skdp.tables import is_frame, take_rows
+from skdp.testing._recording import (
+    ROWS,
+    Draw,
+    Recording,
+    differences,
+    match_numbers,
+    place_of_more_numbers,
+    reused,
+    scores_of,
+)
+from skdp.testing._tools import (
+    leaves,
+    leaves_of_attributes,
+    released_attributes,
+    require,
+)
+
+# Sums of floats of a few dozen draws, which are exact to 2**-53 each.
+ROUNDING = 1e-9
+
+# `smallest_epsilon` rounds the losses that it composes up, by at most some thousandths
+# of the total. It rounds those of two lists alike, but not equally.
+_SLACK = 2e-3
+
+
+@dataclass(frozen=True)
+class DrawLoss:
+    """What a draw loses between two tables."""
+
+    sampler: str
+    size: int
+    difference: float
+    epsilon: Fraction | float
+    rho: float
+    # The loss as the accountant knows it; None if it has no bound of this form.
+    loss: Loss | None = None
+    # The square of the least mu that is known to cover it; None if there is none.
+    mu_squared: Fraction | None = None
+
+
+def loss_of(draw: Draw, other: Draw) -> DrawLoss:
+    """Return the loss of a draw, from what its noise was added to in both runs."""
+    if "scores" in draw.parameters:
+        return _loss_of_choice(draw, other)
+    changes = []
+    for change in differences(draw, other):
+        if change is None:
+            size = math.prod(draw.shape)
+            return DrawLoss(draw.sampler, size, math.nan, math.inf, math.inf)
+        changes.append(abs(change))
+    if "variance" in draw.parameters:
+        return _loss_of_gaussian(draw, changes)
+    return _loss_of_laplace(draw, changes)
+
+
+def _loss_of_choice(draw: Draw, other: Draw) -> DrawLoss:
+    """Return the loss of a choice by scores: the range of their changes matters."""
+    changes = []
+    for score, other_score in zip(scores_of(draw), scores_of(other), strict=True):
+        changes.append(Fraction(int(score)) - int(other_score))
+    spread = max(changes, default=Fraction(0)) - min(changes, default=Fraction(0))
+    epsilon = draw.parameters["rate"] * spread
+    rho = _pure_rho(epsilon)
+    if draw.sampler == "exponential_mechanism":
+        # Its losses lie in an interval of length epsilon: see `skdp.privacy.Rho` and
+        # `Mu` for what follows.
+        loss: Loss = exponential_loss(epsilon)
+        mu_squared = _pure_mu_squared(epsilon / 2)
+        rho = min(rho, float(epsilon) ** 2 / 8)
+    else:
+        loss = laplace_loss(epsilon)
+        mu_squared = _pure_mu_squared(epsilon)
+    return DrawLoss(
+        draw.sampler, len(changes), float(spread), epsilon, rho, loss, mu_squared
+    )
+
+
+def _loss_of_gaussian(draw: Draw, changes: Sequence[Fraction]) -> DrawLoss:
+    square = sum((change**2 for change in changes), Fraction(0))
+    mu_squared = square / draw.parameters["variance"]
+    # The discrete Gaussian has the rho of the Gaussian, but not its mu.
+    is_rounded = draw.sampler == "rounded_gaussian"
+    return DrawLoss(
+        sampler=draw.sampler,
+        size=math.prod(draw.shape),
+        difference=math.sqrt(square),
+        epsilon=math.inf if square else 0,
+        rho=float(mu_squared / 2),
+        loss=gaussian_loss(mu_squared) if is_rounded else None,
+        mu_squared=mu_squared if is_rounded else None,
+    )
+
+
+def _loss_of_laplace(draw: Draw, changes: Sequence[Fraction]) -> DrawLoss:
+    norm = sum(changes, Fraction(0))
+    if draw.sampler == "cube_noise":
+        # The norm of a row is that of its largest change.
+        width = draw.shape[1]
+        norm = Fraction(0)
+        for start in range(0, len(changes), width):
+            norm += max(changes[start : start + width])
+    epsilon = norm / draw.parameters["scale"]
+    return DrawLoss(
+        sampler=draw.sampler,
+        size=math.prod(draw.shape),
+        difference=float(norm),
+        epsilon=epsilon,
+        rho=_pure_rho(epsilon),
+        # Each change by 1 is a link of the chain of `LaplaceLoss`.
+        loss=laplace_loss(epsilon, max(1, int(norm))),
+        mu_squared=_pure_mu_squared(epsilon),
+    )
+
+
+def _pure_rho(epsilon: Fraction) -> float:
+    return float(epsilon) * math.tanh(epsilon / 2)
+
+
+def _pure_mu_squared(epsilon: Fraction) -> Fraction | None:
+    mu = pure_mu(epsilon)
+    return None if mu is None else mu**2
+
+
+def epsilon_of(losses: Sequence[DrawLoss], delta: Fraction) -> float:
+    """Return the least epsilon, at a delta, of the certificates that apply."""
+    return min(_certificates(losses, delta))
+
+
+def _certificates(losses: Sequence[DrawLoss], delta: Fraction) -> Iterator[float]:
+    """Yield what all draws lose: by the sums of epsilon, rho and mu, and by the accountant."""
+    # A release may have been planned in any of these terms, and none is always the
+    # least: a loss that is not of Gaussian noise is not below that of its mu at every
+    # delta, but the squares of the mus add up.
+    if any(loss.epsilon == math.inf for loss in losses):
+        yield math.inf
+    else:
+        yield float(sum(Fraction(loss.epsilon) for loss in losses))
+    if not delta:
+        return
+    rho = sum(loss.rho for loss in losses)
+    if rho < math.inf:
+        yield zcdp_epsilon(rho, delta) if rho else 0.0
+    covers: list[Sequence[Loss]] = []
+    parts = [loss.loss for loss in losses if loss.loss is not None]
+    if len(parts) == len(losses):
+        covers.append(parts)
+    squares = [loss.mu_squared for loss in losses if loss.mu_squared is not None]
+    if len(squares) == len(losses):
+        covers.append([gaussian_loss(sum(squares, Fraction(0)))])
+    for cover in covers:
+        epsilon = smallest_epsilon(cover, delta)
+        if epsilon is not None:
+            yield epsilon
+
+
+def understated(losses: Sequence[DrawLoss], claim: PrivacyGuarantee) -> str | None:
+    """Return how the draws lose more, together, than the stated losses allow; None if they do not."""
+    if not claim.losses:
+        return None
+    deltas = tuple(Fraction(1, 10**power) for power in (1, 2, 4, 8, 16))
+    for delta in deltas:
+        stated_epsilon = smallest_epsilon(claim.losses, delta)
+        if stated_epsilon is None:
+            continue
+        drawn_epsilon = epsilon_of(losses, delta)
+        most = stated_epsilon * (1 + _SLACK) + _SLACK * claim.epsilon
+        # A draw without a bound is reported by its epsilon.
+        if most < drawn_epsilon < math.inf:
+            return (
+                f"the draws lose epsilon {drawn_epsilon:.6g} at delta {float(delta):g};"
+                f" the stated losses {stated_epsilon:.6g}"
+            )
+    return None
+
+
+_MOST_NEIGHBOURS = 20
+
+# How findings name what a function returns, and the guarantee that it holds.
+_RESULT = "the result"
+_GUARANTEES = (f"{_RESULT}.guarantee.", f"{_RESULT}.guarantee_.")
+
+
+@dataclass(frozen=True)
+class Replay:  # numpydoc ignore=PR02
+    """The result of `replay_release`.
+
+    Parameters
+    ----------
+    draws : pandas.DataFrame
+        One row per draw that protects the release: ``sampler, size, difference, epsilon, rho``. The difference is that
+        of the numbers which the noise was added to, in the norm of the sampler (of scores: the largest less the
+        smallest change); epsilon and rho are the losses that follow from it and the scale of the noise, inf if they are
+        not bounded.
+    guarantee : PrivacyGuarantee
+        What is stated, for the relation of the two tables.
+    epsilon : float
+        What all draws lose together, at the delta of the guarantee; inf if that is not bounded.
+    findings : tuple of str
+        What contradicts the guarantee.
+
+    Notes
+    -----
+    **Privacy.** It holds differences of exact statistics: the tables must be public.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skdp import DPMean
+    >>> from skdp.testing import replay_release
+    >>> ages = pd.DataFrame({"age": [31.0, 47.0, 52.0]})
+    >>> replay_release(DPMean(bounds=(0, 100)), ages, ages[:2]).passed
+    True
+    """
+
+    draws: pd.DataFrame
+    guarantee: PrivacyGuarantee
+    epsilon: float
+    findings: tuple[str, ...]
+
+    @property
+    def passed(self) -> bool:  # numpydoc ignore=RT01
+        """Whether nothing contradicts the guarantee, on these two tables."""
+        return not self.findings
+
+
+def replay_release(
+    release: BaseEstimator | Callable[..., Any],
+    X: TableLike,
+    neighbour: TableLike,
+    *,
+    guarantee: PrivacyGuarantee | None = None,
+    random_state: int = 0,
+) -> Replay:
+    """Record the noise of a release, and replay it on a neighbouring table.
+
+    Both runs have the same results of all draws: the same choices, and the same sums of statistics and noise. So all
+    that follows from released numbers must be the same in both, and what the noise was added to shows the sensitivity
+    itself: no events, and no repetitions, are needed to see a wrong one (grey-box auditing, [1]_). The losses of the
+    draws are added up and compared with the guarantee.
+
+    Parameters
+    ----------
+    release : estimator or callable
+        An estimator whose `fit` releases statistics, or a function from a table to a result. Both must draw their noise
+        with the samplers of `skdp.randomness`, and add it as it comes: ``numbers + noise`` of arrays, or
+        ``number + noise.item()``. Other noise is an unprotected difference here.
+    X : dataframe or ndarray
+        A table; for an estimator that needs a target, this is the last column.
+    neighbour : dataframe or ndarray
+        Its neighbour: with a row less or more at the end (or the rows of a person), or with one row replaced.
+    guarantee : PrivacyGuarantee, optional
+        What is claimed. By default, the attribute ``guarantee_`` or ``guarantee`` of the result.
+    random_state : int, default=0
+        A seed for an estimator. A function must draw the same in each call, from a seed.
+
+    Returns
+    -------
+    Replay
+        The draws, what they lose, and what contradicts the guarantee.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If there is no guarantee, or the release of both tables fails.
+
+    See Also
+    --------
+    check_sensitivity : Raise an error if something contradicts the guarantee, on many neighbours.
+    audit_epsilon : For any release: a lower bound of epsilon from many draws.
+
+    Notes
+    -----
+    **Privacy.** The tables must be public; a ledger of an estimator is not charged. A pass says that the noise covers
+    these two tables; it does not prove that no other two differ by more. Not seen are wrong samplers (enumerate their
+    probabilities instead), and a difference between the tables that this run of the noise hides. A choice of rows by
+    another generator, such as which rows of a person are kept, must not change where both tables have the same rows:
+    the difference would be taken for that of the row.
+
+    Noise must have the same scale in both runs. Where a delta is stated, noise may be added to numbers that only one
+    of the tables has, such as the count of a value that one record alone has: it is replayed with the largest noise
+    of a probability above delta, and must not show. A random choice of rows is taken as known: a sample of them hides
+    nothing here.
+
+    References
+    ----------
+    .. [1] Privacy in theory, bugs in practice: grey-box auditing of differential privacy libraries (2026).
+       arXiv:2602.17454.
+
+    Examples
+    --------
+    A sum of ages up to 100, protected as if one were at most 50:
+
+    >>> from fractions import Fraction
+    >>> import numpy as np
+    >>> from skdp import PrivacyGuarantee
+    >>> from skdp.randomness import SeededSource, discrete_laplace
+    >>> def noisy_sum(ages):
+    ...     return ages.sum() + discrete_laplace(SeededSource(0), Fraction(50), 1)
+    >>> claim = PrivacyGuarantee(1.0, relation="add_remove", trust="central")
+    >>> found = replay_release(noisy_sum, np.array([20, 30, 100]), np.array([20, 30]), guarantee=claim)
+    >>> found.epsilon, found.findings
+    (2.0, ('the draws lose epsilon 2 together, more than the stated 1',))
+    """
+    first = _Run.of(release, X, Recording(), random_state)
+    second = _Run.of(release, neighbour, Recording(first.draws), random_state)
+    if first.error is not None and second.error is not None:
+        raise first.error
+    result = second.result if first.result is None else first.result
+    stated = _stated_guarantee(result, guarantee)
+    if stated.delta:
+        # The noise of numbers that one run lacks is made for the second one: the first
+        # is to be the run with fewer.
+        if place_of_more_numbers(first.draws, second.draws) is not None:
+            X, neighbour = neighbour, X
+            first = _Run.of(release, X, Recording(), random_state)
+            second = _Run.of(release, neighbour, Recording(first.draws), random_state)
+        second = _with_lone_values(
+            release, neighbour, first, second, Fraction(stated.delta), random_state
+        )
+    if first.error is not None or second.error is not None:
+        return _replay_of_one_error(first, second, stated)
+    claim = stated
+    if first.n_rows == second.n_rows and stated.relation == "add_remove":
+        claim = stated.to("replace")
+    pairs, findings = _pair_draws(first.draws, second.draws)
+    losses = [loss_of(draw, other_draw) for draw, other_draw in pairs]
+    epsilon = math.inf
+    if not findings:
+        epsilon = epsilon_of(losses, Fraction(claim.delta))
+        findings += _understatements(losses, epsilon, claim)
+    if guarantee is None and _stated_guarantee(second.result, None) != stated:
+        findings.append("the guarantee depends on the rows")
+    for sampler in reused(first.draws):
+        findings.append(
+            f"{sampler} noise is added to two numbers: their difference is exact"
+        )
+    findings += _differences_of_results(first, second)
+    if first.messages != second.messages:
+        findings.append("a warning, a log record or the output depends on the rows")
+    return Replay(_table(losses), claim, epsilon, tuple(findings))
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A release of one table: its draws, its result or error, and what it printed."""
+
+    n_rows: int
+    draws: list[Draw]
+    result: Any
+    error: Exception | None
+    messages: list[str]
+
+    @classmethod
+    def of(
+        cls, release: Any, table: Any, recording: Recording, random_state: int
+    ) -> _Run:
+        result = error = None
+        with heard() as messages:
+            try:
+                result = recording.run(partial(_release, release, table, random_state))
+            except Exception as raised:
+                error = raised
+        return cls(len(table), recording.draws, result, error, messages)
+
+
+def _with_lone_values(
+    release: Any,
+    table: Any,
+    recorded: _Run,
+    replayed: _Run,
+    delta: Fraction,
+    random_state: int,
+) -> _Run:
+    """Replay a table with more values than the recorded one, each beside what it was there."""
+    matching: dict[int, list[int]] = {}
+    # Which numbers a later draw is added to may follow from an earlier one.
+    place = place_of_more_numbers(replayed.draws, recorded.draws)
+    while place is not None and place not in matching:
+        matching[place] = match_numbers(replayed.draws[place], recorded.draws[place])
+        recording = Recording(recorded.draws, matching, delta)
+        replayed = _Run.of(release, table, recording, random_state)
+        place = place_of_more_numbers(replayed.draws, recorded.draws)
+    return replayed
+
+
+def _release(release: Any, table: Any, random_state: int) -> Any:
+    """Fit a clone of an estimator without its ledger, or call a function."""
+    if not hasattr(release, "fit"):
+        return release(table)
+    estimator = clone(release)
+    parameters = {"random_state": random_state, "ledger": None}
+    for name in parameters.keys() & estimator.get_params(deep=False).keys():
+        estimator.set_params(**{name: parameters[name]})
+    return estimator.fit(*rows_and_target(release, table))
+
+
+def _stated_guarantee(
+    result: Any, guarantee: PrivacyGuarantee | None
+) -> PrivacyGuarantee:
+    stated = guarantee
+    for name in ("guarantee_", "guarantee"):
+        stated = stated or getattr(result, name, None)
+    if not isinstance(stated, PrivacyGuarantee):
+        raise ValueError(
+            "give the guarantee that is claimed: the result has no guarantee_"
+        )
+    return stated
+
+
+def _replay_of_one_error(first: _Run, second: _Run, stated: PrivacyGuarantee) -> Replay:
+    failed, passed = (first, second) if second.error is None else (second, first)
+    finding = (
+        f"only one of the tables is an error: {type(failed.error).__name__} with "
+        f"{failed.n_rows} rows, none with {passed.n_rows}"
+    )
+    return Replay(_table([]), stated, math.inf, (finding,))
+
+
+def _pair_draws(
+    draws: Sequence[Draw], other_draws: Sequence[Draw]
+) -> tuple[list[tuple[Draw, Draw]], list[str]]:
+    """Pair the draws of noise of the two runs, and list how the runs differ."""
+    noise = [draw for draw in draws if draw.sampler not in ROWS]
+    other_noise = [draw for draw in other_draws if draw.sampler not in ROWS]
+    if [draw.sampler for draw in noise] != [draw.sampler for draw in other_noise]:
+        return [], ["which samplers are used depends on the rows"]
+    pairs = list(zip(noise, other_noise, strict=True))
+    findings: dict[str, None] = {}
+    for draw, other in pairs:
+        same_scores = len(scores_of(draw)) == len(scores_of(other))
+        same_numbers = draw.shape == other.shape or other.is_matched
+        if not (same_scores and same_numbers):
+            findings[f"the number of draws of {draw.sampler} depends on the rows"] = (
+                None
+            )
+            continue
+        for name in ("rate", "variance", "scale"):
+            if draw.parameters.get(name) != other.parameters.get(name):
+                findings[f"the scale of {draw.sampler} depends on the rows"] = None
+    return ([] if findings else pairs), list(findings)
+
+
+def _understatements(
+    losses: Sequence[DrawLoss], epsilon: float, claim: PrivacyGuarantee
+) -> list[str]:
+    """Say how the draws lose more together than is stated."""
+    findings = []
+    if not epsilon <= claim.epsilon * (1 + ROUNDING):
+        findings.append(
+            f"the draws lose epsilon {epsilon:.6g} together, more than the stated "
+            f"{claim.epsilon:.6g}"
+        )
+    finding = understated(losses, claim)
+    if finding is not None:
+        findings.append(finding)
+    rho = sum(loss.rho for loss in losses)
+    if claim.rho is not None and rho > claim.rho * (1 + ROUNDING):
+        findings.append(
+            f"the draws lose rho {rho:.6g} together, more than the stated "
+            f"{claim.rho:.6g}"
+        )
+    return findings
+
+
+def _differences_of_results(first: _Run, second: _Run) -> list[str]:
+    """Name the parts of the results that differ, though all draws are alike."""
+    parts, other_parts = dict(_parts(first.result)), dict(_parts(second.result))
+    paths = []
+    for path in sorted(parts.keys() | other_parts.keys()):
+        if parts.get(path) != other_parts.get(path):
+            paths.append(path)
+    if not paths:
+        return []
+    # How many parts that differ a finding names.
+    most_paths = 3
+    return [
+        f"{', '.join(paths[:most_paths])}: not the same, although all that was drawn is"
+    ]
+
+
+def _parts(result: Any) -> Iterator[tuple[str, str]]:
+    """Yield the parts of a result as texts, but its guarantee, which is compared before."""
+    if hasattr(result, "get_params"):
+        attributes = released_attributes(result)
+        attributes.pop("guarantee_", None)
+        yield from leaves_of_attributes(attributes)
+        return
+    for path, text in leaves(_RESULT, result):
+        if not path.startswith(_GUARANTEES):
+            yield path, text
+
+
+def _table(losses: Sequence[DrawLoss]) -> pd.DataFrame:
+    rows = []
+    for loss in losses:
+        epsilon, rho = float(loss.epsilon), float(loss.rho)
+        rows.append((loss.sampler, loss.size, loss.difference, epsilon, rho))
+    names = ["sampler", "size", "difference", "epsilon", "rho"]
+    return pd.DataFrame(rows, columns=names)
+
+
+def check_sensitivity(
+    release: BaseEstimator | Callable[..., Any],
+    X: TableLike,
+    neighbours: Sequence[Any] | None = None,
+    *,
+    guarantee: PrivacyGuarantee | None = None,
+    random_state: int = 0,
+) -> None:
+    """Check that the noise of a release covers what one record changes.
+
+    The noise of a release of X is recorded and replayed on neighbouring tables, which shows what it is added to
+    (`replay_release`).
+
+    Parameters
+    ----------
+    release : estimator or callable
+        An estimator whose `fit` releases statistics, or a function from a table to a result.
+    X : dataframe or ndarray
+        A table of a few rows, with the target as the last column where one is needed: include the extremes of the
+        declared values, and rows that are alone in a cell.
+    neighbours : sequence of tables, optional
+        Its neighbours, each with another last row or without it. By default X without each of its first 20 rows (that
+        row then comes last in X), and each of the first 20 rows added to those before it.
+    guarantee : PrivacyGuarantee, optional
+        What is claimed. By default, the attribute ``guarantee_`` or ``guarantee`` of the result.
+    random_state : int, default=0
+        The first of the seeds for an estimator.
+
+    Raises
+    ------
+    AssertionError
+        If something contradicts the guarantee, with what it is.
+    TypeError, ValueError
+        If there is no guarantee, or the release of both tables fails.
+
+    See Also
+    --------
+    replay_release : What is drawn for two tables.
+    check_curator : All checks of an estimator.
+
+    Notes
+    -----
+    **Privacy.** X must be public. A pass proves nothing of other tables: try the worst ones.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skdp import DPHistogram
+    >>> from skdp.testing import check_sensitivity
+    >>> words = pd.DataFrame({"job": ["clerk", "nurse", "clerk"]})
+    >>> check_sensitivity(DPHistogram(domain={"job": ["clerk", "nurse"]}), words)
+    """
+    if neighbours is None:
+        pairs = list(_neighbouring_tables(X))
+    else:
+        pairs = [(X, neighbour) for neighbour in neighbours]
+    # Each pair has its own seed: what a release does next may depend on its noise.
+    for turn, (table, neighbour) in enumerate(pairs):
+        replay = replay_release(
+            release,
+            table,
+            neighbour,
+            guarantee=guarantee,
+            random_state=random_state + turn,
+        )
+        require(replay.passed, "; ".join(replay.findings))
+
+
+def _neighbouring_tables(X: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield tables with a row at the end, and without it."""
+    if not is_frame(X) and not isinstance(X, np.ndarray | pd.Series):
+        raise TypeError(f"X must be a dataframe or an array, got {type(X).__name__}")
+    rows = np.arange(len(X))
+    for row in rows[:_MOST_NEIGHBOURS]:
+        without_row = rows[rows != row]
+        with_row = np.append(without_row, row)
+        yield take_rows(X, with_row), take_rows(X, without_row)
+    for row in rows[: min(_MOST_NEIGHBOURS, len(X) - 1)]:
+        yield take_rows(X, rows[: row + 1]), take_rows(X, rows[:row])
