@@ -65,8 +65,8 @@ _MOST_VALUES = 4096
 
 # Bins are supported with a count of so many deviations of its noise at least, and an
 # outer one, of a tail, if it is at most so many times as wide as that beside it. With
-# independent columns, intervals of 95 % held 87 to 92 % of such outer bins, and 72 to
-# 77 % of the others (benchmarks/additive_bands.py).
+# independent columns, intervals of 95 % held 92 to 98 % of such outer bins, and 77 to
+# 89 % of the others (benchmarks/additive_bands.py).
 _LEAST_COUNT, _WIDEST = 3.0, 2.0
 
 # Bins are not supported after fewer epochs: with so much noise, functions are still far
@@ -298,9 +298,10 @@ class AdditiveModel(SupervisedStatistic):
         -------
         Shape
             Its `bins`, a last one of missing numbers included; its `values`, which a record in a bin adds to the
-            prediction, of shape (n_bins,) or (n_bins, n_classes); their `std_error`; the noisy `counts` of rows, by
-            which the mean of the values is 0; and whether each bin `is_supported`: if not, its error does not say how
-            far it may be from the truth.
+            prediction, of shape (n_bins,) or (n_bins, n_classes); their `std_error`, if the other columns are given;
+            the noisy `counts` of rows, by which the mean of the values is 0; and whether each bin `is_supported`: if
+            not, its error does not say how far it may be from the truth. Bins are not supported where noise may hide
+            that there are no rows, at a wide end, and after fewer than four epochs.
 
         Raises
         ------

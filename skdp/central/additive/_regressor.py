@@ -127,9 +127,9 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
     adds up the noise of all steps in bins with few records ([4]_).
 
     Standard errors are those of the posterior: of noise, of the sample, of what smoothing leaves out, and of the counts
-    by which the mean is 0, if the other columns are given. With correlated columns, they are too small: with a
-    correlation of 0.8, intervals of 95 % held 33 to 61 % of the supported bins. Counts of pairs of bins, which would
-    say which column matters, are not released.
+    by which the mean is 0, if the other columns are given. With 10,000 rows of four independent columns, intervals of
+    95 % held 88 to 99 % of the supported bins. With correlated columns, they are too small: with a correlation of 0.8,
+    43 to 55 %. Counts of pairs of bins, which would say which column matters, are not released.
     What is left of the target is cut at a bound, so in a bin where it has a long tail, such as the last of a skewed
     column, the function is nearer to the median than to the mean; by how much is not released.
 
