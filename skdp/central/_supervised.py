@@ -117,7 +117,7 @@ class SupervisedStatistic(CentralStatistic):
         """Read rows to predict, in the columns of `fit`."""
         check_is_fitted(self)
         table = read_input(self, X, reset=False)
-        names = self.guarantee_.scope[:-1]
+        names = self.guarantee_.scope[: self.n_features_in_]
         if self.guarantee_.relation == "replace_values":  # of public columns
             names = tuple(getattr(self, "feature_names_in_", table.names))
         check_names(self, table, names)

@@ -51,15 +51,19 @@ def find_residuals(
     start: Integers,
     n_rows: float,
     noise: Noise,
+    unit: int,
     source: ByteSource,
 ) -> NumberResiduals:
-    """Find a bound that few residuals of numbers exceed, and what is within, from noisy counts by size."""
+    """Find a bound that few residuals of numbers exceed, and what is within, from noisy counts by size.
+
+    A row adds `unit` to a count, or less by its weight.
+    """
     steps = np.arange(_N_BOUNDS)[::-1]
     bounds = (2 * STEPS * 2.0 ** (-steps / 2)).astype(np.int64)  # ascending
     what = partial(size_counts, functions=functions, start=start, limits=bounds)
     drawn = noise.add(source, rows.sum(what).tolist())
-    counts = np.array([*map(as_float, drawn)])
-    error = as_float(noise.error)
+    counts = np.array([*map(as_float, drawn)]) / unit
+    error = as_float(noise.error) / unit
     # Added up from the largest on, so that few counts add their noise.
     n_beyond = np.cumsum(counts[::-1])[::-1]
     n_added = np.arange(_N_BOUNDS, 0, -1)
@@ -92,6 +96,8 @@ class Start(NamedTuple):
     """What is measured of the target first, and how the rest is."""
 
     n_rows: float
+    # What a row adds to a count, at most.
+    count_unit: int
     # The constant: (n_outputs,)
     response: Floats
     # Those of classes; of numbers, they are found by counts with a noise of their own.
@@ -218,6 +224,7 @@ def backfit(
                 constant,
                 start.n_rows,
                 start.noise_of_bounds,
+                start.count_unit,
                 source,
             )
         noise = Noise("mu", mu_squared, residuals.square)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import (
     Bounds,
+    ColumnLike,
     ColumnName,
+    TableLike,
+    all_or_nothing,
     check_choice,
     check_declared,
     domains_of_dtypes,
@@ -31,24 +35,28 @@ from skdp.central.additive._sums import (
     Rows,
     cell_counts,
     open_rows,
+    unit_of,
 )
 from skdp.central.statistics import (
     Batches,
     Bins,
     Noise,
     as_float,
+    check_max_weight,
     declared_domain,
     find_bins,
     fine_cells,
+    read_weights,
     select_columns,
     warn_of_few,
     warn_of_objects,
+    without_column,
 )
 from skdp.domain import Categories, Domain, DomainLike, Interval
 from skdp.oracles import check_size
 from skdp.privacy import Loss, Share
 from skdp.randomness import ByteSource
-from skdp.tables import Table
+from skdp.tables import LargeTable, Table
 
 # Of the budget: for the number of rows and the middle of the target, and for the counts
 # of cells that make bins. Half or twice as much changes R2 by less than .01 (two
@@ -107,6 +115,8 @@ class AdditivePlan(NamedTuple):
     target: Any
     # What may be lost for a row.
     share: Share
+    # The largest weight, if rows have weights.
+    max_weight: float | None
 
 
 class AdditiveModel(SupervisedStatistic):
@@ -116,6 +126,7 @@ class AdditiveModel(SupervisedStatistic):
     categories: DomainLike | None
     handle_unknown: Unknown
     max_bins: int
+    max_weight: float | None
     shapes_: list[Floats]
     shape_std_errors_: list[Floats]
     bin_counts_: list[Floats]
@@ -133,9 +144,14 @@ class AdditiveModel(SupervisedStatistic):
 
     @abstractmethod
     def _start(
-        self, rows: Rows | LargeRows, target: Any, share: Share, source: ByteSource
+        self,
+        rows: Rows | LargeRows,
+        target: Any,
+        share: Share,
+        unit: int,
+        source: ByteSource,
     ) -> Start:
-        """Measure the number of rows and the middle of the target."""
+        """Measure the number of rows, of which each counts up to a unit, and the middle of the target."""
 
     def _declared(self, table: Table) -> list[Any]:
         """Return the columns whose values are declared."""
@@ -155,9 +171,87 @@ class AdditiveModel(SupervisedStatistic):
             )
         return [name for name in table.names if name in declared or name in by_dtype]
 
+    @all_or_nothing
+    def fit(
+        self,
+        X: TableLike,
+        y: ColumnLike | ColumnName | None = None,
+        *,
+        sample_weight: ColumnLike | ColumnName | None = None,
+        groups: ColumnLike | ColumnName | None = None,
+    ) -> Self:
+        """Release a function of each column that predicts a target.
+
+        Parameters
+        ----------
+        X : dataframe or array-like of shape (n_samples, n_features)
+            The private rows, without missing values but of numbers or where these are declared. Or a large table that
+            `skdp.engines` names, such as a Polars LazyFrame, of which only sums are read.
+        y : series or array-like of shape (n_samples,)
+            The private target, without missing values; `guarantee_` has it under its name, or as ``"target"`` if it has
+            none, or that of a column of X. For a large table, the name of a column of X.
+        sample_weight : array-like of shape (n_samples,), optional
+            The weight of each row, such as how many people it stands for, up to `max_weight`. It is protected as the
+            columns of X are. What is no finite number has the weight 0. For a large table, the name of a column of X,
+            which is no part of what is learnt.
+        groups : 1-D array-like of shape (n_samples,), optional
+            The person of each row: of each at most `max_rows_per_person` rows are used, chosen at random. For a large
+            table, the name of a column, which is no part of what is learnt; the rows with the least hashes are used.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a parameter is out of range, a declaration does not fit the columns, X is 1-D, sparse, or holds values
+            that it must not hold, or y has another number of rows, misses a value or holds an undeclared class; or
+            y, sample_weight or groups is a series with the row labels of X in another order, or has another number of
+            rows; or max_weight is not declared with sample_weight.
+        BudgetExceeded
+            If the ledger does not cover it.
+
+        Warns
+        -----
+        PrivacyLeakWarning
+            If classes are read from the target.
+        UserWarning
+            If the noise hides the number of rows, or the bounds: there are too few rows for this epsilon.
+        """
+        return self._fit(X, (y, sample_weight), groups)
+
+    def _read_columns(self, X: Any, y: Any, large: LargeTable | None) -> Table:
+        """Read the columns of X, the weights, if there are any, and the target."""
+        target, sample_weight = y
+        if self.max_weight is not None:
+            check_max_weight(self.max_weight)
+        if sample_weight is None:
+            return super()._read_columns(X, target, large)
+        if self.max_weight is None:
+            raise ValueError(
+                "max_weight must be declared with sample_weight: the largest weight, "
+                "from what is publicly known"
+            )
+        if large is not None:
+            X, sample_weight = without_column(X, sample_weight, "sample_weight")
+        table = super()._read_columns(X, target, large)
+        column, name = read_weights(sample_weight, table)
+        *names, target_name = table.names
+        *columns, target_column = table.columns
+        return replace(
+            table,
+            names=(*names, name, target_name),
+            columns=(*columns, column, target_column),
+        )
+
+    def _features(self, rows: Batches) -> Batches:
+        return rows.select(rows.names[: self.n_features_in_])
+
     def _numbers(self, rows: Batches) -> list[Any]:
         """Return the columns that are numbers between bounds."""
-        features = rows.features
+        features = self._features(rows)
         declared = self._declared(features.table)
         if isinstance(self.bounds, Mapping):
             twice = [name for name in self.bounds if name in declared]
@@ -180,7 +274,7 @@ class AdditiveModel(SupervisedStatistic):
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         check_choice("handle_unknown", self.handle_unknown, get_args(Unknown))
         check_size(self.max_bins, least=2, most=_MOST_BINS, name="max_bins")
-        features = rows.features.table
+        features = self._features(rows).table
         numbers = self._numbers(rows)
         declared_names = [name for name in features.names if name not in numbers]
         bounded = self._bounded(rows).names
@@ -206,7 +300,11 @@ class AdditiveModel(SupervisedStatistic):
                     )
         domain = Domain({name: attributes[name] for name in features.names})
         place_target, target = self._plan_target(rows, ends)
-        coding = Coding(domain, self.handle_unknown, place_target)
+        max_weight = None
+        if len(rows.names) > self.n_features_in_ + 1:
+            assert self.max_weight is not None
+            max_weight = float(self.max_weight)
+        coding = Coding(domain, self.handle_unknown, place_target, max_weight)
         coded_rows = open_rows(rows, coding)
         # Counted here, and not in `_release`, so that undeclared values are an error
         # before the charge.
@@ -221,6 +319,7 @@ class AdditiveModel(SupervisedStatistic):
             ends_of_numbers=ends_of_numbers,
             target=target,
             share=share.of_a_row,
+            max_weight=max_weight,
         )
         return Plan(
             exact,
@@ -230,11 +329,16 @@ class AdditiveModel(SupervisedStatistic):
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         exact: AdditivePlan = plan.exact
-        start = self._start(exact.rows, exact.target, exact.share, source)
+        unit = unit_of(exact.max_weight)
+        start = self._start(exact.rows, exact.target, exact.share, unit, source)
         domain = exact.domain
         # A record is in one cell of each column, so that the square of the norm of what
-        # it changes is the number of columns.
-        noise = Noise("mu", exact.share.mu_squared * _BINS_PART, len(domain.columns))
+        # it changes is the number of columns, in units.
+        noise = Noise(
+            "mu",
+            exact.share.mu_squared * _BINS_PART,
+            len(domain.columns) * unit**2,
+        )
         column_starts = np.cumsum(domain.sizes)[:-1]
         bins = find_bins(
             domain,
@@ -244,6 +348,7 @@ class AdditiveModel(SupervisedStatistic):
             n_rows=start.n_rows,
             most=self.max_bins,
             source=source,
+            unit=unit,
         )
         start = start._replace(mu_squared=start.mu_squared - noise.amount)
         binned_rows = exact.rows.binned([column.bins_of_cells for column in bins])
@@ -254,7 +359,8 @@ class AdditiveModel(SupervisedStatistic):
         self.intercept_ = shapes.intercept
         self.shapes_ = shapes.values
         self.shape_std_errors_ = shapes.std_errors
-        self.bin_counts_ = [column.sizes for column in bins]
+        max_weight = 1.0 if exact.max_weight is None else exact.max_weight
+        self.bin_counts_ = [max_weight * column.sizes for column in bins]
         self.bin_supported_ = []
         for name, column in zip(domain.columns, bins, strict=True):
             is_number = name in exact.ends_of_numbers
@@ -347,24 +453,28 @@ def supported_bins(bins: Bins, is_number: bool) -> NDArray[np.bool_]:
 
 def class_counts(rows: Rows, n_classes: int) -> NDArray[np.int64]:
     """Count the rows of each class."""
-    return np.bincount(rows.targets, minlength=n_classes).astype(np.int64)
+    return rows.count(rows.targets, n_classes)
 
 
 def target_sums(rows: Rows) -> NDArray[np.int64]:
-    """Count the rows, and add up their targets."""
-    return np.array([len(rows.targets), rows.targets.sum()], np.int64)
+    """Count the rows, and add up their targets, each by its weight."""
+    n_rows = rows.count(np.zeros(len(rows.targets), np.intp), 1)
+    total = rows.weighted(rows.targets.astype(float)).sum()
+    return np.append(n_rows, np.int64(total))
 
 
 def noisy_floats(
-    noise: Noise, exact: Sequence[int] | NDArray[np.int64], source: ByteSource
+    noise: Noise,
+    exact: Sequence[int] | NDArray[np.int64],
+    unit: int,
+    source: ByteSource,
 ) -> Floats:
-    """Add noise to integers, and return floats."""
-    return np.array([*map(as_float, noise.add(source, [*map(int, exact)]))])
+    """Add noise to integers, and return floats in units."""
+    return np.array([*map(as_float, noise.add(source, [*map(int, exact)]))]) / unit
 
 
-def check_number_of_rows(n_rows: float, noise: Noise, n_counts: int) -> float:
+def check_number_of_rows(n_rows: float, error: float) -> float:
     """Warn of few rows; return their number, at least that which the noise is sure to hide."""
-    error = as_float(noise.error) * float(np.sqrt(n_counts))
     if n_rows < 3 * error:
         warn_of_few()
     return max(n_rows, error, 1.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -24,7 +25,7 @@ from skdp.central.additive._base import (
 )
 from skdp.central.additive._smoothing import Floats
 from skdp.central.additive._sums import ClassResiduals, LargeRows, Rows
-from skdp.central.statistics import Batches, Noise
+from skdp.central.statistics import Batches, Noise, as_float
 from skdp.domain import Domain, DomainLike
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
@@ -63,6 +64,9 @@ class DPAdditiveClassifier(ProbabilisticClassifier, AdditiveModel):
         ``"ignore"``: it adds nothing to its column in `fit`, nor to the prediction in `predict`.
     max_bins : int, default=24
         About how many bins a column of numbers has at most, from 2 to 256; noise allows fewer.
+    max_weight : float, optional
+        The largest weight, from what is publicly known, if `fit` is given ``sample_weight``; weights are clipped to
+        [0, max_weight].
     max_rows_per_person : int, default=1
         The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
         left out if `fit` is given ``groups``; without, the number is taken on trust.
@@ -79,7 +83,7 @@ class DPAdditiveClassifier(ProbabilisticClassifier, AdditiveModel):
     shape_std_errors_ : list of ndarray
         Their standard errors.
     bin_counts_ : list of ndarray of shape (n_bins,)
-        The noisy numbers of rows in the bins, above 0.
+        The noisy numbers of rows in the bins, above 0; with weights, their noisy sums.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         The constants.
     classes_ : ndarray of shape (n_classes,)
@@ -106,8 +110,8 @@ class DPAdditiveClassifier(ProbabilisticClassifier, AdditiveModel):
     changes the distribution of all fitted attributes by at most (epsilon, delta); the guarantee is that of Gaussian
     differential privacy for mu ([1]_), also stated as rho = mu**2 / 2. Predictions are post-processing, and cost
     nothing: but those for a row of the table are about this row. The number of rows is protected too, and a table
-    without rows is answered. Missing numbers are a bin. Not covered: an error shows that a value is not declared, or
-    that a target is missing or of no declared class.
+    without rows is answered. Missing numbers are a bin. Weights are protected, too. Not covered: an error shows that a
+    value is not declared, or that a target is missing or of no declared class.
 
     A hundredth of mu**2 is spent on noisy counts of the classes; 15 % on the counts of fine cells of all columns, of
     which a record changes one each by 1. Neighbouring cells are joined to bins of about as many records by their
@@ -115,6 +119,12 @@ class DPAdditiveClassifier(ProbabilisticClassifier, AdditiveModel):
     column after another, in 2 to 12 epochs: a record adds an integer of bounded size to one bin of the column (its
     gradient, weighted as in `DPLogisticRegression`: of two classes, at most 1/2). All noise is rounded Gaussian,
     drawn exactly for integers.
+
+    A weight is a whole number of 2**20 steps up to `max_weight`. Counts are sums of weights, and what a record adds to
+    a sum is multiplied by its weight, over the largest one, and rounded. So one record changes each number by at most
+    as much as without weights, and the noise in sums of weights is that of as many records of the largest weight:
+    weights much smaller than `max_weight` drown in it. For standard errors and smoothing, rows count as those of the
+    largest weight, of which there are fewer: errors are too large rather than too small.
 
     Each sum, plus what the function of its column was, is about the function that fits best; so it is averaged over
     the epochs, and smoothed as a whole: by priors of rough functions, smooth ones and lines, weighted by how likely
@@ -173,6 +183,7 @@ class DPAdditiveClassifier(ProbabilisticClassifier, AdditiveModel):
         classes: list[Any] | None = None,
         handle_unknown: Unknown = "error",
         max_bins: int = 24,
+        max_weight: float | None = None,
         max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
@@ -185,6 +196,7 @@ class DPAdditiveClassifier(ProbabilisticClassifier, AdditiveModel):
         self.classes = classes
         self.handle_unknown = handle_unknown
         self.max_bins = max_bins
+        self.max_weight = max_weight
         self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
         self.random_state = random_state
@@ -194,14 +206,20 @@ class DPAdditiveClassifier(ProbabilisticClassifier, AdditiveModel):
         return classes.codes, classes
 
     def _start(
-        self, rows: Rows | LargeRows, target: Any, share: Share, source: ByteSource
+        self,
+        rows: Rows | LargeRows,
+        target: Any,
+        share: Share,
+        unit: int,
+        source: ByteSource,
     ) -> Start:
         n_classes = len(target.values)
-        # A record is in one class, so that it changes the counts by a norm of 1.
-        noise = Noise("mu", share.mu_squared * SIZE_PART)
+        # A record is in one class, so that it changes the counts by a norm of a unit.
+        noise = Noise("mu", share.mu_squared * SIZE_PART, unit**2)
         counts = rows.sum(partial(class_counts, n_classes=n_classes))
-        noisy_counts = noisy_floats(noise, counts, source)
-        n_rows = check_number_of_rows(noisy_counts.sum(), noise, n_classes)
+        noisy_counts = noisy_floats(noise, counts, unit, source)
+        error = as_float(noise.error) / unit * math.sqrt(n_classes)
+        n_rows = check_number_of_rows(noisy_counts.sum(), error)
         probabilities = np.clip(noisy_counts / n_rows, 1 / 50 / n_classes, None)
         probabilities /= probabilities.sum()
         logits = np.log(probabilities)
@@ -210,6 +228,7 @@ class DPAdditiveClassifier(ProbabilisticClassifier, AdditiveModel):
             logits = logits[1:] - logits[:1]
         return Start(
             n_rows=n_rows,
+            count_unit=unit,
             response=logits,
             residuals=ClassResiduals(n_classes),
             noise_of_bounds=None,

@@ -29,7 +29,7 @@ from skdp.central.additive._sums import (
     Rows,
     number_places,
 )
-from skdp.central.statistics import Batches, Noise, refuse_missing
+from skdp.central.statistics import Batches, Noise, as_float, refuse_missing
 from skdp.domain import DomainLike
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
@@ -70,6 +70,9 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
         ``"ignore"``: it adds nothing to its column in `fit`, nor to the prediction in `predict`.
     max_bins : int, default=24
         About how many bins a column of numbers has at most, from 2 to 256; noise allows fewer.
+    max_weight : float, optional
+        The largest weight, from what is publicly known, if `fit` is given ``sample_weight``; weights are clipped to
+        [0, max_weight].
     max_rows_per_person : int, default=1
         The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
         left out if `fit` is given ``groups``; without, the number is taken on trust.
@@ -85,7 +88,7 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
     shape_std_errors_ : list of ndarray
         Their standard errors.
     bin_counts_ : list of ndarray of shape (n_bins,)
-        The noisy numbers of rows in the bins, above 0.
+        The noisy numbers of rows in the bins, above 0; with weights, their noisy sums.
     intercept_ : float
         The constant.
     domain_ : Domain
@@ -110,8 +113,8 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
     changes the distribution of all fitted attributes by at most (epsilon, delta); the guarantee is that of Gaussian
     differential privacy for mu ([1]_), also stated as rho = mu**2 / 2. Predictions are post-processing, and cost
     nothing: but those for a row of the table are about this row. The number of rows is protected too, and a table
-    without rows is answered. Missing numbers are a bin. Not covered: an error shows that a value is not declared, or
-    that a target is missing.
+    without rows is answered. Missing numbers are a bin. Weights are protected, too. Not covered: an error shows that a
+    value is not declared, or that a target is missing.
 
     A hundredth of mu**2 is spent on the noisy number of rows and sum of the target; 15 % on the counts of fine cells
     of all columns, of which a record changes one each by 1. Neighbouring cells are joined to bins of about as many
@@ -120,6 +123,12 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
     model leaves of the target, of one column after another, in 2 to 12 epochs: a record adds an integer of bounded
     size to one bin of the column (what is left, cut at this bound). All noise is rounded Gaussian, drawn exactly for
     integers.
+
+    A weight is a whole number of 2**20 steps up to `max_weight`. Counts are sums of weights, and what a record adds to
+    a sum is multiplied by its weight, over the largest one, and rounded. So one record changes each number by at most
+    as much as without weights, and the noise in sums of weights is that of as many records of the largest weight:
+    weights much smaller than `max_weight` drown in it. For standard errors and smoothing, rows count as those of the
+    largest weight, of which there are fewer: errors are too large rather than too small.
 
     Each sum, plus what the function of its column was, is about the function that fits best; so it is averaged over
     the epochs, and smoothed as a whole: by priors of rough functions, smooth ones and lines, weighted by how likely
@@ -178,6 +187,7 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
         categories: DomainLike | None = None,
         handle_unknown: Unknown = "error",
         max_bins: int = 24,
+        max_weight: float | None = None,
         max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
@@ -190,6 +200,7 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
         self.categories = categories
         self.handle_unknown = handle_unknown
         self.max_bins = max_bins
+        self.max_weight = max_weight
         self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
         self.random_state = random_state
@@ -212,23 +223,30 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
         return partial(number_places, name=name, low=low, high=high), target_ends
 
     def _start(
-        self, rows: Rows | LargeRows, target: Any, share: Share, source: ByteSource
+        self,
+        rows: Rows | LargeRows,
+        target: Any,
+        share: Share,
+        unit: int,
+        source: ByteSource,
     ) -> Start:
-        # A record adds 1 to the number of rows, and at most `STEPS` to the sum.
+        # A record adds a unit to the number of rows, and at most `STEPS` to the sum.
         part = share.mu_squared * SIZE_PART / 2
         n_rows, target_sum = rows.sum(target_sums).tolist()
-        noise_of_rows = Noise("mu", part)
+        noise_of_rows = Noise("mu", part, unit**2)
         noise_of_sum = Noise("mu", part, STEPS**2)
-        (noisy_rows,) = noisy_floats(noise_of_rows, [n_rows], source)
-        (noisy_sum,) = noisy_floats(noise_of_sum, [target_sum], source)
-        n_noisy_rows = check_number_of_rows(noisy_rows, noise_of_rows, 1)
-        mean = np.clip(noisy_sum / STEPS / n_noisy_rows, -1.0, 1.0)
+        (noisy_rows,) = noisy_floats(noise_of_rows, [n_rows], unit, source)
+        (noisy_sum,) = noisy_floats(noise_of_sum, [target_sum], STEPS, source)
+        error = as_float(noise_of_rows.error) / unit
+        n_noisy_rows = check_number_of_rows(noisy_rows, error)
+        mean = np.clip(noisy_sum / n_noisy_rows, -1.0, 1.0)
         bound_part = share.mu_squared * _BOUND_PART
         return Start(
             n_rows=n_noisy_rows,
+            count_unit=unit,
             response=np.array([mean]),
             residuals=NumberResiduals(2 * STEPS),
-            noise_of_bounds=Noise("mu", bound_part / len(LOOKS)),
+            noise_of_bounds=Noise("mu", bound_part / len(LOOKS), unit**2),
             mu_squared=share.mu_squared - 2 * part - bound_part,
         )
 

@@ -27,6 +27,7 @@ from skdp.central.statistics import (
     read_values,
     to_places,
     undeclared_error,
+    weight_steps,
 )
 from skdp.domain import Domain, Interval
 from skdp.tables import Table
@@ -186,6 +187,8 @@ class Coding:
     handle_unknown: str
     # Of the target, the last column, if there is one.
     place_target: Callable[[Any], NDArray[Any]] | None = None
+    # Of the weights, the column before the target, if there is one.
+    max_weight: float | None = None
 
     def codes(self, table: Table) -> list[NDArray[Any]]:
         """Return the cell of each row in each column; numbers outside of all cells are in the outer ones."""
@@ -204,7 +207,11 @@ class Coding:
 
     def __call__(self, table: Table) -> Rows:
         assert self.place_target is not None
-        return Rows(self.codes(table), self.place_target(table.columns[-1]))
+        weights = None
+        if self.max_weight is not None:
+            weights = row_weights(table.columns[-2], table.names[-2], self.max_weight)
+        targets = self.place_target(table.columns[-1])
+        return Rows(self.codes(table), targets, weights)
 
 
 def _is_of_numbers(attribute: Interval) -> bool:
@@ -218,12 +225,30 @@ def number_places(column: Any, name: Any, low: float, high: float) -> Integers:
     return places.astype(np.int64)
 
 
-class Rows:
-    """Private rows as bins, and their targets; they live inside `fit` only."""
+def row_weights(column: Any, name: Any, max_weight: float) -> Floats:
+    """Return weights in whole steps, from 0 to `STEPS`; what is no number has none."""
+    (numbers,) = read_values(Table((name,), (column,), None))
+    return np.rint(weight_steps(numbers, max_weight) * (STEPS / GRID))
 
-    def __init__(self, codes: list[NDArray[Any]], targets: NDArray[Any]) -> None:
+
+def unit_of(max_weight: float | None) -> int:
+    """Return what a row of the largest weight adds to a count."""
+    return 1 if max_weight is None else STEPS
+
+
+class Rows:
+    """Private rows as bins, and their targets and weights; they live inside `fit` only."""
+
+    def __init__(
+        self,
+        codes: list[NDArray[Any]],
+        targets: NDArray[Any],
+        weights: Floats | None = None,
+    ) -> None:
         self.codes = codes
         self.targets = targets
+        # From 0 to `STEPS`, which is the largest; None if all rows are alike.
+        self.weights = weights
         # What the functions that were given last leave of the targets: of many rows,
         # only the change of one function is subtracted.
         self._functions: list[Integers] = []
@@ -238,14 +263,30 @@ class Rows:
         codes = []
         for cells, bins in zip(self.codes, bins_of_cells, strict=True):
             codes.append(bins.astype(np.int16)[cells])
-        return Rows(codes, self.targets)
+        return Rows(codes, self.targets, self.weights)
+
+    def count(
+        self, codes: NDArray[Any], size: int, block: slice = slice(None)
+    ) -> Integers:
+        """Count some rows by their codes, each by its weight."""
+        weights = None if self.weights is None else self.weights[block]
+        counts = np.bincount(codes, weights=weights, minlength=size)
+        return counts.astype(np.int64)
+
+    def weighted(self, numbers: Floats, block: slice = slice(None)) -> Floats:
+        """Multiply numbers of some rows by their weights, over the largest: whole, and none is larger than before."""
+        if self.weights is None:
+            return numbers
+        # Exact before they are rounded: of numbers and weights of at most 22 bits.
+        return np.rint(numbers * (self.weights[block] / STEPS))
 
     def by_class(self) -> Rows:
         """Put the rows of a class together: their residuals are looked up in one part of a table."""
         largest = int(self.targets.max(initial=0))
         targets = self.targets.astype(np.min_scalar_type(largest))
         order = np.argsort(targets, kind="stable")
-        return Rows([codes[order] for codes in self.codes], targets[order])
+        weights = None if self.weights is None else self.weights[order]
+        return Rows([codes[order] for codes in self.codes], targets[order], weights)
 
     def residuals(
         self, functions: Sequence[Integers], start: Integers, residuals: Residuals
@@ -325,8 +366,8 @@ def cell_counts(rows: Rows, sizes: Sequence[int]) -> Integers:
     """Count the rows of each cell of each column, one column after another."""
     counts = []
     for cells, size in zip(rows.codes, sizes, strict=True):
-        counts.append(np.bincount(cells, minlength=size + 1)[:size])
-    return np.concatenate(counts).astype(np.int64)
+        counts.append(rows.count(cells, size + 1)[:size])
+    return np.concatenate(counts)
 
 
 def bin_sums(
@@ -342,7 +383,7 @@ def bin_sums(
     sums = np.zeros((size, residuals.n_outputs))
     for block, parts in rows.residuals(functions, start, residuals):
         codes = rows.codes[column][block]
-        for output, part in enumerate(parts):
+        for output, part in enumerate(rows.weighted(parts, block)):
             sums[:, output] += np.bincount(codes, weights=part, minlength=size)
     # The last bin is that of what is in none.
     return sums[:-1].astype(np.int64)
@@ -361,7 +402,7 @@ def size_counts(
     places_of_sizes = np.repeat(
         np.arange(len(limits), dtype=np.int16), np.diff(limits, prepend=-1)
     )
-    for _, parts in rows.residuals(functions, start, residuals):
+    for block, parts in rows.residuals(functions, start, residuals):
         places = places_of_sizes[np.abs(parts[0]).astype(np.intp)]
-        counts += np.bincount(places, minlength=len(limits))
+        counts += rows.count(places, len(limits), block)
     return counts

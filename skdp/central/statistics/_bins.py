@@ -86,13 +86,14 @@ def find_bins(
     n_rows: float,
     most: int,
     source: ByteSource,
+    unit: int = 1,
 ) -> list[Bins]:
     """Find bins of columns from the exact counts of their cells, each of which gets one draw of noise.
 
     Columns with `ends` have the cells of `fine_cells`, of which so many are counted together as the noise needs. Those
-    of other columns are bins themselves.
+    of other columns are bins themselves. A row adds `unit` to a count, or less by its weight.
     """
-    error = as_float(noise.error)
+    error = as_float(noise.error) / unit
     n_wanted = n_rows / (_RECORDS_OF_CELL * error)
     n_cells = _FEWEST_CELLS
     while n_cells < _MOST_CELLS and 2 * n_cells <= n_wanted:
@@ -109,28 +110,30 @@ def find_bins(
         starts_of_columns.append(starts)
         sums.append(np.add.reduceat(counts, starts))
     drawn = noise.add(source, np.concatenate(sums).tolist())
-    noisy = np.array([*map(as_float, drawn)])
+    noisy: Floats = np.array([*map(as_float, drawn)]) / unit
     places = np.cumsum([len(part) for part in sums])[:-1]
     bins = []
-    for name, starts, counts in zip(
+    for name, starts, noisy_counts in zip(
         domain.columns, starts_of_columns, np.split(noisy, places), strict=True
     ):
         attribute = domain[name]
-        firsts = np.arange(len(counts))
+        firsts = np.arange(len(noisy_counts))
         if name in ends:
             assert isinstance(attribute, Interval)
-            least = max(counts[:-1].sum() / most, _RECORDS_OF_BIN * error)
-            firsts = np.append(_join(counts[:-1], least, error), len(counts) - 1)
+            least = max(noisy_counts[:-1].sum() / most, _RECORDS_OF_BIN * error)
+            firsts = np.append(
+                _join(noisy_counts[:-1], least, error), len(noisy_counts) - 1
+            )
             edges = np.array(attribute.edges)[[*starts[firsts[:-1]], -1]]
             attribute = Interval(edges=edges.tolist(), missing=True, real=True)
         is_first = np.zeros(len(domain[name]), np.intp)
         is_first[starts[firsts]] = 1
-        n_joined = np.diff(firsts, append=len(counts))
+        n_joined = np.diff(firsts, append=len(noisy_counts))
         bins.append(
             Bins(
                 attribute,
                 np.append(np.cumsum(is_first) - 1, len(firsts)),
-                np.add.reduceat(counts, firsts),
+                np.add.reduceat(noisy_counts, firsts),
                 n_joined * error**2,
             )
         )

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from skdp.base import check_same_order, one_column
 from skdp.central.statistics._batches import Batches
+from skdp.tables import Table, is_frame
 
 
 def check_weight(sample_weight: Any, max_weight: Any, names: Sequence[Any]) -> None:
@@ -24,6 +26,11 @@ def check_weight(sample_weight: Any, max_weight: Any, names: Sequence[Any]) -> N
         raise ValueError(
             f"sample_weight must be the name of a column of X, which has {list(names)}"
         )
+    check_max_weight(max_weight)
+
+
+def check_max_weight(max_weight: Any) -> None:
+    """Check the largest weight."""
     number = int | float | np.integer | np.floating
     if isinstance(max_weight, bool) or not isinstance(max_weight, number):
         raise TypeError(
@@ -38,6 +45,31 @@ def check_weight(sample_weight: Any, max_weight: Any, names: Sequence[Any]) -> N
         raise ValueError(
             f"max_weight must be a number > 0 and at most {sys.float_info.max:g}"
         )
+
+
+def read_weights(sample_weight: Any, table: Table) -> tuple[Any, Any]:
+    """Return the weights of the rows of a table as a column, and a name that no column of the table has."""
+    if isinstance(sample_weight, str):
+        raise TypeError(
+            "sample_weight must hold the weight of each row; only of a large table is "
+            "it a column's name, got str"
+        )
+    weights = one_column(sample_weight, "sample_weight")
+    column = weights.columns[0]
+    n_rows = len(table.columns[0])
+    if len(column) != n_rows:
+        raise ValueError(
+            f"sample_weight has {len(column)} entries; X has {n_rows} rows"
+        )
+    check_same_order(table.native, sample_weight, "sample_weight")
+    name = "sample_weight"
+    if is_frame(sample_weight):
+        name = weights.names[0]
+    elif getattr(sample_weight, "name", None):
+        name = sample_weight.name
+    while name in table.names:
+        name = f"{name}_"
+    return column, name
 
 
 def without_weight(rows: Batches, sample_weight: Any) -> Batches:

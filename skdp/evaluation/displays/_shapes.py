@@ -146,7 +146,7 @@ class ShapeDisplay(PanelDisplay):
                 f"features must be a list of column names, as [{features!r}], got a str"
             )
         if features is None:
-            features = estimator.guarantee_.scope[:-1]
+            features = estimator.guarantee_.scope[: estimator.n_features_in_]
         shapes = {feature: estimator.shape_(feature) for feature in features}
         classes = getattr(estimator, "classes_", None)
         display = cls(shapes, classes=classes, confidence_level=confidence_level)
