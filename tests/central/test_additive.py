@@ -327,7 +327,7 @@ def test_the_name_of_a_target_is_not_for_a_table_in_memory():
 
 def test_a_shape_is_of_a_column():
     model = regressor().fit(X, NUMBER)
-    with pytest.raises(ValueError, match="feature must be a column of X, got 'd'"):
+    with pytest.raises(ValueError, match="feature must be a column of X, or a pair of interactions_, got 'd'"):
         model.shape_("d")
 
 

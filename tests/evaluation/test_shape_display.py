@@ -131,7 +131,7 @@ def test_the_axis_says_what_is_added_to(regressor):
         (several, "added to the logit of the class"),
         (regressor, "added to the prediction"),
     ):
-        of_age, of_job = ShapeDisplay.from_estimator(model).axes_
+        of_age, of_job = ShapeDisplay.from_estimator(model, ["age", "job"]).axes_
         assert of_age.get_ylabel() == of_job.get_xlabel() == words
         plt.close("all")
 
@@ -139,3 +139,43 @@ def test_the_axis_says_what_is_added_to(regressor):
 def test_another_model_has_no_functions():
     with pytest.raises(TypeError, match="estimator must be an additive model, got DPLogisticRegression"):
         ShapeDisplay.from_estimator(DPLogisticRegression())
+
+
+def drawn_cells(axes):
+    """Return the colours of a heat map as values, and the cells that are hatched: (row, column)."""
+    (mesh,) = axes.collections
+    hatched = [(patch.get_y() + 0.5, patch.get_x() + 0.5) for patch in axes.patches if patch.get_hatch()]
+    return np.asarray(mesh.get_array()), hatched
+
+
+def test_pairs_are_heat_maps():
+    model = DPAdditiveRegressor(20.0, target_bounds=(0, 2), interactions=[("age", "job")], **DECLARED)
+    model.fit(X, np.where(X["job"] == "nurse", X["age"] / 90, 1 - X["age"] / 90))
+    display = ShapeDisplay.from_estimator(model)
+    *_, axes = display.axes_
+    assert axes.get_title(loc="left") == "age × job"
+    shape = model.shape_(("age", "job"))
+    values, hatched = drawn_cells(axes)
+    assert values == pytest.approx(shape.values[:-1])  # no age is missing
+    assert hatched == [tuple(cell) for cell in np.argwhere(~shape.is_supported[:-1])]
+    assert (0, 3) in hatched  # nor is a job
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["clerk", "nurse", "smith", "missing"]
+    assert [text.get_text() for text in axes.get_yticklabels()] == [f"{edge:.3g}" for edge in shape.bins[0].edges]
+    assert (axes.get_ylabel(), axes.get_xlabel()) == ("age", "job")
+    # Alone, and on given axes.
+    _, axes = plt.subplots()
+    ShapeDisplay.from_estimator(model, [("age", "job")], ax=axes)
+    assert drawn_cells(axes)[0] == pytest.approx(values)
+    plt.close("all")
+
+
+def test_pairs_of_several_classes_have_a_heat_map_each():
+    gaps = X.assign(age=X["age"].where(rng.random(len(X)) > 0.2))
+    model = DPAdditiveClassifier(20.0, classes=[0, 1, 2], interactions=[("job", "age")], **DECLARED).fit(gaps, CLASS)
+    display = ShapeDisplay.from_estimator(model, [("job", "age")])
+    assert [axes.get_title(loc="left") for axes in display.axes_[:3]] == [f"job × age, {place}" for place in range(3)]
+    shape = model.shape_(("job", "age"))
+    for place, axes in enumerate(display.axes_[:3]):
+        assert drawn_cells(axes)[0] == pytest.approx(shape.values[:, :, place])
+        assert axes.get_xticklabels()[-1].get_text() == "missing"
+    plt.close("all")

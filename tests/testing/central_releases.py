@@ -126,6 +126,16 @@ RELEASES = {
         CORNER_PERSONS.assign(y=[0, 1, 2, 2, 0, 1, 0]),
     ),
     "additive regressor": (DPAdditiveRegressor(MU, bounds=UNIT, target_bounds=(0, 1)), CORNERS),
+    "additive classifier, pairs chosen": (
+        DPAdditiveClassifier(Mu(500.0, delta=1e-6), bounds=UNIT, classes=[0, 1, 2]),
+        CORNERS.assign(c=[1.0, 0.0, 1.0, -1.0, 1.0], y=[0, 1, 2, 0, 2]),
+    ),
+    "additive regressor of persons, pairs declared": (
+        DPAdditiveRegressor(
+            MU, bounds=UNIT, target_bounds=(0, 1), interactions=[("a", "b"), ("c", "a")], max_rows_per_person=2
+        ),
+        CORNER_PERSONS.assign(c=[0.0, 0.0, 1.0, -1.0, -1.0, 1.0, 1.0]),
+    ),
     "additive classifier, weighted": (
         DPAdditiveClassifier(MU, bounds=UNIT, classes=[0, 1], max_weight=3),
         CORNERS.assign(**{"weight of row": [3.0, 0.7, 9.0, 2.0, 3.0]}),

@@ -10,6 +10,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skdp.central.additive._pairs import (
+    SCORE_FACTOR,
+    Pair,
+    candidates,
+    declared_pairs,
+    scores,
+    split_cells,
+)
 from skdp.central.additive._smoothing import Floats, priors, smooth
 from skdp.central.additive._sums import (
     STEPS,
@@ -19,6 +27,8 @@ from skdp.central.additive._sums import (
     Residuals,
     Rows,
     bin_sums,
+    crossed_counts,
+    crossed_sums,
     size_counts,
 )
 from skdp.central.statistics import Bins, Noise, as_float
@@ -40,6 +50,18 @@ _BEYOND = 0.02
 
 # The largest response of a function: beyond all that noise does not make.
 _MOST_RESPONSE = 64.0
+
+# Of the budget, for the scores of pairs of columns, and for the counts of the cells of
+# those that are chosen.
+_SCORES_PART, _CELLS_PART = Fraction(1, 20), Fraction(3, 100)
+
+# A pair is chosen with a score that is larger than noise by so many deviations, and than
+# this times what is expected of a pair of which residuals do not depend.
+_SURE, _EXPECTED_FACTOR = 2.0, 1.5
+
+# None is chosen if noise hides a score for which the mean size of what residuals of a
+# cell have in common is this share of their bound.
+_LARGE_SCORE = 0.2
 
 # Epochs that begin with a new bound.
 LOOKS = (0, 1, 2, 4)
@@ -107,6 +129,20 @@ class Start(NamedTuple):
     mu_squared: Fraction
 
 
+class Cells(NamedTuple):
+    """The cells of a pair of columns, as `Bins`."""
+
+    pair: Pair
+    # Noisy ones: (n_cells,), with the variances of their noise.
+    counts: Floats
+    variances: Floats
+
+    @property
+    def sizes(self) -> Floats:
+        """The counts, of which none is below half the deviation of its noise."""
+        return np.maximum(self.counts, np.sqrt(self.variances) / 2)
+
+
 class Shapes(NamedTuple):
     """Functions of bins whose mean over records is 0, and the constant, in units of the response."""
 
@@ -116,15 +152,21 @@ class Shapes(NamedTuple):
     values: list[Floats]
     std_errors: list[Floats]
     n_epochs: int
+    # Of each pair: (n_cells, n_outputs), whose means in the groups of a column are 0.
+    cells: list[Cells]
+    cell_values: list[Floats]
+    cell_std_errors: list[Floats]
 
 
 class _Function:
-    """The function of a column, and the average of its noisy sums."""
+    """The function of a column or a pair of columns, and the average of its noisy sums."""
 
-    def __init__(self, bins: Bins, n_outputs: int) -> None:
+    def __init__(
+        self, bins: Bins | Cells, covariances: list[Floats], n_outputs: int
+    ) -> None:
         self.bins = bins
         self.sizes = bins.sizes
-        self.covariances = priors(bins)
+        self.covariances = covariances
         shape = len(bins.counts), n_outputs
         self.values = np.zeros(shape)
         self.std_errors = np.zeros(shape)
@@ -201,64 +243,213 @@ class Epoch(NamedTuple):
 
 
 def backfit(
-    rows: Rows | LargeRows, bins: Sequence[Bins], start: Start, source: ByteSource
+    rows: Rows | LargeRows,
+    bins: Sequence[Bins],
+    start: Start,
+    interactions: int | Sequence[tuple[int, int]],
+    source: ByteSource,
 ) -> Shapes:
-    """Fit a function of each column in turn, by noisy sums of residuals that are released once each."""
+    """Fit a function of each column in turn, by noisy sums of residuals that are released once each.
+
+    And of pairs of columns: those of these places, or as many as this at most, which are chosen.
+    """
+    descent = _Descent(rows, bins, start, source)
+    n_epochs = count_epochs(start.mu_squared, start.n_rows, len(bins))
+    if not interactions:
+        descent.run(range(n_epochs), n_epochs * len(bins))
+        return descent.shapes()
+    # Pairs come when the functions of columns are about right.
+    n_first = n_epochs // 2
+    n_later = n_epochs - n_first
+    n_most = interactions if isinstance(interactions, int) else len(interactions)
+    reserve = descent.mu_squared * (_SCORES_PART + _CELLS_PART)
+    descent.mu_squared -= reserve
+    descent.run(range(n_first), n_epochs * len(bins) + n_later * n_most)
+    descent.mu_squared += reserve
+    whole = start.mu_squared
+    if isinstance(interactions, int):
+        pairs = descent.choose(interactions, whole * _SCORES_PART)
+    else:
+        pairs = declared_pairs(bins, interactions)
+    if pairs:
+        descent.add(pairs, whole * _CELLS_PART)
+    descent.run(range(n_first, n_epochs), n_later * len(descent.functions))
+    return descent.shapes()
+
+
+class _Descent:
+    """Functions of columns and pairs, and what is left to improve them."""
+
     # Sums are ``weights * (f - function)`` of the function f that fits best, nearly. So
     # ``weights * function + sums`` is about f, whatever the function was: its average
     # over epochs has the noise of all of the budget, and is shrunk as a whole. Steps
     # that are shrunk each, as of boosting, add up without a limit where noise is larger
     # than what bins say.
-    n_epochs = count_epochs(start.mu_squared, start.n_rows, len(bins))
-    mu_squared = start.mu_squared / (n_epochs * len(bins))
-    residuals = start.residuals
-    n_outputs = len(start.response)
-    functions = [_Function(column, n_outputs) for column in bins]
-    unit = residuals.response_unit
-    constant = np.rint(start.response * unit).astype(np.int64)
-    for number in range(n_epochs):
-        if start.noise_of_bounds is not None and number in LOOKS:
-            residuals = find_residuals(
-                rows,
-                [function.places for function in functions],
-                constant,
-                start.n_rows,
-                start.noise_of_bounds,
-                start.count_unit,
-                source,
-            )
-        noise = Noise("mu", mu_squared, residuals.square)
-        error = as_float(noise.error) / residuals.unit * _share_of_noise(n_outputs)
-        # Later epochs are nearer to the end, and those of little noise say more.
-        epoch = Epoch(
-            error=error,
-            bound=math.sqrt(residuals.square) / residuals.unit,
-            weight=(number + 1) / error**2,
-            response_unit=unit,
-        )
-        for column, function in enumerate(functions):
-            what = partial(
-                bin_sums,
-                column=column,
-                functions=[function.places for function in functions],
-                start=constant,
-                residuals=residuals,
-            )
-            exact = rows.sum(what)
-            drawn = noise.add(source, exact.ravel().tolist())
-            noisy = np.array([*map(as_float, drawn)]).reshape(exact.shape)
-            noisy = _centred(noisy / residuals.unit)
-            means, variances = _responses(functions, column, start.response)
-            scales = residuals.scales(means, variances)
-            function.update(noisy, *scales, epoch)
 
-    middles = [function.mean for function in functions]
-    values = []
-    for function, middle in zip(functions, middles, strict=True):
-        values.append(function.values - middle)
-    std_errors = [function.errors() for function in functions]
-    intercept = start.response + np.sum(middles, axis=0)
-    return Shapes(intercept, values, std_errors, n_epochs)
+    def __init__(
+        self,
+        rows: Rows | LargeRows,
+        bins: Sequence[Bins],
+        start: Start,
+        source: ByteSource,
+    ) -> None:
+        self.rows = rows
+        self.bins = bins
+        self.start = start
+        self.source = source
+        self.residuals = start.residuals
+        n_outputs = len(start.response)
+        self.functions = [
+            _Function(column, priors(column), n_outputs) for column in bins
+        ]
+        unit = self.residuals.response_unit
+        self.constant = np.rint(start.response * unit).astype(np.int64)
+        # Those of the functions that come after those of columns.
+        self.cells: list[Cells] = []
+        # What is left of the budget.
+        self.mu_squared = start.mu_squared
+        self.n_epochs = 0
+
+    @property
+    def places(self) -> list[Integers]:
+        """The functions as integers."""
+        return [function.places for function in self.functions]
+
+    def run(self, epochs: range, n_releases: int) -> None:
+        """Release the sums of all functions once an epoch, each for its part of the budget of so many."""
+        amount = self.mu_squared / n_releases
+        noise_of_bounds = self.start.noise_of_bounds
+        for number in epochs:
+            if noise_of_bounds is not None and number in LOOKS:
+                self.residuals = find_residuals(
+                    self.rows,
+                    self.places,
+                    self.constant,
+                    self.start.n_rows,
+                    noise_of_bounds,
+                    self.start.count_unit,
+                    self.source,
+                )
+            noise = Noise("mu", amount, self.residuals.square)
+            error = as_float(noise.error) / self.residuals.unit
+            error *= _share_of_noise(self.residuals.n_outputs)
+            # Later epochs are nearer to the end, and those of little noise say more.
+            epoch = Epoch(
+                error=error,
+                bound=math.sqrt(self.residuals.square) / self.residuals.unit,
+                weight=(number + 1) / error**2,
+                response_unit=self.residuals.response_unit,
+            )
+            for column, function in enumerate(self.functions):
+                what = partial(
+                    bin_sums,
+                    column=column,
+                    functions=self.places,
+                    start=self.constant,
+                    residuals=self.residuals,
+                )
+                noisy = self._noisy(self.rows.sum(what), noise) / self.residuals.unit
+                scales = self.residuals.scales(*self._responses(column))
+                function.update(_centred(noisy), *scales, epoch)
+                self.mu_squared -= noise.amount
+            self.n_epochs += 1
+
+    def _noisy(self, exact: Integers, noise: Noise) -> Floats:
+        """Add noise to integers."""
+        drawn = noise.add(self.source, exact.ravel().tolist())
+        return np.array([*map(as_float, drawn)]).reshape(exact.shape)
+
+    def choose(self, n_most: int, amount: Fraction) -> list[Pair]:
+        """Choose pairs of columns whose cells have noisy sums of residuals that are surely not those of nothing."""
+        function_variances = [function.variance.sum() for function in self.functions]
+        pairs = candidates(self.bins, np.array(function_variances))
+        if not pairs:
+            return []
+        residuals = self.residuals
+        # The sum of the sizes of the residuals of a row is at most their norm times the
+        # root of their number.
+        largest = math.isqrt(residuals.n_outputs * residuals.square - 1) + 1
+        reach = SCORE_FACTOR * largest
+        noise = Noise("mu", amount, len(pairs) * reach**2)
+        error = as_float(noise.error)
+        if _SURE * error > _LARGE_SCORE * self.start.n_rows * largest:
+            return []
+        what = partial(
+            crossed_sums,
+            crossings=[pair.crossing() for pair in pairs],
+            functions=self.places,
+            start=self.constant,
+            residuals=residuals,
+        )
+        exact = np.array(scores(self.rows.sum(what), pairs), np.int64)
+        self.mu_squared -= noise.amount
+        noisy_scores = self._noisy(exact, noise) / residuals.unit
+        sizes = self.bins[0].sizes
+        _, variances = residuals.scales(*self._responses(0))
+        deviation = float(np.sqrt(sizes @ variances / sizes.sum()).sum())
+        excesses = []
+        for pair, score in zip(pairs, noisy_scores, strict=True):
+            expected = pair.expected_score(self.start.n_rows, deviation)
+            excesses.append(score - _EXPECTED_FACTOR * expected)
+        is_sure = np.array(excesses) > _SURE * error / residuals.unit
+        order = np.argsort(-np.array(excesses), kind="stable")
+        return [pairs[place] for place in order[:n_most] if is_sure[place]]
+
+    def add(self, pairs: Sequence[Pair], amount: Fraction) -> None:
+        """Count the rows of the cells of pairs, which get functions."""
+        # A row is in one cell of each pair.
+        unit = self.start.count_unit
+        noise = Noise("mu", amount, len(pairs) * unit**2)
+        crossings = [pair.crossing() for pair in pairs]
+        exact = self.rows.sum(partial(crossed_counts, crossings=crossings))
+        self.mu_squared -= noise.amount
+        counts = self._noisy(exact, noise) / unit
+        variance = (as_float(noise.error) / unit) ** 2
+        for pair, pair_counts in zip(pairs, split_cells(counts, pairs), strict=True):
+            cells = Cells(pair, pair_counts, np.full(pair.n_cells, variance))
+            self.cells.append(cells)
+            function = _Function(cells, pair.priors(), self.residuals.n_outputs)
+            self.functions.append(function)
+        self.rows = self.rows.crossed(crossings)
+
+    def _responses(self, place: int) -> tuple[Floats, Floats]:
+        """Return the mean response in each bin of a function, and the variance within, as of independent columns."""
+        function = self.functions[place]
+        means = function.values + self.start.response
+        variance = np.zeros(means.shape[1])
+        column_means: dict[int, Floats] = {}
+        if isinstance(function.bins, Cells):
+            pair = function.bins.pair
+            for side, column in enumerate(pair.places):
+                values = self.functions[column].values
+                column_means[column] = pair.cell_means(
+                    side, values, self.bins[column].sizes
+                )
+        for other_place, other in enumerate(self.functions):
+            if other_place in column_means:
+                means = means + column_means[other_place]
+            elif other_place != place:
+                means = means + other.mean
+                variance += other.variance
+        return means, variance
+
+    def shapes(self) -> Shapes:
+        """Return the functions of columns, less their means, and those of pairs."""
+        columns = self.functions[: len(self.bins)]
+        middles = [function.mean for function in columns]
+        values = []
+        for function, middle in zip(columns, middles, strict=True):
+            values.append(function.values - middle)
+        pairs = self.functions[len(self.bins) :]
+        return Shapes(
+            intercept=self.start.response + np.sum(middles, axis=0),
+            values=values,
+            std_errors=[function.errors() for function in columns],
+            n_epochs=self.n_epochs,
+            cells=self.cells,
+            cell_values=[function.values for function in pairs],
+            cell_std_errors=[function.std_errors for function in pairs],
+        )
 
 
 def _centred(values: Floats) -> Floats:
@@ -273,16 +464,3 @@ def _share_of_noise(n_outputs: int) -> float:
     if n_outputs == 1:
         return 1.0
     return math.sqrt(1 - 1 / n_outputs)
-
-
-def _responses(
-    functions: Sequence[_Function], column: int, constant: Floats
-) -> tuple[Floats, Floats]:
-    """Return the mean response in each bin of a column, and the variance within, as if columns were independent."""
-    means = functions[column].values + constant
-    variance = np.zeros(len(constant))
-    for place, function in enumerate(functions):
-        if place != column:
-            means = means + function.mean
-            variance += function.variance
-    return means, variance

@@ -27,7 +27,8 @@ from skdp.base import (
 )
 from skdp.central._base import Plan, Unknown
 from skdp.central._supervised import SupervisedStatistic
-from skdp.central.additive._backfitting import Start, backfit
+from skdp.central.additive._backfitting import Shapes, Start, backfit
+from skdp.central.additive._pairs import MOST_VALUES
 from skdp.central.additive._smoothing import Floats
 from skdp.central.additive._sums import (
     Coding,
@@ -84,12 +85,13 @@ _FEWEST_SETTLED = 4
 
 
 class Shape(NamedTuple):
-    """The function of a column, and its errors."""
+    """The function of a column, or of a pair of columns, and its errors."""
 
     # The bins, of which `labels` are the texts; of numbers between bounds, a last one
-    # is that of missing ones.
-    bins: Interval | Categories
-    # What a record in a bin adds to the prediction: (n_bins,) or (n_bins, n_classes).
+    # is that of missing ones. Two of them, of a pair of columns.
+    bins: Interval | Categories | tuple[Interval | Categories, Interval | Categories]
+    # What a record in a bin adds to the prediction: (n_bins,) or (n_bins, n_classes). Of
+    # a pair of columns, (n_first, n_second), or with n_classes as well.
     values: Floats
     # Of the released noise, of the sample, and of what smoothing leaves out, if the other
     # columns are given; the noise of the counts moves all values together.
@@ -113,6 +115,8 @@ class AdditivePlan(NamedTuple):
     ends_of_numbers: dict[Any, tuple[float, float]]
     # What `_plan_target` says of the target: the classes, or the bounds.
     target: Any
+    # How many pairs of columns to choose at most, or those that are declared, by place.
+    interactions: int | list[tuple[int, int]]
     # What may be lost for a row.
     share: Share
     # The largest weight, if rows have weights.
@@ -126,11 +130,14 @@ class AdditiveModel(SupervisedStatistic):
     categories: DomainLike | None
     handle_unknown: Unknown
     max_bins: int
+    interactions: int | Sequence[tuple[ColumnName, ColumnName]]
     max_weight: float | None
     shapes_: list[Floats]
     shape_std_errors_: list[Floats]
     bin_counts_: list[Floats]
     bin_supported_: list[NDArray[np.bool_]]
+    interactions_: list[tuple[Any, Any]]
+    interaction_domains_: list[Domain]
     intercept_: Any
     domain_: Domain
     n_iter_: int
@@ -299,6 +306,7 @@ class AdditiveModel(SupervisedStatistic):
                         f"model takes at most {_MOST_VALUES:,}: count rare ones together"
                     )
         domain = Domain({name: attributes[name] for name in features.names})
+        interactions = read_interactions(self.interactions, domain)
         place_target, target = self._plan_target(rows, ends)
         max_weight = None
         if len(rows.names) > self.n_features_in_ + 1:
@@ -318,6 +326,7 @@ class AdditiveModel(SupervisedStatistic):
             domain=domain,
             ends_of_numbers=ends_of_numbers,
             target=target,
+            interactions=interactions,
             share=share.of_a_row,
             max_weight=max_weight,
         )
@@ -352,7 +361,7 @@ class AdditiveModel(SupervisedStatistic):
         )
         start = start._replace(mu_squared=start.mu_squared - noise.amount)
         binned_rows = exact.rows.binned([column.bins_of_cells for column in bins])
-        shapes = backfit(binned_rows, bins, start, source)
+        shapes = backfit(binned_rows, bins, start, exact.interactions, source)
         self.n_iter_ = shapes.n_epochs
         attributes = [column.attribute for column in bins]
         self.domain_ = Domain(dict(zip(domain.columns, attributes, strict=True)))
@@ -367,6 +376,28 @@ class AdditiveModel(SupervisedStatistic):
             is_supported = supported_bins(column, is_number)
             is_supported &= shapes.n_epochs >= _FEWEST_SETTLED
             self.bin_supported_.append(is_supported)
+        self._add_pairs(shapes, max_weight)
+
+    def _add_pairs(self, shapes: Shapes, max_weight: float) -> None:
+        """Set what is released of pairs of columns, after that of columns."""
+        self.interactions_ = []
+        self.interaction_domains_ = []
+        for cells, values, errors in zip(
+            shapes.cells, shapes.cell_values, shapes.cell_std_errors, strict=True
+        ):
+            pair = cells.pair
+            first, second = (self.domain_.columns[place] for place in pair.places)
+            self.interactions_.append((first, second))
+            attributes = [groups.attribute for groups in pair.groups]
+            self.interaction_domains_.append(
+                Domain(dict(zip((first, second), attributes, strict=True)))
+            )
+            shape = pair.shape
+            is_supported = cells.counts > _LEAST_COUNT * np.sqrt(cells.variances)
+            self.shapes_.append(values.reshape(*shape, -1))
+            self.shape_std_errors_.append(errors.reshape(*shape, -1))
+            self.bin_counts_.append(max_weight * cells.sizes.reshape(shape))
+            self.bin_supported_.append(is_supported.reshape(shape))
 
     @property
     def _columns(self) -> tuple[Any, ...]:
@@ -381,10 +412,18 @@ class AdditiveModel(SupervisedStatistic):
         codes = coding.codes(table)
         response = np.zeros((len(codes[0]), np.size(self.intercept_)))
         response += self.intercept_
-        for values, column in zip(self.shapes_, codes, strict=True):
+        n_outputs = response.shape[1]
+        for values, column in zip(self.shapes_, codes, strict=False):
             # An undeclared value has the code after the last bin, and adds nothing.
-            bin_values = values.reshape(len(values), -1)  # (n_bins, n_outputs)
+            bin_values = values.reshape(-1, n_outputs)
             response += np.pad(bin_values, ((0, 1), (0, 0)))[column]
+        for values, pair_domain in zip(
+            self.shapes_[len(codes) :], self.interaction_domains_, strict=True
+        ):
+            pair_table = select_columns(table, pair_domain.columns)
+            first, second = Coding(pair_domain, self.handle_unknown).codes(pair_table)
+            cell_values = values.reshape(*pair_domain.sizes, n_outputs)
+            response += np.pad(cell_values, ((0, 1), (0, 1), (0, 0)))[first, second]
         return response
 
     def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
@@ -392,13 +431,13 @@ class AdditiveModel(SupervisedStatistic):
         for errors in self.shape_std_errors_:
             errors[:] = np.inf
 
-    def shape_(self, feature: ColumnName) -> Shape:
-        """Return the function of a column.
+    def shape_(self, feature: ColumnName | tuple[ColumnName, ColumnName]) -> Shape:
+        """Return the function of a column, or of a pair of columns.
 
         Parameters
         ----------
-        feature : str, or another name of a column
-            A column of X; of an array, ``"x0"`` and so on.
+        feature : str, or another name of a column, or a pair of them
+            A column of X; of an array, ``"x0"`` and so on. Or one of the pairs of `interactions_`, as a tuple.
 
         Returns
         -------
@@ -407,22 +446,33 @@ class AdditiveModel(SupervisedStatistic):
             prediction, of shape (n_bins,) or (n_bins, n_classes); their `std_error`, if the other columns are given;
             the noisy `counts` of rows, by which the mean of the values is 0; and whether each bin `is_supported`: if
             not, its error does not say how far it may be from the truth. Bins are not supported where noise may hide
-            that there are no rows, at a wide end, and after fewer than four epochs.
+            that there are no rows, at a wide end, and after fewer than four epochs. Of a pair, `bins` are two, and the
+            values and what belongs to them are of shape (n_first, n_second), or (n_first, n_second, n_classes): what a
+            record adds beside the functions of the two columns. Their mean in each bin of a column is 0, as of
+            independent columns.
 
         Raises
         ------
         NotFittedError, ValueError
-            Before `fit`, or if X had no such column.
+            Before `fit`, or if X had no such column, or there is no function of these two.
         """
         check_is_fitted(self)
         names = list(self._columns)
-        if feature not in names:
+        functions = [*names, *self.interactions_]
+        if feature not in functions:
             raise ValueError(
-                f"feature must be a column of X, got {feature!r}; X has {names}"
+                f"feature must be a column of X, or a pair of interactions_, got "
+                f"{feature!r}; X has {names}, and interactions_ is {self.interactions_}"
             )
-        place = names.index(feature)
+        place = functions.index(feature)
+        bins: Any
+        if place < len(names):
+            bins = self.domain_[feature]
+        else:
+            pair_domain = self.interaction_domains_[place - len(names)]
+            bins = tuple(pair_domain[name] for name in pair_domain.columns)
         return Shape(
-            self.domain_[feature],
+            bins,
             self.shapes_[place],
             self.shape_std_errors_[place],
             self.bin_counts_[place],
@@ -437,6 +487,43 @@ class AdditiveModel(SupervisedStatistic):
             self.bounds is not None or self.handle_unknown == "ignore"
         )
         return tags
+
+
+def read_interactions(interactions: Any, domain: Domain) -> int | list[tuple[int, int]]:
+    """Check how many pairs of columns are chosen, or those that are declared, and return these by place."""
+    if isinstance(interactions, int | np.integer):
+        return check_size(interactions, least=0, name="interactions")
+    if isinstance(interactions, str) or not isinstance(interactions, Sequence):
+        raise TypeError(
+            "interactions must be an int, or a list of pairs of columns, got "
+            f"{type(interactions).__name__}"
+        )
+    names = list(domain.columns)
+    pairs: list[tuple[int, int]] = []
+    for pair in interactions:
+        if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
+            raise ValueError(
+                f"interactions must hold pairs of columns, such as ('a', 'b'), got {pair!r}"
+            )
+        unknown = [name for name in pair if name not in names]
+        if unknown:
+            raise ValueError(
+                f"interactions names columns that X does not have: {unknown}; X has {names}"
+            )
+        for name in pair:
+            attribute = domain[name]
+            if isinstance(attribute, Categories) and len(attribute) > MOST_VALUES:
+                raise ValueError(
+                    f"column {name!r} has {len(attribute):,} declared values; one of "
+                    f"interactions has at most {MOST_VALUES}: count rare ones together"
+                )
+        first, second = (names.index(name) for name in pair)
+        if first == second or {first, second} in [{*other} for other in pairs]:
+            raise ValueError(
+                f"interactions must hold each pair of two columns once, got {pair!r}"
+            )
+        pairs.append((first, second))
+    return pairs
 
 
 def supported_bins(bins: Bins, is_number: bool) -> NDArray[np.bool_]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_expit, log_softmax
 
-from skdp.base import Bounds, ProbabilisticClassifier, TableLike
+from skdp.base import Bounds, ColumnName, ProbabilisticClassifier, TableLike
 from skdp.central._base import Plan, Unknown
 from skdp.central._supervised import Classes
 from skdp.central.additive._backfitting import Start
@@ -32,11 +33,11 @@ from skdp.randomness import ByteSource
 
 
 class DPAdditiveClassifier(ProbabilisticClassifier, AdditiveModel):
-    """An additive logistic model: a function of each column, private for the whole record.
+    """An additive logistic model: a function of each column and of a few pairs, private for the whole record.
 
-    The logit of a class is a constant plus a function of each column, which can be read: `shape_` returns it with its
-    errors, and `ShapeDisplay` draws it. Columns are cut into private bins, so that their scale and their tails do not
-    matter.
+    The logit of a class is a constant plus a function of each column, and of pairs of columns that act together.
+    `shape_` returns them with their errors, and `ShapeDisplay` draws them. Columns are cut into private bins, so that
+    their scale and their tails do not matter.
 
     Parameters
     ----------
@@ -64,6 +65,10 @@ class DPAdditiveClassifier(ProbabilisticClassifier, AdditiveModel):
         ``"ignore"``: it adds nothing to its column in `fit`, nor to the prediction in `predict`.
     max_bins : int, default=24
         About how many bins a column of numbers has at most, from 2 to 256; noise allows fewer.
+    interactions : int or list of pairs of column names, default=6
+        How many pairs of columns get a function of both at most, beside those of single columns; 0 for none. Noisy
+        scores choose them, so that there may be none. Or the pairs themselves, from what is publicly known: a list of
+        tuples.
     max_weight : float, optional
         The largest weight, from what is publicly known, if `fit` is given ``sample_weight``; weights are clipped to
         [0, max_weight].
@@ -84,6 +89,11 @@ class DPAdditiveClassifier(ProbabilisticClassifier, AdditiveModel):
         Their standard errors.
     bin_counts_ : list of ndarray of shape (n_bins,)
         The noisy numbers of rows in the bins, above 0; with weights, their noisy sums.
+    interactions_ : list of tuple of two column names
+        The pairs of columns that have functions, which are the last in the lists above, as arrays of shape (n_first,
+        n_second) or (n_first, n_second, n_classes).
+    interaction_domains_ : list of Domain
+        The groups of bins of the two columns of each pair.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         The constants.
     classes_ : ndarray of shape (n_classes,)
@@ -125,6 +135,13 @@ class DPAdditiveClassifier(ProbabilisticClassifier, AdditiveModel):
     as much as without weights, and the noise in sums of weights is that of as many records of the largest weight:
     weights much smaller than `max_weight` drown in it. For standard errors and smoothing, rows count as those of the
     largest weight, of which there are fewer: errors are too large rather than too small.
+
+    Half of the epochs are for columns alone. Then, of the ten columns whose functions vary most, all pairs are scored:
+    by the sizes of the sums of residuals in 6 by 6 groups of bins, less what the sums of the groups of each column let
+    expect. A record changes a score by at most four times the size of its residual; 5 % of mu**2 is spent on all scores
+    together, and nothing if noise hides them. Pairs whose scores are surely larger than those of columns that add up
+    are chosen, at most `interactions` of them; their cells are counted for 3 %, and they have functions in the later
+    epochs, as columns have. Pairs that are declared have no scores.
 
     Each sum, plus what the function of its column was, is about the function that fits best; so it is averaged over
     the epochs, and smoothed as a whole: by priors of rough functions, smooth ones and lines, weighted by how likely
@@ -183,6 +200,7 @@ class DPAdditiveClassifier(ProbabilisticClassifier, AdditiveModel):
         classes: list[Any] | None = None,
         handle_unknown: Unknown = "error",
         max_bins: int = 24,
+        interactions: int | Sequence[tuple[ColumnName, ColumnName]] = 6,
         max_weight: float | None = None,
         max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
@@ -196,6 +214,7 @@ class DPAdditiveClassifier(ProbabilisticClassifier, AdditiveModel):
         self.classes = classes
         self.handle_unknown = handle_unknown
         self.max_bins = max_bins
+        self.interactions = interactions
         self.max_weight = max_weight
         self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
@@ -246,8 +265,8 @@ class DPAdditiveClassifier(ProbabilisticClassifier, AdditiveModel):
         self.domain_ = Domain(columns | {name: classes.attribute})
         if len(self.classes_) == 2:
             # One output: the logit of the second class.
-            self.shapes_ = [values[:, 0] for values in self.shapes_]
-            errors = [errors[:, 0] for errors in self.shape_std_errors_]
+            self.shapes_ = [values[..., 0] for values in self.shapes_]
+            errors = [errors[..., 0] for errors in self.shape_std_errors_]
             self.shape_std_errors_ = errors
 
     def decision_function(self, X: TableLike) -> Floats:

@@ -42,12 +42,13 @@ def priors(bins: Bins) -> list[Floats]:
     counts = bins.sizes
     centre = np.eye(len(counts)) - counts / counts.sum()
     covariances = []
-    for covariance in _covariances(bins.attribute, counts):
+    for covariance in bin_covariances(bins.attribute, counts):
         covariances.append(centre @ covariance @ centre.T + _LEVEL)
     return covariances
 
 
-def _covariances(attribute: Categories | Interval, counts: Floats) -> list[Floats]:
+def bin_covariances(attribute: Categories | Interval, counts: Floats) -> list[Floats]:
+    """Return covariances of rough functions, smooth ones and lines, of a variance of about 1 in each bin."""
     ordered = _ordered_bins(attribute)
     if len(ordered) < 3:
         return [np.eye(len(counts))]

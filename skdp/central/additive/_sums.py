@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -236,6 +236,26 @@ def unit_of(max_weight: float | None) -> int:
     return 1 if max_weight is None else STEPS
 
 
+class Crossing(NamedTuple):
+    """The cells of two columns."""
+
+    # Of the columns.
+    places: tuple[int, int]
+    # The cell of each bin of the first column with each of the second, of which the last
+    # ones are those of what is in no bin, with the number of cells.
+    cells: NDArray[np.int16]
+
+    @property
+    def n_cells(self) -> int:
+        """The number of cells."""
+        return int(self.cells[-1, -1])
+
+    def codes(self, bins: Sequence[NDArray[Any]]) -> NDArray[np.int16]:
+        """Return the cells of rows with these bins in each column."""
+        first, second = self.places
+        return self.cells[bins[first], bins[second]]
+
+
 class Rows:
     """Private rows as bins, and their targets and weights; they live inside `fit` only."""
 
@@ -288,6 +308,11 @@ class Rows:
         weights = None if self.weights is None else self.weights[order]
         return Rows([codes[order] for codes in self.codes], targets[order], weights)
 
+    def crossed(self, crossings: Sequence[Crossing]) -> Rows:
+        """Add the cells of pairs of columns as further columns."""
+        cells = [crossing.codes(self.codes) for crossing in crossings]
+        return Rows([*self.codes, *cells], self.targets, self.weights)
+
     def residuals(
         self, functions: Sequence[Integers], start: Integers, residuals: Residuals
     ) -> Iterator[tuple[slice, Floats]]:
@@ -323,11 +348,16 @@ class LargeRows:
     batches: Batches
     coding: Coding
     bins_of_cells: Sequence[NDArray[np.intp]] | None = None
+    crossings: Sequence[Crossing] = ()
 
     def sum(self, what: Callable[[Rows], Integers]) -> Integers:
         """Return sums over the rows."""
         sums_of = partial(
-            _sum, coding=self.coding, bins_of_cells=self.bins_of_cells, what=what
+            _sum,
+            coding=self.coding,
+            bins_of_cells=self.bins_of_cells,
+            crossings=self.crossings,
+            what=what,
         )
         (total,) = self.batches.add_up(sums_of)
         return total
@@ -340,6 +370,10 @@ class LargeRows:
         """Return the rows in their order: they are read for one sum each."""
         return self
 
+    def crossed(self, crossings: Sequence[Crossing]) -> LargeRows:
+        """Add the cells of pairs of columns as further columns."""
+        return replace(self, crossings=crossings)
+
 
 def _sum(
     table: Table,
@@ -347,11 +381,14 @@ def _sum(
     *,
     coding: Coding,
     bins_of_cells: Sequence[NDArray[np.intp]] | None,
+    crossings: Sequence[Crossing],
     what: Callable[[Rows], Integers],
 ) -> list[Integers]:
     rows = coding(table)
     if bins_of_cells is not None:
         rows = rows.binned(bins_of_cells)
+    if crossings:
+        rows = rows.crossed(crossings)
     return [what(rows)]
 
 
@@ -387,6 +424,38 @@ def bin_sums(
             sums[:, output] += np.bincount(codes, weights=part, minlength=size)
     # The last bin is that of what is in none.
     return sums[:-1].astype(np.int64)
+
+
+def crossed_counts(rows: Rows, crossings: Sequence[Crossing]) -> Integers:
+    """Count the rows of each cell of each pair of columns, one pair after another."""
+    codes = [crossing.codes(rows.codes) for crossing in crossings]
+    n_cells = [crossing.n_cells for crossing in crossings]
+    return cell_counts(Rows(codes, rows.targets, rows.weights), n_cells)
+
+
+def crossed_sums(
+    rows: Rows,
+    crossings: Sequence[Crossing],
+    functions: Sequence[Integers],
+    start: Integers,
+    residuals: Residuals,
+) -> Integers:
+    """Add up the residuals by cell of pairs of columns, one pair after another: (n_cells of all, n_outputs)."""
+    # A row adds its residuals to one cell of each pair.
+    sums = []
+    for crossing in crossings:
+        sums.append(np.zeros((crossing.n_cells + 1, residuals.n_outputs)))
+    for block, parts in rows.residuals(functions, start, residuals):
+        weighted = rows.weighted(parts, block)
+        bins = [column[block] for column in rows.codes]
+        for crossing, total in zip(crossings, sums, strict=True):
+            codes = crossing.codes(bins)
+            for output, part in enumerate(weighted):
+                total[:, output] += np.bincount(
+                    codes, weights=part, minlength=len(total)
+                )
+    # The last cell of each is that of what is in none.
+    return np.concatenate([total[:-1] for total in sums]).astype(np.int64)
 
 
 def size_counts(

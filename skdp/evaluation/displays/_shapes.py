@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import AxesLike, check_confidence_level
-from skdp.domain import Interval
+from skdp.domain import Categories, Interval
 from skdp.evaluation._common import check_count
+from skdp.evaluation.displays._cells import LEAST_MISSING, draw_cells
 from skdp.evaluation.displays._style import (
     COLOURS,
     INK,
@@ -31,12 +32,13 @@ _FIELDS = ("bins", "values", "std_error", "counts", "is_supported")
 class ShapeDisplay(PanelDisplay):
     """Plot of the functions of an additive model with their errors, with a panel for each column.
 
-    Bins of numbers are drawn as steps, other values as dots; bins whose errors are too small, hatched. `from_estimator`
-    draws those of a model.
+    Bins of numbers are drawn as steps, other values as dots; functions of two columns as a heat map, or one for each
+    class, without errors. Bins and cells whose errors say too little are hatched. `from_estimator` draws those of a
+    model.
 
     Parameters
     ----------
-    shapes : mapping of column name to Shape
+    shapes : mapping of column name, or a pair of them, to Shape
         The functions, as `skdp.DPAdditiveClassifier.shape_` and `skdp.DPAdditiveRegressor.shape_` return them.
     classes : sequence, optional
         The classes, of a classifier. If there are two, the functions are added to the logit of the second.
@@ -117,8 +119,8 @@ class ShapeDisplay(PanelDisplay):
         ----------
         estimator : DPAdditiveClassifier or DPAdditiveRegressor
             The model.
-        features : sequence of column names, optional
-            The columns to draw; by default all.
+        features : sequence of column names and of pairs of them, optional
+            The columns to draw, and pairs of `interactions_`; by default all.
         confidence_level : float, default=0.95
             The coverage of the bands.
         max_values, ax : optional
@@ -146,7 +148,8 @@ class ShapeDisplay(PanelDisplay):
                 f"features must be a list of column names, as [{features!r}], got a str"
             )
         if features is None:
-            features = estimator.guarantee_.scope[: estimator.n_features_in_]
+            columns = estimator.guarantee_.scope[: estimator.n_features_in_]
+            features = [*columns, *estimator.interactions_]
         shapes = {feature: estimator.shape_(feature) for feature in features}
         classes = getattr(estimator, "classes_", None)
         display = cls(shapes, classes=classes, confidence_level=confidence_level)
@@ -161,7 +164,8 @@ class ShapeDisplay(PanelDisplay):
             Number of declared values of a column to draw, at least 1: those with the most records. The number of the
             others is stated.
         ax : matplotlib Axes or array-like of them, optional
-            The axes to draw on, one for each column. By default those of a new figure.
+            The axes to draw on, one for each column, and for each pair, or its classes. By default those of a new
+            figure.
 
         Returns
         -------
@@ -175,42 +179,70 @@ class ShapeDisplay(PanelDisplay):
         """
         check_count(max_values, "max_values", least=1)
         import_pyplot()
+        functions = self._functions()
         most = 6
-        for shape in self.shapes.values():
-            if not isinstance(shape.bins, Interval):
+        for _, shape, _ in functions:
+            if isinstance(shape.bins, Categories):
                 most = max(most, min(len(shape.values), max_values))
         panels = self._use_panels(
             ax,
-            len(self.shapes),
-            ", one for each column",
+            len(functions),
+            ", one for each function",
             lambda: new_grid(
-                len(self.shapes), width=3.6, height=1.2 + 0.24 * most, margin=0.4
+                len(functions), width=3.6, height=1.2 + 0.24 * most, margin=0.4
             ),
         )
-        for axes, (name, shape) in zip(panels, self.shapes.items(), strict=True):
-            n_hidden = 0
-            if not isinstance(shape.bins, Interval):
-                n_hidden = max(len(shape.values) - max_values, 0)
-            # In the order of the values.
-            order = np.argsort(-shape.counts, kind="stable")
-            places = np.sort(order[: len(order) - n_hidden])
-            handles = self._draw(axes, shape, places)
-            _hatch(axes, shape, places)
-            tidy_axes(axes)
-            title = f"{name} ({n_hidden} rarer values not drawn)" if n_hidden else name
-            title_panel(axes, str(title))
-            if isinstance(shape.bins, Interval):
-                axes.set_ylabel(self._added, parse_math=False)
-                axes.axhline(0, color=INK, lw=1)
+        handles: list[Any] = []
+        for axes, (name, shape, values) in zip(panels, functions, strict=True):
+            if isinstance(shape.bins, tuple):
+                draw_cells(axes, shape, values, name[:2], self._added, _HATCH)
+                title_panel(axes, " × ".join(map(str, name[:2])) + name[2])
             else:
-                axes.set_xlabel(self._added, parse_math=False)
-                axes.axvline(0, color=INK, lw=1)
-                labels = [shape.bins.labels[place] for place in places]
-                label_rows(axes, [_label(label) for label in labels])
+                handles = self._draw_panel(axes, name, shape, max_values)
         if not all(shape.is_supported.all() for shape in self.shapes.values()):
             handles.append(_hatched_patch())
         self._draw_legend(ax, handles, loc="outside lower center", ncols=len(handles))
         return self
+
+    def _functions(self) -> list[tuple[Any, Any, Any]]:
+        """Return what panels show: names, a shape, and of a pair of columns the values of one output."""
+        functions: list[tuple[Any, Any, Any]] = []
+        for name, shape in self.shapes.items():
+            if not isinstance(shape.bins, tuple):
+                functions.append((name, shape, None))
+                continue
+            values = shape.values.reshape(*shape.counts.shape, -1)
+            for output in range(values.shape[2]):
+                of_class = ""
+                if values.shape[2] > 1 and self.classes is not None:
+                    of_class = f", {self.classes[output]}"
+                functions.append(((*name, of_class), shape, values[:, :, output]))
+        return functions
+
+    def _draw_panel(
+        self, axes: Any, name: Any, shape: Any, max_values: int
+    ) -> list[Any]:
+        """Draw the function of a column, and return what the legend explains."""
+        n_hidden = 0
+        if not isinstance(shape.bins, Interval):
+            n_hidden = max(len(shape.values) - max_values, 0)
+        # In the order of the values.
+        order = np.argsort(-shape.counts, kind="stable")
+        places = np.sort(order[: len(order) - n_hidden])
+        handles = self._draw(axes, shape, places)
+        _hatch(axes, shape, places)
+        tidy_axes(axes)
+        title = f"{name} ({n_hidden} rarer values not drawn)" if n_hidden else name
+        title_panel(axes, str(title))
+        if isinstance(shape.bins, Interval):
+            axes.set_ylabel(self._added, parse_math=False)
+            axes.axhline(0, color=INK, lw=1)
+        else:
+            axes.set_xlabel(self._added, parse_math=False)
+            axes.axvline(0, color=INK, lw=1)
+            labels = [shape.bins.labels[place] for place in places]
+            label_rows(axes, [_label(label) for label in labels])
+        return handles
 
     @property
     def _added(self) -> str:
@@ -279,10 +311,7 @@ def _draw_steps(
 ) -> None:
     """Draw a function of a number or a date, and a dot beside it for missing ones, if there are some."""
     bins = shape.bins
-    # The share of the records that are missing, from which on their function is drawn:
-    # that of none is but noise.
-    least_missing = 0.02
-    has_missing = shape.counts[-1] > least_missing * shape.counts.sum()
+    has_missing = shape.counts[-1] > LEAST_MISSING * shape.counts.sum()
     style = series_style(place)
     colour = COLOURS[place % len(COLOURS)]
     edges = np.array(bins.edges)
