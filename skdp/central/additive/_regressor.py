@@ -142,10 +142,10 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
 
     Half of the epochs are for columns alone. Then, of the ten columns whose functions vary most, all pairs are scored:
     by the sizes of the sums of residuals in 6 by 6 groups of bins, less what the sums of the groups of each column let
-    expect. A record changes a score by at most four times the size of its residual; 5 % of mu**2 is spent on all scores
+    expect. A record changes a score by at most four times the size of its residual; 3 % of mu**2 is spent on all scores
     together, and nothing if noise hides them. Pairs whose scores are surely larger than those of columns that add up
-    are chosen, at most `interactions` of them; their cells are counted for 3 %, and they have functions in the later
-    epochs, as columns have. Pairs that are declared have no scores.
+    are chosen, at most `interactions` of them; their cells are counted for another 3 %, and they have functions in the
+    later epochs, as columns have. Pairs that are declared have no scores.
 
     Each sum, plus what the function of its column was, is about the function that fits best; so it is averaged over
     the epochs, and smoothed as a whole: by priors of rough functions, smooth ones and lines, weighted by how likely

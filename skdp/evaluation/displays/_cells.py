@@ -21,17 +21,16 @@ def draw_cells(
     values: NDArray[np.float64],
     names: tuple[Any, Any],
     added: str,
+    largest: float,
     hatch: dict[str, Any],
 ) -> None:
     """Draw values as colours, the first column downwards, and hatch cells that are not supported."""
     rows, columns = drawn_places(shape)
-    drawn = values[np.ix_(rows, columns)]
-    largest = np.abs(drawn).max(initial=0.0) or 1.0
     # From the upper left; blue is less than nothing, and red more.
     image = axes.pcolormesh(
         np.arange(len(columns) + 1) - 0.5,
         np.arange(len(rows) + 1) - 0.5,
-        drawn,
+        values[np.ix_(rows, columns)],
         cmap="RdBu_r",
         vmin=-largest,
         vmax=largest,

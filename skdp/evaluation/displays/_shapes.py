@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp.base import AxesLike, check_confidence_level
 from skdp.domain import Categories, Interval
 from skdp.evaluation._common import check_count
-from skdp.evaluation.displays._cells import LEAST_MISSING, draw_cells
+from skdp.evaluation.displays._cells import LEAST_MISSING, draw_cells, drawn_places
 from skdp.evaluation.displays._style import (
     COLOURS,
     INK,
@@ -181,8 +181,14 @@ class ShapeDisplay(PanelDisplay):
         import_pyplot()
         functions = self._functions()
         most = 6
-        for _, shape, _ in functions:
-            if isinstance(shape.bins, Categories):
+        # Colours of all pairs have one scale: what is pale matters little.
+        largest = 0.0
+        for _, shape, values in functions:
+            if isinstance(shape.bins, tuple):
+                most = max(most, len(values))
+                drawn = values[np.ix_(*drawn_places(shape))]
+                largest = max(largest, float(np.abs(drawn).max()))
+            elif isinstance(shape.bins, Categories):
                 most = max(most, min(len(shape.values), max_values))
         panels = self._use_panels(
             ax,
@@ -195,12 +201,14 @@ class ShapeDisplay(PanelDisplay):
         handles: list[Any] = []
         for axes, (name, shape, values) in zip(panels, functions, strict=True):
             if isinstance(shape.bins, tuple):
-                draw_cells(axes, shape, values, name[:2], self._added, _HATCH)
+                added = self._added
+                draw_cells(axes, shape, values, name[:2], added, largest or 1, _HATCH)
                 title_panel(axes, " × ".join(map(str, name[:2])) + name[2])
             else:
                 handles = self._draw_panel(axes, name, shape, max_values)
         if not all(shape.is_supported.all() for shape in self.shapes.values()):
-            handles.append(_hatched_patch())
+            label = "interval may be too short" if handles else "few or no records"
+            handles.append(_hatched_patch(label))
         self._draw_legend(ax, handles, loc="outside lower center", ncols=len(handles))
         return self
 
@@ -277,11 +285,11 @@ class ShapeDisplay(PanelDisplay):
 _HATCH = {"facecolor": "none", "edgecolor": INK, "alpha": 0.25, "hatch": "///"}
 
 
-def _hatched_patch() -> Any:
+def _hatched_patch(label: str) -> Any:
     """Return what stands for bins that are not supported in a legend."""
     from matplotlib.patches import Patch
 
-    return Patch(**_HATCH, label="interval may be too short")
+    return Patch(**_HATCH, label=label)
 
 
 def _hatch(axes: Any, shape: Any, places: NDArray[np.intp]) -> None:
