@@ -394,6 +394,7 @@ class AdditiveModel(SupervisedStatistic):
             )
             shape = pair.shape
             is_supported = cells.counts > _LEAST_COUNT * np.sqrt(cells.variances)
+            is_supported &= shapes.n_epochs >= _FEWEST_SETTLED
             self.shapes_.append(values.reshape(*shape, -1))
             self.shape_std_errors_.append(errors.reshape(*shape, -1))
             self.bin_counts_.append(max_weight * cells.sizes.reshape(shape))
