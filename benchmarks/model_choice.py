@@ -207,8 +207,9 @@ def page(records: list[Record], folder: Path | None) -> None:
         ["skdp", "numpy", "scikit-learn"],
         "Areas under the ROC curve, or R² of numbers, on a held-out quarter of the rows, δ = "
         f"{DELTA:g}: means and standard errors over {spread(n_fits)} splits, the same for all "
-        "models. No constant of skdp was chosen by these tables, but for Adult, of "
-        "which 2,000 rows are here. A rule takes the additive model elsewhere, and "
+        "models. No constant of skdp was chosen by these tables, but for one of pairs "
+        "of additive models, by the table of pairs at 0.5, and for Adult, of which "
+        "2,000 rows are here. A rule takes the additive model elsewhere, and "
         "loses the difference to the model that has the largest mean of a table and"
         " epsilon, at most 1: here, and on the tables of additive_models.md, by "
         "which some constants were chosen. With few splits the largest of four "
