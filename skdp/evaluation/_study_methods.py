@@ -25,8 +25,8 @@ from skdp.local import PosteriorFeatures
 from skdp.metrics import import_optional, private_parity
 from skdp.synthesis import DPMarginalSynthesizer
 
+# Features of the protected columns: (n_rows, n_values of all fields).
 Indicators = NDArray[Any]
-"""Features of the protected columns: (n_rows, n_values of all fields)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,8 +37,8 @@ class Split:
     features: pd.DataFrame
     train: NDArray[np.intp]
     test: NDArray[np.intp]
+    # Whether persons report for the prediction, too.
     reported_test: bool
-    """Whether persons report for the prediction, too."""
 
     @property
     def labels(self) -> NDArray[np.int64]:

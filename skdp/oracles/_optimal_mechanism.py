@@ -22,24 +22,24 @@ from skdp.randomness import ONE, ByteSource, uniform_integers
 
 Floats = NDArray[np.float64]
 
+# Numbers on which a search for a better outcome starts.
 _VALUES = 257
-"""Numbers on which a search for a better outcome starts."""
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
     """Outcomes of a mechanism, each of which stands for two: itself and its mirror image."""
 
+    # The probability of an outcome at nodes outside of its pattern, times two.
     weights: Floats
-    """The probability of an outcome at nodes outside of its pattern, times two."""
+    # The estimate of the number, which is in -1 ... 1; at least 0.
     values: Floats
-    """The estimate of the number, which is in -1 ... 1; at least 0."""
+    # For each outcome, the nodes at which it is e^epsilon times as probable.
     patterns: NDArray[np.bool_]
-    """For each outcome, the nodes at which it is e^epsilon times as probable."""
+    # The largest over all numbers, which are rounded to two nodes at random.
     variance: float
-    """The largest over all numbers, which are rounded to two nodes at random."""
+    # What the variance of no unbiased mechanism on these nodes is below.
     lower_bound: float
-    """What the variance of no unbiased mechanism on these nodes is below."""
 
 
 @lru_cache(maxsize=64)
@@ -200,22 +200,24 @@ def _parts(prices: tuple[Floats, ...], values: Floats) -> Floats:
     return squares * column**2 - moved * column - equal
 
 
+# The range of epsilon for which the program is solved; beyond, the outcomes of its ends
+# are used.
 _SOLVED = 2.0**-10, 8.0
-"""The range of epsilon for which the program is solved; beyond, the outcomes of its ends are used."""
+# The largest epsilon: the rarest outcome has a weight of thousands.
 _MOST = Fraction(36)
-"""The largest epsilon: the rarest outcome has a weight of thousands."""
 
 _SMALLEST = 2.0**-50
 """The least ``e**epsilon - 1`` that integers over 2**64 can still express."""
 
+# Of a mechanism that is read from a file: solutions have up to 48.
 _MOST_OUTCOMES = 1 << 7
-"""Of a mechanism that is read from a file: solutions have up to 48."""
 
+# Fractional bits of the value of an outcome.
 _VALUE_BITS = 32
-"""Fractional bits of the value of an outcome."""
 
+# Its weight in units of 2**-64, its estimate in steps * 2**-32 from the middle, and its
+# nodes as bits.
 Outcome = tuple[int, int, int]
-"""Its weight in units of 2**-64, its estimate in steps * 2**-32 from the middle, and its nodes as bits."""
 
 
 class Optimal(NumericMechanism):

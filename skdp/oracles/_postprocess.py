@@ -33,8 +33,8 @@ from scipy.optimize import brentq
 
 from skdp.oracles._base import FrequencyOracle
 
+# The largest exponent of a power law: its mean count is 0.02.
 _STEEPEST = 60.0
-"""The largest exponent of a power law: its mean count is 0.02."""
 
 
 Counts = NDArray[np.float64]
@@ -149,10 +149,10 @@ def _power(oracle: FrequencyOracle, support: Sums, n: int) -> Counts:
 Postprocess = Literal["none", "clip", "simplex", "power"]
 """The values of ``postprocess=``."""
 
+# The function of each postprocess.
 POSTPROCESSORS: dict[str, Postprocessor] = {
     "none": _none,
     "clip": _clip,
     "simplex": _simplex,
     "power": _power,
 }
-"""The function of each postprocess."""

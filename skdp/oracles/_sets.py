@@ -34,17 +34,17 @@ from skdp.randomness import (
     uniform_integers,
 )
 
+# Of a set, so that exact numbers are computed in less than a second.
 MOST_MEMBERS = 1024
-"""Of a set, so that exact numbers are computed in less than a second."""
 
+# Of a channel whose reports are vectors of bits.
 MOST_VALUES = 16
-"""Of a channel whose reports are vectors of bits."""
 
+# The units of shares of sets, and of p and q.
 _SCALE, _DIGITS = 1 << 320, 1 << 128
-"""The units of shares of sets, and of p and q."""
 
+# Of the search for p, between those of the optimised and of the symmetric form.
 _STEPS = 16
-"""Of the search for p, between those of the optimised and of the symmetric form."""
 
 
 class SetOracle(SupportCounts):
@@ -738,12 +738,13 @@ _SAMPLED = (
     "binary_local_hashing",
 )
 
+# The protocols by name; those of frequency oracles report a member that is drawn at
+# random.
 SET_ORACLES: dict[str, Callable[[int, int, Any], SetOracle]] = {
     "set_selection": SetSelection,
     "set_unary_encoding": SetUnaryEncoding,
     **{name: partial(SampledSet, oracle=name) for name in _SAMPLED},
 }
-"""The protocols by name; those of frequency oracles report a member that is drawn at random."""
 
 
 def choose_set_oracle(

@@ -183,8 +183,8 @@ class _Line:
 
     points: NDArray[Any]
     step: float
+    # The standard deviation of the normal noise, which lets the integral end.
     noise: float
-    """The standard deviation of the normal noise, which lets the integral end."""
 
     @classmethod
     def of(
@@ -300,8 +300,8 @@ class ReportPair:
     #    shuffle model. CRYPTO.
 
     classes: tuple[Class, ...]
+    # Further independent reports of the record that stay together with this one.
     beside: tuple[ReportPair, ...] = ()
-    """Further independent reports of the record that stay together with this one."""
 
     def __post_init__(self) -> None:
         merged: dict[tuple[Fraction, Fraction], Class] = {}

@@ -14,8 +14,8 @@ from skdp.base import level_of_the_caller
 from skdp.pages import warn
 from skdp.survey._likelihood import Numbers
 
+# Of each share of a report, where the channel holds.
 _FALSE_ALARM_OF_SHARE = 1e-6
-"""Of each share of a report, where the channel holds."""
 
 
 class ModelWarning(UserWarning):

@@ -30,9 +30,9 @@ from skdp.survey._likelihood import (
     Unknown,
 )
 
+# Below 20 to 50 of them, the sandwich's errors are too small (Cameron and Miller 2015,
+# section VI).
 _FEW_CLUSTERS = 20
-"""Below 20 to 50 of them, the sandwich's errors are too small (Cameron and Miller 2015,
-section VI)."""
 
 
 def is_series(y: Any) -> bool:
@@ -186,8 +186,8 @@ class Units:
 
     known: Scales
     hidden: Scales
+    # Of a numeric target.
     target: Scales | None
-    """Of a numeric target."""
 
     @classmethod
     def of(cls, model: HiddenModel, is_number: Sequence[bool]) -> Units:

@@ -63,13 +63,13 @@ _STYLE = {
 # Those of matplotlib, by which it lays out.
 _FONTS = re.compile(r"'DejaVu Sans'[^;\"]*sans-serif\b")
 _MOST_CELLS = 20
+# The names of the values of ``postprocess`` in the report.
 POSTPROCESS_NAMES = {
     "none": "unbiased",
     "clip": "clipped to [0, n]",
     "simplex": "simplex",
     "power": "power law",
 }
-"""The names of the values of ``postprocess`` in the report."""
 
 
 def counts_figure(release: pd.DataFrame) -> str:
@@ -253,8 +253,8 @@ def _short(name: Any) -> str:
     return text if len(text) <= 30 else f"{text[:29]}…"
 
 
+# The metrics of fairness that have a figure.
 SHOWN = ("statistical parity difference", "equal opportunity difference")
-"""The metrics of fairness that have a figure."""
 _DIFFERENCE = ("difference", "lower", "upper")
 
 _ERRORS = {
