@@ -16,11 +16,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from skdp.central import DPLogisticRegression
 from skdp.domain import Domain
-from skdp.evaluation._study_tables import (
-    StudyTable,
-    categories_of,
-    other_features,
-)
+from skdp.evaluation._study_tables import StudyTable, categories_of, other_features
 from skdp.local import PosteriorFeatures
 from skdp.metrics import import_optional, private_parity
 from skdp.synthesis import DPMarginalSynthesizer
