@@ -387,10 +387,6 @@ def estimate_frequencies(
     return frequencies
 
 
-# Fractional bits of a ratio that is rounded up, as its exact form has millions.
-_BITS = 256
-
-
 class ClampedLaplace(NumericMechanism):
     """Add discrete Laplace noise to the position, and clamp the sum to the grid.
 
@@ -459,9 +455,11 @@ class ClampedLaplace(NumericMechanism):
     def shuffle_pair(self) -> ReportPair:
         # The squarings that give the power are rounded up to fractions of few digits.
         power = Fraction(1)
+        # Fractional bits of a ratio that is rounded up, as its exact form has millions.
+        n_bits = 256
         for bit in format(self.steps, "b"):
             square = power * power / (self.ratio if bit == "1" else 1)
-            power = Fraction(math.ceil(square * (1 << _BITS)), 1 << _BITS)
+            power = Fraction(math.ceil(square * (1 << n_bits)), 1 << n_bits)
         return ReportPair.of_any(power)
 
     @property

@@ -22,9 +22,6 @@ from skdp.randomness import ONE, ByteSource, uniform_integers
 
 Floats = NDArray[np.float64]
 
-# Numbers on which a search for a better outcome starts.
-_VALUES = 257
-
 
 @dataclass(frozen=True, eq=False)
 class Plan:
@@ -105,8 +102,10 @@ class _Program:
         # the program.
         self._upper = slice(len(nodes) // 2, None)
         self._gaps = slice((len(nodes) - 1) // 2, None)
-        near = np.linspace(0, 1.7, _VALUES)
-        self._values = np.append(near, np.geomspace(1.75, 1e3, _VALUES // 4))
+        # Numbers on which a search for a better outcome starts.
+        n_values = 257
+        near = np.linspace(0, 1.7, n_values)
+        self._values = np.append(near, np.geomspace(1.75, 1e3, n_values // 4))
 
     def start(self) -> tuple[Floats, NDArray[np.bool_]]:
         """Return Duchi's mechanism, and a report of nothing."""
@@ -209,8 +208,6 @@ _MOST = Fraction(36)
 _SMALLEST = 2.0**-50
 """The least ``e**epsilon - 1`` that integers over 2**64 can still express."""
 
-# Of a mechanism that is read from a file: solutions have up to 48.
-_MOST_OUTCOMES = 1 << 7
 
 # Fractional bits of the value of an outcome.
 _VALUE_BITS = 32
@@ -450,7 +447,9 @@ def _checked(outcomes: Any, n_nodes: int) -> tuple[Outcome, ...]:
     triples = [*outcomes] if isinstance(outcomes, Sequence) else []
     limits = (ONE, 1 << 128, (1 << n_nodes) - 1)
     checked: list[Outcome] = []
-    for triple in triples[:_MOST_OUTCOMES]:
+    # Of a mechanism that is read from a file: solutions have up to 48.
+    most_outcomes = 1 << 7
+    for triple in triples[:most_outcomes]:
         numbers = [*triple] if isinstance(triple, Sequence) else []
         if [type(number) for number in numbers] != [int, int, int]:
             break
@@ -463,7 +462,7 @@ def _checked(outcomes: Any, n_nodes: int) -> tuple[Outcome, ...]:
         checked.append((weight, value, nodes))
     if not checked or len(checked) < len(triples):
         raise TypeError(
-            f"outcomes must be 1 to {_MOST_OUTCOMES:,} triples of whole numbers"
+            f"outcomes must be 1 to {most_outcomes:,} triples of whole numbers"
         )
     return tuple(checked)
 

@@ -43,9 +43,6 @@ MOST_VALUES = 16
 # The units of shares of sets, and of p and q.
 _SCALE, _DIGITS = 1 << 320, 1 << 128
 
-# Of the search for p, between those of the optimised and of the symmetric form.
-_STEPS = 16
-
 
 class SetOracle(SupportCounts):
     """A local protocol for a set of at most m of k values, on integer codes ``0, ..., k - 1``.
@@ -675,8 +672,10 @@ class SetUnaryEncoding(SetOracle):
         n_more, n_fewer = self._changes
         odds = 2 * capped / (n_more + n_fewer)
         shares = [Fraction(1, 2)]
+        # Of the search for p, between those of the optimised and of the symmetric form.
+        n_steps = 16
         if n_more == n_fewer:
-            shares += [Fraction(step, 2 * _STEPS) for step in range(_STEPS)]
+            shares += [Fraction(step, 2 * n_steps) for step in range(n_steps)]
         best_error = math.inf
         for share in shares:
             p = ONE - flip_threshold(odds * share)
