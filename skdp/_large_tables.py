@@ -6,8 +6,8 @@ Rooms above `skdp.tables` register them. This file imports nothing, so that regi
 from collections.abc import Callable
 from typing import Any
 
+# Each returns a `skdp.tables.LargeTable`, or None for what it does not know.
 openers: list[Callable[[Any], Any]] = []
-"""Each returns a `skdp.tables.LargeTable`, or None for what it does not know."""
 
 
 def register_large_tables(opener: Callable[[Any], Any]) -> None:

@@ -50,6 +50,7 @@ MECHANISMS = ["optimal", "square_wave", "distribution", "laplace"]
 
 OF_NUMBERS = ("mechanism", "grid_size")
 OF_FILTERS = ("n_bits", "n_hashes", "n_cohorts", "p", "q", "handle_missing")
+# The options of `make_transformer`, which a protocol takes the place of.
 DECLARING = (
     "domain",
     "columns",
@@ -59,10 +60,10 @@ DECLARING = (
     *OF_NUMBERS,
     *OF_FILTERS,
 )
-"""The options of `make_transformer`, which a protocol takes the place of."""
 
+# The options of a command that releases, for reports of which only the sums are
+# published.
 OF_SHUFFLING = ("target_epsilon", "n_shuffled", "delta")
-"""The options of a command that releases, for reports of which only the sums are published."""
 
 
 def _check_probability(value: float) -> None:

@@ -30,18 +30,18 @@ class _PublishedTable:
 
     name: str
     url: str
+    # SHA-256 of the published file.
     file_digest: str
-    """SHA-256 of the published file."""
+    # SHA-256 of the columns that are used, as `_digest` writes them.
     digest: str
-    """SHA-256 of the columns that are used, as `_digest` writes them."""
+    # The declared values of features and target.
     domain: Domain
-    """The declared values of features and target."""
     target: str
     positive_label: int
     protected: tuple[str, ...]
     privileged: dict[str, Any]
+    # Columns that are read, but are neither features nor target.
     further: tuple[str, ...] = ()
-    """Columns that are read, but are neither features nor target."""
 
     @property
     def features(self) -> list[str]:

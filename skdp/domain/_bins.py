@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from skdp.tables import kinds_of
 
+# A number, a date or a datetime (a subclass of date).
 Edge = float | date
-"""A number, a date or a datetime (a subclass of date)."""
 
 # Rows per block, so that intermediate results stay in the cache.
 BLOCK = 1 << 15

@@ -927,5 +927,6 @@ def _naming(name: Any, function: Callable[..., Any], *arguments: Any) -> Any:
     raise ColumnError(message)  # outside of the handler: without a context
 
 
+# A domain, or what declares one: values by column name, a list of them for each column,
+# or bins of all columns.
 DomainLike: TypeAlias = Domain | Mapping[Any, Any] | Sequence[Any] | Interval
-"""A domain, or what declares one: values by column name, a list of them for each column, or bins of all columns."""

@@ -124,8 +124,8 @@ class NoBar:
         """Show nothing."""
 
 
+# Takes the total, None if it is not known, and opens a bar.
 Progress = Callable[[int | None], Bar]
-"""Takes the total, None if it is not known, and opens a bar."""
 
 
 def shown(

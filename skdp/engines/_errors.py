@@ -16,8 +16,8 @@ from skdp.engines._libraries import LIBRARIES
 
 T = TypeVar("T")
 
+# The libraries whose frames come before those of the code that they call.
 _CALLERS = LIBRARIES | {"distributed"}
-"""The libraries whose frames come before those of the code that they call."""
 
 
 class RefusedBatch(ValueError):

@@ -57,8 +57,8 @@ _ENGINES = {
     ("pandas", "DataFrame"): _MEMORY,
 }
 
+# The libraries of tables.
 LIBRARIES = frozenset(library for library, _ in _ENGINES)
-"""The libraries of tables."""
 
 # Libraries whose errors may be about a damaged file.
 _READERS_OF_FILES = {"polars", "duckdb", "_duckdb", "pyarrow"}

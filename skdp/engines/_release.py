@@ -39,8 +39,9 @@ from skdp.tables import (
     without_unused_levels,
 )
 
+# Seeded random bits come in blocks of this many rows, counted from the start of the
+# table.
 BLOCK_ROWS = 1 << 12
-"""Seeded random bits come in blocks of this many rows, counted from the start of the table."""
 
 
 @dataclass(frozen=True)
@@ -257,12 +258,12 @@ class DrawnBatch:
 class Release:
     """Privatise batches of one table; it goes to workers, and shows neither key nor rows."""
 
+    # What distinguishes the release from others.
     call: str | None = None
-    """What distinguishes the release from others."""
+    # The protocol as JSON, for the metadata of what is written.
     protocol_text: str | None = None
-    """The protocol as JSON, for the metadata of what is written."""
+    # The same for what stays in memory.
     text_in_memory: str | None = None
-    """The same for what stays in memory."""
 
     def __init__(
         self, check: BatchCheck, protocol: ReportProtocol, randomness: BatchRandomness

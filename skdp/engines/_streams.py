@@ -32,11 +32,11 @@ from skdp.engines._release import (
 
 pyarrow, parquet = Extra("pyarrow"), Extra("pyarrow.parquet")
 
+# Rows in memory at a time, where nothing depends on how many.
 ROWS = 1 << 17
-"""Rows in memory at a time, where nothing depends on how many."""
 
+# Of reports in a batch: some megabytes, whatever the protocol.
 _CELLS = 1 << 20
-"""Of reports in a batch: some megabytes, whatever the protocol."""
 
 Read = Callable[[list[str], int], Generator[Any, None, None]]
 """Reads columns of a table from its start, in batches of about so many rows."""

@@ -40,12 +40,12 @@ def half_width_of_power(effect: float, power: float, level: float) -> float:
 class Comparison:
     """Two groups that are known, and the shares of a reported value in them, as guessed."""
 
+    # The shares of the rows that are in each group.
     sizes: tuple[float, float]
-    """The shares of the rows that are in each group."""
+    # Of the value in each group.
     shares: tuple[float, float]
-    """Of the value in each group."""
+    # The difference, or the log odds ratio.
     effect: float
-    """The difference, or the log odds ratio."""
     is_coefficient: bool
 
     @classmethod

@@ -35,9 +35,10 @@ from skdp.metrics import (
 )
 from skdp.tables import is_frame, read_table, take_rows
 
+# The name of the group of all rows.
 ALL = "all"
-"""The name of the group of all rows."""
 
+# Methods of aif360's ClassificationMetric, as `fairness_report` names them.
 AIF360 = (
     "statistical_parity_difference",
     "disparate_impact",
@@ -45,10 +46,9 @@ AIF360 = (
     "average_odds_difference",
     "theil_index",
 )
-"""Methods of aif360's ClassificationMetric, as `fairness_report` names them."""
 
+# Metric, group and value.
 Row = tuple[str, Any, float]
-"""Metric, group and value."""
 
 Measure = Callable[[Any, Any, NDArray[Any], Any, Any], list[Row]]
 """A function of `Answers`, the test rows, their targets, their groups and their weights, or None."""

@@ -115,8 +115,8 @@ class _Fit:
     epsilon: float
     split: int
     seed: int | None
+    # Scores of another version may be others, and are not read from memory.
     versions: tuple[str, ...] = _VERSIONS
-    """Scores of another version may be others, and are not read from memory."""
 
 
 def _run(

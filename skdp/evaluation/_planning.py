@@ -28,12 +28,7 @@ from skdp.evaluation._comparisons import (
     half_width_of_power,
     power_of,
 )
-from skdp.evaluation._plan_display import (
-    AMOUNT_NAMES,
-    PlanDisplay,
-    amount_of,
-    end_text,
-)
+from skdp.evaluation._plan_display import AMOUNT_NAMES, PlanDisplay, amount_of, end_text
 from skdp.evaluation._privacy_curve import compare_to_baseline
 from skdp.evaluation.displays import interval_label
 from skdp.local import (

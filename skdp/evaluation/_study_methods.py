@@ -16,17 +16,13 @@ from sklearn.utils.validation import has_fit_parameter
 
 from skdp.central import DPLogisticRegression
 from skdp.domain import Domain
-from skdp.evaluation._study_tables import (
-    StudyTable,
-    categories_of,
-    other_features,
-)
+from skdp.evaluation._study_tables import StudyTable, categories_of, other_features
 from skdp.local import PosteriorFeatures
 from skdp.metrics import import_optional, private_parity
 from skdp.synthesis import DPMarginalSynthesizer
 
+# Features of the protected columns: (n_rows, n_values of all fields).
 Indicators = NDArray[Any]
-"""Features of the protected columns: (n_rows, n_values of all fields)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,8 +33,8 @@ class Split:
     features: pd.DataFrame
     train: NDArray[np.intp]
     test: NDArray[np.intp]
+    # Whether persons report for the prediction, too.
     reported_test: bool
-    """Whether persons report for the prediction, too."""
 
     @property
     def labels(self) -> NDArray[np.int64]:

@@ -109,8 +109,8 @@ class _Column:
 
     knots: Knots
     reports: GroupedReports
+    # The probability of each number given each cell, of shape (n_cells, n_numbers).
     channel: Floats
-    """The probability of each number given each cell, of shape (n_cells, n_numbers)."""
 
     @classmethod
     def of(
@@ -174,12 +174,13 @@ class _Column:
 class Knots:
     """The positions at which weights are checked, in steps, and those that each bin holds."""
 
+    # Ascending, of shape (n_knots,).
     positions: Floats
-    """Ascending, of shape (n_knots,)."""
+    # Whether values at a knot, or next to it, may be in a bin, of shape (n_bins,
+    # n_knots).
     touches: NDArray[np.bool_]
-    """Whether values at a knot, or next to it, may be in a bin, of shape (n_bins, n_knots)."""
+    # Whether all values at a knot, and next to it, are in the bin.
     inside: NDArray[np.bool_]
-    """Whether all values at a knot, and next to it, are in the bin."""
 
 
 def knots_of_range(steps: int, bins: int) -> Knots:
@@ -221,10 +222,10 @@ def rounded(positions: Floats, steps: int) -> Floats:
 class Fold:
     """A part of the reports, in groups, and a model that is fitted to others."""
 
+    # A distribution over the knots.
     model: Floats
-    """A distribution over the knots."""
+    # Of the reports, of shape (n_groups,).
     shares: Floats
-    """Of the reports, of shape (n_groups,)."""
     n_reports: int
 
 
@@ -232,10 +233,10 @@ class Fold:
 class GroupedReports:
     """Groups of the reports of one column, and their channel from the knots."""
 
+    # The probability of each group given each knot, of shape (n_knots, n_groups).
     channel: Floats
-    """The probability of each group given each knot, of shape (n_knots, n_groups)."""
+    # The group of each number, of shape (n_numbers,).
     group_of_place: NDArray[np.intp]
-    """The group of each number, of shape (n_numbers,)."""
 
     @classmethod
     def of(

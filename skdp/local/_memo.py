@@ -28,18 +28,18 @@ from skdp.privacy import PrivacyGuarantee
 from skdp.randomness import BLOCK, MOST_ROWS, ONE, DigestSource, RowStreams
 from skdp.tables import ColumnError, is_missing, kind_of, plain
 
+# Bytes of a secret key: with 128 bits it cannot be guessed.
 _LEAST_KEY = 16
-"""Bytes of a secret key: with 128 bits it cannot be guessed."""
 _MOST_KEY = hashlib.blake2b.MAX_KEY_SIZE
 
+# The bytes of a block of AES.
 _BLOCK = 16
-"""The bytes of a block of AES."""
 
+# Pseudo-random bytes, 32 for each record.
 Digests = NDArray[np.uint8]
-"""Pseudo-random bytes, 32 for each record."""
 
+# What bytes are for: those of two purposes have nothing in common.
 Purpose = tuple[str | bytes, ...]
-"""What bytes are for: those of two purposes have nothing in common."""
 
 
 class SecretKey(bytes):
@@ -349,12 +349,12 @@ def _as_list(values: Any) -> list[Any]:
     )
 
 
+# To be raised whenever an oracle uses its random bits differently: old and new reports
+# must not share any.
 FORMAT = b"skdp permanent report 7"
-"""To be raised whenever an oracle uses its random bits differently: old and new reports
-must not share any."""
 
+# The bytes of a digest that are used as they are. As many more seed further ones.
 _HEAD = 16
-"""The bytes of a digest that are used as they are. As many more seed further ones."""
 
 
 class MemoisedReports:

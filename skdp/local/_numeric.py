@@ -101,13 +101,13 @@ class NumberField(Field):
     name: Any
     bounds: tuple[float, float]
     mechanism: NumericMechanism
+    # The epsilon that was asked for.
     share: Fraction
-    """The epsilon that was asked for."""
 
+    # The numbers that may be reported, ascending: a report is a place among them.
     numbers: NDArray[np.float64] = dataclasses.field(init=False)
-    """The numbers that may be reported, ascending: a report is a place among them."""
+    # The place of each report of the mechanism, of shape (n_reports,).
     places: NDArray[np.intp] = dataclasses.field(init=False)
-    """The place of each report of the mechanism, of shape (n_reports,)."""
 
     def __post_init__(self) -> None:
         # Some reports may be one number, where floats are too few.

@@ -69,8 +69,8 @@ Categories: TypeAlias = (
 )
 """The declared values: a list a column, by column name, or as a domain."""
 
+# The form of the reports of an oracle that reports bits.
 Output: TypeAlias = Literal["bits", "unbiased"]
-"""The form of the reports of an oracle that reports bits."""
 
 STRATEGIES = get_args(ReportStrategy)
 OUTPUTS = get_args(Output)
@@ -98,12 +98,12 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
     oracles_: tuple[FrequencyOracle, ...]
     _mechanism: str
     _reports_values: bool = False
+    # Of the values of an attribute.
     _most_cells: float = 1 << 32
-    """Of the values of an attribute."""
+    # Of the reports; finite where the declaration comes from others.
     _most_columns: float = math.inf
-    """Of the reports; finite where the declaration comes from others."""
+    # Of the names of these columns.
     _most_characters: float = math.inf
-    """Of the names of these columns."""
 
     @abstractmethod
     def _make_oracle(self, k: int, epsilon: Any) -> FrequencyOracle:

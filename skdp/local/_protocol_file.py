@@ -30,8 +30,8 @@ from skdp.tables import carried_releases, carried_text
 FORMAT = "skdp-protocol"
 _VERSION = 2
 
+# Parameters of a transformer that are not written.
 SECRET = ("ledger", "random_state", "secret_key")
-"""Parameters of a transformer that are not written."""
 
 # Parameters of a protocol that say how true values are read, not what a report means.
 _NOT_OF_REPORTS = ("unknown",)
@@ -60,8 +60,8 @@ _MOST_CELLS = 1 << 24
 _MOST_COLUMNS = 1 << 17
 _MOST_CHARACTERS = 1 << 23
 
+# Of a transformer that an error names, as the text may come from anybody.
 _LONGEST_NAME = 50
-"""Of a transformer that an error names, as the text may come from anybody."""
 
 
 def write_protocol(

@@ -73,8 +73,8 @@ class BloomField(Field):
     columns: tuple[Any, ...]
     randomizer: BloomRandomizer
     epsilon: float
+    # Whether a missing value is reported as a value.
     takes_missing: bool = False
-    """Whether a missing value is reported as a value."""
     is_permanent: bool = False
 
     @property

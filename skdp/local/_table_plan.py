@@ -22,8 +22,8 @@ from skdp.oracles import ORACLES, check_steps, choose_oracle, mean_error
 from skdp.privacy import check_epsilon
 from skdp.tables import is_frame, read_table
 
+# What a table of reports is for.
 Purpose: TypeAlias = Literal["margins", "pairs", "means", "model"]
-"""What a table of reports is for."""
 
 Group: TypeAlias = tuple[Any, ...]
 """The columns of one report."""
@@ -47,8 +47,8 @@ class Margin:
 
     cells: int
     noise: float
+    # The variance of the true values, which sampling adds; those of uniform data.
     spread: float
-    """The variance of the true values, which sampling adds; those of uniform data."""
 
     @classmethod
     def of_shares(cls, cells: int, noise: float) -> Margin:
@@ -65,13 +65,13 @@ class Report:
     """How a group of columns is reported."""
 
     group: Group
+    # The name of an oracle, or of a mechanism for numbers.
     kind: str
-    """The name of an oracle, or of a mechanism for numbers."""
     cells: int
+    # The error of each column.
     margins: tuple[Margin, ...]
-    """The error of each column."""
+    # What the purpose asks of the group: errors of columns or pairs, with weights.
     terms: tuple[tuple[float, Margin], ...]
-    """What the purpose asks of the group: errors of columns or pairs, with weights."""
 
     @property
     def cost(self) -> float:
@@ -264,18 +264,18 @@ _MOST_CELLS_MERGED = 8 * MOST_REPORT_BYTES
 class TablePlan:
     """How the columns of a table share epsilon, computed from what is declared."""
 
+    # The name of the strategy that was chosen, a row of `strategies`.
     strategy: str
-    """The name of the strategy that was chosen, a row of `strategies`."""
+    # The columns of each report: several are one attribute, of all combinations.
     groups: tuple[Group, ...]
-    """The columns of each report: several are one attribute, of all combinations."""
+    # How many groups a record reports, each with ``epsilon / n_reported``.
     n_reported: int
-    """How many groups a record reports, each with ``epsilon / n_reported``."""
+    # A record reports a group with this, times `n_reported` / their sum, as chance.
     weights: tuple[int, ...]
-    """A record reports a group with this, times `n_reported` / their sum, as chance."""
+    # The rows of `reports`.
     rows: tuple[tuple[Any, ...], ...]
-    """The rows of `reports`."""
+    # The rows of `strategies`.
     candidates: tuple[tuple[Any, ...], ...]
-    """The rows of `strategies`."""
 
     @property
     def kinds(self) -> tuple[str, ...]:

@@ -16,21 +16,21 @@ from skdp.markup import html_facts
 
 _FORMAT = "skdp tally, version 2"
 
+# Of a tally, so that the sums of two still fit into 64 bits.
 _MOST_REPORTS = 1 << 56
-"""Of a tally, so that the sums of two still fit into 64 bits."""
 
+# Of a tally of others, so that reading it takes a second at most.
 _MOST_NUMBERS = 1 << 21
-"""Of a tally of others, so that reading it takes a second at most."""
 
 
+# Of the weights in a tally, about a millionth: their sums are exact, in any order.
 WEIGHT_UNIT = 2.0**-20
-"""Of the weights in a tally, about a millionth: their sums are exact, in any order."""
 
+# So that rounding changes a weight by a part in 2,048 at most.
 SMALLEST_WEIGHT = 2.0**-10
-"""So that rounding changes a weight by a part in 2,048 at most."""
 
+# Less than that, so that a weight is two numbers of 22 bits.
 LARGEST_WEIGHT = 2.0**24
-"""Less than that, so that a weight is two numbers of 22 bits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,14 +41,14 @@ class WeightedSums:
     ``2**-20``, and their squares in units of ``2**-40``.
     """
 
+    # For each field the weighted sums of what is counted.
     sums: tuple[NDArray[np.object_], ...]
-    """For each field the weighted sums of what is counted."""
+    # The sums weighted by the squares of the weights.
     squares: tuple[NDArray[np.object_], ...]
-    """The sums weighted by the squares of the weights."""
+    # For each field the sum of the weights, and of their squares: (n_fields, 2).
     weights: NDArray[np.object_]
-    """For each field the sum of the weights, and of their squares: (n_fields, 2)."""
+    # The same of all records: (2,).
     total: NDArray[np.object_]
-    """The same of all records: (2,)."""
 
     def arrays(self) -> list[NDArray[np.object_]]:
         """Return what adds up."""
@@ -137,11 +137,11 @@ def _whole_numbers(numbers: Any, shape: tuple[int, ...]) -> NDArray[np.object_]:
     return array
 
 
+# Of a weight: 2**44.
 _MOST_UNITS = int(LARGEST_WEIGHT / WEIGHT_UNIT)
-"""Of a weight: 2**44."""
 
+# Of the squares of as many weights as a tally may have.
 _LARGEST_SUM = 1 << (56 + 88)
-"""Of the squares of as many weights as a tally may have."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -477,12 +477,12 @@ def _may_be_of_cohorts(counts: NDArray[Any], size: int) -> bool:
     return bool(is_in_range) and sum(n_records.ravel().tolist()) == size
 
 
+# By what a report adds: 0 or 1 to each sum ("any"), 1 to one of them ("one"), or -1 to
+# 1 to each ("signed"); or 0 or 1 to each sum of the row of its record's cohort, whose
+# first one counts the records ("cohorts").
 POSSIBLE = {
     "any": _may_be_of_any,
     "one": _may_be_of_one,
     "signed": _may_be_signed,
     "cohorts": _may_be_of_cohorts,
 }
-"""By what a report adds: 0 or 1 to each sum ("any"), 1 to one of them ("one"), or -1 to
-1 to each ("signed"); or 0 or 1 to each sum of the row of its record's cohort, whose
-first one counts the records ("cohorts")."""

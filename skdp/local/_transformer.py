@@ -78,9 +78,9 @@ from skdp.tables import Releases, Table, carried_text, carries_notes, with_proto
 # Of a channel that is enumerated for a warning: some milliseconds.
 _MOST_ENTRIES = 1 << 16
 
+# Declared values of reports in memory that say them: a copy goes into each pickle and
+# file.
 _MOST_CARRIED = 1 << 11
-"""Declared values of reports in memory that say them: a copy goes into each pickle and
-file."""
 
 
 class WrittenProtocol:
@@ -150,9 +150,9 @@ class WrittenProtocol:
         return None if is_large else self.carried_text
 
 
+# Of a transformer, whose counts are kept one by one: the sums of all subsets of half of
+# them are 2**16, and are compared in milliseconds.
 _MOST_RELEASES = 32
-"""Of a transformer, whose counts are kept one by one: the sums of all subsets of half
-of them are 2**16, and are compared in milliseconds."""
 
 
 @dataclass

@@ -41,10 +41,10 @@ from skdp.tables import carried_text, read_table
 class WrapsTransformer(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
     """Base of what wraps a local transformer, whose `transform` gets the metadata."""
 
+    # The parameter that holds the transformer.
     _wrapped: ClassVar[str]
-    """The parameter that holds the transformer."""
+    # The methods that privatise rows.
     _releasing: ClassVar[tuple[str, ...]] = ("fit", "fit_transform", "transform")
-    """The methods that privatise rows."""
 
     def _route(self, caller: str, params: dict[str, Any]) -> dict[str, Any]:
         """Return what of the metadata of a method the wrapped `transform` gets."""

@@ -240,10 +240,6 @@ def _ranges_of_groups(
         yield Row(metric, metric.definition, None, estimate)
 
 
-# The consistency of a prediction is how close it is to those of the nearest rows.
-_N_NEIGHBOURS = 5
-
-
 def consistency_rows(
     features: Numbers | None, predicted: Mask, rows: Places
 ) -> Iterator[Row]:
@@ -253,8 +249,10 @@ def consistency_rows(
     # It has no interval: the neighbours of a row depend on which others were drawn.
     unknown = np.asarray(np.nan)
     value = unknown
-    if len(rows) >= _N_NEIGHBOURS:
-        search = NearestNeighbors(n_neighbors=_N_NEIGHBOURS, algorithm="ball_tree")
+    # The consistency of a prediction is how close it is to those of the nearest rows.
+    n_neighbours = 5
+    if len(rows) >= n_neighbours:
+        search = NearestNeighbors(n_neighbors=n_neighbours, algorithm="ball_tree")
         search.fit(features[rows])
         neighbours = search.kneighbors(features[rows], return_distance=False)
         label = predicted[rows].astype(np.float64)

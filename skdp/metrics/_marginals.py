@@ -451,8 +451,8 @@ def _kolmogorov_smirnov(real: Numbers, synthetic: Numbers) -> float:
 
 QUANTILES = (0.1, 0.5, 0.9)
 
+# Half the width of an interval of 95 %, in standard errors.
 _REACH = NormalDist().inv_cdf(0.975)
-"""Half the width of an interval of 95 %, in standard errors."""
 
 
 def compare_marginals(

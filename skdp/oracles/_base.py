@@ -18,8 +18,8 @@ from skdp.exact import exp_bounds, log_upper
 from skdp.privacy import ReportPair, check_epsilon
 from skdp.randomness import BLOCK, MOST_ROWS, ONE, ByteSource, DigestSource, RowStreams
 
+# Numbers that are counted one by one.
 _FEW = 6
-"""Numbers that are counted one by one."""
 
 
 def column_sums(bits: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -151,17 +151,19 @@ def _log(probability: float) -> float:
     return math.log(probability) if probability > 0 else -math.inf
 
 
+# The size of the largest array of reports that an oracle makes; larger calls are
+# refused.
 MAX_REPORT_BYTES = 1 << 31
-"""The size of the largest array of reports that an oracle makes; larger calls are refused."""
 
+# Larger requests are treated as this one: 2**-64 achieves at most 100.
 MOST_EPSILON = Fraction(1000)
-"""Larger requests are treated as this one: 2**-64 achieves at most 100."""
 
+# Of a channel that is computed for the best guess.
 _MOST_ENTRIES = 1 << 16
-"""Of a channel that is computed for the best guess."""
 
+# Pairs of a record and a value at a time: enough for whole-array steps, few enough for
+# the cache.
 CELLS = 1 << 22
-"""Pairs of a record and a value at a time: enough for whole-array steps, few enough for the cache."""
 
 
 class SupportCounts(ABC):
@@ -174,8 +176,8 @@ class SupportCounts(ABC):
     is_signed: ClassVar[bool] = False
     field_names: ClassVar[tuple[str, ...]] = ("",)
     shows_hash: ClassVar[bool] = False
+    # What else helps if reports are too large.
     _advice: ClassVar[str] = ""
-    """What else helps if reports are too large."""
 
     @property
     @abstractmethod

@@ -45,8 +45,9 @@ from skdp.randomness import (
     uniform_integers,
 )
 
+# The lengths of records that are machine words, and the number of records from which
+# they are drawn whole.
 _WORDS, _MANY = (2, 4, 8), 1 << 12
-"""The lengths of records that are machine words, and the number of records from which they are drawn whole."""
 
 
 class UnaryEncoding(FrequencyOracle):
@@ -262,8 +263,8 @@ def _turned(k: int) -> NDArray[np.uint8]:
     return turned.reshape(-1, 8)
 
 
+# The size of the largest table of sets, which stays in the cache.
 _TABLE_BYTES = 1 << 18
-"""The size of the largest table of sets, which stays in the cache."""
 
 
 class SubsetSelection(FrequencyOracle):

@@ -41,14 +41,14 @@ from skdp.randomness import (
 # (mod g) the others. So are they for z and e, and the probability is the mean overlap
 # of two intervals, over all d. It depends on the ratio alone.
 
+# Whose table is exact: the sums over pairs of two groups take about four seconds.
 MOST_EXACT_VALUES = 1_024
-"""Whose table is exact: the sums over pairs of two groups take about four seconds."""
 
+# Of the table: about four seconds, once.
 _MOST_STEPS = 500_000_000
-"""Of the table: about four seconds, once."""
 
+# Numbers that are held at once: 1 MB, within a cache.
 _BLOCK = 1 << 18
-"""Numbers that are held at once: 1 MB, within a cache."""
 
 
 def _collisions(prime: int, g: int, ratios: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -396,14 +396,14 @@ def walsh_hadamard(rows: NDArray[np.int64]) -> NDArray[np.int64]:
     return out
 
 
+# The largest prime below 2**16, so that residues are words of 16 bits.
 _SMALL_PRIME = 65_521
-"""The largest prime below 2**16, so that residues are words of 16 bits."""
 
+# For more values.
 _LARGE_PRIME = (1 << 31) - 1
-"""For more values."""
 
+# Of local hashing: enough for an epsilon of 11, where the best number is e^epsilon.
 MOST_BUCKETS = _SMALL_PRIME
-"""Of local hashing: enough for an epsilon of 11, where the best number is e^epsilon."""
 
 
 def collision_probability(prime: int, g: int) -> Fraction:

@@ -27,14 +27,14 @@ from skdp.randomness import (
     uniform_integers,
 )
 
+# The tolerated distance from the largest log-likelihood of all reports.
 TOLERANCE = 1e-3
-"""The tolerated distance from the largest log-likelihood of all reports."""
 
+# The most steps; some ten are enough.
 _NEWTON_STEPS = 100
-"""The most steps; some ten are enough."""
 
+# The part of a Newton step below which an iterative Bayesian update is taken instead.
 _LEAST_REACH = 1e-6
-"""The part of a Newton step below which an iterative Bayesian update is taken instead."""
 
 Floats = NDArray[np.float64]
 
@@ -134,11 +134,11 @@ def _smallest(design: Floats) -> Floats:
     return frequencies / frequencies.sum()
 
 
+# The unit of the probability with which a number is rounded to one of two positions.
 SUBSTEPS = 1 << 16
-"""The unit of the probability with which a number is rounded to one of two positions."""
 
+# The number of steps of the finest grid.
 MAX_STEPS = 1 << 16
-"""The number of steps of the finest grid."""
 
 
 class NumericMechanism(ABC):
@@ -387,10 +387,6 @@ def estimate_frequencies(
     return frequencies
 
 
-_BITS = 256
-"""Fractional bits of a ratio that is rounded up, as its exact form has millions."""
-
-
 class ClampedLaplace(NumericMechanism):
     """Add discrete Laplace noise to the position, and clamp the sum to the grid.
 
@@ -459,9 +455,11 @@ class ClampedLaplace(NumericMechanism):
     def shuffle_pair(self) -> ReportPair:
         # The squarings that give the power are rounded up to fractions of few digits.
         power = Fraction(1)
+        # Fractional bits of a ratio that is rounded up, as its exact form has millions.
+        n_bits = 256
         for bit in format(self.steps, "b"):
             square = power * power / (self.ratio if bit == "1" else 1)
-            power = Fraction(math.ceil(square * (1 << _BITS)), 1 << _BITS)
+            power = Fraction(math.ceil(square * (1 << n_bits)), 1 << n_bits)
         return ReportPair.of_any(power)
 
     @property
@@ -528,13 +526,17 @@ def _odds(ratio: Fraction, squarings: int) -> list[tuple[int, int]]:
     return odds
 
 
+# Parts of the range: widths and periods of windows are whole numbers of them.
 BINS = 32
-"""Parts of the range: widths and periods of windows are whole numbers of them."""
+# Weights are multiples of 1 / 64.
 WEIGHTS = 64
-"""Weights are multiples of 1 / 64."""
 
 Periodic = tuple[tuple[int, int, int], ...]
 
+# By 2 log2(epsilon): the width of the window that does not repeat, and period, width
+# and weight of those that do. The solutions of ``benchmarks/_windows_program.py``, of
+# which the error of a mixture between two of them is up to 1.3 % larger, and up to 6 %
+# at either end.
 _MIXTURES: dict[int, tuple[int, Periodic]] = {
     -4: (16, ((11, 5, 3), (12, 6, 2), (16, 6, 3), (16, 7, 7))),
     -3: (16, ((9, 4, 2), (11, 5, 5), (16, 6, 10), (16, 7, 1))),
@@ -545,11 +547,6 @@ _MIXTURES: dict[int, tuple[int, Periodic]] = {
     2: (7, ((7, 1, 3), (8, 2, 2), (13, 2, 4), (16, 2, 5))),
     3: (4, ((13, 1, 2), (14, 1, 3), (15, 1, 4), (16, 1, 4))),
 }
-"""By 2 log2(epsilon): the width of the window that does not repeat, and period, width and weight of those that do.
-
-The solutions of ``benchmarks/_windows_program.py``, of which the error of a mixture
-between two of them is up to 1.3 % larger, and up to 6 % at either end.
-"""
 
 
 def square_wave_width(epsilon: float) -> float:

@@ -22,24 +22,21 @@ from skdp.randomness import ONE, ByteSource, uniform_integers
 
 Floats = NDArray[np.float64]
 
-_VALUES = 257
-"""Numbers on which a search for a better outcome starts."""
-
 
 @dataclass(frozen=True, eq=False)
 class Plan:
     """Outcomes of a mechanism, each of which stands for two: itself and its mirror image."""
 
+    # The probability of an outcome at nodes outside of its pattern, times two.
     weights: Floats
-    """The probability of an outcome at nodes outside of its pattern, times two."""
+    # The estimate of the number, which is in -1 ... 1; at least 0.
     values: Floats
-    """The estimate of the number, which is in -1 ... 1; at least 0."""
+    # For each outcome, the nodes at which it is e^epsilon times as probable.
     patterns: NDArray[np.bool_]
-    """For each outcome, the nodes at which it is e^epsilon times as probable."""
+    # The largest over all numbers, which are rounded to two nodes at random.
     variance: float
-    """The largest over all numbers, which are rounded to two nodes at random."""
+    # What the variance of no unbiased mechanism on these nodes is below.
     lower_bound: float
-    """What the variance of no unbiased mechanism on these nodes is below."""
 
 
 @lru_cache(maxsize=64)
@@ -105,8 +102,10 @@ class _Program:
         # the program.
         self._upper = slice(len(nodes) // 2, None)
         self._gaps = slice((len(nodes) - 1) // 2, None)
-        near = np.linspace(0, 1.7, _VALUES)
-        self._values = np.append(near, np.geomspace(1.75, 1e3, _VALUES // 4))
+        # Numbers on which a search for a better outcome starts.
+        n_values = 257
+        near = np.linspace(0, 1.7, n_values)
+        self._values = np.append(near, np.geomspace(1.75, 1e3, n_values // 4))
 
     def start(self) -> tuple[Floats, NDArray[np.bool_]]:
         """Return Duchi's mechanism, and a report of nothing."""
@@ -200,22 +199,22 @@ def _parts(prices: tuple[Floats, ...], values: Floats) -> Floats:
     return squares * column**2 - moved * column - equal
 
 
+# The range of epsilon for which the program is solved; beyond, the outcomes of its ends
+# are used.
 _SOLVED = 2.0**-10, 8.0
-"""The range of epsilon for which the program is solved; beyond, the outcomes of its ends are used."""
+# The largest epsilon: the rarest outcome has a weight of thousands.
 _MOST = Fraction(36)
-"""The largest epsilon: the rarest outcome has a weight of thousands."""
 
 _SMALLEST = 2.0**-50
 """The least ``e**epsilon - 1`` that integers over 2**64 can still express."""
 
-_MOST_OUTCOMES = 1 << 7
-"""Of a mechanism that is read from a file: solutions have up to 48."""
 
+# Fractional bits of the value of an outcome.
 _VALUE_BITS = 32
-"""Fractional bits of the value of an outcome."""
 
+# Its weight in units of 2**-64, its estimate in steps * 2**-32 from the middle, and its
+# nodes as bits.
 Outcome = tuple[int, int, int]
-"""Its weight in units of 2**-64, its estimate in steps * 2**-32 from the middle, and its nodes as bits."""
 
 
 class Optimal(NumericMechanism):
@@ -448,7 +447,9 @@ def _checked(outcomes: Any, n_nodes: int) -> tuple[Outcome, ...]:
     triples = [*outcomes] if isinstance(outcomes, Sequence) else []
     limits = (ONE, 1 << 128, (1 << n_nodes) - 1)
     checked: list[Outcome] = []
-    for triple in triples[:_MOST_OUTCOMES]:
+    # Of a mechanism that is read from a file: solutions have up to 48.
+    most_outcomes = 1 << 7
+    for triple in triples[:most_outcomes]:
         numbers = [*triple] if isinstance(triple, Sequence) else []
         if [type(number) for number in numbers] != [int, int, int]:
             break
@@ -461,7 +462,7 @@ def _checked(outcomes: Any, n_nodes: int) -> tuple[Outcome, ...]:
         checked.append((weight, value, nodes))
     if not checked or len(checked) < len(triples):
         raise TypeError(
-            f"outcomes must be 1 to {_MOST_OUTCOMES:,} triples of whole numbers"
+            f"outcomes must be 1 to {most_outcomes:,} triples of whole numbers"
         )
     return tuple(checked)
 

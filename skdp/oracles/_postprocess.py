@@ -33,10 +33,6 @@ from scipy.optimize import brentq
 
 from skdp.oracles._base import FrequencyOracle
 
-_STEEPEST = 60.0
-"""The largest exponent of a power law: its mean count is 0.02."""
-
-
 Counts = NDArray[np.float64]
 Sums = NDArray[np.int64]
 
@@ -120,9 +116,11 @@ def _fit_power_law(mean: float, end: float) -> float:
 
     if excess(0.0) <= 0:
         return 0.0
-    if excess(_STEEPEST) >= 0:
-        return _STEEPEST
-    return float(brentq(excess, 0.0, _STEEPEST))
+    # The largest exponent of a power law: its mean count is 0.02.
+    steepest = 60.0
+    if excess(steepest) >= 0:
+        return steepest
+    return float(brentq(excess, 0.0, steepest))
 
 
 def _growth(exponent: float) -> float:
@@ -149,10 +147,10 @@ def _power(oracle: FrequencyOracle, support: Sums, n: int) -> Counts:
 Postprocess = Literal["none", "clip", "simplex", "power"]
 """The values of ``postprocess=``."""
 
+# The function of each postprocess.
 POSTPROCESSORS: dict[str, Postprocessor] = {
     "none": _none,
     "clip": _clip,
     "simplex": _simplex,
     "power": _power,
 }
-"""The function of each postprocess."""

@@ -34,17 +34,14 @@ from skdp.randomness import (
     uniform_integers,
 )
 
+# Of a set, so that exact numbers are computed in less than a second.
 MOST_MEMBERS = 1024
-"""Of a set, so that exact numbers are computed in less than a second."""
 
+# Of a channel whose reports are vectors of bits.
 MOST_VALUES = 16
-"""Of a channel whose reports are vectors of bits."""
 
+# The units of shares of sets, and of p and q.
 _SCALE, _DIGITS = 1 << 320, 1 << 128
-"""The units of shares of sets, and of p and q."""
-
-_STEPS = 16
-"""Of the search for p, between those of the optimised and of the symmetric form."""
 
 
 class SetOracle(SupportCounts):
@@ -675,8 +672,10 @@ class SetUnaryEncoding(SetOracle):
         n_more, n_fewer = self._changes
         odds = 2 * capped / (n_more + n_fewer)
         shares = [Fraction(1, 2)]
+        # Of the search for p, between those of the optimised and of the symmetric form.
+        n_steps = 16
         if n_more == n_fewer:
-            shares += [Fraction(step, 2 * _STEPS) for step in range(_STEPS)]
+            shares += [Fraction(step, 2 * n_steps) for step in range(n_steps)]
         best_error = math.inf
         for share in shares:
             p = ONE - flip_threshold(odds * share)
@@ -738,12 +737,13 @@ _SAMPLED = (
     "binary_local_hashing",
 )
 
+# The protocols by name; those of frequency oracles report a member that is drawn at
+# random.
 SET_ORACLES: dict[str, Callable[[int, int, Any], SetOracle]] = {
     "set_selection": SetSelection,
     "set_unary_encoding": SetUnaryEncoding,
     **{name: partial(SampledSet, oracle=name) for name in _SAMPLED},
 }
-"""The protocols by name; those of frequency oracles report a member that is drawn at random."""
 
 
 def choose_set_oracle(

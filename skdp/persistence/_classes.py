@@ -17,16 +17,16 @@ Class = TypeVar("Class", bound=type[BaseEstimator])
 class SavedClass:
     """A class whose instances may be saved."""
 
+    # How files name it.
     name: str
-    """How files name it."""
+    # Where it is imported from.
     module: str
-    """Where it is imported from."""
+    # What `fit` sets besides names that end in an underscore.
     attributes: frozenset[str] = frozenset()
-    """What `fit` sets besides names that end in an underscore."""
+    # Parameters that must be None.
     fixed: tuple[str, ...] = ()
-    """Parameters that must be None."""
+    # The class itself, if it was registered.
     kind: type[Any] | None = None
-    """The class itself, if it was registered."""
 
     def find(self) -> type[Any]:
         """Return the class, which is imported if need be."""

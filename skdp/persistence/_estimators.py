@@ -10,13 +10,7 @@ import numpy as np
 from sklearn.utils.metadata_routing import MetadataRequest
 
 from skdp.domain import pack, unpack
-from skdp.local import (
-    ReportTransformer,
-    as_of_seed,
-    comparable,
-    forget_names,
-    refitted,
-)
+from skdp.local import ReportTransformer, as_of_seed, comparable, forget_names, refitted
 from skdp.persistence._classes import SavedClass, by_class, by_name
 from skdp.persistence._values import Values
 from skdp.privacy import PrivacyGuarantee

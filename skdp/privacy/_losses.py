@@ -70,8 +70,8 @@ class Loss(ABC):
     # Optimal accounting of differential privacy via characteristic function. AISTATS).
 
     kind: ClassVar[str]
+    # The checks of its numbers, which return them as they are kept, rounded up.
     _checks: ClassVar[dict[str, Callable[..., Any]]]
-    """The checks of its numbers, which return them as they are kept, rounded up."""
 
     count: int = field(default=1, kw_only=True)
 

@@ -37,8 +37,8 @@ class _Composed:
     """Checks and arithmetic of `Rho` and `Mu`."""
 
     name: ClassVar[Literal["rho", "mu"]]
+    # Of the number, which then adds up.
     power: ClassVar[int]
-    """Of the number, which then adds up."""
 
     delta: float
 
@@ -251,11 +251,11 @@ class Share:
     """What a mechanism, or a part of it, may lose: exact, and adding up."""
 
     kind: Literal["epsilon", "rho", "mu"]
+    # Epsilon, rho or the square of mu.
     amount: Fraction
-    """Epsilon, rho or the square of mu."""
     given: Rho | Mu | None = None
+    # The most rows of one person: noise is in proportion to it.
     rows: int = 1
-    """The most rows of one person: noise is in proportion to it."""
 
     def __mul__(self, part: Fraction) -> Share:
         return replace(self, amount=self.amount * part)

@@ -183,8 +183,8 @@ class _Line:
 
     points: NDArray[Any]
     step: float
+    # The standard deviation of the normal noise, which lets the integral end.
     noise: float
-    """The standard deviation of the normal noise, which lets the integral end."""
 
     @classmethod
     def of(
@@ -282,11 +282,6 @@ def _saddle(values: NDArray[np.float64], masses: NDArray[np.float64], n: int) ->
     return math.exp(float(best.x))
 
 
-# Fractional bits of a ratio that is rounded up, as those of many steps of a grid have
-# thousands.
-_BITS = 128
-
-
 @dataclass(frozen=True)
 class ReportPair:
     """The reports of two values of a record, in classes, beside what every other record reports at least."""
@@ -300,8 +295,8 @@ class ReportPair:
     #    shuffle model. CRYPTO.
 
     classes: tuple[Class, ...]
+    # Further independent reports of the record that stay together with this one.
     beside: tuple[ReportPair, ...] = ()
-    """Further independent reports of the record that stay together with this one."""
 
     def __post_init__(self) -> None:
         merged: dict[tuple[Fraction, Fraction], Class] = {}
@@ -384,7 +379,10 @@ class ReportPair:
             raise ValueError(
                 f"worst_ratio must be at least 1, got {float(worst_ratio)}"
             )
-        ratio = Fraction(math.ceil(worst_ratio * 2**_BITS), 2**_BITS)
+        # Fractional bits of a ratio that is rounded up, as those of many steps of a
+        # grid have thousands.
+        n_bits = 128
+        ratio = Fraction(math.ceil(worst_ratio * 2**n_bits), 2**n_bits)
         mass = 1 / (2 * ratio)
         likely, unlikely = ratio / (ratio + 1), 1 / (ratio + 1)
         return cls(((likely, unlikely, mass), (unlikely, likely, mass)))

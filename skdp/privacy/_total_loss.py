@@ -358,8 +358,8 @@ class _Total:
     log_mean: float
     losses: NDArray[Any]
     masses: NDArray[Any]
+    # Transforms and products, of which each errs.
     n_operations: int
-    """Transforms and products, of which each errs."""
     log_tail: float
     log_low: float
 

@@ -17,11 +17,12 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+# Size of the blocks of draws: they fit in the cache, and OpenSSL is fastest at this
+# size.
 BLOCK = 1 << 16
-"""Size of the blocks of draws: they fit in the cache, and OpenSSL is fastest at this size."""
 
+# The threshold of a coin that is always True.
 ONE = 1 << 64
-"""The threshold of a coin that is always True."""
 
 
 class ByteSource(Protocol):
@@ -108,11 +109,12 @@ class SeededSource(ByteSource):
         return np.asarray(words).astype("<u8", copy=False).view(np.uint8)[:size]
 
 
+# Most rows of a draw: with more, draws use blocks and tables, and a row's draw would
+# depend on the others.
 MOST_ROWS = 1 << 12
-"""Most rows of a draw: with more, draws use blocks and tables, and a row's draw would depend on the others."""
 
+# The bytes of a block of SHAKE-256.
 _RATE = 136
-"""The bytes of a block of SHAKE-256."""
 
 
 class DigestSource(ByteSource):
@@ -437,12 +439,13 @@ class WordTable:
             remainders = [(remainder << 16) % total for remainder in remainders]
 
 
+# From this number of coins on, eight are drawn at once.
 _MANY = 1 << 14
-"""From this number of coins on, eight are drawn at once."""
 
 Drawn = TypeVar("Drawn")
+# Called with the name of a sampler, what it drew and its other arguments; returns what
+# the sampler returns.
 Watcher = Callable[[str, Any, dict[str, Any]], Any]
-"""Called with the name of a sampler, what it drew and its other arguments; returns what the sampler returns."""
 
 _watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
 

@@ -25,27 +25,28 @@ from skdp.randomness._draws import (
     watched,
 )
 
+# Function that returns, for a number of bits, two integers that enclose ``2**bits``
+# times a real number.
 Bounds = Callable[[int], tuple[int, int]]
-"""Function that returns, for a number of bits, two integers that enclose ``2**bits`` times a real number."""
 
+# Digits of a coin that are computed ahead: a tie of all is one coin in 2**64.
 _PLACES = 8
-"""Digits of a coin that are computed ahead: a tie of all is one coin in 2**64."""
 
+# The length of the words that are looked up among the bounds of categories.
 _BITS = 62
-"""The length of the words that are looked up among the bounds of categories."""
 
+# Floats, and tries of a rejection, at a time: they stay in the cache.
 _BLOCK = 1 << 13
-"""Floats, and tries of a rejection, at a time: they stay in the cache."""
 
+# How near to e^-x a word of 32 bits does not decide: 2**-32, and the errors of e^-x.
 _UNDECIDED = 2.0**-31
-"""How near to e^-x a word of 32 bits does not decide: 2**-32, and the errors of e^-x."""
 
+# Larger exponents are rounded to this: the first 32 bits of a coin are the same.
 _LARGE = Fraction(1 << 10)
-"""Larger exponents are rounded to this: the first 32 bits of a coin are the same."""
 
 _STEPS = 64
+# e^-x is tabled in steps of 1/64, up to x = 32.
 _TABLED = 32
-"""e^-x is tabled in steps of 1/64, up to x = 32."""
 
 
 def bernoulli_exp(
@@ -204,14 +205,14 @@ def _settled_category(
     return category
 
 
+# The largest scale of numbers in int64; above it, they are Python integers.
 _LARGEST_SCALE = 1 << 52
-"""The largest scale of numbers in int64; above it, they are Python integers."""
 
+# The least variance in cells: uniform places in them are nearly always accepted.
 _FINENESS = 1 << 8
-"""The least variance in cells: uniform places in them are nearly always accepted."""
 
+# Bits of a place in a cell: the last bit of a word is a sign.
 _PLACE_BITS = 63
-"""Bits of a place in a cell: the last bit of a word is a sign."""
 
 
 def geometric(source: ByteSource, scale: Fraction | int, size: int) -> NDArray:
@@ -696,8 +697,8 @@ def exponential_mechanism(
         n_tries = min(2 * n_tries, BLOCK)
 
 
+# A little more than log(2).
 _HALVING = Fraction(711, 1024)
-"""A little more than log(2)."""
 
 
 def unimodal_choice(

@@ -10,14 +10,15 @@ from numpy.typing import NDArray
 
 from skdp.randomness._draws import BLOCK, ByteSource, WordTable, multiply_words
 
+# From this number of sets on, building tables pays off.
 _MANY = 1 << 12
-"""From this number of sets on, building tables pays off."""
 
+# Limit of the size of the tables of one kind of set.
 _TABLE_BYTES = 1 << 22
-"""Limit of the size of the tables of one kind of set."""
 
+# Sets made of coins at a time: enough to hide NumPy's cost per step, few enough for the
+# cache.
 _TOGETHER = 1 << 15
-"""Sets made of coins at a time: enough to hide NumPy's cost per step, few enough for the cache."""
 
 
 def subsets(

@@ -14,9 +14,6 @@ from skdp.base import level_of_the_caller
 from skdp.pages import warn
 from skdp.survey._likelihood import Numbers
 
-_FALSE_ALARM_OF_SHARE = 1e-6
-"""Of each share of a report, where the channel holds."""
-
 
 class ModelWarning(UserWarning):
     """Warning that a model does not fit what it was fitted to, so that its errors do not hold."""
@@ -62,10 +59,12 @@ def _least_probable(
     # many coins of that probability. This holds for dependent true values, too.
     n_reports = counts.sum()
     of_fewer = stats.binom.cdf(counts, n_reports, channel.min(axis=0))
-    if of_fewer.min() < _FALSE_ALARM_OF_SHARE:
+    # Of each share of a report, where the channel holds.
+    false_alarm = 1e-6
+    if of_fewer.min() < false_alarm:
         return int(of_fewer.argmin()), "fewer"
     of_more = stats.binom.sf(counts - 1, n_reports, channel.max(axis=0))
-    if of_more.min() < _FALSE_ALARM_OF_SHARE:
+    if of_more.min() < false_alarm:
         return int(of_more.argmin()), "more"
     return 0, None
 

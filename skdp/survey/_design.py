@@ -23,16 +23,16 @@ from skdp.survey._likelihood import Numbers
 from skdp.survey._shares import estimate_shares, read_sample
 from skdp.tables import read_table
 
+# Of a reported number: sums over them are integrals over its value up to 1e-9, if its
+# standard deviation is a twentieth of its bounds or more (a normal density, summed at
+# equal distances).
 _N_BINS = 24
-"""Of a reported number: sums over them are integrals over its value up to 1e-9, if its
-standard deviation is a twentieth of its bounds or more (a normal density, summed at
-equal distances)."""
 
+# Of sums of floats that stand for probabilities.
 _ROUNDING = 1e-9
-"""Of sums of floats that stand for probabilities."""
 
+# To 1: a sum of probabilities that were rounded to two places.
 _NEAR = 0.02
-"""To 1: a sum of probabilities that were rounded to two places."""
 
 
 class ReportDesign(SavedByArguments):
@@ -747,18 +747,18 @@ class Question:
 
     name: str
     values: list[Any]
+    # (n_rows, n_values), up to a factor of each row.
     likelihood: Numbers
-    """(n_rows, n_values), up to a factor of each row."""
+    # The columns of the reports, which are no features themselves.
     columns: list[Any]
-    """The columns of the reports, which are no features themselves."""
+    # Of the likelihood, with an unknown number.
     slope: Numbers | None = None
-    """Of the likelihood, with an unknown number."""
     unknown: str | None = None
     start: float = 0.5
+    # Whether it is a number in bins, whose means are `values`.
     is_number: bool = False
-    """Whether it is a number in bins, whose means are `values`."""
+    # The number of the group of each row, if channels differ by group.
     groups: NDArray[np.intp] | None = None
-    """The number of the group of each row, if channels differ by group."""
 
 
 def as_pandas(frame: Any) -> pd.DataFrame:
@@ -850,8 +850,8 @@ class _Fields:
 
     fields: Sequence[CategoryField | NumberField]
     reports: Sequence[Any]
+    # (n_rows, n_fields).
     is_reported: NDArray[np.bool_]
-    """(n_rows, n_fields)."""
     columns: list[Any]
 
 
@@ -930,10 +930,10 @@ class HiddenColumn:
 
     name: str
     values: list[Any]
+    # (n_rows, n_values).
     vectors: Numbers
-    """(n_rows, n_values)."""
+    # The columns of the reports.
     columns: list[Any]
-    """The columns of the reports."""
 
 
 def read_hidden(designs: Any, X: pd.DataFrame, reports: Any) -> list[HiddenColumn]:

@@ -20,19 +20,19 @@ Rows = slice | NDArray[np.intp]
 _CHUNK = 1 << 13
 
 
+# Of a start, which needs logarithms.
 _LEAST_SHARE = 1e-3
-"""Of a start, which needs logarithms."""
 
+# Rows of the first search.
 _MOST_SEARCHED = 1 << 15
-"""Rows of the first search."""
 
+# The square of a step in standard errors, from which on the information is kept: its
+# relative change is of the size of the step in units of the parameters, below 1e-4.
 _CLOSE = 1e-8
-"""The square of a step in standard errors, from which on the information is kept: its
-relative change is of the size of the step in units of the parameters, below 1e-4."""
 
+# Relative, of the central differences that give the derivative of the score: their
+# error is its square, and that of rounding 1e-16 / 1e-5.
 _STEP = 1e-5
-"""Relative, of the central differences that give the derivative of the score: their
-error is its square, and that of rounding 1e-16 / 1e-5."""
 
 
 def _log_sum(logs: Numbers) -> Numbers:
@@ -93,10 +93,10 @@ class Unknown:
 
     name: str
     start: float
+    # Of the likelihood of each cell: (n_rows, n_cells).
     cell_slope: Numbers | None = None
-    """Of the likelihood of each cell: (n_rows, n_cells)."""
+    # Of that of each class of a reported target: (n_rows, n_classes).
     class_slope: Numbers | None = None
-    """Of that of each class of a reported target: (n_rows, n_classes)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,14 +107,14 @@ class CellPrior:
     # the coefficients of first degree depend on categories and on true predictors, as
     # means do.
 
+    # The number of the combination of categories of each cell: (n_cells,).
     combinations: NDArray[np.intp]
-    """The number of the combination of categories of each cell: (n_cells,)."""
+    # What the coefficients multiply: (n_coefficients, n_cells).
     basis: Numbers
-    """What the coefficients multiply: (n_coefficients, n_cells)."""
+    # Whether a coefficient depends on true predictors: (n_coefficients,).
     has_slopes: NDArray[np.bool_]
-    """Whether a coefficient depends on true predictors: (n_coefficients,)."""
+    # Whether it is that of a square.
     is_square: NDArray[np.bool_]
-    """Whether it is that of a square."""
 
     @classmethod
     def of(cls, categories: NDArray[np.intp], numbers: Numbers) -> CellPrior:
@@ -164,21 +164,21 @@ class HiddenModel:
     # `cell_features`; the outcome a regression on known features, features of the cell
     # and their products.
 
+    # Of the reports of each row under each cell: (n_rows, n_cells).
     likelihoods: Numbers
-    """Of the reports of each row under each cell: (n_rows, n_cells)."""
+    # What the distribution of the cell depends on: (n_rows, n_cell_features).
     cell_features: Numbers
-    """What the distribution of the cell depends on: (n_rows, n_cell_features)."""
+    # (n_rows, n_known), a column of ones included.
     known: Numbers
-    """(n_rows, n_known), a column of ones included."""
+    # The features of each cell: (n_cells, n_hidden).
     hidden: Numbers
-    """The features of each cell: (n_cells, n_hidden)."""
+    # Columns of `known` and of `hidden` whose product is a feature.
     products: Sequence[tuple[int, int]]
-    """Columns of `known` and of `hidden` whose product is a feature."""
     outcome: Gaussian | Classes
     weights: Numbers
     unknowns: Sequence[Unknown] = ()
+    # By default each cell but the last has coefficients of its own.
     cell_prior: CellPrior | None = None
-    """By default each cell but the last has coefficients of its own."""
 
     @property
     def n_cells(self) -> int:
@@ -396,8 +396,8 @@ class Fit:
     parameters: Numbers
     information: Numbers
     log_likelihood: float
+    # Whether the information is positive definite, and the score vanishes.
     is_maximum: bool
-    """Whether the information is positive definite, and the score vanishes."""
 
 
 def maximise(model: HiddenModel) -> Fit:
@@ -548,9 +548,9 @@ def likeliest_shares(
 class Classes:
     """An outcome of several classes: a multinomial logit, whose last class is the reference."""
 
+    # Of what is seen of the target under each class, (n_rows, n_classes): 0 and 1 where
+    # the target is known.
     likelihoods: Numbers
-    """Of what is seen of the target under each class, (n_rows, n_classes): 0 and 1
-    where the target is known."""
 
     @property
     def n_classes(self) -> int:

@@ -60,8 +60,8 @@ from skdp.tables import is_frame
 INTERCEPT = "(intercept)"
 
 
+# Combinations of values of the reported predictors: each is a sum over all rows.
 _MOST_CELLS = 4096
-"""Combinations of values of the reported predictors: each is a sum over all rows."""
 
 
 class ReportRegression(OnSite, BaseEstimator):
@@ -545,12 +545,12 @@ def _warn_of_groups(
             )
 
 
+# Of a model and parameters: (n_rows, n_predicted).
 Prediction = Callable[[HiddenModel, Numbers], Numbers]
-"""Of a model and parameters: (n_rows, n_predicted)."""
 
+# Of the differences that give derivatives by a parameter, in its standard errors or in
+# units: their error is its square, and that of rounding 1e-16 / 1e-5.
 _STEP = 1e-5
-"""Of the differences that give derivatives by a parameter, in its standard errors or in
-units: their error is its square, and that of rounding 1e-16 / 1e-5."""
 
 
 def cells_given_reports(model: HiddenModel, parameters: Numbers) -> Numbers:

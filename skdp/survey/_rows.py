@@ -30,10 +30,6 @@ from skdp.survey._likelihood import (
     Unknown,
 )
 
-_FEW_CLUSTERS = 20
-"""Below 20 to 50 of them, the sandwich's errors are too small (Cameron and Miller 2015,
-section VI)."""
-
 
 def is_series(y: Any) -> bool:
     """Whether y is a series that has a name: of pandas or polars."""
@@ -103,8 +99,11 @@ def count_clusters(
             f"clusters must be more than the {model.n_features} terms of the model, "
             f"for errors to be known; got {n_clusters}"
         )
-    if n_clusters < _FEW_CLUSTERS:
-        warn_of_few_clusters(n_clusters, _FEW_CLUSTERS)
+    # Below 20 to 50 of them, the sandwich's errors are too small (Cameron and Miller
+    # 2015, section VI).
+    few_clusters = 20
+    if n_clusters < few_clusters:
+        warn_of_few_clusters(n_clusters, few_clusters)
     return n_clusters
 
 
@@ -186,8 +185,8 @@ class Units:
 
     known: Scales
     hidden: Scales
+    # Of a numeric target.
     target: Scales | None
-    """Of a numeric target."""
 
     @classmethod
     def of(cls, model: HiddenModel, is_number: Sequence[bool]) -> Units:

@@ -19,8 +19,8 @@ from skdp.survey._agreement import (
 )
 from skdp.survey._likelihood import Numbers
 
+# Rows at a time.
 _BLOCK = 1 << 14
-"""Rows at a time."""
 
 
 def read_sample(X: Any, n_rows: int, drawn: Mapping[str, Any]) -> SampleDesign:

@@ -27,10 +27,11 @@ class Table:
     names: tuple[Any, ...]
     columns: tuple[Any, ...]
     native: Any
+    # The number of the person of each row, where several rows may be one's.
     persons: NDArray[np.intp] | None = None
-    """The number of the person of each row, where several rows may be one's."""
+    # Whether the input had dtypes; those of a list of rows are inferred from its
+    # values.
     has_dtypes: bool = True
-    """Whether the input had dtypes; those of a list of rows are inferred from its values."""
 
     def take(self, places: NDArray[np.intp]) -> Self:
         """Return some rows, as columns; `native` is that of all rows."""

@@ -207,10 +207,6 @@ CHECKS = (
 )
 
 
-# A fair decision by noise is equal for all of these seeds, and opposite for another
-# table, with chance 2**-15.
-_SEEDS = range(8)
-
 # A small epsilon, so that hardly any release is nearly certain, and therefore equal for
 # all seeds.
 _EPSILON = 1e-3
@@ -244,9 +240,12 @@ def _check_nothing_exact_is_shown(estimator: Any, X: Any) -> None:
 
 def _texts_of_all_seeds(estimator: Any, table: Any) -> Iterator[tuple[str, str]]:
     """Yield what is equal for all seeds, by its path."""
+    # A fair decision by noise is equal for all of these seeds, and opposite for another
+    # table, with chance 2**-15.
+    seeds = range(8)
     # A number with noise of this size is the same for all of them by chance only.
-    texts = dict(_texts_of_fit(estimator, table, _SEEDS[0]))
-    for seed in _SEEDS[1:]:
+    texts = dict(_texts_of_fit(estimator, table, seeds[0]))
+    for seed in seeds[1:]:
         texts_of_seed = dict(_texts_of_fit(estimator, table, seed))
         texts = dict(texts.items() & texts_of_seed.items())
     yield from texts.items()

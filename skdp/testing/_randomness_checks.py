@@ -34,8 +34,6 @@ from skdp.testing._tools import Rows, columns_of, release, require
 _CALLS_BY_ROWS = dict.fromkeys(range(1, 8), 30) | {40: 240}
 _MOST_ROWS = max(_CALLS_BY_ROWS)
 
-_COMPARED_ROWS = 4096
-
 
 def _check_calls_are_alike(subject: Subject) -> None:
     """Check that no call fails or speaks, and that none, nor a row of the tables of some size, returns the truth."""
@@ -90,19 +88,16 @@ def _places_of_lies(rows: Rows, reports: Rows) -> set[int]:
 def _check_rows_draw_their_own_coins(subject: Subject) -> None:
     """Check that equal rows at no distance from each other have equal reports more often than by chance."""
     fitted = subject.fit_noisy(random_state=None)
-    reports = columns_of(
-        fitted.transform(subject.frame(subject.equal_rows(_COMPARED_ROWS)))
-    )
+    n_rows = 4096
+    reports = columns_of(fitted.transform(subject.frame(subject.equal_rows(n_rows))))
     texts = list(map(repr, zip(*reports.values(), strict=True)))
     _, codes, counts = np.unique(texts, return_inverse=True, return_counts=True)
     # The share of pairs of equal reports, whose rows have coins of their own.
-    chance = float((counts * (counts - 1)).sum()) / (
-        _COMPARED_ROWS * (_COMPARED_ROWS - 1)
-    )
-    most = float(norm.isf(FALSE_ALARM / _COMPARED_ROWS))
+    chance = float((counts * (counts - 1)).sum()) / (n_rows * (n_rows - 1))
+    most = float(norm.isf(FALSE_ALARM / n_rows))
     # Coins that are used again are used at some distance, such as that of a block.
-    for distance in range(1, _COMPARED_ROWS // 2 + 1):
-        pairs = _COMPARED_ROWS - distance
+    for distance in range(1, n_rows // 2 + 1):
+        pairs = n_rows - distance
         equal = int(np.count_nonzero(codes[distance:] == codes[:-distance]))
         # Pairs that share a row are nearly independent; twice the variance and some pairs more allow for that.
         limit = pairs * chance + most * (math.sqrt(2 * pairs * chance) + 2)

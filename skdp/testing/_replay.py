@@ -45,10 +45,6 @@ from skdp.testing._tools import (
 # Sums of floats of a few dozen draws, which are exact to 2**-53 each.
 ROUNDING = 1e-9
 
-# `smallest_epsilon` rounds the losses that it composes up, by at most some thousandths
-# of the total. It rounds those of two lists alike, but not equally.
-_SLACK = 2e-3
-
 
 @dataclass(frozen=True)
 class DrawLoss:
@@ -185,12 +181,15 @@ def understated(losses: Sequence[DrawLoss], claim: PrivacyGuarantee) -> str | No
     if not claim.losses:
         return None
     deltas = tuple(Fraction(1, 10**power) for power in (1, 2, 4, 8, 16))
+    # `smallest_epsilon` rounds the losses that it composes up, by at most some
+    # thousandths of the total. It rounds those of two lists alike, but not equally.
+    slack = 2e-3
     for delta in deltas:
         stated_epsilon = smallest_epsilon(claim.losses, delta)
         if stated_epsilon is None:
             continue
         drawn_epsilon = epsilon_of(losses, delta)
-        most = stated_epsilon * (1 + _SLACK) + _SLACK * claim.epsilon
+        most = stated_epsilon * (1 + slack) + slack * claim.epsilon
         # A draw without a bound is reported by its epsilon.
         if most < drawn_epsilon < math.inf:
             return (
@@ -199,8 +198,6 @@ def understated(losses: Sequence[DrawLoss], claim: PrivacyGuarantee) -> str | No
             )
     return None
 
-
-_MOST_NEIGHBOURS = 20
 
 # How findings name what a function returns, and the guarantee that it holds.
 _RESULT = "the result"
@@ -599,9 +596,10 @@ def _neighbouring_tables(X: Any) -> Iterator[tuple[Any, Any]]:
     if not is_frame(X) and not isinstance(X, np.ndarray | pd.Series):
         raise TypeError(f"X must be a dataframe or an array, got {type(X).__name__}")
     rows = np.arange(len(X))
-    for row in rows[:_MOST_NEIGHBOURS]:
+    most_neighbours = 20
+    for row in rows[:most_neighbours]:
         without_row = rows[rows != row]
         with_row = np.append(without_row, row)
         yield take_rows(X, with_row), take_rows(X, without_row)
-    for row in rows[: min(_MOST_NEIGHBOURS, len(X) - 1)]:
+    for row in rows[: min(most_neighbours, len(X) - 1)]:
         yield take_rows(X, rows[: row + 1]), take_rows(X, rows[:row])

@@ -26,9 +26,6 @@ from skdp.tables import ATTRS_KEY, PROTOCOL_KEY, RELEASES_KEY, Releases, Summary
 dask = import_extra("dask", "dask")
 dataframe = import_extra("dask.dataframe", "dask")
 
-# Of the tree that adds up sums.
-_BRANCHES = 8
-
 
 class DaskTable(Engine):
     """A Dask DataFrame."""
@@ -101,10 +98,12 @@ class DaskTable(Engine):
             count(shared, partition)
             for partition in self._frame[list(names)].to_delayed()
         ]
+        # Of the tree that adds up sums.
+        n_branches = 8
         while len(sums) > 1:
             sums = [
-                add(sums[start : start + _BRANCHES])
-                for start in range(0, len(sums), _BRANCHES)
+                add(sums[start : start + n_branches])
+                for start in range(0, len(sums), n_branches)
             ]
         return quietly(sums[0].compute)
 

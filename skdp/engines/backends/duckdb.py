@@ -26,8 +26,9 @@ from skdp.tables import Summary, with_protocol
 pyarrow = import_extra("pyarrow", "duckdb")
 duckdb = import_extra("duckdb", "duckdb", least="1.5")
 
+# Of rows that the database counts itself; where more are declared, it hands over all
+# rows.
 _MOST_DISTINCT = 1 << 16
-"""Of rows that the database counts itself; where more are declared, it hands over all rows."""
 
 
 class DuckDBTable(Engine):

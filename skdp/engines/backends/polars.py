@@ -22,10 +22,10 @@ from skdp.tables import PROTOCOL_KEY, RELEASES_KEY, Summary
 # Before, a stream of batches ended without a word when its source failed.
 polars = import_extra("polars", "polars", least="1.37")
 
+# Of a frame or a Parquet file that Polars makes.
 _MOST_ROWS = (
     (1 << 32) - 1 if polars.get_index_type() == polars.UInt32 else (1 << 64) - 1
 )
-"""Of a frame or a Parquet file that Polars makes."""
 
 
 class PolarsTable(Engine):

@@ -34,11 +34,13 @@ sql = import_extra("pyspark.sql", "spark")
 functions = import_extra("pyspark.sql.functions", "spark")
 window = import_extra("pyspark.sql.window", "spark")
 
+# Spark has no unsigned numbers. Those of 64 bits keep their bits: what reads reports
+# takes them as unsigned again.
 _WIDER = {"uint8": "int16", "uint16": "int32", "uint32": "int64", "uint64": "int64"}
-"""Spark has no unsigned numbers. Those of 64 bits keep their bits: what reads reports takes them as unsigned again."""
 
+# Marks our own errors in Spark's text. It is of this process, and goes to workers with
+# the tasks: no data know it.
 _TOKEN = f"skdp-{token_hex(16)}"
-"""Marks our own errors in Spark's text. It is of this process, and goes to workers with the tasks: no data know it."""
 
 _MARKED = re.compile(_TOKEN + r"-(\w+)-([A-Za-z0-9+/]*=*);")
 
@@ -58,10 +60,10 @@ _NEEDED = (
     "threadpoolctl",
 )
 
+# A text of data may look like this one, so only names of ours are shown.
 _ABSENT = re.compile(
     rf"ModuleNotFoundError: No module named '((?:{'|'.join(_NEEDED)})(?:\.\w+)?)'"
 )
-"""A text of data may look like this one, so only names of ours are shown."""
 
 # A single letter is a drive.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")

@@ -41,8 +41,8 @@ from skdp.synthesis import DPMarginalSynthesizer, check_n_samples
 from skdp.synthesis.tables import assemble, decode
 from skdp.tables import LargeTable, Summary, read_table
 
+# Of a column in memory: some 16 megabytes of text.
 _MOST_VALUES = 1 << 18
-"""Of a column in memory: some 16 megabytes of text."""
 
 compute = Extra("pyarrow.compute")
 
@@ -132,8 +132,8 @@ class FileTable(LargeTable):
     domain: Domain
     sample: Any
     progress: Progress
+    # Which rows are kept; None for all.
     marks: NDArray[np.bool_] | None = None
-    """Which rows are kept; None for all."""
 
     def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
         return add_up_batches(self._tables(list(names)), summary)

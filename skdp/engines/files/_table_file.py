@@ -304,8 +304,8 @@ def write_file(
 
 _FORMAT = "skdp reports, version 1"
 _MOST_BYTES = 1 << 24
+# Of a tally that is read from a file of others.
 MOST_SUMS = 1 << 21
-"""Of a tally that is read from a file of others."""
 
 
 def sidecar_of(path: Path) -> Path:

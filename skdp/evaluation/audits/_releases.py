@@ -27,8 +27,8 @@ from skdp.local import (
 )
 from skdp.tables import is_frame, is_missing, take_rows, without_releases
 
+# A column for each part of the output, an entry for each draw.
 Outputs = dict[str, NDArray[Any]]
-"""A column for each part of the output, an entry for each draw."""
 
 FORM = "the form: dtypes, names, index, attributes, warnings, output, errors"
 ABSENT = "\0absent"
@@ -500,10 +500,10 @@ class Situation:
     name: str
     table: Any
     place: int
+    # Whether it is released by `fit_transform`.
     fit: bool = False
-    """Whether it is released by `fit_transform`."""
+    # Whether the output is what a clone keeps and shows after its release.
     kept: bool = False
-    """Whether the output is what a clone keeps and shows after its release."""
 
 
 @dataclass
@@ -519,11 +519,11 @@ class Audited:
     statistic: Callable[[Any], Any] | None = None
     fit_release: Callable[..., Any] | None = None
     paired: bool = False
+    # Makes unfitted clones.
     fresh: Callable[[], Any] | None = None
-    """Makes unfitted clones."""
     central: bool = False
+    # Told of draws as they are made, for a progress bar.
     advance: Callable[[int], Any] = lambda n_draws: None
-    """Told of draws as they are made, for a progress bar."""
     _ids: Iterator[int] = field(default_factory=itertools.count)
 
     def groups(self) -> list[list[Situation]]:

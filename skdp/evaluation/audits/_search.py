@@ -27,8 +27,8 @@ from skdp.evaluation.audits._releases import (
     to_floats,
 )
 
+# A sample of outputs of each table.
 Samples = Sequence[Outputs]
-"""A sample of outputs of each table."""
 
 Hashes = NDArray[np.uint64]
 Numbers = NDArray[np.float64]

@@ -22,8 +22,6 @@ from skdp.evaluation.displays._style import (
 )
 from skdp.metrics import labels_of
 
-_LONGEST_LABEL = 40
-
 
 class CountEstimateDisplay(PanelDisplay):
     """Bar plot of estimated counts with intervals, and of the true counts if known, with a panel for each column.
@@ -213,6 +211,7 @@ def _label(value: Any) -> str:
     """Write a value, or a combination of values."""
     parts = value if isinstance(value, tuple) else (value,)
     text = ", ".join("missing" if pd.isna(part) else str(part) for part in parts)
-    if len(text) <= _LONGEST_LABEL:
+    longest_label = 40
+    if len(text) <= longest_label:
         return text
-    return f"{text[: _LONGEST_LABEL - 1]}…"
+    return f"{text[: longest_label - 1]}…"

@@ -55,10 +55,6 @@ _UNCERTAIN = {
 }
 
 
-# Letters of a name, of a line below a panel, and names in a list.
-_LONGEST_NAME = 15
-_MOST_NAMES = 3
-
 _GREY = "#cccccc"
 # Of each statistic, its name in the key and its mark.
 _STATISTICS = {
@@ -604,11 +600,14 @@ def _label(column: Any, second_column: Any) -> str:
 def _short(name: Any) -> str:
     """Cut a long name."""
     text = str(name)
-    return text if len(text) <= _LONGEST_NAME else f"{text[: _LONGEST_NAME - 1]}…"
+    # Letters of a name in a list.
+    longest_name = 15
+    return text if len(text) <= longest_name else f"{text[: longest_name - 1]}…"
 
 
 def _list_names(names: list[str]) -> str:
     """List a few names, and count the others."""
-    text = ", ".join(names[:_MOST_NAMES])
-    n_others = len(names) - _MOST_NAMES
+    most_names = 3
+    text = ", ".join(names[:most_names])
+    n_others = len(names) - most_names
     return text if n_others <= 0 else f"{text} and {n_others:,} more"

@@ -55,7 +55,6 @@ _FAIRNESS = (
     "Theil index",
 )
 _TEST_SHARE = 0.25
-_ATTACKED_ROWS = 4_000
 _MODELS, _ATTACKS, _SYNTHESIS = 1, 2, 3  # the seeds of the parts of the study
 
 
@@ -215,7 +214,7 @@ def attacked_rows(study: Study) -> pd.DataFrame:
     """Draw the rows to attack."""
     # One tree per value: fewer rows if there are many values.
     n_values = study.domain.select([attacked_column(study)]).size
-    most = max(1_000, min(_ATTACKED_ROWS, 20 * _ATTACKED_ROWS // n_values))
+    most = max(1_000, min(4_000, 20 * 4_000 // n_values))
     return study.frame.sample(min(len(study.frame), most), random_state=0)
 
 

@@ -445,8 +445,9 @@ def _render(**content: Any) -> str:
     return str(environment.from_string(template).render(content))
 
 
+# Declared, not the median of the data, which depends on the age of each person and
+# would relabel others.
 AGE_THRESHOLD = 37
-"""Declared, not the median of the data, which depends on the age of each person and would relabel others."""
 
 _NUMBERS_OF_ADULT: dict[str, Any] = {
     "education-num": list(range(1, 17)),

@@ -24,8 +24,8 @@ from skdp.evaluation.report._counts import declared_codes
 from skdp.local import RandomizedResponseEncoder
 from skdp.metrics import find_positive_label
 
+# The name of the epsilon parameter of `Study.model`.
 PARAM_NAME = "columns__private__encoder__epsilon"
-"""The name of the epsilon parameter of `Study.model`."""
 
 # A third of the time of the default, and as accurate.
 LOGISTIC = LogisticRegression(solver="newton-cholesky")

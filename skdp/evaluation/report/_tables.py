@@ -62,23 +62,23 @@ _STYLE = {
 }
 # Those of matplotlib, by which it lays out.
 _FONTS = re.compile(r"'DejaVu Sans'[^;\"]*sans-serif\b")
-_MOST_CELLS = 20
+# The names of the values of ``postprocess`` in the report.
 POSTPROCESS_NAMES = {
     "none": "unbiased",
     "clip": "clipped to [0, n]",
     "simplex": "simplex",
     "power": "power law",
 }
-"""The names of the values of ``postprocess`` in the report."""
 
 
 def counts_figure(release: pd.DataFrame) -> str:
-    height = 1.6 + 0.3 * max(3, min(len(release), _MOST_CELLS))
+    most_cells = 20
+    height = 1.6 + 0.3 * max(3, min(len(release), most_cells))
     with _new_panels(height=height) as (axes,):
         # The true counts are drawn beside the estimates: the page is about their errors.
         CountEstimateDisplay(
             release[["count", "lower", "upper"]], true_counts=release["true"]
-        ).plot(max_values=_MOST_CELLS, ax=axes)
+        ).plot(max_values=most_cells, ax=axes)
         axes.xaxis.set_major_formatter("{x:,.0f}")
         axes.locator_params(axis="x", nbins=5)
         return _svg(axes, columns=3)
@@ -253,8 +253,8 @@ def _short(name: Any) -> str:
     return text if len(text) <= 30 else f"{text[:29]}…"
 
 
+# The metrics of fairness that have a figure.
 SHOWN = ("statistical parity difference", "equal opportunity difference")
-"""The metrics of fairness that have a figure."""
 _DIFFERENCE = ("difference", "lower", "upper")
 
 _ERRORS = {

@@ -16,8 +16,8 @@ from skdp.base import read_array
 from skdp.domain import Domain
 from skdp.tables import Table, is_frame, kind_of, read_table
 
+# The column that says, under ``strategy="sample"``, which attribute a row reports.
 SAMPLED = "sampled"
-"""The column that says, under ``strategy="sample"``, which attribute a row reports."""
 
 # Whole numbers of 64 bits, which have at most 20 digits.
 _DIGITS = re.compile(r"[0-9]{1,20}")

@@ -31,13 +31,13 @@ from skdp.oracles import POSTPROCESSORS, FrequencyOracle, SetOracle, project_to_
 # A field is here an OracleField, and a protocol one of such fields, whose modules
 # import this one.
 
+# Numbers that are held at once: 32 MB.
 _CHUNK = 1 << 22
-"""Numbers that are held at once: 32 MB."""
 
 
+# Whose shares are estimated: those of the population that the records were drawn from,
+# or of the records themselves.
 ShareOf = Literal["population", "table"]
-"""Whose shares are estimated: those of the population that the records were drawn from,
-or of the records themselves."""
 
 
 @dataclass(frozen=True)
@@ -532,8 +532,8 @@ def margin_error(oracle: FrequencyOracle, n_groups: int) -> float:
     return float(total) / n_groups / float(oracle.p - oracle.q) ** 2
 
 
+# Cells of a field whose margins are planned exactly, in a tenth of a second.
 _MOST_PLANNED = 64
-"""Cells of a field whose margins are planned exactly, in a tenth of a second."""
 
 
 def _sampled_variances(
@@ -635,8 +635,8 @@ def joint_counts(
 class _Part:
     """The reports of one field, and for each of its cells the group that is counted."""
 
+    # A FrequencyOracle or SetOracle.
     oracle: Any
-    """A FrequencyOracle or SetOracle."""
     reports: NDArray[Any]
     group: NDArray[np.intp]
 

@@ -20,22 +20,22 @@ from skdp.tables import ColumnError
 Codes = list[NDArray[Any]]
 """All that reports depend on: arrays of numbers, or of bytes (as objects)."""
 
+# Reports as arrays, a row a record: one for each field, and, where records report some
+# of the fields only, a last one of booleans that says which (n_records, n_fields).
 Reports = list[NDArray[Any]]
-"""Reports as arrays, a row a record: one for each field, and, where records report some
-of the fields only, a last one of booleans that says which (n_records, n_fields)."""
 
+# The exact probability of each report (a column) given each true value (a row).
 Channel = Sequence[Sequence[Fraction]]
-"""The exact probability of each report (a column) given each true value (a row)."""
 
+# ``randomness(purpose, *columns)``: the random bits of one purpose in one call.
 Randomness = Callable[..., ByteSource]
-"""``randomness(purpose, *columns)``: the random bits of one purpose in one call."""
 
 Rows = NDArray[np.bool_] | slice
 """Some of the rows."""
 
+# The logarithm of the probability of a sum, that of the number of sums it was chosen
+# from, and the columns of the sum.
 Tail = tuple[float, float, str]
-"""The logarithm of the probability of a sum, that of the number of sums it was chosen
-from, and the columns of the sum."""
 
 
 def declared_bytes(categories: Mapping[Any, Categories | Interval]) -> list[bytes]:

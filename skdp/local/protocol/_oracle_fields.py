@@ -36,12 +36,12 @@ from skdp.oracles import FrequencyOracle, RandomizedResponse, SetOracle
 from skdp.privacy import PrivacyGuarantee, PureLoss, ReportPair
 from skdp.randomness import uniform_integers
 
+# The distinct reports of as few bits are few: an engine counts them in less time than
+# it hands over all rows.
 _MOST_BITS = 6
-"""The distinct reports of as few bits are few: an engine counts them in less time than
-it hands over all rows."""
 
+# Of the counts of a note, which stands in the metadata of each table of reports.
 _MOST_CELLS = 256
-"""Of the counts of a note, which stands in the metadata of each table of reports."""
 
 
 class OracleField(Field):
@@ -155,8 +155,8 @@ class CategoryField(OracleField):
     oracle: FrequencyOracle
     unknown: str | dict[Any, int] = "error"
     output: str = "bits"
+    # The oracle of the permanent reports, if `oracle` randomises these once more.
     permanent: FrequencyOracle | None = None
-    """The oracle of the permanent reports, if `oracle` randomises these once more."""
 
     @property
     def first_round(self) -> FrequencyOracle:
@@ -304,8 +304,8 @@ class CategoryField(OracleField):
 class ValueField(CategoryField):
     """Columns of categories whose reports are values, of the dtypes of the input."""
 
+    # Whether some records do not report it: their values are missing.
     is_sampled: bool = False
-    """Whether some records do not report it: their values are missing."""
 
     _written_domain: Domain = field(init=False)
 

@@ -14,9 +14,9 @@ from skdp.local.protocol._field import Tail
 from skdp.pages import warn
 from skdp.tables import Releases, joined_releases
 
+# How often at most a tally of honest reports is called unlikely: about five standard
+# errors.
 RATE = 1e-6
-"""How often at most a tally of honest reports is called unlikely: about five standard
-errors."""
 
 _CAUSES = (
     "Reports of another protocol or of another epsilon may be among them, values may "
@@ -93,8 +93,8 @@ def check_releases(
     )
 
 
+# The counts of the reports of a file, and the releases of its note.
 NotedCounts = tuple[NDArray[np.int64], Releases]
-"""The counts of the reports of a file, and the releases of its note."""
 
 
 def check_together(files: Sequence[NotedCounts]) -> None:

@@ -137,15 +137,15 @@ class SampledCounts:
     """Unbiased counts of n records, with the variances that reports and sample add."""
 
     counts: Vector
+    # The variance that the mechanism adds.
     noise: Vector
-    """The variance that the mechanism adds."""
     spread: Vector
     """What the sample adds, as a multiple of ``count * (n - count)``."""
     n: float
+    # The counts after post-processing.
     shown: Vector
-    """The counts after post-processing."""
+    # The degrees of freedom of the variances.
     degrees: float = math.inf
-    """The degrees of freedom of the variances."""
 
     @classmethod
     def of(cls, counts: Vector, noise: Vector, size: float, n: float) -> Self:

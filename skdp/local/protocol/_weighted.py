@@ -18,27 +18,27 @@ from skdp.local._tally import LARGEST_WEIGHT, SMALLEST_WEIGHT, WEIGHT_UNIT, Weig
 from skdp.local.protocol._field import Field, Reports
 from skdp.local.protocol._sampling import SampledCounts, Vector
 
+# Of a finite population, or of each of its strata.
 PopulationSize = int | Mapping[Any, int] | None
-"""Of a finite population, or of each of its strata."""
 
+# Numbers that are held at once: 8 MB.
 _CHUNK = 1 << 20
-"""Numbers that are held at once: 8 MB."""
 
 
 @dataclass(frozen=True, eq=False)
 class SampleDesign:
     """How the records of a table were drawn from a population."""
 
+    # Of each record, at least 0.
     weights: Vector
-    """Of each record, at least 0."""
+    # The number of the stratum of each record.
     strata: NDArray[np.intp]
-    """The number of the stratum of each record."""
+    # The number of the cluster of each record; None if each was drawn by itself.
     clusters: NDArray[np.intp] | None
-    """The number of the cluster of each record; None if each was drawn by itself."""
+    # The stratum of each cluster, or of each record.
     cluster_strata: NDArray[np.intp]
-    """The stratum of each cluster, or of each record."""
+    # Which share of the clusters, or records, of each stratum was drawn.
     fractions: Vector
-    """Which share of the clusters, or records, of each stratum was drawn."""
 
     @property
     def n_units(self) -> NDArray[np.intp]:
@@ -217,15 +217,15 @@ def is_whole(number: Any) -> bool:
 class ReportVectors:
     """An unbiased vector of each record that reports some field, such as one-hot ones."""
 
+    # Has ``vectors(rows)``, of shape (n_rows, n_cells).
     source: Any
-    """Has ``vectors(rows)``, of shape (n_rows, n_cells)."""
+    # Which records they are of, ascending.
     rows: NDArray[np.intp]
-    """Which records they are of, ascending."""
     n_cells: int
+    # The variance that the mechanism adds to each entry is at least this.
     least_noise: float
-    """The variance that the mechanism adds to each entry is at least this."""
+    # Of the estimate, where several fields report the same cells.
     share: float = 1.0
-    """Of the estimate, where several fields report the same cells."""
 
     def blocks(self) -> Iterator[slice]:
         step = max(1, _CHUNK // self.n_cells)
@@ -250,9 +250,9 @@ class WeightedMeans:
     means: Vector
     variances: Vector
     total_weight: float
+    # The variance of the mean of numbers of variance 1 that do not depend on the
+    # weights: their sum of squares over their squared sum (Kish 1965).
     kish: float
-    """The variance of the mean of numbers of variance 1 that do not depend on the
-    weights: their sum of squares over their squared sum (Kish 1965)."""
     degrees: float
 
     def counts(self) -> SampledCounts:
@@ -337,10 +337,10 @@ class WeightedMoments:
     """Of the reports of a field: weighted sums of their vectors and of the squares."""
 
     means: Vector
+    # The sum of the squares of weight times vector.
     squares: Vector
-    """The sum of the squares of weight times vector."""
+    # The sum of the square of the weight times the vector.
     products: Vector
-    """The sum of the square of the weight times the vector."""
     weight: float
     squared_weight: float
     least_noise: float
@@ -396,12 +396,12 @@ def means_of_moments(
     return WeightedMeans(means, variances, total_weight, kish, degrees)
 
 
+# Bits of each of the two numbers that a weight consists of.
 _HALF = 22
-"""Bits of each of the two numbers that a weight consists of."""
 
+# That are added up at once: products of two such numbers have 45 bits, so that their
+# sums fit into 64.
 _ROWS = 1 << 18
-"""That are added up at once: products of two such numbers have 45 bits, so that their
-sums fit into 64."""
 
 
 def _field_sums(

@@ -729,10 +729,12 @@ class PrivacyLedger(JsonRecord):
 
     def _repr_html_(self) -> str:
         charges = self._record_book().charges()
-        table = html_table(_table(charges[-_MOST_SHOWN:]))
+        # The last charges are shown in HTML, at most as many.
+        most_shown = 100
+        table = html_table(_table(charges[-most_shown:]))
         note = ""
-        if len(charges) > _MOST_SHOWN:
-            note = f"<p>… and {len(charges) - _MOST_SHOWN:,} before them</p>"
+        if len(charges) > most_shown:
+            note = f"<p>… and {len(charges) - most_shown:,} before them</p>"
         return f"<div><p><code>{html_text(self)}</code></p>{table}{note}</div>"
 
     def _content(self) -> dict[str, Any]:
@@ -792,9 +794,6 @@ class PrivacyLedger(JsonRecord):
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
 
-
-# The last charges are shown in HTML, at most as many.
-_MOST_SHOWN = 100
 
 _COLUMNS = [
     "what",

@@ -56,9 +56,6 @@ _TRUSTED = {
     ),
 }
 
-# The most columns named together; of more, their number is given.
-_MOST_NAMES = 5
-
 
 def amounts(guarantee: PrivacyGuarantee) -> str:
     """Write epsilon, and delta if there is one."""
@@ -119,9 +116,11 @@ def _unprotected_in_words(facts: Facts) -> str:
 
 def listed(names: list[str]) -> str:
     """List names; of many, the number of the last ones."""
-    if len(names) <= _MOST_NAMES:
+    # The most columns named together; of more, their number is given.
+    most_names = 5
+    if len(names) <= most_names:
         return ", ".join(names)
-    return f"{', '.join(names[:_MOST_NAMES])} and {len(names) - _MOST_NAMES} more"
+    return f"{', '.join(names[:most_names])} and {len(names) - most_names} more"
 
 
 def _unit_of(total: PrivacyGuarantee) -> str:
