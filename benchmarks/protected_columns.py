@@ -40,8 +40,8 @@ _TRIALS = 3
 _NEAR = 0.1
 _FIRST = 1.1
 
-# Of each table, the columns that are protected. Numbers of the method were chosen on
-# Adult and on ACS Public Coverage, and on none of the others.
+# Of each table, the columns that are protected. Numbers of the model were chosen on
+# Adult and on ACS Public Coverage.
 PROTECTED = {
     "Adult": [["income"], ["age", "sex"]],
     "ACS Public Coverage": [["PUBCOV"], ["AGEP", "SEX"]],
@@ -359,8 +359,9 @@ def _write(
         "release may be published; a filter (`epsilon_for`) reaches less. Ratios have "
         "standard errors over paired seeds, and their number. Areas are those of a "
         "logistic regression of all columns that is trained on the rows and tested on "
-        "others as they are, as the share of what is lost at ε = 0. Constants were chosen "
-        "on Adult and ACS Public Coverage.",
+        "others as they are, as the share of what is lost at ε = 0. Constants of the model "
+        "were chosen on Adult and ACS Public Coverage; how columns are counted, and how "
+        "much of noise is believed, with a look at the other tables, too.",
         {
             "Mean total variation of pairs with a protected column": (
                 [*header, *of_epsilons, "CPU s"],

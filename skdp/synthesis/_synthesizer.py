@@ -189,7 +189,8 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     noise_scale_ : dict of tuple to float
         The standard deviation of the noise of each count, a marginal each.
     marginals_ : list of Marginal
-        The noisy counts.
+        The noisy counts. With `protect`, the standard error of a protected column beside public ones is that of its
+        differences between public cells; the noise of the column by itself is shared out evenly among these.
     pair_scores_ : DataFrame
         The noisy scores of pairs, if there are any: the distance of all counts together from those of independent
         columns, its standard error, and whether the pair was measured.
@@ -252,7 +253,10 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     are public, and a ledger must be for these columns. What public columns tell of the protected ones is not limited.
     Marginals with a protected column are measured, of which single columns and noisy scores choose some; another value
     changes such a marginal by 2 in L1 norm and by sqrt(2) in L2 norm, and each score by 2. The counts of public values
-    are exact, so that of two protected values one is counted, and changes by 1. The model is that of the protected
+    are exact, so that of two protected values one is counted, and changes by 1. Of one protected column beside K public
+    cells, what is counted is K times each count, less the sum of all K: these change by sqrt(2 K (K - 1)) in L2 norm,
+    and leaves 1 - 1 / K of the noise of counts. (With pure noise, only for two cells, of which one is counted.) Public
+    cells without records have no noise. The model is that of the protected
     columns given all others, and it is fitted on the public rows: its likelihood needs no more of the protected values
     than their noisy counts ([4]_). `sample`, `marginal` and counts, which need whole rows, are errors; `classifier`
     predicts protected columns. A protected column that follows from public ones by `structural_zeros` is an error.
@@ -652,7 +656,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
 
         # Measure.
         records = CodedRecords(coded.codes, domain.sizes)
-        table = ProtectedTable(records, domain.sizes, budget, source, protected)
+        table = ProtectedTable(records, plan, budget, source, protected)
         with one_thread():
             scores = measure_protected(table, plan, coded.strategy)
             public_codes = {}
@@ -664,6 +668,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
                 protected,
                 public_codes,
                 table.marginals,
+                {column: table.shares_of(column) for column in protected},
                 zeros=plan.zeros,
                 max_iter=plan.max_iter,
             )

@@ -91,7 +91,7 @@ class TestPrivacy:
     def test_too_little_noise_is_found(self, monkeypatch):
         from skdp.synthesis.selection import NoiseBudget
 
-        monkeypatch.setattr(NoiseBudget, "_noise", lambda self, share, n_cells=2: _noise(self, share))
+        monkeypatch.setattr(NoiseBudget, "_noise", lambda self, share, change=None: _noise(self, share))
         findings = []
         for seed in range(12):
             table = people(20, seed)

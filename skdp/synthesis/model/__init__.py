@@ -1,7 +1,6 @@
 """Graphical models of tables: inference and sampling."""
 
 from skdp.synthesis.model._conditional import fit_conditional as fit_conditional
-from skdp.synthesis.model._conditional import positive_shares as positive_shares
 from skdp.synthesis.model._estimation import TOLERANCE as TOLERANCE
 from skdp.synthesis.model._estimation import fit_model as fit_model
 from skdp.synthesis.model._estimation import forbid as forbid

@@ -111,13 +111,15 @@ def fit_conditional(
     named: Sequence[int],
     rows: Mapping[int, NDArray[np.integer]],
     marginals: Iterable[Marginal],
+    shares: Mapping[int, Table],
     *,
     zeros: Iterable[tuple[Clique, NDArray[np.bool_]]] = (),
     max_iter: int = 300,
 ) -> Fit:
     """Fit the law of named columns given the others, which all rows have.
 
-    Only its law of the named columns given the others means anything. Each named column has counts by itself.
+    Only its law of the named columns given the others means anything. Of each named column by itself, the shares are
+    given that are thought best, all of them positive; of these, its own counts say no more.
     """
     # The law is log-linear in tables theta[m] of the cells of each marginal. What is
     # minimised is
@@ -129,16 +131,19 @@ def fit_conditional(
     # makes of it: that of the best linear estimate.
     zeros = tuple(zeros)
     measured = merge(marginals)
-    law = _Law(sizes, named, rows, measured, zeros)
+    law = _Law(sizes, named, rows, measured, shares, zeros)
     points = law.prior_means
     counts = []
     precisions = []
     curvatures = []
     for statistic, marginal in zip(law.statistics, measured, strict=True):
-        counts.append(statistic.arranged(marginal.counts))
-        shares = law.shares_of(statistic)
+        independent = law.shares_of(statistic)
         n_rows = np.asarray(statistic.cells.T @ law.weights)[:, np.newaxis]
-        curvature = n_rows * shares * (1 - shares)
+        if len(marginal.clique) == 1:
+            counts.append(n_rows * independent)
+        else:
+            counts.append(statistic.arranged(marginal.counts))
+        curvature = n_rows * independent * (1 - independent)
         curvature = np.maximum(curvature, _LEAST_CURVATURE)
         precisions.append((1 + marginal.std_error**2 / curvature) / _SPREAD**2)
         curvatures.append(curvature)
@@ -163,13 +168,6 @@ def fit_conditional(
     return Fit(model, losses)
 
 
-def positive_shares(marginal: Marginal) -> Table:
-    """Return the shares of noisy counts, all of them positive."""
-    # What noise makes negative may still occur: in a quarter of a standard error.
-    counts = np.maximum(marginal.counts, marginal.std_error / 4)
-    return np.asarray(counts / counts.sum())
-
-
 class _Law:
     """A log-linear law of named columns given the rows of the others."""
 
@@ -179,9 +177,11 @@ class _Law:
         named: Sequence[int],
         rows: Mapping[int, NDArray[np.integer]],
         marginals: Sequence[Marginal],
+        shares: Mapping[int, Table],
         zeros: Sequence[tuple[Clique, NDArray[np.bool_]]],
     ) -> None:
         self._sizes = sizes
+        self._shares = shares
         self.named = named
         self._zeros = zeros
         relevant = [zero for zero in zeros if not set(zero[0]).isdisjoint(named)]
@@ -199,20 +199,17 @@ class _Law:
             statistic = _Statistic(clique, named, sizes, distinct)
             logits = np.where(statistic.arranged(is_impossible), _IMPOSSIBLE, 0.0)
             self._excluded.append((statistic, logits))
-        # The shares of the values of each named column, and their logits.
-        self.shares = {}
+        # Logits: those of the shares of each named column, and none of other tables.
         self.prior_means = []
-        for statistic, marginal in zip(self.statistics, marginals, strict=True):
+        for statistic in self.statistics:
             mean = np.zeros((statistic.cells.shape[1], statistic.n_values))
-            if len(marginal.clique) == 1:
-                shares = positive_shares(marginal)
-                self.shares[marginal.clique[0]] = shares
-                mean += np.log(shares)
+            if len(statistic.clique) == 1:
+                mean += np.log(shares[statistic.clique[0]])
             self.prior_means.append(mean)
 
     def shares_of(self, statistic: _Statistic) -> Table:
         """Return the share of each value of a statistic, if columns were independent."""
-        shares = [self.shares[column] for column in self.named]
+        shares = [self._shares[column] for column in self.named]
         of_combinations = reduce(np.multiply.outer, shares).ravel()
         n_values = statistic.n_values
         return np.asarray(

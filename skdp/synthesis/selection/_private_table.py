@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -30,6 +31,21 @@ _LARGEST_NOISE = 10**30
 
 LEAST_ERROR = 1e-3
 """Noise that is nearly always 0 still gets a finite weight."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """By how much a record changes integers at most: in L1 norm, and in squared L2 norm."""
+
+    l1: int
+    l2_squared: int
+
+
+ONE_COUNT = Change(1, 1)
+"""A record is in a cell or not."""
+
+TWO_COUNTS = Change(2, 2)
+"""A record leaves a cell for another one."""
 
 
 class NoiseBudget:
@@ -79,11 +95,11 @@ class NoiseBudget:
         self._spend(share)
         return NoiseBudget(self.share * share, replaces=self.replaces)
 
-    def _noise(self, share: Fraction, n_cells: int = 2) -> Noise:
-        """Return the noise of counts, of which a record changes so many by 1 at most."""
-        if not self.replaces:
-            n_cells = 1
-        return Noise.of(self.share * share, n_cells, n_cells)
+    def _noise(self, share: Fraction, change: Change | None = None) -> Noise:
+        """Return the noise of integers that a record changes so; of counts by default."""
+        if change is None:
+            change = TWO_COUNTS if self.replaces else ONE_COUNT
+        return Noise.of(self.share * share, change.l1, change.l2_squared)
 
     def _blocks(self, n_scores: int, share: Fraction) -> list[tuple[int, Noise]]:
         """Return the sizes of blocks of scores, and the noise of each."""
@@ -96,9 +112,9 @@ class NoiseBudget:
             blocks.append((size, noise))
         return blocks
 
-    def std_error(self, share: Fraction, n_cells: int = 2) -> float:
+    def std_error(self, share: Fraction, change: Change | None = None) -> float:
         """Return the standard deviation of each count that a share buys."""
-        return max(LEAST_ERROR, float(self._noise(share, n_cells).error))
+        return max(LEAST_ERROR, float(self._noise(share, change).error))
 
     def score_error(self, share: Fraction, n_scores: int) -> float:
         """Return the largest standard deviation of scores that a share buys."""
@@ -110,11 +126,11 @@ class NoiseBudget:
         source: ByteSource,
         share: Fraction,
         counts: NDArray[np.int64],
-        n_cells: int = 2,
+        change: Change | None = None,
     ) -> NDArray[np.float64]:
-        """Release counts; a replaced value changes so many by a person's rows at most."""
+        """Release integers that each row of a person changes so; counts by default."""
         self._spend(share)
-        noise = self._noise(share, n_cells).draw(source, counts.size)
+        noise = self._noise(share, change).draw(source, counts.size)
         return _add(counts, noise)
 
     def scores(

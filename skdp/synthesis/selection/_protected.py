@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import reduce
 
@@ -20,13 +20,14 @@ from skdp.synthesis.model import (
     group,
     merge,
     n_cells_of,
-    positive_shares,
     shape_of,
 )
 from skdp.synthesis.selection._auto import Choice
+from skdp.synthesis.selection._column_shares import estimate_shares
 from skdp.synthesis.selection._following import Cells
 from skdp.synthesis.selection._private_table import (
     LEAST_ERROR,
+    Change,
     NoiseBudget,
     PrivateTable,
 )
@@ -42,27 +43,77 @@ _LARGEST_ERROR = 0.1
 """The error of a score, as a share of all records, above which it says nothing."""
 
 
+@dataclass(frozen=True)
+class _Form:
+    """In which numbers a marginal is counted, and what is left of their noise in its counts."""
+
+    # In each public cell, the sum over all protected values is known. Of two values one
+    # is counted. Otherwise noise is moved such that these sums are right, which leaves
+    # 1 - 1 / q of its variance for q values.
+    # What a protected column has in all of K public cells is counted by itself, with
+    # little noise, as it is in all marginals of the column. So K N - S is counted, for
+    # counts N of a cell and S of all cells: a row that leaves one value for another
+    # changes these by K - 1 in its cell and by 1 in all others, K (K - 1) in squared
+    # L2 norm. As their sum over all cells is 0, 1 - 1 / K of the noise is left: in
+    # units of counts, (1 - 1 / K)**2 of the variance that noise of the counts has. Of
+    # two cells, one is counted.
+
+    n_values: int
+    """Combinations of protected values."""
+    n_cells: int
+    """Public cells that have records."""
+    is_centred: bool
+
+    @property
+    def change(self) -> Change:
+        """What another protected value of a record changes."""
+        n_changed = 1 if self.n_values == 2 else 2
+        if not self.is_centred:
+            return Change(n_changed, n_changed)
+        n_others = self.n_cells - 1
+        if n_others == 1:
+            return Change(n_changed, n_changed)
+        l1 = 2 * n_others * n_changed
+        return Change(l1, self.n_cells * n_others * n_changed)
+
+    @property
+    def rest(self) -> float:
+        """The share of the standard deviation of the noise that is left in each count."""
+        rest = 1.0
+        if self.n_values != 2:
+            rest = math.sqrt(1 - 1 / self.n_values)
+        if self.is_centred:
+            rest /= self.n_cells
+            if self.n_cells > 2:
+                rest *= math.sqrt(1 - 1 / self.n_cells)
+        return rest
+
+
 class ProtectedTable(PrivateTable):
     """A table of which some columns are protected, and all others are public."""
 
     # Neighbours have other values of the protected columns in one record, which leaves
-    # one cell for another: both have the same public values. So the sum over all
-    # protected values of a public cell is public, and of two values one is counted
-    # alone: it changes by 1. Otherwise the noise is moved such that these sums are
-    # right, which leaves 1 - 1 / q of its variance for q values.
+    # one cell for another: both have the same public values.
 
     def __init__(
         self,
         records: Records,
-        sizes: Sequence[int],
+        plan: Plan,
         budget: NoiseBudget,
         source: ByteSource,
         protected: Collection[int],
     ) -> None:
-        super().__init__(records, sizes, budget, source)
+        super().__init__(records, plan.sizes, budget, source)
         self.protected = tuple(protected)
+        self._ordered = plan.ordered
         (counts,) = records.count([(0,)])
         self.n_records = int(counts.sum())
+
+    def error(
+        self, clique: Clique, share: Fraction, groups: Groups | None = None
+    ) -> float:
+        """Return the standard deviation of each count of a marginal that a share buys."""
+        return self._error(self._form(clique, groups), share)
 
     def measure(
         self, clique: Clique, share: Fraction, groups: Groups | None = None
@@ -75,31 +126,91 @@ class ProtectedTable(PrivateTable):
         cells = np.moveaxis(exact, axes, last)
         n_values = math.prod(cells.shape[axis] for axis in last)
         # A row for each public cell, a column for each combination of protected values.
+        # Where no record is, all counts are 0.
         counts = cells.reshape(-1, n_values)
-        totals = counts.sum(axis=1)
-        if n_values == 2:
-            first = self.budget.counts(self._source, share, counts[:, 0], n_cells=1)
-            noisy = np.stack([first, totals - first], axis=1)
-            error = self.budget.std_error(share, n_cells=1)
-        else:
-            noisy = self.budget.counts(self._source, share, counts)
-            excess = (noisy.sum(axis=1) - totals) / n_values
-            noisy = noisy - excess[:, np.newaxis]
-            error = self.budget.std_error(share) * math.sqrt(1 - 1 / n_values)
+        has_records = counts.sum(axis=1) > 0
+        form = self._form(clique, groups)
+        noisy: NDArray[np.float64] = np.zeros(counts.shape)
+        noisy[has_records] = self._count(counts[has_records], form, share)
+        error = self._error(form, share)
+        if form.is_centred:
+            # What was counted by itself is shared out evenly.
+            (axis,) = axes
+            alone = self._alone(clique[axis])
+            members = None if groups is None else groups[axis]
+            noisy[has_records] += group(alone.counts, (members,)) / form.n_cells
         noisy = np.moveaxis(noisy.reshape(cells.shape), last, axes)
-        marginal = Marginal(clique, noisy, max(error, LEAST_ERROR), groups)
+        marginal = Marginal(clique, noisy, error, groups)
         self.marginals.append(marginal)
         return marginal
 
-    def shares_of(self, column: int) -> NDArray[np.float64]:
-        """Return the distribution of a column: exact if it is public, else noisy."""
-        (counts,) = self._records.count([(column,)])
-        if column not in self.protected:
-            return np.asarray(counts / max(1, counts.sum()))
+    def _form(self, clique: Clique, groups: Groups | None) -> _Form:
+        """Return the form of a marginal with the least noise; public columns have no groups."""
+        named = [column for column in clique if column in self.protected]
+        public = tuple(column for column in clique if column not in self.protected)
+        sizes = list(self.sizes)
+        for column, members in zip(clique, groups or (), strict=False):
+            if members is not None:
+                sizes[column] = int(members.max()) + 1
+        n_values = n_cells_of(named, sizes)
+        if not public:
+            return _Form(n_values, 1, is_centred=False)
+        (totals,) = self._records.count([public])
+        n_cells = int((totals > 0).sum())
+        plain = _Form(n_values, n_cells, is_centred=False)
+        centred = replace(plain, is_centred=True)
+        if len(named) > 1 or n_cells < 2:
+            return plain
+
+        def error(form: _Form) -> float:
+            return self._error(form, Fraction(1))
+
+        # Of pure noise, more than two centred cells take more.
+        return min(centred, plain, key=error)
+
+    def _error(self, form: _Form, share: Fraction) -> float:
+        return max(LEAST_ERROR, self.budget.std_error(share, form.change) * form.rest)
+
+    def _count(
+        self, counts: NDArray[np.int64], form: _Form, share: Fraction
+    ) -> NDArray[np.float64]:
+        """Count public cells by protected values with noise; if centred, what is in excess of their mean."""
+        # All that is known of the numbers: (n_cells, 1).
+        numbers = counts
+        if form.is_centred:
+            numbers = form.n_cells * counts - counts.sum(axis=0)
+        totals = numbers.sum(axis=1, keepdims=True)
+        is_half = form.is_centred and form.n_cells == 2
+        counted = numbers[:1] if is_half else numbers
+        if form.n_values == 2:
+            counted = counted[:, :1]
+        noisy = self.budget.counts(self._source, share, counted, form.change)
+        if is_half:
+            noisy = np.concatenate([noisy, -noisy])
+        elif form.is_centred:
+            noisy = noisy - noisy.mean(axis=0)
+        if form.n_values == 2:
+            noisy = np.concatenate([noisy, totals - noisy], axis=1)
+        else:
+            excess = noisy.sum(axis=1, keepdims=True) - totals
+            noisy = noisy - excess / form.n_values
+        return noisy / form.n_cells if form.is_centred else noisy
+
+    def _alone(self, column: int) -> Marginal:
+        """Return the noisy counts of a protected column by itself."""
         noisy = [
             marginal for marginal in self.marginals if marginal.clique == (column,)
         ]
-        return positive_shares(merge(noisy)[0])
+        return merge(noisy)[0]
+
+    def shares_of(self, column: int) -> NDArray[np.float64]:
+        """Return the distribution of a column: exact if it is public, else estimated."""
+        if column in self.protected:
+            alone = self._alone(column)
+            ordered = self._ordered[column]
+            return estimate_shares(alone.counts, alone.std_error, ordered=ordered)
+        (counts,) = self._records.count([(column,)])
+        return np.asarray(counts / max(1, counts.sum()))
 
 
 def with_protected(plan: Plan, protected: Collection[int]) -> Plan:
@@ -132,36 +243,54 @@ def measure_protected(
             further.append(clique)
     scores: dict[Clique, Score] = {}
     groups: dict[int, NDArray[np.intp]] = {}
-    sizes = plan.sizes
     chosen = further
     # Noise of a single column is in all its pairs that are not measured, too.
     weights = {}
     for clique in singles:
-        weights[clique] = plan.n_cells(clique) * len(plan.sizes)
+        weights[clique] = len(plan.sizes) * _noise_of(table, clique)
     if further and not strategy.is_certain:
         _spend(table, weights, COLUMN_SHARE, groups)
         groups = _group_values(table, plan)
-        sizes = _sizes_of(plan, groups)
         scores = _score(table, further)
-        chosen = _choose(table, replace(plan, sizes=sizes), scores, weights)
+        chosen = _choose(table, plan, scores, weights, groups)
     for clique in chosen:
-        weights[clique] = n_cells_of(clique, sizes)
+        weights[clique] = _noise_of(table, clique, groups)
     _spend(table, weights, table.budget.left, groups)
     return {clique: (score.noisy, score.std_error) for clique, score in scores.items()}
 
 
+ColumnGroups = Mapping[int, NDArray[np.intp]]
+"""The groups of the values of some columns."""
+
+
+def _groups_of(clique: Clique, groups: ColumnGroups) -> Groups | None:
+    """Return the groups of a marginal's columns, None if it has none."""
+    if len(clique) == 1 or groups.keys().isdisjoint(clique):
+        return None
+    return tuple(groups.get(column) for column in clique)
+
+
+def _noise_of(
+    table: ProtectedTable, clique: Clique, groups: ColumnGroups | None = None
+) -> float:
+    """Return the noise of all cells of a marginal, in that of one count of the same share."""
+    sizes = _sizes_of(table.sizes, groups or {})
+    groups_of_clique = _groups_of(clique, groups or {})
+    error = table.error(clique, Fraction(1), groups_of_clique)
+    n_cells = n_cells_of(clique, sizes)
+    return n_cells * error / table.budget.std_error(Fraction(1))
+
+
 def _spend(
     table: ProtectedTable,
-    weights: Mapping[Clique, int],
+    weights: Mapping[Clique, float],
     share: Fraction,
-    groups: Mapping[int, NDArray[np.intp]],
+    groups: ColumnGroups,
 ) -> None:
     """Measure marginals with the least weighted sum of the errors of their cells."""
     shares = table.budget.best_shares(list(weights.values()), share)
     for clique, part in zip(weights, shares, strict=True):
-        groups_of_clique = tuple(groups.get(column) for column in clique)
-        is_grouped = len(clique) > 1 and not groups.keys().isdisjoint(clique)
-        table.measure(clique, part, groups_of_clique if is_grouped else None)
+        table.measure(clique, part, _groups_of(clique, groups))
 
 
 def _group_values(table: ProtectedTable, plan: Plan) -> dict[int, NDArray[np.intp]]:
@@ -178,8 +307,8 @@ def _group_values(table: ProtectedTable, plan: Plan) -> dict[int, NDArray[np.int
     return groups
 
 
-def _sizes_of(plan: Plan, groups: Mapping[int, NDArray[np.intp]]) -> tuple[int, ...]:
-    sizes = list(plan.sizes)
+def _sizes_of(sizes: Sequence[int], groups: ColumnGroups) -> tuple[int, ...]:
+    sizes = list(sizes)
     for column, members in groups.items():
         sizes[column] = int(members.max()) + 1
     return tuple(sizes)
@@ -213,19 +342,49 @@ def _choose(
     table: ProtectedTable,
     plan: Plan,
     scores: Mapping[Clique, Score],
-    weights: Mapping[Clique, int],
+    weights: Mapping[Clique, float],
+    groups: ColumnGroups,
 ) -> list[Clique]:
     """Choose what gains more than its noise costs all that share the budget."""
-    gains = {clique: score.gain for clique, score in scores.items()}
-    cells = Cells(plan.sizes, (None,) * len(plan.sizes))
+    sizes = _sizes_of(plan.sizes, groups)
+    noise = {clique: _noise_of(table, clique, groups) for clique in scores}
     # Costs are to this power less 1: the order is that of the gain for each cell.
-    order = 1 + float(table.budget.power)
-    share = table.budget.left
-    costs = list(weights.values())
     choice = Choice(
-        table, plan, gains, cells, share, costs, order=order, weigh=_weigh_equally
+        table,
+        replace(plan, sizes=sizes),
+        _expected_gains(scores),
+        _KnownNoise(sizes, (None,) * len(sizes), noise=noise),
+        table.budget.left,
+        list(weights.values()),
+        order=1 + float(table.budget.power),
+        weigh=_weigh_equally,
     )
     return choice.chosen
+
+
+def _expected_gains(scores: Mapping[Clique, Score]) -> dict[Clique, float]:
+    """Return what is expected of marginals given their noisy scores, by the distribution of all of these."""
+    # Empirical Bayes: the largest of noisy scores is so by luck, and what they have in
+    # common is known better than each. Both are taken for normal.
+    noisy = np.array([score.noisy for score in scores.values()])
+    if noisy.size < 2:
+        return {clique: score.noisy for clique, score in scores.items()}
+    variance = float(noisy.var(ddof=1))
+    noise = next(iter(scores.values())).std_error ** 2
+    kept = max(0.0, 1 - noise / variance) if variance > 0 else 0.0
+    mean = float(noisy.mean())
+    expected = mean + kept * (noisy - mean)
+    return dict(zip(scores, expected.tolist(), strict=True))
+
+
+@dataclass(frozen=True)
+class _KnownNoise(Cells):
+    """The noise of each marginal, by how it is counted."""
+
+    noise: Mapping[Clique, float] = field(default_factory=dict)
+
+    def cost(self, clique: Clique) -> float:
+        return self.noise[clique]
 
 
 def _weigh_equally(clique: Clique, plan: Plan) -> float:
