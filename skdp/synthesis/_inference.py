@@ -128,8 +128,8 @@ def synthetic_inference(
     numbers. Of bins that ``bins="private"`` found, it is that of the numbers themselves. Where these lie in their bins
     is estimated without bias by the counts of fine cells, whose noise is in the intervals. How that depends on the
     other columns of a statistic was not measured: from bin to bin, their shares are taken for linear in the number, and
-    the interval is widened by as much as this changes the estimate. If that is more than what the interval reaches
-    without, as of a few wide bins, a term is not supported. Two things may be missed: a jump within a bin that the bins
+    the interval is widened by as much as this changes the estimate, which is much of a few wide bins; of a single bin
+    nothing is known, and a term is not supported. Two things may be missed: a jump within a bin that the bins
     beside it do not show (declare an edge there), and the noise of the variance within wide bins, as of long tails.
 
     A regularised regression is that of the estimated number of rows. The number of records is private, and enters as
@@ -386,13 +386,13 @@ def _infer(
     # At the end of the interval that is further away, the slope matters most.
     furthest = abs(step.value) + max(reach)
     bias = (change.bias + furthest * slope.bias) / divisor
-    within = (change.within + furthest * slope.within) / divisor
-    if bias + within > (low + high) / 2:
+    if bias > (low + high) / 2:
         reason = "columns or rare values were not counted together"
-        if within > bias:
-            reason = "depends on other columns within private bins"
         return _unsupported(name, estimate, reason)
-    bias += within
+    # What lines between bins change widens the interval, however much it is: of Adult,
+    # and of a table with jumps within bins, such intervals of 95 % hold 96 to 97 %;
+    # with half of it, those of the table with jumps hold 92 %.
+    bias += (change.within + furthest * slope.within) / divisor
     p_value = step.p_value(-value, bias)
     ends = (estimate - low - bias, estimate + high + bias)
     return (name, estimate, step.error, *ends, p_value, True, "")

@@ -127,7 +127,7 @@ class ComponentSums:
                 weights = weights + points.sensitivity(rest, shares, axis)
             else:
                 # The mean square of scores is 1 (Cauchy and Schwarz).
-                self._within += math.sqrt(float((shares * rest**2).sum()))
+                self._bias += math.sqrt(float((shares * rest**2).sum()))
         return weights, shares
 
     def add(self, columns: Sequence[int], component: Table, shares: Table) -> bool:

@@ -199,8 +199,10 @@ def test_counts_of_bins_have_the_noise_that_is_stated():
     "declared, inside",
     [
         (Interval(0, 2, bins=3), [0.0, 1.0, 1.5]),
-        (Interval(0, 1e6, bins=20), [0.0, 1.0, 2.0, 1e6]),
-        (Interval(-1e6, 1e6, bins=20, real=True), [0.0]),
+        (Interval(0, 1e6, bins=20), [0.0, 1_000.0, 1_001.0, 45_000.0, 45_001.0, 1e6]),
+        (Interval(0, 2_000, bins=20, decimals=2), [20.0, 20.01, 65.0, 65.01]),
+        (Interval(-1e6, 1e6, bins=20, real=True), [0.0, -1_500.0, 90_000.0]),
+        (Interval(0, 1.7e308, bins=2, real=True), [0.0]),
         (Interval(-3.5, -0.25, bins=20), [-3.0, -1.0]),
         (Interval(-1e300, 1e300, bins=2, real=True), [0.0]),
         (Interval(date(2000, 1, 1), date(2000, 1, 5), bins=2), [date(2000, 1, 2), date(2000, 1, 3)]),
@@ -213,7 +215,14 @@ def test_grids_follow_from_the_declaration(declared, inside):
     assert len(grid) <= 1_100
     assert (grid.edges[0], grid.edges[-1]) == (declared.edges[0], declared.edges[-1])
     assert {*inside} <= {*grid.edges}
-    assert fine_grid(Interval(edges=[*declared.edges[:: len(declared.edges) - 1]], real=declared.real)) == grid
+    assert (
+        fine_grid(
+            Interval(
+                edges=[*declared.edges[:: len(declared.edges) - 1]], real=declared.real, decimals=declared.decimals
+            )
+        )
+        == grid
+    )
     if isinstance(declared.edges[0], datetime) and declared.edges[-1].microsecond == 0:
         assert not any(edge.microsecond for edge in grid.edges)
 

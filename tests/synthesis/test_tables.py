@@ -6,12 +6,14 @@ import math
 import pickle
 from datetime import date, datetime
 
+import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
 
+from skdp import DPMarginalSynthesizer
 from skdp.domain import Domain, Interval
 from skdp.synthesis.tables import decode, public_template, read_codes, with_target
 from skdp.tables import Table, read_table, to_dates
@@ -149,6 +151,21 @@ def test_numbers_keep_their_dtype_and_stay_in_their_bin(dtype):
     assert column.dtype == dtype
     np.testing.assert_array_equal(interval.encode(column), codes)
     assert column.nunique() > (90 if "int" in str(dtype).lower() else 2000)
+
+
+@pytest.mark.parametrize("width", [16, 32])
+def test_narrow_floats_stay_narrow_in_all_libraries(width):
+    """Those of 16 bits in Arrow and Polars, and nullable ones of 32 in pandas, came back as 64."""
+    numbers = np.linspace(-8, 8, 200).astype(f"float{width}")
+    arrow = pa.table({"x": numbers})
+    tables = [arrow, pl.DataFrame({"x": numbers}), arrow.to_pandas(types_mapper=pd.ArrowDtype)]
+    if width == 32:
+        tables.append(pd.DataFrame({"x": pd.array(numbers, "Float32")}))
+    for table in tables:
+        for missing in (False, True):
+            domain = {"x": Interval(-9, 9, bins=4, real=True, missing=missing)}
+            rows = DPMarginalSynthesizer(1.0, domain=domain, random_state=0).fit(table).sample(30)
+            assert nw.from_native(rows).schema == nw.from_native(table).schema
 
 
 @each("edges", [[0.2, 0.4, 0.6, 3], [0.5, 0.7, 3], [-5, -0.5, -0.25, 2.5], [0, 1000, 2000]])

@@ -41,7 +41,8 @@ def fitted(table=TABLE, domain=DOMAIN, **parameters):
 def test_means_deviations_and_points_of_mass(bins, seed):
     rows = fitted(bins=bins, random_state=seed).sample(N)
     for name in TABLE:
-        assert abs(rows[name].mean() / TABLE[name].mean() - 1) < 0.05, name
+        # Of half zeros, the mean has an error of .035 by noise, of others less than .02.
+        assert abs(rows[name].mean() / TABLE[name].mean() - 1) < (0.1 if name == "zeros" else 0.05), name
         assert abs(rows[name].std() / TABLE[name].std() - 1) < 0.12, name
     assert abs((rows["zeros"] == 0).mean() - 0.5) < 0.02
     for name, interval in DOMAIN.items():
@@ -71,6 +72,43 @@ def test_a_share_that_is_noise_has_no_far_tail():
     for seed in range(8):
         rows = fitted(table, domain, random_state=seed).sample(N)
         assert rows["gift"].mean() < 2 * gifts.mean()
+
+
+def test_a_bin_behind_all_records_has_none_but_those_of_the_tail():
+    """A count of two standard deviations put records there: two deviations were 17 and 7 times too large."""
+    rng = np.random.default_rng(0)
+    sums = np.exp(5 + rng.normal(size=5_000)) * np.where(rng.random(5_000) < 0.25, -1, 1)
+    table = pd.DataFrame({"sum": sums.round(2)})
+    domain = {"sum": Interval(-1_000_000, 1_000_000, bins=32, decimals=2)}
+    for seed in range(8):
+        rows = fitted(table, domain, random_state=seed).sample(5_000)
+        assert 0.7 < rows["sum"].std() / table["sum"].std() < 1.2
+
+
+def test_a_tail_follows_counts_that_are_better_known_than_the_law():
+    """Of two laws, one for three percent of the records: their deviation was a quarter too large."""
+    rng = np.random.default_rng(0)
+    size = np.where(rng.random(N) < 0.03, 3_000 + 300 * rng.normal(size=N), rng.gamma(4, 50, N))
+    table = pd.DataFrame({"size": size.round(1)})
+    domain = {"size": Interval(0, 10_000, bins=50, decimals=1)}
+    rows = fitted(table, domain).sample(N)
+    assert rows["size"].std() == pytest.approx(table["size"].std(), rel=0.1)
+
+
+def test_round_numbers_that_many_rows_have_are_found():
+    """Within wide ends only 0 was counted alone: the shares at 20 and 3,000 were those of all numbers around."""
+    rng = np.random.default_rng(0)
+    fare = np.where(rng.random(N) < 0.2, 20, rng.gamma(3, 9, N))
+    credit = np.where(rng.random(N) < 0.2, 3_000, 5_000 * rng.beta(2, 3, N))
+    table = pd.DataFrame({"fare": fare.round(2), "credit": credit})
+    domain = {
+        "fare": Interval(0, 2_000, bins=32, decimals=2),
+        "credit": Interval(-50_000, 50_000, bins=32, real=True),
+    }
+    for bins in ("declared", "private"):
+        rows = fitted(table, domain, bins=bins).sample(N)
+        for name, point in (("fare", 20), ("credit", 3_000)):
+            assert abs((rows[name] == point).mean() - 0.2) < 0.02
 
 
 def test_few_rows_have_no_far_tail():

@@ -21,7 +21,7 @@ from skdp.synthesis.model import GraphicalModel, Marginal, calibrate, expand
 from skdp.synthesis.selection._moved import PlannedShare
 from skdp.synthesis.selection._private_table import PrivateTable
 from skdp.synthesis.selection._strategy import FittedTable
-from skdp.synthesis.selection._tails import Tails, add_tails
+from skdp.synthesis.selection._tails import CLEAR_SHARE, Tails, add_tails
 from skdp.synthesis.tables import Shape, Shapes, find_points
 
 BINS = ("declared", "private")
@@ -43,11 +43,6 @@ _BRANCHES, _ROOTS = 8, 16
 
 _CLEAR, _CLEAR_NUMBER = 3.0, 4.5
 """Standard deviations from which a cell, or a single number, has records."""
-
-_CLEAR_NEXT, _CLEAR_BIN = 2.0, 4.0
-"""The same of a declared bin, next to others that have records, and far from these.
-
-Of 1,000 columns with 32 empty bins, one has a count above the latter."""
 
 _PAIR_NOISE = 0.05
 """The noise that a pair of columns may have, as a share of all records."""
@@ -115,7 +110,8 @@ class FoundCells:
             if counts is not None:
                 counts = counts[0][: bins[-1] + 1], counts[1]
                 fine = _with_counts_of_bins(fine, bins, *counts)
-            tails = _estimate_shares(fine, grid)
+            first_cells = np.flatnonzero(np.diff(bins)) + 1
+            tails = _estimate_shares(fine, grid, first_cells)
             by_model = fitted.model.marginal((place,))[: bins[-1] + 1]
             columns[place] = _shares_of_bins(tails, bins, by_model, counts)
             mass = _split_bins(columns[place], tails.shares, bins, grid)
@@ -198,7 +194,8 @@ def find_bins(
         place = cells.columns.index(name)
         fine = counts[name]
         of_numbers = fine.without_missing(grid)
-        shares = _estimate_shares(of_numbers, grid).shares
+        nodes = np.arange(_BRANCHES, of_numbers.counts.size, _BRANCHES)
+        shares = _estimate_shares(of_numbers, grid, nodes).shares
         most = min(len(interval.edges) - 1, max(2, n_affordable))
         cuts = _without_last_number(_cut(shares, most), grid)
         edges = [grid.edges[cut] for cut in cuts]
@@ -281,11 +278,13 @@ def covariance_of_cells(size: int) -> NDArray[np.float64]:
     return covariance
 
 
-def _estimate_shares(fine: FineCounts, grid: Interval) -> Tails:
+def _estimate_shares(
+    fine: FineCounts, grid: Interval, nodes: NDArray[np.intp]
+) -> Tails:
     """Estimate the shares of cells: by clear counts, and by fitted tails beyond them."""
     shares = _shares_of_cells(fine, find_points(grid))
     n_rows = max(1.0, float(fine.counts.sum()))
-    return add_tails(shares, fine.counts, fine.covariance, grid, n_rows)
+    return add_tails(shares, fine.counts, fine.covariance, nodes, grid, n_rows)
 
 
 def _shares_of_cells(
@@ -462,16 +461,9 @@ def _shares_of_bins(
     is_body[first:stop] = True
     if counts is not None:
         noisy, error = counts
-        # What counts of bins tell of the next bins of a tail, the model knows better.
-        while stop < shares.size and noisy[stop] >= _CLEAR_NEXT * error:
-            is_body[stop] = True
-            stop += 1
-        while first > 0 and noisy[first - 1] >= _CLEAR_NEXT * error:
-            first -= 1
-            is_body[first] = True
-        # Far from all others, a bin may still have clearly more than the tail.
+        # Far from all others, a bin may have clearly more than the tail.
         total = max(1.0, float(noisy.sum()))
-        is_body |= noisy - shares * total >= _CLEAR_BIN * error
+        is_body |= noisy - shares * total >= CLEAR_SHARE * error
     in_tails = float(shares[~is_body].sum())
     of_model = float(by_model[is_body].sum())
     if of_model == 0:

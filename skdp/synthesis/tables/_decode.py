@@ -275,7 +275,7 @@ def as_declared(column: Any, values: Categories | Interval) -> Any:
     is_number = series.dtype.is_numeric()
     if not is_number and series.dtype != nw.Unknown:  # nothing but missing values
         return column
-    if series.dtype == nw.Float32 and kind == "real":
+    if kind == "real" and str(series.dtype) in ("Float16", "Float32"):
         return column
     dtype = _DTYPES[kind].narwhals
     return nw.new_series("", [], dtype, backend=series.implementation).to_native()
@@ -291,13 +291,16 @@ def _as_missing(column: Any) -> Any:
     return floats if isinstance(column, np.ndarray) else pd.Series(floats)
 
 
-def _is_narrow(dtype: np.dtype[Any], kind: str) -> bool:
+def _is_narrow(dtype: Any, kind: str) -> bool:
+    """Whether real numbers have less than 64 bits, in NumPy or an extension of pandas."""
     return kind == "real" and dtype.kind == "f" and dtype.itemsize < 8
 
 
 def _pandas_dtype(dtype: Any, kind: str) -> Any:
+    if _is_narrow(dtype, kind):
+        return dtype
     if isinstance(dtype, np.dtype):
-        if _is_narrow(dtype, kind) or dtype.kind not in "iufbO":
+        if dtype.kind not in "iufbO":
             return dtype
         return pd.Series(["text"]).dtype if kind == "string" else _DTYPES[kind].numpy
     if isinstance(dtype, pd.ArrowDtype):

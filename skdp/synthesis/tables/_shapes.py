@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,11 @@ from skdp.synthesis.model import GraphicalModel, sample
 # numbers have as many: so a grid has up to about 500 cells.
 _EVEN, _GROWING, _SINGLE, _CELLS = 64, 448, 256, 512
 """Cells of even and of growing widths, single whole numbers, and numbers or dates."""
+
+_DECADES = 4
+"""The powers of ten whose multiples have cells of their own, from the largest one on.
+
+Ends are at most a hundred times the numbers that most records have, and one digit less."""
 
 _POINT = 2.0**-20
 """How wide the cell of a single number is, relative to the whole interval."""
@@ -39,20 +45,15 @@ def fine_grid(interval: Interval) -> Interval:
         return Interval(edges=_cut_dates(interval), missing=interval.missing)
     low = float(interval.edges[0])
     high = float(interval.edges[-1])
+    numbers = _single_numbers(low, high)
     if interval.decimals:
-        # The whole numbers of steps, and single whole numbers: prices and marks are
-        # often whole.
+        # The whole numbers of steps.
         unit = 10.0**interval.decimals
-        edges = np.unique(_cut_whole_numbers(low * unit, high * unit))
-        numbers = _single_numbers(low, high)
-        parts = [edges / unit]
-        if edges.size > _CELLS:
-            parts += [numbers, numbers + 1 / unit]
-        edges = np.concatenate(parts)
+        edges = _cut_whole_numbers(low * unit, high * unit, numbers * unit) / unit
     elif interval.real:
         edges = _cut_reals(low, high)
     else:
-        edges = _cut_whole_numbers(low, high)
+        edges = _cut_whole_numbers(low, high, numbers)
     is_inside = (edges > low) & (edges < high)
     return _with_edges(interval, np.unique([low, *edges[is_inside], high]).tolist())
 
@@ -66,10 +67,13 @@ def _with_edges(interval: Interval, edges: list[Any]) -> Interval:
     )
 
 
-def _cut_whole_numbers(low: float, high: float) -> NDArray[np.float64]:
+def _cut_whole_numbers(
+    low: float, high: float, numbers: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """Return edges of cells of whole numbers, each alone if they are few."""
     if high - low > _CELLS:
-        return np.rint(np.append(_rough_edges(low, high), [0.0, 1.0]))
+        parts = [_rough_edges(low, high), numbers, numbers + 1]
+        return np.rint(np.concatenate(parts))
     # The last cell is closed: the end has one of its own.
     return np.append(np.arange(np.ceil(low), high), [max(low, high - 0.5), high])
 
@@ -98,14 +102,27 @@ def _cut_reals(low: float, high: float) -> NDArray[np.float64]:
 
 
 def _single_numbers(low: float, high: float) -> NDArray[np.float64]:
-    """Return the numbers with a cell of their own: whole ones, or 0 if too many."""
-    # Where a real column has points of mass, these are mostly whole numbers, above all 0.
+    """Return the numbers with a cell of their own: whole ones, or round ones if too many."""
+    # Where a column has points of mass, these are mostly whole numbers, above all 0.
     first = np.ceil(low)
     highest = np.floor(high)
-    numbers = np.zeros(int(low <= 0 <= high))
     if highest - first < _SINGLE:
         numbers = np.arange(first, highest + 1)
+    elif max(-low, high) <= 2.0**53:  # beyond, floats do not hold all whole numbers
+        numbers = _round_numbers(low, high)
+    else:
+        numbers = np.zeros(int(low <= 0 <= high))
     return numbers[numbers + 2 * _POINT * (high - low) <= high]
+
+
+def _round_numbers(low: float, high: float) -> NDArray[np.float64]:
+    """Return 0, and whole numbers of one digit, or of a second one that is 5, and zeros."""
+    largest = math.floor(math.log10(max(-low, high)))
+    powers = 10.0 ** np.arange(max(0, largest - _DECADES + 1), largest + 1)
+    digits = np.concatenate([np.arange(1, 10), np.arange(1.5, 10)])
+    positive = np.rint(np.outer(powers, digits).ravel())
+    numbers = np.unique(np.concatenate([-positive, [0.0], positive]))
+    return numbers[(numbers >= low) & (numbers <= high)]
 
 
 def _cut_dates(interval: Interval) -> list[Any]:
