@@ -89,6 +89,20 @@ def test_a_strong_pair_has_room_before_many_weak_ones_of_few_values(kind):
     assert error < 0.05 * n
 
 
+def test_a_strong_pair_comes_first_where_weak_ones_are_more_in_sum():
+    """What is missed of many weak pairs was more in any order, and so the strongest had no room."""
+    rng, n, sizes = np.random.default_rng(0), 20_000, (12, 12, *[4] * 6)
+    first = rng.integers(0, 12, n)
+    second = np.where(rng.random(n) < 0.3, first, rng.integers(0, 12, n))
+    columns = [first, second]
+    for parent in (first, second) * 3:
+        columns.append(np.where(rng.random(n) < 0.4, parent % 4, rng.integers(0, 4, n)))
+    table = private_table(np.array(columns).T, sizes, make_budget("gaussian", 100))
+    AUTO.measure(table, plan(sizes, max_cells=200, max_iter=2))
+    assert (0, 1) in {marginal.clique for marginal in table.marginals}
+    assert table.budget.left == 0
+
+
 @pytest.mark.parametrize("seed", [2, 3])
 def test_pairs_that_show_nothing_leave_room_for_what_pairs_do_not_show(seed):
     """With little noise, pairs of independent columns were worth it by chance, and filled the model."""

@@ -420,6 +420,7 @@ class Choice:
         measured: Iterable[Clique] = (),
         later: Collection[Clique] = (),
         order: float = 1.0,
+        first: Collection[Clique] = (),
         weigh: Callable[[Clique, Plan], float] = _weight,
     ) -> None:
         self.chosen: list[Clique] = []
@@ -436,11 +437,13 @@ class Choice:
         column_powers = [(NOISE * cost) ** self._power for cost in column_costs]
         self._spent = math.fsum(column_powers)
 
-        # Pairs of which one column follows from the other come first, and what is for
-        # later last, each by their ratio of gain to noise, or to a power of it.
-        def rank(clique: Clique) -> tuple[bool, bool, float]:
+        # Pairs of which one column follows from the other come first, then what is named
+        # first, and what is for later last, each by their ratio of gain to noise, or to a
+        # power of it.
+        def rank(clique: Clique) -> tuple[bool, bool, bool, float]:
             ratio = self._gains[clique] / self._costs[clique] ** order
-            return clique in cells.following, clique not in later, ratio
+            follows = clique in cells.following
+            return follows, clique in first, clique not in later, ratio
 
         # What planned analyses need is measured in any case, and has room before others,
         # the strongest first.
@@ -549,22 +552,46 @@ def _best_choice(
     measured: Sequence[Clique],
     later: Collection[Clique],
 ) -> Choice:
-    """Choose in the order for which the least is missed that the model has no room for."""
+    """Choose such that the least is missed that the model has no room for."""
+
     # By their ratio of gain to noise, many small marginals come before a strong pair of
     # many values, and may leave no room for it; by their gain, the other way round.
-    choices = []
-    for order in _ORDERS:
-        choice = Choice(
-            table, plan, gains, cells, share, column_costs, measured, later, order
+    def choose(order: float, first: Collection[Clique] = ()) -> Choice:
+        return Choice(
+            table,
+            plan,
+            gains,
+            cells,
+            share,
+            column_costs,
+            measured,
+            later,
+            order,
+            first,
         )
-        choices.append(choice)
-        if not choice.refused:
+
+    def missed(choice: Choice, power: int) -> float:
+        return math.fsum(excess.get(clique, 0.0) ** power for clique in choice.refused)
+
+    choices = {}
+    for order in _ORDERS:
+        choices[order] = choose(order)
+        if not choices[order].refused:
             break
+    best_order = min(choices, key=lambda order: missed(choices[order], 1))
+    best = choices[best_order]
 
-    def missed(choice: Choice) -> float:
-        return math.fsum(excess.get(clique, 0.0) for clique in choice.refused)
-
-    return min(choices, key=missed)
+    # One strong pair may take the room of many that are weak: the strongest that is left
+    # comes first, as long as the squares of what is missed become less. Without that,
+    # "ACS Public Coverage" at epsilon 10 misses a pair by .13, in place of .04.
+    first: list[Clique] = []
+    while best.refused:
+        first.append(max(best.refused, key=lambda clique: excess.get(clique, 0.0)))
+        choice = choose(best_order, first)
+        if missed(choice, 2) >= missed(best, 2):
+            break
+        best = choice
+    return best
 
 
 def _spend(
