@@ -13,7 +13,6 @@ from skdp.metrics import (
     debiased_fairness,
     fairness_report,
     joint_distribution,
-    posterior_groups,
     private_parity,
     private_reweighing,
     private_threshold_optimizer,
@@ -57,7 +56,6 @@ def parity_gaps(reports):
 FUNCTIONS = {
     "debiased_fairness": lambda reports: debiased_fairness(TRUE, PREDICTED, reports, ENCODER, privileged="b"),
     "joint_distribution": lambda reports: joint_distribution(TRUE, PREDICTED, reports, ENCODER),
-    "posterior_groups": lambda reports: posterior_groups(TRUE, None, reports, ENCODER),
     "private_reweighing": lambda reports: private_reweighing(TRUE, reports, ENCODER, privileged="b"),
     "private_parity": parity_gaps,
     "private_threshold_optimizer": lambda reports: private_threshold_optimizer(
