@@ -35,14 +35,15 @@ class Generated:
     @property
     def frame(self) -> pd.DataFrame:
         """The rows."""
-        return self._rows(self.train)
+        return self.rows(self.train)
 
     @property
     def test_rows(self) -> pd.DataFrame:
         """The rows that are kept for testing."""
-        return self._rows(self.test)
+        return self.rows(self.test)
 
-    def _rows(self, codes: dict[str, Codes]) -> pd.DataFrame:
+    def rows(self, codes: dict[str, Codes]) -> pd.DataFrame:
+        """Decode rows."""
         columns = {name: self._column(name, codes[name]) for name in codes}
         return pd.DataFrame(columns)
 

@@ -1,4 +1,4 @@
-"""MST and AIM on mbi, for benchmarks/synthesis_adult.py.
+"""MST and AIM on mbi, for benchmarks/synthesis_adult.py and synthesis_tables.py.
 
 mbi's wheel has the inference only; the mechanisms are scripts in its repository. These are drivers of our own with the
 published splits of the budget: MST by R. McKenna, G. Miklau, D. Sheldon (2021), Winning the NIST contest,

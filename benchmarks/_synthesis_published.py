@@ -78,6 +78,22 @@ class Published:
         codes = encode(rows, self.domain).astype(np.int64)
         return dict(zip(self.domain.columns, codes, strict=True))
 
+    def rows(self, codes: dict[str, Codes]) -> pd.DataFrame:
+        """Decode rows: numbers lie evenly within their bins, with the declared decimals."""
+        rng = np.random.default_rng(0)
+        columns = {}
+        for name in self.domain.columns:
+            values = self.domain[name]
+            column = codes[name]
+            if not isinstance(values, Interval):
+                columns[name] = np.array(values.labels)[column]
+                continue
+            edges = np.array(values.edges, float)
+            numbers = edges[column] + np.diff(edges)[column] * rng.random(column.size)
+            step = 10.0 ** -(values.decimals or 0)
+            columns[name] = np.floor(numbers / step) * step
+        return pd.DataFrame(columns)
+
     def features(self, rows: pd.DataFrame) -> NDArray[np.float64]:
         """Return what a classifier is given: numbers as they are, and codes of values."""
         codes = self.encode(rows)

@@ -17,7 +17,11 @@ from pathlib import Path
 
 import numpy as np
 
-SYNTHESIZERS = {"mbi": "_synthesis_mbi", "dpmm": "_synthesis_dpmm"}
+SYNTHESIZERS = {
+    "mbi": "_synthesis_mbi",
+    "dpmm": "_synthesis_dpmm",
+    "private": "_synthesis_evolution",
+}
 
 
 def main() -> None:

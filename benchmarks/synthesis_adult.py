@@ -17,28 +17,21 @@ from __future__ import annotations
 
 import argparse
 import json
-import pickle
 import platform
-import signal
-import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _synthesis_process import python, work
 from _synthesis_report import report
 from _synthesis_scores import Scores, adult_scores, aim_scores, growth_scores
 from _synthesis_tables import Table, adult, aim, growth
 from _timing import RESULTS
 
 DELTA = 1e-9
-ROOT = Path(__file__).parent.parent
 KEPT = RESULTS / "synthesis_adult.jsonl"
-WORKER = Path(__file__).parent / "_synthesis_worker.py"
-MARGIN = 4  # a synthesizer may take so many times longer by the clock than its CPU time
 
 Key = tuple[Any, ...]
 
@@ -112,51 +105,6 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def python(method: str) -> Path:
-    """Return the interpreter of the environment that has a synthesizer."""
-    library = method.split("-")[0]
-    return (
-        ROOT / f".venv-bench-{library}/bin/python"
-        if library in ("mbi", "dpmm")
-        else Path(sys.executable)
-    )
-
-
-def work(
-    method: str, table: Table, epsilon: float | None, seed: int, limit: int
-) -> tuple[dict[str, Any], Any]:
-    """Let a synthesizer work in a process of its own; return its costs and its rows, or how it failed and None."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        job = {
-            "method": method,
-            "epsilon": epsilon,
-            "delta": DELTA,
-            "seed": seed,
-            "limit": limit,
-        }
-        (folder / "job.json").write_text(
-            json.dumps(job | {"sizes": table.domain.sizes})
-        )
-        (folder / "table.pickle").write_bytes(pickle.dumps((table.frame, table.domain)))
-        np.save(folder / "real.npy", table.codes)
-        try:
-            done = subprocess.run(
-                [python(method), "-W", "ignore", WORKER, folder],
-                timeout=MARGIN * limit,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            return {"failed": f"> {MARGIN * limit} s by the clock"}, None
-        if done.returncode == -signal.SIGXCPU:
-            return {"failed": f"> {limit} CPU s"}, None
-        if done.returncode != 0:
-            return {"failed": f"ended with code {done.returncode}"}, None
-        return json.loads((folder / "costs.json").read_text()), np.load(
-            folder / "synthetic.npy"
-        )
-
-
 def read() -> dict[Key, dict[str, Any]]:
     """Return what was measured before."""
     lines = KEPT.read_text().splitlines() if KEPT.exists() else []
@@ -202,7 +150,9 @@ def measure(
             record = task | {"seed": seed}
             if key(record) in kept:
                 continue
-            costs, rows = work(method, table, epsilon, seed, options.limit)
+            job = {"method": method, "epsilon": epsilon, "delta": DELTA}
+            job |= {"seed": seed, "limit": options.limit}
+            costs, rows = work(job, table.frame, table.domain, table.codes)
             records.append(record | costs | {"python": platform.python_version()})
             if rows is None:
                 break
