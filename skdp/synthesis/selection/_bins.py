@@ -59,6 +59,9 @@ UNLIKELY = 1e-9
 _POINT_WIDTH = 1e-9
 """The width of the cell of a single number, against that of another cell."""
 
+_NOISE_OF_VARIANCE = 1 / 3
+"""The part of a column's variance that may be the noise of bins far away."""
+
 _LEAST_SHARE = 1e-12
 """The share of a bin without records, so that nothing is divided by 0."""
 
@@ -104,6 +107,7 @@ class FoundCells:
             place = self.domain.columns.index(name)
             grid, interval = self.cells[name], self.domain[name]
             assert isinstance(grid, Interval)
+            assert isinstance(interval, Interval)
             bins = _bins_of_cells(grid, interval)[: len(grid.edges) - 1]
             fine = fine.without_missing(grid)
             counts = _counts_of_bins(place, self.table.marginals)
@@ -113,7 +117,7 @@ class FoundCells:
             first_cells = np.flatnonzero(np.diff(bins)) + 1
             tails = _estimate_shares(fine, grid, first_cells)
             by_model = fitted.model.marginal((place,))[: bins[-1] + 1]
-            columns[place] = _shares_of_bins(tails, bins, by_model, counts)
+            columns[place] = _shares_of_bins(tails, bins, interval, by_model, counts)
             mass = _split_bins(columns[place], tails.shares, bins, grid)
             below = np.append(0.0, np.cumsum(mass)) / mass.sum()
             shapes[name] = Shape(grid, below)
@@ -449,26 +453,64 @@ def _with_counts_of_bins(
 def _shares_of_bins(
     tails: Tails,
     bins: NDArray[np.intp],
+    interval: Interval,
     by_model: NDArray[np.float64],
     counts: tuple[NDArray[np.float64], float] | None,
 ) -> NDArray[np.float64]:
-    """Return the shares of bins: of tails as they are fitted, of others by the model."""
+    """Return the shares of bins: of laws in tails, of others by the model."""
     shares = np.bincount(bins, tails.shares).astype(float)
     by_model = by_model / by_model.sum()
+    n_bins = shares.size
     first = 0 if tails.start == 0 else int(bins[tails.start - 1]) + 1
-    stop = shares.size if tails.stop == bins.size else int(bins[tails.stop])
-    is_body = np.zeros(shares.size, bool)
+    stop = n_bins if tails.stop == bins.size else int(bins[tails.stop])
+    is_body = np.zeros(n_bins, bool)
     is_body[first:stop] = True
     if counts is not None:
         noisy, error = counts
-        # Far from all others, a bin may have clearly more than the tail.
         total = max(1.0, float(noisy.sum()))
+        # Where no law says how many records are far away, bins are in the body from the
+        # inside outwards, as long as their noise changes the deviation by little.
+        if not tails.has_law_before:
+            shares[:first] = 0
+            before = np.arange(first - 1, -1, -1)
+            _add_bins(is_body, before, interval, by_model, error / total)
+        if not tails.has_law_after:
+            shares[stop:] = 0
+            after = np.arange(stop, n_bins)
+            _add_bins(is_body, after, interval, by_model, error / total)
+        # Far from all others, a bin may have clearly more than the tail.
         is_body |= noisy - shares * total >= CLEAR_SHARE * error
     in_tails = float(shares[~is_body].sum())
     of_model = float(by_model[is_body].sum())
     if of_model == 0:
         return shares
     return np.where(is_body, by_model * (1 - in_tails) / of_model, shares)
+
+
+def _add_bins(
+    is_body: NDArray[np.bool_],
+    outwards: NDArray[np.intp],
+    interval: Interval,
+    by_model: NDArray[np.float64],
+    error: float,
+) -> None:
+    """Add bins to the body while their noise is a small part of the squared distances from the middle."""
+    edges = np.array(interval.edges, interval.dtype).astype(float)
+    # In a unit of the size of the interval, as squares would overflow otherwise.
+    edges = np.ldexp(edges, -math.frexp(np.abs(edges).max())[1])
+    middles = (edges[:-1] + edges[1:]) / 2
+    median = min(int(np.searchsorted(np.cumsum(by_model), 0.5)), middles.size - 1)
+    squares = (middles - middles[median]) ** 2
+    is_body[median] = True
+    variance = float((by_model * squares)[is_body].sum())
+    # Shares below 0 are set to 0, so that noise adds its mean over positive values.
+    noise = 0.0
+    for place in outwards.tolist():
+        variance += by_model[place] * squares[place]
+        noise += error / math.sqrt(2 * math.pi) * squares[place]
+        if noise > _NOISE_OF_VARIANCE * variance:
+            return
+        is_body[place] = True
 
 
 def _split_bins(

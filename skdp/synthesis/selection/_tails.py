@@ -58,8 +58,8 @@ _PRIOR_SLOPE, _PRIOR_SLOPE_DEVIATION = 1.4, 0.5
 _LEAST_WEIGHT = math.exp(-12)
 """Of a law that is averaged, against that of the best one."""
 
-_FEWEST_SHARES, _N_SHARES, _N_BEYOND = 3, 12, 6
-"""The clear shares that a law is fitted to, and those beyond the start of the tail.
+_N_SHARES, _N_BEYOND = 12, 6
+"""The most clear shares that a law is fitted to, and those beyond the start of the tail.
 
 With four or eight of the latter, errors change by less than 3 %; with none, by a third."""
 
@@ -88,11 +88,22 @@ Table = NDArray[np.float64]
 
 
 class Tails(NamedTuple):
-    """Shares of cells, and the cells before and from which on they are tails."""
+    """Shares of cells, and the cells before and from which on counts do not say where records are."""
 
     shares: Table
     start: int
     stop: int
+    # Whether the shares there are those of a law; else there is none.
+    has_law_before: bool
+    has_law_after: bool
+
+
+class _Tail(NamedTuple):
+    """Shares of cells, from which cell on they are a tail, and whether it has a law."""
+
+    shares: Table
+    start: int
+    has_law: bool
 
 
 class _Side(NamedTuple):
@@ -164,13 +175,19 @@ def add_tails(
         share=below_share,
         limit=limit * below_share,
     )
-    shares, stop = _with_tail(shares, upper, n_rows)
-    mirrored, start = _with_tail(shares[::-1], lower, n_rows)
-    return Tails(mirrored[::-1], shares.size - start, stop)
+    after = _with_tail(shares, upper, n_rows)
+    before = _with_tail(after.shares[::-1], lower, n_rows)
+    return Tails(
+        before.shares[::-1],
+        shares.size - before.start,
+        after.start,
+        has_law_before=before.has_law,
+        has_law_after=after.has_law,
+    )
 
 
-def _with_tail(shares: Table, side: _Side, n_rows: float) -> tuple[Table, int]:
-    """Replace the shares beyond the last clear one; return from which cell on."""
+def _with_tail(shares: Table, side: _Side, n_rows: float) -> _Tail:
+    """Replace the shares beyond the last clear one by those of a law, if there is one."""
     # Of each edge, the share of the records beyond it, and the covariances of these.
     beyond = np.cumsum(side.counts[::-1])[::-1] / n_rows
     covariance = side.covariance[::-1, ::-1].cumsum(axis=0).cumsum(axis=1)
@@ -180,32 +197,29 @@ def _with_tail(shares: Table, side: _Side, n_rows: float) -> tuple[Table, int]:
     first = min(first, shares.size)
     is_clear = (beyond > 0) & (beyond >= CLEAR_SHARE * errors)
     is_clear[:first] = False
-    stop = first
+    start = first
     if is_clear.any():
         start = int(np.flatnonzero(is_clear)[-1])
         in_cell = side.counts[start] / n_rows
         cell_error = np.sqrt(side.covariance[start, start]) / n_rows
-        is_atom = in_cell >= max(_CLEAR_ATOM * cell_error, _ATOM * beyond[start])
-        # Where nearly all that is beyond is in this cell, the range ends with it.
-        if not is_atom and start < shares.size - 2:
-            tail = _fit_tail(side, beyond, covariance, first, start)
-            if tail is not None:
-                return _join(shares, tail, start), start
-        stop = start + 1
-    # Where too little is clear for a law, the range ends with what is.
-    return _join(shares, np.zeros(shares.size - stop), stop), stop
+        if in_cell >= max(_CLEAR_ATOM * cell_error, _ATOM * beyond[start]):
+            # Nearly all that is beyond is in this cell.
+            return _Tail(shares, start + 1, has_law=False)
+    if start < shares.size - 2:
+        tail = _fit_tail(side, beyond, covariance, first, start)
+        if tail is not None:
+            return _Tail(_join(shares, tail, start), start, has_law=True)
+    return _Tail(shares, start, has_law=False)
 
 
 def _fit_tail(
     side: _Side, beyond: Table, covariance: Table, first: int, start: int
 ) -> Table | None:
-    """Return the shares of cells of a tail; None if too few shares before it are clear."""
+    """Return the shares of cells of a tail; None if noise hides that there is one."""
     clear_edges = _clear_edges(side, beyond, first, start)
     if start not in clear_edges:
         return None
     clear_edges = _choose(clear_edges, beyond)
-    if clear_edges.size < _FEWEST_SHARES:
-        return None
     law = _fit_law(side, beyond, covariance, clear_edges, start)
     # What the noisy shares say, as far as they are better known than the deviation is.
     deviations = _deviations(law, law[0])
