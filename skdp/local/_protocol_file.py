@@ -226,11 +226,11 @@ def _refitted_from(
         # This side makes no permanent reports.
         transformer.set_params(secret_key=SecretKey.generate())
     columns = list(map(unpack, content["columns"]))
-    is_same = refitted(transformer, columns, content["protocol"])
+    is_same = fit_and_compare(transformer, columns, content["protocol"])
     return transformer, is_same
 
 
-def refitted(transformer: Any, columns: list[Any], expected: Any) -> bool:
+def fit_and_compare(transformer: Any, columns: list[Any], expected: Any) -> bool:
     """Fit to declared columns; return whether the protocol is as expected."""
     # Checked by `fit` before anything of that size is made.
     transformer._most_cells = _MOST_CELLS

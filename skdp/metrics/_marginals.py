@@ -548,8 +548,9 @@ def _compare_statistics(
     name: Any, real: Numbers, synthetic: Numbers
 ) -> list[ComparedStatistic]:
     """Return a row for the mean and for each quantile."""
-    # By chance, the values of two samples of the same law differ by so many standard
-    # deviations.
+    # By chance, the means of two samples of the same law differ by at most this multiple
+    # of the standard deviation, with a probability of 95 %. Of a quantile, this is so of
+    # the share of the values below it, whose deviation is sqrt(share * (1 - share)).
     scale = _REACH * math.sqrt(1 / real.size + 1 / synthetic.size)
     std = float(real.std())
     # Of the largest number: deviations that are rounding.

@@ -327,15 +327,17 @@ def private_reweighing(
     (32,561 rows), and for two groups of 10,000 rows of which 5 and 40 % have the positive label, the difference in the
     share of positive labels, weighted, is on average over 10 draws
 
-    ============  ========  =====  =====  =====  =====
-    epsilon       0 (none)  0.25   0.5    1      2
-    ============  ========  =====  =====  =====  =====
-    Adult         -0.20     -0.13  -0.09  -0.01  0.00
-    5 and 40 %    -0.34     -0.28  -0.23  -0.17  -0.01
-    ============  ========  =====  =====  =====  =====
+    ============  ==========  =====  =====  =====  =====
+    epsilon       no weights  0.25   0.5    1      2
+    ============  ==========  =====  =====  =====  =====
+    Adult         -0.20       -0.14  -0.09  -0.01  0.00
+    5 and 40 %    -0.35       -0.29  -0.23  -0.17  -0.01
+    ============  ==========  =====  =====  =====  =====
 
-    by randomised response, and the same up to 0.01 by unary encoding. To replace negative weights by 0 only, and scale
-    the others, would leave -0.06 of Adult by unary encoding at epsilon 1.5, instead of -0.01.
+    by randomised response, and the same up to 0.01 by unary encoding. So small an epsilon may also hide that a group
+    has rows with a label, which is an error: in one of the 10 draws of 5 and 40 % by unary encoding at epsilon 0.25,
+    which is not in the average. To replace negative weights by 0 only, and scale the others, would leave -0.06 of
+    Adult by unary encoding at epsilon 1.5, instead of -0.01.
 
     Weighting by the probability of the group given report r and label y is not offered: its weights ``P(y) P(r) / P(y,
     r)`` are those of reports treated as true groups.

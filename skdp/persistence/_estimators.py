@@ -10,7 +10,13 @@ import numpy as np
 from sklearn.utils.metadata_routing import MetadataRequest
 
 from skdp.domain import pack, unpack
-from skdp.local import ReportTransformer, as_of_seed, comparable, forget_names, refitted
+from skdp.local import (
+    ReportTransformer,
+    as_of_seed,
+    comparable,
+    fit_and_compare,
+    forget_names,
+)
 from skdp.persistence._classes import SavedClass, by_class, by_name
 from skdp.persistence._values import Values
 from skdp.privacy import PrivacyGuarantee
@@ -211,7 +217,7 @@ def describe_protocol(transformer: ReportTransformer) -> dict[str, Any]:
     columns = list(protocol.columns)
     try:
         again = type(transformer)(**{**parameters, **protocol.declared})
-        is_same = refitted(again, columns, packed)
+        is_same = fit_and_compare(again, columns, packed)
         # Permanent reports come from a key, and their second round from a seed.
         of_seed = again.guarantee_.secure and not protocol.guarantee.secure
         if of_seed:
@@ -243,7 +249,8 @@ def refit(
         raise ValueError(f"{kind.__name__} is fitted to other parts")
     declared = fitted["declared"]
     transformer = kind(**{**parameters, **declared})
-    if not refitted(transformer, fitted["columns"], pack(fitted["protocol"])):
+    expected = pack(fitted["protocol"])
+    if not fit_and_compare(transformer, fitted["columns"], expected):
         raise ValueError(
             "this version of skdp makes another protocol of the parameters of"
             f" {kind.__name__}"
@@ -253,6 +260,7 @@ def refit(
         raise ValueError("the parameters by column are not those of the protocol")
     if fitted["named"] is not True:
         forget_names(transformer)
+    # `declared` was put in place of the caller's parameters for the fit only.
     for name in declared:
         setattr(transformer, name, parameters[name])
     for column in fitted["observed"]:

@@ -72,10 +72,11 @@ class Values:
         self.room = room
         self.n_numbers = 0
         self.has_ledger = False
-        # Whether there are estimators of others, which their version decides.
+        # Whether an estimator is not of skdp: its library's version decides whether the
+        # file can be read.
         self.has_others = False
         self._secrets = secrets
-        # In this order: a number of NumPy may be a float, too, and a key is bytes.
+        # A float of NumPy is also one of Python: numbers of NumPy come before floats.
         self._kinds = {
             "estimator": Kind(
                 BaseEstimator,

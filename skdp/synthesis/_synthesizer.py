@@ -57,11 +57,12 @@ from skdp.synthesis.selection import (
     largest_sizes,
     measure_protected,
     open_budget,
+    out_of_reach,
     plan_readings,
     planned_shares_of_cells,
     read_caps,
+    warn_left_out,
     warn_not_chosen,
-    warn_out_of_reach,
     warn_unknown,
     with_protected,
 )
@@ -462,9 +463,8 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         placeholders = {name: [None] for name in open_columns}
         coded = code_table(self, private.table, private.keep, placeholders)
         self._check_relations(coded)
-        out_of_reach = warn_out_of_reach(
-            coded.plan, coded.strategy, coded.domain.columns
-        )
+        never_measured = out_of_reach(coded.plan, coded.strategy)
+        warn_left_out(coded.plan, coded.domain.columns, never_measured)
         mechanism = self._mechanism(budget, coded, max_rows)
         # Which rows of a person of a large table are kept follows from all columns.
         is_by_person = private.large is not None and groups is not None
@@ -515,7 +515,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         self._template = public_template(private.table, cells.domain)
         self._set_relations(coded.relations)
         self._set_fair(coded.fair)
-        return self._warnings(plan, coded.strategy, fitted, out_of_reach, mixed)
+        return self._warnings(plan, coded.strategy, fitted, never_measured, mixed)
 
     def _check_capped(self, is_by_person: bool) -> None:
         """Refuse caps where a value changes counts of other columns."""
@@ -640,7 +640,8 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         check_undetermined(coded.plan.zeros, domain, names)
         protected = sorted(map(domain.columns.index, names))
         plan = with_protected(coded.plan, protected)
-        out_of_reach = warn_out_of_reach(plan, coded.strategy, domain.columns)
+        never_measured = out_of_reach(plan, coded.strategy)
+        warn_left_out(plan, domain.columns, never_measured)
 
         # Charge.
         source = self._spend(
@@ -687,7 +688,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         self._template = public_template(private.table, domain)
         self._set_relations(coded.relations)
         self._set_fair(None)
-        return self._warnings(plan, coded.strategy, fitted, out_of_reach, set())
+        return self._warnings(plan, coded.strategy, fitted, never_measured, set())
 
     def _check_protect(self, X: Any) -> list[Any]:
         """Check `protect`, and what cannot be together with it."""
@@ -765,14 +766,14 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         plan: Plan,
         strategy: Strategy,
         fitted: FittedTable,
-        out_of_reach: Collection[Clique],
+        never_measured: Collection[Clique],
         mixed: set[Any],
     ) -> list[Callable[[], None]]:
         """List the warnings of what was released, to give once `fit` has succeeded."""
         names = self.domain_.columns
         cliques = [marginal.clique for marginal in self.marginals_]
         return [
-            partial(warn_not_chosen, plan, strategy, names, cliques, out_of_reach),
+            partial(warn_not_chosen, plan, strategy, names, cliques, never_measured),
             partial(warn_unknown, plan, strategy, names, fitted.unknown),
             partial(
                 warn_undiscovered,

@@ -51,6 +51,15 @@ class TestCounts:
         # 50 independent pairs: beyond 0.63 at most once in 10**6.
         assert abs(unbiased.corr().iloc[0, 1]) < 0.63
 
+    def test_a_release_has_the_first_postprocess_and_one_coverage(self):
+        study = self.sexes(epsilons=[0.1], repeats=1, postprocess=["simplex", "none"], random_state=1)
+        counts = study.releases["count"]
+        assert (counts >= 0).all()
+        errors = study.errors.set_index("postprocess")
+        assert errors.loc["simplex", "l1"] == pytest.approx((counts - study.releases["true"]).abs().sum())
+        # Both are that of the intervals of the unbiased counts.
+        assert errors["covered"].nunique() == 1
+
     def test_what_cannot_be_studied_is_explained(self):
         frame, domain = pd.DataFrame({"sex": ["Female", "secret"]}), Domain({"sex": ["Female", "Male"]})
         with pytest.raises(ValueError, match="column 'sex' holds a value, or a missing one, that the domain") as caught:
@@ -59,6 +68,11 @@ class TestCounts:
         for epsilons, error in (([], ValueError), ([1.0, 1], ValueError), (1.0, TypeError)):
             with pytest.raises(error, match="epsilons must "):
                 self.sexes(epsilons=epsilons)
+        for postprocess, error in (((), ValueError), (("none", "bad"), ValueError), (("none",) * 2, ValueError)):
+            with pytest.raises(error, match="postprocess must "):
+                self.sexes(postprocess=postprocess)
+        with pytest.raises(TypeError, match="postprocess must be a list of names, got 'clip'"):
+            self.sexes(postprocess="clip")
         for repeats in (0, 1.5, True):
             with pytest.raises(ValueError, match="repeats must be"):
                 self.sexes(repeats=repeats)

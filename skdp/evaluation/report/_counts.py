@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -13,6 +13,7 @@ import pandas as pd
 from narwhals.typing import IntoDataFrame
 from numpy.typing import ArrayLike, NDArray
 
+from skdp.base import check_choice
 from skdp.domain import Codes, Domain
 from skdp.evaluation._common import read_epsilons, shown_progress
 from skdp.local import RandomizedResponseEncoder
@@ -79,7 +80,7 @@ def count_study(
     repeats : int, default=500
         Releases for each epsilon, at least 1.
     postprocess : sequence of str, default=("none", "clip", "simplex", "power")
-        The estimates to compare.
+        The estimates to compare, each once.
     random_state : int, optional
         None for secure randomness; an int makes the study reproducible.
     progress : bool, default=False
@@ -89,15 +90,17 @@ def count_study(
     -------
     CountStudy
         The tables ``releases``, the first release at each epsilon: indexed by ``epsilon`` and cell, with ``true, count,
-        std_error, lower, upper``; ``errors``, a row for each epsilon, repeat and postprocess, with ``l1, l2, covered``,
-        the share of the cells whose interval holds the true count; ``expected``, the expected errors of the unbiased
-        counts, ``l1_mean`` (for normal errors of exact variance) and ``l2_rms`` (in closed form). Its method
-        ``summary()`` returns means, quantiles and coverage by epsilon and postprocess.
+        std_error, lower, upper``, where ``count`` is by the first postprocess; ``errors``, a row for each epsilon,
+        repeat and postprocess, with ``l1, l2, covered``: the share of the cells whose interval holds the true count,
+        which is the same for each postprocess, as intervals are those of the unbiased counts; ``expected``, the
+        expected errors of the unbiased counts, ``l1_mean`` (for normal errors of exact variance) and ``l2_rms`` (in
+        closed form). Its method ``summary()`` returns means, quantiles and coverage by epsilon and postprocess.
 
     Raises
     ------
-    ValueError
-        If `repeats` is below 1, an epsilon is given twice, or the frame holds undeclared values.
+    TypeError, ValueError
+        If `repeats` is below 1, an epsilon is given twice, `postprocess` has no name, an unknown one, or one twice, or
+        the frame holds undeclared values.
 
     Notes
     -----
@@ -117,11 +120,11 @@ def count_study(
     if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
         raise ValueError(f"repeats must be an integer of at least 1, got {repeats!r}")
     epsilons = read_epsilons(epsilons)
+    postprocess = _read_postprocess(postprocess)
     table = read_table(frame)
     codes = declared_codes(domain, table.columns)
     # The number of the combination of values of each row.
     cells = domain.join(codes)
-    n = len(cells)
     true = np.bincount(cells, minlength=domain.size)
     truth = pd.Series(true, index=domain.cells(), name="true")
     releases = []
@@ -137,24 +140,18 @@ def count_study(
                 epsilon, strategy="joint", categories=domain, random_state=seed
             ).fit(frame)
             expected.append(_expected_errors(encoder, truth))
-            # All columns together are one value of one oracle.
-            protocol, (oracle,) = encoder.protocol_, encoder.oracles_
             for repeat in range(repeats):
-                # As `transform` and `estimate_counts`, which would code the same rows and
-                # make a table each time.
-                reports = protocol.randomise(list(codes), [], encoder.randomness())
-                tally = protocol.tally(reports)
+                release = _one_release(encoder, codes)
                 if repeat == 0:
                     estimate = encoder.estimate_counts(
-                        tally, postprocess=postprocess[0]
+                        release.tally, postprocess=postprocess[0]
                     )
                     releases.append(pd.concat([truth, estimate], axis=1))
-                sums = tally.counts[0]
-                covered = _covered_share(oracle, sums, true)
+                covered = release.covered_share(true)
                 # All estimates are of the same reports, so that they differ by the
                 # postprocessing alone.
                 for name in postprocess:
-                    counts = POSTPROCESSORS[name](oracle, sums, n)
+                    counts = release.counts(name)
                     l1 = count_error(true, counts)
                     l2 = count_error(true, counts, metric="l2")
                     errors.append((epsilon, repeat, name, l1, l2, covered))
@@ -168,6 +165,51 @@ def count_study(
     )
 
 
+def _read_postprocess(names: Sequence[Postprocess]) -> list[Postprocess]:
+    """Check the names of the estimates to compare."""
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise TypeError(f"postprocess must be a list of names, got {names!r}")
+    names = list(names)
+    for name in names:
+        check_choice("each of postprocess", name, list(POSTPROCESSORS))
+    if not names or len(set(names)) < len(names):
+        raise ValueError(
+            f"postprocess must hold at least one name, and each once, got {names!r}"
+        )
+    return names
+
+
+@dataclass(frozen=True)
+class _Release:
+    """The sums of the reports of all rows, and the oracle that made them."""
+
+    tally: Any
+    oracle: Any
+
+    def counts(self, postprocess: Postprocess) -> NDArray[np.float64]:
+        """Return the estimated counts of the cells."""
+        estimate = POSTPROCESSORS[postprocess]
+        return estimate(self.oracle, self.tally.counts[0], self.tally.n_reports)
+
+    def covered_share(self, true: NDArray[np.intp]) -> float:
+        """Return the share of the cells whose 95 % interval holds the true count."""
+        # Intervals are those of the unbiased counts, whatever the postprocessing.
+        unbiased = self.counts("none")
+        variances = self.oracle.variance(unbiased, self.tally.n_reports)
+        reach = two_sided(0.95) * np.sqrt(variances)
+        return float((np.abs(unbiased - true) <= reach).mean())
+
+
+def _one_release(encoder: Any, codes: Sequence[Codes]) -> _Release:
+    """Randomise coded rows and sum up their reports."""
+    # As `transform` and `estimate_counts`, which would code the same rows and make a
+    # table each time. All columns together are one value of one oracle.
+    protocol = encoder.protocol_
+    (oracle,) = encoder.oracles_
+    reports = protocol.randomise(list(codes), [], encoder.randomness())
+    return _Release(protocol.tally(reports), oracle)
+
+
 def _expected_errors(encoder: Any, truth: pd.Series) -> tuple[float, float]:
     """Return the mean L1 error, and the root mean square L2 error, of unbiased estimates."""
     # The variances of the estimates at the true counts, in closed form.
@@ -175,14 +217,6 @@ def _expected_errors(encoder: Any, truth: pd.Series) -> tuple[float, float]:
     # The mean of |N(0, s)| is s sqrt(2 / pi).
     l1_mean = float(np.sqrt(variances * 2 / np.pi).sum())
     return l1_mean, float(np.sqrt(variances.sum()))
-
-
-def _covered_share(oracle: Any, sums: NDArray[Any], true: NDArray[np.intp]) -> float:
-    """Return the share of the cells whose 95 % interval holds the truth."""
-    n = int(true.sum())
-    unbiased = oracle.estimate(sums, n)
-    reach = two_sided(0.95) * np.sqrt(oracle.variance(unbiased, n))
-    return float((np.abs(unbiased - true) <= reach).mean())
 
 
 def errors_by_trust(

@@ -36,6 +36,9 @@ _SPREAD = 0.5
 _LEAST_CURVATURE = 0.05
 """Records: of a public cell that has hardly any."""
 
+_LEAST_ROWS = 0.05
+"""Of a public cell that has none, so that its logit is finite."""
+
 _PRECISION = 0.2
 """Of the gradient, in standard deviations of counts by chance."""
 
@@ -52,17 +55,17 @@ A fit with 100 combinations and 18,614 different rows takes .75 of the time of 1
 
 
 class _Statistic:
-    """A noisy marginal as counts of public cells by values of the named columns."""
+    """A noisy marginal as counts of public cells by values of the protected columns."""
 
     def __init__(
         self,
         clique: Clique,
-        named: Sequence[int],
+        protected: Sequence[int],
         sizes: Sequence[int],
         rows: Mapping[int, NDArray[np.integer]],
         groups: Groups | None = None,
     ) -> None:
-        n_values = shape_of(named, sizes)
+        n_values = shape_of(protected, sizes)
         # Values that are counted together have one number.
         self.groups = groups
         numbers = {}
@@ -72,8 +75,8 @@ class _Statistic:
             int(numbers[column].max()) + 1 if column in numbers else size
             for column, size in enumerate(sizes)
         ]
-        public = [column for column in clique if column not in named]
-        own = [column for column in clique if column in named]
+        public = [column for column in clique if column not in protected]
+        own = [column for column in clique if column in protected]
         self.clique = clique
         self.columns = (*public, *own)
         self.own = own
@@ -86,11 +89,11 @@ class _Statistic:
         # The public cell of each row: (n_rows, n_cells).
         ones = np.ones(n_rows), (np.arange(n_rows), cells)
         self.cells = csr_array(ones, shape=(n_rows, n_cells))
-        # Which of its values each combination of all named columns has.
-        values = np.indices(n_values).reshape(len(named), -1)
+        # Which of its values each combination of all protected columns has.
+        values = np.indices(n_values).reshape(len(protected), -1)
         value = np.zeros(values.shape[1], np.intp)
         for column in own:
-            of_column = numbers[column][values[named.index(column)]]
+            of_column = numbers[column][values[protected.index(column)]]
             value = value * sizes[column] + of_column
         self.value = value
         self.n_values = math.prod(shape_of(own, sizes))
@@ -108,7 +111,7 @@ class _Statistic:
 
 def fit_conditional(
     sizes: Sequence[int],
-    named: Sequence[int],
+    protected: Sequence[int],
     rows: Mapping[int, NDArray[np.integer]],
     marginals: Iterable[Marginal],
     shares: Mapping[int, Table],
@@ -116,39 +119,41 @@ def fit_conditional(
     zeros: Iterable[tuple[Clique, NDArray[np.bool_]]] = (),
     max_iter: int = 300,
 ) -> Fit:
-    """Fit the law of named columns given the others, which all rows have.
+    """Fit the law of protected columns given the others, which all rows have.
 
-    Only its law of the named columns given the others means anything. Of each named column by itself, the shares are
-    given that are thought best, all of them positive; of these, its own counts say no more.
+    Only its law of the protected columns given the others means anything. The counts of a protected column by itself
+    are replaced by its share of the rows, from `shares`, all of them positive: these are estimated from the same noisy
+    counts.
     """
     # The law is log-linear in tables theta[m] of the cells of each marginal. What is
     # minimised is
     #     sum over rows of log Z(theta, row) - <theta, noisy counts> + penalty:
-    # a logistic regression of the named columns on all others. Its first term is public
+    # a logistic regression of the protected columns on all others. Its first term is public
     # and exact, and its gradient is what the law expects to be counted, less the counts.
-    # Logits theta have the spread s before. A count with the curvature h = n p (1 - p)
-    # and noise of variance v says of its logit what the penalty (1 + v / h) / s**2
-    # makes of it: that of the best linear estimate.
+    # Logits theta have the variance s**2 before. What a count with the curvature h = n p
+    # (1 - p) and noise of variance v says of its logit has the error variance 1 / h + v /
+    # h**2. So the best linear estimate gives the count the weight h / (h + (1 + v / h) /
+    # s**2), and that is the weight with the penalty (1 + v / h) / s**2.
     zeros = tuple(zeros)
     measured = merge(marginals)
-    law = _Law(sizes, named, rows, measured, shares, zeros)
-    points = law.prior_means
-    counts = []
+    law = _Law(sizes, protected, rows, measured, shares, zeros)
+    targets = []
     precisions = []
     curvatures = []
     for statistic, marginal in zip(law.statistics, measured, strict=True):
         independent = law.shares_of(statistic)
         n_rows = np.asarray(statistic.cells.T @ law.weights)[:, np.newaxis]
         if len(marginal.clique) == 1:
-            counts.append(n_rows * independent)
+            targets.append(n_rows * independent)
         else:
-            counts.append(statistic.arranged(marginal.counts))
+            targets.append(statistic.arranged(marginal.counts))
         curvature = n_rows * independent * (1 - independent)
         curvature = np.maximum(curvature, _LEAST_CURVATURE)
         precisions.append((1 + marginal.std_error**2 / curvature) / _SPREAD**2)
         curvatures.append(curvature)
-    layout = Tables([table.shape for table in counts])
-    means, targets = layout.join(points), layout.join(counts)
+    layout = Tables([table.shape for table in targets])
+    prior_mean = layout.join(law.prior_means)
+    target = layout.join(targets)
     precision = layout.join(precisions)
     # In these units, the curvature is about 1 in all directions.
     units = 1 / np.sqrt(layout.join(curvatures) + precision)
@@ -157,24 +162,27 @@ def fit_conditional(
     def loss(position: Table) -> tuple[float, Table]:
         logits = position * units
         normaliser, expected = law.evaluate(layout.split(logits))
-        distance = logits - means
+        distance = logits - prior_mean
         pull = precision * distance
-        losses.append(normaliser - logits @ targets + pull @ distance / 2)
-        return losses[-1], (layout.join(expected) - targets + pull) * units
+        losses.append(normaliser - logits @ target + pull @ distance / 2)
+        gradient = layout.join(expected) - target + pull
+        return losses[-1], gradient * units
 
     options = {"maxiter": max_iter, "gtol": _PRECISION, "ftol": _LEAST_FALL}
-    result = minimize(loss, means / units, jac=True, method="L-BFGS-B", options=options)
+    result = minimize(
+        loss, prior_mean / units, jac=True, method="L-BFGS-B", options=options
+    )
     model = law.model(layout.split(result.x * units))
     return Fit(model, losses)
 
 
 class _Law:
-    """A log-linear law of named columns given the rows of the others."""
+    """A log-linear law of protected columns given the rows of the others."""
 
     def __init__(
         self,
         sizes: Sequence[int],
-        named: Sequence[int],
+        protected: Sequence[int],
         rows: Mapping[int, NDArray[np.integer]],
         marginals: Sequence[Marginal],
         shares: Mapping[int, Table],
@@ -182,24 +190,24 @@ class _Law:
     ) -> None:
         self._sizes = sizes
         self._shares = shares
-        self.named = named
+        self.protected = protected
         self._zeros = zeros
-        relevant = [zero for zero in zeros if not set(zero[0]).isdisjoint(named)]
+        relevant = [zero for zero in zeros if not set(zero[0]).isdisjoint(protected)]
         cliques = [marginal.clique for marginal in marginals]
         needed = set[int]().union(*cliques, *(clique for clique, _ in relevant))
-        distinct, self.weights = _distinct_rows(rows, needed - set(named))
+        distinct, self.weights = _distinct_rows(rows, needed - set(protected))
         self.statistics = []
         for marginal in marginals:
             groups = marginal.groups
-            statistic = _Statistic(marginal.clique, named, sizes, distinct, groups)
+            statistic = _Statistic(marginal.clique, protected, sizes, distinct, groups)
             self.statistics.append(statistic)
         self._terms = _terms_of(self.statistics)
         self._excluded = []
         for clique, is_impossible in relevant:
-            statistic = _Statistic(clique, named, sizes, distinct)
+            statistic = _Statistic(clique, protected, sizes, distinct)
             logits = np.where(statistic.arranged(is_impossible), _IMPOSSIBLE, 0.0)
             self._excluded.append((statistic, logits))
-        # Logits: those of the shares of each named column, and none of other tables.
+        # Logits: those of the shares of each protected column, and none of other tables.
         self.prior_means = []
         for statistic in self.statistics:
             mean = np.zeros((statistic.cells.shape[1], statistic.n_values))
@@ -209,7 +217,7 @@ class _Law:
 
     def shares_of(self, statistic: _Statistic) -> Table:
         """Return the share of each value of a statistic, if columns were independent."""
-        shares = [self._shares[column] for column in self.named]
+        shares = [self._shares[column] for column in self.protected]
         of_combinations = reduce(np.multiply.outer, shares).ravel()
         n_values = statistic.n_values
         return np.asarray(
@@ -251,7 +259,7 @@ class _Law:
         return normaliser, counts
 
     def model(self, logits: Sequence[Table]) -> GraphicalModel:
-        """Return a graphical model with this law of the named columns."""
+        """Return a graphical model with this law of the protected columns."""
         cliques = [statistic.clique for statistic in self.statistics]
         cliques += [clique for clique, _ in self._zeros]
         tree = JunctionTree(self._sizes, cliques)
@@ -260,7 +268,7 @@ class _Law:
             index = tree.holder_of(statistic.clique)
             # A term of the public cell alone changes nothing, unless its columns are not
             # known of a row, as a target: then it has about the share that it has here.
-            n_rows = np.maximum(statistic.cells.T @ self.weights, _LEAST_CURVATURE)
+            n_rows = np.maximum(statistic.cells.T @ self.weights, _LEAST_ROWS)
             expected = logsumexp(table, axis=1, b=self.shares_of(statistic))
             centred = table + (np.log(n_rows) - expected)[:, np.newaxis]
             cells = statistic.spread(centred)
@@ -272,7 +280,7 @@ class _Law:
 
 @dataclass(frozen=True, eq=False)
 class _Term:
-    """Statistics of the same values of the named columns, which are added up together."""
+    """Statistics of the same values of the protected columns, which are added up together."""
 
     places: list[int]
     cells: csr_array
@@ -283,7 +291,7 @@ class _Term:
 
 def _terms_of(statistics: Sequence[_Statistic]) -> list[_Term]:
     """Put statistics together whose tables have the same columns."""
-    # Most have one named column, and there are far fewer of its values than of
+    # Most have one protected column, and there are far fewer of its values than of
     # combinations: the logits of a row are added up before they are spread over these.
     by_value: dict[bytes, list[int]] = {}
     for place, statistic in enumerate(statistics):

@@ -36,8 +36,9 @@ from skdp.synthesis.selection._strategy import Room as Room
 from skdp.synthesis.selection._strategy import Strategy as Strategy
 from skdp.synthesis.selection._strategy import Zeros as Zeros
 from skdp.synthesis.selection._strategy import fit_table as fit_table
+from skdp.synthesis.selection._strategy import out_of_reach as out_of_reach
+from skdp.synthesis.selection._strategy import warn_left_out as warn_left_out
 from skdp.synthesis.selection._strategy import warn_not_chosen as warn_not_chosen
-from skdp.synthesis.selection._strategy import warn_out_of_reach as warn_out_of_reach
 from skdp.synthesis.selection._strategy import warn_unknown as warn_unknown
 from skdp.synthesis.selection._zeros import check_undetermined as check_undetermined
 from skdp.synthesis.selection._zeros import read_order as read_order

@@ -136,7 +136,7 @@ class NoiseBudget:
     def scores(
         self, source: ByteSource, share: Fraction, scores: NDArray[np.int64]
     ) -> NDArray[np.float64]:
-        """Release scores, each of which changes by at most a person's rows."""
+        """Release scores: each changes by a person's rows, or twice that if values are replaced, at most."""
         self._spend(share)
         self.left_for_scores -= share
         blocks = self._blocks(scores.size, share)
@@ -270,8 +270,8 @@ class PrivateTable:
         groups: Groups,
     ) -> NDArray[np.float64]:
         """Measure how far guesses of some marginals are off, in records."""
-        # A guess is rounded to integers, so a record changes its distance to the counts
-        # by exactly 1.
+        # A guess is rounded to integers, so a record that is added or removed changes its
+        # distance to the counts by 1, and one that leaves a cell for another by 0 or 2.
         distances = []
         exact_counts = self._records.count(cliques)
         for clique, counts, guess in zip(cliques, exact_counts, guesses, strict=True):

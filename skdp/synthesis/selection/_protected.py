@@ -47,22 +47,25 @@ _LARGEST_ERROR = 0.1
 class _Form:
     """In which numbers a marginal is counted, and what is left of their noise in its counts."""
 
-    # In each public cell, the sum over all protected values is known. Of two values one
-    # is counted. Otherwise noise is moved such that these sums are right, which leaves
-    # 1 - 1 / q of its variance for q values.
-    # What a protected column has in all of K public cells is counted by itself, with
-    # little noise, as it is in all marginals of the column. So K N - S is counted, for
-    # counts N of a cell and S of all cells: a row that leaves one value for another
-    # changes these by K - 1 in its cell and by 1 in all others, K (K - 1) in squared
-    # L2 norm. As their sum over all cells is 0, 1 - 1 / K of the noise is left: in
-    # units of counts, (1 - 1 / K)**2 of the variance that noise of the counts has. Of
-    # two cells, one is counted.
+    # Known are the sums over all protected values: the number of records of each public
+    # cell. Of two values one is counted. Otherwise noise is moved such that these sums
+    # are right, which leaves 1 - 1 / q of its variance for q values.
+    # Centred counts are K N - S, for counts N of a cell, and their sum S over all K
+    # public cells: K times the deviation from the mean cell. The mean cell is not
+    # counted again, as S is the column by itself, which all marginals of the column
+    # share, and which is counted with little noise.
+    # What is gained: a row that leaves one value for another changes centred counts by
+    # K - 1 in its cell and by 1 in all others, K (K - 1) in squared L2 norm. As their
+    # sum over all cells is 0, 1 - 1 / K of the noise is left: in units of counts,
+    # (1 - 1 / K)**2 of the variance that noise of the counts has. Of two cells, one is
+    # counted.
 
     n_values: int
     """Combinations of protected values."""
     n_cells: int
     """Public cells that have records."""
     is_centred: bool
+    """Whether deviations from the mean cell are counted."""
 
     @property
     def change(self) -> Change:
@@ -77,16 +80,16 @@ class _Form:
         return Change(l1, self.n_cells * n_others * n_changed)
 
     @property
-    def rest(self) -> float:
+    def noise_left(self) -> float:
         """The share of the standard deviation of the noise that is left in each count."""
-        rest = 1.0
+        noise_left = 1.0
         if self.n_values != 2:
-            rest = math.sqrt(1 - 1 / self.n_values)
+            noise_left = math.sqrt(1 - 1 / self.n_values)
         if self.is_centred:
-            rest /= self.n_cells
+            noise_left /= self.n_cells
             if self.n_cells > 2:
-                rest *= math.sqrt(1 - 1 / self.n_cells)
-        return rest
+                noise_left *= math.sqrt(1 - 1 / self.n_cells)
+        return noise_left
 
 
 class ProtectedTable(PrivateTable):
@@ -112,7 +115,10 @@ class ProtectedTable(PrivateTable):
     def error(
         self, clique: Clique, share: Fraction, groups: Groups | None = None
     ) -> float:
-        """Return the standard deviation of each count of a marginal that a share buys."""
+        """Return the standard deviation of each count of a marginal that a share buys.
+
+        Without the noise of the column's own counts, which `measure` adds to centred ones.
+        """
         return self._error(self._form(clique, groups), share)
 
     def measure(
@@ -134,11 +140,12 @@ class ProtectedTable(PrivateTable):
         noisy[has_records] = self._count(counts[has_records], form, share)
         error = self._error(form, share)
         if form.is_centred:
-            # What was counted by itself is shared out evenly.
+            # Centred counts are deviations from the mean cell. The mean cell is the
+            # column's own noisy counts over the number of cells.
             (axis,) = axes
-            alone = self._alone(clique[axis])
+            own_counts = self._own_counts(clique[axis]).counts
             members = None if groups is None else groups[axis]
-            noisy[has_records] += group(alone.counts, (members,)) / form.n_cells
+            noisy[has_records] += group(own_counts, (members,)) / form.n_cells
         noisy = np.moveaxis(noisy.reshape(cells.shape), last, axes)
         marginal = Marginal(clique, noisy, error, groups)
         self.marginals.append(marginal)
@@ -169,23 +176,24 @@ class ProtectedTable(PrivateTable):
         return min(centred, plain, key=error)
 
     def _error(self, form: _Form, share: Fraction) -> float:
-        return max(LEAST_ERROR, self.budget.std_error(share, form.change) * form.rest)
+        std_error = self.budget.std_error(share, form.change) * form.noise_left
+        return max(LEAST_ERROR, std_error)
 
     def _count(
         self, counts: NDArray[np.int64], form: _Form, share: Fraction
     ) -> NDArray[np.float64]:
-        """Count public cells by protected values with noise; if centred, what is in excess of their mean."""
-        # All that is known of the numbers: (n_cells, 1).
-        numbers = counts
+        """Count public cells by protected values with noise; if centred, return deviations from the mean cell."""
+        numbers = counts  # (n_cells, n_values)
         if form.is_centred:
             numbers = form.n_cells * counts - counts.sum(axis=0)
+        # The sums over the values, which are known: (n_cells, 1).
         totals = numbers.sum(axis=1, keepdims=True)
-        is_half = form.is_centred and form.n_cells == 2
-        counted = numbers[:1] if is_half else numbers
+        is_one_of_two_cells = form.is_centred and form.n_cells == 2
+        counted = numbers[:1] if is_one_of_two_cells else numbers
         if form.n_values == 2:
             counted = counted[:, :1]
         noisy = self.budget.counts(self._source, share, counted, form.change)
-        if is_half:
+        if is_one_of_two_cells:
             noisy = np.concatenate([noisy, -noisy])
         elif form.is_centred:
             noisy = noisy - noisy.mean(axis=0)
@@ -196,7 +204,7 @@ class ProtectedTable(PrivateTable):
             noisy = noisy - excess / form.n_values
         return noisy / form.n_cells if form.is_centred else noisy
 
-    def _alone(self, column: int) -> Marginal:
+    def _own_counts(self, column: int) -> Marginal:
         """Return the noisy counts of a protected column by itself."""
         noisy = [
             marginal for marginal in self.marginals if marginal.clique == (column,)
@@ -206,9 +214,9 @@ class ProtectedTable(PrivateTable):
     def shares_of(self, column: int) -> NDArray[np.float64]:
         """Return the distribution of a column: exact if it is public, else estimated."""
         if column in self.protected:
-            alone = self._alone(column)
+            noisy = self._own_counts(column)
             ordered = self._ordered[column]
-            return estimate_shares(alone.counts, alone.std_error, ordered=ordered)
+            return estimate_shares(noisy.counts, noisy.std_error, ordered=ordered)
         (counts,) = self._records.count([(column,)])
         return np.asarray(counts / max(1, counts.sum()))
 
@@ -273,7 +281,7 @@ def _groups_of(clique: Clique, groups: ColumnGroups) -> Groups | None:
 def _noise_of(
     table: ProtectedTable, clique: Clique, groups: ColumnGroups | None = None
 ) -> float:
-    """Return the noise of all cells of a marginal, in that of one count of the same share."""
+    """Return the sum of the standard deviations of all cells, in units of that of one plain count."""
     sizes = _sizes_of(table.sizes, groups or {})
     groups_of_clique = _groups_of(clique, groups or {})
     error = table.error(clique, Fraction(1), groups_of_clique)
@@ -348,7 +356,8 @@ def _choose(
     """Choose what gains more than its noise costs all that share the budget."""
     sizes = _sizes_of(plan.sizes, groups)
     noise = {clique: _noise_of(table, clique, groups) for clique in scores}
-    # Costs are to this power less 1: the order is that of the gain for each cell.
+    # `Choice` raises costs to 1 / (1 + power). This order undoes it: marginals are ranked
+    # by gain over the noise of all their cells.
     choice = Choice(
         table,
         replace(plan, sizes=sizes),

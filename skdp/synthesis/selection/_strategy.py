@@ -354,15 +354,6 @@ def out_of_reach(plan: Plan, strategy: Strategy) -> dict[Clique, str]:
     return reasons
 
 
-def warn_out_of_reach(
-    plan: Plan, strategy: Strategy, names: Sequence[object]
-) -> set[Clique]:
-    """Warn of marginals of the workload that are never measured."""
-    reasons = out_of_reach(plan, strategy)
-    _warn_left_out(plan, names, reasons)
-    return set(reasons)
-
-
 def warn_not_chosen(
     plan: Plan,
     strategy: Strategy,
@@ -377,7 +368,7 @@ def warn_not_chosen(
     for clique in plan.workload:
         if clique not in warned and not _is_held(clique, measured):
             reasons[clique] = never.get(clique, _NOT_CHOSEN)
-    _warn_left_out(plan, names, reasons)
+    warn_left_out(plan, names, reasons)
 
 
 def warn_unknown(
@@ -420,9 +411,10 @@ def _named(clique: Clique, names: Sequence[object]) -> str:
     return repr(tuple(map(names.__getitem__, clique)))
 
 
-def _warn_left_out(
+def warn_left_out(
     plan: Plan, names: Sequence[object], reasons: Mapping[Clique, str]
 ) -> None:
+    """Warn of marginals of the workload that are not measured, with the reasons."""
     if not reasons:
         return
     by_reason: dict[str, list[Clique]] = {}
