@@ -184,6 +184,7 @@ def test_persons_have_weights():
         ({"max_weight": "1"}, np.ones(N), "max_weight must be an int or a float, got str"),
         ({"max_weight": 1}, np.ones(N - 1), "sample_weight has 2999 entries; X has 3000 rows"),
         ({"max_weight": 1}, np.ones((N, 2)), "sample_weight must be one column"),
+        ({"max_weight": 1}, ["1"] * N, "sample_weight must have a dtype of numbers, got object"),
         ({"max_weight": 1}, "a", "only of a large table is it a column's name"),
         ({"max_weight": 1}, pd.Series(np.ones(N), index=range(N)[::-1]), "sample_weight has the labels of X in"),
     ],

@@ -171,6 +171,14 @@ def test_none_is_chosen_where_columns_add_up():
         assert len(model.interactions_) <= 1
 
 
+def test_a_number_of_pairs_that_do_not_exist_takes_no_budget():
+    models = []
+    for interactions in (1, 10**6):
+        models.append(regressor(1.0, categories=None, interactions=interactions).fit(X[["a", "b"]], NUMBER))
+    few, many = models
+    assert [values.tolist() for values in few.shapes_] == [values.tolist() for values in many.shapes_]
+
+
 def test_pairs_of_several_classes():
     names = np.array(["low", "middle", "high"])[np.digitize(PRODUCT, [-0.5, 0.5])]
     model = classifier(Mu(5, delta=1e-6), classes=["low", "middle", "high"]).fit(X, names)

@@ -15,6 +15,7 @@ from skdp.central.additive._pairs import (
     Pair,
     candidates,
     declared_pairs,
+    most_candidates,
     scores,
     split_cells,
 )
@@ -264,14 +265,17 @@ def backfit(
     # Pairs come when the functions of columns are about right.
     n_first = n_epochs // 2
     n_later = n_epochs - n_first
-    n_most = interactions if isinstance(interactions, int) else len(interactions)
+    if isinstance(interactions, int):
+        n_most = min(interactions, most_candidates(len(bins)))
+    else:
+        n_most = len(interactions)
     reserve = descent.mu_squared * (_SCORES_PART + _CELLS_PART)
     descent.mu_squared -= reserve
     descent.run(range(n_first), n_epochs * len(bins) + n_later * n_most)
     descent.mu_squared += reserve
     whole = start.mu_squared
     if isinstance(interactions, int):
-        pairs = descent.choose(interactions, whole * _SCORES_PART)
+        pairs = descent.choose(n_most, whole * _SCORES_PART)
     else:
         pairs = declared_pairs(bins, interactions)
     if pairs:

@@ -238,8 +238,9 @@ class AdditiveModel(SupervisedStatistic):
             return super()._read_columns(X, target, large)
         if self.max_weight is None:
             raise ValueError(
-                "max_weight must be declared with sample_weight: the largest weight, "
-                "from what is publicly known"
+                "max_weight must be declared with sample_weight, also if it comes from "
+                "another estimator, such as BaggingClassifier: the largest weight, from "
+                "what is publicly known"
             )
         if large is not None:
             X, sample_weight = without_column(X, sample_weight, "sample_weight")

@@ -49,8 +49,9 @@ class DPAdditiveClassifier(ProbabilisticClassifier, AdditiveModel):
         of rows.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_numbers, 2), or "private"
         The lowest and the highest value of all columns that `categories` does not declare, or of each, from what is
-        publicly known. Values outside belong to the outer bins; wide bounds cost little. ``"private"``, for all columns
-        or in place of a pair, finds bounds that hold nearly all values, as in `DPMean`.
+        publicly known. Values outside belong to the outer bins; wide bounds cost little for numbers near to 0; bins
+        of others are at least a 512th of the bounds wide, so take ``"private"`` for those. ``"private"``, for all
+        columns or in place of a pair, finds bounds that hold nearly all values, as in `DPMean`.
     bounds_share : float, default=0.2
         The share of the budget that finds bounds, if some are private.
     categories : mapping, Domain, list of array-like or Interval, optional
@@ -116,12 +117,14 @@ class DPAdditiveClassifier(ProbabilisticClassifier, AdditiveModel):
 
     Notes
     -----
-    **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a record, with its target,
-    changes the distribution of all fitted attributes by at most (epsilon, delta); the guarantee is that of Gaussian
-    differential privacy for mu ([1]_), also stated as rho = mu**2 / 2. Predictions are post-processing, and cost
-    nothing: but those for a row of the table are about this row. The number of rows is protected too, and a table
-    without rows is answered. Missing numbers are a bin. Weights are protected, too. Not covered: an error shows that a
-    value is not declared, or that a target is missing or of no declared class.
+    **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a record,
+    with its target, changes the distribution of all fitted attributes by at most (epsilon, delta); the guarantee is
+    that of Gaussian differential privacy for mu ([1]_), also stated as rho = mu**2 / 2. Predictions are
+    post-processing, and cost nothing: but those for a row of the table are about this row. The number of rows is
+    protected too, and a table without rows is answered. Missing numbers are a bin. Weights are protected, too, if
+    that of a row follows from this row and from what is public or released, and not from other rows, as weights of
+    exact group sizes do. Not covered: an error shows that a value is not declared, or that a target is missing or of
+    no declared class.
 
     A hundredth of mu**2 is spent on noisy counts of the classes; 15 % on the counts of fine cells of all columns, of
     which a record changes one each by 1. Neighbouring cells are joined to bins of about as many records by their

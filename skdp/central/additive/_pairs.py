@@ -143,6 +143,11 @@ class Pair(NamedTuple):
         return priors
 
 
+def most_candidates(n_columns: int) -> int:
+    """Return how many pairs there are at most of which some are chosen."""
+    return math.comb(min(n_columns, _MOST_COLUMNS), 2)
+
+
 def candidates(bins: Sequence[Bins], variances: Floats) -> list[Pair]:
     """Return the pairs of the columns whose functions have the largest variances."""
     groups_of_places: dict[int, Groups] = {}

@@ -61,6 +61,11 @@ def read_weights(sample_weight: Any, table: Table) -> tuple[Any, Any]:
         raise ValueError(
             f"sample_weight has {len(column)} entries; X has {n_rows} rows"
         )
+    if getattr(getattr(column, "dtype", None), "kind", None) == "O":
+        raise TypeError(
+            "sample_weight must have a dtype of numbers, got object: convert it by "
+            "astype(float)"
+        )
     check_same_order(table.native, sample_weight, "sample_weight")
     name = "sample_weight"
     if is_frame(sample_weight):
