@@ -160,6 +160,18 @@ def _effective(observed: Numbers, squares: Numbers, totals: Numbers) -> Numbers:
     return np.minimum(least, kish)
 
 
+def warn_of_no_end(column: Any) -> None:
+    """Warn that the search for shares goes round in circles."""
+    warn(
+        f"the search for the shares of column {column!r} does not end, and estimates mean "
+        "nothing: the reports are far from those of any shares. People do not follow, "
+        "or the design has wrong probabilities",
+        ConvergenceWarning,
+        about="guide/report_regression#warnings",
+        stacklevel=level_of_the_caller(),
+    )
+
+
 def warn_of_few_clusters(n_clusters: int, n_expected: int) -> None:
     """Warn that errors of so few clusters are too small."""
     warn(

@@ -630,7 +630,8 @@ class ReportDesign(SavedByArguments):
         parameters, as for two values and two groups with an unknown number, the fit is the moment estimate.
 
         A ``ModelWarning`` tells of reports whose share no truth explains (an exact test of each, at 1e-6), as in
-        regressions. Shares stay as they are then, below 0 or above 1, and lie in their intervals.
+        regressions. Shares stay as they are then, below 0 or above 1, and lie in their intervals. A
+        ``ConvergenceWarning`` tells of reports so far from any shares that the fit does not end.
 
         Examples
         --------

@@ -15,6 +15,7 @@ from skdp.local.protocol import SampledCounts, SampleDesign, WeightedMeans, read
 from skdp.survey._agreement import (
     unexplained_share,
     warn_of_groups_that_differ,
+    warn_of_no_end,
     warn_of_share,
 )
 from skdp.survey._likelihood import Numbers
@@ -49,7 +50,7 @@ def estimate_shares(
     n_cells = channels.shape[0] * channels.shape[2]
     weights = np.bincount(cells, sample.weights, n_cells).astype(float)
     fit = _ShareFit(channels, slopes, weights.reshape(len(channels), -1))
-    shares, unknown = fit.solve(design.start)
+    shares, unknown = fit.solve(design.column, design.start)
     _warn_of_misfit(design, sample, cells, fit, (shares, unknown))
     scores = fit.influences(shares, unknown)  # (n_cells, n_estimates)
     blocks = influence_blocks(scores[cells] * sample.weights[:, np.newaxis])
@@ -119,6 +120,10 @@ def influence_blocks(influences: Numbers) -> Iterator[tuple[int, Numbers, Number
 class _ShareFit:
     """The fit of the expected shares of reports, by group, to those observed."""
 
+    # The parameters are the shares of all values but the last, and the unknown number of
+    # the design, if it has one, such as the share of cheaters: the channels are those
+    # given plus this number times the slopes.
+
     def __init__(
         self, channels: Numbers, slopes: Numbers | None, weights: Numbers
     ) -> None:
@@ -126,10 +131,13 @@ class _ShareFit:
         self.slopes = slopes
         self.weights = weights
         """(n_groups, n_reports)."""
-        self.of_groups = weights.sum(axis=1)
+        # (n_groups,)
+        self.group_weights = weights.sum(axis=1)
         n_values = channels.shape[1]
         # The last value has what the others leave: (n_values, n_values - 1).
-        self.basis = np.vstack([np.eye(n_values - 1), -np.ones(n_values - 1)])
+        self.shares_from_free = np.vstack(
+            [np.eye(n_values - 1), -np.ones(n_values - 1)]
+        )
 
     def expected(self, shares: Numbers, unknown: float | None) -> Numbers:
         """Return the probability of each report in each group: (n_groups, n_reports)."""
@@ -141,41 +149,48 @@ class _ShareFit:
         if unknown is not None and self.slopes is not None:
             table = table + unknown * self.slopes
         expected = np.einsum("gvr,v->gr", table, shares)
-        slopes = np.einsum("gvr,vp->grp", table, self.basis)
+        slopes = np.einsum("gvr,vp->grp", table, self.shares_from_free)
         if self.slopes is not None:
             by_unknown = np.einsum("gvr,v->gr", self.slopes, shares)
             slopes = np.concatenate([slopes, by_unknown[:, :, np.newaxis]], axis=2)
         return expected, slopes
 
-    def _weighting(self, expected: Numbers) -> Numbers:
-        # Those of maximum likelihood, but for reports that hardly occur, whose expected
-        # share may even be negative on the way.
-        least = 1 / max(self.of_groups.sum(), 1.0)
+    def _inverse_shares(self, expected: Numbers) -> Numbers:
+        # Fisher scoring: the inverse of the expected share of each report. It is bounded
+        # for reports that hardly occur, whose expected share may be negative on the way.
+        least = 1 / max(self.group_weights.sum(), 1.0)
         return 1 / np.maximum(expected, least)
 
-    def solve(self, start: float) -> tuple[Numbers, float | None]:
+    def solve(self, column: Any, start: float) -> tuple[Numbers, float | None]:
         """Return the shares of the values, and the unknown number."""
         n_values = self.channels.shape[1]
         shares: Any = np.full(n_values, 1 / n_values)
         unknown = None if self.slopes is None else float(start)
-        observed = self.weights / np.where(self.of_groups, self.of_groups, 1)[:, None]
-        # Of the fit; a few are enough, but near a boundary.
+        observed = (
+            self.weights / np.where(self.group_weights, self.group_weights, 1)[:, None]
+        )
+        # Two or three are enough for reports that the design explains.
         most_steps = 200
+        # Far below all standard errors, and above the rounding of shares.
+        smallest_step = 1e-12
         for _ in range(most_steps):
             expected, slopes = self._expected(shares, unknown)
-            weighting = self._weighting(expected) * self.of_groups[:, np.newaxis]
+            weighting = (
+                self._inverse_shares(expected) * self.group_weights[:, np.newaxis]
+            )
             matrix = np.einsum("grp,gr,grq->pq", slopes, weighting, slopes)
             gap = np.einsum("grp,gr->p", slopes, weighting * (observed - expected))
-            step = self._solve(matrix, gap)
-            shares = shares + self.basis @ step[: n_values - 1]
+            step = self._solve_identified(matrix, gap)
+            shares = shares + self.shares_from_free @ step[: n_values - 1]
             if unknown is not None:
                 unknown += float(step[-1])
-            if np.abs(step).max() < 1e-12:
-                break
+            if np.abs(step).max() < smallest_step:
+                return shares, unknown
+        warn_of_no_end(column)
         return shares, unknown
 
     @staticmethod
-    def _solve(matrix: Numbers, right: Numbers) -> Numbers:
+    def _solve_identified(matrix: Numbers, right: Numbers) -> Numbers:
         if not np.linalg.cond(matrix) < 1e12:
             raise ValueError(
                 "the reports do not identify the shares: different ones give the same "
@@ -186,15 +201,18 @@ class _ShareFit:
     def influences(self, shares: Numbers, unknown: float | None) -> Numbers:
         """Return what a row of weight 1 adds to each estimate, by cell: (n_cells, n_estimates)."""
         expected, slopes = self._expected(shares, unknown)
-        weighting = self._weighting(expected)
+        weighting = self._inverse_shares(expected)
         matrix = np.einsum(
-            "grp,gr,grq->pq", slopes, weighting * self.of_groups[:, np.newaxis], slopes
+            "grp,gr,grq->pq",
+            slopes,
+            weighting * self.group_weights[:, np.newaxis],
+            slopes,
         )
         # A row has one report: that less what was expected of its group.
         scores = slopes * weighting[:, :, np.newaxis]
         scores = scores - np.einsum("gr,grp->gp", expected, scores)[:, np.newaxis]
         by_cell = scores.reshape(-1, scores.shape[2]).T
-        of_parameters = self._solve(matrix, by_cell).T
-        n_free = self.basis.shape[1]
-        of_shares = of_parameters[:, :n_free] @ self.basis.T
+        of_parameters = self._solve_identified(matrix, by_cell).T
+        n_free = self.shares_from_free.shape[1]
+        of_shares = of_parameters[:, :n_free] @ self.shares_from_free.T
         return np.hstack([of_shares, of_parameters[:, n_free:]])

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from skdp import HadamardResponseEncoder, NumericPerturber, RandomizedResponseEncoder, UnaryEncodingTransformer
 from skdp.survey import ReportDesign, ReportLinearRegression, ReportLogisticRegression, estimate_associations
@@ -97,6 +98,22 @@ def test_groups_are_combined_with_the_least_error():
     assert row["frequency"] == pytest.approx(0.25, rel=1e-9)
     information = 400 / (0.25 * 0.75) + 2000 * 0.5**2 / (0.375 * 0.625)
     assert row["std_error"] == pytest.approx(information**-0.5, rel=1e-3)
+
+
+def test_a_search_that_does_not_end_is_told():
+    """Reports that no shares explain, between two of which the steps go to and fro."""
+    channels = {
+        1: [[0.5, 0.4, 0.1], [0.3, 0.4, 0.3], [0.5, 0.1, 0.4]],
+        2: [[0.2, 0.5, 0.3], [0.2, 0.3, 0.5], [0.3, 0.1, 0.6]],
+    }
+    design = ReportDesign("report", channels, values=[0, 1, 2], group="group")
+    counts = [(0, 1, 25), (2, 1, 75), (0, 2, 25), (1, 2, 25), (2, 2, 50)]
+    table = rows_of(counts, ["report", "group"])
+    with (
+        pytest.warns(UserWarning, match="than any truth gives"),
+        pytest.warns(ConvergenceWarning, match="column 'report' does not end"),
+    ):
+        design.estimate_frequencies(table)
 
 
 def test_designs_that_do_not_identify_the_shares_are_refused():
