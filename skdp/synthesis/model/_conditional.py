@@ -119,11 +119,9 @@ def fit_conditional(
     zeros: Iterable[tuple[Clique, NDArray[np.bool_]]] = (),
     max_iter: int = 300,
 ) -> Fit:
-    """Fit the law of protected columns given the others, which all rows have.
+    """Fit the law of protected columns given the others, which all rows have; nothing else of it means anything.
 
-    Only its law of the protected columns given the others means anything. The counts of a protected column by itself
-    are replaced by its share of the rows, from `shares`, all of them positive: these are estimated from the same noisy
-    counts.
+    The counts of a protected column by itself are replaced by its positive `shares`, estimated from the same counts.
     """
     # The law is log-linear in tables theta[m] of the cells of each marginal. What is
     # minimised is

@@ -468,15 +468,19 @@ def _shares_of_bins(
     if counts is not None:
         noisy, error = counts
         total = max(1.0, float(noisy.sum()))
+        before = np.arange(first - 1, -1, -1)
+        after = np.arange(stop, n_bins)
+        # A clear count of a bin beside the body says more of it than its cells and a law.
+        is_clear = noisy >= CLEAR_SHARE * error
+        for outwards in (before, after):
+            is_body[outwards] = np.logical_and.accumulate(is_clear[outwards])
         # Where no law says how many records are far away, bins are in the body from the
         # inside outwards, as long as their noise changes the deviation by little.
         if not tails.has_law_before:
             shares[:first] = 0
-            before = np.arange(first - 1, -1, -1)
             _add_bins(is_body, before, interval, by_model, error / total)
         if not tails.has_law_after:
             shares[stop:] = 0
-            after = np.arange(stop, n_bins)
             _add_bins(is_body, after, interval, by_model, error / total)
         # Far from all others, a bin may have clearly more than the tail.
         is_body |= noisy - shares * total >= CLEAR_SHARE * error
