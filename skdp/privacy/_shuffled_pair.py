@@ -257,7 +257,10 @@ def _moment_excess(
     weights: NDArray[np.float64],
     z: NDArray[Any],
 ) -> NDArray[Any]:
-    """Return E[e**(z V)] - 1 of a value V, precise where it is small."""
+    """Return E[e**(z V)] - 1 of a value V, precise where it is small.
+
+    z are points tau + i b, and weights are masses * e**(tau V).
+    """
     # n times its error is that of the exponent. With s and c the sine and cosine of half
     # the angle, e**(a + i b) - 1 = e**a - 1 - 2 e**a s**2 + 2 i e**a s c: several times
     # as fast. The real part a is the same for all z.

@@ -397,7 +397,8 @@ def _check_estimates_are_right(subject: Subject) -> None:
         stated_errors.append(table["std_error"].to_numpy(float))
     std_errors = np.std(estimates, axis=0, ddof=1)
     distances = np.abs(np.mean(estimates, axis=0) - truth)
-    # Normal estimates are this many standard errors off with a probability of 6e-7.
+    # Normal estimates are this many standard errors off with a probability of 1.3e-6, as
+    # the standard error is estimated from 200 releases (Student's t).
     most_errors = 5
     limits = most_errors * std_errors / math.sqrt(_REPEATS)
     require(

@@ -7,7 +7,6 @@ import multiprocessing
 import pickle
 import random
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -32,38 +31,34 @@ from skdp.testing._tools import Rows, columns_of, release, require
 # Calls of tables by the number of rows: what happens in one of a hundred is missed with
 # a probability of .01.
 _CALLS_BY_ROWS = dict.fromkeys(range(1, 8), 30) | {40: 240}
-_MOST_ROWS = max(_CALLS_BY_ROWS)
+_LARGE = max(_CALLS_BY_ROWS)
 
 
 def _check_calls_are_alike(subject: Subject) -> None:
-    """Check that no call fails or speaks, and that none, nor a row of the tables of some size, returns the truth."""
+    """Check that no call fails, all have the same messages, and reports are not always the truth.
+
+    The whole rows of a large table are never returned, and each row of a table of any size is sometimes randomised.
+    """
     fitted = subject.fit_noisy(random_state=None)
     frames = [subject.frame(subject.rows(48, seed)) for seed in range(4)]
-    # A column of one value is always reported as it is.
-    is_comparable = looks_like_the_original(fitted, subject)
-    for values in subject.values.values():
-        is_comparable = is_comparable and len(set(map(repr, values))) > 1
+    is_comparable = _shows_truth_and_lies(fitted, subject)
     messages = set()
     for size, n_calls in _CALLS_BY_ROWS.items():
-        # Which places of a table have ever had a report that is not the truth.
-        lies: Counter[int] = Counter()
+        is_large = size == _LARGE
+        # The rows of a table that have ever had a report that is not the truth.
+        lies: set[int] = set()
         for call in range(n_calls):
+            # The tables take turns, and every fourth call begins a row later.
+            frame = frames[call % 4]
             start = call // 4 % 8
-            X = frames[call % 4].iloc[start : start + size]
-            with heard() as messages_of_call:
-                try:
-                    output = fitted.transform(X)
-                except Exception as error:
-                    raise AssertionError(
-                        f"some calls of transform raise {type(error).__name__}"
-                    ) from None
-            messages.add(tuple(messages_of_call))
+            X = frame.iloc[start : start + size]
+            output, messages_of_call = _transform_and_hear(fitted, X)
+            messages.add(messages_of_call)
             if is_comparable:
                 rows, reports = columns_of(X), columns_of(output)
                 codes_of(reports, subject)  # nothing but declared values
-                require(
-                    size < _MOST_ROWS or rows != reports, "some calls return the rows"
-                )
+                is_returned = is_large and rows == reports
+                require(not is_returned, "some calls return the rows")
                 lies.update(_places_of_lies(rows, reports))
         require(
             not is_comparable or len(lies) == size,
@@ -73,6 +68,27 @@ def _check_calls_are_alike(subject: Subject) -> None:
         len(messages) == 1,
         "some calls of transform warn, log or print what others do not",
     )
+
+
+def _shows_truth_and_lies(fitted: Any, subject: Subject) -> bool:
+    """Return whether reports are values of the rows, and may be other ones in each column."""
+    # A column of one value is always reported as it is.
+    is_comparable = looks_like_the_original(fitted, subject)
+    for values in subject.values.values():
+        is_comparable = is_comparable and len(set(map(repr, values))) > 1
+    return is_comparable
+
+
+def _transform_and_hear(fitted: Any, X: Any) -> tuple[Any, tuple[str, ...]]:
+    """Return the reports of a call, and its warnings, log records and output."""
+    with heard() as messages:
+        try:
+            output = fitted.transform(X)
+        except Exception as error:
+            raise AssertionError(
+                f"some calls of transform raise {type(error).__name__}"
+            ) from None
+    return output, tuple(messages)
 
 
 def _places_of_lies(rows: Rows, reports: Rows) -> set[int]:

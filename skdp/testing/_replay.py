@@ -42,7 +42,8 @@ from skdp.testing._tools import (
     require,
 )
 
-# Sums of floats of a few dozen draws, which are exact to 2**-53 each.
+# Of sums of floats, relative: those of a few dozen draws are exact to about 1e-14, and
+# what a wrong sensitivity adds is far more than 1e-9.
 ROUNDING = 1e-9
 
 
@@ -176,13 +177,17 @@ def _certificates(losses: Sequence[DrawLoss], delta: Fraction) -> Iterator[float
             yield epsilon
 
 
-def understated(losses: Sequence[DrawLoss], claim: PrivacyGuarantee) -> str | None:
+def understatement(losses: Sequence[DrawLoss], claim: PrivacyGuarantee) -> str | None:
     """Return how the draws lose more, together, than the stated losses allow; None if they do not."""
     if not claim.losses:
         return None
+    # Of two lists of losses, one may be the smaller at a large delta, and the other at a
+    # small one: from much of the tail to nearly nothing of it.
     deltas = tuple(Fraction(1, 10**power) for power in (1, 2, 4, 8, 16))
     # `smallest_epsilon` rounds the losses that it composes up, by at most some
-    # thousandths of the total. It rounds those of two lists alike, but not equally.
+    # thousandths of the total. It rounds those of two lists alike, but not equally. At a
+    # large delta, the stated epsilon may be a small part of the total, and that of the
+    # claim is nearer to it.
     slack = 2e-3
     for delta in deltas:
         stated_epsilon = smallest_epsilon(claim.losses, delta)
@@ -190,7 +195,7 @@ def understated(losses: Sequence[DrawLoss], claim: PrivacyGuarantee) -> str | No
             continue
         drawn_epsilon = epsilon_of(losses, delta)
         most = stated_epsilon * (1 + slack) + slack * claim.epsilon
-        # A draw without a bound is reported by its epsilon.
+        # An infinite epsilon is a finding of `_find_understatements` already.
         if most < drawn_epsilon < math.inf:
             return (
                 f"the draws lose epsilon {drawn_epsilon:.6g} at delta {float(delta):g};"
@@ -351,7 +356,7 @@ def replay_release(
     epsilon = math.inf
     if not findings:
         epsilon = epsilon_of(losses, Fraction(claim.delta))
-        findings += _understatements(losses, epsilon, claim)
+        findings += _find_understatements(losses, epsilon, claim)
     if guarantee is None and _stated_guarantee(second.result, None) != stated:
         findings.append("the guarantee depends on the rows")
     for sampler in reused(first.draws):
@@ -464,7 +469,7 @@ def _pair_draws(
     return ([] if findings else pairs), list(findings)
 
 
-def _understatements(
+def _find_understatements(
     losses: Sequence[DrawLoss], epsilon: float, claim: PrivacyGuarantee
 ) -> list[str]:
     """Say how the draws lose more together than is stated."""
@@ -474,7 +479,7 @@ def _understatements(
             f"the draws lose epsilon {epsilon:.6g} together, more than the stated "
             f"{claim.epsilon:.6g}"
         )
-    finding = understated(losses, claim)
+    finding = understatement(losses, claim)
     if finding is not None:
         findings.append(finding)
     rho = sum(loss.rho for loss in losses)

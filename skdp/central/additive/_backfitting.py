@@ -100,7 +100,8 @@ def find_residuals(
     place = max(last_place - 1, 0)
     inside = np.maximum(counts[: place + 1], 0.0)
     n_inside = inside.sum()
-    # The mean square of a half octave is .72 times that of its end.
+    # The mean square of a half octave is .72 times that of its end, for sizes that are
+    # even in their logarithm. The first class, from 0 on, is taken for such a one.
     squares = 0.72 * (bounds[: place + 1] / STEPS) ** 2
     variance = squares[-1]
     if n_inside > 0:
@@ -156,8 +157,9 @@ class Shapes(NamedTuple):
     values: list[Floats]
     std_errors: list[Floats]
     n_epochs: int
-    # Of each pair: (n_cells, n_outputs), whose means in the groups of a column are 0.
+    # Of each pair.
     cells: list[Cells]
+    # Of each pair: (n_cells, n_outputs), whose means in the groups of a column are 0.
     cell_values: list[Floats]
     cell_std_errors: list[Floats]
 
@@ -204,8 +206,8 @@ class _Function:
         # A step by a count that is too small would be too long.
         counts = np.maximum(sizes, _CAUTION * deviations)
         weights = counts * curvatures
-        # Where most residuals of a bin are at the bound, the function is far from its
-        # place, and what was averaged is of no use.
+        # Where the mean residual of a bin is surely beyond half the bound, the function is
+        # far from its place, and what was averaged is of no use.
         is_far = np.abs(noisy) > epoch.bound * counts / 2 + epoch.error
         self._total = np.where(is_far, epoch.weight, self._total + epoch.weight)
         share = epoch.weight / self._total

@@ -28,7 +28,7 @@ from skdp.base import (
 from skdp.central._base import Plan, Unknown
 from skdp.central._supervised import SupervisedStatistic
 from skdp.central.additive._backfitting import Shapes, Start, backfit
-from skdp.central.additive._pairs import MOST_VALUES
+from skdp.central.additive._pairs import MOST_VALUES_OF_PAIRED
 from skdp.central.additive._smoothing import Floats
 from skdp.central.additive._sums import (
     Coding,
@@ -69,7 +69,7 @@ SIZE_PART, _BINS_PART = Fraction(1, 100), Fraction(3, 20)
 _MOST_BINS = 256
 
 # Declared values of a column. Smoothing has some matrices of their pairs: 134 MB each.
-_MOST_VALUES = 4096
+_MOST_DECLARED_VALUES = 4096
 
 
 # Bins are supported with a count of so many deviations of its noise at least, and an
@@ -301,10 +301,10 @@ class AdditiveModel(SupervisedStatistic):
             for name in declared_names:
                 attributes[name] = declared[name]
                 n_values = len(declared[name])
-                if n_values > _MOST_VALUES:
+                if n_values > _MOST_DECLARED_VALUES:
                     raise ValueError(
                         f"column {name!r} has {n_values:,} declared values; an additive "
-                        f"model takes at most {_MOST_VALUES:,}: count rare ones together"
+                        f"model takes at most {_MOST_DECLARED_VALUES:,}: count rare ones together"
                     )
         domain = Domain({name: attributes[name] for name in features.names})
         interactions = read_interactions(self.interactions, domain)
@@ -492,7 +492,7 @@ class AdditiveModel(SupervisedStatistic):
 
 
 def read_interactions(interactions: Any, domain: Domain) -> int | list[tuple[int, int]]:
-    """Check how many pairs of columns are chosen, or those that are declared, and return these by place."""
+    """Return the number of pairs to choose, or the places of the declared pairs."""
     if isinstance(interactions, int | np.integer):
         return check_size(interactions, least=0, name="interactions")
     if isinstance(interactions, str) or not isinstance(interactions, Sequence):
@@ -514,10 +514,13 @@ def read_interactions(interactions: Any, domain: Domain) -> int | list[tuple[int
             )
         for name in pair:
             attribute = domain[name]
-            if isinstance(attribute, Categories) and len(attribute) > MOST_VALUES:
+            if (
+                isinstance(attribute, Categories)
+                and len(attribute) > MOST_VALUES_OF_PAIRED
+            ):
                 raise ValueError(
                     f"column {name!r} has {len(attribute):,} declared values; one of "
-                    f"interactions has at most {MOST_VALUES}: count rare ones together"
+                    f"interactions has at most {MOST_VALUES_OF_PAIRED}: count rare ones together"
                 )
         first, second = (names.index(name) for name in pair)
         if first == second or {first, second} in [{*other} for other in pairs]:

@@ -21,7 +21,7 @@ from skdp.domain import Categories, Interval
 _N_GROUPS = 6
 
 # Values of a column that has groups of single values.
-MOST_VALUES = 16
+MOST_VALUES_OF_PAIRED = 16
 
 # Columns whose pairs are candidates, those whose functions vary most: 45 pairs.
 _MOST_COLUMNS = 10
@@ -73,7 +73,7 @@ def group_bins(bins: Bins) -> Groups | None:
             missing=attribute.missing,
             real=attribute.real,
         )
-    elif n_bins > MOST_VALUES:
+    elif n_bins > MOST_VALUES_OF_PAIRED:
         return None
     is_first = np.zeros(n_bins, np.intp)
     is_first[firsts] = 1

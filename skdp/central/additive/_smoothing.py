@@ -35,7 +35,7 @@ class Posterior(NamedTuple):
 
 
 def priors(bins: Bins) -> list[Floats]:
-    """Return covariances of functions of the bins of a column: rough ones, smooth ones and lines.
+    """Return covariances of functions of the bins of a column, as of `bin_covariances`, less most of the mean.
 
     Each is of shape (n_bins, n_bins), of variance of about 1, but for the mean of the function.
     """
@@ -48,7 +48,10 @@ def priors(bins: Bins) -> list[Floats]:
 
 
 def bin_covariances(attribute: Categories | Interval, counts: Floats) -> list[Floats]:
-    """Return covariances of rough functions, smooth ones and lines, of a variance of about 1 in each bin."""
+    """Return covariances of rough functions, smooth ones and lines, of a variance of about 1 in each bin.
+
+    Of values without an order, or fewer than three of them, only that of independent values.
+    """
     ordered = _ordered_bins(attribute)
     if len(ordered) < 3:
         return [np.eye(len(counts))]

@@ -170,7 +170,7 @@ class NumberResiduals:
         return (targets - responses[0]).astype(float)[np.newaxis]
 
     def of(self, distances: Floats, targets: NDArray[Any]) -> Floats:
-        """Return the residuals of rows: (1, n_rows)."""
+        """Return the distances, cut at the bound: (1, n_rows)."""
         return distances.clip(-self.bound, self.bound)
 
     def scales(self, means: Floats, variances: Floats) -> tuple[Floats, Floats]:

@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 _MOST_CELLS, _FEWEST_CELLS = 512, 16
 
 # Octaves from the far bound towards the near one, with two edges each: for skewed
-# numbers, down to a sixteen-millionth of the width.
+# numbers, 49 edges down to a 24-millionth of the width, which is 2**-24.5.
 _N_OCTAVES = 24
 
 # Records of a cell, in standard deviations of its noise, and the least of a bin. Of a
@@ -88,56 +88,82 @@ def find_bins(
     source: ByteSource,
     unit: int = 1,
 ) -> list[Bins]:
-    """Find bins of columns from the exact counts of their cells, each of which gets one draw of noise.
+    """Find bins of columns from the exact counts of their cells.
 
-    Columns with `ends` have the cells of `fine_cells`, of which so many are counted together as the noise needs. Those
-    of other columns are bins themselves. A row adds `unit` to a count, or less by its weight.
+    Of columns with `ends`, neighbouring cells are first counted together, as far as the noise needs. Each such count
+    gets one draw of noise. Then counts are joined to bins. Cells of other columns are bins. A row adds `unit` at most.
     """
     error = as_float(noise.error) / unit
+    n_cells = _n_cells(n_rows, error)
+    first_cells_of_columns = []
+    exact_counts = []
+    for name, counts in zip(domain.columns, cell_counts, strict=True):
+        first_cells = np.arange(len(counts))
+        if name in ends:
+            first_cells = _first_cells(*ends[name], n_cells)
+        first_cells_of_columns.append(first_cells)
+        exact_counts.append(np.add.reduceat(counts, first_cells))
+    drawn = noise.add(source, np.concatenate(exact_counts).tolist())
+    noisy: Floats = np.array([*map(as_float, drawn)]) / unit
+    column_starts = np.cumsum([len(counts) for counts in exact_counts])[:-1]
+    bins = []
+    for name, first_cells, noisy_counts in zip(
+        domain.columns,
+        first_cells_of_columns,
+        np.split(noisy, column_starts),
+        strict=True,
+    ):
+        attribute = domain[name]
+        # The first count of each bin.
+        first_counts = np.arange(len(noisy_counts))
+        if name in ends:
+            least = max(noisy_counts[:-1].sum() / most, _RECORDS_OF_BIN * error)
+            joined = _join(noisy_counts[:-1], least, error)
+            # That of missing numbers is a bin.
+            first_counts = np.append(joined, len(noisy_counts) - 1)
+            attribute = _joined_interval(attribute, first_cells[joined])
+        bins.append(
+            Bins(
+                attribute,
+                _bins_of_cells(first_cells[first_counts], len(domain[name])),
+                np.add.reduceat(noisy_counts, first_counts),
+                np.diff(first_counts, append=len(noisy_counts)) * error**2,
+            )
+        )
+    return bins
+
+
+def _n_cells(n_rows: float, error: float) -> int:
+    """Return into how many cells of equal width numbers are counted, by the noise."""
     n_wanted = n_rows / (_RECORDS_OF_CELL * error)
     n_cells = _FEWEST_CELLS
     while n_cells < _MOST_CELLS and 2 * n_cells <= n_wanted:
         n_cells *= 2
-    starts_of_columns = []
-    sums = []
-    for name, counts in zip(domain.columns, cell_counts, strict=True):
-        starts = np.arange(len(counts))
-        if name in ends:
-            _, levels = _edges(*ends[name])
-            is_start = levels[:-1] >= _MOST_CELLS // n_cells
-            # Missing numbers are in the last cell.
-            starts = np.append(np.flatnonzero(is_start), len(counts) - 1)
-        starts_of_columns.append(starts)
-        sums.append(np.add.reduceat(counts, starts))
-    drawn = noise.add(source, np.concatenate(sums).tolist())
-    noisy: Floats = np.array([*map(as_float, drawn)]) / unit
-    places = np.cumsum([len(part) for part in sums])[:-1]
-    bins = []
-    for name, starts, noisy_counts in zip(
-        domain.columns, starts_of_columns, np.split(noisy, places), strict=True
-    ):
-        attribute = domain[name]
-        firsts = np.arange(len(noisy_counts))
-        if name in ends:
-            assert isinstance(attribute, Interval)
-            least = max(noisy_counts[:-1].sum() / most, _RECORDS_OF_BIN * error)
-            firsts = np.append(
-                _join(noisy_counts[:-1], least, error), len(noisy_counts) - 1
-            )
-            edges = np.array(attribute.edges)[[*starts[firsts[:-1]], -1]]
-            attribute = Interval(edges=edges.tolist(), missing=True, real=True)
-        is_first = np.zeros(len(domain[name]), np.intp)
-        is_first[starts[firsts]] = 1
-        n_joined = np.diff(firsts, append=len(noisy_counts))
-        bins.append(
-            Bins(
-                attribute,
-                np.append(np.cumsum(is_first) - 1, len(firsts)),
-                np.add.reduceat(noisy_counts, firsts),
-                n_joined * error**2,
-            )
-        )
-    return bins
+    return n_cells
+
+
+def _first_cells(low: float, high: float, n_cells: int) -> NDArray[np.intp]:
+    """Return the first of the cells that are counted together, for each count."""
+    edges, levels = _edges(low, high)
+    is_first = levels[:-1] >= _MOST_CELLS // n_cells
+    # Missing numbers are in the cell after the last edge.
+    return np.append(np.flatnonzero(is_first), len(edges) - 1)
+
+
+def _joined_interval(
+    cells: Categories | Interval, first_cells: NDArray[np.intp]
+) -> Interval:
+    """Return the bins of numbers that begin with these cells."""
+    assert isinstance(cells, Interval)
+    edges = np.array(cells.edges)[[*first_cells, -1]]
+    return Interval(edges=edges.tolist(), missing=True, real=True)
+
+
+def _bins_of_cells(first_cells: NDArray[np.intp], n_cells: int) -> NDArray[np.intp]:
+    """Return the bin of each cell, given the first cell of each, and, last, of what is in none."""
+    is_first = np.zeros(n_cells, np.intp)
+    is_first[first_cells] = 1
+    return np.append(np.cumsum(is_first) - 1, len(first_cells))
 
 
 def _join(counts: NDArray[Any], least: float, error: float) -> list[int]:

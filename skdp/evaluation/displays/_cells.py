@@ -20,7 +20,7 @@ def draw_cells(
     shape: Any,
     values: NDArray[np.float64],
     names: tuple[Any, Any],
-    added: str,
+    colourbar_label: str,
     largest: float,
     hatch: dict[str, Any],
 ) -> None:
@@ -46,7 +46,7 @@ def draw_cells(
             if not shape.is_supported[place, other_place]:
                 _hatch_cell(axes, row, column, hatch)
     bar = axes.figure.colorbar(image, ax=axes)
-    bar.set_label(added, parse_math=False)
+    bar.set_label(colourbar_label, parse_math=False)
     bar.outline.set_edgecolor(INK)
 
 

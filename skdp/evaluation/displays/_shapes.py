@@ -201,8 +201,15 @@ class ShapeDisplay(PanelDisplay):
         handles: list[Any] = []
         for axes, (name, shape, values) in zip(panels, functions, strict=True):
             if isinstance(shape.bins, tuple):
-                added = self._added
-                draw_cells(axes, shape, values, name[:2], added, largest or 1, _HATCH)
+                draw_cells(
+                    axes,
+                    shape,
+                    values,
+                    name[:2],
+                    colourbar_label=self._added,
+                    largest=largest or 1,
+                    hatch=_HATCH,
+                )
                 title_panel(axes, " × ".join(map(str, name[:2])) + name[2])
             else:
                 handles = self._draw_panel(axes, name, shape, max_values)
