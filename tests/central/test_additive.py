@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ from sklearn.metrics import log_loss, r2_score
 from sklearn.preprocessing import OneHotEncoder
 
 from skdp import DPAdditiveClassifier, DPAdditiveRegressor, Interval, PrivacyLedger
+from skdp.central.additive import _base
 from skdp.central.additive._base import target_sums
 from skdp.central.additive._sums import (
     STEPS,
@@ -464,6 +466,21 @@ def test_certain_classes_have_curvatures(n_classes):
     curvatures, variances = ClassResiduals(n_classes).scales(means, np.zeros(means.shape[1]))
     assert (curvatures > 0).all()
     assert np.isfinite(variances / curvatures**2).all()
+
+
+@each("make, target", [(classifier, CLASS), (regressor, NUMBER)])
+def test_a_count_that_is_far_too_small_does_not_spoil_a_function(make, target, monkeypatch):
+    """A step by a tenth of a count is ten times too long, and so was the next one, to the other side."""
+    right = make(max_bins=8).fit(X, target).shape_("c").values
+
+    def too_few(*arguments, **options):
+        first, second, third = find_bins(*arguments, **options)
+        return [first, second, replace(third, counts=third.counts * [1, 1, 0.1])]
+
+    monkeypatch.setattr(_base, "find_bins", too_few)
+    values = make(max_bins=8).fit(X, target).shape_("c").values
+    # The differences of bins: the mean of all follows from the counts.
+    assert np.abs(np.diff(values) - np.diff(right)).max() < 0.1
 
 
 def test_bands_of_shapes_count_the_noise_of_their_centre():

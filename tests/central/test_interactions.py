@@ -171,6 +171,12 @@ def test_none_is_chosen_where_columns_add_up():
         assert len(model.interactions_) <= 1
 
 
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+def test_an_array_is_predicted_by_the_order_of_its_columns():
+    model = regressor(interactions=[("a", "c")]).fit(X, NUMBER)
+    np.testing.assert_array_equal(model.predict(X.to_numpy(object)), model.predict(X))
+
+
 def test_a_number_of_pairs_that_do_not_exist_takes_no_budget():
     models = []
     for interactions in (1, 10**6):

@@ -70,11 +70,14 @@ def test_rare_values_may_be_left_out(regressor):
 def test_each_class_has_a_function():
     model = DPAdditiveClassifier(5.0, classes=[0, 1, 2], **DECLARED).fit(X, CLASS)
     display = ShapeDisplay.from_estimator(model)
-    labels = [text.get_text() for text in display.figure_.legends[0].get_texts()]
-    assert labels == [
-        *(f"{place} (95 % interval, other columns given)" for place in range(3)),
-        "interval may be too short",
-    ]
+    (legend,) = display.figure_.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["0", "1", "2", "interval may be too short"]
+    assert legend.get_title().get_text() == "95 % interval, other columns given"
+    display.figure_.draw_without_rendering()
+    assert legend.get_window_extent().x0 >= 0
+    assert legend.get_window_extent().x1 <= display.figure_.bbox.x1
+    with pytest.raises(ValueError, match="classes must be 3, as shapes are of so many, got 2"):
+        ShapeDisplay(display.shapes, classes=[0, 1])
     plt.close("all")
 
 

@@ -179,17 +179,21 @@ class _Function:
         # Over rows: (n_outputs,)
         self.mean = np.zeros(n_outputs)
         self.variance = np.zeros(n_outputs)
-        # As integers, with a 0 for what is in no bin.
-        self.places = np.zeros((shape[0] + 1, n_outputs), np.int64)
+        # The values in whole steps of the response unit, with a 0 for what is in no bin.
+        self.integer_values = np.zeros((shape[0] + 1, n_outputs), np.int64)
         # Averages over epochs: of the sums that are expected of the function that fits
         # best, and of what these would be of a function that is 1; the square of the
         # noise of the former; and the weight of the epochs.
         self._sums = np.zeros(shape)
         self._weights = np.zeros(shape)
         self._squares = np.zeros(shape)
-        self._total = np.zeros(shape)
+        self._epoch_weights = np.zeros(shape)
+        # Counts are at least these, by all sums: (n_bins, 1).
+        self._least_counts = np.zeros((shape[0], 1))
+        # Whether the sums of the epoch before were above 0 (1) or below (-1).
+        self._signs = np.zeros(shape)
 
-    def errors(self) -> Floats:
+    def std_errors_with_mean(self) -> Floats:
         """Return the standard errors of the values, less their mean by the noisy sizes: (n_bins, n_outputs)."""
         # A size that is wrong by e moves the mean by e * (value - mean) / n_rows.
         sizes = self.sizes
@@ -201,27 +205,51 @@ class _Function:
         self, noisy: Floats, curvatures: Floats, variances: Floats, epoch: Epoch
     ) -> None:
         """Take in the noisy sums of an epoch, where residuals have these curvatures and variances."""
-        sizes = self.sizes[:, np.newaxis]
-        deviations = np.sqrt(self.bins.variances)[:, np.newaxis]
+        self._average(noisy, curvatures, epoch)
+        self._smooth(curvatures, variances)
+        n_rows = self.sizes.sum()
+        self.mean = self.sizes @ self.values / n_rows
+        self.variance = self.sizes @ (self.values - self.mean) ** 2 / n_rows
+        self.integer_values = self.integer_values.copy()
+        self.integer_values[:-1] = np.rint(self.values * epoch.response_unit)
+
+    def _average(self, noisy: Floats, curvatures: Floats, epoch: Epoch) -> None:
+        """Add the sums of an epoch to the averages."""
+        # A row adds at most the bound to a sum: what noise of one deviation does not
+        # explain needs so many rows.
+        excess = np.maximum(np.abs(noisy) - epoch.error, 0.0)
+        n_needed = excess.max(axis=1, keepdims=True) / epoch.bound
+        self._least_counts = np.maximum(self._least_counts, n_needed)
         # A step by a count that is too small would be too long.
-        counts = np.maximum(sizes, _CAUTION * deviations)
+        deviations = np.sqrt(self.bins.variances)[:, np.newaxis]
+        counts = np.maximum(self.sizes[:, np.newaxis], _CAUTION * deviations)
+        counts = np.maximum(counts, self._least_counts)
         weights = counts * curvatures
         # Where the mean residual of a bin is surely beyond half the bound, the function is
-        # far from its place, and what was averaged is of no use.
-        is_far = np.abs(noisy) > epoch.bound * counts / 2 + epoch.error
-        self._total = np.where(is_far, epoch.weight, self._total + epoch.weight)
-        share = epoch.weight / self._total
+        # far from its place, and what was averaged is of no use. But if the sum has another
+        # sign than before, the last step went too far, and the average is nearer.
+        signs = np.sign(noisy)
+        is_far = (excess > epoch.bound * counts / 2) & (signs == self._signs)
+        self._signs = signs
+        self._epoch_weights = np.where(
+            is_far, epoch.weight, self._epoch_weights + epoch.weight
+        )
+        share = epoch.weight / self._epoch_weights
         self._sums += share * (weights * self.values + noisy - self._sums)
         self._weights += share * (weights - self._weights)
         self._squares *= (1 - share) ** 2
         self._squares += share**2 * epoch.error**2
-        centre = np.eye(len(sizes)) - sizes[:, 0] / sizes.sum()
+
+    def _smooth(self, curvatures: Floats, variances: Floats) -> None:
+        """Set the values, and their errors, to what the averages and the priors say."""
+        sizes = self.sizes
+        centre = np.eye(sizes.size) - sizes / sizes.sum()
         for output in range(self.values.shape[1]):
             row_variances = variances[:, output]
             posterior = smooth(
                 self._sums[:, output],
                 self._weights[:, output],
-                self._squares[:, output] + sizes[:, 0] * row_variances,
+                self._squares[:, output] + sizes * row_variances,
                 self.covariances,
                 float(np.mean(row_variances / curvatures[:, output] ** 2)),
             )
@@ -230,11 +258,6 @@ class _Function:
             self.std_errors[:, output] = np.sqrt(np.maximum(errors, 0.0))
         limited = np.clip(self.values, -_MOST_RESPONSE, _MOST_RESPONSE)
         self.values = _centred(limited)
-        n_rows = self.sizes.sum()
-        self.mean = self.sizes @ self.values / n_rows
-        self.variance = self.sizes @ (self.values - self.mean) ** 2 / n_rows
-        self.places = self.places.copy()
-        self.places[:-1] = np.rint(self.values * epoch.response_unit)
 
 
 class Epoch(NamedTuple):
@@ -257,7 +280,7 @@ def backfit(
 ) -> Shapes:
     """Fit a function of each column in turn, by noisy sums of residuals that are released once each.
 
-    And of pairs of columns: those of these places, or as many as this at most, which are chosen.
+    And of pairs of columns: of declared ones by their numbers, or of as many as this at most, which are chosen.
     """
     descent = _Descent(rows, bins, start, source)
     n_epochs = count_epochs(start.mu_squared, start.n_rows, len(bins))
@@ -313,16 +336,17 @@ class _Descent:
         ]
         unit = self.residuals.response_unit
         self.constant = np.rint(start.response * unit).astype(np.int64)
-        # Those of the functions that come after those of columns.
+        # Of each pair that has a function, in the order of these, which come after those
+        # of columns.
         self.cells: list[Cells] = []
         # What is left of the budget.
         self.mu_squared = start.mu_squared
         self.n_epochs = 0
 
     @property
-    def places(self) -> list[Integers]:
-        """The functions as integers."""
-        return [function.places for function in self.functions]
+    def integer_values(self) -> list[Integers]:
+        """The values of each function in whole steps of the response unit."""
+        return [function.integer_values for function in self.functions]
 
     def run(self, epochs: range, n_releases: int) -> None:
         """Release the sums of all functions once an epoch, each for its part of the budget of so many."""
@@ -332,7 +356,7 @@ class _Descent:
             if noise_of_bounds is not None and number in LOOKS:
                 self.residuals = find_residuals(
                     self.rows,
-                    self.places,
+                    self.integer_values,
                     self.constant,
                     self.start.n_rows,
                     noise_of_bounds,
@@ -353,7 +377,7 @@ class _Descent:
                 what = partial(
                     bin_sums,
                     column=column,
-                    functions=self.places,
+                    functions=self.integer_values,
                     start=self.constant,
                     residuals=self.residuals,
                 )
@@ -386,7 +410,7 @@ class _Descent:
         what = partial(
             crossed_sums,
             crossings=[pair.crossing() for pair in pairs],
-            functions=self.places,
+            functions=self.integer_values,
             start=self.constant,
             residuals=residuals,
         )
@@ -402,7 +426,7 @@ class _Descent:
             excesses.append(score - _EXPECTED_FACTOR * expected)
         is_sure = np.array(excesses) > _SURE * error / residuals.unit
         order = np.argsort(-np.array(excesses), kind="stable")
-        return [pairs[place] for place in order[:n_most] if is_sure[place]]
+        return [pairs[index] for index in order[:n_most] if is_sure[index]]
 
     def add(self, pairs: Sequence[Pair], amount: Fraction) -> None:
         """Count the rows of the cells of pairs, which get functions."""
@@ -421,23 +445,23 @@ class _Descent:
             self.functions.append(function)
         self.rows = self.rows.crossed(crossings)
 
-    def _responses(self, place: int) -> tuple[Floats, Floats]:
+    def _responses(self, index: int) -> tuple[Floats, Floats]:
         """Return the mean response in each bin of a function, and the variance within, as of independent columns."""
-        function = self.functions[place]
+        function = self.functions[index]
         means = function.values + self.start.response
         variance = np.zeros(means.shape[1])
         column_means: dict[int, Floats] = {}
         if isinstance(function.bins, Cells):
             pair = function.bins.pair
-            for side, column in enumerate(pair.places):
+            for side, column in enumerate(pair.columns):
                 values = self.functions[column].values
                 column_means[column] = pair.cell_means(
                     side, values, self.bins[column].sizes
                 )
-        for other_place, other in enumerate(self.functions):
-            if other_place in column_means:
-                means = means + column_means[other_place]
-            elif other_place != place:
+        for other_index, other in enumerate(self.functions):
+            if other_index in column_means:
+                means = means + column_means[other_index]
+            elif other_index != index:
                 means = means + other.mean
                 variance += other.variance
         return means, variance
@@ -445,15 +469,14 @@ class _Descent:
     def shapes(self) -> Shapes:
         """Return the functions of columns, less their means, and those of pairs."""
         columns = self.functions[: len(self.bins)]
-        middles = [function.mean for function in columns]
-        values = []
-        for function, middle in zip(columns, middles, strict=True):
-            values.append(function.values - middle)
+        means = [function.mean for function in columns]
+        values = [function.values - function.mean for function in columns]
+        # The mean of a pair's function is 0 by its prior: there is no error of a mean.
         pairs = self.functions[len(self.bins) :]
         return Shapes(
-            intercept=self.start.response + np.sum(middles, axis=0),
+            intercept=self.start.response + np.sum(means, axis=0),
             values=values,
-            std_errors=[function.errors() for function in columns],
+            std_errors=[function.std_errors_with_mean() for function in columns],
             n_epochs=self.n_epochs,
             cells=self.cells,
             cell_values=[function.values for function in pairs],

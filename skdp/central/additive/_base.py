@@ -387,7 +387,7 @@ class AdditiveModel(SupervisedStatistic):
             shapes.cells, shapes.cell_values, shapes.cell_std_errors, strict=True
         ):
             pair = cells.pair
-            first, second = (self.domain_.columns[place] for place in pair.places)
+            first, second = (self.domain_.columns[column] for column in pair.columns)
             self.interactions_.append((first, second))
             attributes = [groups.attribute for groups in pair.groups]
             self.interaction_domains_.append(
@@ -408,7 +408,8 @@ class AdditiveModel(SupervisedStatistic):
 
     def _respond(self, X: Any) -> Floats:
         """Return the sum of the functions of rows, and of the constant: (n_samples, n_outputs)."""
-        table = self._read_rows(X)
+        # An array has the columns of `fit` in their order.
+        table = replace(self._read_rows(X), names=self._columns)
         domain = self.domain_.select(self._columns)
         coding = Coding(domain, self.handle_unknown)
         codes = coding.codes(table)
@@ -492,7 +493,7 @@ class AdditiveModel(SupervisedStatistic):
 
 
 def read_interactions(interactions: Any, domain: Domain) -> int | list[tuple[int, int]]:
-    """Return the number of pairs to choose, or the places of the declared pairs."""
+    """Return the number of pairs to choose, or the numbers of the columns of declared pairs."""
     if isinstance(interactions, int | np.integer):
         return check_size(interactions, least=0, name="interactions")
     if isinstance(interactions, str) or not isinstance(interactions, Sequence):

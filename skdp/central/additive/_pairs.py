@@ -87,8 +87,8 @@ def group_bins(bins: Bins) -> Groups | None:
 class Pair(NamedTuple):
     """Two columns, whose cells are the pairs of their groups."""
 
-    # Of the columns.
-    places: tuple[int, int]
+    # The numbers of the columns.
+    columns: tuple[int, int]
     groups: tuple[Groups, Groups]
 
     @property
@@ -108,7 +108,7 @@ class Pair(NamedTuple):
         cells = np.full((n_first + 1, n_second + 1), self.n_cells, np.int16)
         cells[:-1, :-1] = np.arange(self.n_cells).reshape(self.shape)
         first, second = self.groups
-        return Crossing(self.places, cells[np.ix_(first.of_bins, second.of_bins)])
+        return Crossing(self.columns, cells[np.ix_(first.of_bins, second.of_bins)])
 
     def cell_means(self, side: int, values: Floats, sizes: Floats) -> Floats:
         """Return the means by cell of a function of the bins of one of the columns: (n_cells, n_outputs)."""
@@ -150,24 +150,24 @@ def most_candidates(n_columns: int) -> int:
 
 def candidates(bins: Sequence[Bins], variances: Floats) -> list[Pair]:
     """Return the pairs of the columns whose functions have the largest variances."""
-    groups_of_places: dict[int, Groups] = {}
-    for place in np.argsort(-variances, kind="stable").tolist():
-        groups = group_bins(bins[place])
-        if groups is not None and len(groups_of_places) < _MOST_COLUMNS:
-            groups_of_places[place] = groups
+    groups_of_columns: dict[int, Groups] = {}
+    for column in np.argsort(-variances, kind="stable").tolist():
+        groups = group_bins(bins[column])
+        if groups is not None and len(groups_of_columns) < _MOST_COLUMNS:
+            groups_of_columns[column] = groups
     pairs = []
-    for first, second in itertools.combinations(sorted(groups_of_places), 2):
-        two_groups = groups_of_places[first], groups_of_places[second]
+    for first, second in itertools.combinations(sorted(groups_of_columns), 2):
+        two_groups = groups_of_columns[first], groups_of_columns[second]
         pairs.append(Pair((first, second), two_groups))
     return pairs
 
 
 def declared_pairs(
-    bins: Sequence[Bins], pairs_of_places: Sequence[tuple[int, int]]
+    bins: Sequence[Bins], pairs_of_columns: Sequence[tuple[int, int]]
 ) -> list[Pair]:
     """Return pairs of columns, none of which has too many values."""
     pairs = []
-    for first, second in pairs_of_places:
+    for first, second in pairs_of_columns:
         groups = group_bins(bins[first]), group_bins(bins[second])
         assert groups[0] is not None
         assert groups[1] is not None

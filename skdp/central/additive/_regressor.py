@@ -136,23 +136,7 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
     size to one bin of the column (what is left, cut at this bound). All noise is rounded Gaussian, drawn exactly for
     integers.
 
-    A weight is a whole number of 2**20 steps up to `max_weight`. Counts are sums of weights, and what a record adds to
-    a sum is multiplied by its weight, over the largest one, and rounded. So one record changes each number by at most
-    as much as without weights, and the noise in sums of weights is that of as many records of the largest weight:
-    weights much smaller than `max_weight` drown in it. For standard errors and smoothing, rows count as those of the
-    largest weight, of which there are fewer: errors are too large rather than too small.
-
-    Half of the epochs are for columns alone. Then, of the ten columns whose functions vary most, all pairs are scored:
-    by the sizes of the sums of residuals in 6 by 6 groups of bins, less what the sums of the groups of each column let
-    expect. A record changes a score by at most four times the size of its residual; 3 % of mu**2 is spent on all scores
-    together, and nothing if noise hides them. Pairs whose scores are surely larger than those of columns that add up
-    are chosen, at most `interactions` of them; their cells are counted for another 3 %, and they have functions in the
-    later epochs, as columns have. Pairs that are declared have no scores.
-
-    Each sum, plus what the function of its column was, is about the function that fits best; so it is averaged over
-    the epochs, and smoothed as a whole: by priors of rough functions, smooth ones and lines, weighted by how likely
-    they make the sums (backfitting, [2]_, with empirical Bayes, [3]_). Boosting, where each step is shrunk by itself,
-    adds up the noise of all steps in bins with few records ([4]_).
+    For weights, for pairs of columns, and for how sums are averaged and smoothed, see `DPAdditiveClassifier`.
 
     Standard errors are those of the posterior: of noise, of the sample, of what smoothing leaves out, and of the counts
     by which the mean is 0, if the other columns are given. With 10,000 rows of four independent columns, intervals of
@@ -165,11 +149,6 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
     ----------
     .. [1] J. Dong, A. Roth, W. J. Su (2022). Gaussian differential privacy. Journal of the Royal Statistical Society B
        84(1), corollary 3.3.
-    .. [2] T. Hastie, R. Tibshirani (1986). Generalized additive models. Statistical Science 1(3).
-    .. [3] C. N. Morris (1983). Parametric empirical Bayes inference. Journal of the American Statistical Association
-       78(381).
-    .. [4] H. Nori, R. Caruana, Z. Bu, J. H. Shen, J. Kulkarni (2021). Accuracy, interpretability, and differential
-       privacy via explainable boosting. ICML.
 
     Examples
     --------

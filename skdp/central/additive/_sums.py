@@ -240,7 +240,7 @@ class Crossing(NamedTuple):
     """The cells of two columns."""
 
     # Of the columns.
-    places: tuple[int, int]
+    columns: tuple[int, int]
     # The cell of each bin of the first column with each of the second, of which the last
     # ones are those of what is in no bin, with the number of cells.
     cells: NDArray[np.int16]
@@ -252,7 +252,7 @@ class Crossing(NamedTuple):
 
     def codes(self, bins: Sequence[NDArray[Any]]) -> NDArray[np.int16]:
         """Return the cells of rows with these bins in each column."""
-        first, second = self.places
+        first, second = self.columns
         return self.cells[bins[first], bins[second]]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -55,7 +56,8 @@ class ShapeDisplay(PanelDisplay):
     Raises
     ------
     TypeError, ValueError
-        If there is no function, or `confidence_level` is not between 0 and 1.
+        If there is no function, there are not as many classes as functions of a column, or `confidence_level` is not
+        between 0 and 1.
 
     Notes
     -----
@@ -99,6 +101,8 @@ class ShapeDisplay(PanelDisplay):
                     f"shapes must be those of an additive model, with {_FIELDS}, got "
                     f"{type(shape).__name__}"
                 )
+            if classes is not None:
+                _check_classes(shape, classes)
         self.shapes = dict(shapes)
         self.classes = classes
         self.confidence_level = check_confidence_level(confidence_level)
@@ -216,7 +220,16 @@ class ShapeDisplay(PanelDisplay):
         if not all(shape.is_supported.all() for shape in self.shapes.values()):
             label = "interval may be too short" if handles else "few or no records"
             handles.append(_hatched_patch(label))
-        self._draw_legend(ax, handles, loc="outside lower center", ncols=len(handles))
+        options: dict[str, Any] = {}
+        if self.classes is not None and len(self.classes) > 2:
+            options["title"] = self._band_label
+        self._draw_legend(
+            ax,
+            handles,
+            loc="outside lower center",
+            ncols=min(len(handles), 3),
+            **options,
+        )
         return self
 
     def _functions(self) -> list[tuple[Any, Any, Any]]:
@@ -268,6 +281,10 @@ class ShapeDisplay(PanelDisplay):
             return f"added to the logit of '{self.classes[1]}'"
         return "added to the logit of the class"
 
+    @property
+    def _band_label(self) -> str:
+        return f"{interval_label(self.confidence_level)}, other columns given"
+
     def _draw(self, axes: Any, shape: Any, places: NDArray[np.intp]) -> list[Any]:
         """Draw a function, or one for each class, and return what the legend explains."""
         from scipy.stats import norm
@@ -277,9 +294,9 @@ class ShapeDisplay(PanelDisplay):
         errors = reach * shape.std_error.reshape(len(shape.values), -1)[places]
         handles = []
         for output in range(values.shape[1]):
-            label = f"{interval_label(self.confidence_level)}, other columns given"
+            label = self._band_label
             if values.shape[1] > 1 and self.classes is not None:
-                label = f"{self.classes[output]} ({label})"
+                label = str(self.classes[output])
             draw = _draw_steps if isinstance(shape.bins, Interval) else _draw_dots
             draw(axes, shape, values[:, output], errors[:, output], label, output)
             # The handle just added is the last: the panel also has those of earlier
@@ -287,6 +304,15 @@ class ShapeDisplay(PanelDisplay):
             panel_handles, _ = axes.get_legend_handles_labels()
             handles += panel_handles[-1:]
         return handles
+
+
+def _check_classes(shape: Any, classes: Sequence[Any]) -> None:
+    n_functions = math.prod(shape.values.shape) // math.prod(np.shape(shape.counts))
+    n_expected = 2 if n_functions == 1 else n_functions
+    if len(classes) != n_expected:
+        raise ValueError(
+            f"classes must be {n_expected}, as shapes are of so many, got {len(classes)}"
+        )
 
 
 _HATCH = {"facecolor": "none", "edgecolor": INK, "alpha": 0.25, "hatch": "///"}
@@ -326,7 +352,10 @@ def _draw_steps(
 ) -> None:
     """Draw a function of a number or a date, and a dot beside it for missing ones, if there are some."""
     bins = shape.bins
-    has_missing = shape.counts[-1] > LEAST_MISSING * shape.counts.sum()
+    # Without records, noise alone may count more than the least share of them.
+    has_missing = (
+        shape.counts[-1] > LEAST_MISSING * shape.counts.sum() and shape.is_supported[-1]
+    )
     style = series_style(place)
     colour = COLOURS[place % len(COLOURS)]
     edges = np.array(bins.edges)
@@ -363,6 +392,7 @@ def _draw_steps(
             capsize=2,
             **style,
         )
+    if len(values) > n_bins and has_missing and place == 0:
         axes.text(
             1.06,
             -0.02,

@@ -40,7 +40,11 @@ class PanelDisplay:
         if ax is None:
             owner = self.figure_
         else:
-            place = {"loc": "best", "fontsize": place.get("fontsize")}
+            place = {
+                "loc": "best",
+                "fontsize": place.get("fontsize"),
+                "title": place.get("title"),
+            }
         draw_legend(owner, handles, frameon=False, **place)
 
 
