@@ -3,7 +3,7 @@ An additive model whose functions are private, and can be read
 ==============================================================
 
 An additive model is a sum of functions, one of each column, and of a few pairs. `DPAdditiveClassifier` releases them
-with noise, and with errors that include it: whoever is concerned sees what the model does with each group.
+with noise, and with errors that include it: the people of each group can see what the model does with them.
 """
 
 # %%

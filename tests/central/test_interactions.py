@@ -87,16 +87,16 @@ def test_a_row_changes_scores_by_no_more(residuals, targets):
         arguments = crossings, functions, start, residuals
         for *bins, target in itertools.product(range(4), range(3), range(3), targets):
             codes = [np.append(column, bin_) for column, bin_ in zip(few, bins, strict=True)]
-            found = []
+            scores_of_weights = []
             counts = []
             for weight in (0, 1, STEPS // 2, STEPS):
                 rows = Rows(codes, np.append(before, target), np.append(weights, weight))
-                found.append(scores(crossed_sums(rows, *arguments), pairs))
+                scores_of_weights.append(scores(crossed_sums(rows, *arguments), pairs))
                 counts.append(crossed_counts(rows, crossings))
                 largest_change = np.abs(counts[-1] - counts[0]).sum()
                 assert largest_change <= weight * len(pairs)
                 assert ((counts[-1] - counts[0]) ** 2).sum() <= weight**2 * len(pairs)
-            for first, second in itertools.combinations(found, 2):
+            for first, second in itertools.combinations(scores_of_weights, 2):
                 largest = max(largest, *np.abs(np.subtract(first, second)).tolist())
     assert 0.7 * most < largest <= most
 

@@ -68,9 +68,9 @@ def gap(predictions, true, groups, label):
 def test_posteriors_follow_bayes_rule(make, strategy):
     people, _, true, _ = table(300)
     encoder, reports = encode(make, people, 1.5, strategy=strategy)
-    found = group_posteriors(true, reports, encoder, None)
-    assert found.shape == (300, len(list(itertools.product(*BOTH.values()))))
-    np.testing.assert_allclose(found.sum(axis=1), 1)
+    posteriors = group_posteriors(true, reports, encoder, None)
+    assert posteriors.shape == (300, len(list(itertools.product(*BOTH.values()))))
+    np.testing.assert_allclose(posteriors.sum(axis=1), 1)
     prior = joint_distribution(true, None, reports, encoder, postprocess="simplex")["count"]
     parts = encoder.protocol_.read(reports)
     supports = [oracle.supports(part) for oracle, part in zip(encoder.oracles_, parts, strict=True)]
@@ -84,7 +84,7 @@ def test_posteriors_follow_bayes_rule(make, strategy):
                 # The chance of a report given a value depends on whether it supports the value, up to a factor.
                 chance *= float(oracle.support_ratio) if support[row, value] else 1.0
             weights.append(chance)
-        np.testing.assert_allclose(found[row], np.array(weights) / sum(weights))
+        np.testing.assert_allclose(posteriors[row], np.array(weights) / sum(weights))
 
 
 def test_posteriors_of_randomised_response_add_up_to_the_inverted_counts():
@@ -92,8 +92,8 @@ def test_posteriors_of_randomised_response_add_up_to_the_inverted_counts():
     encoder, reports = encode(RandomizedResponseEncoder, people[["sex"]], 1.0)
     joint = joint_distribution(true, None, reports, encoder)["count"]
     assert (joint > 0).all()
-    found = pd.DataFrame(group_posteriors(true, reports, encoder, None)).groupby(true).sum()
-    np.testing.assert_allclose(found.to_numpy().ravel(), joint)
+    sums = pd.DataFrame(group_posteriors(true, reports, encoder, None)).groupby(true).sum()
+    np.testing.assert_allclose(sums.to_numpy().ravel(), joint)
 
 
 # --- aif360's reweighing ----------------------------------------------------------------------------------------------

@@ -380,9 +380,11 @@ def _expected_gains(scores: Mapping[Clique, Score]) -> dict[Clique, float]:
         return {clique: score.noisy for clique, score in scores.items()}
     variance = float(noisy.var(ddof=1))
     noise = next(iter(scores.values())).std_error ** 2
-    kept = max(0.0, 1 - noise / variance) if variance > 0 else 0.0
+    signal_share = 0.0
+    if variance > noise:
+        signal_share = 1 - noise / variance
     mean = float(noisy.mean())
-    expected = mean + kept * (noisy - mean)
+    expected = mean + signal_share * (noisy - mean)
     return dict(zip(scores, expected.tolist(), strict=True))
 
 
