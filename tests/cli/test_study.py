@@ -53,6 +53,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.long
 def test_a_study_is_written_and_goes_on(folder, capsys):
     command = ["study", "--config", "in/study.toml", "--out", "out", "--quiet"]
     assert main(command) == 0

@@ -119,7 +119,7 @@ def test_known_columns_and_the_label_are_what_the_attacker_sees(sex):
 
 
 @pytest.mark.usefixtures("few_trees")
-@pytest.mark.parametrize("strategy", often(["split", "joint", "sample"], ["joint", "sample"]))
+@pytest.mark.parametrize("strategy", often(["split", "joint", "sample"], ["joint"]))
 def test_the_bound_is_that_of_the_attribute(strategy):
     rng = np.random.default_rng(0)
     truth = pd.DataFrame({"sex": rng.choice(["F", "M"], N), "job": rng.choice(["a", "b", "c"], N)})
@@ -157,6 +157,7 @@ def test_the_bound_is_that_of_the_attribute(strategy):
     "made",
     often([RandomizedResponseEncoder, UnaryEncodingTransformer, LocalHashingEncoder], [RandomizedResponseEncoder]),
 )
+@pytest.mark.long
 def test_reports_of_copies_stay_under_the_bound(made):
     """Three copies are reported: together they tell more of one than its own report can."""
     n = 4000

@@ -111,6 +111,7 @@ def test_what_shows_in_fit_transform_or_in_two_rows_is_refuted(fault, call):
     assert audit_epsilon(broken.Fitted(k=2), TWO, n_draws=5_000, random_state=1).passed
 
 
+@pytest.mark.long
 def test_fit_transform_of_tables_of_several_rows_is_audited():
     class FitTransformRaw(broken.Fitted):
         def fit_transform(self, X, y=None):
@@ -145,6 +146,7 @@ def test_a_known_seed_is_a_finding():
 
 @pytest.mark.usefixtures("few_calls")
 @each("kind", [pl.from_pandas, np.asarray, lambda table: table.to_numpy().tolist()])
+@pytest.mark.long
 def test_neighbours_of_every_kind_are_repeated(kind):
     tables = [kind(table) for table in TWO]
     result = audit_epsilon(sound(categories=[[0, 1]]), tables, n_draws=5_000, random_state=0)
@@ -323,6 +325,7 @@ class TestCurators:
         assert not scaler.secure
         assert scaler.epsilon_claimed == 2.0
 
+    @pytest.mark.long
     def test_releases_of_functions(self):
         """Under replacement, as the neighbours are; the false alarm is 1e-6."""
         result = audit_epsilon(lambda rows: rows["a"].mean(), CELLS, epsilon=2.0, n_draws=1_500)

@@ -215,6 +215,7 @@ def draw_curve():
         ),
     ],
 )
+@pytest.mark.long
 def test_names_and_values_are_drawn_as_they_are(draw, words):
     with rc_context({"svg.fonttype": "none"}):
         draw().figure_.savefig(written := io.StringIO(), format="svg")

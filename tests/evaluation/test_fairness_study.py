@@ -423,6 +423,7 @@ def test_epsilons_of_two_promises_are_neither_compared_nor_on_one_scale():
     assert [len(panel) for panel in points] == [3, 2]
 
 
+@pytest.mark.long
 def test_pictures_and_tables_for_papers():
     pytest.importorskip("matplotlib")
     result = study([table(), table(name="again")], epsilons=[0.5, 4.0])
@@ -462,6 +463,7 @@ def test_all_methods_are_compared_at_once():
     assert result.compare(["two", "one"], metric=["accuracy"])["difference"].sum() == pytest.approx(0)
 
 
+@pytest.mark.long
 def test_the_page_of_a_study(tmp_path):
     pytest.importorskip("matplotlib")
     result = study(table(name="<jobs>"), epsilons=[0.5, 4.0], baselines=["without privacy", "left out"])

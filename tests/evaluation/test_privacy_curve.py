@@ -472,6 +472,7 @@ curve(random_state=None, scoring=scoring, sensitive_features=["group", "kind"], 
 class TestPath:
     """Of an interrupted study, what is finished is read from a file and not released again."""
 
+    @pytest.mark.long
     def test_a_killed_run_goes_on_and_repeats_no_finished_fit(self, tmp_path, monkeypatch):
         path = tmp_path / "scores"
         model = pipeline(classifier=CountingClassifier())

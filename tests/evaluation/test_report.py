@@ -165,6 +165,7 @@ class TestStudyReport:
         assert carriers["alone"].idxmax() == "shoes"
 
     @pytest.mark.parametrize("whole", often([False, True], [False]))
+    @pytest.mark.long
     def test_a_seed_repeats_and_another_does_not(self, people, domain, tmp_path, whole):
         options, drawn = {}, ["index.html", "release_counts.csv", "count_errors.csv", "synthesis.csv"]
         if whole:
@@ -282,6 +283,7 @@ class TestCommand:
         pd.read_csv(own).to_parquet(parquet)
         assert self.run("--data", parquet, "--columns", "sex", "--out", tmp_path / "other") == 0
 
+    @pytest.mark.long
     def test_a_target_groups_and_a_domain_file(self, own, tmp_path):
         path = tmp_path / "domain.toml"
         declared = {"sex": ["F", "M"], "hours": Interval(edges=[0, 40, 100], missing=True, real=True)}

@@ -113,6 +113,7 @@ def read(people, domain=None, **options):
     return Study.read(people, domain or Domain({"group": ["a", "b"]}), **given | options)
 
 
+@pytest.mark.long
 def test_epsilon_leads_from_leaving_the_column_out_to_using_it(people):
     scores = model_scores(read(people), CLASSIFIERS, 2)
     assert len(scores) == 2 * 2 * 4 * 7
