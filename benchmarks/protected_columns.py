@@ -245,11 +245,15 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--memory", default=None, help="a folder for releases made")
+    parser.add_argument(
+        "--tables", nargs="*", help="only measure these, and write no page"
+    )
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     measure_once = joblib.Memory(options.memory, verbose=0).cache(measure)
     rows = []
-    settings = [(name, one) for name, many in PROTECTED.items() for one in many]
+    tables = options.tables or PROTECTED
+    settings = [(name, one) for name in tables for one in PROTECTED[name]]
     for seed in range(options.seeds):
         for name, protected in settings:
             cells = [(epsilon, key) for epsilon in EPSILONS for key in METHODS]
@@ -260,6 +264,8 @@ def main() -> None:
                 row |= {"epsilon": epsilon, "method": method}
                 rows.append(row | measure_once(*arguments))
             print(seed, name, protected, flush=True)
+    if options.tables:
+        return
     guesses = []
     for name, protected in settings:
         table = load(name, options.folder)

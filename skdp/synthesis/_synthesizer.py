@@ -664,12 +664,14 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             for column, codes in enumerate(coded.codes):
                 if column not in protected:
                     public_codes[column] = codes
+            marginals, likelihood_ratios = table.dependent_marginals(plan.zeros)
             fit = fit_conditional(
                 domain.sizes,
                 protected,
                 public_codes,
-                table.marginals,
+                marginals,
                 {column: table.shares_of(column) for column in protected},
+                likelihood_ratios=likelihood_ratios,
                 zeros=plan.zeros,
                 max_iter=plan.max_iter,
             )
