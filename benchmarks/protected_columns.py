@@ -47,8 +47,6 @@ PROTECTED = {
     "ACS Public Coverage": [["PUBCOV"], ["AGEP", "SEX"]],
     "LSAC": [["pass_bar"], ["race1", "gender"]],
     "COMPAS": [["two_year_recid"], ["age", "sex"]],
-    "classes, generated": [["label"], ["q0", "q1"]],
-    "payments, generated": [["fraud"], ["age", "country"]],
     "ACS, 2,000 rows": [["AGEP", "SEX"], ["AGEP", "SCHL"]],
     "payments, 2,000 rows": [["merchant"]],
 }
@@ -57,8 +55,6 @@ TARGETS = {
     "ACS Public Coverage": "PUBCOV",
     "LSAC": "pass_bar",
     "COMPAS": "two_year_recid",
-    "classes, generated": "label",
-    "payments, generated": "fraud",
 }
 METHODS = {
     "protect": "values of these columns",
