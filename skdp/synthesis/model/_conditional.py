@@ -123,8 +123,6 @@ def fit_conditional(
     """Fit the law of protected columns given the others, which all rows have; nothing else of it means anything.
 
     The counts of a protected column by itself are replaced by its positive `shares`, estimated from the same counts.
-    Where one column of a pair follows from the other, `likelihood_ratios` has how much likelier each cell is than if
-    they were independent; of such a marginal, the counts that are not fitted are left out.
     """
     # The law is log-linear in tables theta[m] of the cells of each marginal. What is
     # minimised is
@@ -135,6 +133,9 @@ def fit_conditional(
     # (1 - p) and noise of variance v says of its logit has the error variance 1 / h + v /
     # h**2. So the best linear estimate gives the count the weight h / (h + (1 + v / h) /
     # s**2), and that is the weight with the penalty (1 + v / h) / s**2.
+    # What is expected of logits is 0. Where one column of a pair follows from the other,
+    # it is the logarithm of the likelihood ratio: how much likelier each cell is than if
+    # both were independent. There, counts that are noise are not fitted.
     zeros = tuple(zeros)
     measured = merge(marginals)
     law = _Law(sizes, protected, rows, measured, shares, zeros)
