@@ -21,6 +21,7 @@ from skdp.pages import warn
 from skdp.privacy import PrivacyLeakWarning
 from skdp.tables import (
     ColumnError,
+    Table,
     distinct_values,
     is_frame,
     is_whole_number,
@@ -93,6 +94,33 @@ def draft_domain_toml(
         lines.append(f"Column {name!r} {remark}.")
     head = "\n".join(f"# {line}" for line in lines)
     return f"{head}\n\n{domain.to_toml()}"
+
+
+_PUBLIC_BINS = 32
+"""Bins of a public column of many numbers or dates: as in a draft."""
+
+_MOST_PUBLIC_VALUES = 1_000
+"""Values of a public column that are listed; nobody has to read them, as those of a draft."""
+
+
+def read_public_values(
+    table: Table, names: Collection[Any]
+) -> dict[Any, list[Any] | Interval]:
+    """Read the values of columns that are public in any case: a list of each, or bins of many numbers or dates."""
+    values: dict[Any, list[Any] | Interval] = {}
+    for name, column in zip(table.names, table.columns, strict=True):
+        if name not in names:
+            continue
+        try:
+            distinct, has_missing = distinct_values(column)
+            if not distinct:
+                values[name] = [None]
+                continue
+            listed = _draft_values(column, distinct, _PUBLIC_BINS, _MOST_PUBLIC_VALUES)
+        except (ColumnError, _LeftOut) as error:
+            raise ValueError(f"column {name!r} must be declared: it {error}") from None
+        values[name] = _with_missing(listed) if has_missing else listed
+    return values
 
 
 class _LeftOut(ValueError):

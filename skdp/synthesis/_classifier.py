@@ -182,7 +182,8 @@ class MarginalClassifier(ProbabilisticClassifier, OfSynthesizer):
         table = with_target(read_input(synthesizer, X, reset=True, least=0), y)
         target = table.names[-1]
         declared, every = synthesizer.domain, table
-        if synthesizer.discover is not None:  # values of other columns, but no classes
+        if synthesizer.discover is not None or synthesizer.protect is not None:
+            # Values of other columns may be found, or read, but no classes.
             names = declared.columns if isinstance(declared, Domain) else declared or ()
             declared = {target: declared[target]} if target in names else {}
             every = Table(table.names[-1:], table.columns[-1:], table.native)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -86,10 +86,15 @@ class CodedTable(NamedTuple):
 
 
 def code_table(
-    synthesizer: Any, table: Table, keep: NDArray[np.bool_], values: dict[Any, Any]
+    synthesizer: Any,
+    table: Table,
+    keep: NDArray[np.bool_],
+    values: dict[Any, Any],
+    public_values: Mapping[Any, Any] | None = None,
 ) -> CodedTable:
-    """Complete the domain by values that were found, and code the rows that count."""
-    declared = read_declared(table, synthesizer.domain, values)
+    """Complete the domain by values that were found, or are public, and code the rows that count."""
+    completed = values | dict(public_values or {})
+    declared = read_declared(table, synthesizer.domain, completed)
     relations = read_relations(synthesizer.relations, declared)
     domain = relations.coarsen(declared)
     finds_bins = synthesizer.bins == "private"

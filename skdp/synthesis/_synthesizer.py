@@ -19,6 +19,7 @@ from skdp.base import (
     check_choice,
     declares_missing,
     one_thread,
+    read_public_values,
     warn_of_released_size,
 )
 from skdp.central import CentralEstimator
@@ -103,7 +104,8 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         The values that each column may take, from public knowledge: lists of values (None declares missing), or an
         `Interval`, which cuts numbers into bins. A polars Enum needs no declaration, nor do categories of pandas that
         are ordered or are not just the values that occur. ``skdp draft-domain`` writes a file to start from. Bins and
-        ordered categories have an order, lists have none: numbers in them are codes.
+        ordered categories have an order, lists have none: numbers in them are codes. With `protect`, public columns
+        need no declaration: their values are read, and more than 32 numbers, or many dates, are cut into bins.
     marginals : {"auto", "interactions", "independent", "full"} or list of tuples, default="auto"
         What is measured. ``"auto"``: the columns, and the pairs that gain more than their noise costs; with a large
         budget also what the first model misses, of up to four columns ([1]_). Pairs with a column of at most two
@@ -172,7 +174,9 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         Caps: the most that `fit` may lose for the values of these columns in one record, if all others are public, at
         the same delta. Of the columns of an equality in `relations`, none is protected alone: name those that change
         with it. Marginals with these columns get less of the budget, and others more, so that the cap is never
-        exceeded; `guarantee_for` states it, or less where no cap binds. Needs values that are all declared, no
+        exceeded; `guarantee_for` states it, or less where no cap binds. Where one binds, the promise for columns
+        without a cap gets worse: that of a whole record replaced, as what caps save goes to them, and how much
+        follows from noisy scores. Name all columns that need a smaller one. Needs values that are all declared, no
         ``handle_unknown="ignore"``, and no column that follows from public ones by `structural_zeros` or `relations`.
     ledger : PrivacyLedger, optional
         Charged by each `fit`, before anything is drawn. One for columns that caps cover is charged the caps.
@@ -252,6 +256,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     With `protect`, the promise is for replacing the values of these columns in one record ("replace_values"; for the
     target alone, label differential privacy): all other columns, the number of rows and, with ``groups``, the persons
     are public, and a ledger must be for these columns. What public columns tell of the protected ones is not limited.
+    The values of public columns that are not declared are those that occur in X, which says no more than is public.
     Marginals with a protected column are measured, of which single columns and noisy scores choose some; another value
     changes such a marginal by 2 in L1 norm and by sqrt(2) in L2 norm, and each score by 2. The counts of public values
     are exact, so that of two protected values one is counted, and changes by 1. Of one protected column beside K public
@@ -635,7 +640,9 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
 
         # Plan.
         budget, rho = open_budget(promise, delta, promise.rows, replaces=True)
-        coded = code_table(self, private.table, private.keep, {})
+        public = set(undeclared(private.table, self.domain)) - set(names)
+        public_values = read_public_values(private.table, public)
+        coded = code_table(self, private.table, private.keep, {}, public_values)
         domain = coded.domain
         check_undetermined(coded.plan.zeros, domain, names)
         protected = sorted(map(domain.columns.index, names))
@@ -664,12 +671,14 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             for column, codes in enumerate(coded.codes):
                 if column not in protected:
                     public_codes[column] = codes
+            marginals, likelihood_ratios = table.dependent_marginals(plan.zeros)
             fit = fit_conditional(
                 domain.sizes,
                 protected,
                 public_codes,
-                table.marginals,
+                marginals,
                 {column: table.shares_of(column) for column in protected},
+                likelihood_ratios=likelihood_ratios,
                 zeros=plan.zeros,
                 max_iter=plan.max_iter,
             )

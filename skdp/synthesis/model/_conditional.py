@@ -116,6 +116,7 @@ def fit_conditional(
     marginals: Iterable[Marginal],
     shares: Mapping[int, Table],
     *,
+    likelihood_ratios: Mapping[Clique, Table] | None = None,
     zeros: Iterable[tuple[Clique, NDArray[np.bool_]]] = (),
     max_iter: int = 300,
 ) -> Fit:
@@ -132,9 +133,15 @@ def fit_conditional(
     # (1 - p) and noise of variance v says of its logit has the error variance 1 / h + v /
     # h**2. So the best linear estimate gives the count the weight h / (h + (1 + v / h) /
     # s**2), and that is the weight with the penalty (1 + v / h) / s**2.
+    # What is expected of logits is 0. Where one column of a pair follows from the other,
+    # it is the logarithm of the likelihood ratio: how much likelier each cell is than if
+    # both were independent. There, counts that are noise are not fitted.
     zeros = tuple(zeros)
     measured = merge(marginals)
     law = _Law(sizes, protected, rows, measured, shares, zeros)
+    ratios = likelihood_ratios or {}
+    prior_means = []
+    are_fitted = []
     targets = []
     precisions = []
     curvatures = []
@@ -145,12 +152,23 @@ def fit_conditional(
             targets.append(n_rows * independent)
         else:
             targets.append(statistic.arranged(marginal.counts))
-        curvature = n_rows * independent * (1 - independent)
+        prior_mean = law.independent_logits(statistic)
+        expected_shares = np.broadcast_to(independent, prior_mean.shape)
+        is_fitted = np.ones(prior_mean.shape, bool)
+        if marginal.is_fitted is not None:
+            ratio = statistic.arranged(ratios[marginal.clique])
+            prior_mean = prior_mean + np.log(ratio)
+            expected_shares = np.minimum(independent * ratio, 1.0)
+            is_fitted = statistic.arranged(marginal.is_fitted)
+        prior_means.append(prior_mean)
+        are_fitted.append(is_fitted)
+        curvature = n_rows * expected_shares * (1 - expected_shares)
         curvature = np.maximum(curvature, _LEAST_CURVATURE)
         precisions.append((1 + marginal.std_error**2 / curvature) / _SPREAD**2)
         curvatures.append(curvature)
     layout = Tables([table.shape for table in targets])
-    prior_mean = layout.join(law.prior_means)
+    prior_means_of_all = layout.join(prior_means)
+    is_free = layout.join(are_fitted)
     target = layout.join(targets)
     precision = layout.join(precisions)
     # In these units, the curvature is about 1 in all directions.
@@ -160,16 +178,15 @@ def fit_conditional(
     def loss(position: Table) -> tuple[float, Table]:
         logits = position * units
         normaliser, expected = law.evaluate(layout.split(logits))
-        distance = logits - prior_mean
+        distance = logits - prior_means_of_all
         pull = precision * distance
         losses.append(normaliser - logits @ target + pull @ distance / 2)
         gradient = layout.join(expected) - target + pull
-        return losses[-1], gradient * units
+        return losses[-1], gradient * units * is_free
 
     options = {"maxiter": max_iter, "gtol": _PRECISION, "ftol": _LEAST_FALL}
-    result = minimize(
-        loss, prior_mean / units, jac=True, method="L-BFGS-B", options=options
-    )
+    start = prior_means_of_all / units
+    result = minimize(loss, start, jac=True, method="L-BFGS-B", options=options)
     model = law.model(layout.split(result.x * units))
     return Fit(model, losses)
 
@@ -205,13 +222,13 @@ class _Law:
             statistic = _Statistic(clique, protected, sizes, distinct)
             logits = np.where(statistic.arranged(is_impossible), _IMPOSSIBLE, 0.0)
             self._excluded.append((statistic, logits))
-        # Logits: those of the shares of each protected column, and none of other tables.
-        self.prior_means = []
-        for statistic in self.statistics:
-            mean = np.zeros((statistic.cells.shape[1], statistic.n_values))
-            if len(statistic.clique) == 1:
-                mean += np.log(shares[statistic.clique[0]])
-            self.prior_means.append(mean)
+
+    def independent_logits(self, statistic: _Statistic) -> Table:
+        """Return the logits if columns were independent: those of the shares of a column, and none of other tables."""
+        logits = np.zeros((statistic.cells.shape[1], statistic.n_values))
+        if len(statistic.clique) == 1:
+            logits += np.log(self._shares[statistic.clique[0]])
+        return logits
 
     def shares_of(self, statistic: _Statistic) -> Table:
         """Return the share of each value of a statistic, if columns were independent."""

@@ -209,16 +209,46 @@ class Column:
 
 
 @dataclass(frozen=True, eq=False)
-class _Follows:
+class Dependence:
     """That one column of a pair follows from the other."""
 
     parent: int
     child: int
-    law: NDArray[np.float64]
+    likelihood_ratio: NDArray[np.float64]
     """The probability of the child's values given the parent's, over their shares."""
     is_fitted: NDArray[np.bool_]
     doubt: float
     """The expected share of records whose value is taken for another one."""
+
+
+def find_dependences(
+    marginals: Sequence[Marginal],
+    columns: Sequence[Column],
+    zeros: Iterable[tuple[Clique, NDArray[np.bool_]]] = (),
+) -> dict[int, Dependence]:
+    """Find marginals of which one column follows from the other, by their index."""
+    # Each column follows from one at most, the surest first, without a circle.
+    impossible = dict(zeros)
+    candidates = []
+    for index, marginal in enumerate(marginals):
+        if len(marginal.clique) == 2 and marginal.groups is None:
+            for axes in ((0, 1), (1, 0)):
+                dependence = _read(marginal, axes, columns, impossible)
+                if dependence is not None:
+                    candidates.append((index, dependence))
+    candidates.sort(key=lambda candidate: candidate[1].doubt)
+    trees = DisjointSet(range(len(columns)))
+    children = set()
+    dependences = {}
+    for index, dependence in candidates:
+        if dependence.child in children:
+            continue
+        if trees.connected(dependence.parent, dependence.child):
+            continue
+        trees.merge(dependence.parent, dependence.child)
+        children.add(dependence.child)
+        dependences[index] = dependence
+    return dependences
 
 
 def follow(
@@ -232,33 +262,15 @@ def follow(
     # A descent from independent columns leaves in empty cells much of the noise that is
     # there. If every value of a column comes with one value of another, the counts say
     # with which, mostly beyond doubt: there it starts, and only these counts are
-    # fitted, as those of all other cells are noise. Each column follows from one at
-    # most, the surest first, without a circle.
+    # fitted, as those of all other cells are noise.
     tables = list(potentials)
     marked = list(marginals)
-    impossible = dict(zeros)
-    dependences = []
-    for index, marginal in enumerate(marked):
-        if len(marginal.clique) == 2 and marginal.groups is None:
-            for axes in ((0, 1), (1, 0)):
-                follows = _read(marginal, axes, columns, impossible)
-                if follows is not None:
-                    dependences.append((index, follows))
-    dependences.sort(key=lambda pair: pair[1].doubt)
-    trees = DisjointSet(range(len(columns)))
-    children = set()
-    for index, follows in dependences:
-        if follows.child in children:
-            continue
-        if trees.connected(follows.parent, follows.child):
-            continue
-        trees.merge(follows.parent, follows.child)
-        children.add(follows.child)
+    for index, dependence in find_dependences(marked, columns, zeros).items():
         clique = marked[index].clique
         holder = tree.holder_of(clique)
-        logs = expand(np.log(follows.law), clique, tree.cliques[holder])
+        logs = expand(np.log(dependence.likelihood_ratio), clique, tree.cliques[holder])
         tables[holder] = tables[holder] + logs
-        marked[index] = replace(marked[index], is_fitted=follows.is_fitted)
+        marked[index] = replace(marked[index], is_fitted=dependence.is_fitted)
     return tables, marked
 
 
@@ -267,7 +279,7 @@ def _read(
     axes: tuple[int, int],
     columns: Sequence[Column],
     zeros: Mapping[Clique, NDArray[np.bool_]],
-) -> _Follows | None:
+) -> Dependence | None:
     """Find the value that comes with each of a column's; None if noise prevails."""
     parent = marginal.clique[axes[0]]
     child = marginal.clique[axes[1]]
@@ -305,7 +317,7 @@ def _read(
     is_fitted = (law > 0.5) | has_exceptions
     law = law + (exceptions + _LEAST) * (shares - law)
     inverse = np.argsort(axes)
-    return _Follows(
+    return Dependence(
         parent,
         child,
         np.transpose(law / shares, inverse),

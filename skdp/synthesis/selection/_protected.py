@@ -6,7 +6,6 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +23,13 @@ from skdp.synthesis.model import (
 )
 from skdp.synthesis.selection._auto import Choice
 from skdp.synthesis.selection._column_shares import estimate_shares
-from skdp.synthesis.selection._following import Cells
+from skdp.synthesis.selection._following import (
+    Cells,
+    Column,
+    Following,
+    find_dependences,
+    find_following,
+)
 from skdp.synthesis.selection._private_table import (
     LEAST_ERROR,
     Change,
@@ -32,8 +37,14 @@ from skdp.synthesis.selection._private_table import (
     PrivateTable,
 )
 from skdp.synthesis.selection._rare_values import group_column
-from skdp.synthesis.selection._scores import LEAST_SCORES, MOST_SCORES, Score
-from skdp.synthesis.selection._strategy import COLUMN_SHARE, Plan, Strategy
+from skdp.synthesis.selection._scores import (
+    LEAST_SCORES,
+    MOST_SCORES,
+    SURE,
+    IndependentColumns,
+    Score,
+)
+from skdp.synthesis.selection._strategy import COLUMN_SHARE, Plan, Strategy, Zeros
 from skdp.synthesis.tables import Records
 
 _SCORE_ERROR = 0.01
@@ -41,6 +52,9 @@ _SCORE_ERROR = 0.01
 
 _LARGEST_ERROR = 0.1
 """The error of a score, as a share of all records, above which it says nothing."""
+
+_LEAST_SHARE = 1e-9
+"""Of a public value that no record has, so that logarithms are finite."""
 
 
 @dataclass(frozen=True)
@@ -211,6 +225,42 @@ class ProtectedTable(PrivateTable):
         ]
         return merge(noisy)[0]
 
+    def column_errors(self, n_columns: int) -> list[float]:
+        """Return the standard errors of the counts of columns: 0 if they are public."""
+        errors = []
+        for column in range(n_columns):
+            error = 0.0
+            if column in self.protected:
+                error = self._own_counts(column).std_error
+            errors.append(error)
+        return errors
+
+    def estimate_columns(self) -> list[NDArray[np.float64]]:
+        """Return the counts of all columns: exact if they are public, else estimated."""
+        n_columns = len(self.sizes)
+        return [self.shares_of(column) * self.n_records for column in range(n_columns)]
+
+    def dependent_marginals(
+        self, zeros: Zeros
+    ) -> tuple[list[Marginal], dict[Clique, NDArray[np.float64]]]:
+        """Return what was measured, marked where a column follows from another, and the likelihood ratios there."""
+        marginals = merge(self.marginals)
+        columns = []
+        for column, size in enumerate(self.sizes):
+            shares = self.shares_of(column)
+            if column in self.protected:
+                noisy = self._own_counts(column)
+                columns.append(Column(noisy.counts, noisy.std_error, shares))
+            else:
+                positive = (shares + _LEAST_SHARE) / (1 + size * _LEAST_SHARE)
+                columns.append(Column(shares * self.n_records, 0.0, positive))
+        ratios = {}
+        for index, dependence in find_dependences(marginals, columns, zeros).items():
+            marginal = marginals[index]
+            ratios[marginal.clique] = dependence.likelihood_ratio
+            marginals[index] = replace(marginal, is_fitted=dependence.is_fitted)
+        return marginals, ratios
+
     def shares_of(self, column: int) -> NDArray[np.float64]:
         """Return the distribution of a column: exact if it is public, else estimated."""
         if column in self.protected:
@@ -250,84 +300,61 @@ def measure_protected(
         if len(clique) > 1 and not set(clique).isdisjoint(table.protected):
             further.append(clique)
     scores: dict[Clique, Score] = {}
-    groups: dict[int, NDArray[np.intp]] = {}
+    cells = Cells(table.sizes, (None,) * len(table.sizes))
     chosen = further
     # Noise of a single column is in all its pairs that are not measured, too.
     weights = {}
     for clique in singles:
-        weights[clique] = len(plan.sizes) * _noise_of(table, clique)
+        weights[clique] = len(plan.sizes) * _noise_of(table, clique, cells)
     if further and not strategy.is_certain:
-        _spend(table, weights, COLUMN_SHARE, groups)
+        _spend(table, weights, COLUMN_SHARE, cells)
         groups = _group_values(table, plan)
         scores = _score(table, further)
-        chosen = _choose(table, plan, scores, weights, groups)
+        following = _find_following(table, scores)
+        cells = Cells(table.sizes, groups, following)
+        chosen = _choose(table, plan, scores, weights, cells)
     for clique in chosen:
-        weights[clique] = _noise_of(table, clique, groups)
-    _spend(table, weights, table.budget.left, groups)
+        weights[clique] = _noise_of(table, clique, cells)
+    _spend(table, weights, table.budget.left, cells)
     return {clique: (score.noisy, score.std_error) for clique, score in scores.items()}
 
 
-ColumnGroups = Mapping[int, NDArray[np.intp]]
-"""The groups of the values of some columns."""
-
-
-def _groups_of(clique: Clique, groups: ColumnGroups) -> Groups | None:
-    """Return the groups of a marginal's columns, None if it has none."""
-    if len(clique) == 1 or groups.keys().isdisjoint(clique):
-        return None
-    return tuple(groups.get(column) for column in clique)
-
-
-def _noise_of(
-    table: ProtectedTable, clique: Clique, groups: ColumnGroups | None = None
-) -> float:
+def _noise_of(table: ProtectedTable, clique: Clique, cells: Cells) -> float:
     """Return the sum of the standard deviations of all cells, in units of that of one plain count."""
-    sizes = _sizes_of(table.sizes, groups or {})
-    groups_of_clique = _groups_of(clique, groups or {})
-    error = table.error(clique, Fraction(1), groups_of_clique)
-    n_cells = n_cells_of(clique, sizes)
-    return n_cells * error / table.budget.std_error(Fraction(1))
+    error = table.error(clique, Fraction(1), cells.of(clique))
+    return cells.cost(clique) * error / table.budget.std_error(Fraction(1))
 
 
 def _spend(
     table: ProtectedTable,
     weights: Mapping[Clique, float],
     share: Fraction,
-    groups: ColumnGroups,
+    cells: Cells,
 ) -> None:
     """Measure marginals with the least weighted sum of the errors of their cells."""
     shares = table.budget.best_shares(list(weights.values()), share)
     for clique, part in zip(weights, shares, strict=True):
-        table.measure(clique, part, _groups_of(clique, groups))
+        table.measure(clique, part, cells.of(clique))
 
 
-def _group_values(table: ProtectedTable, plan: Plan) -> dict[int, NDArray[np.intp]]:
+def _group_values(table: ProtectedTable, plan: Plan) -> Groups:
     """Group values of protected columns that are rare against the noise of pairs."""
     noise = table.budget.std_error(table.budget.left / (2 * len(plan.sizes)))
     n_records = max(1, table.n_records)
-    groups = {}
+    groups: list[NDArray[np.intp] | None] = [None] * len(plan.sizes)
     for column in table.protected:
         counts = table.shares_of(column) * n_records
         ordered = plan.ordered[column]
         members = group_column(counts, n_records, noise, ordered=ordered)
         if members is not None and 1 < members.max() + 1 < counts.size:
             groups[column] = members
-    return groups
-
-
-def _sizes_of(sizes: Sequence[int], groups: ColumnGroups) -> tuple[int, ...]:
-    sizes = list(sizes)
-    for column, members in groups.items():
-        sizes[column] = int(members.max()) + 1
-    return tuple(sizes)
+    return tuple(groups)
 
 
 def _score(table: ProtectedTable, cliques: Sequence[Clique]) -> dict[Clique, Score]:
     """Measure how far marginals are from independent columns; none if noise hides it."""
     # The number of records is public. A share that is k times as large has errors that
     # are smaller by k to the power of the budget.
-    columns = sorted(set[int]().union(*cliques))
-    shares = {column: table.shares_of(column) for column in columns}
     n_records = max(1, table.n_records)
     relative_error = table.budget.score_error(LEAST_SCORES, len(cliques)) / n_records
     factor = (relative_error / _SCORE_ERROR) ** (1 / float(table.budget.power))
@@ -336,14 +363,27 @@ def _score(table: ProtectedTable, cliques: Sequence[Clique]) -> dict[Clique, Sco
     error = table.budget.score_error(share, len(cliques))
     if error > _LARGEST_ERROR * n_records:
         return {}
-    guesses = []
-    for clique in cliques:
-        factors = [shares[column] for column in clique]
-        guesses.append(n_records * reduce(np.multiply.outer, factors))
-    no_groups = (None,) * len(table.sizes)
+    n_columns = len(table.sizes)
+    no_groups = (None,) * n_columns
+    errors = table.column_errors(n_columns)
+    independent = IndependentColumns(table.estimate_columns(), errors, no_groups)
+    guesses = map(independent.guess, cliques)
     noisy = table.score(cliques, guesses, share, no_groups)
     scores = [Score(value, error) for value in noisy.tolist()]
     return dict(zip(cliques, scores, strict=True))
+
+
+def _find_following(
+    table: ProtectedTable, scores: Mapping[Clique, Score]
+) -> dict[Clique, Following]:
+    """Find pairs of which one column surely follows from the other: they are counted by all values."""
+    # A score is lowered by more than noise raises it. Scores are of all values already,
+    # so none is asked for again.
+    least = {}
+    for clique, score in scores.items():
+        least[clique] = replace(score, noisy=score.noisy - SURE * score.std_error)
+    no_groups = (None,) * len(table.sizes)
+    return find_following(table, table.estimate_columns(), least, no_groups, 0.0)
 
 
 def _choose(
@@ -351,18 +391,21 @@ def _choose(
     plan: Plan,
     scores: Mapping[Clique, Score],
     weights: Mapping[Clique, float],
-    groups: ColumnGroups,
+    cells: Cells,
 ) -> list[Clique]:
     """Choose what gains more than its noise costs all that share the budget."""
-    sizes = _sizes_of(plan.sizes, groups)
-    noise = {clique: _noise_of(table, clique, groups) for clique in scores}
+    sizes = list(plan.sizes)
+    for column, members in enumerate(cells.groups):
+        if members is not None:
+            sizes[column] = int(members.max()) + 1
+    noise = {clique: _noise_of(table, clique, cells) for clique in scores}
     # `Choice` raises costs to 1 / (1 + power). This order undoes it: marginals are ranked
     # by gain over the noise of all their cells.
     choice = Choice(
         table,
-        replace(plan, sizes=sizes),
+        replace(plan, sizes=tuple(sizes)),
         _expected_gains(scores),
-        _KnownNoise(sizes, (None,) * len(sizes), noise=noise),
+        _KnownNoise(cells.sizes, cells.groups, cells.following, noise=noise),
         table.budget.left,
         list(weights.values()),
         order=1 + float(table.budget.power),
