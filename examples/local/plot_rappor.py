@@ -48,5 +48,5 @@ right.barh(
 right.plot(estimated, rows, "o", color="C0", label="decoded")
 right.set(yticks=rows, yticklabels=pages, xlabel="people")
 right.invert_yaxis()
-right.legend()
+right.legend(loc="lower right")
 plt.show()

@@ -87,7 +87,13 @@ for index, label in enumerate(labels):
     color = f"C{index}"
     heights = [mean[index] for mean in means]
     axes.plot(caps, heights, marker="o", color=color, label=label)
-    axes.axhline(without[index], color=color, linewidth=0.8, linestyle=":")
+    axes.axhline(
+        without[index],
+        color=color,
+        linewidth=0.8,
+        linestyle=":",
+        label="without a cap",
+    )
 axes.set(
     xlabel="cap for age and sex of one record replaced",
     ylabel="error (total variation)",
