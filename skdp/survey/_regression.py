@@ -278,7 +278,9 @@ class ReportRegression(OnSite, BaseEstimator):
             model, questions, question_names, self.reported_as, self.hidden_distribution
         )
         # What predictions need: a fitted model holds no rows.
-        self._hidden_features = model.hidden
+        # In the order of a file, or a loaded model would sum in another order, and its
+        # predictions would differ in their last bits.
+        self._hidden_features = np.ascontiguousarray(model.hidden)
         self._product_places = list(products)
         covariance = self._error_matrix(scaled, fit, cluster_codes)
         restored = units.restored(scaled, fit, covariance)

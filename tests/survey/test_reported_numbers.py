@@ -126,6 +126,20 @@ def test_the_truth_is_in_the_intervals(mechanism, is_logistic):
     np.testing.assert_array_equal(again.predict(X.iloc[:9]), model.predict(X.iloc[:9]))
 
 
+def test_a_loaded_model_predicts_the_same_bits():
+    rng, X, is_male, age, linear = people(150, seed=1)
+    of_age = NumericPerturber(6.0, bounds={"age": (10, 80)}, mechanism="square_wave", random_state=0)
+    of_sex = RandomizedResponseEncoder(6.0, categories={"sex": ["f", "m"]}, random_state=1)
+    X = X.assign(
+        age=of_age.fit_transform(pd.DataFrame({"age": age}))["age"],
+        sex=of_sex.fit_transform(pd.DataFrame({"sex": np.where(is_male, "m", "f")}))["sex"],
+    )
+    model = ReportLinearRegression([of_age, of_sex]).fit(X, linear + rng.normal(size=150))
+    file = io.BytesIO()
+    skdp.save(model, file)
+    np.testing.assert_array_equal(skdp.load(file).predict(X), model.predict(X))
+
+
 def test_least_squares_of_reports_find_a_part_of_the_effect():
     """The regression agrees with the correction of moments: covariances of reports, less the variance of the noise."""
     rng = np.random.default_rng(0)
