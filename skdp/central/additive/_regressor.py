@@ -106,6 +106,9 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
         The bins of each column.
     n_iter_ : int
         The number of epochs, from 2 to 12: of each column, as many sums are released.
+    is_joint_ : bool
+        Whether standard errors are those of correlated columns, too, as pairs of columns were counted. If not, they are
+        those if the other columns are given.
     bounds_ : ndarray of shape (n_numbers + 1, 2)
         The bounds of the columns of numbers, and of the target.
     guarantee_ : PrivacyGuarantee
