@@ -170,6 +170,8 @@ class Shapes(NamedTuple):
     n_epochs: int
     # Whether errors are those of correlated columns, too, if there are several.
     is_joint: bool
+    # Whether each column nearly follows from others, as far as that is known.
+    is_alike: Sequence[bool]
     # Of each pair.
     cells: list[Cells]
     # Of each pair: (n_cells, n_outputs), whose means in the groups of a column are 0.
@@ -595,6 +597,9 @@ class _Descent:
         columns = self.columns
         means = [function.mean for function in columns]
         values = [function.values - function.mean for function in columns]
+        is_alike: Sequence[bool] = [False] * len(columns)
+        if self.overlap is not None:
+            is_alike = self.overlap.is_alike
         # The mean of a pair's function is 0 by its prior: there is no error of a mean.
         pairs = self.functions[len(self.bins) :]
         return Shapes(
@@ -603,6 +608,7 @@ class _Descent:
             std_errors=[function.std_errors_with_mean() for function in columns],
             n_epochs=self.n_epochs,
             is_joint=self.overlap is not None or len(self.bins) == 1,
+            is_alike=is_alike,
             cells=self.cells,
             cell_values=[function.values for function in pairs],
             cell_std_errors=[function.std_errors for function in pairs],

@@ -377,10 +377,12 @@ class AdditiveModel(SupervisedStatistic):
         max_weight = 1.0 if exact.max_weight is None else exact.max_weight
         self.bin_counts_ = [max_weight * column.sizes for column in bins]
         self.bin_supported_ = []
-        for name, column in zip(domain.columns, bins, strict=True):
+        for name, column, is_alike in zip(
+            domain.columns, bins, shapes.is_alike, strict=True
+        ):
             is_number = name in exact.ends_of_numbers
             is_supported = supported_bins(column, is_number)
-            is_supported &= shapes.n_epochs >= _FEWEST_SETTLED
+            is_supported &= shapes.n_epochs >= _FEWEST_SETTLED and not is_alike
             self.bin_supported_.append(is_supported)
         self._add_pairs(shapes, max_weight)
 
@@ -456,8 +458,9 @@ class AdditiveModel(SupervisedStatistic):
             prediction, of shape (n_bins,) or (n_bins, n_classes); their `std_error`, which is that if the other columns
             are given where it is not `is_joint`; the noisy `counts` of rows, by which the mean of the values is 0; and
             whether each bin `is_supported`: if not, its error does not say how far it may be from the truth. Bins are
-            not supported where noise may hide that there are no rows, at a wide end, and after fewer than four epochs.
-            Of a pair, `bins` are two, and the values and what belongs to them are of shape (n_first, n_second), or
+            not supported where noise may hide that there are no rows, at a wide end, of columns that nearly follow from
+            others, and after fewer than four epochs. Of a pair, `bins` are two, and the values and what belongs to them
+            are of shape (n_first, n_second), or
             (n_first, n_second, n_classes): what a record adds beside the functions of the two columns. Their mean in
             each bin of a column is 0, as of independent columns.
 
