@@ -215,5 +215,4 @@ table.style.format("{:.3f}")
 # - The bands say what may be read: at an epsilon of 1, the number of each sex and the functions that all share; at
 #   0.1, which sex gets more, and that income rises with education and up to middle age.
 # - Which of two columns that say nearly the same gets an effect is up to noise as well. Sex and relationship are such
-#   columns, and bands hold *if the other columns are given*: the guide to additive models says when they are too
-#   short.
+#   columns: the guide to additive models says when bands are too short.

@@ -253,7 +253,7 @@ class _Function:
             sums=self._sums[:, output],
             squares=self._squares[:, output],
             row_variances=self.row_variances[:, output],
-            smoother=self.posteriors[output].smoother,
+            smoother=self.posteriors[output].smoother(),
             prior=self.posteriors[output].prior,
             past_coefficients=self.past_coefficients[:, output],
         )

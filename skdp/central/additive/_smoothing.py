@@ -32,10 +32,18 @@ class Posterior(NamedTuple):
 
     mean: Floats
     covariance: Floats
-    # From sums to the mean, for how likely the spreads and covariances of the prior are.
-    smoother: Floats
     # The mean covariance of the prior.
     prior: Floats
+    # By each of its covariances: how likely each spread is, and what sums then say.
+    likelihoods: Floats
+    fits: list[_Fit]
+
+    def smoother(self) -> Floats:
+        """Return the matrix from sums to the mean, for how likely spreads and covariances are."""
+        matrix = np.zeros(self.covariance.shape)
+        for probabilities, fit in zip(self.likelihoods, self.fits, strict=True):
+            matrix += fit.to_function * (probabilities @ fit.factors) @ fit.rotation
+        return matrix
 
 
 def priors(bins: Bins) -> list[Floats]:
@@ -130,10 +138,8 @@ def smooth(
 
     mean = np.zeros(len(sums))
     second_moment = np.zeros((len(sums), len(sums)))
-    smoother = np.zeros((len(sums), len(sums)))
     prior = np.zeros((len(sums), len(sums)))
     for probabilities, fit in zip(likelihoods, fits, strict=True):
-        smoother += fit.to_function * (probabilities @ fit.factors) @ fit.rotation
         mean += fit.to_function @ (probabilities @ fit.factors * fit.rotated_sums)
         # The mean with each spread: (n_spreads, n_bins).
         means = fit.rotated_sums * fit.factors @ fit.to_function.T
@@ -143,7 +149,7 @@ def smooth(
         explained = (probabilities * spreads) @ fit.factors
         second_moment -= (fit.to_function * explained) @ fit.to_function.T
     covariance = prior + second_moment - np.outer(mean, mean)
-    return Posterior(mean, covariance, smoother, prior)
+    return Posterior(mean, covariance, prior, likelihoods, fits)
 
 
 class _Fit(NamedTuple):
