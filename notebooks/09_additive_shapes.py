@@ -164,9 +164,9 @@ pd.DataFrame({name: effects_of(model, "sex") for name, model in models.items()})
 
 # %% [markdown]
 # That is what the model adds for a sex *beside the other columns*: among people of the same age, hours, education,
-# race, occupation and place in a household, a man has about half a logit more. At 0.1 it is off by about what its
-# interval allows. It is no cause, and it is not the whole gap: most of that goes through the other columns. Leave sex
-# out, and relationship takes its part:
+# race, occupation and place in a household, a man has about three quarters of a logit more. At 0.1, how columns are
+# correlated is hidden by noise: it is off by more than its interval allows. It is no cause, and it is not the whole
+# gap: most of that goes through the other columns. Leave sex out, and relationship takes its part:
 
 # %%
 subsets = {
