@@ -102,6 +102,22 @@ def test_correlations_are_those_of_the_rows():
     assert np.linalg.eigvalsh(overlap.correlations).min() > 0.01
 
 
+def test_correlations_of_columns_that_are_alike_make_equations_that_can_be_solved():
+    """Functions of a column are not correlated, whatever noise says of those of other columns."""
+    code = rng.integers(0, 18, 20_000)
+    column = number_of([*np.bincount(code), 0.1])
+    bases = [basis_of(column) for _ in range(4)]
+    exact = crossed_counts(Rows([code] * 4, code), [pair.crossing() for pair in all_pairs(bases)])
+    for noise in (1.0, 100.0):
+        counts = exact + rng.normal(0, noise, len(exact))
+        overlap = Overlap.from_counts(bases, counts, noise, 20_000.0)
+        assert all(overlap.is_alike)
+        for block in overlap.blocks:
+            n_functions = block.stop - block.start
+            assert overlap.correlations[block, block] == pytest.approx(np.eye(n_functions), abs=1e-9)
+        assert np.linalg.eigvalsh(np.eye(len(overlap.of_others)) + overlap.of_others).min() > 0.02
+
+
 def covered(correlation, n_fits, n_rows, epsilon):
     """Return how often intervals of 95 % hold, and how far values are from the truth."""
     inside, errors = [], []
@@ -222,7 +238,7 @@ def test_errors_grow_where_columns_say_the_same():
     for correlation in (0.0, 0.8):
         table, functions = correlated(correlation)
         target = sum(functions.values()) + rng.normal(0, 0.5, N)
-        shape = regressor(1.0).fit(table, target).shape_("c")
+        shape = regressor(1.0, interactions=0).fit(table, target).shape_("c")
         errors.append(np.median(shape.std_error))
     assert errors[1] > 1.3 * errors[0]
 
