@@ -164,9 +164,9 @@ pd.DataFrame({name: effects_of(model, "sex") for name, model in models.items()})
 
 # %% [markdown]
 # That is what the model adds for a sex *beside the other columns*: among people of the same age, hours, education,
-# race, occupation and place in a household, a man has about half a logit more. At 0.1 it is off by about what its
-# interval allows. It is no cause, and it is not the whole gap: most of that goes through the other columns. Leave sex
-# out, and relationship takes its part:
+# race, occupation and place in a household, a man has about three quarters of a logit more. At 0.1, how columns are
+# correlated is hidden by noise: it is off by more than its interval allows. It is no cause, and it is not the whole
+# gap: most of that goes through the other columns. Leave sex out, and relationship takes its part:
 
 # %%
 subsets = {
@@ -215,5 +215,4 @@ table.style.format("{:.3f}")
 # - The bands say what may be read: at an epsilon of 1, the number of each sex and the functions that all share; at
 #   0.1, which sex gets more, and that income rises with education and up to middle age.
 # - Which of two columns that say nearly the same gets an effect is up to noise as well. Sex and relationship are such
-#   columns, and bands hold *if the other columns are given*: the guide to additive models says when they are too
-#   short.
+#   columns: the guide to additive models says when bands are too short.

@@ -439,7 +439,7 @@ def test_bands_cover_as_often_as_stated(epsilon, correlation, least):
 
 def test_bins_whose_errors_say_too_little_are_named():
     """Tails, and values that may have no records."""
-    skewed = X.assign(b=np.exp(3 * X["a"]), c=X["c"].where(X["c"] != "y", "x"))
+    skewed = X.assign(b=np.exp(3 * X["a"].to_numpy()[::-1]), c=X["c"].where(X["c"] != "y", "x"))
     model = regressor(1.0, bounds={"a": (-1, 1), "b": (0, 1000)}).fit(skewed, NUMBER)
     assert model.shape_("a").is_supported[[0, -2]].all()
     assert not model.shape_("a").is_supported[-1]  # none is missing

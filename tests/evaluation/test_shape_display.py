@@ -72,7 +72,7 @@ def test_each_class_has_a_function():
     display = ShapeDisplay.from_estimator(model)
     (legend,) = display.figure_.legends
     assert [text.get_text() for text in legend.get_texts()] == ["0", "1", "2", "interval may be too short"]
-    assert legend.get_title().get_text() == "95 % interval, other columns given"
+    assert legend.get_title().get_text() == "95 % interval"
     display.figure_.draw_without_rendering()
     assert legend.get_window_extent().x0 >= 0
     assert legend.get_window_extent().x1 <= display.figure_.bbox.x1
@@ -99,6 +99,7 @@ def function(edges):
         std_error=np.full(n_bins, 0.1),
         counts=np.full(n_bins, 9.0),
         is_supported=np.arange(n_bins) < n_bins - 1,
+        is_joint=True,
     )
 
 
@@ -181,4 +182,51 @@ def test_pairs_of_several_classes_have_a_heat_map_each():
     for place, axes in enumerate(display.axes_[:3]):
         assert drawn_cells(axes)[0] == pytest.approx(shape.values[:, :, place])
         assert axes.get_xticklabels()[-1].get_text() == "missing"
+    plt.close("all")
+
+
+def test_the_legend_names_hatching_where_something_is_hatched():
+    """Missing ages, of which there are none, are not supported, and are not drawn."""
+    model = DPAdditiveRegressor(20.0, bounds=(0, 90), target_bounds=(0, 2), random_state=0)
+    ages = X[["age"]]
+    for table, is_hatched in ((ages, False), (np.exp(ages / 30), True)):
+        display = ShapeDisplay.from_estimator(model.fit(table, NUMBER))
+        assert not display.shapes["age"].is_supported.all()
+        (legend,) = display.figure_.legends
+        texts = [text.get_text() for text in legend.get_texts()]
+        assert ("interval may be too short" in texts) == is_hatched
+    plt.close("all")
+
+
+def test_the_legend_says_whether_errors_are_of_correlated_columns():
+    legends = []
+    for epsilon in (0.2, 20.0):
+        model = DPAdditiveRegressor(epsilon, target_bounds=(0, 2), **DECLARED).fit(X, NUMBER)
+        (legend,) = ShapeDisplay.from_estimator(model).figure_.legends
+        legends.append(legend.get_texts()[0].get_text())
+    assert legends == ["95 % interval, other columns given", "95 % interval"]
+    plt.close("all")
+
+
+def test_long_names_are_not_cut():
+    name = "hours worked in the week before the interview, of all jobs together"
+    table = X.rename(columns={"age": name}).assign(more=X["age"] ** 2)
+    model = DPAdditiveRegressor(
+        20.0,
+        bounds={name: (0, 90), "more": (0, 8100)},
+        categories=DECLARED["categories"],
+        target_bounds=(0, 2),
+        interactions=[(name, "job")],
+        random_state=0,
+    )
+    display = ShapeDisplay.from_estimator(model.fit(table, NUMBER))
+    display.figure_.draw_without_rendering()
+    for axes in display.axes_:
+        for text in (axes._left_title, axes.yaxis.label, axes.xaxis.label):
+            extent = text.get_window_extent()
+            assert extent.x0 >= 0
+            assert extent.x1 <= display.figure_.bbox.x1
+            assert extent.y0 >= 0
+            assert extent.y1 <= display.figure_.bbox.y1
+    assert display.axes_[0].get_title(loc="left").replace("\n", " ") == name
     plt.close("all")

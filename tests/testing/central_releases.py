@@ -130,6 +130,12 @@ RELEASES = {
         DPAdditiveClassifier(Mu(500.0, delta=1e-6), bounds=UNIT, classes=[0, 1, 2]),
         CORNERS.assign(c=[1.0, 0.0, 1.0, -1.0, 1.0], y=[0, 1, 2, 0, 2]),
     ),
+    "additive regressor of persons, pairs counted, weighted": (
+        DPAdditiveRegressor(
+            Mu(900.0, delta=1e-6), bounds=UNIT, target_bounds=(0, 1), max_weight=0.5, max_rows_per_person=2
+        ),
+        CORNER_PERSONS.assign(**{"weight of row": [0.5, 0.5, 0.1, 0.5, 1.0, 0.5, 0.5]}),
+    ),
     "additive regressor of persons, pairs declared": (
         DPAdditiveRegressor(
             MU, bounds=UNIT, target_bounds=(0, 1), interactions=[("a", "b"), ("c", "a")], max_rows_per_person=2

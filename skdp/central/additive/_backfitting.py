@@ -10,6 +10,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skdp.central.additive._overlap import (
+    ColumnFit,
+    Overlap,
+    all_pairs,
+    basis_of,
+    is_few,
+    most_error,
+)
 from skdp.central.additive._pairs import (
     SCORE_FACTOR,
     Pair,
@@ -19,7 +27,7 @@ from skdp.central.additive._pairs import (
     scores,
     split_cells,
 )
-from skdp.central.additive._smoothing import Floats, priors, smooth
+from skdp.central.additive._smoothing import Floats, Posterior, priors, smooth
 from skdp.central.additive._sums import (
     STEPS,
     Integers,
@@ -56,6 +64,9 @@ _MOST_RESPONSE = 64.0
 # those that are chosen. Twice as much for scores changes R2 and the area by less than
 # .001 (prices of diamonds and a table with products, epsilon .5 to 4, 3 fits).
 _SCORES_PART, _CELLS_PART = Fraction(3, 100), Fraction(3, 100)
+
+# Of the budget, for the counts of the cells of all pairs of columns.
+_OVERLAP_PART = Fraction(1, 50)
 
 # A pair is chosen with a score that is larger than noise by so many deviations, and than
 # this times what is expected of a pair of which residuals do not depend. With 3
@@ -157,6 +168,10 @@ class Shapes(NamedTuple):
     values: list[Floats]
     std_errors: list[Floats]
     n_epochs: int
+    # Whether errors are those of correlated columns, too, if there are several.
+    is_joint: bool
+    # Whether each column nearly follows from others, as far as that is known.
+    is_alike: Sequence[bool]
     # Of each pair.
     cells: list[Cells]
     # Of each pair: (n_cells, n_outputs), whose means in the groups of a column are 0.
@@ -176,14 +191,26 @@ class _Function:
         shape = len(bins.counts), n_outputs
         self.values = np.zeros(shape)
         self.std_errors = np.zeros(shape)
+        # What the squares of errors are larger by if columns are correlated.
+        self.added_variances = np.zeros(shape)
         # Over rows: (n_outputs,)
         self.mean = np.zeros(n_outputs)
         self.variance = np.zeros(n_outputs)
         # The values in whole steps of the response unit, with a 0 for what is in no bin.
         self.integer_values = np.zeros((shape[0] + 1, n_outputs), np.int64)
-        # Averages over epochs: of the sums that are expected of the function that fits
-        # best, and of what these would be of a function that is 1; the square of the
-        # noise of the former; and the weight of the epochs.
+        # If correlations are known, the mean of the functions of other columns in each bin,
+        # less that of all rows; their coefficients, (n_all, n_outputs), and these on average
+        # over epochs.
+        self.others = np.zeros(shape)
+        self.coefficients = np.zeros((1, n_outputs))
+        self.past_coefficients = np.zeros((1, n_outputs))
+        # Of each output, what its sums say.
+        self.posteriors: list[Posterior] = []
+        self.row_variances = np.zeros(shape)
+        # Averages over epochs: of the sums that are expected of the functions that fit
+        # best, less those of others where these are known; of what these would be of a
+        # function that is 1; the square of the noise of the former; and the weight of the
+        # epochs.
         self._sums = np.zeros(shape)
         self._weights = np.zeros(shape)
         self._squares = np.zeros(shape)
@@ -197,9 +224,10 @@ class _Function:
         """Return the standard errors of the values, less their mean by the noisy sizes: (n_bins, n_outputs)."""
         # A size that is wrong by e moves the mean by e * (value - mean) / n_rows.
         sizes = self.sizes
-        squares = (self.values - self.mean) ** 2 + self.std_errors**2
+        variances = self.std_errors**2 + self.added_variances
+        squares = (self.values - self.mean) ** 2 + variances
         of_mean = self.bins.variances @ squares / sizes.sum() ** 2
-        return np.sqrt(self.std_errors**2 + of_mean)
+        return np.sqrt(variances + of_mean)
 
     def update(
         self, noisy: Floats, curvatures: Floats, variances: Floats, epoch: Epoch
@@ -207,11 +235,28 @@ class _Function:
         """Take in the noisy sums of an epoch, where residuals have these curvatures and variances."""
         self._average(noisy, curvatures, epoch)
         self._smooth(curvatures, variances)
+        self.set_values(self.values, epoch.response_unit)
+
+    def set_values(self, values: Floats, response_unit: int) -> None:
+        """Set the values, and what follows from them."""
+        self.values = _centred(np.clip(values, -_MOST_RESPONSE, _MOST_RESPONSE))
         n_rows = self.sizes.sum()
         self.mean = self.sizes @ self.values / n_rows
         self.variance = self.sizes @ (self.values - self.mean) ** 2 / n_rows
         self.integer_values = self.integer_values.copy()
-        self.integer_values[:-1] = np.rint(self.values * epoch.response_unit)
+        self.integer_values[:-1] = np.rint(self.values * response_unit)
+
+    def fit_of(self, output: int) -> ColumnFit:
+        """Return what is known of the function, for one output."""
+        return ColumnFit(
+            weights=self._weights[:, output],
+            sums=self._sums[:, output],
+            squares=self._squares[:, output],
+            row_variances=self.row_variances[:, output],
+            smoother=self.posteriors[output].smoother(),
+            prior=self.posteriors[output].prior,
+            past_coefficients=self.past_coefficients[:, output],
+        )
 
     def _average(self, noisy: Floats, curvatures: Floats, epoch: Epoch) -> None:
         """Add the sums of an epoch to the averages."""
@@ -235,8 +280,13 @@ class _Function:
             is_far, epoch.weight, self._epoch_weights + epoch.weight
         )
         share = epoch.weight / self._epoch_weights
-        self._sums += share * (weights * self.values + noisy - self._sums)
+        responses = self.values + self.others
+        self._sums += share * (weights * responses + noisy - self._sums)
         self._weights += share * (weights - self._weights)
+        # Bins have different shares after one of them was far from its place.
+        mean_share = float(share.mean())
+        self.past_coefficients = (1 - mean_share) * self.past_coefficients
+        self.past_coefficients = self.past_coefficients + mean_share * self.coefficients
         self._squares *= (1 - share) ** 2
         self._squares += share**2 * epoch.error**2
 
@@ -244,20 +294,22 @@ class _Function:
         """Set the values, and their errors, to what the averages and the priors say."""
         sizes = self.sizes
         centre = np.eye(sizes.size) - sizes / sizes.sum()
+        self.row_variances = variances
+        self.posteriors = []
+        own_sums = self._sums - self._weights * self.others
         for output in range(self.values.shape[1]):
             row_variances = variances[:, output]
             posterior = smooth(
-                self._sums[:, output],
+                own_sums[:, output],
                 self._weights[:, output],
                 self._squares[:, output] + sizes * row_variances,
                 self.covariances,
                 float(np.mean(row_variances / curvatures[:, output] ** 2)),
             )
+            self.posteriors.append(posterior)
             self.values[:, output] = posterior.mean
             errors = np.diag(centre @ posterior.covariance @ centre.T)
             self.std_errors[:, output] = np.sqrt(np.maximum(errors, 0.0))
-        limited = np.clip(self.values, -_MOST_RESPONSE, _MOST_RESPONSE)
-        self.values = _centred(limited)
 
 
 class Epoch(NamedTuple):
@@ -283,9 +335,11 @@ def backfit(
     And of pairs of columns: of declared ones by their numbers, or of as many as this at most, which are chosen.
     """
     descent = _Descent(rows, bins, start, source)
+    descent.count_pairs(start.mu_squared * _OVERLAP_PART)
     n_epochs = count_epochs(start.mu_squared, start.n_rows, len(bins))
     if not interactions:
         descent.run(range(n_epochs), n_epochs * len(bins))
+        descent.settle()
         return descent.shapes()
     # Pairs come when the functions of columns are about right.
     n_first = n_epochs // 2
@@ -294,7 +348,7 @@ def backfit(
         n_most = min(interactions, most_candidates(len(bins)))
     else:
         n_most = len(interactions)
-    reserve = descent.mu_squared * (_SCORES_PART + _CELLS_PART)
+    reserve = start.mu_squared * (_SCORES_PART + _CELLS_PART)
     descent.mu_squared -= reserve
     descent.run(range(n_first), n_epochs * len(bins) + n_later * n_most)
     descent.mu_squared += reserve
@@ -306,6 +360,7 @@ def backfit(
     if pairs:
         descent.add(pairs, whole * _CELLS_PART)
     descent.run(range(n_first, n_epochs), n_later * len(descent.functions))
+    descent.settle()
     return descent.shapes()
 
 
@@ -339,6 +394,10 @@ class _Descent:
         # Of each pair that has a function, in the order of these, which come after those
         # of columns.
         self.cells: list[Cells] = []
+        # Of columns, if it is worth its noise.
+        self.overlap: Overlap | None = None
+        # Of the functions of columns, as `Overlap` has them: (n_all, n_outputs).
+        self.coefficients = np.zeros((1, n_outputs))
         # What is left of the budget.
         self.mu_squared = start.mu_squared
         self.n_epochs = 0
@@ -347,6 +406,65 @@ class _Descent:
     def integer_values(self) -> list[Integers]:
         """The values of each function in whole steps of the response unit."""
         return [function.integer_values for function in self.functions]
+
+    @property
+    def columns(self) -> list[_Function]:
+        """The functions of columns."""
+        return self.functions[: len(self.bins)]
+
+    def count_pairs(self, amount: Fraction) -> None:
+        """Count the rows of groups of all pairs of columns, if noise does not hide how columns are correlated."""
+        n_pairs = math.comb(len(self.bins), 2)
+        if not is_few(len(self.bins)):
+            return
+        # A row is in one cell of each pair.
+        unit = self.start.count_unit
+        noise = Noise("mu", amount, n_pairs * unit**2)
+        error = as_float(noise.error) / unit
+        n_rows = self.start.n_rows
+        if error > most_error(n_rows):
+            return
+        bases = [basis_of(column) for column in self.bins]
+        crossings = [pair.crossing() for pair in all_pairs(bases)]
+        exact = self.rows.sum(partial(crossed_counts, crossings=crossings))
+        self.mu_squared -= noise.amount
+        counts = self._noisy(exact, noise) / unit
+        self.overlap = Overlap.from_counts(bases, counts, error, n_rows)
+        n_outputs = self.residuals.n_outputs
+        self.coefficients = np.zeros((len(self.overlap.errors), n_outputs))
+
+    def _look_beside(self, column: int, overlap: Overlap) -> None:
+        """Tell the function of a column what those of other columns are in its bins."""
+        function = self.functions[column]
+        function.coefficients = self.coefficients
+        function.others = overlap.others(column, self.coefficients)
+
+    def _project(self, column: int, overlap: Overlap) -> None:
+        """Set the coefficients of the function of a column."""
+        projection = overlap.bases[column].projection
+        values = self.functions[column].values
+        self.coefficients[overlap.blocks[column]] = projection @ values
+
+    def settle(self) -> None:
+        """Set the functions of columns to what all sums say together, with their errors, if correlations are known."""
+        overlap = self.overlap
+        if overlap is None:
+            return
+        n_outputs = self.residuals.n_outputs
+        fits_of_outputs = []
+        values_of_outputs = []
+        for output in range(n_outputs):
+            fits = [function.fit_of(output) for function in self.columns]
+            fits_of_outputs.append(fits)
+            values_of_outputs.append(overlap.settle(fits))
+        for column, function in enumerate(self.columns):
+            values = [of_output[column] for of_output in values_of_outputs]
+            function.set_values(np.stack(values, axis=1), self.residuals.response_unit)
+            self._project(column, overlap)
+        for output, fits in enumerate(fits_of_outputs):
+            variances = overlap.added_variances(fits, self.coefficients[:, output])
+            for function, added in zip(self.columns, variances, strict=True):
+                function.added_variances[:, output] = added
 
     def run(self, epochs: range, n_releases: int) -> None:
         """Release the sums of all functions once an epoch, each for its part of the budget of so many."""
@@ -374,6 +492,8 @@ class _Descent:
                 response_unit=self.residuals.response_unit,
             )
             for column, function in enumerate(self.functions):
+                if self.overlap is not None and column < len(self.bins):
+                    self._look_beside(column, self.overlap)
                 what = partial(
                     bin_sums,
                     column=column,
@@ -384,6 +504,8 @@ class _Descent:
                 noisy = self._noisy(self.rows.sum(what), noise) / self.residuals.unit
                 scales = self.residuals.scales(*self._responses(column))
                 function.update(_centred(noisy), *scales, epoch)
+                if self.overlap is not None and column < len(self.bins):
+                    self._project(column, self.overlap)
                 self.mu_squared -= noise.amount
             self.n_epochs += 1
 
@@ -394,6 +516,8 @@ class _Descent:
 
     def choose(self, n_most: int, amount: Fraction) -> list[Pair]:
         """Choose pairs of columns whose cells have noisy sums of residuals that are surely not those of nothing."""
+        # What functions of correlated columns have not settled looks like pairs.
+        self.settle()
         function_variances = [function.variance.sum() for function in self.functions]
         pairs = candidates(self.bins, np.array(function_variances))
         if not pairs:
@@ -446,10 +570,12 @@ class _Descent:
         self.rows = self.rows.crossed(crossings)
 
     def _responses(self, index: int) -> tuple[Floats, Floats]:
-        """Return the mean response in each bin of a function, and the variance within, as of independent columns."""
+        """Return the mean response in each bin of a function, and the variance within, by the correlations if known."""
         function = self.functions[index]
-        means = function.values + self.start.response
+        means = function.values + function.others + self.start.response
         variance = np.zeros(means.shape[1])
+        if self.overlap is not None and index < len(self.bins):
+            variance += self.overlap.variance_beside(index, function.coefficients)
         column_means: dict[int, Floats] = {}
         if isinstance(function.bins, Cells):
             pair = function.bins.pair
@@ -464,13 +590,16 @@ class _Descent:
             elif other_index != index:
                 means = means + other.mean
                 variance += other.variance
-        return means, variance
+        return means, np.maximum(variance, 0.0)
 
     def shapes(self) -> Shapes:
         """Return the functions of columns, less their means, and those of pairs."""
-        columns = self.functions[: len(self.bins)]
+        columns = self.columns
         means = [function.mean for function in columns]
         values = [function.values - function.mean for function in columns]
+        is_alike: Sequence[bool] = [False] * len(columns)
+        if self.overlap is not None:
+            is_alike = self.overlap.is_alike
         # The mean of a pair's function is 0 by its prior: there is no error of a mean.
         pairs = self.functions[len(self.bins) :]
         return Shapes(
@@ -478,6 +607,8 @@ class _Descent:
             values=values,
             std_errors=[function.std_errors_with_mean() for function in columns],
             n_epochs=self.n_epochs,
+            is_joint=self.overlap is not None or len(self.bins) == 1,
+            is_alike=is_alike,
             cells=self.cells,
             cell_values=[function.values for function in pairs],
             cell_std_errors=[function.std_errors for function in pairs],

@@ -93,13 +93,16 @@ class Shape(NamedTuple):
     # What a record in a bin adds to the prediction: (n_bins,) or (n_bins, n_classes). Of
     # a pair of columns, (n_first, n_second), or with n_classes as well.
     values: Floats
-    # Of the released noise, of the sample, and of what smoothing leaves out, if the other
-    # columns are given; the noise of the counts moves all values together.
+    # Of the released noise, of the sample, and of what smoothing leaves out; the noise of
+    # the counts moves all values together.
     std_error: Floats
     # The noisy numbers of rows, above 0: by them, the mean of the values is 0.
     counts: Floats
     # False where errors do not say how far the values may be from the truth.
     is_supported: NDArray[np.bool_]
+    # Whether errors are those of correlated columns, too; False if they are those given the
+    # other columns.
+    is_joint: bool
 
 
 class AdditivePlan(NamedTuple):
@@ -141,6 +144,7 @@ class AdditiveModel(SupervisedStatistic):
     intercept_: Any
     domain_: Domain
     n_iter_: int
+    is_joint_: bool
     _usual_delta = 1e-6
 
     @abstractmethod
@@ -364,6 +368,7 @@ class AdditiveModel(SupervisedStatistic):
         binned_rows = exact.rows.binned([column.bins_of_cells for column in bins])
         shapes = backfit(binned_rows, bins, start, exact.interactions, source)
         self.n_iter_ = shapes.n_epochs
+        self.is_joint_ = shapes.is_joint
         attributes = [column.attribute for column in bins]
         self.domain_ = Domain(dict(zip(domain.columns, attributes, strict=True)))
         self.intercept_ = shapes.intercept
@@ -372,10 +377,12 @@ class AdditiveModel(SupervisedStatistic):
         max_weight = 1.0 if exact.max_weight is None else exact.max_weight
         self.bin_counts_ = [max_weight * column.sizes for column in bins]
         self.bin_supported_ = []
-        for name, column in zip(domain.columns, bins, strict=True):
+        for name, column, is_alike in zip(
+            domain.columns, bins, shapes.is_alike, strict=True
+        ):
             is_number = name in exact.ends_of_numbers
             is_supported = supported_bins(column, is_number)
-            is_supported &= shapes.n_epochs >= _FEWEST_SETTLED
+            is_supported &= shapes.n_epochs >= _FEWEST_SETTLED and not is_alike
             self.bin_supported_.append(is_supported)
         self._add_pairs(shapes, max_weight)
 
@@ -389,10 +396,11 @@ class AdditiveModel(SupervisedStatistic):
             pair = cells.pair
             first, second = (self.domain_.columns[column] for column in pair.columns)
             self.interactions_.append((first, second))
-            attributes = [groups.attribute for groups in pair.groups]
-            self.interaction_domains_.append(
-                Domain(dict(zip((first, second), attributes, strict=True)))
-            )
+            groups_by_name = dict(zip((first, second), pair.groups, strict=True))
+            attributes: dict[Any, Any] = {}
+            for name, groups in groups_by_name.items():
+                attributes[name] = groups.attribute
+            self.interaction_domains_.append(Domain(attributes))
             shape = pair.shape
             is_supported = cells.counts > _LEAST_COUNT * np.sqrt(cells.variances)
             is_supported &= shapes.n_epochs >= _FEWEST_SETTLED
@@ -440,19 +448,21 @@ class AdditiveModel(SupervisedStatistic):
         Parameters
         ----------
         feature : str, or another name of a column, or a pair of them
-            A column of X; of an array, ``"x0"`` and so on. Or one of the pairs of `interactions_`, as a tuple.
+            A column of X; of an array, ``"x0"`` and so on. Or one of the pairs of `interactions_`, as a tuple, in
+            either order.
 
         Returns
         -------
         Shape
             Its `bins`, a last one of missing numbers included; its `values`, which a record in a bin adds to the
-            prediction, of shape (n_bins,) or (n_bins, n_classes); their `std_error`, if the other columns are given;
-            the noisy `counts` of rows, by which the mean of the values is 0; and whether each bin `is_supported`: if
-            not, its error does not say how far it may be from the truth. Bins are not supported where noise may hide
-            that there are no rows, at a wide end, and after fewer than four epochs. Of a pair, `bins` are two, and the
-            values and what belongs to them are of shape (n_first, n_second), or (n_first, n_second, n_classes): what a
-            record adds beside the functions of the two columns. Their mean in each bin of a column is 0, as of
-            independent columns.
+            prediction, of shape (n_bins,) or (n_bins, n_classes); their `std_error`, which is that if the other columns
+            are given where it is not `is_joint`; the noisy `counts` of rows, by which the mean of the values is 0; and
+            whether each bin `is_supported`: if not, its error does not say how far it may be from the truth. Bins are
+            not supported where noise may hide that there are no rows, at a wide end, of columns that nearly follow from
+            others, and after fewer than four epochs. Of a pair, `bins` are two, and the values and what belongs to them
+            are of shape (n_first, n_second), or
+            (n_first, n_second, n_classes): what a record adds beside the functions of the two columns. Their mean in
+            each bin of a column is 0, as of independent columns.
 
         Raises
         ------
@@ -462,6 +472,10 @@ class AdditiveModel(SupervisedStatistic):
         check_is_fitted(self)
         names = list(self._columns)
         functions = [*names, *self.interactions_]
+        if feature not in functions and isinstance(feature, tuple):
+            reverse: Any = feature[::-1]
+            if reverse in self.interactions_:
+                return _transposed(self.shape_(reverse))
         if feature not in functions:
             raise ValueError(
                 f"feature must be a column of X, or a pair of interactions_, got "
@@ -480,6 +494,8 @@ class AdditiveModel(SupervisedStatistic):
             self.shape_std_errors_[place],
             self.bin_counts_[place],
             self.bin_supported_[place],
+            # Errors of pairs are given all other functions.
+            self.is_joint_ and place < len(names),
         )
 
     def __sklearn_tags__(self) -> Tags:
@@ -490,6 +506,20 @@ class AdditiveModel(SupervisedStatistic):
             self.bounds is not None or self.handle_unknown == "ignore"
         )
         return tags
+
+
+def _transposed(shape: Shape) -> Shape:
+    """Return the function of a pair with the columns in the other order."""
+    assert isinstance(shape.bins, tuple)
+    first, second = shape.bins
+    return Shape(
+        bins=(second, first),
+        values=shape.values.swapaxes(0, 1),
+        std_error=shape.std_error.swapaxes(0, 1),
+        counts=shape.counts.T,
+        is_supported=shape.is_supported.T,
+        is_joint=shape.is_joint,
+    )
 
 
 def read_interactions(interactions: Any, domain: Domain) -> int | list[tuple[int, int]]:

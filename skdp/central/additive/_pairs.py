@@ -18,7 +18,7 @@ from skdp.domain import Categories, Interval
 # Groups of the bins of a column of numbers. With 4 or 8 of them, R2 and the area change
 # by less than .003 (prices of diamonds and a table with products, epsilon .5 to 4, 3
 # fits).
-_N_GROUPS = 6
+N_GROUPS = 6
 
 # Values of a column that has groups of single values.
 MOST_VALUES_OF_PAIRED = 16
@@ -36,7 +36,8 @@ SCORE_FACTOR = 4
 class Groups(NamedTuple):
     """Neighbouring bins of a column, or its values."""
 
-    attribute: Categories | Interval
+    # None if the rarest values are together.
+    attribute: Categories | Interval | None
     # The group of each bin, and, last, the number of groups, for what is in none.
     of_bins: NDArray[np.intp]
     # The noisy numbers of rows, above 0: (n_groups,).
@@ -63,7 +64,7 @@ def group_bins(bins: Bins) -> Groups | None:
         n_ordered = len(attribute.edges) - 1
         sizes = bins.sizes[:n_ordered]
         middles = (np.cumsum(sizes) - sizes / 2) / sizes.sum()
-        places = np.floor(middles * _N_GROUPS)
+        places = np.floor(middles * N_GROUPS)
         ordered_firsts = np.flatnonzero(np.diff(places, prepend=-1))
         # Missing values are a group.
         firsts = np.append(ordered_firsts, np.arange(n_ordered, n_bins))
@@ -82,6 +83,17 @@ def group_bins(bins: Bins) -> Groups | None:
         np.append(np.cumsum(is_first) - 1, len(firsts)),
         np.add.reduceat(bins.sizes, firsts),
     )
+
+
+def rarest_together(bins: Bins) -> Groups:
+    """Return the most frequent values as groups, and the others as one."""
+    n_alone = MOST_VALUES_OF_PAIRED - 1
+    frequent = np.argsort(-bins.sizes, kind="stable")[:n_alone]
+    of_bins = np.full(len(bins.sizes) + 1, n_alone)
+    of_bins[frequent] = np.arange(n_alone)
+    of_bins[-1] = MOST_VALUES_OF_PAIRED
+    sizes = np.bincount(of_bins[:-1], weights=bins.sizes)
+    return Groups(None, of_bins, sizes.astype(float))
 
 
 class Pair(NamedTuple):
@@ -135,6 +147,7 @@ class Pair(NamedTuple):
         by_column = []
         for groups in self.groups:
             centre = np.eye(len(groups.sizes)) - groups.shares
+            assert groups.attribute is not None
             covariances = bin_covariances(groups.attribute, groups.sizes)
             by_column.append([centre @ prior @ centre.T for prior in covariances])
         priors: list[Floats] = []

@@ -32,6 +32,18 @@ class Posterior(NamedTuple):
 
     mean: Floats
     covariance: Floats
+    # The mean covariance of the prior.
+    prior: Floats
+    # By each of its covariances: how likely each spread is, and what sums then say.
+    likelihoods: Floats
+    fits: list[_Fit]
+
+    def smoother(self) -> Floats:
+        """Return the matrix from sums to the mean, for how likely spreads and covariances are."""
+        matrix = np.zeros(self.covariance.shape)
+        for probabilities, fit in zip(self.likelihoods, self.fits, strict=True):
+            matrix += fit.to_function * (probabilities @ fit.factors) @ fit.rotation
+        return matrix
 
 
 def priors(bins: Bins) -> list[Floats]:
@@ -52,13 +64,12 @@ def bin_covariances(attribute: Categories | Interval, counts: Floats) -> list[Fl
 
     Of values without an order, or fewer than three of them, only that of independent values.
     """
-    ordered = _ordered_bins(attribute)
+    ordered = ordered_bins(attribute)
     if len(ordered) < 3:
         return [np.eye(len(counts))]
     sizes = counts[ordered]
     shares = (np.cumsum(sizes) - sizes / 2) / sizes.sum()
-    # Of normal numbers, the values themselves; of log-normal ones, their logarithms.
-    scores = ndtri(shares)
+    scores = normal_scores(sizes)
     distances = np.abs(shares[:, np.newaxis] - shares)
     differences = scores[:, np.newaxis] - scores
     identity = np.eye(len(ordered))
@@ -74,7 +85,12 @@ def bin_covariances(attribute: Categories | Interval, counts: Floats) -> list[Fl
     return covariances
 
 
-def _ordered_bins(attribute: Categories | Interval) -> list[int]:
+def normal_scores(sizes: Floats) -> Floats:
+    """Return the middles of neighbouring bins as normal numbers, whatever their scale."""
+    return np.asarray(ndtri((np.cumsum(sizes) - sizes / 2) / sizes.sum()))
+
+
+def ordered_bins(attribute: Categories | Interval) -> list[int]:
     """Return the bins that are neighbours by value."""
     if isinstance(attribute, Interval):
         return list(range(len(attribute.edges) - 1))
@@ -112,6 +128,7 @@ def smooth(
             _Fit(
                 covariance=covariance,
                 to_function=covariance @ (unit_weights[:, np.newaxis] * vectors),
+                rotation=vectors.T / deviations,
                 rotated_sums=rotated_sums,
                 factors=spreads[:, np.newaxis] / variances_of_rotated,
             )
@@ -121,16 +138,18 @@ def smooth(
 
     mean = np.zeros(len(sums))
     second_moment = np.zeros((len(sums), len(sums)))
+    prior = np.zeros((len(sums), len(sums)))
     for probabilities, fit in zip(likelihoods, fits, strict=True):
         mean += fit.to_function @ (probabilities @ fit.factors * fit.rotated_sums)
         # The mean with each spread: (n_spreads, n_bins).
         means = fit.rotated_sums * fit.factors @ fit.to_function.T
         second_moment += (probabilities * means.T) @ means
         # The variance of the prior, less what the sums explain.
-        second_moment += probabilities @ spreads * fit.covariance
+        prior += probabilities @ spreads * fit.covariance
         explained = (probabilities * spreads) @ fit.factors
         second_moment -= (fit.to_function * explained) @ fit.to_function.T
-    return Posterior(mean, second_moment - np.outer(mean, mean))
+    covariance = prior + second_moment - np.outer(mean, mean)
+    return Posterior(mean, covariance, prior, likelihoods, fits)
 
 
 class _Fit(NamedTuple):
@@ -139,6 +158,8 @@ class _Fit(NamedTuple):
     covariance: Floats
     # From rotated sums to the function: (n_bins, n_bins).
     to_function: Floats
+    # From sums to rotated ones: (n_bins, n_bins).
+    rotation: Floats
     # In the directions in which their noise and signal are independent: (n_bins,).
     rotated_sums: Floats
     # The part of the rotated sums that is signal, over its variance: (n_spreads, n_bins).

@@ -253,7 +253,10 @@ class Crossing(NamedTuple):
     def codes(self, bins: Sequence[NDArray[Any]]) -> NDArray[np.int16]:
         """Return the cells of rows with these bins in each column."""
         first, second = self.columns
-        return self.cells[bins[first], bins[second]]
+        n_second = self.cells.shape[1]
+        places = bins[first].astype(np.intp) * n_second + bins[second]
+        # In less than half of the time of a look-up by two indices.
+        return np.asarray(self.cells.ravel().take(places))
 
 
 class Rows:

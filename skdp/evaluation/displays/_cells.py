@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,9 @@ from skdp.evaluation.displays._style import INK
 # The share of the records that are missing, from which on their cells are drawn: what
 # is said of none is but noise.
 LEAST_MISSING = 0.02
+
+# Characters of a name that fit beside the cells of a panel of 3.6 inches.
+_NAME_WIDTH = 24
 
 
 def draw_cells(
@@ -39,8 +43,9 @@ def draw_cells(
     _label_axis(axes.yaxis, shape.bins[0], rows)
     _label_axis(axes.xaxis, shape.bins[1], columns)
     axes.tick_params(axis="x", rotation=45)
-    axes.set_ylabel(names[0], parse_math=False)
-    axes.set_xlabel(names[1], parse_math=False)
+    first, second = (textwrap.fill(str(name), _NAME_WIDTH) for name in names)
+    axes.set_ylabel(first, parse_math=False)
+    axes.set_xlabel(second, parse_math=False)
     for row, place in enumerate(rows):
         for column, other_place in enumerate(columns):
             if not shape.is_supported[place, other_place]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -27,7 +28,10 @@ from skdp.evaluation.displays._style import (
     title_panel,
 )
 
-_FIELDS = ("bins", "values", "std_error", "counts", "is_supported")
+_FIELDS = ("bins", "values", "std_error", "counts", "is_supported", "is_joint")
+
+# Characters of a title that a panel of 3.6 inches has room for beside its labels.
+_TITLE_WIDTH = 32
 
 
 class ShapeDisplay(PanelDisplay):
@@ -214,10 +218,11 @@ class ShapeDisplay(PanelDisplay):
                     largest=largest or 1,
                     hatch=_HATCH,
                 )
-                title_panel(axes, " × ".join(map(str, name[:2])) + name[2])
+                title = " × ".join(map(str, name[:2])) + name[2]
+                title_panel(axes, textwrap.fill(title, _TITLE_WIDTH))
             else:
                 handles = self._draw_panel(axes, name, shape, max_values)
-        if not all(shape.is_supported.all() for shape in self.shapes.values()):
+        if any(patch.get_hatch() for axes in panels for patch in axes.patches):
             label = "interval may be too short" if handles else "few or no records"
             handles.append(_hatched_patch(label))
         options: dict[str, Any] = {}
@@ -261,7 +266,7 @@ class ShapeDisplay(PanelDisplay):
         _hatch(axes, shape, places)
         tidy_axes(axes)
         title = f"{name} ({n_hidden} rarer values not drawn)" if n_hidden else name
-        title_panel(axes, str(title))
+        title_panel(axes, textwrap.fill(str(title), _TITLE_WIDTH))
         if isinstance(shape.bins, Interval):
             axes.set_ylabel(self._added, parse_math=False)
             axes.axhline(0, color=INK, lw=1)
@@ -283,7 +288,12 @@ class ShapeDisplay(PanelDisplay):
 
     @property
     def _band_label(self) -> str:
-        return f"{interval_label(self.confidence_level)}, other columns given"
+        label = interval_label(self.confidence_level)
+        is_joint = True
+        for shape in self.shapes.values():
+            if not isinstance(shape.bins, tuple):
+                is_joint &= shape.is_joint
+        return label if is_joint else f"{label}, other columns given"
 
     def _draw(self, axes: Any, shape: Any, places: NDArray[np.intp]) -> list[Any]:
         """Draw a function, or one for each class, and return what the legend explains."""
