@@ -46,6 +46,7 @@ from skdp.central.statistics import (
     Noise,
     Rows,
     Scale,
+    ScalingNoise,
     find_limits,
     find_scales,
     in_units,
@@ -54,7 +55,6 @@ from skdp.central.statistics import (
     refuse_missing,
     scale_columns,
     scaled_ends,
-    scaling_noise,
     warn_of_few,
     widths,
 )
@@ -83,7 +83,7 @@ class LinearModel(SupervisedStatistic):
     scaling: Literal["auto"] | None
     fit_intercept: bool
 
-    def _plan_scaling(self, share: Share, n_columns: int) -> Noise | None:
+    def _plan_scaling(self, share: Share, n_columns: int) -> ScalingNoise | None:
         """Check `scaling`, and return the noise of the counts that it needs of private columns, if any."""
         self.__dict__.pop("scales_", None)  # those of another fit
         if self.scaling is None:
@@ -101,7 +101,7 @@ class LinearModel(SupervisedStatistic):
                 "scaling='auto' needs fit_intercept=True, as places on a scale are not "
                 "measured from 0"
             )
-        return scaling_noise(share, n_columns)
+        return ScalingNoise.of(share, n_columns)
 
     def _respond(self, X: Any) -> Floats:
         """Return the linear function of rows that the coefficients are of."""
@@ -348,17 +348,19 @@ class _LinearRegression(RegressorMixin, LinearModel):
             return self._plan_protected(rows, share, penalty, bounds, protected)
         ends = read_bounds(bounds, rows.names)
         refuse_missing(rows, ends)
-        of_counts = self._plan_scaling(share, len(rows.names) - 1)
-        rest = share if of_counts is None else share * (1 - SCALING_PART)
+        scaling_noise = self._plan_scaling(share, len(rows.names) - 1)
+        rest = share if scaling_noise is None else share * (1 - SCALING_PART)
         if share.kind == "epsilon":
             noise, *_ = noises_of_products(
                 rest, len(rows.names), square=0, constant=UNIT, largest=UNIT
             )
-            noises = (noise,) if of_counts is None else (noise, of_counts)
+            noises = (
+                (noise,) if scaling_noise is None else (noise, *scaling_noise.draws)
+            )
         else:
             # All of it is Gaussian: the squares of mu add up to that of the share.
             noises = (Noise("mu", share.mu_squared),)
-        scaling = None if of_counts is None else (rows, ends, of_counts)
+        scaling = None if scaling_noise is None else (rows, ends, scaling_noise)
         exact = self._place(rows, ends), scaling, penalty, rest
         return Plan(exact, noises, f"noisy sums of products, {noises[0].name}")
 
@@ -374,10 +376,14 @@ class _LinearRegression(RegressorMixin, LinearModel):
         return placed, starts, widths(ends, starts)
 
     def _scale(
-        self, rows: Batches, ends: Floats, of_counts: Noise, source: ByteSource
+        self,
+        rows: Batches,
+        ends: Floats,
+        scaling_noise: ScalingNoise,
+        source: ByteSource,
     ) -> tuple[Rows, Floats, Floats]:
         """Find the scales of the columns, and place the rows on them."""
-        scales = find_scales(rows.features, ends[:-1], of_counts, source)
+        scales = find_scales(rows.features, ends[:-1], scaling_noise, source)
         self.scales_ = scales
         ends = np.vstack([scaled_ends(ends[:-1], scales), ends[-1:]])
         return self._place(rows, ends, scales)
@@ -436,8 +442,8 @@ class _LinearRegression(RegressorMixin, LinearModel):
             return self._release_protected(plan, source)
         (rows, starts, scales), scaling, penalty, share = plan.exact
         if scaling is not None:
-            table, ends, of_counts = scaling
-            rows, starts, scales = self._scale(table, ends, of_counts, source)
+            table, ends, scaling_noise = scaling
+            rows, starts, scales = self._scale(table, ends, scaling_noise, source)
         n_columns = rows.n_columns
         centred = bool(self.fit_intercept)
         moments, middle, constant = self._draw_moments(rows, share, source)

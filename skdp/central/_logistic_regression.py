@@ -26,6 +26,7 @@ from skdp.central.statistics import (
     Noise,
     Rows,
     Scale,
+    ScalingNoise,
     find_limits,
     find_scales,
     in_units,
@@ -406,9 +407,9 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
         if share.kind == "rho":
             losses = (Noise("mu", share.mu_squared).loss,)
         share = replace(share, kind="mu", amount=share.mu_squared)
-        of_counts = self._plan_scaling(share, len(ends))
-        rest = share if of_counts is None else share * (1 - SCALING_PART)
-        scaling = None if of_counts is None else (rows, ends, of_counts)
+        scaling_noise = self._plan_scaling(share, len(ends))
+        rest = share if scaling_noise is None else share * (1 - SCALING_PART)
+        scaling = None if scaling_noise is None else (rows, ends, scaling_noise)
         return Plan(
             (self._place(rows, ends, classes), scaling, classes, rest),
             mechanism="noisy gradient descent, rounded Gaussian",
@@ -436,11 +437,11 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
         rows: Batches,
         ends: Floats,
         classes: Classes,
-        of_counts: Noise,
+        scaling_noise: ScalingNoise,
         source: ByteSource,
     ) -> tuple[Rows, Floats, Floats]:
         """Find the scales of the columns, and place the rows on them."""
-        scales = find_scales(rows.features, ends, of_counts, source)
+        scales = find_scales(rows.features, ends, scaling_noise, source)
         self.scales_ = scales
         return self._place(rows, scaled_ends(ends, scales), classes, scales)
 
@@ -478,9 +479,9 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
             return self._release_target(plan, source)
         (placed, starts, scales), scaling, classes, share = plan.exact
         if scaling is not None:
-            table, ends, of_counts = scaling
+            table, ends, scaling_noise = scaling
             placed, starts, scales = self._scale(
-                table, ends, classes, of_counts, source
+                table, ends, classes, scaling_noise, source
             )
         share = share.of_a_row
         centred = bool(self.fit_intercept)

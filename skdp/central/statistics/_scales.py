@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skdp.central.statistics._batches import Batches
 from skdp.central.statistics._bins import edges_towards_zero
+from skdp.central.statistics._nested_cells import N_LEVELS, nested_cells
 from skdp.central.statistics._noise import LARGEST, Noise, as_float
 from skdp.central.statistics._private_bounds import count_values
 from skdp.oracles import project_to_simplex
@@ -25,6 +27,11 @@ Scale = Floats | None
 # the curve by at most .008 on six tables, at epsilon .1 and 1 over 5 splits; on a
 # seventh, half loses .04 +- .04 at .1, and twice .014 +- .01.
 SCALING_PART = Fraction(3, 20)
+
+# Of this, for each level of counts by which cells are cut, and the part of the values
+# from which on a cell is.
+_LEVEL_PART = Fraction(1, 20)
+_LARGE = 1 / 2
 
 # Cells of equal width, and those that halve towards the bound next to 0. About twice as
 # many change the area by -.008 to .001 at epsilon .1, and by less above, on six tables.
@@ -72,16 +79,46 @@ class CellsBetween:
         return cells.astype(np.intp)
 
 
-def scaling_noise(share: Share, n_columns: int) -> Noise:
-    """Return the noise of the counts of some columns: a row changes one count of each."""
-    return Noise.of(share * SCALING_PART, n_columns, n_columns)
+class ScalingNoise(NamedTuple):
+    """The noise of counts by which columns are scaled."""
+
+    # Of each level of cells that may be cut, and of those that are left.
+    of_levels: Noise
+    of_cells: Noise
+
+    @classmethod
+    def of(cls, share: Share, n_columns: int) -> ScalingNoise:
+        """Return the noise of some columns: a row changes one count of each on each level."""
+        share *= SCALING_PART
+        of_cells = share * (1 - N_LEVELS * _LEVEL_PART)
+        return cls(
+            Noise.of(share * _LEVEL_PART, n_columns, n_columns),
+            Noise.of(of_cells, n_columns, n_columns),
+        )
+
+    @property
+    def draws(self) -> tuple[Noise, ...]:
+        """What is drawn at most, one after another."""
+        return *[self.of_levels] * N_LEVELS, self.of_cells
 
 
 def find_scales(
-    columns: Batches, ends: Floats, noise: Noise, source: ByteSource
+    columns: Batches, ends: Floats, scaling_noise: ScalingNoise, source: ByteSource
 ) -> list[Scale]:
     """Find the scale of each column between its bounds."""
-    cells = [CellsBetween.of_bounds(low, high) for low, high in ends]
+
+    def count(edges_of_columns: Sequence[Floats]) -> list[NDArray[np.int64]]:
+        return count_values(columns, [*map(CellsBetween, edges_of_columns)])
+
+    all_edges, _ = nested_cells(
+        [CellsBetween.of_bounds(low, high).edges for low, high in ends],
+        count,
+        scaling_noise.of_levels,
+        source,
+        large=_LARGE,
+    )
+    cells = [*map(CellsBetween, all_edges)]
+    noise = scaling_noise.of_cells
     noisy_counts = []
     for exact_counts in count_values(columns, cells):
         counts = exact_counts + noise.draw(source, exact_counts.size)
