@@ -6,7 +6,6 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from functools import partial
 from typing import Any, NamedTuple, Self, get_args
 
 import numpy as np
@@ -32,10 +31,9 @@ from skdp.central.additive._pairs import MOST_VALUES_OF_PAIRED
 from skdp.central.additive._smoothing import Floats
 from skdp.central.additive._sums import (
     Coding,
+    CountedCells,
     LargeRows,
     Rows,
-    cell_counts,
-    open_rows,
     unit_of,
 )
 from skdp.central.statistics import (
@@ -47,6 +45,7 @@ from skdp.central.statistics import (
     declared_domain,
     find_bins,
     fine_cells,
+    nested_cells,
     read_weights,
     select_columns,
     warn_of_few,
@@ -64,6 +63,12 @@ from skdp.tables import LargeTable, Table
 # generated tables of 4,000 rows at an epsilon of 1, 6 fits, with standard errors of
 # .001 to .005); but half of the latter cost .03 +- .02 on one of them.
 SIZE_PART, _BINS_PART = Fraction(1, 100), Fraction(3, 20)
+
+# For each level of counts by which cells are cut.
+_LEVEL_PART = Fraction(1, 200)
+
+# The part of the rows from which on a cell is: that of a bin, as `max_bins` is.
+_LARGE = 1 / 24
 
 # More bins have more noise than records.
 _MOST_BINS = 256
@@ -108,12 +113,8 @@ class Shape(NamedTuple):
 class AdditivePlan(NamedTuple):
     """What is read and checked before the charge."""
 
-    # By fine cells of each column.
-    rows: Rows | LargeRows
-    # The exact numbers of rows in all cells, one column after another.
-    cell_counts: NDArray[np.int64]
-    # The cells of each column.
-    domain: Domain
+    # The rows by fine cells of each column.
+    cells: CountedCells
     # The bounds of each column of numbers.
     ends_of_numbers: dict[Any, tuple[float, float]]
     # What `_plan_target` says of the target: the classes, or the bounds.
@@ -163,6 +164,10 @@ class AdditiveModel(SupervisedStatistic):
         source: ByteSource,
     ) -> Start:
         """Measure the number of rows, of which each counts up to a unit, and the middle of the target."""
+
+    def _ordered(self, rows: Rows | LargeRows) -> Rows | LargeRows:
+        """Return the rows in an order in which they are fast to read."""
+        return rows
 
     def _declared(self, table: Table) -> list[Any]:
         """Return the columns whose values are declared."""
@@ -318,17 +323,13 @@ class AdditiveModel(SupervisedStatistic):
             assert self.max_weight is not None
             max_weight = float(self.max_weight)
         coding = Coding(domain, self.handle_unknown, place_target, max_weight)
-        coded_rows = open_rows(rows, coding)
-        # Counted here, and not in `_release`, so that undeclared values are an error
-        # before the charge.
-        counts = coded_rows.sum(partial(cell_counts, sizes=domain.sizes))
         losses: tuple[Loss, ...] = ()
         if share.kind == "rho":
             losses = (Noise("mu", share.mu_squared).loss,)
         exact = AdditivePlan(
-            rows=coded_rows,
-            cell_counts=counts,
-            domain=domain,
+            # Counted here, and not in `_release`, so that undeclared values are an
+            # error before the charge.
+            cells=CountedCells.of(rows, coding),
             ends_of_numbers=ends_of_numbers,
             target=target,
             interactions=interactions,
@@ -344,8 +345,9 @@ class AdditiveModel(SupervisedStatistic):
     def _release(self, plan: Plan, source: ByteSource) -> None:
         exact: AdditivePlan = plan.exact
         unit = unit_of(exact.max_weight)
-        start = self._start(exact.rows, exact.target, exact.share, unit, source)
-        domain = exact.domain
+        start = self._start(exact.cells.rows, exact.target, exact.share, unit, source)
+        cells, spent = cut_cells(exact, unit, source)
+        domain = cells.domain
         # A record is in one cell of each column, so that the square of the norm of what
         # it changes is the number of columns, in units.
         noise = Noise(
@@ -353,19 +355,19 @@ class AdditiveModel(SupervisedStatistic):
             exact.share.mu_squared * _BINS_PART,
             len(domain.columns) * unit**2,
         )
-        column_starts = np.cumsum(domain.sizes)[:-1]
         bins = find_bins(
             domain,
             exact.ends_of_numbers,
-            np.split(exact.cell_counts, column_starts),
+            cells.counts,
             noise,
             n_rows=start.n_rows,
             most=self.max_bins,
             source=source,
             unit=unit,
         )
-        start = start._replace(mu_squared=start.mu_squared - noise.amount)
-        binned_rows = exact.rows.binned([column.bins_of_cells for column in bins])
+        start = start._replace(mu_squared=start.mu_squared - noise.amount - spent)
+        binned_rows = cells.rows.binned([column.bins_of_cells for column in bins])
+        binned_rows = self._ordered(binned_rows)
         shapes = backfit(binned_rows, bins, start, exact.interactions, source)
         self.n_iter_ = shapes.n_epochs
         self.is_joint_ = shapes.is_joint
@@ -560,6 +562,34 @@ def read_interactions(interactions: Any, domain: Domain) -> int | list[tuple[int
             )
         pairs.append((first, second))
     return pairs
+
+
+def cut_cells(
+    plan: AdditivePlan, unit: int, source: ByteSource
+) -> tuple[CountedCells, Fraction]:
+    """Cut the cells of numbers that hold many rows, as noisy counts say; also return the square of mu of these."""
+    cells = plan.cells
+    names = list(plan.ends_of_numbers)
+    if not names:
+        return cells, Fraction(0)
+
+    def count(edges_of_columns: Sequence[Floats]) -> list[NDArray[np.int64]]:
+        nonlocal cells
+        cells = cells.with_edges(dict(zip(names, edges_of_columns, strict=True)))
+        columns = cells.domain.columns
+        # Without missing numbers, which are last.
+        return [cells.counts[columns.index(name)][:-1] for name in names]
+
+    # A record is in one cell of each column, or in none that is counted.
+    noise = Noise("mu", plan.share.mu_squared * _LEVEL_PART, len(names) * unit**2)
+    edges = []
+    for name in names:
+        attribute = cells.domain[name]
+        assert isinstance(attribute, Interval)
+        edges.append(np.array(attribute.edges))
+    edges, n_levels = nested_cells(edges, count, noise, source, large=_LARGE, unit=unit)
+    count(edges)
+    return cells, n_levels * noise.amount
 
 
 def supported_bins(bins: Bins, is_number: bool) -> NDArray[np.bool_]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -19,7 +18,6 @@ from skdp.central.additive._backfitting import Start
 from skdp.central.additive._base import (
     SIZE_PART,
     AdditiveModel,
-    AdditivePlan,
     check_number_of_rows,
     class_counts,
     noisy_floats,
@@ -267,11 +265,12 @@ class DPAdditiveClassifier(ProbabilisticClassifier, AdditiveModel):
             mu_squared=share.mu_squared - noise.amount,
         )
 
+    def _ordered(self, rows: Rows | LargeRows) -> Rows | LargeRows:
+        return rows.by_class()
+
     def _release(self, plan: Plan, source: ByteSource) -> None:
-        exact: AdditivePlan = plan.exact
-        exact = exact._replace(rows=exact.rows.by_class())
-        super()._release(replace(plan, exact=exact), source)
-        classes = exact.target
+        super()._release(plan, source)
+        classes = plan.exact.target
         self.classes_ = classes.values
         name = classes.domain.columns[0]
         columns = {column: self.domain_[column] for column in self.domain_.columns}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple, Protocol
@@ -23,8 +23,10 @@ from skdp.central._logistic_regression import (
 from skdp.central.statistics import (
     GRID,
     Batches,
+    cells_of,
     find_codes,
     read_values,
+    select_columns,
     to_places,
     undeclared_error,
     weight_steps,
@@ -408,6 +410,56 @@ def cell_counts(rows: Rows, sizes: Sequence[int]) -> Integers:
     for cells, size in zip(rows.codes, sizes, strict=True):
         counts.append(rows.count(cells, size + 1)[:size])
     return np.concatenate(counts)
+
+
+@dataclass(frozen=True, eq=False)
+class CountedCells:
+    """Rows by cells of each column, and how many of them are in each."""
+
+    batches: Batches
+    coding: Coding
+    rows: Rows | LargeRows
+    # Of each column, by cell.
+    counts: list[Integers]
+
+    @classmethod
+    def of(cls, batches: Batches, coding: Coding) -> CountedCells:
+        """Place rows in the cells of a domain, and count them."""
+        return cls(batches, coding, open_rows(batches, coding), [])._count()
+
+    @property
+    def domain(self) -> Domain:
+        """The cells of each column."""
+        return self.coding.domain
+
+    def with_edges(self, edges_of_columns: Mapping[Any, Floats]) -> CountedCells:
+        """Place the numbers of some columns in other cells, and count them."""
+        names = []
+        attributes = {name: self.domain[name] for name in self.domain.columns}
+        for name, edges in edges_of_columns.items():
+            # Cut cells are more than before, and a last one is that of missing numbers.
+            if len(edges) != len(attributes[name]):
+                names.append(name)
+                attributes[name] = cells_of(edges)
+        if not names:
+            return self
+        coding = replace(self.coding, domain=Domain(attributes))
+        rows = self.rows
+        if isinstance(rows, LargeRows):
+            rows = replace(rows, coding=coding)
+        else:
+            part = Coding(coding.domain.select(names), coding.handle_unknown)
+            codes_of_part = part.codes(select_columns(self.batches.table, names))
+            codes = list(rows.codes)
+            for name, column_codes in zip(names, codes_of_part, strict=True):
+                codes[self.domain.columns.index(name)] = column_codes
+            rows = Rows(codes, rows.targets, rows.weights)
+        return CountedCells(self.batches, coding, rows, [])._count()
+
+    def _count(self) -> CountedCells:
+        sizes = self.domain.sizes
+        counts = self.rows.sum(partial(cell_counts, sizes=sizes))
+        return replace(self, counts=np.split(counts, np.cumsum(sizes)[:-1]))
 
 
 def bin_sums(

@@ -10,6 +10,7 @@ from skdp.central.statistics._batches import rows_within as rows_within
 from skdp.central.statistics._batches import select_columns as select_columns
 from skdp.central.statistics._batches import without_column as without_column
 from skdp.central.statistics._bins import Bins as Bins
+from skdp.central.statistics._bins import cells_of as cells_of
 from skdp.central.statistics._bins import find_bins as find_bins
 from skdp.central.statistics._bins import fine_cells as fine_cells
 from skdp.central.statistics._cells import CellTally as CellTally
@@ -31,6 +32,7 @@ from skdp.central.statistics._discovery import plan_categories as plan_categorie
 from skdp.central.statistics._discovery import plan_discovery as plan_discovery
 from skdp.central.statistics._discovery import private_columns as private_columns
 from skdp.central.statistics._discovery import warn_of_kinds as warn_of_kinds
+from skdp.central.statistics._nested_cells import nested_cells as nested_cells
 from skdp.central.statistics._noise import LARGEST as LARGEST
 from skdp.central.statistics._noise import Estimate as Estimate
 from skdp.central.statistics._noise import Noise as Noise

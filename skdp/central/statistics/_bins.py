@@ -48,7 +48,12 @@ class Bins:
 
 def fine_cells(low: float, high: float) -> Interval:
     """Return public cells between bounds, of equal width, and smaller towards the bound that is nearest to 0."""
-    return Interval(edges=_edges(low, high)[0].tolist(), missing=True, real=True)
+    return cells_of(_edges(low, high)[0])
+
+
+def cells_of(edges: Floats) -> Interval:
+    """Return cells of numbers, of which some may be missing."""
+    return Interval(edges=edges.tolist(), missing=True, real=True)
 
 
 def edges_towards_zero(low: float, high: float, shares: Floats) -> Floats:
@@ -100,7 +105,7 @@ def find_bins(
     for name, counts in zip(domain.columns, cell_counts, strict=True):
         first_cells = np.arange(len(counts))
         if name in ends:
-            first_cells = _first_cells(*ends[name], n_cells)
+            first_cells = _first_cells(domain[name], *ends[name], n_cells)
         first_cells_of_columns.append(first_cells)
         exact_counts.append(np.add.reduceat(counts, first_cells))
     drawn = noise.add(source, np.concatenate(exact_counts).tolist())
@@ -142,12 +147,17 @@ def _n_cells(n_rows: float, error: float) -> int:
     return n_cells
 
 
-def _first_cells(low: float, high: float, n_cells: int) -> NDArray[np.intp]:
+def _first_cells(
+    cells: Categories | Interval, low: float, high: float, n_cells: int
+) -> NDArray[np.intp]:
     """Return the first of the cells that are counted together, for each count."""
+    assert isinstance(cells, Interval)
     edges, levels = _edges(low, high)
-    is_first = levels[:-1] >= _MOST_CELLS // n_cells
+    # Cells that were cut keep the edges inside them.
+    is_inside = levels < _MOST_CELLS // n_cells
+    is_first = ~np.isin(cells.edges[:-1], edges[is_inside])
     # Missing numbers are in the cell after the last edge.
-    return np.append(np.flatnonzero(is_first), len(edges) - 1)
+    return np.append(np.flatnonzero(is_first), len(cells.edges) - 1)
 
 
 def _joined_interval(
@@ -155,8 +165,7 @@ def _joined_interval(
 ) -> Interval:
     """Return the bins of numbers that begin with these cells."""
     assert isinstance(cells, Interval)
-    edges = np.array(cells.edges)[[*first_cells, -1]]
-    return Interval(edges=edges.tolist(), missing=True, real=True)
+    return cells_of(np.array(cells.edges)[[*first_cells, -1]])
 
 
 def _bins_of_cells(first_cells: NDArray[np.intp], n_cells: int) -> NDArray[np.intp]:
