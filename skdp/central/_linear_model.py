@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -101,6 +101,10 @@ class LinearModel(SupervisedStatistic):
                 "scaling='auto' needs fit_intercept=True, as places on a scale are not "
                 "measured from 0"
             )
+        if share.kind == "rho":
+            # Stated together with Gaussian noise, whose squares of mu add up. Of a large
+            # rho, pure noise is less, and would lose more than that.
+            share = replace(share, kind="mu", amount=share.mu_squared)
         return scaling_noise(share, n_columns)
 
     def _respond(self, X: Any) -> Floats:

@@ -12,7 +12,8 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
 from skdp import DPLinearRegression, DPLogisticRegression, DPRidge, load, save
-from skdp.privacy import Mu
+from skdp.privacy import Mu, Rho
+from skdp.testing import replay_release
 from tests.conftest import each
 
 rng = np.random.default_rng(0)
@@ -155,3 +156,12 @@ def test_extreme_bounds_make_finite_scales(bounds):
     model = DPRidge(50.0, bounds=bounds, target_bounds=(0, 1), scaling="auto", random_state=0).fit(X, y)
     for scale in model.scales_:
         assert scale is None or np.isfinite(scale).all()
+
+
+def test_all_noise_is_gaussian_where_the_guarantee_says_so():
+    """Of a large rho, pure noise is less than Gaussian noise, and not covered by the sum of the squares of mu."""
+    table = pd.DataFrame({"age": AGES[:60], "number": NUMBERS[:60]})
+    model = linear(Rho(30.0, delta=1e-6), bounds={"age": (0, 100)})
+    result = replay_release(model, table, table.drop(index=3))
+    assert [loss.mu for loss in result.guarantee.losses] == [pytest.approx(60**0.5)]
+    assert set(result.draws["sampler"]) == {"rounded_gaussian"}
