@@ -231,6 +231,10 @@ class Classes:
         """Read the classes that are declared, or those of the target with a warning, and check the target."""
         target = rows.target
         (name,) = target.names
+        if isinstance(classes, str):
+            raise TypeError(
+                "classes must be a list of the values of the target, got str"
+            )
         why = ""
         if target.large is not None:
             why = "the target of a large table is not looked at for them; set classes="

@@ -178,11 +178,19 @@ def test_persons_have_weights():
     assert counts.sum() == pytest.approx(N, rel=0.05)
 
 
+def test_errors_say_what_to_declare():
+    words = pd.DataFrame({"a": X["a"], "w": ["u", "v"] * (N // 2)})
+    with pytest.raises(TypeError, match=r"column 'w': expected numbers, got .*; .* declare its values in categories="):
+        DPAdditiveRegressor(1.0, bounds=(0, 1), target_bounds=(0, 1)).fit(words, NUMBER)
+    with pytest.raises(TypeError, match="classes must be a list of the values of the target, got str"):
+        DPAdditiveClassifier(1.0, bounds=(0, 1), classes="no yes").fit(words[["a"]], CLASS)
+
+
 @each(
     "parameters, weights, message",
     [
         ({}, np.ones(N), "max_weight must be declared with sample_weight"),
-        ({"max_weight": 0}, np.ones(N), "max_weight must be a number > 0"),
+        ({"max_weight": 0}, np.ones(N), "max_weight must be a number > 0 .*, got 0"),
         ({"max_weight": "1"}, np.ones(N), "max_weight must be an int or a float, got str"),
         ({"max_weight": 1}, np.ones(N - 1), "sample_weight has 2999 entries; X has 3000 rows"),
         ({"max_weight": 1}, np.ones((N, 2)), "sample_weight must be one column"),

@@ -56,7 +56,7 @@ from skdp.domain import Categories, Domain, DomainLike, Interval
 from skdp.oracles import check_size
 from skdp.privacy import Loss, Share
 from skdp.randomness import ByteSource
-from skdp.tables import LargeTable, Table
+from skdp.tables import LargeTable, Table, kind_of_dtype, name_of_dtype
 
 # Of the budget: for the number of rows and the middle of the target, and for the counts
 # of cells that make bins. Half or twice as much changes R2 by less than .01 (two
@@ -295,6 +295,7 @@ class AdditiveModel(SupervisedStatistic):
         numbers = self._numbers(rows)
         declared_names = [name for name in features.names if name not in numbers]
         bounded = self._bounded(rows).names
+        _check_numbers(select_columns(features, numbers))
         warn_of_objects(select_columns(features, numbers))
         ends = np.zeros((0, 2))
         if bounded:
@@ -522,6 +523,16 @@ def _transposed(shape: Shape) -> Shape:
         is_supported=shape.is_supported.T,
         is_joint=shape.is_joint,
     )
+
+
+def _check_numbers(table: Table) -> None:
+    """Refuse columns of which the dtype says that they hold other values, and no values are declared."""
+    for name, column in zip(table.names, table.columns, strict=True):
+        if kind_of_dtype(column) == "string":
+            raise TypeError(
+                f"column {name!r}: expected numbers, got a column of dtype "
+                f"{name_of_dtype(column)}; convert it, or declare its values in categories="
+            )
 
 
 def read_interactions(interactions: Any, domain: Domain) -> int | list[tuple[int, int]]:

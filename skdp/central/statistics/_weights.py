@@ -42,8 +42,11 @@ def check_max_weight(max_weight: Any) -> None:
     else:
         in_range = bool(np.isfinite(max_weight) and max_weight > 0)
     if not in_range:
+        most = sys.float_info.max
+        is_beyond = isinstance(max_weight, int) and abs(max_weight) > most
+        got = "an int beyond" if is_beyond else f"{max_weight:g}"
         raise ValueError(
-            f"max_weight must be a number > 0 and at most {sys.float_info.max:g}"
+            f"max_weight must be a number > 0 and at most {most:g}, got {got}"
         )
 
 
