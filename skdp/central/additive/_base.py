@@ -64,7 +64,8 @@ from skdp.tables import LargeTable, Table, kind_of_dtype, name_of_dtype
 # .001 to .005); but half of the latter cost .03 +- .02 on one of them.
 SIZE_PART, _BINS_PART = Fraction(1, 100), Fraction(3, 20)
 
-# For each level of counts by which cells are cut.
+# For each level of counts by which cells are cut. Half and twice of it change areas and
+# R2 by less than their noise, .001 on average.
 _LEVEL_PART = Fraction(1, 200)
 
 # The part of the rows from which on a cell is cut. With an eighth or a half, R2 of .604

@@ -12,7 +12,10 @@ from skdp.randomness import ByteSource
 
 Floats = NDArray[np.float64]
 
-# The cells that a cell is cut into.
+# The cells that a cell is cut into. The mean area or R2 of additive models of four tables,
+# within bounds that are close, and 100, 1,000 and 100,000 times too wide, is .789
+# (epsilon .3 and 1, 3 fits). With 16 or 64 cells it is .775 or .795, all of the
+# difference in the widest bounds; more take more time.
 _BRANCHES = 32
 
 # Levels of cells that are counted to find those that are cut. With 2 in place of 3, an
@@ -20,7 +23,8 @@ _BRANCHES = 32
 # bounds a thousand and a hundred thousand times too wide, far from 0 (epsilon 1).
 _N_LEVELS = 3
 
-# A cell is cut if it has more values than so many deviations of its noise.
+# A cell is cut if it has more values than so many deviations of its noise. With 2 or 8,
+# this mean is .784 or .790.
 _CLEAR = 4.0
 
 
