@@ -118,7 +118,7 @@ def difference(name: str, by: str) -> Analysis:
     def statistic(table: pd.DataFrame) -> float:
         means = table[name].groupby(table[by]).mean()
         if len(means) < 2:  # of synthetic rows, where noise hid a group
-            return float("nan")
+            return 0.0
         return float(means.iloc[1] - means.iloc[0])
 
     return Analysis("difference", (name, by), statistic)
