@@ -83,7 +83,7 @@ from skdp.synthesis.tables import (
     warn_undiscovered,
     with_target,
 )
-from skdp.tables import open_large
+from skdp.tables import is_frame, open_large
 
 
 class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
@@ -257,6 +257,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     target alone, label differential privacy): all other columns, the number of rows and, with ``groups``, the persons
     are public, and a ledger must be for these columns. What public columns tell of the protected ones is not limited.
     The values of public columns that are not declared are those that occur in X, which says no more than is public.
+    In an array they have to be declared, as its dtype is that of protected values, too.
     Marginals with a protected column are measured, of which single columns and noisy scores choose some; another value
     changes such a marginal by 2 in L1 norm and by sqrt(2) in L2 norm, and each score by 2. The counts of public values
     are exact, so that of two protected values one is counted, and changes by 1. Of one protected column beside K public
@@ -640,8 +641,12 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
 
         # Plan.
         budget, rho = open_budget(promise, delta, promise.rows, replaces=True)
-        public = set(undeclared(private.table, self.domain)) - set(names)
-        public_values = read_public_values(private.table, public)
+        public_values: dict[Any, Any] = {}
+        # The dtype of a plain array is that of its protected values, too, and it says how
+        # public ones are read.
+        if is_frame(private.table.native):
+            public = set(undeclared(private.table, self.domain)) - set(names)
+            public_values = read_public_values(private.table, public)
         coded = code_table(self, private.table, private.keep, {}, public_values)
         domain = coded.domain
         check_undetermined(coded.plan.zeros, domain, names)
@@ -671,7 +676,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             for column, codes in enumerate(coded.codes):
                 if column not in protected:
                     public_codes[column] = codes
-            marginals, likelihood_ratios = table.dependent_marginals(plan.zeros)
+            marginals, likelihood_ratios = table.marked_marginals(plan.zeros)
             fit = fit_conditional(
                 domain.sizes,
                 protected,

@@ -262,3 +262,10 @@ def test_a_pair_is_of_columns_in_either_order():
     for field in ("values", "std_error", "counts", "is_supported"):
         np.testing.assert_array_equal(getattr(other, field), getattr(shape, field).T)
     assert not shape.is_joint
+
+
+def test_columns_of_a_single_value_have_no_correlations():
+    table = pd.DataFrame({"a": ["x"] * 300, "b": ["y"] * 300})
+    model = regressor(8.0, bounds=None, categories={"a": ["x"], "b": ["y"]}).fit(table, NUMBER[:300])
+    assert not model.is_joint_
+    assert np.isfinite(model.predict(table)).all()

@@ -15,8 +15,8 @@ from skdp.central.additive._overlap import (
     Overlap,
     all_pairs,
     basis_of,
-    is_few,
-    most_error,
+    can_count_pairs,
+    largest_useful_error,
 )
 from skdp.central.additive._pairs import (
     SCORE_FACTOR,
@@ -65,7 +65,8 @@ _MOST_RESPONSE = 64.0
 # .001 (prices of diamonds and a table with products, epsilon .5 to 4, 3 fits).
 _SCORES_PART, _CELLS_PART = Fraction(3, 100), Fraction(3, 100)
 
-# Of the budget, for the counts of the cells of all pairs of columns.
+# Of the budget, for the counts of the cells of all pairs of columns: other noise is 1 %
+# larger for it.
 _OVERLAP_PART = Fraction(1, 50)
 
 # A pair is chosen with a score that is larger than noise by so many deviations, and than
@@ -394,7 +395,7 @@ class _Descent:
         # Of each pair that has a function, in the order of these, which come after those
         # of columns.
         self.cells: list[Cells] = []
-        # Of columns, if it is worth its noise.
+        # How columns are correlated, if counts of pairs are of use.
         self.overlap: Overlap | None = None
         # Of the functions of columns, as `Overlap` has them: (n_all, n_outputs).
         self.coefficients = np.zeros((1, n_outputs))
@@ -414,17 +415,21 @@ class _Descent:
 
     def count_pairs(self, amount: Fraction) -> None:
         """Count the rows of groups of all pairs of columns, if noise does not hide how columns are correlated."""
-        n_pairs = math.comb(len(self.bins), 2)
-        if not is_few(len(self.bins)):
+        if not can_count_pairs(len(self.bins)):
+            return
+        bases = [basis_of(column) for column in self.bins]
+        # A column of a single bin has no function.
+        n_with_functions = sum(basis.functions.shape[1] > 0 for basis in bases)
+        if n_with_functions < 2:
             return
         # A row is in one cell of each pair.
+        n_pairs = math.comb(len(self.bins), 2)
         unit = self.start.count_unit
         noise = Noise("mu", amount, n_pairs * unit**2)
         error = as_float(noise.error) / unit
         n_rows = self.start.n_rows
-        if error > most_error(n_rows):
+        if error > largest_useful_error(n_rows):
             return
-        bases = [basis_of(column) for column in self.bins]
         crossings = [pair.crossing() for pair in all_pairs(bases)]
         exact = self.rows.sum(partial(crossed_counts, crossings=crossings))
         self.mu_squared -= noise.amount
@@ -433,13 +438,13 @@ class _Descent:
         n_outputs = self.residuals.n_outputs
         self.coefficients = np.zeros((len(self.overlap.errors), n_outputs))
 
-    def _look_beside(self, column: int, overlap: Overlap) -> None:
+    def _update_mean_of_others(self, column: int, overlap: Overlap) -> None:
         """Tell the function of a column what those of other columns are in its bins."""
         function = self.functions[column]
         function.coefficients = self.coefficients
         function.others = overlap.others(column, self.coefficients)
 
-    def _project(self, column: int, overlap: Overlap) -> None:
+    def _store_coefficients(self, column: int, overlap: Overlap) -> None:
         """Set the coefficients of the function of a column."""
         projection = overlap.bases[column].projection
         values = self.functions[column].values
@@ -460,7 +465,7 @@ class _Descent:
         for column, function in enumerate(self.columns):
             values = [of_output[column] for of_output in values_of_outputs]
             function.set_values(np.stack(values, axis=1), self.residuals.response_unit)
-            self._project(column, overlap)
+            self._store_coefficients(column, overlap)
         for output, fits in enumerate(fits_of_outputs):
             variances = overlap.added_variances(fits, self.coefficients[:, output])
             for function, added in zip(self.columns, variances, strict=True):
@@ -493,7 +498,7 @@ class _Descent:
             )
             for column, function in enumerate(self.functions):
                 if self.overlap is not None and column < len(self.bins):
-                    self._look_beside(column, self.overlap)
+                    self._update_mean_of_others(column, self.overlap)
                 what = partial(
                     bin_sums,
                     column=column,
@@ -502,10 +507,10 @@ class _Descent:
                     residuals=self.residuals,
                 )
                 noisy = self._noisy(self.rows.sum(what), noise) / self.residuals.unit
-                scales = self.residuals.scales(*self._responses(column))
+                scales = self.residuals.scales(*self._response_moments(column))
                 function.update(_centred(noisy), *scales, epoch)
                 if self.overlap is not None and column < len(self.bins):
-                    self._project(column, self.overlap)
+                    self._store_coefficients(column, self.overlap)
                 self.mu_squared -= noise.amount
             self.n_epochs += 1
 
@@ -542,7 +547,7 @@ class _Descent:
         self.mu_squared -= noise.amount
         noisy_scores = self._noisy(exact, noise) / residuals.unit
         sizes = self.bins[0].sizes
-        _, variances = residuals.scales(*self._responses(0))
+        _, variances = residuals.scales(*self._response_moments(0))
         deviation = float(np.sqrt(sizes @ variances / sizes.sum()).sum())
         excesses = []
         for pair, score in zip(pairs, noisy_scores, strict=True):
@@ -569,7 +574,7 @@ class _Descent:
             self.functions.append(function)
         self.rows = self.rows.crossed(crossings)
 
-    def _responses(self, index: int) -> tuple[Floats, Floats]:
+    def _response_moments(self, index: int) -> tuple[Floats, Floats]:
         """Return the mean response in each bin of a function, and the variance within, by the correlations if known."""
         function = self.functions[index]
         means = function.values + function.others + self.start.response

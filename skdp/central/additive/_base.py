@@ -614,8 +614,9 @@ def supported_bins(bins: Bins, is_number: bool) -> NDArray[np.bool_]:
         widths = np.diff(bins.attribute.edges)
         if len(widths) > 1:
             last = len(widths) - 1
-            is_supported[0] &= widths[0] <= _WIDEST * widths[1]
-            is_supported[last] &= widths[last] <= _WIDEST * widths[last - 1]
+            # Divided, as widths may be as large as floats are.
+            is_supported[0] &= widths[0] / _WIDEST <= widths[1]
+            is_supported[last] &= widths[last] / _WIDEST <= widths[last - 1]
     return np.asarray(is_supported)
 
 

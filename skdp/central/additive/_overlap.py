@@ -55,14 +55,14 @@ _LEAST_VARIANCE, _MOST_LEAST_VARIANCE = 0.1, 0.5
 _SHARE_OF_ALIKE, _VARIANCE_OF_ALIKE = 0.25, 0.05
 
 
-def most_error(n_rows: float) -> float:
+def largest_useful_error(n_rows: float) -> float:
     """Return the largest noise of a count with which correlations are of use."""
-    # Of groups with a sixth of the rows each, the correlation of two functions is that
-    # of the cells, each over ``n_rows / 6``.
+    # Of equal groups, the noise of a correlation of two functions is that of a count over
+    # ``n_rows / N_GROUPS``.
     return _MOST_ERROR * n_rows / N_GROUPS
 
 
-def is_few(n_columns: int) -> bool:
+def can_count_pairs(n_columns: int) -> bool:
     """Return whether there are pairs of columns, and not too many."""
     return 1 < n_columns <= _MOST_COLUMNS
 

@@ -82,7 +82,7 @@ class ShapeDisplay(PanelDisplay):
     ... ).fit(people[["age", "sex"]], people["hours-per-week"])
     >>> display = ShapeDisplay.from_estimator(model)
     >>> [axes.get_title(loc="left") for axes in display.axes_]
-    ['age', 'sex']
+    ['age', 'sex', 'age × sex']
     """
 
     def __init__(

@@ -133,9 +133,10 @@ def fit_conditional(
     # (1 - p) and noise of variance v says of its logit has the error variance 1 / h + v /
     # h**2. So the best linear estimate gives the count the weight h / (h + (1 + v / h) /
     # s**2), and that is the weight with the penalty (1 + v / h) / s**2.
-    # What is expected of logits is 0. Where one column of a pair follows from the other,
-    # it is the logarithm of the likelihood ratio: how much likelier each cell is than if
-    # both were independent. There, counts that are noise are not fitted.
+    # What is expected of logits is 0, or the logarithm of its share for a value of a single
+    # column. Where one column of a pair follows from the other, it is the logarithm of the
+    # likelihood ratio: how much likelier each cell is than if both were independent.
+    # There, counts that are noise are not fitted.
     zeros = tuple(zeros)
     measured = merge(marginals)
     law = _Law(sizes, protected, rows, measured, shares, zeros)

@@ -233,7 +233,7 @@ def find_dependences(
     for index, marginal in enumerate(marginals):
         if len(marginal.clique) == 2 and marginal.groups is None:
             for axes in ((0, 1), (1, 0)):
-                dependence = _read(marginal, axes, columns, impossible)
+                dependence = _read_dependence(marginal, axes, columns, impossible)
                 if dependence is not None:
                     candidates.append((index, dependence))
     candidates.sort(key=lambda candidate: candidate[1].doubt)
@@ -274,7 +274,7 @@ def follow(
     return tables, marked
 
 
-def _read(
+def _read_dependence(
     marginal: Marginal,
     axes: tuple[int, int],
     columns: Sequence[Column],

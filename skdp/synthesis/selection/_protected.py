@@ -240,7 +240,7 @@ class ProtectedTable(PrivateTable):
         n_columns = len(self.sizes)
         return [self.shares_of(column) * self.n_records for column in range(n_columns)]
 
-    def dependent_marginals(
+    def marked_marginals(
         self, zeros: Zeros
     ) -> tuple[list[Marginal], dict[Clique, NDArray[np.float64]]]:
         """Return what was measured, marked where a column follows from another, and the likelihood ratios there."""
