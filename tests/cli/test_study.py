@@ -72,6 +72,7 @@ def test_a_study_is_written_and_goes_on(folder, capsys):
     assert (both["seconds_x"] == both["seconds_y"]).all()
 
 
+@pytest.mark.long
 def test_loaders_and_models_of_ones_own(folder):
     (folder / "in/model.py").write_text(
         "from sklearn.tree import DecisionTreeClassifier\ntree = DecisionTreeClassifier(max_depth=2)\n"

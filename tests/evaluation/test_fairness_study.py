@@ -270,6 +270,7 @@ def test_epsilon_is_divided_in_each_of_several_ways():
         study(wide, shares="joint")
 
 
+@pytest.mark.long
 def test_fits_can_be_added_and_are_not_repeated(tmp_path):
     one_baseline = {"baselines": ["left out"]}
     short = study(memory=str(tmp_path), **one_baseline)
@@ -550,6 +551,7 @@ class _Voter(ClassifierMixin, BaseEstimator):
 
 
 @pytest.mark.filterwarnings("ignore:Setting a value")  # fairlearn's own
+@pytest.mark.long
 def test_pipelines_are_weighted_by_their_last_step():
     scaled = make_pipeline(StandardScaler(), LogisticRegression())
     result = study(estimator=scaled, baselines=["reweighed", "private parity"])

@@ -540,6 +540,7 @@ class TestPath:
         assert first["value"].isna().any()
 
     @each("name", CHANGED)
+    @pytest.mark.long
     def test_another_study_is_refused_before_anything_is_fitted(self, name, tmp_path_factory):
         path = tmp_path_factory.mktemp("study") / "scores"
         same = {
