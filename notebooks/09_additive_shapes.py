@@ -141,8 +141,8 @@ plt.show()
 # Each function has a mean of 0 over its own group, so that forms are compared, not levels. Before privacy, short weeks
 # cost men more than women, and the rise with age comes earlier for women. At an epsilon of 1 the functions look much the
 # same, but these bands overlap. There are half as many women, and few of them left school early *and* earn more than
-# 50,000 dollars: there the function is smoothed to 0, and its band misses what it was before. At 0.1, only the
-# difference of short weeks is left, and noise has made it larger.
+# 50,000 dollars: there the function is smoothed towards 0, and its band is wide. At 0.1, the function of the age of women
+# is smoothed to 0, and the bands of both overlap nearly everywhere.
 #
 # **A difference between groups needs more people, or a larger epsilon, than the functions that all share**: the smaller
 # group decides.
@@ -211,7 +211,7 @@ table.style.format("{:.3f}")
 #
 # - **Leaving sex out hardly changes the gap, with privacy or without**: about a tenth of it goes. Privacy does not
 #   make the model fairer, and it does not hide what the model does with sex.
-# - Without relationship, too, half of the gap is left, and the area falls by 0.05.
+# - Without relationship, too, nearly half of the gap is left, and the area falls by 0.05.
 # - The bands say what may be read: at an epsilon of 1, the number of each sex and the functions that all share; at
 #   0.1, which sex gets more, and that income rises with education and up to middle age.
 # - Which of two columns that say nearly the same gets an effect is up to noise as well. Sex and relationship are such
