@@ -43,6 +43,9 @@ _REMARK = (
     "a form, a law."
 )
 
+_N_BINS = 32
+"""Bins of a column of many numbers or dates: what a person reads at a glance."""
+
 _IDENTIFIER = "looks like an identifier of records or persons"
 _ADVICE = (
     "it can be the column of persons (--person-column) or of records (--record-id), "
@@ -50,7 +53,7 @@ _ADVICE = (
 )
 
 
-def draft_domain(frame: Any, *, bins: int = 32, max_values: int = 100) -> Domain:
+def draft_domain(frame: Any, *, bins: int = _N_BINS, max_values: int = 100) -> Domain:
     """Propose a domain for a table, as a draft to be edited from public knowledge before any release."""
     # Numbers with more than `bins` distinct values become an `Interval` of bins of
     # equal width, with ends rounded outwards; the values of other columns are listed.
@@ -80,7 +83,7 @@ def draft_domain(frame: Any, *, bins: int = 32, max_values: int = 100) -> Domain
 def draft_domain_toml(
     frame: Any,
     *,
-    bins: int = 32,
+    bins: int = _N_BINS,
     max_values: int = 100,
     unrepeated: Collection[Any] | None = None,
 ) -> str:
@@ -95,9 +98,6 @@ def draft_domain_toml(
     head = "\n".join(f"# {line}" for line in lines)
     return f"{head}\n\n{domain.to_toml()}"
 
-
-_PUBLIC_BINS = 32
-"""Bins of a public column of many numbers or dates: as in a draft."""
 
 _MOST_PUBLIC_VALUES = 1_000
 """Values of a public column that are listed; nobody has to read them, as those of a draft."""
@@ -116,7 +116,7 @@ def read_public_values(
             if not distinct:
                 values[name] = [None]
                 continue
-            listed = _draft_values(column, distinct, _PUBLIC_BINS, _MOST_PUBLIC_VALUES)
+            listed = _draft_values(column, distinct, _N_BINS, _MOST_PUBLIC_VALUES)
         except (ColumnError, _LeftOut) as error:
             raise ValueError(f"column {name!r} must be declared: it {error}") from None
         values[name] = _with_missing(listed) if has_missing else listed

@@ -200,18 +200,17 @@ class _Function:
         # The values in whole steps of the response unit, with a 0 for what is in no bin.
         self.integer_values = np.zeros((shape[0] + 1, n_outputs), np.int64)
         # If correlations are known, the mean of the functions of other columns in each bin,
-        # less that of all rows; their coefficients, (n_all, n_outputs), and these on average
-        # over epochs.
-        self.others = np.zeros(shape)
-        self.coefficients = np.zeros((1, n_outputs))
+        # less that of all rows.
+        self.mean_of_others = np.zeros(shape)
+        # The coefficients of the functions of all columns, on average over the epochs, each
+        # as they were when the sums of this function were released: (n_all, n_outputs).
         self.past_coefficients = np.zeros((1, n_outputs))
         # Of each output, what its sums say.
         self.posteriors: list[Posterior] = []
         self.row_variances = np.zeros(shape)
-        # Averages over epochs: of the sums that are expected of the functions that fit
-        # best, less those of others where these are known; of what these would be of a
-        # function that is 1; the square of the noise of the former; and the weight of the
-        # epochs.
+        # Averages over epochs: of the sums that are expected of this function and, in its
+        # bins, of others, where they fit best; of what sums would be of a function that is
+        # 1; the square of the noise of the former; and the weight of the epochs.
         self._sums = np.zeros(shape)
         self._weights = np.zeros(shape)
         self._squares = np.zeros(shape)
@@ -231,12 +230,17 @@ class _Function:
         return np.sqrt(variances + of_mean)
 
     def update(
-        self, noisy: Floats, curvatures: Floats, variances: Floats, epoch: Epoch
+        self,
+        noisy: Floats,
+        curvatures: Floats,
+        variances: Floats,
+        coefficients: Floats,
+        epoch: Epoch,
     ) -> None:
         """Take in the noisy sums of an epoch, where residuals have these curvatures and variances."""
-        self._average(noisy, curvatures, epoch)
-        self._smooth(curvatures, variances)
-        self.set_values(self.values, epoch.response_unit)
+        self._average(noisy, curvatures, coefficients, epoch)
+        values = self._smooth(curvatures, variances)
+        self.set_values(values, epoch.response_unit)
 
     def set_values(self, values: Floats, response_unit: int) -> None:
         """Set the values, and what follows from them."""
@@ -259,7 +263,9 @@ class _Function:
             past_coefficients=self.past_coefficients[:, output],
         )
 
-    def _average(self, noisy: Floats, curvatures: Floats, epoch: Epoch) -> None:
+    def _average(
+        self, noisy: Floats, curvatures: Floats, coefficients: Floats, epoch: Epoch
+    ) -> None:
         """Add the sums of an epoch to the averages."""
         # A row adds at most the bound to a sum: what noise of one deviation does not
         # explain needs so many rows.
@@ -281,23 +287,24 @@ class _Function:
             is_far, epoch.weight, self._epoch_weights + epoch.weight
         )
         share = epoch.weight / self._epoch_weights
-        responses = self.values + self.others
+        responses = self.values + self.mean_of_others
         self._sums += share * (weights * responses + noisy - self._sums)
         self._weights += share * (weights - self._weights)
         # Bins have different shares after one of them was far from its place.
         mean_share = float(share.mean())
-        self.past_coefficients = (1 - mean_share) * self.past_coefficients
-        self.past_coefficients = self.past_coefficients + mean_share * self.coefficients
+        change = coefficients - self.past_coefficients
+        self.past_coefficients = self.past_coefficients + mean_share * change
         self._squares *= (1 - share) ** 2
         self._squares += share**2 * epoch.error**2
 
-    def _smooth(self, curvatures: Floats, variances: Floats) -> None:
-        """Set the values, and their errors, to what the averages and the priors say."""
+    def _smooth(self, curvatures: Floats, variances: Floats) -> Floats:
+        """Return the values that the averages and the priors say, and set their errors."""
         sizes = self.sizes
         centre = np.eye(sizes.size) - sizes / sizes.sum()
         self.row_variances = variances
         self.posteriors = []
-        own_sums = self._sums - self._weights * self.others
+        own_sums = self._sums - self._weights * self.mean_of_others
+        values = np.zeros(self.values.shape)
         for output in range(self.values.shape[1]):
             row_variances = variances[:, output]
             posterior = smooth(
@@ -308,9 +315,10 @@ class _Function:
                 float(np.mean(row_variances / curvatures[:, output] ** 2)),
             )
             self.posteriors.append(posterior)
-            self.values[:, output] = posterior.mean
+            values[:, output] = posterior.mean
             errors = np.diag(centre @ posterior.covariance @ centre.T)
             self.std_errors[:, output] = np.sqrt(np.maximum(errors, 0.0))
+        return values
 
 
 class Epoch(NamedTuple):
@@ -440,9 +448,8 @@ class _Descent:
 
     def _update_mean_of_others(self, column: int, overlap: Overlap) -> None:
         """Tell the function of a column what those of other columns are in its bins."""
-        function = self.functions[column]
-        function.coefficients = self.coefficients
-        function.others = overlap.others(column, self.coefficients)
+        mean_of_others = overlap.mean_of_others(column, self.coefficients)
+        self.functions[column].mean_of_others = mean_of_others
 
     def _store_coefficients(self, column: int, overlap: Overlap) -> None:
         """Set the coefficients of the function of a column."""
@@ -470,6 +477,8 @@ class _Descent:
             variances = overlap.added_variances(fits, self.coefficients[:, output])
             for function, added in zip(self.columns, variances, strict=True):
                 function.added_variances[:, output] = added
+        for column in range(len(self.bins)):
+            self._update_mean_of_others(column, overlap)
 
     def run(self, epochs: range, n_releases: int) -> None:
         """Release the sums of all functions once an epoch, each for its part of the budget of so many."""
@@ -507,8 +516,15 @@ class _Descent:
                     residuals=self.residuals,
                 )
                 noisy = self._noisy(self.rows.sum(what), noise) / self.residuals.unit
-                scales = self.residuals.scales(*self._response_moments(column))
-                function.update(_centred(noisy), *scales, epoch)
+                means, variances = self._response_moments(column)
+                curvatures, residual_variances = self.residuals.scales(means, variances)
+                function.update(
+                    _centred(noisy),
+                    curvatures,
+                    residual_variances,
+                    self.coefficients,
+                    epoch,
+                )
                 if self.overlap is not None and column < len(self.bins):
                     self._store_coefficients(column, self.overlap)
                 self.mu_squared -= noise.amount
@@ -547,7 +563,8 @@ class _Descent:
         self.mu_squared -= noise.amount
         noisy_scores = self._noisy(exact, noise) / residuals.unit
         sizes = self.bins[0].sizes
-        _, variances = residuals.scales(*self._response_moments(0))
+        means, variances_of_response = self._response_moments(0)
+        _, variances = residuals.scales(means, variances_of_response)
         deviation = float(np.sqrt(sizes @ variances / sizes.sum()).sum())
         excesses = []
         for pair, score in zip(pairs, noisy_scores, strict=True):
@@ -577,10 +594,10 @@ class _Descent:
     def _response_moments(self, index: int) -> tuple[Floats, Floats]:
         """Return the mean response in each bin of a function, and the variance within, by the correlations if known."""
         function = self.functions[index]
-        means = function.values + function.others + self.start.response
+        means = function.values + function.mean_of_others + self.start.response
         variance = np.zeros(means.shape[1])
         if self.overlap is not None and index < len(self.bins):
-            variance += self.overlap.variance_beside(index, function.coefficients)
+            variance += self.overlap.variance_beside(index, self.coefficients)
         column_means: dict[int, Floats] = {}
         if isinstance(function.bins, Cells):
             pair = function.bins.pair

@@ -467,9 +467,8 @@ class AdditiveModel(SupervisedStatistic):
             whether each bin `is_supported`: if not, its error does not say how far it may be from the truth. Bins are
             not supported where noise may hide that there are no rows, at a wide end, of columns that nearly follow from
             others, and after fewer than four epochs. Of a pair, `bins` are two, and the values and what belongs to them
-            are of shape (n_first, n_second), or
-            (n_first, n_second, n_classes): what a record adds beside the functions of the two columns. Their mean in
-            each bin of a column is 0, as of independent columns.
+            are of shape (n_first, n_second), or (n_first, n_second, n_classes): what a record adds beside the functions
+            of the two columns. Their mean in each bin of a column is 0, as of independent columns.
 
         Raises
         ------
@@ -582,7 +581,7 @@ def read_interactions(interactions: Any, domain: Domain) -> int | list[tuple[int
 def cut_cells(
     plan: AdditivePlan, unit: int, source: ByteSource
 ) -> tuple[CountedCells, Fraction]:
-    """Cut the cells of numbers that hold many rows, as noisy counts say; also return the square of mu of these."""
+    """Cut the cells of numbers that hold many rows, by noisy counts; also return the square of mu that these cost."""
     cells = plan.cells
     names = list(plan.ends_of_numbers)
     if not names:

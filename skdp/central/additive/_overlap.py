@@ -190,7 +190,7 @@ class Overlap:
             of_others[block, block] = 0.0
         return cls(bases, blocks, n_rows, correlations, errors, of_others, is_alike)
 
-    def others(self, column: int, coefficients: Floats) -> Floats:
+    def mean_of_others(self, column: int, coefficients: Floats) -> Floats:
         """Return the mean of the sum of the functions of other columns in each bin, less that of all rows."""
         means = self.of_others[self.blocks[column]] @ coefficients
         return self.bases[column].functions @ means

@@ -425,7 +425,8 @@ class CountedCells:
     @classmethod
     def of(cls, batches: Batches, coding: Coding) -> CountedCells:
         """Place rows in the cells of a domain, and count them."""
-        return cls(batches, coding, open_rows(batches, coding), [])._count()
+        rows = open_rows(batches, coding)
+        return cls(batches, coding, rows, _counts_by_column(rows, coding.domain))
 
     @property
     def domain(self) -> Domain:
@@ -448,18 +449,21 @@ class CountedCells:
         if isinstance(rows, LargeRows):
             rows = replace(rows, coding=coding)
         else:
+            # Other columns have their codes.
             part = Coding(coding.domain.select(names), coding.handle_unknown)
             codes_of_part = part.codes(select_columns(self.batches.table, names))
             codes = list(rows.codes)
             for name, column_codes in zip(names, codes_of_part, strict=True):
                 codes[self.domain.columns.index(name)] = column_codes
             rows = Rows(codes, rows.targets, rows.weights)
-        return CountedCells(self.batches, coding, rows, [])._count()
+        counts = _counts_by_column(rows, coding.domain)
+        return CountedCells(self.batches, coding, rows, counts)
 
-    def _count(self) -> CountedCells:
-        sizes = self.domain.sizes
-        counts = self.rows.sum(partial(cell_counts, sizes=sizes))
-        return replace(self, counts=np.split(counts, np.cumsum(sizes)[:-1]))
+
+def _counts_by_column(rows: Rows | LargeRows, domain: Domain) -> list[Integers]:
+    """Count the rows in the cells of each column."""
+    counts = rows.sum(partial(cell_counts, sizes=domain.sizes))
+    return np.split(counts, np.cumsum(domain.sizes)[:-1])
 
 
 def bin_sums(

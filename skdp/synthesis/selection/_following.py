@@ -43,7 +43,7 @@ _HIDDEN = 0.05
 
 Without it, errors of "postcodes" at epsilon 1 are 6 % larger."""
 
-_LEAST = 1e-6
+LEAST = 1e-6
 """The share of a value that no record has, so that logarithms are finite."""
 
 
@@ -315,7 +315,7 @@ def _read_dependence(
     has_exceptions = missing_squares > SURE * error
     exceptions = 1 - math.sqrt(squares / parents.squares) if has_exceptions else 0.0
     is_fitted = (law > 0.5) | has_exceptions
-    law = law + (exceptions + _LEAST) * (shares - law)
+    law = law + (exceptions + LEAST) * (shares - law)
     inverse = np.argsort(axes)
     return Dependence(
         parent,

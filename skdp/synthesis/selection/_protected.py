@@ -24,6 +24,7 @@ from skdp.synthesis.model import (
 from skdp.synthesis.selection._auto import Choice
 from skdp.synthesis.selection._column_shares import estimate_shares
 from skdp.synthesis.selection._following import (
+    LEAST,
     Cells,
     Column,
     Following,
@@ -52,9 +53,6 @@ _SCORE_ERROR = 0.01
 
 _LARGEST_ERROR = 0.1
 """The error of a score, as a share of all records, above which it says nothing."""
-
-_LEAST_SHARE = 1e-9
-"""Of a public value that no record has, so that logarithms are finite."""
 
 
 @dataclass(frozen=True)
@@ -252,7 +250,7 @@ class ProtectedTable(PrivateTable):
                 noisy = self._own_counts(column)
                 columns.append(Column(noisy.counts, noisy.std_error, shares))
             else:
-                positive = (shares + _LEAST_SHARE) / (1 + size * _LEAST_SHARE)
+                positive = (shares + LEAST) / (1 + size * LEAST)
                 columns.append(Column(shares * self.n_records, 0.0, positive))
         ratios = {}
         for index, dependence in find_dependences(marginals, columns, zeros).items():
