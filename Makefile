@@ -94,6 +94,7 @@ bench: .venv/installed .venv/spark .venv-bench/installed .venv-bench-central/ins
 	.venv-bench-models/bin/python benchmarks/central_models.py
 	.venv-bench-models/bin/python benchmarks/additive_models.py
 	$(BIN)/python benchmarks/additive_bands.py
+	$(BIN)/python benchmarks/wide_bounds.py
 	$(BIN)/python benchmarks/model_choice.py
 	$(BIN)/python benchmarks/central_regression.py
 	$(BIN)/python benchmarks/private_target.py

@@ -66,7 +66,8 @@ _MOST_RESPONSE = 64.0
 _SCORES_PART, _CELLS_PART = Fraction(3, 100), Fraction(3, 100)
 
 # Of the budget, for the counts of the cells of all pairs of columns: other noise is 1 %
-# larger for it.
+# larger for it. With half or twice, bands of columns with a correlation of .8 hold .93 of
+# the supported bins, in place of .97, as measured at the constants of `_overlap`.
 _OVERLAP_PART = Fraction(1, 50)
 
 # A pair is chosen with a score that is larger than noise by so many deviations, and than

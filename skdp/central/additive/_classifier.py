@@ -47,9 +47,9 @@ class DPAdditiveClassifier(ProbabilisticClassifier, AdditiveModel):
         of rows.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_numbers, 2), or "private"
         The lowest and the highest value of all columns that `categories` does not declare, or of each, from what is
-        publicly known. Values outside belong to the outer bins; wide bounds cost little for numbers near to 0; bins
-        of others are at least a 512th of the bounds wide, so take ``"private"`` for those. ``"private"``, for all
-        columns or in place of a pair, finds bounds that hold nearly all values, as in `DPMean`.
+        publicly known. Values outside belong to the outer bins. Bounds that are a thousand times too wide cost little:
+        cells with many records are cut. ``"private"``, for all columns or in place of a pair, finds bounds that hold
+        nearly all values, as in `DPMean`.
     bounds_share : float, default=0.2
         The share of the budget that finds bounds, if some are private.
     categories : mapping, Domain, list of array-like or Interval, optional
@@ -128,12 +128,14 @@ class DPAdditiveClassifier(ProbabilisticClassifier, AdditiveModel):
     no declared class.
 
     A hundredth of mu**2 is spent on noisy counts of the classes; 15 % on the counts of fine cells of all columns, of
-    which a record changes one each by 1. Neighbouring cells are joined to bins of about as many records by their
-    noisy counts. 2 % of the rest is spent on counts of all pairs of up to 14 columns, in 6 by 6 groups of bins: a
-    record is in one cell of each pair. Nothing is, if noise hides how columns are correlated. What is left pays in
-    equal parts for the sums by bin of what the model leaves of the target, of one column after another, in 2 to 12
-    epochs: a record adds an integer of bounded size to one bin of the column (its gradient, weighted as in
-    `DPLogisticRegression`: of two classes, at most 1/2). All noise is rounded Gaussian, drawn exactly for integers.
+    which a record changes one each by 1. Neighbouring cells are joined to bins of about as many records by their noisy
+    counts. Before that, .5 % is spent on counts of the cells of numbers: those that seem to have more than a 24th of
+    the records are cut into 32, whose counts have another .5 %, and once more. 2 % of the rest is spent on counts of
+    all pairs of up to 14 columns, in 6 by 6 groups of bins: a record is in one cell of each pair. Nothing is, if noise
+    hides how columns are correlated. What is left pays in equal parts for the sums by bin of what the model leaves of
+    the target, of one column after another, in 2 to 12 epochs: a record adds an integer of bounded size to one bin of
+    the column (its gradient, weighted as in `DPLogisticRegression`: of two classes, at most 1/2). All noise is rounded
+    Gaussian, drawn exactly for integers.
 
     A weight is a whole number of 2**20 steps up to `max_weight`. Counts are sums of weights, and what a record adds to
     a sum is multiplied by its weight, over the largest one, and rounded. So one record changes each number by at most

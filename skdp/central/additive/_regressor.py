@@ -55,9 +55,9 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
         of rows.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_numbers, 2), or "private"
         The lowest and the highest value of all columns that `categories` does not declare, or of each, from what is
-        publicly known. Values outside belong to the outer bins; wide bounds cost little for numbers near to 0; bins
-        of others are at least a 512th of the bounds wide, so take ``"private"`` for those. ``"private"``, for all
-        columns or in place of a pair, finds bounds that hold nearly all values, as in `DPMean`.
+        publicly known. Values outside belong to the outer bins. Bounds that are a thousand times too wide cost little:
+        cells with many records are cut. ``"private"``, for all columns or in place of a pair, finds bounds that hold
+        nearly all values, as in `DPMean`.
     target_bounds : pair of float, or "private"
         The lowest and the highest value of the target, from what is publicly known. `fit` clips values outside. Of a
         target with a long tail, such as a price, its logarithm is learnt better.
@@ -133,7 +133,8 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
 
     A hundredth of mu**2 is spent on the noisy number of rows and sum of the target; 15 % on the counts of fine cells
     of all columns, of which a record changes one each by 1. Neighbouring cells are joined to bins of about as many
-    records by their noisy counts. 3 % is spent on counts of what is left of the target, by size, in up to four of the
+    records by their noisy counts. Before that, up to three times .5 % is spent on counts by which cells are cut, as
+    `DPAdditiveClassifier` says. 3 % is spent on counts of what is left of the target, by size, in up to four of the
     epochs: they make a bound that few rows exceed. What is left pays in equal parts for the sums by bin of what the
     model leaves of the target, of one column after another, in 2 to 12 epochs: a record adds an integer of bounded
     size to one bin of the column (what is left, cut at this bound). All noise is rounded Gaussian, drawn exactly for

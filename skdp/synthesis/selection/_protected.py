@@ -308,7 +308,7 @@ def measure_protected(
         _spend(table, weights, COLUMN_SHARE, cells)
         groups = _group_values(table, plan)
         scores = _score(table, further)
-        following = _find_following(table, scores)
+        following = find_dependent_pairs(table, scores)
         cells = Cells(table.sizes, groups, following)
         chosen = _choose(table, plan, scores, weights, cells)
     for clique in chosen:
@@ -371,7 +371,7 @@ def _score(table: ProtectedTable, cliques: Sequence[Clique]) -> dict[Clique, Sco
     return dict(zip(cliques, scores, strict=True))
 
 
-def _find_following(
+def find_dependent_pairs(
     table: ProtectedTable, scores: Mapping[Clique, Score]
 ) -> dict[Clique, Following]:
     """Find pairs of which one column surely follows from the other: they are counted by all values."""
@@ -402,7 +402,7 @@ def _choose(
     choice = Choice(
         table,
         replace(plan, sizes=tuple(sizes)),
-        _expected_gains(scores),
+        expected_gains(scores),
         _KnownNoise(cells.sizes, cells.groups, cells.following, noise=noise),
         table.budget.left,
         list(weights.values()),
@@ -412,7 +412,7 @@ def _choose(
     return choice.chosen
 
 
-def _expected_gains(scores: Mapping[Clique, Score]) -> dict[Clique, float]:
+def expected_gains(scores: Mapping[Clique, Score]) -> dict[Clique, float]:
     """Return what is expected of marginals given their noisy scores, by the distribution of all of these."""
     # Empirical Bayes: the largest of noisy scores is so by luck, and what they have in
     # common is known better than each. Both are taken for normal.
