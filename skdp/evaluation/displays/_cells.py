@@ -42,7 +42,8 @@ def draw_cells(
     axes.set_ylim(len(rows) - 0.5, -0.5)
     _label_axis(axes.yaxis, shape.bins[0], rows)
     _label_axis(axes.xaxis, shape.bins[1], columns)
-    axes.tick_params(axis="x", rotation=45)
+    # Upright names of many values do not overlap, as those at an angle do.
+    axes.tick_params(axis="x", rotation=90)
     first, second = (textwrap.fill(str(name), _NAME_WIDTH) for name in names)
     axes.set_ylabel(first, parse_math=False)
     axes.set_xlabel(second, parse_math=False)
