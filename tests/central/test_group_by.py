@@ -84,6 +84,7 @@ class TestAnswers:
             )
             assert np.sqrt(np.mean((value - wanted) ** 2) / np.mean(error**2)) <= 1.05
 
+    @pytest.mark.long
     @pytest.mark.parametrize("bounds", often([(0, 100), (-50, 50), (-25, 75)], [(-25, 75)]))
     def test_intervals_cover_as_often_as_they_say_at_every_level(self, bounds):
         """The noise of sums and means is that of two numbers, whose weights depend on the bounds and on the mean.

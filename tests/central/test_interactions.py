@@ -216,6 +216,7 @@ def test_all_draws_share_the_budget(make, target, monkeypatch):
         assert whole * 9 / 10 < sum(amounts) <= whole
 
 
+@pytest.mark.long
 @MODELS
 def test_a_large_table_gives_the_same_pairs(make, target):
     frame = pl.from_pandas(X.assign(w=1.0, y=target))

@@ -124,6 +124,7 @@ POINTS = pd.DataFrame(np.clip(POINTS, -4, 4), columns=["a", "b", "c", "d"])
 LABELLED = {"bounds": (-4, 4), "classes": [0, 1]}
 
 
+@pytest.mark.long
 @each("options", [{}, {"fit_intercept": False}])
 def test_with_little_noise_it_is_logistic_regression(options):
     model = DPLogisticRegression(Mu(300, delta=1e-6), **LABELLED, **options, max_iter=2_000, random_state=0)

@@ -283,6 +283,7 @@ class TestErrorsWhereNothingIsFound:
         encoder = DPTargetEncoder(1.0, categories=[["u", "v"]], bounds="private", random_state=0).fit(words, self.y)
         assert encoder.target_mean_std_error_ == math.inf
 
+    @pytest.mark.long
     def test_intervals_cover(self):
         """Those of the values where nothing is found, and of the clipped ones where something is."""
         n_open, n_covered, n_all = 0, 0, 0

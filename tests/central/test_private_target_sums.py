@@ -269,6 +269,7 @@ class TestEstimates:
         exact = y.value_counts().sort_index()
         np.testing.assert_allclose(without_noise.class_count_, exact, atol=0.01)
 
+    @pytest.mark.long
     @each("name", ["categorical", "categorical, three", "gaussian", "gaussian, three"])
     def test_errors_of_counts_are_those_of_the_noise(self, name):
         _, X, y = fitted(name)

@@ -221,6 +221,7 @@ class TestEstimates:
         width = planned_half_width(made(name, epsilon=0.5), histogram.domain_, 50, 0.9)
         assert ((frame["upper"] - frame["lower"]) / 2).max() == pytest.approx(width)
 
+    @pytest.mark.long
     def test_ranges_of_what_is_known_have_no_error(self):
         X = pd.DataFrame({"b": np.resize([0, 1, 2, 3], 400)})
         domain = {"b": [0, 1, 2, 3]}

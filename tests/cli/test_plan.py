@@ -30,6 +30,7 @@ def plan(tmp_path, monkeypatch, capsys):
     return run
 
 
+@pytest.mark.long
 def test_the_epsilon_of_reports(plan):
     found = plan("--columns", "sex", "--of", "frequency", "--within", "0.02", "--rows", "20000")
     encoder = RandomizedResponseEncoder(categories={"sex": ["f", "m"]})

@@ -200,6 +200,7 @@ def test_text_that_is_not_declared_is_reported(files, capsys):
     assert "--domain is of no use with --transformer rappor" in text
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "words",
     [

@@ -40,6 +40,7 @@ FRAME.loc[N - 2, "one missing"] = pd.NA
 OPTIONS = [{"bins": 32, "max_values": 100}, {"bins": 1, "max_values": 1}]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".arrow"])
 @pytest.mark.parametrize("options", often(OPTIONS, OPTIONS[:1]), ids=str)
 def test_the_draft_is_that_of_the_whole_table(tmp_path, small_reads, suffix, options):
@@ -47,6 +48,7 @@ def test_the_draft_is_that_of_the_whole_table(tmp_path, small_reads, suffix, opt
     assert draft_file(TableFile(path), **options) == draft_domain_toml(read_frame(path, find_dates=True), **options)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_of_very_many_values_the_ends_are_kept(tmp_path, small_reads, suffix, monkeypatch):
     monkeypatch.setattr(_synthesize, "_MOST_VALUES", 500)

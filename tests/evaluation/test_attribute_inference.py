@@ -72,6 +72,7 @@ def test_every_kind_of_frame_gives_the_same(make_frame):
     assert result.carriers["drop"].tolist() == pytest.approx([0.446, 0, 0], abs=0.06)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("few_trees")
 def test_columns_of_any_dtype_are_read():
     truth = np.array([0, 1] * 150)

@@ -45,6 +45,7 @@ class TestBound:
             assert sum(c for c, (low, _) in zip(chances, bounds, strict=True) if low > share) <= level * (1 + 1e-9)
             assert sum(c for c, (_, high) in zip(chances, bounds, strict=True) if high < share) <= level * (1 + 1e-9)
 
+    @pytest.mark.long
     @each("delta", [0.0, 0.05])
     @each("one_share", [0.3, 0.9])
     @each("other_share", [0.02, 0.25])

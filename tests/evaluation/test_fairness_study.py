@@ -170,6 +170,7 @@ def test_the_model_learns_from_reports_and_is_told_what_it_should(test_rows):
     assert np.isnan(rows_of(result, "RandomizedResponseEncoder", "roc_auc")).all()
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:Setting a value")  # fairlearn's own
 def test_baselines_that_read_reports():
     result = study(baselines=["posterior features", "private parity"], epsilons=[3.0], n_splits=2)
@@ -220,6 +221,7 @@ def test_a_table_of_protected_columns_alone():
     assert (rows_of(result, "RandomizedResponseEncoder", "accuracy") > 0.6).all()
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:the noise hides")
 def test_rows_of_a_single_label_predict_nothing():
     """Areas of splits whose rows had both labels were the only ones that counted."""
@@ -252,6 +254,7 @@ def test_synthetic_rows_need_a_domain_of_all_columns():
         study(table(domain=domain, protect=["sex", "job", "hours"]), baselines=["redrawn columns"])
 
 
+@pytest.mark.long
 def test_epsilon_is_divided_in_each_of_several_ways():
     """Named after the share, and the same fits as of an encoder with these settings."""
     wide = table(protect=["sex", "job"])

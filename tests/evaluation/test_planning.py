@@ -102,6 +102,7 @@ def count_cases():
 QUICK = ["randomised response", "joint margin", "sample", "histogram", "rho"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", often(count_cases(), QUICK))
 def test_the_half_width_is_that_of_the_estimates(case):
     estimator, options = count_cases()[case]
@@ -283,6 +284,7 @@ def test_refusals(source, options, error, message):
         plan_epsilon(source, **{"within": 50, "n_rows": 9, **options})
 
 
+@pytest.mark.long
 @each(
     "options, message",
     [

@@ -114,6 +114,7 @@ def test_a_logarithm_is_used_only_where_most_edges_need_it():
         plt.close("all")
 
 
+@pytest.mark.long
 @each("first", [1.0, 9.0, 11.0, 90.0, 900.0, 1_000.0, 4_000.0])
 def test_ticks_of_a_logarithm_are_apart(first):
     edges = [0.0, first, *(first * np.array([2, 4, 8, 16])), first * 1_000_000]

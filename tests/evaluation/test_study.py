@@ -149,6 +149,7 @@ def test_audits_of_one_classifier(people):
 
 @pytest.mark.usefixtures("few_trees")
 class TestAttacks:
+    @pytest.mark.long
     def test_they_see_reports_and_no_truth(self, people):
         results = attack_releases(read(people))
         few, many = results[0.001], results[20.0]

@@ -278,6 +278,7 @@ def test_numbers_that_differ_by_rounding_alone_are_not_drawn():
     assert len(display.axes_) == 2
 
 
+@pytest.mark.long
 def test_of_private_bins_no_interval_is_drawn_and_the_notes_say_so():
     frame = people().rename(columns={"job": "paid"}).assign(paid=np.random.default_rng(5).exponential(20, 2_000))
     bins = {"age": Interval(20, 50, bins=6), "paid": Interval(0, 200, bins=6, real=True), "sex": ["F", "M"]}
@@ -308,6 +309,7 @@ def test_dates_are_days_and_where_nothing_was_measured_within_bins_is_named():
     assert words[-1] == "where numbers lie within the bins of day: spread evenly"
 
 
+@pytest.mark.long
 @few_kinds
 def test_dates_are_given_as_dates(make_frame):
     days = [date(2020, 1, 1), date(2020, 1, 1), date(2021, 6, 15), date(2023, 12, 31)] * 200

@@ -101,6 +101,7 @@ def test_the_contract_of_privatizers_is_kept(name):
                 run()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", often(CHECKED, QUICK))
 @pytest.mark.parametrize("check", sorted(LONG))
 def test_the_long_checks_of_the_contract_pass(name, check):

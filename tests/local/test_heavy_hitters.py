@@ -143,6 +143,7 @@ class TestFinding:
         # The shorter a word, the more groups tell it.
         assert errors.mean(axis=0)[0] < errors.mean(axis=0)[3]
 
+    @pytest.mark.long
     def test_noise_is_not_found(self):
         runs, rng = 6, np.random.default_rng(0)
         finder = HeavyHitters(1.0, max_length=6, alphabet="abcdefgh", random_state=2)

@@ -105,6 +105,7 @@ def test_the_weights_bound_the_share_at_every_value(steps, bins, kind):
             assert gaps.min() > -1e-9
 
 
+@pytest.mark.long
 @each("options", [{}, {"confidence_level": 0.5}])
 def test_the_standard_error_reaches_the_further_end_of_the_interval_of_95_per_cent(options):
     records = np.where(np.arange(2_000) % 2, 40.0, np.arange(2_000) % 101)
@@ -114,6 +115,7 @@ def test_the_standard_error_reaches_the_further_end_of_the_interval_of_95_per_ce
     assert (1.959964 * table["std_error"]).to_numpy() == pytest.approx(to_ends.to_numpy(), rel=1e-6)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("bounds", [{"age": (0, 100)}, {"age": (0, 100), "height": (1, 2)}])
 def test_a_column_is_estimated_by_itself(bounds):
     rows = pd.DataFrame({"age": [20.0, 30.0] * 50, "height": [1.25, 1.5] * 50})[[*bounds]]
@@ -127,6 +129,7 @@ def test_a_column_is_estimated_by_itself(bounds):
         assert covers(alone, shares(rows[name] - bounds[name][0], 4, np.ptp(bounds[name]))).mean() >= 0.75
 
 
+@pytest.mark.long
 def test_intervals_tell_of_a_spike_and_hold_the_frequencies():
     """Smoothed, the frequency of its bin is below the lower end."""
     table = estimate([33.0] * 20_000, 0, epsilon=8.0, grid_size=1024, n_bins=10)

@@ -116,6 +116,7 @@ class TestMean:
         assert abs(np.mean(errors)) < 5 * np.std(errors) / math.sqrt(150)
         assert np.mean(stated) == pytest.approx(np.std(errors), rel=0.25)
 
+    @pytest.mark.long
     @some_mechanisms
     def test_for_given_records_the_error_is_not_understated(self, mechanism):
         rows = np.repeat([[0.0], [10.0], [3.3]], 100, axis=0)

@@ -40,7 +40,7 @@ from skdp.local import OnFitOnly, SecretKey
 from skdp.local._memo import Memo
 from skdp.oracles import Optimal
 from skdp.testing import privatizer_checks
-from tests.conftest import counted_draws, each
+from tests.conftest import counted_draws, each, often
 
 FALSE_ALARM = 1e-6
 KEY = SecretKey(b"a key that everybody knows, for tests")
@@ -280,7 +280,7 @@ class TestAveraging:
 
 class TestSecondRound:
     @pytest.mark.parametrize("kind", TWO_ROUNDS)
-    @pytest.mark.parametrize("strategy", ["split", "joint", pytest.param("sample", marks=pytest.mark.long)])
+    @pytest.mark.parametrize("strategy", often(["split", "joint", "sample"], ["joint"]))
     def test_estimates_are_unbiased_with_the_stated_errors(self, kind, strategy):
         n, n_runs, z = 600, 24, []
         rows = pd.concat([ROWS] * 10, ignore_index=True)

@@ -165,6 +165,7 @@ def test_sampled_columns_add_up():
     assert row["std_error"] == pytest.approx(math.sqrt(share * (1 - share) / size), rel=2e-3)
 
 
+@pytest.mark.long
 def test_plans_are_for_the_population():
     encoder = RandomizedResponseEncoder(1.0, categories=VALUES)
     with pytest.raises(ValueError, match="it needs at least 9,6"):

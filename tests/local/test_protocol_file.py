@@ -331,6 +331,7 @@ def test_seeds_of_hashes_may_be_text():
 NEEDS_NODE = pytest.mark.skipif(shutil.which("node") is None, reason="needs Node.js")
 
 
+@pytest.mark.long
 @NEEDS_NODE
 def test_the_client_passes_its_own_tests():
     """Its vectors, and random protocols, of which it refuses those that tell more than they state."""

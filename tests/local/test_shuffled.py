@@ -62,6 +62,7 @@ def test_a_sampled_column_has_the_guarantee_of_the_mixture():
     assert 0.5 * worst < shuffled_guarantee(sample, N, DELTA).epsilon < 1.1 * worst
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("strategy", ["split", "joint", "sample"])
 @pytest.mark.parametrize("released", ["reports", "tally"])
 def test_fit_finds_the_largest_local_epsilon(strategy, released):

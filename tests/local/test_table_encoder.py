@@ -144,7 +144,7 @@ def test_a_record_spends_epsilon_once(strategy):
     assert fitted.guarantee_.scope == ("x", *values)
 
 
-@pytest.mark.parametrize("purpose", ["margins", "pairs"])
+@pytest.mark.parametrize("purpose", often(["margins", "pairs"], ["pairs"]))
 def test_groups_are_drawn_without_looking_at_a_value(purpose):
     fitted = encoder(4.0, purpose=purpose, strategy="weighted").fit(PEOPLE)
     names = [name for name in fitted.protocol_.report_columns if str(name).startswith("sampled")]
@@ -272,6 +272,7 @@ class TestReports:
 
 
 class TestShuffled:
+    @pytest.mark.long
     @pytest.mark.parametrize("released", ["tally", "reports"])
     @pytest.mark.parametrize("strategy", ["auto", "split", "sample"])
     def test_what_is_wanted_is_reached_by_the_plan_that_is_used(self, strategy, released):

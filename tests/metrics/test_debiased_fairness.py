@@ -333,6 +333,7 @@ def test_a_group_without_positive_rows_has_no_rate_in_either_report(epsilon):
 LEAST, MOST = np.r_[np.zeros(6), -1, 0, -1, -1], np.r_[np.ones(6), 1, np.inf, 1, 1]
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:undefined")  # where a group is estimated to have none
 def test_average_odds_are_covered_where_a_group_may_have_no_rows():
     """Ends of a group that is hardly seen are no standard errors: added up like these they covered 69 to 83 %."""

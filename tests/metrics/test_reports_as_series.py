@@ -64,6 +64,7 @@ FUNCTIONS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_a_single_column_of_any_kind_is_the_table(function):
     expected = np.asarray(FUNCTIONS[function](REPORTS), object)

@@ -425,6 +425,7 @@ def test_none_of_scikit_learn_is_called_protected(part):
     assert seen > 50
 
 
+@pytest.mark.long
 def test_of_what_is_made_of_estimators_only_pipelines_and_their_like_are_followed():
     followed, others = set(), set()
     for name, kind in KINDS.items():

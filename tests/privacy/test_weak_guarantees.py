@@ -103,6 +103,7 @@ def test_each_transformer_tells_once_above_10_and_not_at_10(name):
     assert not told(lambda: fitted.transform(ROWS))
 
 
+@pytest.mark.long
 def test_what_is_shuffled_is_told_of_by_what_is_released():
     encoder = RandomizedResponseEncoder(Shuffled(1.0, 1e-4, 10**4), categories=DOMAIN)
     assert not told(lambda: encoder.fit(ROWS))

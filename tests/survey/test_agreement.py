@@ -106,6 +106,7 @@ def test_groups_with_effects_are_told_by_regressions():
     assert abs(model.coef_[0, 0] - 0.5) < 5 * model.coef_std_error_[0, 0]
 
 
+@pytest.mark.long
 def test_groups_without_effects_are_not_told_by_regressions():
     """Of 25 surveys of each kind, none."""
     with warnings.catch_warnings():

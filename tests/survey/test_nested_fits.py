@@ -11,6 +11,7 @@ import skdp
 from skdp.survey import ReportDesign, ReportLinearRegression, ReportLogisticRegression
 
 
+@pytest.mark.long
 def test_likelihood_ratios_are_of_nested_fits_alone():
     """Fits to other reports or targets had a statistic of -4077, and a p-value of 1."""
     rng = np.random.default_rng(0)

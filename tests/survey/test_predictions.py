@@ -72,6 +72,7 @@ def reported():
     return model, X, told["smokes"].to_numpy() == "yes", smokes
 
 
+@pytest.mark.long
 def test_truth_and_report_are_kept_apart(reported):
     model, X, told, smokes = reported
     truth = model.predict_interval(X)["estimate"].xs("yes", level="class")

@@ -397,6 +397,7 @@ def test_the_truth_is_in_the_intervals(name, strategy):
     assert summary.loc["sex=m", "std_error"] < 0.25
 
 
+@pytest.mark.long
 def test_interactions_and_a_reported_target():
     rng = np.random.default_rng(2)
     n = 20_000
@@ -495,6 +496,7 @@ def test_where_there_is_no_maximum_it_is_said():
     assert model.summary()["lower"].isna().all()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", ["heavy tails", "dependent on age"])
 def test_a_model_that_does_not_hold_is_told_by_its_shares(fault):
     """Hidden values would explain what the model cannot, instead of their reports."""

@@ -140,6 +140,7 @@ def test_a_loaded_model_predicts_the_same_bits():
     np.testing.assert_array_equal(skdp.load(file).predict(X), model.predict(X))
 
 
+@pytest.mark.long
 def test_least_squares_of_reports_find_a_part_of_the_effect():
     """The regression agrees with the correction of moments: covariances of reports, less the variance of the noise."""
     rng = np.random.default_rng(0)

@@ -33,6 +33,7 @@ CASES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("kind", [ReportLinearRegression, ReportLogisticRegression], ids=["linear", "logistic"])
 @pytest.mark.parametrize("is_weighted", often([False, True], [True]))

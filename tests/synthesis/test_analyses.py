@@ -100,6 +100,7 @@ class TestWithoutRoom:
         robust = np.sqrt(np.diag(inverse @ (X.T * residuals**2) @ X @ inverse))
         np.testing.assert_allclose(found["std_error"], robust, rtol=0.05)
 
+    @pytest.mark.long
     def test_tables_are_drawn_and_files_are_read(self, tmp_path):
         synthesizer = self.synthesizer(3.0)
         assert len(synthesizer.sample(10, n_tables=2)) == 2

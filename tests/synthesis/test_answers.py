@@ -211,6 +211,7 @@ def test_the_bounds_share_the_error_that_the_level_allows():
     assert errors.upper == math.floor(60 + 2.3263 * 5 + 0.5)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("max_iter", [2, 300])
 def test_standard_errors_of_a_model_that_is_not_fitted_to_the_end(max_iter):
     """They were those of the noisy counts: half of the true counts were beyond two of them."""

@@ -249,6 +249,7 @@ def test_pairs_with_columns_of_two_declared_values_are_scored_as_a_list_of_their
         assert [draw.size for draw in draws if draw.purpose == "scores"][: len(sizes)] == sizes
 
 
+@pytest.mark.long
 def test_many_columns_of_two_values_have_no_list_of_their_own():
     """Of 70 columns, 1,190 pairs have one of two values: a second list would have the largest share, too."""
     sizes = (2,) * 20 + (3,) * 50

@@ -83,6 +83,7 @@ def test_rows_keep_points_of_mass_and_kinds_of_numbers(rows):
     assert rows["born"].dt.normalize().eq(rows["born"]).all()
 
 
+@pytest.mark.long
 def test_positions_within_bins_follow_other_columns():
     """Two bins a column: independent positions in them would leave two thirds of the correlation."""
     rng = np.random.default_rng(0)

@@ -78,6 +78,7 @@ class TestWithoutACap:
         implied = synthesizer(delta=delta, **more).fit(TABLE).guarantee_.to("replace_values", columns)
         assert promise.epsilon <= implied.epsilon
 
+    @pytest.mark.long
     @each("delta", [0.0, 1e-6])
     @each("columns, n_moved", [(("a",), 2), (("a", "b"), 2), (("d",), 1), (("c", "d"), 1)])
     def test_given_marginals_lose_their_parts(self, columns, n_moved, delta):
@@ -122,6 +123,7 @@ class TestWithoutACap:
         promise, _ = assert_replays(release, ("c",))
         assert promise.rho == pytest.approx(2 * rho * (1 / 5 + 4 / 5 / 4))
 
+    @pytest.mark.long
     @each("delta", [0.0, 1e-6])
     @each("columns", [("a",), ("c",), ("b", "d")])
     def test_columns_without_fine_cells_have_what_these_leave(self, columns, delta):
@@ -235,6 +237,7 @@ class TestCap:
             assert promise.epsilon == cap
             assert promise.scope == tuple(columns)
 
+    @pytest.mark.long
     @each("delta", [0.0, 1e-6])
     def test_caps_that_cover_columns_hold_for_them_in_steps(self, delta):
         """The least of all covers: epsilons add up, and so do mu."""

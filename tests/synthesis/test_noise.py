@@ -135,6 +135,7 @@ def test_errors_of_laplace_scores_are_those_of_the_cube(scale, dimension):
     assert said == pytest.approx(math.sqrt(exact**2 + 1 / 12), rel=1e-2)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("method", ["counts", "scores"])
 def test_drawn_noise_is_as_large_as_said(kind, method):

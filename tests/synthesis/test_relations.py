@@ -93,6 +93,7 @@ def test_of_other_libraries(library):
         check(rows.to_pandas())
 
 
+@pytest.mark.long
 def test_they_hold_wherever_rows_are_drawn(tmp_path):
     synthesizer = fitted()
     check(pd.concat(synthesizer.sample(300, n_tables=2)))
@@ -114,6 +115,7 @@ def test_they_hold_wherever_rows_are_drawn(tmp_path):
     assert list(with_target.transform(TABLE.drop(columns="total"))) == [*TABLE.columns.drop("total")]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("bins", ["declared", "private"])
 def test_columns_that_are_redrawn_keep_them_with_those_that_stay(bins):
     pipeline = make_pipeline(
@@ -286,6 +288,7 @@ class TestBounds:
         assert rows["a"].isna().any()
         assert (rows["a"] <= rows["b"])[rows["a"].notna()].all()
 
+    @pytest.mark.long
     @pytest.mark.parametrize("bins", ["declared", "private"])
     @pytest.mark.parametrize("relation", often(["wage >= `net pay`", "`net pay` <= wage"], ["`net pay` <= wage"]))
     def test_means_within_bins_stay(self, relation, bins):
@@ -325,6 +328,7 @@ def test_what_is_promised_names_them():
     assert synthesizer.guarantee_.epsilon == fitted(relations=None).guarantee_.epsilon
 
 
+@pytest.mark.long
 def test_without_relations_rows_are_as_before():
     pd.testing.assert_frame_equal(fitted(relations=[]).sample(50), fitted(relations=None).sample(50))
 

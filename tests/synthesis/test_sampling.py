@@ -166,6 +166,7 @@ def test_the_law_is_the_conditional_one(graph, seed, data):
     np.testing.assert_allclose(law(model, row, columns), conditional(exact, row, columns), atol=0.02)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", GRAPHS)
 def test_rows_of_the_model_keep_its_law(name):
     tree = JunctionTree(*GRAPHS[name])

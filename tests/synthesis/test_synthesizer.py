@@ -103,6 +103,7 @@ class TestEstimates:
         with pytest.raises(ValueError, match="1,000,000,000 cells"):
             large.marginal(list(range(9)))
 
+    @pytest.mark.long
     def test_std_error_is_that_of_the_best_estimate_from_what_was_measured(self, many_fits):
         # Recomputed for each fit from the released counts alone: their weighted mean must have this deviation.
         true = np.bincount(TABLE["a"], minlength=4)

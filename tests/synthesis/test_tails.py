@@ -36,6 +36,7 @@ def fitted(table=TABLE, domain=DOMAIN, **parameters):
     return DPMarginalSynthesizer(domain=domain, **given | parameters).fit(table)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("bins", ["declared", "private"])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_means_deviations_and_points_of_mass(bins, seed):
@@ -138,6 +139,7 @@ def test_few_rows_whose_shares_are_all_noise_have_no_law():
         assert len(synthesizer.fit(table).sample(5)) == 5
 
 
+@pytest.mark.long
 def test_counts_that_noise_nearly_hides_are_not_emptied():
     """Bins beyond the middle got no rows at all where no share of theirs was clear of noise."""
     counts = np.random.default_rng(1).geometric(0.2, 4_000) - 1

@@ -33,6 +33,7 @@ WHOLE = RNG.poisson(12, N).clip(0, 50)
 RULE = [("start", "<=", "end")]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("table", "domain", "rules"),
     [

@@ -93,6 +93,7 @@ def audit(estimator, **parameters):
     dict(privatizer_checks(estimator.set_params(**parameters)))[CHECK]()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", often(KINDS, ["two labels", "numbers"]))
 def test_a_true_statement_passes_and_four_fifths_of_it_do_not(kind):
     for epsilon in (0.5, 3.0):
@@ -106,6 +107,7 @@ def test_noise_in_floats_is_found():
         audit(Floats(categories={"x": [0, 5, 10]}))
 
 
+@pytest.mark.long
 def test_an_epsilon_at_which_little_shows_is_not_the_one_that_is_audited():
     for epsilon in (0.01, 40.0):
         audit(KINDS["two labels"], epsilon=epsilon, stated=1.0)
@@ -125,6 +127,7 @@ class Channelled(Labels):
         return tables
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sizes", [(2,), (4, 3)], ids=str)
 def test_a_channel_of_four_fifths_is_not_followed(sizes):
     for epsilon in (0.5, 3.0):

@@ -612,6 +612,7 @@ def test_numbers_of_which_all_may_be_missing():
             assert reports.dtype == float
 
 
+@pytest.mark.long
 @each("estimator", [RandomizedResponseEncoder(categories=Domain({"a": [1, 2]})), NumericPerturber()])
 def test_rows_are_made_from_a_domain_and_without_bounds(estimator):
     for name in ("check_estimates_are_right", "check_ledger_is_charged_once_and_first"):

@@ -66,20 +66,12 @@ def test_the_statistic_without_a_fault_passes():
 # Of one row a person, the contract of the curator replays the noise of each class, too.
 QUICK = [
     "mean, two sums",
-    "components",
-    "imputer, most frequent",
     "logistic regression, three classes",
     "additive regressor of categories",
-    "target encoder",
     "groups of persons",
     "one-hot encoder of persons",
-    "Gaussian naive Bayes",
     "ridge regression of persons",
-    "logistic regression, scaled",
-    "selection by classes",
-    "histogram of intervals, hierarchical",
     "synthesizer of persons",
-    "sample and aggregate",
 ]
 
 
@@ -106,6 +98,7 @@ PAID_OTHERWISE = {
 }
 
 
+@pytest.mark.long
 @each("case", PAID_OTHERWISE)
 def test_what_is_paid_in_rho_or_mu_raises_no_alarm(case):
     (model, table), epsilon = PAID_OTHERWISE[case]
@@ -283,6 +276,7 @@ def test_noise_that_is_scaled_is_not_followed():
     assert found.findings == ("the result[0]: not the same, although all that was drawn is",)
 
 
+@pytest.mark.long
 def test_frames_of_other_libraries_and_arrays():
     for table in (pl.DataFrame({"value": X[:2]}), pa.table({"value": X[:2]}), X[:2, np.newaxis].astype(float)):
         check_sensitivity(DPMean(bounds=(0, 10)), table)

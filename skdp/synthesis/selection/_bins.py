@@ -307,9 +307,11 @@ def _shares_of_cells(
     parent_level = np.zeros(counts.size, np.intp)
     for level in reversed(_levels(counts.size)):
         starts = np.searchsorted(level, np.arange(level[-1] + 1))
-        block_rows = np.add.reduceat(fine.covariance, starts, axis=0)
-        blocks = np.add.reduceat(block_rows, starts, axis=1)
-        errors = np.sqrt(np.diag(blocks)) / total
+        variances = np.zeros(starts.size)
+        stops = np.append(starts[1:], counts.size)
+        for node, (start, stop) in enumerate(zip(starts, stops, strict=True)):
+            variances[node] = fine.covariance[start:stop, start:stop].sum()
+        errors = np.sqrt(variances) / total
         limits = _CLEAR * errors
         if starts.size == counts.size:
             limits = np.where(is_point, _CLEAR_NUMBER * errors, limits)

@@ -190,7 +190,9 @@ def _with_tail(shares: Table, side: _Side, n_rows: float) -> _Tail:
     """Replace the shares beyond the last clear one by those of a law, if there is one."""
     # Of each edge, the share of the records beyond it, and the covariances of these.
     beyond = np.cumsum(side.counts[::-1])[::-1] / n_rows
-    covariance = side.covariance[::-1, ::-1].cumsum(axis=0).cumsum(axis=1)
+    # Sums along rows are the fast ones, and a covariance is its own transpose.
+    sums_of_rows = side.covariance[::-1, ::-1].cumsum(axis=1)
+    covariance = sums_of_rows.T.copy().cumsum(axis=1)
     covariance = covariance[::-1, ::-1] / n_rows**2
     errors = np.sqrt(np.maximum(np.diag(covariance), 0.0))
     first = int(np.searchsorted(side.edges, side.middle, side="right"))
