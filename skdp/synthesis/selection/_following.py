@@ -283,38 +283,23 @@ def _read_dependence(
     """Find the value that comes with each of a column's; None if noise prevails."""
     parent = marginal.clique[axes[0]]
     child = marginal.clique[axes[1]]
-    parents = columns[parent]
     shares = columns[child].shares
-    total, _ = estimate_total([marginal])
     variance = marginal.std_error**2
     noisy = np.transpose(marginal.counts, axes)  # (n_parent_values, n_child_values)
-    # If cells of each value but one are empty, the squares of all counts add up to as
-    # much as those of the parent's values.
-    squares = float((noisy**2).sum()) - noisy.size * variance
-    positive_squares = max(0.0, squares)
-    noise_of_squares = variance * (2 * noisy.size * variance + 4 * positive_squares)
-    noise_of_parents = 4 * parents.std_error**2 * max(0.0, parents.squares)
-    error = math.sqrt(noise_of_squares + noise_of_parents)
-    missing_squares = parents.squares - squares
-    # An independent column misses a share of them, too: a small one, if most records
-    # have the same value. With an error below a fourth of it, the two are told apart.
-    independent = 1 - float((shares**2).sum())
-    limit = min(1 - _FOLLOWS, independent / 4) * parents.squares
-    if max(missing_squares - 2 * error, error) > limit:
+    exceptions = _share_of_exceptions(noisy, variance, columns[parent], shares)
+    if exceptions is None:
         return None
-
-    # The posterior of which value it is, by the likelihood of Gaussian noise.
-    counts = total * parents.shares[:, np.newaxis]
-    logs = np.log(shares) + (noisy - counts / 2) * (counts / variance)
+    is_impossible = np.zeros(noisy.shape, bool)
     if marginal.clique in zeros:
         is_impossible = np.transpose(zeros[marginal.clique], axes)
-        logs = np.where(is_impossible, logs.min() - 1e3, logs)
-    law = np.exp(logs - logs.max(axis=1, keepdims=True))
-    law /= law.sum(axis=1, keepdims=True)
-    doubt = float(parents.shares @ (1 - law.max(axis=1)))
-    has_exceptions = missing_squares > SURE * error
-    exceptions = 1 - math.sqrt(squares / parents.squares) if has_exceptions else 0.0
-    is_fitted = (law > 0.5) | has_exceptions
+    parent_shares = columns[parent].shares
+    total, _ = estimate_total([marginal])
+    law = _values_that_follow(
+        noisy, variance, total * parent_shares, shares, is_impossible
+    )
+    doubt = float(parent_shares @ (1 - law.max(axis=1)))
+    # With exceptions, other cells are not empty.
+    is_fitted = (law > 0.5) | (exceptions > 0)
     law = law + (exceptions + LEAST) * (shares - law)
     inverse = np.argsort(axes)
     return Dependence(
@@ -324,3 +309,46 @@ def _read_dependence(
         np.transpose(is_fitted, inverse),
         doubt,
     )
+
+
+def _share_of_exceptions(
+    noisy: NDArray[np.float64],
+    variance: float,
+    parent: Column,
+    child_shares: NDArray[np.float64],
+) -> float | None:
+    """Return the share of records without the value that follows; None if none does."""
+    # If cells of each value but one are empty, the squares of all counts add up to as
+    # much as those of the parent's values.
+    squares = float((noisy**2).sum()) - noisy.size * variance
+    missing_squares = parent.squares - squares
+    noise_of_squares = variance * (2 * noisy.size * variance + 4 * max(0.0, squares))
+    noise_of_parent = 4 * parent.std_error**2 * max(0.0, parent.squares)
+    error = math.sqrt(noise_of_squares + noise_of_parent)
+    # An independent column misses a share of them, too: a small one, if most records
+    # have the same value. With an error below a fourth of it, the two are told apart.
+    missing_share_by_chance = 1 - float((child_shares**2).sum())
+    limit = min(1 - _FOLLOWS, missing_share_by_chance / 4) * parent.squares
+    if max(missing_squares - 2 * error, error) > limit:
+        return None
+    if missing_squares <= SURE * error:
+        return 0.0
+    return 1 - math.sqrt(squares / parent.squares)
+
+
+def _values_that_follow(
+    noisy: NDArray[np.float64],
+    variance: float,
+    parent_counts: NDArray[np.float64],
+    child_shares: NDArray[np.float64],
+    is_impossible: NDArray[np.bool_],
+) -> NDArray[np.float64]:
+    """Return the probability that each value is the one that follows from a parent's."""
+    # Bayes: by chance, a value is as likely as its share; the noise is Gaussian, around
+    # the parent's count in the cell of that value, and around 0 in all others.
+    counts = parent_counts[:, np.newaxis]
+    logs = np.log(child_shares) + (noisy - counts / 2) * (counts / variance)
+    logs = np.where(is_impossible, logs.min() - 1e3, logs)
+    law = np.exp(logs - logs.max(axis=1, keepdims=True))
+    law /= law.sum(axis=1, keepdims=True)
+    return law
