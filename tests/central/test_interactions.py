@@ -101,6 +101,34 @@ def test_a_row_changes_scores_by_no_more(residuals, targets):
     assert 0.7 * most < largest <= most
 
 
+def test_cells_of_many_pairs_are_counted_as_those_of_each():
+    """One column is in no pair, and another one has no neighbour in a table of four."""
+    sizes = [2, 3, 4, 2, 5, 3]
+    columns = [values_of(np.ones(size)) for size in sizes]
+    groups = [group_bins(column) for column in columns]
+    n_rows = 200
+    codes = [rng.integers(0, size + 1, n_rows) for size in sizes]
+    targets = rng.integers(-STEPS, STEPS, n_rows)
+    weights = rng.integers(0, STEPS + 1, n_rows).astype(float)
+    rows = Rows(codes, targets, weights)
+    zeros = [np.zeros((size + 1, 1), np.int64) for size in sizes]
+    residuals = NumberResiduals(2 * STEPS)
+    without_fourth = (0, 1, 2, 4, 5)
+    for numbers in (itertools.permutations(without_fourth, 2), [(5, 0)], [(1, 0), (2, 5)]):
+        pairs = [Pair((first, second), (groups[first], groups[second])) for first, second in numbers]
+        crossings = [pair.crossing() for pair in pairs]
+        counts = crossed_counts(rows, crossings)
+        sums = crossed_sums(rows, crossings, zeros, np.zeros(1, np.int64), residuals)[:, 0]
+        expected_counts, expected_sums = [], []
+        for first, second in [pair.columns for pair in pairs]:
+            for one, other in itertools.product(range(sizes[first]), range(sizes[second])):
+                is_here = (codes[first] == one) & (codes[second] == other)
+                expected_counts.append(weights[is_here].sum())
+                expected_sums.append(np.rint(targets[is_here] * (weights[is_here] / STEPS)).sum())
+        assert counts.tolist() == expected_counts
+        assert sums.tolist() == expected_sums
+
+
 def test_sums_of_cells_are_in_the_order_of_a_table():
     first, second = values_of([1, 1]), values_of([1, 1, 1])
     (pair,) = pairs_of(first, second)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skdp.central.additive._crossings import Integers
 from skdp.central.additive._overlap import (
     ColumnFit,
     Overlap,
@@ -30,7 +31,6 @@ from skdp.central.additive._pairs import (
 from skdp.central.additive._smoothing import Floats, Posterior, priors, smooth
 from skdp.central.additive._sums import (
     STEPS,
-    Integers,
     LargeRows,
     NumberResiduals,
     Residuals,

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp.central.additive._crossings import Crossing, Integers
 from skdp.central.additive._smoothing import Floats, bin_covariances
-from skdp.central.additive._sums import Crossing, Integers
 from skdp.central.statistics import Bins
 from skdp.domain import Categories, Interval
 
@@ -115,12 +115,9 @@ class Pair(NamedTuple):
         return math.prod(self.shape)
 
     def crossing(self) -> Crossing:
-        """Return the cell of each bin of the one column with each of the other."""
-        n_first, n_second = self.shape
-        cells = np.full((n_first + 1, n_second + 1), self.n_cells, np.int16)
-        cells[:-1, :-1] = np.arange(self.n_cells).reshape(self.shape)
+        """Return the cells as they are counted."""
         first, second = self.groups
-        return Crossing(self.columns, cells[np.ix_(first.of_bins, second.of_bins)])
+        return Crossing(self.columns, (first.of_bins, second.of_bins))
 
     def cell_means(self, side: int, values: Floats, sizes: Floats) -> Floats:
         """Return the means by cell of a function of the bins of one of the columns: (n_cells, n_outputs)."""
