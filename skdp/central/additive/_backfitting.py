@@ -73,7 +73,7 @@ _OVERLAP_PART = Fraction(1, 50)
 # A pair is chosen with a score that is larger than noise by so many deviations, and than
 # this times what is expected of a pair of which residuals do not depend. With 3
 # deviations, a product in 22,500 rows was missed in one of 3 fits at an epsilon of 1.
-_SURE, _EXPECTED_FACTOR = 2.0, 1.5
+_SURE_SCORE, _EXPECTED_FACTOR = 2.0, 1.5
 
 # None is chosen if noise hides a score for which the mean size of what residuals of a
 # cell have in common is this share of their bound. With .2, pairs in 9,000 rows were
@@ -358,17 +358,19 @@ def backfit(
         n_most = min(interactions, most_candidates(len(bins)))
     else:
         n_most = len(interactions)
-    reserve = start.mu_squared * (_SCORES_PART + _CELLS_PART)
-    descent.mu_squared -= reserve
+    scores_amount = start.mu_squared * _SCORES_PART
+    cells_amount = start.mu_squared * _CELLS_PART
+    # Set aside while the first epochs share what is left.
+    descent.mu_squared -= scores_amount + cells_amount
     descent.run(range(n_first), n_epochs * len(bins) + n_later * n_most)
-    descent.mu_squared += reserve
-    whole = start.mu_squared
+    descent.mu_squared += scores_amount + cells_amount
     if isinstance(interactions, int):
-        pairs = descent.choose(n_most, whole * _SCORES_PART)
+        pairs = descent.choose(n_most, scores_amount)
     else:
         pairs = declared_pairs(bins, interactions)
     if pairs:
-        descent.add(pairs, whole * _CELLS_PART)
+        descent.add(pairs, cells_amount)
+    # What pairs did not need is shared by the later epochs, too.
     descent.run(range(n_first, n_epochs), n_later * len(descent.functions))
     descent.settle()
     return descent.shapes()
@@ -551,7 +553,7 @@ class _Descent:
         reach = SCORE_FACTOR * largest
         noise = Noise("mu", amount, len(pairs) * reach**2)
         error = as_float(noise.error)
-        if _SURE * error > _LARGE_SCORE * self.start.n_rows * largest:
+        if _SURE_SCORE * error > _LARGE_SCORE * self.start.n_rows * largest:
             return []
         what = partial(
             crossed_sums,
@@ -571,7 +573,7 @@ class _Descent:
         for pair, score in zip(pairs, noisy_scores, strict=True):
             expected = pair.expected_score(self.start.n_rows, deviation)
             excesses.append(score - _EXPECTED_FACTOR * expected)
-        is_sure = np.array(excesses) > _SURE * error / residuals.unit
+        is_sure = np.array(excesses) > _SURE_SCORE * error / residuals.unit
         order = np.argsort(-np.array(excesses), kind="stable")
         return [pairs[index] for index in order[:n_most] if is_sure[index]]
 
