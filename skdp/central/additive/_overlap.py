@@ -44,7 +44,7 @@ _MOST_ERROR = 0.15
 
 # A correlation is used if it is this many deviations of its noise from 0, and its noise is
 # at most `_MOST_ERROR`. With half or twice, .96 or .94 are held.
-_SURE = 2.5
+_SURE_CORRELATION = 2.5
 
 # Of so many columns, the time of a fit grows by an eighth; by more with more of them.
 _MOST_COLUMNS = 14
@@ -183,7 +183,7 @@ class Overlap:
             means = left @ cell_shares @ right.T
             squares = np.outer((left**2).sum(axis=1), (right**2).sum(axis=1))
             pair_errors = error / n_rows * np.sqrt(squares)
-            is_sure = np.abs(means) > _SURE * pair_errors
+            is_sure = np.abs(means) > _SURE_CORRELATION * pair_errors
             is_sure &= pair_errors < _MOST_ERROR
             pair_correlations = np.where(is_sure, means, 0.0).clip(-1.0, 1.0)
             # A correlation that is not known is off by 1 at most.
@@ -237,42 +237,55 @@ class Overlap:
         self, fits: Sequence[ColumnFit], coefficients: Floats
     ) -> list[Floats]:
         """Return the variances of values given the sums, less those if the other columns are known: (n_bins,) each."""
+        # Sums of all columns are ``slopes @ coefficients``, plus noise and what rows scatter
+        # by. Between two columns, slopes are a root of the curvatures of either one with
+        # their correlations between; scatter is the same with variances of rows.
         shape = self.correlations.shape
         curvature_roots, variance_roots = np.zeros(shape), np.zeros(shape)
         noise, prior = np.zeros(shape), np.zeros(shape)
         for basis, fit, block in zip(self.bases, fits, self.blocks, strict=True):
-            curvatures = fit.weights / (self.n_rows * basis.shares)
-            projection = basis.projection
             within = block, block
+            projection = basis.projection
+            curvatures = self._curvatures(basis, fit)
             curvature_roots[within] = projection * np.sqrt(curvatures) @ basis.functions
             variance_roots[within] = (
                 projection * np.sqrt(fit.row_variances) @ basis.functions
             )
-            # A correlation that is wrong by e adds e times what the other function has
-            # changed since the sums were released.
-            changes = fit.past_coefficients - coefficients
-            changes[block] = 0.0
-            scale = self.n_rows * float(basis.shares @ curvatures)
-            of_correlations = scale**2 * (self.errors[block] ** 2 @ changes**2)
-            of_sums = basis.functions.T * fit.squares @ basis.functions
-            noise[within] = of_sums + np.diag(of_correlations)
+            noise[within] = self._noise_of_sums(basis, fit, block, coefficients)
             prior[within] = projection @ fit.prior @ projection.T
-        # Sums are ``slopes @ coefficients`` plus noise and what rows scatter by.
         slopes = self.n_rows * curvature_roots @ self.correlations @ curvature_roots.T
         scatter = self.n_rows * variance_roots @ self.correlations @ variance_roots.T
-        joint = _posterior_covariance(slopes, scatter + noise, prior)
+        jointly = _posterior_covariance(slopes, scatter + noise, prior)
         variances = []
         for basis, block in zip(self.bases, self.blocks, strict=True):
-            root = variance_roots[block, block]
-            alone = _posterior_covariance(
-                slopes[block, block],
-                self.n_rows * root @ root.T + noise[block, block],
-                prior[block, block],
+            within = block, block
+            # If the functions of the other columns are known, by its own sums.
+            root = variance_roots[within]
+            own_scatter = self.n_rows * root @ root.T
+            given_others = _posterior_covariance(
+                slopes[within], own_scatter + noise[within], prior[within]
             )
-            added = joint[block, block] - alone
+            added = jointly[within] - given_others
             of_bins = (basis.functions @ added * basis.functions).sum(axis=1)
             variances.append(np.maximum(of_bins, 0.0))
         return variances
+
+    def _curvatures(self, basis: Basis, fit: ColumnFit) -> Floats:
+        """Return how fast the residual of a row falls with the function of a column: (n_bins,)."""
+        return fit.weights / (self.n_rows * basis.shares)
+
+    def _noise_of_sums(
+        self, basis: Basis, fit: ColumnFit, block: slice, coefficients: Floats
+    ) -> Floats:
+        """Return the covariance of the noise in a column's sums by its functions, with that of correlations."""
+        # A correlation that is wrong by e adds e times what the other function has
+        # changed since the sums were released.
+        changes = fit.past_coefficients - coefficients
+        changes[block] = 0.0
+        scale = self.n_rows * float(basis.shares @ self._curvatures(basis, fit))
+        of_correlations = scale**2 * (self.errors[block] ** 2 @ changes**2)
+        of_sums = basis.functions.T * fit.squares @ basis.functions
+        return np.asarray(of_sums + np.diag(of_correlations))
 
 
 def _blocks_of(bases: Sequence[Basis]) -> list[slice]:
@@ -300,21 +313,32 @@ def _alike_columns(correlations: Floats, blocks: Sequence[slice]) -> list[bool]:
 def _positive_definite(
     correlations: Floats, errors: Floats, blocks: Sequence[slice]
 ) -> Floats:
-    """Return correlations near to these of which no sum has less variance than noise makes."""
+    """Return near correlations that some columns can have: no sum of functions has a variance below that of noise."""
+    values, vectors = np.linalg.eigh(correlations)
+    least = _least_variance(correlations, errors)
+    covariances = vectors * np.maximum(values, least) @ vectors.T
+    # Larger variances are not 1 any more, and functions of a column are correlated. The
+    # inverse root of the covariances of each column makes them an identity again.
+    inverse_roots = np.zeros(covariances.shape)
+    for block in blocks:
+        column_covariances = covariances[block, block]
+        inverse_roots[block, block] = _inverse_root(column_covariances)
+    return np.asarray(inverse_roots @ covariances @ inverse_roots)
+
+
+def _least_variance(correlations: Floats, errors: Floats) -> float:
+    """Return about the largest variance that the noise of the correlations adds to a sum of functions."""
     # Of a symmetric matrix of errors, the largest eigenvalue is about the largest norm of
     # a row.
     used: NDArray[np.float64] = np.where(correlations != 0, errors, 0.0)
     noise = math.sqrt((used**2).sum(axis=1).max())
-    least = np.clip(noise, _LEAST_VARIANCE, _MOST_LEAST_VARIANCE)
-    values, vectors = np.linalg.eigh(correlations)
-    matrix = vectors * np.maximum(values, least) @ vectors.T
-    # Functions of the same column are not correlated, and have a variance of 1.
-    whitening = np.zeros(matrix.shape)
-    for block in blocks:
-        block_values, block_vectors = np.linalg.eigh(matrix[block, block])
-        roots = block_vectors / np.sqrt(block_values) @ block_vectors.T
-        whitening[block, block] = roots
-    return np.asarray(whitening @ matrix @ whitening)
+    return float(np.clip(noise, _LEAST_VARIANCE, _MOST_LEAST_VARIANCE))
+
+
+def _inverse_root(matrix: Floats) -> Floats:
+    """Return the symmetric matrix whose square is the inverse of a positive definite one."""
+    values, vectors = np.linalg.eigh(matrix)
+    return np.asarray(vectors / np.sqrt(values) @ vectors.T)
 
 
 def _posterior_covariance(slopes: Floats, noise: Floats, prior: Floats) -> Floats:
