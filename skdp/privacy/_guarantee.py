@@ -36,7 +36,9 @@ from skdp.privacy._total_loss import joint_failure, smallest_epsilon
 
 
 class WeakGuaranteeWarning(UserWarning):
-    """Warning that a guarantee promises little: its epsilon is above 10, or its delta is not below 1 / n.
+    """Warning that a guarantee promises little.
+
+    Its epsilon is above 10, its delta is not below 1 / n, or public columns tell the values that it protects.
 
     Examples
     --------

@@ -127,7 +127,13 @@ def code_table(
     if synthesizer.protect is None:
         cells = _cut(domain, finds_bins, relations.derived)
     others = {name: listed[-1] for name, listed in values.items()}
-    codes = read_codes(table, cells, synthesizer.handle_unknown, others)
+    codes = read_codes(
+        table,
+        cells,
+        synthesizer.handle_unknown,
+        others,
+        keeps_rows=synthesizer.protect is not None,
+    )
     is_counted = keep
     for code, size in zip(codes, cells.sizes, strict=True):
         is_counted = is_counted & (code < size)

@@ -600,6 +600,7 @@ class RowTransformer(TransformerMixin, ModelAnswers):
                 self.domain_.select(condition_table.names),
                 of_columns(self.handle_unknown, condition_table.names),
                 of_columns(self._others, condition_table.names),
+                keeps_rows=bool(self._protected),
             )
             for place, column_codes in zip(conditions, codes, strict=True):
                 # What is ignored in `fit` is given the likeliest value here: a row

@@ -54,6 +54,7 @@ from skdp.synthesis.selection import (
     check_undetermined,
     check_width,
     find_cells,
+    find_determined,
     is_within,
     largest_sizes,
     measure_protected,
@@ -62,6 +63,7 @@ from skdp.synthesis.selection import (
     plan_readings,
     planned_shares_of_cells,
     read_caps,
+    warn_determined,
     warn_left_out,
     warn_not_chosen,
     warn_unknown,
@@ -702,7 +704,11 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         self._template = public_template(private.table, domain)
         self._set_relations(coded.relations)
         self._set_fair(None)
-        return self._warnings(plan, coded.strategy, fitted, never_measured, set())
+        determined = find_determined(marginals, protected)
+        return [
+            *self._warnings(plan, coded.strategy, fitted, never_measured, set()),
+            partial(warn_determined, determined, domain.columns),
+        ]
 
     def _check_protect(self, X: Any) -> list[Any]:
         """Check `protect`, and what cannot be together with it."""

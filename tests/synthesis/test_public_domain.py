@@ -81,6 +81,10 @@ class TestValues:
         with pytest.raises(ValueError, match="job") as error:
             release.transform(later)
         assert "'c'" not in str(error.value)
+        assert "handle_unknown" in str(error.value)
+        assert "ignore" not in str(error.value)
+        renamed = release.set_params(handle_unknown={"job": "a"}).transform(later)
+        assert list(renamed["job"]) == ["c"] * 5
         clipped = synthesizer(random_state=0, handle_unknown="clip").fit(people())
         assert len(clipped.transform(people(5).assign(wage=1e9))) == 5
 

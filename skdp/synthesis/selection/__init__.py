@@ -10,6 +10,8 @@ from skdp.synthesis.selection._bins import (
     planned_shares_of_cells as planned_shares_of_cells,
 )
 from skdp.synthesis.selection._bins import without_bins as without_bins
+from skdp.synthesis.selection._determined import find_determined as find_determined
+from skdp.synthesis.selection._determined import warn_determined as warn_determined
 from skdp.synthesis.selection._moved import Caps as Caps
 from skdp.synthesis.selection._moved import ColumnCap as ColumnCap
 from skdp.synthesis.selection._moved import PlannedShare as PlannedShare

@@ -50,11 +50,12 @@ _FLOAT_ERRORS = 8
 
 Policy = Literal["error", "clip", "ignore"]
 POLICIES = get_args(Policy)
-_ADVICE = (
+_OF_ALL_ROWS = (
     "Or set handle_unknown: 'clip' puts numbers beyond bins into the first or last one "
-    "and drops fractions that are not declared, {column: declared value} takes this "
-    "for all others, and 'ignore' leaves such rows out"
+    "and drops fractions that are not declared, and {column: declared value} takes "
+    "this for all others"
 )
+_ADVICE = f"{_OF_ALL_ROWS}; 'ignore' leaves such rows out"
 _WHOLE = (
     "An Interval with whole edges declares whole numbers: set decimals=2 for amounts "
     "such as 0.75, or real=True for any fractions"
@@ -104,23 +105,25 @@ def read_codes(
     domain: Domain,
     handle_unknown: Any,
     others: Mapping[Any, Any] | None = None,
+    keeps_rows: bool = False,
 ) -> list[Codes]:
-    """Code the columns of a table."""
+    """Code the columns of a table, of which rows are never left out if it `keeps_rows`."""
     check_policy(handle_unknown)
     codes, undeclared = find_codes(table, domain, handle_unknown, others)
     if undeclared:
         name = undeclared[0]
+        advice = _OF_ALL_ROWS if keeps_rows else _ADVICE
         if name in _find_fractions(table, domain):
             if _is_whole(domain[name]):
                 raise ValueError(
                     f"column {name!r} holds a number with a fraction, and whole "
-                    f"numbers are declared. {_WHOLE}. {_ADVICE}."
+                    f"numbers are declared. {_WHOLE}. {advice}."
                 )
             raise ValueError(
                 f"column {name!r} holds a number with more decimals than are declared: "
-                f"declare more, or real=True for any. {_ADVICE}."
+                f"declare more, or real=True for any. {advice}."
             )
-        raise undeclared_in(name, domain)
+        raise undeclared_in(name, domain, advice)
     return codes
 
 
