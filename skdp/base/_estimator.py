@@ -7,10 +7,18 @@ import json
 import math
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Hashable,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cache, wraps
+from inspect import signature
 from numbers import Real
 from os import PathLike
 from secrets import token_hex
@@ -96,9 +104,11 @@ def all_or_nothing(fit: Fit) -> Fit:
     # Statistics and their guarantee belong together, also if an error or an interrupt
     # stops a second fit between setting one and the other. Charges remain, and random
     # bits that were drawn are not drawn again.
+    names = [name for name in signature(fit).parameters if name != "self"]
 
     @wraps(fit)
     def fit_or_restore(self: Any, *args: Any, **kwargs: Any) -> Any:
+        _check_keywords(self, fit.__name__, kwargs, names)
         attributes = dict(vars(self))
         try:
             return fit(self, *args, **kwargs)
@@ -112,6 +122,22 @@ def all_or_nothing(fit: Fit) -> Fit:
             raise
 
     return cast(Fit, fit_or_restore)
+
+
+def _check_keywords(
+    estimator: Any, method: str, keywords: Iterable[str], names: Sequence[str]
+) -> None:
+    """Refuse arguments that a method does not take; Python would name the class that defines it."""
+    for keyword in keywords:
+        if keyword in names:
+            continue
+        name = type(estimator).__name__
+        text = f"{name}.{method} takes {', '.join(names)}, and no {keyword}"
+        if keyword in estimator.get_params(deep=False):
+            text += f": it is a parameter of {name}"
+        elif keyword == "sample_weight":
+            text += getattr(estimator, "_advice_on_weights", "")
+        raise TypeError(text)
 
 
 def check_confidence_level(level: Any) -> float:

@@ -156,18 +156,25 @@ def check_protected_means(missing: Any, max_weight: Any) -> None:
     """Check the parameters of means of groups whose sizes are public."""
     if missing != "error":
         raise ValueError(
-            "protect needs missing='error': of a column with missing values, the "
-            "number of values is private"
+            f"protect needs missing='error', got {missing!r}, the default: of a column "
+            "with missing values, the number of values is private. Set it, and fill in "
+            "missing values by a public rule before"
         )
     if max_weight is not None:
-        raise ValueError("protect does not take sample_weight")
+        raise ValueError(
+            "protect does not take sample_weight: set it and max_weight to None, or "
+            "protect='record'"
+        )
 
 
 def declared_bounds(bounds: Any, names: Sequence[Any]) -> tuple[list[int], Any]:
     """Return bounds that must not be private, as `split_bounds`."""
     places, bounds = split_bounds(bounds, names)
     if places:
-        raise ValueError("bounds must be declared with protect, got 'private'")
+        raise ValueError(
+            "bounds must be declared with protect, as (low, high) or {column: (low, "
+            "high)}, got 'private'"
+        )
     return places, bounds
 
 

@@ -125,7 +125,7 @@ class DPGroupBy(CentralStatistic):
         left out if `fit` is given ``groups``; without, the number is taken on trust.
     protect : "record" or list of column names, default="record"
         What is private: whole records, or the values of these columns, which are no keys, while all others are public,
-        and so are the groups and their sizes. Then missing values are errors (`missing`), keys and bounds are declared,
+        and so are the groups and their sizes. Then `missing` must be ``"error"``, keys and bounds are declared,
         and there are no weights.
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.

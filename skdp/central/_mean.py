@@ -68,7 +68,7 @@ class DPMean(CentralStatistic):
         left out if `fit` is given ``groups``; without, the number is taken on trust.
     protect : "record" or list of column names, default="record"
         What is private: whole records, or the values of these columns, while all others and the number of rows are
-        public. Then missing values are errors (`missing`), bounds are declared, and there are no weights.
+        public. Then `missing` must be ``"error"``, bounds are declared, and there are no weights.
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
