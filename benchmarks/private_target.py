@@ -29,10 +29,8 @@ LSAC = (*sys.argv[3:4], None)[0]
 DELTA = 1e-6
 EPSILONS = (0.1, 0.5, 1.0, 4.0)
 SEEDS = 5
-PROMISES = {
-    "target": "values of the target",
-    "record": "whole records, add/remove",
-}
+PROMISES = {"target": "values of the target", "record": "whole records, add/remove"}
+NONE, SHUFFLED = "no privacy", "ε = 0, targets shuffled"
 
 
 def indicators(frame: pd.DataFrame, domain: Domain) -> np.ndarray:
@@ -86,8 +84,22 @@ MODELS = {
 }
 
 
-# Of a model, a promise and an epsilon: the score, and seconds of CPU.
+# Of a model, a promise (or an end) and an epsilon: the score, and seconds of CPU.
 Scores = dict[tuple[str, str, float], tuple[float, float]]
+
+
+def ends_of(
+    X: np.ndarray, y: np.ndarray, train: np.ndarray, test: np.ndarray, split: int
+) -> Scores:
+    """Return what models score without privacy, and of targets in another order."""
+    ends = {}
+    shuffled = np.random.default_rng(split).permutation(y[train])
+    for name, (_, exact) in MODELS.items():
+        for end, targets in ((NONE, y[train]), (SHUFFLED, shuffled)):
+            without = score(exact.fit(X[train], targets), X[test], y[test])
+            for epsilon in EPSILONS:
+                ends[name, end, epsilon] = without, 0.0
+    return ends
 
 
 def scores_of(X: np.ndarray, y: np.ndarray, split: int) -> Scores:
@@ -95,11 +107,9 @@ def scores_of(X: np.ndarray, y: np.ndarray, split: int) -> Scores:
     train, test = train_test_split(
         np.arange(len(y)), test_size=0.25, random_state=split, stratify=y
     )
-    scores = {}
-    for name, (make, exact) in MODELS.items():
-        without = score(exact.fit(X[train], y[train]), X[test], y[test])
+    scores = ends_of(X, y, train, test, split)
+    for name, (make, _) in MODELS.items():
         for epsilon in EPSILONS:
-            scores[name, "none", epsilon] = without, 0.0
             for protect in PROMISES:
                 start = time.process_time()
                 private = make(epsilon, protect).fit(X[train], y[train])
@@ -109,19 +119,19 @@ def scores_of(X: np.ndarray, y: np.ndarray, split: int) -> Scores:
     return scores
 
 
-def rows_of(table: str, splits: list[Scores]) -> list[list[str]]:
-    """Return the rows of a table of results, over some splits."""
+def rows_of(table: str, splits: Sequence[Scores], protect: str) -> list[list[str]]:
+    """Return the rows of the results of a promise beside its two ends, over some splits."""
     rows = []
     for name in MODELS:
-        for protect, promise in [*PROMISES.items(), ("none", "none")]:
+        for key, text in [(protect, "private"), (SHUFFLED, SHUFFLED), (NONE, NONE)]:
             cells = []
             seconds = []
             for epsilon in EPSILONS:
-                results = [scores[name, protect, epsilon] for scores in splits]
+                results = [scores[name, key, epsilon] for scores in splits]
                 numbers, times = zip(*results, strict=True)
                 cells.append(mean_and_spread(numbers))
                 seconds += times
-            rows.append([table, name, promise, *cells, f"{np.mean(seconds):.1f}"])
+            rows.append([table, name, text, *cells, f"{np.mean(seconds):.1f}"])
     return rows
 
 
@@ -242,35 +252,44 @@ def mean_and_spread(numbers: Sequence[float]) -> str:
     return f"{np.mean(numbers):.4f} ± {np.std(numbers):.4f}"
 
 
-def write(rows: list[list[str]], of_features: list[list[str]], n_splits: str) -> None:
-    header = ["table", "model", "promise for"]
+def write(
+    rows: dict[str, list[list[str]]],
+    of_features: list[list[str]],
+    n_splits: str,
+    commits: Sequence[str] = (),
+) -> None:
     epsilons = [f"ε = {epsilon:g}" for epsilon in EPSILONS]
-    header += epsilons
+    header = ["table", "model", "fit", *epsilons, "CPU s a fit"]
+    sections = {}
+    for protect, promise in PROMISES.items():
+        sections[f"Prediction, promise for {promise}"] = header, rows[protect]
+    sections[f"Private features: R² of DPLinearRegression, {SEEDS} seeds"] = (
+        ["table", "private features", "promise for", *epsilons],
+        of_features,
+    )
     write_results(
         "private_target",
         "Models that protect the target",
         ["skdp", "numpy", "scikit-learn"],
         f"Means and standard deviations over {n_splits} splits, a quarter of the rows "
         f"held out, δ = {DELTA:g}. All columns are indicators of declared values and "
-        "bins. **The promises are different ones**: of the same ε, that for the values "
-        "of the target leaves all other columns and the number of rows public; that "
-        "for whole records, read as one for the values of the target, has 2 ε. In the "
-        "second table, all promises are for values replaced, at the same ε.",
-        {
-            "Prediction": ([*header, "CPU s a fit"], rows),
-            f"Private features: R² of DPLinearRegression, {SEEDS} seeds": (
-                ["table", "private features", "promise for", *epsilons],
-                of_features,
-            ),
-        },
+        "bins. **The first two tables have different promises, and their ε are not to "
+        "be compared**: that for the values of the target leaves all other columns and "
+        "the number of rows public; that for whole records, read as one for the values "
+        "of the target, has 2 ε. At ε = 0, the target is in another order. In the "
+        "third table, all promises are for values replaced.",
+        sections,
+        commits=commits,
     )
 
 
 def main() -> None:
     warnings.simplefilter("ignore")
-    rows = []
+    rows: dict[str, list[list[str]]] = {protect: [] for protect in PROMISES}
     for name, (X, y) in tables().items():
-        rows += rows_of(name, [scores_of(X, y, split) for split in range(SPLITS)])
+        splits = [scores_of(X, y, split) for split in range(SPLITS)]
+        for protect, lines in rows.items():
+            lines += rows_of(name, splits, protect)
     of_features = []
     for make in (adult_case, acs_case, lsac_case, generated_case):
         of_features += rows_of_features(make())
