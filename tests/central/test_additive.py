@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
-from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -358,31 +357,6 @@ def test_categories_of_all_columns_need_no_bounds():
     model = regressor(bounds=None, categories=declared).fit(X, NUMBER)
     assert model.domain_ == Domain(declared)
     assert r2_score(NUMBER, model.predict(X)) > 0.7
-
-
-@each("n_rows, n_cells", [(3_500, 32), (7_000, 64)])
-def test_the_bin_at_zero_has_the_noise_of_no_more_cells_than_equal_ones(n_rows, n_cells):
-    """On both sides of 0 there are cells for skewed numbers, 98 in all, which normal ones do not need."""
-    numbers = np.random.default_rng(0).normal(size=n_rows).clip(-4, 4)
-    cells = fine_cells(-4.0, 4.0)
-    counts = np.bincount(cells.encode(numbers), minlength=len(cells))
-    noise = Noise("mu", Fraction(1, 25**2))  # of deviation 25
-    (bins,) = find_bins(
-        Domain({"a": cells}),
-        {"a": (-4.0, 4.0)},
-        [counts],
-        noise,
-        n_rows=n_rows,
-        most=20,
-        source=SeededSource(0, "bins"),
-    )
-    at_zero = np.searchsorted(bins.attribute.edges, 0.0, side="right") - 1
-    assert bins.variances[at_zero] <= n_cells * 25**2
-    # The edges are those of finest cells, and bins hold all of them.
-    assert set(bins.attribute.edges) <= set(cells.edges)
-    exact = np.bincount(bins.bins_of_cells[:-1], weights=counts)
-    assert exact.sum() == n_rows
-    assert (np.abs(bins.counts - exact) < 6 * np.sqrt(bins.variances)).all()
 
 
 def test_bins_have_about_as_many_records_and_zeros_one_of_their_own():
