@@ -1,25 +1,31 @@
 """How often intervals from a synthesizer hold the truth: of counts, and of what `synthetic_inference` estimates.
 
-Run ``make bench``, or ``python benchmarks/synthetic_inference.py`` wherever skdp is installed; ``--tables`` and
-``--bootstraps`` make it shorter. Each repeat draws a
+Run ``make bench``, or ``python benchmarks/synthetic_inference.py`` wherever skdp is installed. Each repeat draws a
 table from a population, fits a synthesizer to it, and looks whether the intervals hold the figures of the population
 (of the table itself, for counts).
+
+A table of every setting takes 17 seconds of one core, so 50 and 150 tables of planned analyses half an hour. Every
+release is kept in the file of ``--kept``: a run only measures what is not there, and takes the tables in turn, so that
+a run that is stopped has as many of each setting. ``--page`` writes the page of what is kept.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import json
+import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from _timing import verdict, write_results
+from _timing import RESULTS, commit, verdict, write_results
 from joblib import Parallel, delayed
 from sklearn.base import clone
 from sklearn.linear_model import LinearRegression, LogisticRegression
@@ -28,18 +34,15 @@ from skdp import Domain, DPMarginalSynthesizer
 from skdp.datasets import load_adult
 from skdp.synthesis import synthetic_inference
 
-SIZES, EPSILONS, REPEATS, POPULATION = (
-    (1_000, 5_000, 30_000),
-    (0.3, 1.0, 3.0),
-    200,
-    1_000_000,
-)
+SIZES = (1_000, 5_000, 30_000)
+EPSILONS = (0.3, 1.0, 3.0)
+POPULATION = 1_000_000
+# Records and epsilon of planned analyses: hard ones, and about as many records as Adult.
+PLANNED = ((5_000, 0.3), (5_000, 1.0), (30_000, 1.0))
 DELTAS = (0.0, 1e-6)
-COUNT_EPSILONS, COUNT_SIZES, COUNT_REPEATS = (
-    (0.1, 1.0, 10.0, 30.0, 100.0),
-    (1_000, 30_000),
-    10,
-)
+COUNT_SIZES = (1_000, 30_000)
+COUNT_EPSILONS = (0.1, 1.0, 10.0, 30.0, 100.0)
+COUNT_TABLES = 10
 AGAIN, BOOTSTRAP_ROWS = 30, 20_000
 LEAST, MOST, MOST_ERRORS, WIDEST = 0.93, 0.97, 0.06, 1e6
 
@@ -444,8 +447,9 @@ def counts(name: str, n: int, epsilon: float, seed: int) -> Iterator[dict[str, A
                     "table": name,
                     "n": n,
                     "epsilon": epsilon,
+                    "seed": seed,
                     "cells": cells,
-                    "supported": supported,
+                    "supported": bool(supported),
                     "number": len(part),
                     "held": int(part["held"].sum()),
                     "near": int(part["near"].sum()),
@@ -501,84 +505,179 @@ def bootstrap(name: str, n: int, epsilon: float, seed: int) -> Iterator[dict[str
             }
 
 
-def gather(
-    call: Callable[..., Iterator[dict[str, Any]]],
-    settings: Iterable[tuple[Any, ...]],
-    **more: Any,
-) -> pd.DataFrame:
-    """Run all settings on two processes."""
-    runs = Parallel(n_jobs=2)(delayed(_listed)(call, one, more) for one in settings)
-    return pd.DataFrame([row for run in runs for row in run])
+@dataclass(frozen=True)
+class Part:
+    """Settings that are measured in one way: their tables, and the arguments that all have."""
+
+    call: Callable[..., Iterator[dict[str, Any]]]
+    settings: tuple[tuple[str, int, float], ...]
+    n_tables: int
+    options: Mapping[str, str]
 
 
-def _listed(
-    call: Callable[..., Iterator[dict[str, Any]]],
-    setting: tuple[Any, ...],
-    more: dict[str, Any],
-) -> list[Any]:
-    return list(call(*setting, **more))
+def parts_of(options: argparse.Namespace) -> dict[str, Part]:
+    names = tuple(STUDIES)
+    planned = tuple((name, n, epsilon) for name in names for n, epsilon in PLANNED)
+    private = tuple(setting for setting in planned if setting[0] == "Adult")
+    counted = itertools.product(names, COUNT_SIZES, COUNT_EPSILONS)
+    grid = tuple(itertools.product(names, SIZES, EPSILONS))
+    chosen = tuple((name, 5_000, 1.0) for name in names)
+    again = itertools.product(("few cells", "many cells"), (5_000,), (0.3, 1.0))
+    return {
+        "marginals": Part(repeat, grid, options.tables, {"parameter": "marginals"}),
+        "workload": Part(repeat, chosen, options.tables, {"parameter": "workload"}),
+        "analyses": Part(
+            repeat, planned, options.planned_tables, {"parameter": "analyses"}
+        ),
+        # Only Adult has numbers in bins.
+        "private bins": Part(
+            repeat,
+            private,
+            options.planned_tables,
+            {"parameter": "analyses", "bins": "private"},
+        ),
+        "counts": Part(counts, tuple(counted), COUNT_TABLES, {}),
+        "bootstrap": Part(bootstrap, tuple(again), options.bootstraps, {}),
+    }
+
+
+Key = tuple[str, str, int, float, int]
+
+
+def read(path: Path) -> dict[Key, dict[str, Any]]:
+    """Return what is kept of each release: its rows and the commit."""
+    kept: dict[Key, dict[str, Any]] = {}
+    if path.exists():
+        for line in path.read_text().splitlines():
+            record = json.loads(line)
+            kept[tuple(record["key"])] = record
+    return kept
+
+
+def measure(parts: Mapping[str, Part], path: Path, n_jobs: int) -> None:
+    """Measure every release that is not kept, one table of all settings after another."""
+    kept = read(path)
+    keys: list[Key] = []
+    for seed in range(max(part.n_tables for part in parts.values())):
+        for name, part in parts.items():
+            if seed < part.n_tables:
+                keys += [(name, *setting, seed) for setting in part.settings]
+    missing = [key for key in keys if key not in kept]
+    name_of_commit = commit()
+    calls = (delayed(_listed)(parts[key[0]], key) for key in missing)
+    results = Parallel(n_jobs=n_jobs, return_as="generator")(calls)
+    with path.open("a") as file:
+        for key, rows in zip(missing, results, strict=True):
+            record = {"key": key, "commit": name_of_commit, "rows": rows}
+            file.write(json.dumps(record) + "\n")
+            file.flush()
+
+
+def _listed(part: Part, key: Key) -> list[dict[str, Any]]:
+    _, name, n, epsilon, seed = key
+    return list(part.call(name, n, epsilon, seed, **part.options))
 
 
 def _shown(value: Any) -> str:
     return str(value) if isinstance(value, str | bool | np.bool_) else f"{value:g}"
 
 
-def share(runs: pd.DataFrame, hit: str) -> str:
-    """Return a share with its standard error, to which the terms of one release count together."""
-    p = runs[hit].mean()
-    sums = (
-        (runs[hit] - p)
-        .groupby([runs["table"], runs["n"], runs["epsilon"], runs["seed"]])
-        .sum()
-    )
-    return f"{p:.3f} ± {(sums**2).sum() ** 0.5 / len(runs):.3f}"
+def share(runs: pd.DataFrame, hit: str) -> tuple[float, float]:
+    """Return a share and its standard error, to which the terms of one release count together."""
+    p = float(runs[hit].mean())
+    releases = [runs[column] for column in ("table", "n", "epsilon", "seed")]
+    sums = (runs[hit] - p).groupby(releases).sum()
+    return p, float((sums**2).sum() ** 0.5 / len(runs))
+
+
+def share_text(runs: pd.DataFrame, hit: str) -> str:
+    p, std_error = share(runs, hit)
+    return f"{p:.3f} ± {std_error:.3f}"
+
+
+def within(p: float, std_error: float, least: float, most: float) -> str:
+    """Say whether a share is in a range, and if not, how many standard errors it is outside."""
+    outside = max(least - p, p - most)
+    if outside <= 0 or std_error < 1e-9:  # no term of any release differs
+        return verdict(outside <= 0)
+    return f"{verdict(False)}, by {outside / std_error:.1f} errors"
 
 
 def coverage(runs: pd.DataFrame, by: list[str]) -> list[tuple[str, ...]]:
-    parts = [
-        (tuple(map(_shown, key)), own) for key, own in runs.groupby(by, sort=False)
-    ]
-    return [
-        _covered(key, own)
-        for key, own in [*parts, (("all", *[""] * (len(by) - 1)), runs)]
-    ]
+    rows = []
+    for key, own in runs.groupby(by, sort=False):
+        rows.append(_covered(tuple(map(_shown, key)), own))
+    rows.append(_covered(("all", *[""] * (len(by) - 1)), runs))
+    return rows
 
 
 def _covered(key: tuple[str, ...], own: pd.DataFrame) -> tuple[str, ...]:
-    held, supported, naive = (
-        own[own["supported"]],
-        f"{own['supported'].mean():.2f}",
-        f"{own['naive'].mean():.2f}",
-    )
-    if held.empty:
-        return (*key, supported, "—", "—", "—", naive)
-    inside = verdict(LEAST <= held["covered"].mean() <= MOST)
-    width = held["width"].median()
+    summary = summarize(own)
+    supported = f"{summary['supported']:.2f}"
+    naive = f"{summary['synthetic rows as true ones']:.2f}"
+    tables = str(summary["tables"])
+    if summary["supported"] == 0:
+        return (*key, tables, supported, "—", "—", "—", naive)
+    p, std_error = summary["coverage"], summary["std_error"]
+    width = summary["width"]
     return (
         *key,
+        tables,
         supported,
-        share(held, "covered"),
-        inside,
+        f"{p:.3f} ± {std_error:.3f}",
+        within(p, std_error, LEAST, MOST),
         "∞" if width > WIDEST else f"{width:.2f}",
         naive,
     )
 
 
+def summarize(runs: pd.DataFrame) -> dict[str, Any]:
+    """Return what is published of the terms of some releases."""
+    supported = runs[runs["supported"]]
+    p, std_error = (np.nan, np.nan) if supported.empty else share(supported, "covered")
+    return {
+        "tables": runs["seed"].nunique(),
+        "terms": len(runs),
+        "supported": runs["supported"].mean(),
+        "coverage": p,
+        "std_error": std_error,
+        "width": supported["width"].median(),
+        "synthetic rows as true ones": runs["naive"].mean(),
+    }
+
+
+def data_of(runs: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Return the figures of each setting, and of each kind of analysis in it, of which pictures are drawn."""
+    rows = []
+    for name in ("marginals", "workload", "analyses", "private bins"):
+        for (table, n, epsilon), own in runs[name].groupby(
+            ["table", "n", "epsilon"], sort=False
+        ):
+            for kind, terms in [("all", own), *own.groupby("kind", sort=False)]:
+                setting = {"declared": name, "table": table, "n": n, "epsilon": epsilon}
+                rows.append({**setting, "analysis": kind, **summarize(terms)})
+    return pd.DataFrame(rows).round(4)
+
+
 def errors(runs: pd.DataFrame) -> list[tuple[str, ...]]:
     true = runs[runs["null"] & runs["supported"]]
-    parts = [
-        (tuple(map(_shown, key)), own)
-        for key, own in true.groupby(["table", "n", "epsilon"], sort=False)
-    ]
-    return [
-        (
-            *key,
-            share(own, "rejected"),
-            verdict(own["rejected"].mean() <= MOST_ERRORS),
-            f"{own['naive rejected'].mean():.2f}",
+    groups = []
+    for key, own in true.groupby(["table", "n", "epsilon"], sort=False):
+        groups.append((tuple(map(_shown, key)), own))
+    groups.append((("all", "", ""), true))
+    rows = []
+    for key, own in groups:
+        p, std_error = share(own, "rejected")
+        rows.append(
+            (
+                *key,
+                str(own["seed"].nunique()),
+                f"{p:.3f} ± {std_error:.3f}",
+                within(p, std_error, 0.0, MOST_ERRORS),
+                f"{own['naive rejected'].mean():.2f}",
+            )
         )
-        for key, own in [*parts, (("all", "", ""), true)]
-    ]
+    return rows
 
 
 def times() -> list[tuple[Any, ...]]:
@@ -602,10 +701,12 @@ def times() -> list[tuple[Any, ...]]:
 
 
 def bootstrap_rows(runs: pd.DataFrame) -> list[tuple[Any, ...]]:
-    return [
-        (*map(_shown, key), share(own, "covered"), share(own, "uncorrected"))
-        for key, own in runs.groupby(["table", "n", "epsilon"], sort=False)
-    ]
+    rows = []
+    for key, own in runs.groupby(["table", "n", "epsilon"], sort=False):
+        tables = str(own["seed"].nunique())
+        shares = [share_text(own, "covered"), share_text(own, "uncorrected")]
+        rows.append((*map(_shown, key), tables, *shares))
+    return rows
 
 
 def count_rows(runs: pd.DataFrame) -> list[tuple[Any, ...]]:
@@ -616,7 +717,9 @@ def count_rows(runs: pd.DataFrame) -> list[tuple[Any, ...]]:
         number, held = own["number"].sum(), own["held"].sum() / own["number"].sum()
         rows.append(
             (
-                *map(_shown, key),
+                *map(_shown, key[:3]),
+                str(own["seed"].nunique()),
+                *map(_shown, key[3:]),
                 f"{number:,}",
                 f"{held:.3f}",
                 f"{own['near'].sum() / number:.3f}",
@@ -625,17 +728,15 @@ def count_rows(runs: pd.DataFrame) -> list[tuple[Any, ...]]:
     return rows
 
 
-def publish(
-    runs: pd.DataFrame,
-    chosen: pd.DataFrame,
-    planned: pd.DataFrame,
-    cells: pd.DataFrame,
-    again: pd.DataFrame,
-    tables: int,
-    planned_tables: int,
-    n_bootstraps: int,
-) -> None:
+def publish(kept: Mapping[Key, Mapping[str, Any]]) -> None:
+    records: dict[str, list[dict[str, Any]]] = {}
+    for key, record in kept.items():
+        records.setdefault(key[0], []).extend(record["rows"])
+    runs = {name: pd.DataFrame(rows) for name, rows in records.items()}
+    planned = pd.concat([runs["analyses"], runs["private bins"]], ignore_index=True)
+    data_of(runs).to_csv(RESULTS / "synthetic_inference.csv", index=False)
     head = (
+        "tables",
         "supported",
         "coverage",
         f"{LEAST} to {MOST}?",
@@ -646,21 +747,23 @@ def publish(
         "synthetic_inference",
         "Inference from synthetic tables",
         ("skdp", "numpy", "scikit-learn"),
-        f"Coverage of 95 % intervals over {tables} tables ({planned_tables} of planned "
-        "analyses) of each population, size and epsilon: rows of a "
+        "Coverage of 95 % intervals over some tables (their number is in each row) of each population, size and "
+        "epsilon: rows of a "
         "population (Adult: all 45,222 without missing values, drawn with replacement; the others: a million "
-        "drawn rows), released with delta 0 or 1e-6 in turn. Standard errors count the terms of one release "
-        "together. `width` is that of the interval over that of the same "
+        "drawn rows), released with delta 0 or 1e-6 in turn. Behind ± is a standard error, to which the terms of one "
+        "release count together; a coverage outside 0.93 to 0.97 says by how many. "
+        "`width` is that of the interval over that of the same "
         "analysis of the private rows, the median (∞ where most of those have none but rounding, as in a regression on "
         "columns of which one follows the others). Beside it, the coverage of the usual intervals from as many "
         "synthetic rows, as if they were rows of persons. What is estimated has the numbers of Adult in the "
-        "middle of their bins, which is all that the synthesizer counts. The marginals that the analyses need are"
+        "middle of their bins, which is all that the synthesizer counts.\n\n"
+        "The marginals that the analyses need are"
         " listed in `marginals=`: all columns of an analysis, but pairs for a linear regression. In the third "
         'table (n = 5,000, epsilon 1) they are a `workload=` instead, of which `"auto"` measures what is worth its '
         "noise; the rest is "
         "not supported, and has no interval. In the fourth they are declared as `analyses=`; with `private` bins, of "
         "the numbers of Adult, what is estimated are the figures of the numbers themselves, in the fifth by the kind "
-        "of analysis. "
+        "of analysis.\n\n"
         "Of counts, all cells of one to three columns are compared with the "
         "true ones; `near` counts those within 1.96 standard errors of the model's count. Where the noise is "
         "below two records, whole numbers are covered more often than 97 %, and those that are not supported are "
@@ -668,24 +771,25 @@ def publish(
         {
             "Coverage by kind of analysis": (
                 ("analysis", "n", "epsilon", *head),
-                coverage(runs, ["kind", "n", "epsilon"]),
+                coverage(runs["marginals"], ["kind", "n", "epsilon"]),
             ),
             "Coverage by table": (
                 ("table", "n", "epsilon", *head),
-                coverage(runs, ["table", "n", "epsilon"]),
+                coverage(runs["marginals"], ["table", "n", "epsilon"]),
             ),
             "What a workload leaves": (
                 ("table", "analysis", *head),
-                coverage(chosen, ["table", "kind"]),
+                coverage(runs["workload"], ["table", "kind"]),
             ),
             "Planned analyses": (
                 ("table", "bins", "n", "epsilon", *head),
                 coverage(planned, ["table", "bins", "n", "epsilon"]),
             ),
             "Planned analyses of Adult": (
-                ("analysis", "bins", "epsilon", *head),
+                ("analysis", "bins", "n", "epsilon", *head),
                 coverage(
-                    planned[planned["table"] == "Adult"], ["kind", "bins", "epsilon"]
+                    planned[planned["table"] == "Adult"],
+                    ["kind", "bins", "n", "epsilon"],
                 ),
             ),
             "Rejected hypotheses that are true, at 5 %": (
@@ -693,15 +797,23 @@ def publish(
                     "table",
                     "n",
                     "epsilon",
+                    "tables",
                     "rejected",
                     f"at most {MOST_ERRORS}?",
                     "synthetic rows as true ones",
                 ),
-                errors(runs),
+                errors(runs["marginals"]),
             ),
-            f"Instead, a bootstrap of the whole release ({n_bootstraps} tables, {AGAIN} repeats each)": (
-                ("table", "n", "epsilon", "coverage, bias corrected", "not corrected"),
-                bootstrap_rows(again),
+            f"Instead, a bootstrap of the whole release ({AGAIN} repeats of each table)": (
+                (
+                    "table",
+                    "n",
+                    "epsilon",
+                    "tables",
+                    "coverage, bias corrected",
+                    "not corrected",
+                ),
+                bootstrap_rows(runs["bootstrap"]),
             ),
             "Seconds of an analysis of Adult, 45,222 rows": (
                 ("analysis", "columns", "seconds", "below 60?"),
@@ -712,15 +824,17 @@ def publish(
                     "table",
                     "n",
                     "epsilon",
+                    "tables",
                     "supported",
                     "true count",
                     "cells",
                     "held",
                     "near",
                 ),
-                count_rows(cells),
+                count_rows(runs["counts"]),
             ),
         },
+        commits=list(dict.fromkeys(record["commit"] for record in kept.values())),
     )
 
 
@@ -728,60 +842,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--tables", type=int, default=REPEATS)
+    parser.add_argument("--tables", type=int, default=50)
     parser.add_argument(
-        "--planned-tables", type=int, help="of planned analyses, if not as many"
+        "--planned-tables", type=int, default=150, help="of planned analyses"
     )
-    parser.add_argument("--bootstraps", type=int, default=AGAIN)
+    parser.add_argument("--bootstraps", type=int, default=12)
+    parser.add_argument("--jobs", type=int, default=2, help="processes")
+    parser.add_argument(
+        "--kept",
+        type=Path,
+        default=Path(tempfile.gettempdir()) / "synthetic_inference.jsonl",
+    )
+    parser.add_argument("--page", action="store_true", help="only write the page")
     options = parser.parse_args()
-    seeds = range(options.tables)
-    planned_seeds = range(options.planned_tables or options.tables)
-    runs = gather(
-        repeat,
-        itertools.product(STUDIES, SIZES, EPSILONS, seeds),
-        parameter="marginals",
-    )
-    chosen = gather(
-        repeat,
-        itertools.product(STUDIES, (5_000,), (1.0,), seeds),
-        parameter="workload",
-    )
-    planned = gather(
-        repeat,
-        itertools.product(STUDIES, (5_000,), (0.3, 1.0), planned_seeds),
-        parameter="analyses",
-    )
-    # Only Adult has numbers in bins.
-    with_private_bins = gather(
-        repeat,
-        itertools.product(("Adult",), (5_000,), (0.3, 1.0), planned_seeds),
-        parameter="analyses",
-        bins="private",
-    )
-    cells = gather(
-        counts,
-        itertools.product(STUDIES, COUNT_SIZES, COUNT_EPSILONS, range(COUNT_REPEATS)),
-    )
-    again = gather(
-        bootstrap,
-        itertools.product(
-            ("few cells", "many cells"),
-            (5_000,),
-            (0.3, 1.0),
-            range(options.bootstraps),
-        ),
-    )
-    planned = pd.concat([planned, with_private_bins], ignore_index=True)
-    publish(
-        runs,
-        chosen,
-        planned,
-        cells,
-        again,
-        len(seeds),
-        len(planned_seeds),
-        options.bootstraps,
-    )
+    if not options.page:
+        measure(parts_of(options), options.kept, options.jobs)
+    publish(read(options.kept))
 
 
 if __name__ == "__main__":
