@@ -316,6 +316,27 @@ def wide(width: int, n: int = 20_000) -> Generated:
     )
 
 
+def rare_label(seed: int, n: int = 12_000, width: int = 20) -> Generated:
+    """Draw columns of 2 to 6 values, and a label of 3 % that follows four of them."""
+    rng = np.random.default_rng(seed)
+    m = 2 * n
+    columns: list[Codes] = []
+    sizes = [*rng.integers(2, 7, width - 1).tolist(), 2]
+    for place, size in enumerate(sizes[:-1]):
+        parents = rng.permutation(place)[: rng.integers(0, 3)]
+        groups = [columns[parent] for parent in parents]
+        columns.append(_follow(rng, size, *groups, np.zeros(m, np.int64)))
+    logits = np.zeros(m)
+    for place in rng.permutation(width - 1)[:4]:
+        logits += 0.8 * _standard(columns[place])
+    # With the noise of the label, 3 % are above this.
+    limit = np.quantile(logits + rng.logistic(size=m), 0.97)
+    columns.append(_label(rng, logits - limit))
+    names = [f"x{place}" for place in range(width - 1)] + ["label"]
+    coded = dict(zip(names, columns, strict=True))
+    return _cut(coded, dict(zip(names, sizes, strict=True)), n, target="label")
+
+
 def fine(size: int, n: int = 30_000) -> Generated:
     """Draw eight numbers in many bins, all tied to two hidden ones."""
     rng = np.random.default_rng(7)
