@@ -247,8 +247,13 @@ def test_the_example_of_a_constant_holds(name):
     assert doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test).failed == 0
 
 
-@each("name, picture", list(tomllib.loads((DOCS / "benchmarks" / "pictures.toml").read_text(encoding="utf-8")).items()))
-def test_pictures_of_benchmarks_are_of_columns_of_their_pages(name, picture):
+PICTURES = tomllib.loads((DOCS / "benchmarks" / "pictures.toml").read_text(encoding="utf-8"))
+FIGURES = {name: picture["figure"] for name, picture in PICTURES.items() if "figure" in picture}
+
+
+@each("name", sorted(PICTURES.keys() - FIGURES.keys()))
+def test_pictures_of_benchmarks_are_of_columns_of_their_pages(name):
+    picture = PICTURES[name]
     page = (ROOT / "benchmarks" / "results" / f"{name}.md").read_text(encoding="utf-8")
     heading = f"\n## {picture['heading']}\n" if "heading" in picture else ""
     assert heading in page
@@ -256,3 +261,11 @@ def test_pictures_of_benchmarks_are_of_columns_of_their_pages(name, picture):
     first_line = re.search(r"^\|(.*)\|$", table, re.MULTILINE)[1]
     columns = [column.strip() for column in first_line.split("|")]
     assert {*picture["labels"], picture["value"]} <= set(columns)
+
+
+@each("name, figure", list(FIGURES.items()))
+def test_figures_of_benchmarks_are_there(name, figure):
+    module, _, function = figure.partition(":")
+    assert (ROOT / "benchmarks" / "results" / f"{name}.md").exists()
+    assert f"def {function}(" in (DOCS / "figures" / f"{module}.py").read_text(encoding="utf-8")
+    assert {"alt", "caption"} <= PICTURES[name].keys()

@@ -10,20 +10,25 @@ from skdp_api import DOCS, write
 RESULTS = DOCS.parent / "benchmarks" / "results"
 
 
+def _figure(name: str, picture: dict[str, Any]) -> str:
+    """Return the directive of a picture: bars of a column, or a figure of its own."""
+    if "figure" in picture:
+        head = f"```{{skdp-figure}} {picture['figure']}\n:alt: {picture['alt']}\n"
+        return f"{head}\n{picture['caption']}\n```\n"
+    what = f"{picture['value']} ({picture['heading']})"
+    scale = "; the scale is logarithmic" if picture.get("log") else ""
+    head = f"```{{skdp-figure}} benchmarks:bars\n:args: {name}\n"
+    alt = f":alt: Bars of {what}, the numbers of the table.\n"
+    return f"{head}{alt}\n{what}{scale}.\n```\n"
+
+
 def _page(name: str, picture: dict[str, Any] | None) -> str:
     parts = ['---\nmyst:\n  html_meta:\n    skdp-sortable: "yes"\n---\n\n']
     parts.append(
         f"```{{include}} ../../benchmarks/results/{name}.md\n```\n\n"
     )
     if picture:
-        what = f"{picture['value']} ({picture['heading']})"
-        scale = "; the scale is logarithmic" if picture.get("log") else ""
-        parts.append(
-            f"## Picture\n\n```{{skdp-figure}} benchmarks:bars\n:args: {name}\n"
-        )
-        parts.append(
-            f":alt: Bars of {what}, the numbers of the table.\n\n{what}{scale}.\n```\n\n"
-        )
+        parts.append(f"## Picture\n\n{_figure(name, picture)}\n")
     if (RESULTS.parent / f"{name}.py").exists():
         parts.append(
             "## Repeat it\n\n`make bench` runs all benchmarks in environments of their own; this one is\n\n"
