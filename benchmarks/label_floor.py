@@ -1,8 +1,8 @@
 """What a floor of the budget for columns that may be labels could reach, against a caller who names the label.
 
 Run ``make bench``, or ``python benchmarks/label_floor.py`` wherever skdp is installed: it takes ten minutes. A default
-does not know its label. A floor for labels has to go to the pairs of every column of two values, so that a model of the
-label's pairs alone, with the noise that they have if the whole budget goes to such pairs, is more than it can reach.
+does not know its label, so that a floor for labels has to go to the pairs of every column of two values. Here the whole
+budget does, and the counts of the label's pairs are used alone.
 """
 
 from __future__ import annotations
@@ -268,8 +268,8 @@ def main() -> None:
         "In the second table is what a cell of these four pairs differs from independent columns, in records, the "
         "mean, and the standard deviation of its noise if the whole budget is for the label's pairs, or for those of "
         "the floor. A score is the sum of such differences over the cells of a pair. If the whole budget went to "
-        "scores of the floor's pairs, they would have the same noise as a cell, and the largest of as many that are pure "
-        "noise would be about that of the last column.",
+        "scores of the floor's pairs, they would have the same noise as a cell, and the largest of as many that are "
+        "pure noise would be about that of the last column.",
         {
             "Areas under the curve": (
                 ("table", "epsilon", "model", "fits", "AUC"),

@@ -15,7 +15,8 @@ def _figure(name: str, picture: dict[str, Any]) -> str:
     if "figure" in picture:
         head = f"```{{skdp-figure}} {picture['figure']}\n:alt: {picture['alt']}\n"
         return f"{head}\n{picture['caption']}\n```\n"
-    what = f"{picture['value']} ({picture['heading']})"
+    of_column = f"{picture['value']} ({picture['heading']})"
+    what = picture.get("caption", of_column)
     scale = "; the scale is logarithmic" if picture.get("log") else ""
     head = f"```{{skdp-figure}} benchmarks:bars\n:args: {name}\n"
     alt = f":alt: Bars of {what}, the numbers of the table.\n"
