@@ -326,3 +326,18 @@ class TestTarget:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             assert model.guarantee_.relation == "replace_values"
+
+
+def test_public_columns_of_many_values_are_counted_by_groups():
+    """Neighbouring ages are counted together, so that what a sex has to do with them is worth its noise."""
+    rng = np.random.default_rng(0)
+    age = rng.integers(0, 80, 4_000)
+    sex = np.where(rng.random(4_000) < 0.1 + 0.8 * (age > 40), "f", "m")
+    table = pd.DataFrame({"age": age, "sex": sex})
+    domain = {"age": Interval(0, 80, bins=80), "sex": ["f", "m"]}
+    redrawn = synthesizer(0.2, ("sex",), delta=1e-6, domain=domain, random_state=0)
+    rows = redrawn.fit_transform(table)
+    (pair,) = [marginal for marginal in redrawn.marginals_ if len(marginal.clique) == 2]
+    assert 2 <= len(pair.counts) < 40
+    is_old = age > 40
+    assert (rows["sex"] == "f")[is_old].mean() > (rows["sex"] == "f")[~is_old].mean() + 0.5

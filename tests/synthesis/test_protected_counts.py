@@ -100,6 +100,31 @@ def test_counts_without_noise_are_exact(share, sizes):
     members = np.minimum(np.arange(sizes[1]), 1)
     grouped, _ = measured(rows, sizes, PAIR, share, (None, members))
     np.testing.assert_allclose(grouped.counts, np.stack([exact[:, 0], exact[:, 1:].sum(axis=1)], axis=1), atol=1e-9)
+    members = np.maximum(np.arange(sizes[0]) - 1, 0)  # the first two public values
+    grouped, (counts, _) = measured(rows, sizes, PAIR, share, (members, None))
+    by_group = np.zeros((members.max() + 1, sizes[1]))
+    np.add.at(by_group, members, exact)
+    np.testing.assert_allclose(grouped.counts, by_group, atol=1e-9)
+    assert len(counts) <= max(1, sizes[0] - 2)
+
+
+@each("share", [MU, EPSILON])
+def test_another_value_changes_what_is_stated_beside_groups_of_public_values(share):
+    members = np.array([0, 0, 1, 2, 2])
+    for n_values in (2, 3):
+        sizes = (5, n_values)
+        rows = [[cell, (3 * cell) % n_values] for cell in (0, 1, 1, 2, 3, 4, 4)]
+        largest = largest_square = 0
+        for row, value in itertools.product(range(len(rows)), range(n_values)):
+            neighbour = [list(codes) for codes in rows]
+            neighbour[row][PROTECTED] = value
+            _, (counts, change) = measured(rows, sizes, PAIR, share, (members, None))
+            _, (moved, same_change) = measured(neighbour, sizes, PAIR, share, (members, None))
+            assert change == same_change
+            differences = np.abs(moved - counts)
+            largest = max(largest, int(differences.sum()))
+            largest_square = max(largest_square, int((differences**2).sum()))
+        assert (largest, largest_square) == (change.l1, change.l2_squared)
 
 
 @each("share", [MU * Fraction(1, 100), EPSILON * Fraction(1, 10)])

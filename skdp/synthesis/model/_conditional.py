@@ -212,6 +212,7 @@ class _Law:
         cliques = [marginal.clique for marginal in marginals]
         needed = set[int]().union(*cliques, *(clique for clique, _ in relevant))
         distinct, self.weights = _distinct_rows(rows, needed - set(protected))
+        self._rows = distinct
         self.statistics = []
         for marginal in marginals:
             groups = marginal.groups
@@ -274,6 +275,13 @@ class _Law:
                 start = end
         return normaliser, counts
 
+    def _rows_of_cells(self, clique: Clique) -> Table:
+        """Return for each cell of a marginal how many rows have its public values."""
+        # By all values, also where they are counted together.
+        cells = _Statistic(clique, self.protected, self._sizes, self._rows)
+        n_rows = np.maximum(cells.cells.T @ self.weights, _LEAST_ROWS)
+        return cells.spread(np.repeat(n_rows, cells.n_values))
+
     def model(self, logits: Sequence[Table]) -> GraphicalModel:
         """Return a graphical model with this law of the protected columns."""
         cliques = [statistic.clique for statistic in self.statistics]
@@ -284,10 +292,9 @@ class _Law:
             index = tree.holder_of(statistic.clique)
             # A term of the public cell alone changes nothing, unless its columns are not
             # known of a row, as a target: then it has about the share that it has here.
-            n_rows = np.maximum(statistic.cells.T @ self.weights, _LEAST_ROWS)
             expected = logsumexp(table, axis=1, b=self.shares_of(statistic))
-            centred = table + (np.log(n_rows) - expected)[:, np.newaxis]
-            cells = statistic.spread(centred)
+            cells = statistic.spread(table - expected[:, np.newaxis])
+            cells = cells + np.log(self._rows_of_cells(statistic.clique))
             added = arrange(cells, statistic.clique, tree.cliques[index])
             potentials[index] = potentials[index] + added
         potentials = forbid(tree, potentials, self._zeros)

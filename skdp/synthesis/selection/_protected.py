@@ -25,6 +25,7 @@ from skdp.synthesis.selection._auto import Choice
 from skdp.synthesis.selection._column_shares import estimate_shares
 from skdp.synthesis.selection._following import (
     LEAST,
+    NOISE,
     Cells,
     Column,
     Following,
@@ -40,6 +41,7 @@ from skdp.synthesis.selection._private_table import (
 from skdp.synthesis.selection._rare_values import group_column
 from skdp.synthesis.selection._scores import (
     LEAST_SCORES,
+    MEAN_ABSOLUTE,
     MOST_SCORES,
     SURE,
     IndependentColumns,
@@ -164,17 +166,19 @@ class ProtectedTable(PrivateTable):
         return marginal
 
     def _form(self, clique: Clique, groups: Groups | None) -> _Form:
-        """Return the form of a marginal with the least noise; public columns have no groups."""
+        """Return the form of a marginal with the least noise."""
         named = [column for column in clique if column in self.protected]
         public = tuple(column for column in clique if column not in self.protected)
+        groups_of = dict(zip(clique, groups or [None] * len(clique), strict=True))
         sizes = list(self.sizes)
-        for column, members in zip(clique, groups or (), strict=False):
+        for column, members in groups_of.items():
             if members is not None:
                 sizes[column] = int(members.max()) + 1
         n_values = n_cells_of(named, sizes)
         if not public:
             return _Form(n_values, 1, is_centred=False)
         (totals,) = self._records.count([public])
+        totals = group(totals, tuple(map(groups_of.__getitem__, public)))
         n_cells = int((totals > 0).sum())
         plain = _Form(n_values, n_cells, is_centred=False)
         centred = replace(plain, is_centred=True)
@@ -336,11 +340,13 @@ def _spend(
 
 
 def _group_values(table: ProtectedTable, plan: Plan) -> Groups:
-    """Group values of protected columns that are rare against the noise of pairs."""
+    """Group values of all columns that are rare against the noise of pairs."""
+    # Beside each public value, the noise of protected counts is the same: a column of
+    # many values has much of it. How many records its values have is known exactly.
     noise = table.budget.std_error(table.budget.left / (2 * len(plan.sizes)))
     n_records = max(1, table.n_records)
     groups: list[NDArray[np.intp] | None] = [None] * len(plan.sizes)
-    for column in table.protected:
+    for column in range(len(plan.sizes)):
         counts = table.shares_of(column) * n_records
         ordered = plan.ordered[column]
         members = group_column(counts, n_records, noise, ordered=ordered)
@@ -393,10 +399,16 @@ def _choose(
 ) -> list[Clique]:
     """Choose what gains more than its noise costs all that share the budget."""
     sizes = list(plan.sizes)
-    for column, members in enumerate(cells.groups):
+    for column in table.protected:
+        members = cells.groups[column]
         if members is not None:
             sizes[column] = int(members.max()) + 1
-    noise = {clique: _noise_of(table, clique, cells) for clique in scores}
+    # `Choice` takes noise for less than its mean, since negative counts are repaired.
+    # Here values are counted together until noise seldom makes counts negative.
+    mean_noise = MEAN_ABSOLUTE / NOISE
+    noise = {}
+    for clique in scores:
+        noise[clique] = mean_noise * _noise_of(table, clique, cells)
     # `Choice` raises costs to 1 / (1 + power). This order undoes it: marginals are ranked
     # by gain over the noise of all their cells.
     choice = Choice(
@@ -405,7 +417,7 @@ def _choose(
         expected_gains(scores),
         _KnownNoise(cells.sizes, cells.groups, cells.following, noise=noise),
         table.budget.left,
-        list(weights.values()),
+        [mean_noise * weight for weight in weights.values()],
         order=1 + float(table.budget.power),
         weigh=_weigh_equally,
     )
