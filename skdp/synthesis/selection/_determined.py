@@ -34,12 +34,14 @@ def find_determined(
     determined: dict[int, list[Clique]] = {}
     for marginal in marginals:
         public = tuple(name for name in marginal.clique if name not in protected)
-        # The group of a value says little of the value. Pairs that seem to follow from
-        # each other are counted by all values.
-        if not public or marginal.groups is not None:
+        if not public:
             continue
         for axis, column in enumerate(marginal.clique):
             if column not in protected:
+                continue
+            # The group of a protected value says little of the value, but groups of
+            # public ones tell less than the values: what follows from them is known.
+            if marginal.groups is not None and marginal.groups[axis] is not None:
                 continue
             counts, n_summed = _by_public_cell(marginal, axis, protected)
             variance = n_summed * marginal.std_error**2
