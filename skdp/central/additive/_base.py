@@ -211,9 +211,9 @@ class AdditiveModel(SupervisedStatistic):
             The private target, without missing values; `guarantee_` has it under its name, or as ``"target"`` if it has
             none, or that of a column of X. For a large table, the name of a column of X.
         sample_weight : array-like of shape (n_samples,), optional
-            The weight of each row, such as how many people it stands for. It is protected as the columns of X are, so that
-            none is an error: a negative one, and what is no finite number, counts as 0, a larger one as `max_weight`. For
-            a large table, the name of a column of X, which is no part of what is learnt.
+            The weight of each row, such as how many people it stands for. It is protected as the columns of X are, so
+            that none is an error: a negative one, and what is no finite number, counts as 0, a larger one as
+            `max_weight`. For a large table, the name of a column of X, which is no part of what is learnt.
         groups : 1-D array-like of shape (n_samples,), optional
             The person of each row: of each at most `max_rows_per_person` rows are used, chosen at random. For a large
             table, the name of a column, which is no part of what is learnt; the rows with the least hashes are used.
