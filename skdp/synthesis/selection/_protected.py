@@ -408,7 +408,10 @@ def _choose(
     mean_noise = MEAN_ABSOLUTE / NOISE
     noise = {}
     for clique in scores:
-        noise[clique] = mean_noise * _noise_of(table, clique, cells)
+        noise[clique] = _noise_of(table, clique, cells)
+        # What follows is told from noise: its cost is of the values that are missed.
+        if clique not in cells.following:
+            noise[clique] *= mean_noise
     # `Choice` raises costs to 1 / (1 + power). This order undoes it: marginals are ranked
     # by gain over the noise of all their cells.
     choice = Choice(
