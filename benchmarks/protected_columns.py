@@ -25,7 +25,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
 
-from skdp import DPMarginalSynthesizer
+from skdp import Domain, DPMarginalSynthesizer, Interval
 from skdp.datasets import load_acs_public_coverage, load_adult, load_compas, load_lsac
 from skdp.privacy import Mu
 
@@ -49,6 +49,21 @@ PROTECTED = {
     "COMPAS": [["two_year_recid"], ["age", "sex"]],
     "ACS, 2,000 rows": [["AGEP", "SEX"], ["AGEP", "SCHL"]],
     "payments, 2,000 rows": [["merchant"]],
+    "COMPAS, single years": [["race", "sex"], ["age", "sex"]],
+    "Adult, single years": [["race", "sex"]],
+    "ACS, single years": [["RAC1P", "SEX"]],
+}
+# Columns of many values, in place of the bins that are declared for them.
+SINGLE_VALUES = {
+    "COMPAS, single years": {
+        "age": Interval(17, 100, bins=83),
+        "priors_count": Interval(0, 100, bins=50),
+    },
+    "Adult, single years": {
+        "age": Interval(17, 91, bins=74),
+        "hours-per-week": Interval(1, 100, bins=99),
+    },
+    "ACS, single years": {"AGEP": Interval(0, 100, bins=100)},
 }
 TARGETS = {
     "Adult": "income",
@@ -82,7 +97,11 @@ class Table:
             frame = frame.sample(SMALL, random_state=0)
         self.name = name
         self.frame = frame.reset_index(drop=True)
-        self.domain = bunch.domain
+        single_values = SINGLE_VALUES.get(name, {})
+        values = {}
+        for column in bunch.domain.columns:
+            values[column] = single_values.get(column, bunch.domain[column])
+        self.domain = Domain(values)
         self.target = TARGETS.get(name)
         self.codes = self.encode(self.frame)
 
