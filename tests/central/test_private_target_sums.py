@@ -239,7 +239,7 @@ class TestPrivacy:
             X = pl.from_pandas(X).with_columns(y=pl.Series(np.resize(values, 50)))
             with pytest.raises(TypeError, match="bounds must be declared with protect='target' for a large table"):
                 made(name).fit(X.lazy(), "y")
-            with pytest.raises(ValueError, match="bounds must be declared with protect, as .*got 'private'"):
+            with pytest.raises(ValueError, match=r"bounds must be declared with protect, as .*got 'private'"):
                 made(name, bounds="private").fit(X.lazy(), "y")
             # Bounds that are the ranges of the columns make the same release.
             ranges = [(X[column].min(), X[column].max()) for column in X.columns[:-1]]

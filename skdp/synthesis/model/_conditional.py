@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -141,55 +142,71 @@ def fit_conditional(
     measured = merge(marginals)
     law = _Law(sizes, protected, rows, measured, shares, zeros)
     ratios = likelihood_ratios or {}
-    prior_means = []
-    are_fitted = []
-    targets = []
-    precisions = []
-    curvatures = []
+    evidence = []
     for statistic, marginal in zip(law.statistics, measured, strict=True):
-        independent = law.shares_of(statistic)
-        n_rows = np.asarray(statistic.cells.T @ law.weights)[:, np.newaxis]
-        if len(marginal.clique) == 1:
-            targets.append(n_rows * independent)
-        else:
-            targets.append(statistic.arranged(marginal.counts))
-        prior_mean = law.independent_logits(statistic)
-        expected_shares = np.broadcast_to(independent, prior_mean.shape)
-        is_fitted = np.ones(prior_mean.shape, bool)
-        if marginal.is_fitted is not None:
-            ratio = statistic.arranged(ratios[marginal.clique])
-            prior_mean = prior_mean + np.log(ratio)
-            expected_shares = np.minimum(independent * ratio, 1.0)
-            is_fitted = statistic.arranged(marginal.is_fitted)
-        prior_means.append(prior_mean)
-        are_fitted.append(is_fitted)
-        curvature = n_rows * expected_shares * (1 - expected_shares)
-        curvature = np.maximum(curvature, _LEAST_CURVATURE)
-        precisions.append((1 + marginal.std_error**2 / curvature) / _SPREAD**2)
-        curvatures.append(curvature)
-    layout = Tables([table.shape for table in targets])
-    prior_means_of_all = layout.join(prior_means)
-    is_free = layout.join(are_fitted)
-    target = layout.join(targets)
-    precision = layout.join(precisions)
+        ratio = ratios.get(marginal.clique)
+        evidence.append(_evidence_of(law, statistic, marginal, ratio))
+    layout = Tables([own.counts.shape for own in evidence])
+    counts = layout.join([own.counts for own in evidence])
+    prior_mean = layout.join([own.prior_mean for own in evidence])
+    precision = layout.join([own.precision for own in evidence])
+    curvature = layout.join([own.curvature for own in evidence])
+    is_fitted = layout.join([own.is_fitted for own in evidence])
     # In these units, the curvature is about 1 in all directions.
-    units = 1 / np.sqrt(layout.join(curvatures) + precision)
+    units = 1 / np.sqrt(curvature + precision)
     losses = []
 
     def loss(position: Table) -> tuple[float, Table]:
         logits = position * units
         normaliser, expected = law.evaluate(layout.split(logits))
-        distance = logits - prior_means_of_all
+        distance = logits - prior_mean
         pull = precision * distance
-        losses.append(normaliser - logits @ target + pull @ distance / 2)
-        gradient = layout.join(expected) - target + pull
-        return losses[-1], gradient * units * is_free
+        losses.append(normaliser - logits @ counts + pull @ distance / 2)
+        gradient = layout.join(expected) - counts + pull
+        return losses[-1], gradient * units * is_fitted
 
     options = {"maxiter": max_iter, "gtol": _PRECISION, "ftol": _LEAST_FALL}
-    start = prior_means_of_all / units
+    start = prior_mean / units
     result = minimize(loss, start, jac=True, method="L-BFGS-B", options=options)
     model = law.model(layout.split(result.x * units))
     return Fit(model, losses)
+
+
+class _Evidence(NamedTuple):
+    """What is known of the logits of a marginal: tables (n_public_cells, n_values)."""
+
+    counts: Table
+    prior_mean: Table
+    precision: Table
+    """Of the prior."""
+    curvature: Table
+    """Of the loss in each logit."""
+    is_fitted: NDArray[np.bool_]
+    """Else the logit is that of the prior."""
+
+
+def _evidence_of(
+    law: _Law, statistic: _Statistic, marginal: Marginal, ratio: Table | None
+) -> _Evidence:
+    """Return what is known of the logits of a marginal; `ratio` is given where a column follows from another."""
+    independent = law.shares_of(statistic)
+    n_rows = np.asarray(statistic.cells.T @ law.weights)[:, np.newaxis]
+    if len(marginal.clique) == 1:
+        counts = n_rows * independent
+    else:
+        counts = statistic.arranged(marginal.counts)
+    prior_mean = law.independent_logits(statistic)
+    expected_shares = np.broadcast_to(independent, prior_mean.shape)
+    is_fitted = np.ones(prior_mean.shape, bool)
+    if ratio is not None and marginal.is_fitted is not None:
+        ratio = statistic.arranged(ratio)
+        prior_mean = prior_mean + np.log(ratio)
+        expected_shares = np.minimum(independent * ratio, 1.0)
+        is_fitted = statistic.arranged(marginal.is_fitted)
+    curvature = n_rows * expected_shares * (1 - expected_shares)
+    curvature = np.maximum(curvature, _LEAST_CURVATURE)
+    precision = (1 + marginal.std_error**2 / curvature) / _SPREAD**2
+    return _Evidence(counts, prior_mean, precision, curvature, is_fitted)
 
 
 class _Law:
