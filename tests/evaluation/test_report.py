@@ -76,6 +76,7 @@ def report(tmp_path_factory, few_trees):
     return Page(path), {file.stem: pd.read_csv(file) for file in out.glob("*.csv")}
 
 
+@pytest.mark.long
 class TestAdult:
     def test_the_page_is_well_formed_and_loads_nothing(self, report):
         page, tables = report

@@ -27,7 +27,7 @@ KEEPING = {
 
 
 @pytest.mark.parametrize("name", ABOUT_MEMORY)
-@pytest.mark.parametrize("case", often(KEEPING, ["labels", "filters"]))
+@pytest.mark.parametrize("case", often(KEEPING, ["filters"]))
 def test_what_remembers_its_reports_passes(case, name):
     dict(privatizer_checks(*KEEPING[case]))[name]()
 
