@@ -341,3 +341,16 @@ def test_public_columns_of_many_values_are_counted_by_groups():
     assert 2 <= len(pair.counts) < 40
     is_old = age > 40
     assert (rows["sex"] == "f")[is_old].mean() > (rows["sex"] == "f")[~is_old].mean() + 0.5
+
+
+def test_a_column_that_follows_from_a_protected_one_of_many_values_is_counted_beside_it():
+    """The cells of such a pair are told from noise by counts, so that it is worth them."""
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        codes = np.minimum(rng.geometric(0.03, 1_000), 100) - 1
+        merchants = [f"m{code:02d}" for code in codes]
+        table = pd.DataFrame({"merchant": merchants, "goods": [f"g{code % 12}" for code in codes]})
+        table["day"] = rng.choice([*"abc"], 1_000)
+        domain = {"merchant": [f"m{code:02d}" for code in range(100)]}
+        release = synthesizer(2.0, ("merchant",), delta=1e-6, domain=domain, random_state=seed).fit(table)
+        assert (0, 1) in [marginal.clique for marginal in release.marginals_]
