@@ -207,7 +207,7 @@ def _hidden_pairs(
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """The noisy counts of a single column, and their error."""
+    """The counts of a single column, and their error: 0 if they are exact."""
 
     counts: NDArray[np.float64]
     std_error: float
@@ -264,6 +264,21 @@ def find_dependences(
     return dependences
 
 
+def mark_dependences(
+    marginals: Sequence[Marginal],
+    columns: Sequence[Column],
+    zeros: Iterable[tuple[Clique, NDArray[np.bool_]]] = (),
+) -> tuple[list[Marginal], dict[Clique, NDArray[np.float64]]]:
+    """Mark which counts are fitted where a column follows from another; also return the likelihood ratios there."""
+    marked = list(marginals)
+    ratios = {}
+    for index, dependence in find_dependences(marginals, columns, zeros).items():
+        marginal = marginals[index]
+        marked[index] = replace(marginal, is_fitted=dependence.is_fitted)
+        ratios[marginal.clique] = dependence.likelihood_ratio
+    return marked, ratios
+
+
 def follow(
     tree: JunctionTree,
     potentials: Iterable[NDArray[np.float64]],
@@ -276,14 +291,12 @@ def follow(
     # there. If every value of a column comes with one value of another, the counts say
     # with which, mostly beyond doubt: there it starts, and only these counts are
     # fitted, as those of all other cells are noise.
+    marked, ratios = mark_dependences(list(marginals), columns, zeros)
     tables = list(potentials)
-    marked = list(marginals)
-    for index, dependence in find_dependences(marked, columns, zeros).items():
-        clique = marked[index].clique
+    for clique, ratio in ratios.items():
         holder = tree.holder_of(clique)
-        logs = expand(np.log(dependence.likelihood_ratio), clique, tree.cliques[holder])
+        logs = expand(np.log(ratio), clique, tree.cliques[holder])
         tables[holder] = tables[holder] + logs
-        marked[index] = replace(marked[index], is_fitted=dependence.is_fitted)
     return tables, marked
 
 

@@ -29,8 +29,8 @@ from skdp.synthesis.selection._following import (
     Cells,
     Column,
     Following,
-    find_dependences,
     following_pairs,
+    mark_dependences,
 )
 from skdp.synthesis.selection._private_table import (
     LEAST_ERROR,
@@ -266,8 +266,7 @@ class ProtectedTable(PrivateTable):
     def marked_marginals(
         self, zeros: Zeros
     ) -> tuple[list[Marginal], dict[Clique, NDArray[np.float64]]]:
-        """Return what was measured, marked where a column follows from another, and the likelihood ratios there."""
-        marginals = merge(self.marginals)
+        """Return what was measured, and where a column follows from another, as `mark_dependences`."""
         columns = []
         for column, size in enumerate(self.sizes):
             shares = self.shares_of(column)
@@ -275,14 +274,10 @@ class ProtectedTable(PrivateTable):
                 noisy = self._own_counts(column)
                 columns.append(Column(noisy.counts, noisy.std_error, shares))
             else:
+                # The counts of public columns are exact.
                 positive = (shares + LEAST) / (1 + size * LEAST)
                 columns.append(Column(shares * self.n_records, 0.0, positive))
-        ratios = {}
-        for index, dependence in find_dependences(marginals, columns, zeros).items():
-            marginal = marginals[index]
-            ratios[marginal.clique] = dependence.likelihood_ratio
-            marginals[index] = replace(marginal, is_fitted=dependence.is_fitted)
-        return marginals, ratios
+        return mark_dependences(merge(self.marginals), columns, zeros)
 
     def shares_of(self, column: int) -> NDArray[np.float64]:
         """Return the distribution of a column: exact if it is public, else estimated."""
