@@ -156,8 +156,8 @@ def check_protected_means(missing: Any, max_weight: Any) -> None:
     """Check the parameters of means of groups whose sizes are public."""
     if missing != "error":
         raise ValueError(
-            f"protect needs missing='error', got {missing!r}, the default: of a column "
-            "with missing values, the number of values is private. Set it, and fill in "
+            f"protect needs missing='error', got {missing!r}: of a column with "
+            "missing values, the number of values is private. Set it, and fill in "
             "missing values by a public rule before"
         )
     if max_weight is not None:

@@ -11,6 +11,7 @@ import pytest
 
 from skdp import DPAdditiveClassifier, DPAdditiveRegressor
 from skdp.central.additive._overlap import Overlap, all_pairs, basis_of
+from skdp.central.additive._smoothing import normal_scores, ordered_bins
 from skdp.central.additive._sums import STEPS, Rows, crossed_counts
 from skdp.central.statistics import Bins, Noise
 from skdp.domain import Categories, Interval
@@ -58,6 +59,7 @@ def number_of(counts):
 
 
 MANY = bins_of(Categories(list(map(str, range(40)))), np.arange(40) % 7 + 1)
+ORDERED = bins_of(Categories(list(range(10))), [5, 9, 4, 7, 6, 2, 8, 11, 3, 5])
 COLUMNS = [number_of([5, 9, 4, 7, 6, 2]), MANY, bins_of(Categories(["x", "y"]), [3, 30]), number_of([1, 50, 1, 0.5])]
 
 
@@ -84,6 +86,17 @@ def test_functions_of_bins_are_not_correlated():
         assert 0 < n_functions < len(basis.groups.sizes)
         assert basis.shares @ basis.functions == pytest.approx(np.zeros(n_functions), abs=1e-9)
         assert basis.projection @ basis.functions == pytest.approx(np.eye(n_functions), abs=1e-9)
+
+
+@each("column", [ORDERED, COLUMNS[0]])
+def test_powers_are_functions_of_a_column_with_an_order(column):
+    """Whether it may have missing values or not: where none may be, nothing is lost to them."""
+    basis = basis_of(column)
+    ordered = ordered_bins(column.attribute)
+    scores = np.zeros(len(basis.shares))
+    scores[ordered] = normal_scores(column.sizes[ordered])
+    centred = scores - basis.shares @ scores
+    assert basis.functions @ (basis.projection @ centred) == pytest.approx(centred, abs=1e-9)
 
 
 def test_correlations_are_those_of_the_rows():

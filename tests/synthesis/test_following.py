@@ -10,7 +10,7 @@ import pytest
 
 from skdp.synthesis.model import JunctionTree, Marginal
 from skdp.synthesis.selection import fit_table
-from skdp.synthesis.selection._following import Column, find_following, follow
+from skdp.synthesis.selection._following import Column, find_dependences, find_following, follow
 from skdp.synthesis.selection._scores import IndependentColumns, Score, ask
 from tests.synthesis.budgets import OpenBudget, counts_of, make_budget, private_table
 
@@ -63,6 +63,22 @@ def test_a_rare_label_does_not_follow_from_a_column():
     for seed in range(5):
         fitted = fit_table((13, 2), noisy(rows, (13, 2), 110, seed)[2:])
         assert fitted.model.marginal((1,))[1] > 0.02
+
+
+def test_noise_does_not_make_an_independent_column_follow():
+    """With an error as large as was allowed, a tenth of independent pairs did."""
+    rng = np.random.default_rng(0)
+    n_records, std_error = 10_000, 60.0
+    expected = n_records / 10 * np.outer(np.ones(10), [0.9, 0.1])
+    columns = [
+        Column(np.full(10, n_records / 10), 0.0, np.full(10, 0.1)),
+        Column(n_records * np.array([0.9, 0.1]), 0.0, np.array([0.9, 0.1])),
+    ]
+    n_followed = 0
+    for _ in range(1_000):
+        counts = expected + rng.normal(0, std_error, expected.shape)
+        n_followed += len(find_dependences([Marginal((0, 1), counts, std_error)], columns))
+    assert n_followed < 10
 
 
 def started_at(marginals, sizes=SIZES, zeros=()):

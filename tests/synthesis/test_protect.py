@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
@@ -341,6 +342,39 @@ def test_public_columns_of_many_values_are_counted_by_groups():
     assert 2 <= len(pair.counts) < 40
     is_old = age > 40
     assert (rows["sex"] == "f")[is_old].mean() > (rows["sex"] == "f")[~is_old].mean() + 0.5
+
+
+def misplaced(table, rows, target="target"):
+    """Return the mean total variation of pairs with the target."""
+    distances = []
+    for name in table.columns.drop(target):
+        exact, made = (frame.groupby([name, target]).size() for frame in (table, rows))
+        distances.append(exact.sub(made, fill_value=0).abs().sum() / 2 / len(table))
+    return np.mean(distances)
+
+
+def test_pairs_of_few_rows_are_measured_where_scores_would_be_noise():
+    """Then what pairs gain is not known: none was measured, and the target was as good as shuffled."""
+    frame = load_breast_cancer(as_frame=True).frame
+    table = pd.DataFrame({name: pd.qcut(frame[name], 5, labels=list("abcde")) for name in frame.columns[:8]})
+    table = table.astype(str).assign(target=frame["target"])
+    release = synthesizer(1.0, ("target",), delta=1e-6, domain={"target": [0, 1]}, random_state=0)
+    rows = release.fit_transform(table)
+    assert len(release.pair_scores_) == 0
+    assert misplaced(table, rows) < 0.15
+    assert misplaced(table, table.assign(target=np.sort(frame["target"]))) > 0.2
+
+
+def test_values_of_many_rows_are_not_rare_whatever_the_noise():
+    """Without an order, all rare values are one: four of these five were."""
+    rng = np.random.default_rng(2)
+    target = rng.integers(0, 2, 2_000)
+    table = pd.DataFrame({"target": target})
+    for index in range(20):
+        code = (rng.normal(2.5 + 0.8 * (2 * target - 1))).astype(int).clip(0, 4)
+        table[f"x{index}"] = np.array([*"abcde"])[code]
+    release = synthesizer(1.0, ("target",), domain={"target": [0, 1]}, random_state=0)
+    assert misplaced(table, release.fit_transform(table)) < 0.1
 
 
 def test_a_column_that_follows_from_a_protected_one_of_many_values_is_counted_beside_it():

@@ -153,6 +153,15 @@ def noise_of_counts(share, sizes):
     return table.error((0, 1, 2), Fraction(1, 10)) * (1 - 1e-9)
 
 
+def test_public_cells_without_records_have_no_noise():
+    """And cost none, where marginals are chosen."""
+    rows = [(cell, value) for cell in (1, 4, 5) for value in range(3)] * 10
+    table = table_of(rows, (20, 3), NoiseBudget(MU, replaces=True))
+    table.measure((PROTECTED,), Fraction(1, 2))
+    pair = table.measure(PAIR, Fraction(1, 2))
+    assert (pair.counts != 0).sum() == table.n_noisy_cells(PAIR) == 9
+
+
 def test_centred_counts_have_less_noise():
     """By 1 - 1 / K of the standard deviation for K public cells; pure noise for two of them only."""
     for n_cells in (2, 3, 10):

@@ -42,7 +42,7 @@ class Crossing(NamedTuple):
         first, second = self.columns
         n_bins_of_second = cells_of_bins.shape[1]
         places = bins[first].astype(np.intp) * n_bins_of_second + bins[second]
-        # In less than half of the time of a look-up by two indices.
+        # A flat look-up takes less than half of the time of one by two indices.
         return np.asarray(cells_of_bins.ravel().take(places))
 
 
@@ -67,11 +67,12 @@ class JointTable(NamedTuple):
         first, second = map(self.columns.index, crossing.columns)
         # Added up over the other columns.
         cells = np.einsum(totals.reshape(self.shape), axes, [first, second])
+        # Without the rows that are in no group of either column.
         return cells[:-1, :-1].ravel()
 
 
 class JointTables:
-    """The tables that have all columns of some crossings in pairs."""
+    """A few tables of up to four columns, from which the cells of all crossings are added up."""
 
     def __init__(self, crossings: Sequence[Crossing]) -> None:
         self.crossings = crossings
@@ -91,11 +92,12 @@ class JointTables:
         """Return the groups of some rows with these bins in each column."""
         groups = {}
         for column, groups_of_bins in self._groups_of_bins.items():
+            # Without "clip", bins are compared with the size first.
             groups[column] = groups_of_bins.take(bins[column][block], mode="clip")
         return groups
 
     def cells(self, totals: Sequence[Integers]) -> Integers:
-        """Return the totals of the cells of each crossing, one after another, of those of each table."""
+        """Return the totals of the cells of all crossings, in their order, from the totals of each table."""
         cells = []
         for crossing in self.crossings:
             for table, table_totals in zip(self.tables, totals, strict=True):
@@ -106,20 +108,21 @@ class JointTables:
 
 
 def _joint_columns(crossings: Sequence[Crossing]) -> list[tuple[int, ...]]:
-    """Return sets of columns of which one has both columns of each crossing."""
+    """Put columns into tables of at most four, such that each crossing lies in one of them."""
+    # Columns are taken in twos, in their order: 0 and 1, 2 and 3, and so on. A table has
+    # the twos of the columns of a crossing.
     columns = sorted({column for crossing in crossings for column in crossing.columns})
-    # Neighbours are together: a table has the two of one column and the two of another.
-    neighbours = {}
-    for place, column in enumerate(columns):
-        first = place - place % 2
-        neighbours[column] = set(columns[first : first + 2])
-    joint = set()
+    twos = {}
+    for index, column in enumerate(columns):
+        start = index - index % 2
+        twos[column] = set(columns[start : start + 2])
+    tables = set()
     for crossing in crossings:
         first, second = crossing.columns
-        joint.add(frozenset(neighbours[first] | neighbours[second]))
-    # Two neighbours are in larger tables, too, if there is one.
+        tables.add(frozenset(twos[first] | twos[second]))
+    # A crossing within a two needs no table of its own if a larger one has both columns.
     largest = []
-    for some in joint:
-        if not any(some < others for others in joint):
-            largest.append(tuple(sorted(some)))
+    for table in tables:
+        if not any(table < other for other in tables):
+            largest.append(tuple(sorted(table)))
     return sorted(largest)

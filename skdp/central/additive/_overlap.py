@@ -77,7 +77,7 @@ def can_count_pairs(n_columns: int) -> bool:
 
 
 class Basis(NamedTuple):
-    """Functions of the bins of a column, of mean 0 and variance 1 over the rows, and not correlated."""
+    """Functions of the bins of a column, of mean 0 and variance 1 over the rows, not correlated with each other."""
 
     groups: Groups
     # Of the rows, by bin: (n_bins,).
@@ -110,8 +110,9 @@ def basis_of(bins: Bins) -> Basis:
         scores = np.zeros(len(shares))
         scores[ordered] = normal_scores(bins.sizes[ordered])
         n_groups = len(np.unique(groups.of_bins[ordered]))
-        # Missing values are another function; of no missing ones, it is the constant.
-        columns.append(is_ordered)
+        # Of a column that may have missing values, these have a function of their own.
+        if len(ordered) < len(shares):
+            columns.append(is_ordered)
         for degree in range(1, min(_DEGREE + 1, n_groups)):
             columns.append(scores**degree)
     else:
@@ -123,7 +124,6 @@ def basis_of(bins: Bins) -> Basis:
     # What others say up to rounding is no further function.
     is_new = np.abs(np.diag(triangle)) > 1e-6
     is_new[0] = False  # the constant
-    is_new = np.pad(is_new, (0, orthogonal.shape[1] - len(is_new)))
     functions = orthogonal[:, is_new] / roots
     return Basis(groups, shares, functions, (functions * roots**2).T)
 
@@ -313,12 +313,14 @@ def _alike_columns(correlations: Floats, blocks: Sequence[slice]) -> list[bool]:
 def _positive_definite(
     correlations: Floats, errors: Floats, blocks: Sequence[slice]
 ) -> Floats:
-    """Return near correlations that some columns can have: no sum of functions has a variance below that of noise."""
+    """Return correlations near these that some columns can have."""
+    # No sum of functions has a variance below that of noise, before those of a column are
+    # made an identity again: that lowers it by up to a third.
     values, vectors = np.linalg.eigh(correlations)
     least = _least_variance(correlations, errors)
     covariances = vectors * np.maximum(values, least) @ vectors.T
-    # Larger variances are not 1 any more, and functions of a column are correlated. The
-    # inverse root of the covariances of each column makes them an identity again.
+    # Now variances are above 1, and functions of a column are correlated. The inverse
+    # root of the covariances of each column makes them an identity again.
     inverse_roots = np.zeros(covariances.shape)
     for block in blocks:
         column_covariances = covariances[block, block]
@@ -327,9 +329,9 @@ def _positive_definite(
 
 
 def _least_variance(correlations: Floats, errors: Floats) -> float:
-    """Return about the largest variance that the noise of the correlations adds to a sum of functions."""
-    # Of a symmetric matrix of errors, the largest eigenvalue is about the largest norm of
-    # a row.
+    """Return about half of the largest variance that the noise of the correlations adds to a sum of functions."""
+    # Of a symmetric matrix of independent errors, the largest eigenvalue is about twice
+    # the largest norm of a row.
     used: NDArray[np.float64] = np.where(correlations != 0, errors, 0.0)
     noise = math.sqrt((used**2).sum(axis=1).max())
     return float(np.clip(noise, _LEAST_VARIANCE, _MOST_LEAST_VARIANCE))

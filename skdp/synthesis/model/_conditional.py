@@ -35,7 +35,7 @@ _SPREAD = 0.5
 """The standard deviation of logits that is expected before counts are seen."""
 
 _LEAST_CURVATURE = 0.05
-"""Records: of a public cell that has hardly any."""
+"""In records: of a cell where hardly any are expected."""
 
 _LEAST_ROWS = 0.05
 """Of a public cell that has none, so that its logit is finite."""
@@ -56,7 +56,7 @@ A fit with 100 combinations and 18,614 different rows takes .75 of the time of 1
 
 
 class _Statistic:
-    """A noisy marginal as counts of public cells by values of the protected columns."""
+    """How the cells of a marginal lie: a row for each public cell, a column for each value of its protected ones."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class _Statistic:
         rows: Mapping[int, NDArray[np.integer]],
         groups: Groups | None = None,
     ) -> None:
-        n_values = shape_of(protected, sizes)
+        protected_shape = shape_of(protected, sizes)
         # Values that are counted together have one number.
         self.groups = groups
         numbers = {}
@@ -91,12 +91,12 @@ class _Statistic:
         ones = np.ones(n_rows), (np.arange(n_rows), cells)
         self.cells = csr_array(ones, shape=(n_rows, n_cells))
         # Which of its values each combination of all protected columns has.
-        values = np.indices(n_values).reshape(len(protected), -1)
-        value = np.zeros(values.shape[1], np.intp)
+        combinations = np.indices(protected_shape).reshape(len(protected), -1)
+        value_of_combination = np.zeros(combinations.shape[1], np.intp)
         for column in own:
-            of_column = numbers[column][values[protected.index(column)]]
-            value = value * sizes[column] + of_column
-        self.value = value
+            values = numbers[column][combinations[protected.index(column)]]
+            value_of_combination = value_of_combination * sizes[column] + values
+        self.value_of_combination = value_of_combination
         self.n_values = math.prod(shape_of(own, sizes))
 
     def arranged(self, table: NDArray) -> NDArray:
@@ -130,10 +130,6 @@ def fit_conditional(
     #     sum over rows of log Z(theta, row) - <theta, noisy counts> + penalty:
     # a logistic regression of the protected columns on all others. Its first term is public
     # and exact, and its gradient is what the law expects to be counted, less the counts.
-    # Logits theta have the variance s**2 before. What a count with the curvature h = n p
-    # (1 - p) and noise of variance v says of its logit has the error variance 1 / h + v /
-    # h**2. So the best linear estimate gives the count the weight h / (h + (1 + v / h) /
-    # s**2), and that is the weight with the penalty (1 + v / h) / s**2.
     # What is expected of logits is 0, or the logarithm of its share for a value of a single
     # column. Where one column of a pair follows from the other, it is the logarithm of the
     # likelihood ratio: how much likelier each cell is than if both were independent.
@@ -146,21 +142,21 @@ def fit_conditional(
     for statistic, marginal in zip(law.statistics, measured, strict=True):
         ratio = ratios.get(marginal.clique)
         evidence.append(_evidence_of(law, statistic, marginal, ratio))
-    layout = Tables([own.counts.shape for own in evidence])
-    counts = layout.join([own.counts for own in evidence])
-    prior_mean = layout.join([own.prior_mean for own in evidence])
-    precision = layout.join([own.precision for own in evidence])
-    curvature = layout.join([own.curvature for own in evidence])
-    is_fitted = layout.join([own.is_fitted for own in evidence])
+    layout = Tables([known.counts.shape for known in evidence])
+    counts = layout.join([known.counts for known in evidence])
+    prior_mean = layout.join([known.prior_mean for known in evidence])
+    penalty = layout.join([known.penalty for known in evidence])
+    curvature = layout.join([known.curvature for known in evidence])
+    is_fitted = layout.join([known.is_fitted for known in evidence])
     # In these units, the curvature is about 1 in all directions.
-    units = 1 / np.sqrt(curvature + precision)
+    units = 1 / np.sqrt(curvature + penalty)
     losses = []
 
     def loss(position: Table) -> tuple[float, Table]:
         logits = position * units
         normaliser, expected = law.evaluate(layout.split(logits))
         distance = logits - prior_mean
-        pull = precision * distance
+        pull = penalty * distance
         losses.append(normaliser - logits @ counts + pull @ distance / 2)
         gradient = layout.join(expected) - counts + pull
         return losses[-1], gradient * units * is_fitted
@@ -177,8 +173,8 @@ class _Evidence(NamedTuple):
 
     counts: Table
     prior_mean: Table
-    precision: Table
-    """Of the prior."""
+    penalty: Table
+    """What half of the square of ``logit - prior_mean`` weighs."""
     curvature: Table
     """Of the loss in each logit."""
     is_fitted: NDArray[np.bool_]
@@ -190,9 +186,9 @@ def _evidence_of(
 ) -> _Evidence:
     """Return what is known of the logits of a marginal; `ratio` is given where a column follows from another."""
     independent = law.shares_of(statistic)
-    n_rows = np.asarray(statistic.cells.T @ law.weights)[:, np.newaxis]
+    n_records = np.asarray(statistic.cells.T @ law.weights)[:, np.newaxis]
     if len(marginal.clique) == 1:
-        counts = n_rows * independent
+        counts = n_records * independent
     else:
         counts = statistic.arranged(marginal.counts)
     prior_mean = law.independent_logits(statistic)
@@ -203,10 +199,14 @@ def _evidence_of(
         prior_mean = prior_mean + np.log(ratio)
         expected_shares = np.minimum(independent * ratio, 1.0)
         is_fitted = statistic.arranged(marginal.is_fitted)
-    curvature = n_rows * expected_shares * (1 - expected_shares)
+    curvature = n_records * expected_shares * (1 - expected_shares)
     curvature = np.maximum(curvature, _LEAST_CURVATURE)
-    precision = (1 + marginal.std_error**2 / curvature) / _SPREAD**2
-    return _Evidence(counts, prior_mean, precision, curvature, is_fitted)
+    # Logits have the variance s**2 before. What a count with the curvature h = n p (1 - p)
+    # and noise of variance v says of its logit has the error variance 1 / h + v / h**2. So
+    # the best linear estimate gives the count the weight h / (h + (1 + v / h) / s**2), and
+    # that is the weight with the penalty (1 + v / h) / s**2.
+    penalty = (1 + marginal.std_error**2 / curvature) / _SPREAD**2
+    return _Evidence(counts, prior_mean, penalty, curvature, is_fitted)
 
 
 class _Law:
@@ -255,13 +255,14 @@ class _Law:
         of_combinations = reduce(np.multiply.outer, shares).ravel()
         n_values = statistic.n_values
         return np.asarray(
-            np.bincount(statistic.value, of_combinations, n_values), float
+            np.bincount(statistic.value_of_combination, of_combinations, n_values),
+            float,
         )
 
     def evaluate(self, logits: Sequence[Table]) -> tuple[float, list[Table]]:
         """Return the sum of log normalisers of all rows, and the expected counts."""
-        n_rows = self.weights.size
-        n_values = self.statistics[0].value.size
+        n_distinct = self.weights.size
+        n_combinations = self.statistics[0].value_of_combination.size
         tables: list[tuple[_Term | _Statistic, Table]] = [*self._excluded]
         for term in self._terms:
             tables.append((term, np.concatenate([logits[i] for i in term.places])))
@@ -269,13 +270,15 @@ class _Law:
         totals = []
         for term in self._terms:
             totals.append(np.zeros((term.cells.shape[1], term.onto.shape[1])))
-        block_size = max(1, _BLOCK // n_values)
-        for start in range(0, n_rows, block_size):
+        block_size = max(1, _BLOCK // n_combinations)
+        for start in range(0, n_distinct, block_size):
             block = slice(start, start + block_size)
             weights = self.weights[block, np.newaxis]
-            scores = np.zeros((len(weights), n_values))
+            scores = np.zeros((len(weights), n_combinations))
             for statistic, table in tables:
-                scores += (statistic.cells[block] @ table)[:, statistic.value]
+                scores += (statistic.cells[block] @ table)[
+                    :, statistic.value_of_combination
+                ]
             highest = scores.max(axis=1, keepdims=True)
             expected = np.exp(scores - highest, out=scores)
             sums = expected.sum(axis=1, keepdims=True)
@@ -324,7 +327,7 @@ class _Term:
 
     places: list[int]
     cells: csr_array
-    value: NDArray[np.intp]
+    value_of_combination: NDArray[np.intp]
     onto: NDArray[np.float64]
     """Adds up the combinations with each value: (n_combinations, n_values)."""
 
@@ -335,13 +338,13 @@ def _terms_of(statistics: Sequence[_Statistic]) -> list[_Term]:
     # combinations: the logits of a row are added up before they are spread over these.
     by_value: dict[bytes, list[int]] = {}
     for place, statistic in enumerate(statistics):
-        by_value.setdefault(statistic.value.tobytes(), []).append(place)
+        by_value.setdefault(statistic.value_of_combination.tobytes(), []).append(place)
     terms = []
     for places in by_value.values():
         cells = hstack([statistics[place].cells for place in places], format="csr")
         first = statistics[places[0]]
-        onto = np.eye(first.n_values)[first.value]
-        terms.append(_Term(places, csr_array(cells), first.value, onto))
+        onto = np.eye(first.n_values)[first.value_of_combination]
+        terms.append(_Term(places, csr_array(cells), first.value_of_combination, onto))
     return terms
 
 

@@ -104,46 +104,59 @@ def find_following(
     groups: Groups,
     least_count_error: float,
 ) -> dict[Clique, Following]:
-    """Find pairs of which one column follows, at the least noise that a pair may have."""
+    """Find pairs of which one column follows, and spend on scores of those that groups may hide.
+
+    No pair is counted with less noise than `least_count_error`.
+    """
     # A fine column is seldom worth its cells: a thousand postcodes have 20,000 of them
     # with 20 states. But if the state follows, 19,000 are empty, and what is noise in
     # them is told from counts.
-    full: dict[Clique, Following] = {}
     gains: dict[Clique, float] = {}
     for pair, score in scores.items():
         if len(pair) == 2:
-            full[pair] = _if_one_follows(pair, counts)
             gains[pair] = score.gain
-
-    all_values: Groups = (None,) * len(counts)
-    errors = table.column_errors(len(counts))
-    independent = IndependentColumns(counts, errors, all_values)
-    hidden = _hidden_pairs(table, counts, gains, groups, full, least_count_error)
+    hidden = _hidden_pairs(table, counts, gains, groups, least_count_error)
     if hidden:
+        all_values: Groups = (None,) * len(counts)
+        independent = _independent_columns(table, counts)
         share = SCORE_SHARE * len(hidden)
         again = ask(table, hidden, independent.guess, share, all_values)
         for pair, score in again.items():
             gains[pair] = score.gain
+    return following_pairs(table, counts, gains)
 
+
+def following_pairs(
+    table: PrivateTable,
+    counts: Sequence[NDArray[np.float64]],
+    gains: Mapping[Clique, float],
+) -> dict[Clique, Following]:
+    """Return pairs of which one column follows, given what they gain by all values at least."""
     # What is by chance is in both: it says nothing of whether a column follows.
-    follows = []
+    independent = _independent_columns(table, counts)
+    follows: dict[Clique, Following] = {}
     for pair, gain in gains.items():
-        if gain < _FOLLOWS * full[pair].gain:
+        full = _if_one_follows(pair, counts)
+        if gain < _FOLLOWS * full.gain:
             continue
         chance = independent.chance(pair)
-        if gain - chance >= _FOLLOWS * (full[pair].gain - chance) > 0:
-            follows.append(pair)
+        if gain - chance >= _FOLLOWS * (full.gain - chance) > 0:
+            follows[pair] = replace(full, gain=gain)
     # A column is linked to the coarsest one that it follows from: a state to the city,
     # and the city to the postcode, which then tells the state, too.
     sizes = list(map(len, counts))
-    follows.sort(key=lambda pair: max(sizes[column] for column in pair))
     links: dict[int, Clique] = {}
-    for pair in follows:
+    for pair in sorted(follows, key=lambda pair: max(sizes[column] for column in pair)):
         links.setdefault(min(pair, key=sizes.__getitem__), pair)
-    following = {}
-    for pair in links.values():
-        following[pair] = replace(full[pair], gain=gains[pair])
-    return following
+    return {pair: follows[pair] for pair in links.values()}
+
+
+def _independent_columns(
+    table: PrivateTable, counts: Sequence[NDArray[np.float64]]
+) -> IndependentColumns:
+    """Return independent columns with these counts, by all of their values."""
+    errors = table.column_errors(len(counts))
+    return IndependentColumns(counts, errors, (None,) * len(counts))
 
 
 def _if_one_follows(pair: Clique, counts: Sequence[NDArray[np.float64]]) -> Following:
@@ -160,10 +173,9 @@ def _if_one_follows(pair: Clique, counts: Sequence[NDArray[np.float64]]) -> Foll
 
 def _hidden_pairs(
     table: PrivateTable,
-    counts: Iterable[NDArray[np.float64]],
+    counts: Sequence[NDArray[np.float64]],
     gains: Mapping[Clique, float],
     groups: Groups,
-    full: Mapping[Clique, Following],
     least_count_error: float,
 ) -> list[Clique]:
     """List pairs of which values that are counted together may hide that one follows."""
@@ -179,22 +191,23 @@ def _hidden_pairs(
     score_error = table.budget.score_error(
         SCORE_SHARE * MOST_SCORED_AGAIN, MOST_SCORED_AGAIN
     )
-    hidden = []
-    for pair, following in full.items():
+    hidden: dict[Clique, Following] = {}
+    for pair, gain in gains.items():
+        following = _if_one_follows(pair, counts)
         grouped_share = grouped_shares[pair[0]] + grouped_shares[pair[1]]
         noise_of_cells = NOISE * least_count_error * following.n_cells
         noise = max(noise_of_cells, SURE * score_error)
         least_gain = (_FOLLOWS - grouped_share) * following.gain
-        is_open = grouped_share > _HIDDEN and max(0.0, gains[pair]) >= least_gain
+        is_open = grouped_share > _HIDDEN and max(0.0, gain) >= least_gain
         if following.gain > noise and is_open:
-            hidden.append(pair)
-    hidden.sort(key=lambda pair: full[pair].n_cells / full[pair].gain)
-    return hidden[:MOST_SCORED_AGAIN]
+            hidden[pair] = following
+    first = sorted(hidden, key=lambda pair: hidden[pair].n_cells / hidden[pair].gain)
+    return first[:MOST_SCORED_AGAIN]
 
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """The noisy counts of a single column, and their error."""
+    """The counts of a single column, and their error: 0 if they are exact."""
 
     counts: NDArray[np.float64]
     std_error: float
@@ -251,6 +264,21 @@ def find_dependences(
     return dependences
 
 
+def mark_dependences(
+    marginals: Sequence[Marginal],
+    columns: Sequence[Column],
+    zeros: Iterable[tuple[Clique, NDArray[np.bool_]]] = (),
+) -> tuple[list[Marginal], dict[Clique, NDArray[np.float64]]]:
+    """Mark which counts are fitted where a column follows from another; also return the likelihood ratios there."""
+    marked = list(marginals)
+    ratios = {}
+    for index, dependence in find_dependences(marginals, columns, zeros).items():
+        marginal = marginals[index]
+        marked[index] = replace(marginal, is_fitted=dependence.is_fitted)
+        ratios[marginal.clique] = dependence.likelihood_ratio
+    return marked, ratios
+
+
 def follow(
     tree: JunctionTree,
     potentials: Iterable[NDArray[np.float64]],
@@ -263,14 +291,12 @@ def follow(
     # there. If every value of a column comes with one value of another, the counts say
     # with which, mostly beyond doubt: there it starts, and only these counts are
     # fitted, as those of all other cells are noise.
+    marked, ratios = mark_dependences(list(marginals), columns, zeros)
     tables = list(potentials)
-    marked = list(marginals)
-    for index, dependence in find_dependences(marked, columns, zeros).items():
-        clique = marked[index].clique
+    for clique, ratio in ratios.items():
         holder = tree.holder_of(clique)
-        logs = expand(np.log(dependence.likelihood_ratio), clique, tree.cliques[holder])
+        logs = expand(np.log(ratio), clique, tree.cliques[holder])
         tables[holder] = tables[holder] + logs
-        marked[index] = replace(marked[index], is_fitted=dependence.is_fitted)
     return tables, marked
 
 
@@ -326,13 +352,16 @@ def _share_of_exceptions(
     noise_of_parent = 4 * parent.std_error**2 * max(0.0, parent.squares)
     error = math.sqrt(noise_of_squares + noise_of_parent)
     # An independent column misses a share of them, too: a small one, if most records
-    # have the same value. With an error below a fourth of it, the two are told apart.
-    missing_share_by_chance = 1 - float((child_shares**2).sum())
-    limit = min(1 - _FOLLOWS, missing_share_by_chance / 4) * parent.squares
+    # have the same value. Noise must not be what makes it look as if it followed.
+    missing_by_chance = (1 - float((child_shares**2).sum())) * parent.squares
+    limit = min((1 - _FOLLOWS) * parent.squares, missing_by_chance / 4)
     if max(missing_squares - 2 * error, error) > limit:
+        return None
+    if missing_squares + SURE * error > missing_by_chance:
         return None
     if missing_squares <= SURE * error:
         return 0.0
+    # Exceptions e, spread over many values, leave (1 - e)**2 of the squares.
     return 1 - math.sqrt(squares / parent.squares)
 
 

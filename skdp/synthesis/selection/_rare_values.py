@@ -17,15 +17,25 @@ _PAIR_NOISE = 0.3
 
 
 def group_column(
-    counts: NDArray[np.float64], n_records: float, noise: float, *, ordered: bool
+    counts: NDArray[np.float64],
+    n_records: float,
+    noise: float,
+    *,
+    ordered: bool,
+    largest_rare_share: float = 1.0,
 ) -> NDArray[np.intp] | None:
-    """Group values of a column that are rare against the noise of pairs."""
+    """Group values of a column that are rare against the noise of pairs.
+
+    Without an order, none is rare that has more than the largest rare share of the records.
+    """
     # A column with an order and more than twice as many values as a pair can afford is
     # cut into about as many groups as it can.
     n_affordable = max(1.0, math.sqrt(_PAIR_NOISE * n_records / (NOISE * noise)))
     least = _RARE * noise
     if ordered and counts.size > 2 * n_affordable:
         least = max(least, n_records / n_affordable)
+    if not ordered:
+        least = min(least, largest_rare_share * n_records)
     return group_rare_values(counts, least, ordered=ordered)
 
 
