@@ -104,10 +104,11 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         Laplace, otherwise Gaussian, with which many marginals are more accurate.
     domain : Domain, mapping of column name to values, list of values a column, or Interval
         The values that each column may take, from public knowledge: lists of values (None declares missing), or an
-        `Interval`, which cuts numbers into bins. A polars Enum needs no declaration, nor do categories of pandas that
-        are ordered or are not just the values that occur. ``skdp draft-domain`` writes a file to start from. Bins and
-        ordered categories have an order, lists have none: numbers in them are codes. With `protect`, public columns
-        need no declaration: their values are read, and more than 32 numbers, or many dates, are cut into bins.
+        `Interval`, which cuts numbers into bins. A polars Enum needs no declaration, nor do ordered categories of
+        pandas. ``skdp draft-domain`` writes a file to start from. Bins have an order, ordered categories that are not
+        declared otherwise, and ``skdp.domain.Categories(values, ordered=True)``; lists have none: numbers in them are
+        codes. With `protect`, public columns need no declaration: their values are read, and more than 32 numbers, or
+        many dates, are cut into bins.
     marginals : {"auto", "interactions", "independent", "full"} or list of tuples, default="auto"
         What is measured. ``"auto"``: the columns, and the pairs that gain more than their noise costs; with a large
         budget also what the first model misses, of up to four columns ([1]_). Pairs with a column of at most two
