@@ -28,9 +28,12 @@ from skdp.tables import (
     ValueCoder,
     dates_like,
     decoder,
+    dtype_like,
     is_whole_number,
     kind_of,
+    kind_of_values,
     kinds_of,
+    library_of,
     plain,
     present,
     shielded,
@@ -782,13 +785,14 @@ class Domain:
     def decoders(
         self, like: Iterable[Any]
     ) -> list[Callable[[NDArray[np.integer]], Any]]:
-        """Return functions from codes to columns with the libraries and dtypes of other columns.
+        """Return functions from codes to columns of the libraries of other columns.
 
         Parameters
         ----------
         like : iterable of 1-D arrays or series
-            For each column of the domain, in order, the column whose library and dtype
-            to use.
+            For each column of the domain, in order, the column whose library to use,
+            and family of dtypes (such as nullable, categorical, or text); all else of a
+            dtype follows from the declared values.
 
         Returns
         -------
@@ -927,11 +931,24 @@ def _declared(table: Any) -> Categories | Interval:
 def _decoder(
     attribute: Categories | Interval, like: Any
 ) -> Callable[[NDArray[np.integer]], Any]:
+    library = library_of(like)
+    dtype = declared_dtype(attribute, like)
     if not isinstance(attribute, Interval) or attribute.dtype.kind == "f":
-        return decoder(attribute.values, like)
-    # Middles, unlike declared values, may be rounded to the unit of the column.
+        return decoder(attribute.values, library, dtype)
     middles = np.array(attribute.values, attribute.dtype)
-    return lambda codes: dates_like(middles[codes], like)
+    return lambda codes: dates_like(middles[codes], library, dtype)
+
+
+def declared_kind(attribute: Categories | Interval) -> str:
+    """Return the kind of the values of a column, which decides their dtype."""
+    if isinstance(attribute, Interval):
+        return kind_of_values(attribute.edges, real=attribute.real)
+    return kind_of_values(attribute.values)
+
+
+def declared_dtype(attribute: Categories | Interval, like: Any) -> Any:
+    """Return the dtype of declared values in the library of a column."""
+    return dtype_like(like, declared_kind(attribute), attribute.values)
 
 
 def _naming(name: Any, function: Callable[..., Any], *arguments: Any) -> Any:
