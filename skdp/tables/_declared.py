@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -114,7 +115,7 @@ def _pandas_dtype(dtype: Any, kind: str, values: Sequence[Any]) -> Any:
         if dtype.kind == "M":
             return _MICROSECONDS  # pandas has no days
         if kind == "string" and dtype.kind in _SIMPLE:
-            return pd.Series(["text"]).dtype
+            return _text_dtype()
         return _numpy_dtype(dtype, kind)
     if isinstance(dtype, pd.CategoricalDtype):
         # What is not declared among the categories may be somebody's value, and their
@@ -131,6 +132,12 @@ def _pandas_dtype(dtype: Any, kind: str, values: Sequence[Any]) -> Any:
             kind = "real"
         return _DTYPES[kind].nullable if kind in _DTYPES else np.dtype(object)
     return _inferred(lambda: pd.array(list(values)).dtype, dtype)
+
+
+@cache  # to infer it takes as long as to write a small batch
+def _text_dtype() -> Any:
+    """Return what pandas makes of text by default, which its version decides."""
+    return pd.Series(["text"]).dtype
 
 
 def _polars_dtype(dtype: Any, kind: str, values: Sequence[Any]) -> Any:
