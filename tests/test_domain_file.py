@@ -9,6 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from skdp import Domain, Interval
+from skdp.domain import Categories
 from tests.conftest import each
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
@@ -28,7 +29,7 @@ def categories(draw):
     values = draw(st.lists(draw(st.sampled_from(KINDS)), unique=True, max_size=6))
     if not values or draw(st.booleans()):
         values.insert(draw(st.integers(0, len(values))), None)
-    return values
+    return Categories(values, ordered=draw(st.booleans()))
 
 
 @st.composite
@@ -145,6 +146,8 @@ WRONG = {
     "[columns.marital.status]\nvalues = [1]": (ValueError, "column 'marital': unknown key 'status'; .* in quotes"),
     "[columns.x]\nlow = 1\nhigh = 2": (ValueError, "column 'x': expected .* got high, low"),
     "[columns.x]\nvalues = [1]\nedges = [1, 2]": (ValueError, "column 'x': expected .* got edges, values"),
+    "[columns.x]\nvalues = [1]\nordered = 1": (TypeError, "column 'x': ordered must be True or False, got int"),
+    "[columns.x]\nedges = [1, 2]\nordered = true": (ValueError, "column 'x': expected .* got edges, ordered"),
     "[columns.x]\nmissing = true": (ValueError, "column 'x': expected .* got missing"),
     "[columns.x]\nedges = [1, 2]\nmissing = 1": (TypeError, "column 'x': missing must be True or False, got int"),
     "[columns.x]\nvalues = 'ab'": (TypeError, "column 'x': values must be a list, got str"),

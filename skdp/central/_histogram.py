@@ -78,9 +78,8 @@ class DPHistogram(CentralStatistic):
         `skdp.privacy.Mu`) gets Gaussian noise where that is less.
     domain : Domain, mapping of column name to values, list of values a column, or Interval
         The publicly known values of each column; an `Interval` cuts a numeric column into bins, and a single one is for
-        all columns. A polars Enum needs no declaration, nor do categories of pandas that are ordered, or are not just
-        the values that occur. None among the values declares missing as a value. Several columns are counted together:
-        a cell is a combination of values.
+        all columns. A polars Enum needs no declaration, nor do ordered categories of pandas. None among the values
+        declares missing as a value. Several columns are counted together: a cell is a combination of values.
     method : {"auto", "flat", "hierarchical"}, default="auto"
         ``"flat"``: noise on every cell. ``"hierarchical"``, for one column: the same epsilon also pays for noise on
         nested groups of neighbouring cells, which are then made consistent [1]_: a larger error of a single cell, a

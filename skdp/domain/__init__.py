@@ -4,6 +4,8 @@ from skdp.domain._bins import edge_text as edge_text
 from skdp.domain._domain import FEW as FEW
 from skdp.domain._domain import Categories, Codes, Domain, Interval
 from skdp.domain._domain import DomainLike as DomainLike
+from skdp.domain._domain import declared_dtype as declared_dtype
+from skdp.domain._domain import declared_kind as declared_kind
 from skdp.domain._packing import Kind as Kind
 from skdp.domain._packing import check_hashes as check_hashes
 from skdp.domain._packing import pack as pack

@@ -28,9 +28,12 @@ from skdp.tables import (
     ValueCoder,
     dates_like,
     decoder,
+    dtype_like,
     is_whole_number,
     kind_of,
+    kind_of_values,
     kinds_of,
+    library_of,
     plain,
     present,
     shielded,
@@ -52,11 +55,17 @@ class Categories:
     values : iterable
         At least one; all of one kind (strings, numbers, booleans, …). None (or nan, or
         ``pd.NA``) declares missing as a value.
+    ordered : bool, default=False
+        Whether they are listed in an order in which neighbours are alike, such as
+        grades: `DPMarginalSynthesizer` counts rare ones together with their neighbours.
+        The dtype of the data does not say it.
 
     Attributes
     ----------
     values : tuple
         The values as plain Python objects, None for missing.
+    ordered : bool
+        As declared.
 
     Raises
     ------
@@ -76,7 +85,7 @@ class Categories:
 
     observed = False  # True once the values were read from private data
 
-    def __init__(self, values: Iterable[Any]) -> None:
+    def __init__(self, values: Iterable[Any], *, ordered: bool = False) -> None:
         # The order of a set changes from one process to the next, and with it every
         # code.
         is_unordered = isinstance(values, str | bytes | Mapping | Set)
@@ -108,15 +117,18 @@ class Categories:
                 )
         if len(set(self.values)) < len(self.values):
             raise ValueError("expected distinct values, got duplicates")
+        if not isinstance(ordered, bool):
+            raise TypeError(f"ordered must be True or False, got {_type(ordered)}")
+        self.ordered = ordered
         self._coder = ValueCoder(self.values)
 
     def __len__(self) -> int:
         return len(self.values)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Categories) and _typed(self.values) == _typed(
-            other.values
-        )
+        if not isinstance(other, Categories) or self.ordered != other.ordered:
+            return False
+        return _typed(self.values) == _typed(other.values)
 
     def __hash__(self) -> int:
         return hash(self.values)
@@ -124,15 +136,19 @@ class Categories:
     def __repr__(self) -> str:
         if self.observed:
             return f"[{len(self)} values, read from the data]"
-        return _few(list(map(repr, self.values[: FEW + 1])))
+        values = _few(list(map(repr, self.values[: FEW + 1])))
+        return f"Categories({values}, ordered=True)" if self.ordered else values
 
     def _declaration(self) -> dict[str, Any]:
         """Return what a domain file says: the values, and the place of missing, True at their end."""
         values = present(self.values)
-        if len(values) == len(self.values):
-            return {"values": values}
-        place = self.values.index(None)
-        return {"values": values, "missing": place == len(values) or place}
+        declaration: dict[str, Any] = {"values": values}
+        if len(values) < len(self.values):
+            place = self.values.index(None)
+            declaration["missing"] = place == len(values) or place
+        if self.ordered:
+            declaration["ordered"] = True
+        return declaration
 
     @property
     def labels(self) -> tuple[Any, ...]:  # numpydoc ignore=RT01
@@ -506,8 +522,9 @@ class Domain:
     Parameters
     ----------
     columns : mapping of column name to values
-        A list of values per column, or an `Interval`. None (also nan, ``pd.NA``) among
-        the values declares missing as a value. A column may have a single value.
+        A list of values per column, `Categories` with an order, or an `Interval`. None
+        (also nan, ``pd.NA``) among the values declares missing as a value. A column may
+        have a single value.
 
     Attributes
     ----------
@@ -646,11 +663,12 @@ class Domain:
         r"""Read the text of a domain file, written by `to_toml` or by hand.
 
         A table ``[columns.NAME]`` for each column, in order, has either ``values``
-        (``missing = true`` appends None, ``missing = 2`` inserts it at that position),
-        or ``low``, ``high`` and ``bins``, or ``edges``. Ends and edges are numbers,
-        dates (``2020-02-29``) or datetimes (``2020-02-29T18:30:00``); ``real = true``
-        declares that the numbers between whole edges have fractions, ``decimals = 2``
-        how many decimals numbers have.
+        (``missing = true`` appends None, ``missing = 2`` inserts it at that position,
+        ``ordered = true`` declares that they are in order), or ``low``, ``high`` and
+        ``bins``, or ``edges``. Ends and edges are numbers, dates (``2020-02-29``) or
+        datetimes (``2020-02-29T18:30:00``); ``real = true`` declares that the numbers
+        between whole edges have fractions, ``decimals = 2`` how many decimals numbers
+        have.
 
         Parameters
         ----------
@@ -687,7 +705,7 @@ class Domain:
         >>> Domain.from_toml("[columns.age]\nlow = 15")
         Traceback (most recent call last):
             ...
-        ValueError: column 'age': expected values, or low, high and bins, or edges; and missing, real, decimals; got low
+        ValueError: column 'age': expected values, or low, high and bins, or edges; and missing, ... got low
         """
         tables = read_toml(text)
         _check_bins(tables)
@@ -767,13 +785,14 @@ class Domain:
     def decoders(
         self, like: Iterable[Any]
     ) -> list[Callable[[NDArray[np.integer]], Any]]:
-        """Return functions from codes to columns with the libraries and dtypes of other columns.
+        """Return functions from codes to columns of the libraries of other columns.
 
         Parameters
         ----------
         like : iterable of 1-D arrays or series
-            For each column of the domain, in order, the column whose library and dtype
-            to use.
+            For each column of the domain, in order, the column whose library to use,
+            and family of dtypes (such as nullable, categorical, or text); all else of a
+            dtype follows from the declared values.
 
         Returns
         -------
@@ -897,25 +916,39 @@ def _declared(table: Any) -> Categories | Interval:
     values = list(table["values"])
     place = table.get("missing", False)
     # TOML has no null: the place of missing among the values is a number.
-    if isinstance(place, bool):
-        return Categories([*values, None] if place else values)
-    if not isinstance(place, int) or not 0 <= place <= len(values):
-        raise ValueError(
-            f"missing must be true, false, or a place from 0 to {len(values)}, "
-            f"got {place!r}"
-        )
-    values.insert(place, None)
-    return Categories(values)
+    if place is True:
+        values.append(None)
+    elif place is not False:
+        if not isinstance(place, int) or not 0 <= place <= len(values):
+            raise ValueError(
+                f"missing must be true, false, or a place from 0 to {len(values)}, "
+                f"got {place!r}"
+            )
+        values.insert(place, None)
+    return Categories(values, ordered=table.get("ordered", False))
 
 
 def _decoder(
     attribute: Categories | Interval, like: Any
 ) -> Callable[[NDArray[np.integer]], Any]:
+    library = library_of(like)
+    dtype = declared_dtype(attribute, like)
     if not isinstance(attribute, Interval) or attribute.dtype.kind == "f":
-        return decoder(attribute.values, like)
-    # Middles, unlike declared values, may be rounded to the unit of the column.
+        return decoder(attribute.values, library, dtype)
     middles = np.array(attribute.values, attribute.dtype)
-    return lambda codes: dates_like(middles[codes], like)
+    return lambda codes: dates_like(middles[codes], library, dtype)
+
+
+def declared_kind(attribute: Categories | Interval) -> str:
+    """Return the kind of the values of a column, which decides their dtype."""
+    if isinstance(attribute, Interval):
+        return kind_of_values(attribute.edges, real=attribute.real)
+    return kind_of_values(attribute.values)
+
+
+def declared_dtype(attribute: Categories | Interval, like: Any) -> Any:
+    """Return the dtype of declared values in the library of a column."""
+    return dtype_like(like, declared_kind(attribute), attribute.values)
 
 
 def _naming(name: Any, function: Callable[..., Any], *arguments: Any) -> Any:

@@ -14,10 +14,13 @@ import pandas as pd
 # Limit on the characters of a file: reading one takes some hundred bytes.
 _LONGEST_TEXT = 1 << 23
 
-_FLAGS = {"missing", "real", "decimals"}
+_OF_VALUES = {"ordered"}
+_OF_INTERVALS = {"real", "decimals"}
+_FLAGS = {"missing"} | _OF_VALUES | _OF_INTERVALS
 _WAYS = ({"values"}, {"edges"}, {"low", "high", "bins"})
 _EXPECTED = (
-    "expected values, or low, high and bins, or edges; and missing, real, decimals"
+    "expected values, or low, high and bins, or edges; and missing, ordered, real, "
+    "decimals"
 )
 _TABLES = "a domain file has a table [columns.NAME] for each column"
 
@@ -139,9 +142,10 @@ def check_keys(declaration: Any) -> None:
         if isinstance(declaration[unknown_keys[0]], dict):
             hint = "; write a name with a dot in quotes"
         raise ValueError(f"unknown key {unknown_keys[0]!r}; {_EXPECTED}{hint}")
-    # One of the three ways, with flags: fractions and decimals are for intervals.
+    # One of the three ways, with the flags that are for it.
     is_list = "values" in keys
-    if keys - _FLAGS not in _WAYS or (is_list and keys & {"real", "decimals"}):
+    other_flags = _OF_INTERVALS if is_list else _OF_VALUES
+    if keys - _FLAGS not in _WAYS or keys & other_flags:
         raise ValueError(f"{_EXPECTED}; got {', '.join(sorted(keys)) or 'nothing'}")
     if is_list and not isinstance(declaration["values"], list):
         values = declaration["values"]

@@ -39,7 +39,7 @@ class RandomizedResponseEncoder(OracleEncoder):
 
     A report is the true value with probability ``e^eps / (e^eps + k - 1)``, otherwise
     one of the k - 1 other declared values, each equally likely ([1]_). The output has
-    the columns, names and dtypes of the input, so that `OneHotEncoder` can follow.
+    the columns and names of the input, so that `OneHotEncoder` can follow.
 
     Parameters
     ----------

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.domain import check_hashes, pack, unpack
-from skdp.tables import Table, library_of
+from skdp.tables import Table, empty_column, library_of
 
 # The dtypes of polars, with the options that each has.
 _POLARS_OPTIONS: dict[str, tuple[str, ...]] = {
@@ -75,7 +75,8 @@ def read_template(content: Any, read: Convert) -> Table:
     columns = []
     for column in content["columns"]:
         names.append(read(column["name"]))
-        columns.append(_empty_column(column["library"], column["dtype"]))
+        dtype = _read_column_dtype(column["library"], column["dtype"])
+        columns.append(empty_column(column["library"], dtype))
     # A name that has no hash is a TypeError here, and an error of pandas' own later.
     check_hashes(names)
     native: Any
@@ -121,20 +122,9 @@ def write_column_dtype(library: str, column: Any) -> Any:
     return content
 
 
-def _empty_column(library: str, content: Any) -> Any:
-    """Make a column without rows."""
-    if library == "numpy":
-        return np.empty(0, read_dtype(content))
-    dtype = _READERS[library](content)
-    if library == "pandas":
-        return pd.Series([], dtype=dtype)
-    if library == "pyarrow":
-        import pyarrow
-
-        return pyarrow.chunked_array([], dtype)
-    import polars
-
-    return polars.Series([], dtype=dtype)
+def _read_column_dtype(library: str, content: Any) -> Any:
+    """Read what `write_column_dtype` wrote."""
+    return read_dtype(content) if library == "numpy" else _READERS[library](content)
 
 
 def _check_zone(text: str) -> None:

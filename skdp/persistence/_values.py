@@ -12,7 +12,7 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 
 from skdp.base import SavedByArguments
-from skdp.domain import Domain, Interval, Kind, pack, unpack
+from skdp.domain import Categories, Domain, Interval, Kind, pack, unpack
 from skdp.local import ReportTransformer, SecretKey, count_numbers
 from skdp.persistence._classes import class_of_arguments, made_of_arguments
 from skdp.persistence._tables import (
@@ -171,6 +171,8 @@ class Values:
             values = domain[name]
             listed = values if isinstance(values, Interval) else list(values.values)
             column = {"name": self.write(name), "values": self.write(listed)}
+            if not isinstance(values, Interval) and values.ordered:
+                column["ordered"] = True
             # That the values were read from the data counts in `privacy_statement`.
             if values.observed:
                 column["observed"] = True
@@ -183,6 +185,8 @@ class Values:
             values = self.read(column["values"])
             if not isinstance(values, list | Interval):
                 raise ValueError("a domain lists the values of each column")
+            if isinstance(values, list):
+                values = Categories(values, ordered=column.get("ordered") is True)
             columns[self.read(column["name"])] = values
         domain = Domain(columns)
         for name, column in zip(domain.columns, content, strict=True):

@@ -47,7 +47,7 @@ class BinPoints:
     """(n_values, n_cells): what a standard deviation of each noise adds to the sums."""
 
     @classmethod
-    def of(cls, interval: Interval, like: Any, shape: Shape) -> BinPoints:
+    def of(cls, interval: Interval, shape: Shape) -> BinPoints:
         """Find the points of bins that were found by noisy counts."""
         assert shape.counts is not None
         edges = np.array(interval.edges, interval.dtype)
@@ -72,7 +72,7 @@ class BinPoints:
 
         # From the start of each bin, as dates cannot be averaged.
         starts = edges[:-1]
-        distances = (middles(shape.grid, like) - starts[bins]).astype(float)
+        distances = (middles(shape.grid) - starts[bins]).astype(float)
         moves = np.bincount(bins, shares * distances)
         means = starts + moves.astype((starts - starts).dtype)
         distances = distances - moves[bins]

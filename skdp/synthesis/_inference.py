@@ -240,8 +240,7 @@ def _points_in_bins(synthesizer: Any, places: Sequence[int]) -> Mapping[int, Bin
         shape = shapes.get(domain.columns[place])
         if shape is not None and shape.counts is not None:
             interval = domain[domain.columns[place]]
-            like = synthesizer._template.columns[place]
-            points[place] = BinPoints.of(interval, like, shape)
+            points[place] = BinPoints.of(interval, shape)
     return points
 
 
@@ -256,8 +255,7 @@ def _cells(
         if not isinstance(values, Interval):
             values_of.append(pd.Series(list(values.values)).infer_objects())
             continue
-        like = synthesizer._template.columns[place]
-        numbers = middles(values, like)
+        numbers = middles(values)
         n_missing = int(values.missing)
         if place in points:
             numbers = points[place].values

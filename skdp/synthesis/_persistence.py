@@ -29,6 +29,7 @@ from skdp.synthesis.tables import (
     assemble,
     count_others,
     decode,
+    public_template,
     read_relations,
 )
 from skdp.tables import Table
@@ -176,6 +177,7 @@ def restore_fit(synthesizer: Any, fitted: dict[str, Any]) -> None:
     marginals = _read_marginals(fitted["marginals"], domain)
     scores = _read_scores(fitted["scores"], domain)
     shapes = _read_shapes(fitted["shapes"], domain)
+    template = public_template(template, domain)
     _check_template(template, domain, shapes)
     n_rows = _at_least_0(fitted["n_rows"])
     if n_rows > _MOST_ROWS:

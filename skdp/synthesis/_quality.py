@@ -240,8 +240,6 @@ class _Numbers:
         cls, synthesizer: DPMarginalSynthesizer, column: int, interval: Interval
     ) -> _Numbers:
         name = synthesizer.domain_.columns[column]
-        template = synthesizer._template
-        like = template.columns[template.names.index(name)]
         shapes = synthesizer._shapes
         shape = None if shapes is None else shapes.columns.get(name)
         grid = interval if shape is None else shape.grid
@@ -254,7 +252,7 @@ class _Numbers:
         totals = np.bincount(bins, weights)[bins]
         n_cells = np.bincount(bins)[bins]
         shares = np.divide(weights, totals, out=1 / n_cells, where=totals > 0)
-        means = _as_floats(middles(interval, like, shape))
+        means = _as_floats(middles(interval, shape))
         lowest, highest = map(_as_floats, ends_of(grid))
         # Numbers are even within fine cells.
         squares = ((lowest + highest) / 2 - means[bins]) ** 2

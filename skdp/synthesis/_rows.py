@@ -159,11 +159,11 @@ class RowTransformer(TransformerMixin, ModelAnswers):
     ) -> tuple[Any, ...]:
         """Draw rows of a model, as columns of a template."""
         codes = list(self._draw_codes(model, n, rng))
-        rows = self._draw_numbers(template, self.domain_, codes, rng, {})
+        rows = self._draw_numbers(self.domain_, codes, rng, {})
         self._relations.derive(rows, {})
         for places in self._broken_rows(rows, {}):
             codes = list(self._draw_codes(model, places.size, rng))
-            others = self._draw_numbers(template, self.domain_, codes, rng, {})
+            others = self._draw_numbers(self.domain_, codes, rng, {})
             self._replace(rows, places, others, {})
         self._fill(rows, rng)
         return write_rows(template, rows)
@@ -242,7 +242,7 @@ class RowTransformer(TransformerMixin, ModelAnswers):
             return
         rng = self._generator("relations")
         codes = list(self._draw_codes(self.model_, _CHECKED_ROWS, rng))
-        rows = self._draw_numbers(self._template, self.domain_, codes, rng, {})
+        rows = self._draw_numbers(self.domain_, codes, rng, {})
         self._relations.derive(rows, {})
         share = self._relations.find_broken(rows, {}).mean()
         if share > _MOST_REDRAWN:
@@ -262,7 +262,6 @@ class RowTransformer(TransformerMixin, ModelAnswers):
 
     def _draw_numbers(
         self,
-        template: Table,
         domain: Domain,
         codes: Sequence[NDArray[np.integer]],
         rng: np.random.Generator,
@@ -270,7 +269,7 @@ class RowTransformer(TransformerMixin, ModelAnswers):
     ) -> DrawnRows:
         """Draw numbers within the bins of rows, with the shapes and the order of the fit."""
         order = self._order()
-        return draw_rows(template, domain, codes, rng, order, self._shapes, given)
+        return draw_rows(domain, codes, rng, order, self._shapes, given)
 
     def _order(self) -> tuple[tuple[Any, Any], ...]:
         """List the pairs of columns of which the first is never above the second."""
@@ -519,12 +518,12 @@ class RowTransformer(TransformerMixin, ModelAnswers):
         # The target is not known: it is drawn too, and dropped.
         hidden = range(len(table.names), len(conditions))
         drawn_places = [*places, *hidden]
-        rows = self._draw_rest(template, domain, conditions, drawn_places, rng, given)
+        rows = self._draw_rest(domain, conditions, drawn_places, rng, given)
         self._relations.derive(rows, given)
         for broken in self._broken_rows(rows, given):
             given_there = {name: values[broken] for name, values in given.items()}
             others = self._draw_rest(
-                template, domain, conditions[:, broken], drawn_places, rng, given_there
+                domain, conditions[:, broken], drawn_places, rng, given_there
             )
             self._replace(rows, broken, others, given_there)
         conditions[places] = rows.codes
@@ -571,7 +570,6 @@ class RowTransformer(TransformerMixin, ModelAnswers):
 
     def _draw_rest(
         self,
-        template: Table,
         domain: Domain,
         conditions: NDArray[np.int64],
         places: Sequence[int],
@@ -581,7 +579,7 @@ class RowTransformer(TransformerMixin, ModelAnswers):
         """Draw columns again, of which those of the domain are returned."""
         drawn = redraw_evenly(self.model_, conditions, places, rng)
         codes = list(drawn[: len(domain.columns)])
-        return self._draw_numbers(template, domain, codes, rng, given)
+        return self._draw_numbers(domain, codes, rng, given)
 
     def _read_conditions(
         self, table: Table, places: Sequence[int]

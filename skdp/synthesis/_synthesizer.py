@@ -104,10 +104,11 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         Laplace, otherwise Gaussian, with which many marginals are more accurate.
     domain : Domain, mapping of column name to values, list of values a column, or Interval
         The values that each column may take, from public knowledge: lists of values (None declares missing), or an
-        `Interval`, which cuts numbers into bins. A polars Enum needs no declaration, nor do categories of pandas that
-        are ordered or are not just the values that occur. ``skdp draft-domain`` writes a file to start from. Bins and
-        ordered categories have an order, lists have none: numbers in them are codes. With `protect`, public columns
-        need no declaration: their values are read, and more than 32 numbers, or many dates, are cut into bins.
+        `Interval`, which cuts numbers into bins. A polars Enum needs no declaration, nor do ordered categories of
+        pandas. ``skdp draft-domain`` writes a file to start from. Bins have an order, ordered categories that are not
+        declared otherwise, and ``skdp.domain.Categories(values, ordered=True)``; lists have none: numbers in them are
+        codes. With `protect`, public columns need no declaration: their values are read, and more than 32 numbers, or
+        many dates, are cut into bins.
     marginals : {"auto", "interactions", "independent", "full"} or list of tuples, default="auto"
         What is measured. ``"auto"``: the columns, and the pairs that gain more than their noise costs; with a large
         budget also what the first model misses, of up to four columns ([1]_). Pairs with a column of at most two
@@ -273,13 +274,14 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     With `fair`, labels are drawn again by the model alone, which is post-processing too: `guarantee_` has the same
     loss, and its mechanism says that rows were changed.
 
-    Not covered: that an error shows an undeclared value; the library of X and its family of dtypes (NumPy's,
-    nullable, categorical, text or not), which synthetic rows share: of a file in which one record has no number, a
-    column may be read as text, and so are the values that `discover` finds in it. Otherwise dtypes follow from the
-    declaration: int64 if all declared values are whole, or the `decimals` or else all edges of an `Interval`, and
-    float64 if not. Python objects are dates if all edges are (`datetime.date`), and datetimes with a time of day if
-    these are `datetime.datetime` or a pandas Timestamp, whatever the data hold; a dtype of dates holds days. In
-    `transform`, columns that are not redrawn are unprotected; `score` depends on the rows that it is given.
+    Not covered: that an error shows an undeclared value; the library of X and its family of dtypes (NumPy's, nullable,
+    of Arrow, categorical, text, Python objects of dates, a time zone), which synthetic rows share: of a file in which
+    one record has no number, a column may be read as text, and so are the values that `discover` finds in it.
+    Otherwise dtypes follow from the declaration: int64 if all declared values are whole, or the `decimals` or else all
+    edges of an `Interval`, and float64 if not, however narrow the numbers of X are. Days where all edges are dates
+    (`datetime.date`), and times in microseconds where these are `datetime.datetime` or a pandas Timestamp, whatever
+    the data hold; pandas has no dtype of days but that of Arrow. In `transform`, columns that are not redrawn are
+    unprotected; `score` depends on the rows that it is given.
 
     Synthetic rows have the structure that was measured, not all of the data's. Conclusions from them need the errors of
     sampling, of noise, and of what the model leaves out.

@@ -15,7 +15,6 @@ from skdp.tables._columns import dates_like as dates_like
 from skdp.tables._columns import decoder as decoder
 from skdp.tables._columns import distinct_values as distinct_values
 from skdp.tables._columns import flatten_lists as flatten_lists
-from skdp.tables._columns import held_dates as held_dates
 from skdp.tables._columns import is_missing as is_missing
 from skdp.tables._columns import is_whole_number as is_whole_number
 from skdp.tables._columns import kind_of as kind_of
@@ -27,9 +26,12 @@ from skdp.tables._columns import objects_of as objects_of
 from skdp.tables._columns import plain as plain
 from skdp.tables._columns import present as present
 from skdp.tables._columns import shielded as shielded
-from skdp.tables._columns import time_type as time_type
 from skdp.tables._columns import to_dates as to_dates
 from skdp.tables._columns import to_numbers as to_numbers
+from skdp.tables._declared import dtype_like as dtype_like
+from skdp.tables._declared import empty_column as empty_column
+from skdp.tables._declared import kind_of_values as kind_of_values
+from skdp.tables._declared import number_dtype as number_dtype
 from skdp.tables._frames import ATTRS_KEY as ATTRS_KEY
 from skdp.tables._frames import PROTOCOL_KEY as PROTOCOL_KEY
 from skdp.tables._frames import RELEASES_KEY as RELEASES_KEY

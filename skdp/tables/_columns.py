@@ -709,15 +709,12 @@ Decode = Callable[[NDArray[np.integer]], Any]
 _KEYS = {str, int, bool, type(None)}
 
 
-def decoder(values: Sequence[Any], like: Any) -> Decode:
-    """Return a function from codes to a column with the library and, if possible, the dtype of another column."""
-    # The dtype depends on that of the other column and on the declared values, never on
-    # the data. It is replaced if it cannot represent all declared values, such as an
+def decoder(values: Sequence[Any], library: str, dtype: Any) -> Decode:
+    """Return a function from codes to a column of a library and, if possible, of a dtype."""
+    # The dtype is replaced if it cannot represent all declared values, such as an
     # integer dtype where missing is declared. A categorical dtype gets the declared
     # values as its categories. A Categorical of polars becomes an Enum, as its
     # categories are shared by the whole process.
-    library = library_of(like)
-    dtype = like.type if library == "pyarrow" else like.dtype
     types = tuple(map(type, values))
     # Categories are those of a table, which may be private: they are not kept.
     if hasattr(dtype, "categories") or not _KEYS.issuperset(types):
@@ -906,51 +903,20 @@ _MAKERS: dict[str, Callable[[Sequence[Any], Any], Decode]] = {
     "pyarrow": _make_arrow,
 }
 
-# The range of 64-bit nanoseconds.
-_NANOSECOND_YEARS = np.array(["1677-09-22", "2262-04-11"], "datetime64[D]")
 
-
-def time_type(like: Any) -> np.dtype[Any] | None:
-    """Return the NumPy dtype with the unit of a column of dates or datetimes."""
-    dtype = value_dtype(like)
-    if isinstance(dtype, np.dtype):
-        return dtype if dtype.kind == "M" else None
-    if str(dtype) in ("Date", "date32[day]", "date64[ms]"):
-        return np.dtype("datetime64[D]")
-    unit = getattr(dtype, "time_unit", None) or getattr(dtype, "unit", None)
-    return None if unit is None else np.dtype(f"datetime64[{unit}]")
-
-
-def held_dates(times: Times, dtype: np.dtype[Any] | None) -> Times:
-    """Clip times to the range that a dtype can hold."""
-    if dtype is None or np.datetime_data(dtype)[0] != "ns":
-        return times
-    return np.clip(times, *_NANOSECOND_YEARS.astype(times.dtype))
-
-
-def dates_like(times: Times, like: Any) -> Any:
-    """Build a column of dates or datetimes with the library and dtype of another column."""
-    library = library_of(like)
-    dtype = time_type(like)
-    if dtype is not None:
-        times = held_dates(times, dtype).astype(dtype)
+def dates_like(times: Times, library: str, dtype: Any) -> Any:
+    """Build a column of days or microseconds in a library, of its dtype for declared dates."""
     if library == "polars":
         import polars
 
         return polars.Series(times)
-    if library == "pyarrow":
-        return _arrow_times(times, value_dtype(like))
-    if isinstance(like.dtype, pd.ArrowDtype):
-        column = _arrow_times(times, value_dtype(like))
+    if library == "pyarrow" or isinstance(dtype, pd.ArrowDtype):
+        import pyarrow
+
+        column = pyarrow.chunked_array([pyarrow.array(times)])
+        if library == "pyarrow":
+            return column
         return pd.array(column.to_pandas(types_mapper=pd.ArrowDtype))
-    column = times.astype(object) if dtype is None else times
-    if library == "numpy":
-        return column
-    return pd.array(column, dtype or np.dtype(object))
-
-
-def _arrow_times(times: Times, dtype: Any) -> Any:
-    import pyarrow
-
-    column = pyarrow.chunked_array([pyarrow.array(times)])
-    return column if pyarrow.types.is_null(dtype) else column.cast(dtype)
+    is_time = isinstance(dtype, np.dtype) and dtype.kind == "M"
+    column = times.astype(dtype if is_time else object)
+    return column if library == "numpy" else pd.array(column, column.dtype)

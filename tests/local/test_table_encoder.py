@@ -388,9 +388,9 @@ def test_what_declares_nothing(domain, error, message):
         recommend_plan(domain, 1.0)
 
 
-def test_columns_of_objects_stay_so_whichever_rows_report_them():
+def test_columns_of_text_have_one_dtype_whichever_rows_report_them():
     texts = pd.DataFrame({"a": ["x", "y"] * 6, "b": ["y", "x"] * 6}, dtype=object)
     encoder = LocalTableEncoder(categories={"a": ["x", "y"], "b": ["x", "y"]}, epsilon=1.0, random_state=0).fit(texts)
     for n_rows in (1, 2, 3, 12):
         reports = encoder.transform(texts.head(n_rows))
-        assert reports.dtypes[["a", "b"]].tolist() == [object, object]
+        assert reports.dtypes[["a", "b"]].tolist() == [pd.Series(["text"]).dtype] * 2

@@ -222,9 +222,7 @@ def test_numbers_that_are_lost_in_noise_are_not_taken_for_those_that_are_clear()
     starts = np.array(grid.edges[:-1])
     all_at_40 = np.append(0.0, np.cumsum(starts == 40))
     counts = np.where(starts == 40, 500.0, 500 / starts.size)
-    noisy, exact = (
-        BinPoints.of(hours, pd.Series([0]), Shape(grid, all_at_40, counts, error)) for error in (50.0, 1e-6)
-    )
+    noisy, exact = (BinPoints.of(hours, Shape(grid, all_at_40, counts, error)) for error in (50.0, 1e-6))
     assert exact.stds[0] == pytest.approx(0, abs=0.01)
     assert noisy.stds[0] > 10
     # Their mean is that of the counts, wherever the points are.

@@ -16,15 +16,30 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skdp import Domain, RandomizedResponseEncoder
-from skdp.tables import ColumnError, ValueCoder, decoder, distinct_values, is_missing, plain, read_table, to_numbers
+from skdp.tables import (
+    ColumnError,
+    ValueCoder,
+    decoder,
+    distinct_values,
+    is_missing,
+    library_of,
+    plain,
+    read_table,
+    to_numbers,
+)
 from tests.conftest import each
 
 STRINGS = ["a", "", "b", None, "ü"]
 MISSING = [None, float("nan"), np.nan, pd.NA, pd.NaT, np.datetime64("NaT", "s"), np.float32("nan")]
 
 
+def decoder_like(values, like):
+    library = library_of(like)
+    return decoder(values, library, like.type if library == "pyarrow" else like.dtype)
+
+
 def decode(codes, values, like):
-    return decoder(values, like)(codes)
+    return decoder_like(values, like)(codes)
 
 
 def column(frame):
@@ -232,7 +247,7 @@ def test_other_libraries_are_refused():
     class Odd:
         pass
 
-    for call in (ValueCoder(["a"]).encode, to_numbers, lambda odd: decoder(["a"], odd)):
+    for call in (ValueCoder(["a"]).encode, to_numbers, library_of):
         with pytest.raises(ColumnError, match="columns of Odd are not supported"):
             call(Odd())
 
@@ -262,7 +277,7 @@ def test_a_decoder_is_that_of_its_values_and_their_types():
     """Decoders are kept, and 0, 0.0 and False are equal."""
     like = np.array(["x"], object)
     for values in ([0, 1], [False, True], [0.0, 1.0], [0, 1], ["0", "1"]):
-        read = decoder(values, like)
+        read = decoder_like(values, like)
         found = read(np.array([1, 0])).tolist()
         assert found == values[::-1]
         assert {*map(type, found)} == {type(values[0])}
@@ -277,7 +292,7 @@ def test_a_decoder_is_that_of_its_values_and_their_types():
 )
 def test_no_dtype_with_categories_is_kept(make):
     given = make()
-    read = decoder(["a", "b"], given)
+    read = decoder_like(["a", "b"], given)
     assert list(read(np.array([1]))) == ["b"]
     kept = weakref.ref(given.dtype)
     del given, read

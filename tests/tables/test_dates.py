@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skdp import Interval
-from skdp.tables import ColumnError, dates_like, held_dates, time_type, to_dates
+from skdp import Domain, Interval
+from skdp.tables import ColumnError, to_dates
 from tests.conftest import each
 
 UNITS = {"s": timedelta(seconds=1), "ms": timedelta(milliseconds=1), "us": timedelta.resolution}
@@ -90,18 +90,25 @@ def test_a_column_of_any_dtype_is_cut_exactly(kind, data):
     assert interval.encode(make(times)).tolist() == expected
 
 
-@each("kind", COLUMNS)
-def test_columns_of_any_dtype_come_back(kind):
-    make, _ = COLUMNS[kind]
-    like = make([])
-    times = np.array(["2020-02-29", "NaT", "1969-12-31"], "datetime64[D]")
-    column = dates_like(times, like)
-    if "pandas" in kind:
-        column = pd.Series(column)
-    assert to_dates(column, "datetime64[D]").tolist() == times.tolist()
-    assert time_type(column) == time_type(like)
-    if kind not in ("pandas category", "pyarrow dictionary"):  # they become plain dates
-        assert dtype_of(column) == dtype_of(like)
+@each("by_day", [False, True])
+def test_middles_have_the_dtype_of_the_declaration(by_day):
+    """Of the column remain the library, and whether pandas has Python objects or a dtype of Arrow."""
+    edges = [datetime(2020, 1, 1), datetime(2020, 1, 3), datetime(2020, 1, 5)]
+    interval = Interval(edges=days(edges) if by_day else edges, missing=True)
+    dtypes = {}
+    for kind, (make, _) in COLUMNS.items():
+        (decode,) = Domain({"x": interval}).decoders([make([])])
+        column = decode(np.array([0, 2, 1]))
+        if "pandas" in kind:
+            column = pd.Series(column, dtype=column.dtype)
+        unit = "D" if by_day else "us"
+        assert to_dates(column, "datetime64[D]").astype(str).tolist() == ["2020-01-02", "NaT", "2020-01-04"]
+        dtypes.setdefault(kind.split()[0], set()).add(str(dtype_of(column)))
+    assert dtypes["numpy"] == {"object", f"datetime64[{unit}]"}
+    assert dtypes["polars"] == {"Date" if by_day else "Datetime(time_unit='us', time_zone=None)"}
+    assert dtypes["pyarrow"] == {"date32[day]" if by_day else "timestamp[us]"}
+    of_arrow = "date32[day][pyarrow]" if by_day else "timestamp[us][pyarrow]"
+    assert dtypes["pandas"] == {"object", "datetime64[us]", of_arrow}
 
 
 def dtype_of(column):
@@ -116,14 +123,6 @@ def test_years_that_python_does_not_know_do_not_overflow_into_those_that_it_know
     assert read[0] < np.datetime64("0001-01-01")
     assert read[1] > np.datetime64("9999-12-31T23:59:59.999999")
     assert to_dates(np.array([*far, None], object), dtype)[:2].tolist() == read.tolist()
-
-
-def test_what_nanoseconds_cannot_hold_moves_to_the_nearest_day():
-    times = np.array(["0001-01-01", "2000-01-01", "9999-12-31", "NaT"], "datetime64[us]")
-    for unit in ("s", "us"):
-        assert held_dates(times, np.dtype(f"datetime64[{unit}]")) is times
-    column = dates_like(times, np.array([], "datetime64[ns]"))
-    assert np.datetime_as_string(column, "D").tolist() == ["1677-09-22", "2000-01-01", "2262-04-11", "NaT"]
 
 
 AWARE = pd.date_range("2020", periods=2, tz="UTC")

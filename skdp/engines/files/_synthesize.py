@@ -38,7 +38,7 @@ from skdp.engines.files._table_file import (
 )
 from skdp.persistence import save
 from skdp.synthesis import DPMarginalSynthesizer, check_n_samples
-from skdp.synthesis.tables import assemble, decode
+from skdp.synthesis.tables import assemble, decode, public_template
 from skdp.tables import LargeTable, Summary, read_table
 
 # Of a column in memory: some 16 megabytes of text.
@@ -376,9 +376,9 @@ def _schema_of_rows(sample: Any, domain: Domain) -> Any:
     )
     none = [np.zeros(0, np.int32)] * len(table.names)
     declared = domain.select(table.names)
-    rows = assemble(
-        table, decode(table, declared, none, np.random.default_rng(0)), table.names
-    )
+    template = public_template(table, declared)
+    columns = decode(template, declared, none, np.random.default_rng(0))
+    rows = assemble(template, columns, table.names)
     return _with_pandas_dtypes(rows.schema, declared)
 
 

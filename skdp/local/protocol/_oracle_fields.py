@@ -302,7 +302,7 @@ class CategoryField(OracleField):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ValueField(CategoryField):
-    """Columns of categories whose reports are values, of the dtypes of the input."""
+    """Columns of categories whose reports are values, in dtypes of the declared ones."""
 
     # Whether some records do not report it: their values are missing.
     is_sampled: bool = False

@@ -6,42 +6,28 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self, TypeAlias
 
-import narwhals.stable.v2 as nw
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.domain import Categories, Interval
+from skdp.domain import Categories, Interval, declared_kind
 from skdp.synthesis.tables._shapes import Shape
-from skdp.tables import held_dates, kind_of, time_type, to_dates
+from skdp.tables import kind_of, number_dtype, to_dates
 
 _LITTLE = 1e-12
 """The share of an empty cell, for the mean of a bin without records."""
 
 
-def bin_ends(
-    interval: Interval, like: Any = None
-) -> tuple[NDArray[Any], NDArray[Any], Any]:
+def bin_ends(interval: Interval) -> tuple[NDArray[Any], NDArray[Any], Any]:
     """Return the least and largest of what is drawn in each bin, and the step."""
     edges = np.array(interval.edges, interval.dtype)
     if edges.dtype.kind != "f":
-        return _date_ends(edges, None if like is None else time_type(like))
-    dtype = np.dtype(float if interval.real else int)
-    if like is not None:
-        dtype = _number_type(like)
+        return _date_ends(edges)
+    dtype = number_dtype(declared_kind(interval))
     if dtype.kind in "iu":
         return *_whole_numbers(edges, dtype), 1
     if interval.decimals:
         return *_decimal_numbers(edges, interval.decimals), 10.0**-interval.decimals
-    edges = _as_held(edges, dtype)
     return edges[:-1], np.nextafter(edges[1:], edges[:-1]), 0
-
-
-def _as_held(numbers: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Convert numbers to a dtype: the nearest that it holds, which is never infinite."""
-    if dtype.kind == "f":
-        numbers = np.clip(numbers, np.finfo(dtype).min, np.finfo(dtype).max)
-    return numbers.astype(dtype)
 
 
 def ends_of(values: Categories | Interval) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -75,12 +61,11 @@ def listed_values(values: Categories) -> NDArray[Any]:
 def draw(
     interval: Interval,
     codes: NDArray[np.integer],
-    like: Any,
     rng: np.random.Generator,
     positions: NDArray[np.float64] | None = None,
 ) -> NDArray[np.number | np.datetime64]:
     """Draw a number or a date in each bin, or take that at a given position."""
-    lowest, highest, step = bin_ends(interval, like)
+    lowest, highest, step = bin_ends(interval)
     bins = np.minimum(codes, lowest.size - 1)
     if interval.dtype.kind != "f":
         unit = step.astype(np.int64)
@@ -91,17 +76,17 @@ def draw(
         else:
             steps = low + np.floor(positions * (high - low + 1)).astype(np.int64)
         return (steps * unit).astype(lowest.dtype)
-    dtype = _number_type(like)
     if positions is None:
         positions = rng.random(codes.size)
     if step:
         n_steps = np.rint((highest - lowest) / step) + 1
         numbers = lowest[bins] + np.floor(positions * n_steps[bins]) * step
     else:
-        widths = np.diff(_as_held(np.array(interval.edges), dtype))
+        widths = np.diff(np.array(interval.edges))
         numbers = lowest[bins] + positions * widths[bins]
     numbers = np.minimum(numbers, highest[bins])
-    return _as_held(round_as_declared(numbers, interval), dtype)
+    dtype = number_dtype(declared_kind(interval))
+    return round_as_declared(numbers, interval).astype(dtype)
 
 
 def round_as_declared(numbers: NDArray[Any], interval: Interval) -> NDArray[Any]:
@@ -109,14 +94,12 @@ def round_as_declared(numbers: NDArray[Any], interval: Interval) -> NDArray[Any]
     if not interval.decimals or numbers.dtype.kind != "f":
         return numbers
     # A number that was added up of steps may be off by a last bit; a whole number of
-    # steps, divided, is not. The number of steps is a double, as narrower floats do not
-    # hold large ones.
+    # steps, divided, is not.
     steps_per_unit = 10.0**interval.decimals
-    n_steps = np.rint(numbers.astype(float) * steps_per_unit)
-    return _as_held(n_steps / steps_per_unit, numbers.dtype)
+    return np.rint(numbers * steps_per_unit) / steps_per_unit
 
 
-def middles(interval: Interval, like: Any, shape: Shape | None = None) -> NDArray[Any]:
+def middles(interval: Interval, shape: Shape | None = None) -> NDArray[Any]:
     """Return what stands for each bin: the mean of what is drawn in it, or nearly."""
     # By a shape, the mean of the middles of its fine cells by their shares. Without one,
     # numbers are drawn evenly between the ends of a bin, and their mean is the middle.
@@ -126,13 +109,13 @@ def middles(interval: Interval, like: Any, shape: Shape | None = None) -> NDArra
         grid = np.array(shape.grid.edges, interval.dtype)
         shares = np.diff(shape.below) + _LITTLE
         starts = np.searchsorted(grid, edges[:-1])
-        distances = middles(shape.grid, like) - edges[0]
+        distances = middles(shape.grid) - edges[0]
         sums = np.add.reduceat(distances.astype(float) * shares, starts)
         means = sums / np.add.reduceat(shares, starts)
         return edges[0] + means.astype(distances.dtype)
     if interval.dtype.kind != "f":
         return edges[:-1] + (edges[1:] - edges[:-1]) // 2
-    lowest, highest, step = bin_ends(interval, like)
+    lowest, highest, step = bin_ends(interval)
     if not step:
         lowest = edges[:-1]
         highest = edges[1:]
@@ -183,45 +166,19 @@ def _decimal_numbers(
     return lowest / unit, highest / unit
 
 
-def _date_ends(
-    edges: NDArray[Any], like: np.dtype[Any] | None
-) -> tuple[NDArray[Any], NDArray[Any], Any]:
+def _date_ends(edges: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], Any]:
     """Return the ends of bins of whole days, whole seconds, or microseconds."""
     seconds = edges.astype("datetime64[s]")
     step = edges.dtype
-    if (seconds == edges).all():
-        step = _coarser(step, seconds.dtype)
-    if like is not None:
-        step = _coarser(step, like)
-    held = held_dates(edges, like)
-    below = held.astype(step)
-    above = below.astype(np.int64) + (below.astype(held.dtype) < held)
-    most = below[-1].astype(np.int64)
-    lowest, highest = _steps_between(above[:-1], above[1:] - 1, above[0], most)
+    if np.datetime_data(step)[0] == "us" and (seconds == edges).all():
+        step = seconds.dtype
+    steps = edges.astype(step).astype(np.int64)
+    lowest, highest = _steps_between(steps[:-1], steps[1:] - 1, steps[0], steps[-1])
     unit = np.ones(1, f"timedelta64[{np.datetime_data(step)[0]}]")
     unit = unit.astype(f"timedelta64[{np.datetime_data(edges.dtype)[0]}]")
     lowest = lowest.astype(step).astype(edges.dtype)
     highest = highest.astype(step).astype(edges.dtype)
     return lowest, highest, unit[0]
-
-
-def _coarser(dtype: np.dtype[Any], other: np.dtype[Any]) -> np.dtype[Any]:
-    return other if np.promote_types(dtype, other) == dtype else dtype
-
-
-def _number_type(like: Any) -> np.dtype[Any]:
-    """Return the NumPy dtype of the numbers of a column; float if it says nothing."""
-    if not isinstance(like, np.ndarray | pd.Series):
-        dtype = nw.from_native(like, series_only=True).dtype
-        name = str(dtype).lower()  # Int64 is np.int64
-        is_number = dtype.is_numeric() and hasattr(np, name)
-        return np.dtype(name if is_number else "float64")
-    dtype = like.dtype
-    if isinstance(dtype, pd.CategoricalDtype):
-        dtype = dtype.categories.dtype
-    dtype = getattr(dtype, "numpy_dtype", dtype)
-    is_number = isinstance(dtype, np.dtype) and dtype.kind in "iuf"
-    return dtype if is_number else np.dtype(float)
 
 
 _DIGITS = 6
@@ -294,7 +251,6 @@ def fixed(values: NDArray[Any]) -> Spread:
 def spread(
     values: Categories | Interval,
     codes: NDArray[np.integer],
-    like: Any,
     drawn: Any,
     *,
     shaped: bool,
@@ -302,7 +258,7 @@ def spread(
     """Let values move within their bins; `drawn` will hold what becomes of them."""
     if not isinstance(values, Interval):
         return fixed(listed_values(values)[codes])
-    lowest, highest, step = bin_ends(values, like)
+    lowest, highest, step = bin_ends(values)
     bins = np.minimum(codes, lowest.size - 1)
     return Spread(
         drawn,

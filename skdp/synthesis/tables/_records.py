@@ -245,6 +245,7 @@ def read_declared(
     table: Table, declared: Any, found: Mapping[Any, Any] | None = None
 ) -> Domain:
     """Build the domain of a table from what is declared, or was found privately."""
+    known = _declared_names(table, declared)
     if found:
         columns = {}
         if isinstance(declared, Domain):
@@ -252,29 +253,42 @@ def read_declared(
         elif isinstance(declared, Mapping):
             columns = dict(declared)
         declared = columns | dict(found)
-    return declared_domain(table, declared, "domain")
-
-
-def declared_orders(table: Table, domain: Domain) -> tuple[bool, ...]:
-    """Return for each column whether neighbouring codes are declared neighbours."""
-    # Bins are, and ordered categories in their order. Numbers in a list may be codes of
-    # anything: of occupations, or of regions.
-    orders = []
-    for name, column in zip(domain.columns, table.columns, strict=True):
+    domain = declared_domain(table, declared, "domain")
+    # A dtype has the order of values that it declares itself. Of values that are
+    # declared otherwise it says nothing: one record may decide which categories it has.
+    by_dtype, _ = domains_of_dtypes(table)
+    for name, column in zip(table.names, table.columns, strict=True):
         values = domain[name]
-        is_interval = isinstance(values, Interval)
-        orders.append(is_interval or _follows_order(values, column))
+        is_of_dtype = name not in known and (name in by_dtype or values.observed)
+        if is_of_dtype and isinstance(values, Categories):
+            values.ordered = _is_ordered(column)
+    return domain
+
+
+def _is_ordered(column: Any) -> bool:
+    """Return whether a column has ordered categories of pandas."""
+    dtype = getattr(column, "dtype", None)
+    return isinstance(dtype, pd.CategoricalDtype) and bool(dtype.ordered)
+
+
+def _declared_names(table: Table, declared: Any) -> set[Any]:
+    """Return the columns that are declared, whatever their dtypes are."""
+    if declared is None:
+        return set()
+    if isinstance(declared, Domain):
+        return set(declared.columns)
+    return set(declared if isinstance(declared, Mapping) else table.names)
+
+
+def declared_orders(domain: Domain) -> tuple[bool, ...]:
+    """Return for each column whether neighbouring codes are declared neighbours."""
+    # Bins are, and categories that are declared in order. Numbers in a list may be
+    # codes of anything: of occupations, or of regions.
+    orders = []
+    for name in domain.columns:
+        values = domain[name]
+        orders.append(isinstance(values, Interval) or values.ordered)
     return tuple(orders)
-
-
-def _follows_order(values: Categories | Interval, like: Any) -> bool:
-    """Return whether values are declared in the order of ordered categories."""
-    dtype = getattr(like, "dtype", None)
-    if not isinstance(dtype, pd.CategoricalDtype) or not dtype.ordered:
-        return False
-    labels = [value for value in values.labels if value is not None]
-    places = dtype.categories.get_indexer(pd.Index(labels))
-    return bool((places >= 0).all() and (np.diff(places) > 0).all())
 
 
 _MOST_KEPT = 1 << 24
@@ -481,16 +495,9 @@ def check_share(discover: Any, delta: Fraction) -> Fraction:
 
 def undeclared(table: Table, declared: Any) -> list[Any]:
     """List the columns that are not declared."""
-    names: Iterable[Any] = ()
-    if isinstance(declared, Domain):
-        names = declared.columns
-    elif isinstance(declared, Mapping):
-        names = declared
-    elif declared is not None:
-        names = table.names
     # A dtype may say more than the data do, as that of a polars Enum.
     by_dtype, _ = domains_of_dtypes(table)
-    known = {*names, *by_dtype}
+    known = _declared_names(table, declared) | by_dtype.keys()
     return [name for name in table.names if name not in known]
 
 

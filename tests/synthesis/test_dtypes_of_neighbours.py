@@ -1,0 +1,251 @@
+"""Tables of the same declared values, whose dtypes one record of one of them decides: all that is released is equal."""
+
+from __future__ import annotations
+
+import datetime as dt
+import io
+import json
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from skdp import DPMarginalSynthesizer, Interval, SyntheticResampler
+from skdp.domain import Categories, Domain
+from tests.conftest import often
+
+LABELS = [f"v{place:02d}" for place in range(40)]
+SHARES = np.r_[np.full(4, 0.2), np.full(35, 0.2 / 35)]
+
+
+def released(table, domain, **parameters):
+    """Return the whole of what is released: rows, the file of the fit, and the rows that a table gets."""
+    options = {"delta": 1e-6, "random_state": 0, "max_iter": 5, "handle_unknown": "ignore"} | parameters
+    synthesizer = DPMarginalSynthesizer(0.1, domain=domain, **options).fit(table)
+    file = io.BytesIO()
+    synthesizer.save(file)
+    rows = [synthesizer.transform(table)]
+    if "protect" not in parameters:
+        rows.append(synthesizer.sample(60))
+    return synthesizer, json.loads(file.getvalue()), rows
+
+
+class TestOrder:
+    """The record of a rare label decided whether all labels are categories of an ordered dtype, and so an order."""
+
+    N = 3_000
+
+    def table(self, categories):
+        rng = np.random.default_rng(0)
+        values = rng.choice(LABELS[:-1], self.N, p=SHARES)
+        public = np.where(np.isin(values, LABELS[:20]), "p", "q")
+        return pd.DataFrame({"pub": public, "s": pd.Categorical(values, categories, ordered=True)})
+
+    @staticmethod
+    def groups(synthesizer):
+        groups = []
+        for marginal in synthesizer.marginals_:
+            if marginal.groups is not None and marginal.groups[-1] is not None:
+                groups.append(marginal.groups[-1])
+        return groups
+
+    @pytest.mark.parametrize(
+        "parameters", [{"protect": ["s"], "handle_unknown": "error"}, {}], ids=["protect", "whole"]
+    )
+    def test_the_dtype_of_a_declared_column_decides_nothing(self, parameters):
+        domain = {"pub": ["p", "q"], "s": LABELS}
+        first, first_file, _ = released(self.table(LABELS[:-1]), domain, **parameters)
+        second, second_file, _ = released(self.table(LABELS), domain, **parameters)
+        assert self.groups(first)
+        assert first_file == second_file
+        for marginal, other in zip(first.marginals_, second.marginals_, strict=True):
+            assert np.array_equal(marginal.counts, other.counts)
+        assert first.noise_scale_ == second.noise_scale_
+
+    def test_an_order_is_declared(self):
+        domain = {"pub": ["p", "q"], "s": Categories(LABELS, ordered=True)}
+        files = []
+        for categories in (LABELS[:-1], LABELS):
+            synthesizer, file, _ = released(self.table(categories), domain)
+            groups = self.groups(synthesizer)
+            assert groups
+            assert all((np.diff(values) >= 0).all() for values in groups)
+            files.append(file)
+        assert files[0] == files[1]
+        # A dtype that is itself the declaration declares its order, which the fitted domain and its file keep.
+        by_dtype = DPMarginalSynthesizer(0.1, delta=1e-6, domain={"pub": ["p", "q"]}, random_state=0, max_iter=5)
+        by_dtype.fit(self.table(LABELS))
+        assert by_dtype.domain_ == Domain(domain)
+        file = io.BytesIO()
+        by_dtype.save(file)
+        assert DPMarginalSynthesizer.load(io.BytesIO(file.getvalue())).domain_["s"].ordered
+        assert self.groups(by_dtype)[0].tolist() == groups[0].tolist()
+
+
+DAYS = [dt.date(2020, 1, 1), dt.date(2020, 7, 1), dt.date(2021, 1, 1)]
+TIMES = [dt.datetime(day.year, day.month, day.day) for day in DAYS]
+MOMENTS = [dt.datetime(2020, 3, 5, 10, 20, 30), dt.datetime(2020, 9, 5, 11, 20, 30)] * 20
+MIDNIGHTS = [TIMES[0], TIMES[1]] * 20
+NUMBERS = [1.0, 2.5, 7.0, 9.0] * 10
+WHOLE = [3, 12, 25, 17] * 10
+BINS = Interval(edges=[0, 10, 20, 30])
+REAL = Interval(0, 10, bins=4, real=True)
+
+
+def of_pandas(values, dtype):
+    return pd.Series(values).astype(dtype)
+
+
+def of_arrow(values, dtype):
+    return pa.chunked_array([pa.array(values).cast(dtype)])
+
+
+def coded(values, codes):
+    """Make a dictionary of Arrow as files have it, whose codes are as wide as the number of values needs."""
+    array = pa.array(values).dictionary_encode()
+    return pa.chunked_array([pa.DictionaryArray.from_arrays(array.indices.cast(codes), array.dictionary)])
+
+
+# Of each, two columns of the same declared values, of which one record may have decided the dtype; and the declaration.
+# Where a record is missing or undeclared, it stands for a declared value.
+PAIRS = {
+    "categories, one missing": (
+        pd.Series([*WHOLE, None]).astype("category"),
+        pd.Series([*WHOLE, 99]).astype("category"),
+        BINS,
+    ),
+    "listed categories, one missing": (
+        pd.Series([*WHOLE, None]).astype("category"),
+        pd.Series([*WHOLE, 99]).astype("category"),
+        [3, 12, 17, 25],
+    ),
+    "truth values, one text": (
+        pd.Series([True, False] * 20).astype("category"),
+        pd.Series([*[True, False] * 19, True, "x"], dtype=object).astype("category"),
+        [False, True],
+    ),
+    "pandas times": (of_pandas(MOMENTS, "datetime64[us]"), of_pandas(MOMENTS, "datetime64[ns]"), Interval(edges=TIMES)),
+    "pandas days": (of_pandas(MOMENTS, "datetime64[s]"), of_pandas(MOMENTS, "datetime64[ns]"), Interval(edges=DAYS)),
+    "pandas listed times": (of_pandas(MIDNIGHTS, "datetime64[s]"), of_pandas(MIDNIGHTS, "datetime64[ns]"), TIMES),
+    "pandas durations": (
+        of_pandas([dt.timedelta(1), dt.timedelta(2)] * 20, "timedelta64[s]"),
+        of_pandas([dt.timedelta(1), dt.timedelta(2)] * 20, "timedelta64[ns]"),
+        [pd.Timedelta(1, "D"), pd.Timedelta(2, "D")],
+    ),
+    "pandas zones": (
+        of_pandas(MIDNIGHTS, "datetime64[s]").dt.tz_localize("UTC").dt.as_unit("s"),
+        of_pandas(MIDNIGHTS, "datetime64[s]").dt.tz_localize("UTC").dt.as_unit("ns"),
+        [pd.Timestamp(time, tz="UTC") for time in TIMES],
+    ),
+    "pandas narrow": (of_pandas(NUMBERS, "float32"), of_pandas(NUMBERS, "float64"), REAL),
+    "pandas nullable": (of_pandas(WHOLE, "Int8"), of_pandas(WHOLE, "Float64"), BINS),
+    "pandas nullable, narrow": (of_pandas(NUMBERS, "Float32"), of_pandas(NUMBERS, "Float64"), REAL),
+    "pandas Arrow times": (
+        of_pandas(MOMENTS, "timestamp[s][pyarrow]"),
+        of_pandas(MOMENTS, "timestamp[ns][pyarrow]"),
+        Interval(edges=TIMES),
+    ),
+    "pandas Arrow decimals": (
+        of_pandas(NUMBERS, pd.ArrowDtype(pa.decimal128(5, 2))),
+        of_pandas(NUMBERS, pd.ArrowDtype(pa.decimal128(9, 3))),
+        REAL,
+    ),
+    "pandas Arrow days": (
+        of_pandas(DAYS[:2] * 20, "date32[pyarrow]"),
+        of_pandas(MIDNIGHTS, "timestamp[s][pyarrow]"),
+        Interval(edges=DAYS),
+    ),
+    "polars times": (
+        pl.Series(MOMENTS, dtype=pl.Datetime("ms")),
+        pl.Series(MOMENTS, dtype=pl.Datetime("ns")),
+        Interval(edges=TIMES),
+    ),
+    "polars days": (pl.Series(DAYS[:2] * 20), pl.Series(MIDNIGHTS), Interval(edges=DAYS)),
+    "polars listed times": (pl.Series(MIDNIGHTS), pl.Series(MIDNIGHTS, dtype=pl.Datetime("ns")), TIMES),
+    "polars narrow": (pl.Series(NUMBERS, dtype=pl.Float32), pl.Series(NUMBERS), REAL),
+    "polars decimals": (
+        pl.Series(["1.5", "2.5"] * 20).cast(pl.Decimal(10, 2)),
+        pl.Series(["1.5", "2.5"] * 20).cast(pl.Decimal(12, 3)),
+        [Decimal("1.5"), Decimal("2.5")],
+    ),
+    "polars durations": (
+        pl.Series([dt.timedelta(1)] * 40, dtype=pl.Duration("ms")),
+        pl.Series([dt.timedelta(1)] * 40, dtype=pl.Duration("ns")),
+        [dt.timedelta(1), dt.timedelta(2)],
+    ),
+    "Arrow times": (of_arrow(MOMENTS, pa.timestamp("s")), of_arrow(MOMENTS, pa.timestamp("ns")), Interval(edges=TIMES)),
+    "Arrow days": (of_arrow(DAYS[:2] * 20, pa.date32()), of_arrow(MIDNIGHTS, pa.timestamp("s")), Interval(edges=DAYS)),
+    "Arrow narrow": (of_arrow(NUMBERS, pa.float32()), of_arrow(NUMBERS, pa.float64()), REAL),
+    "Arrow dictionary of numbers": (
+        coded(WHOLE, pa.int8()),
+        coded([float(number) for number in WHOLE], pa.int32()),
+        BINS,
+    ),
+    "Arrow dictionary of text": (coded(["a", "b"] * 20, pa.int8()), coded(["a", "b"] * 20, pa.int16()), ["a", "b"]),
+    "array of times": (np.array(MOMENTS, "datetime64[s]"), np.array(MOMENTS, "datetime64[ns]"), Interval(edges=TIMES)),
+    "array of numbers": (np.array(NUMBERS, np.float32), np.array(NUMBERS), REAL),
+}
+
+
+QUICK = ["categories, one missing", "listed categories, one missing", "Arrow times", "pandas narrow"]
+
+
+def table_of(column):
+    public = ["p", "q"] * (len(column) // 2) + ["p"] * (len(column) % 2)
+    if isinstance(column, np.ndarray):
+        return column[:, np.newaxis]
+    make = {pd.Series: pd.DataFrame, pl.Series: pl.DataFrame, pa.ChunkedArray: pa.table}[type(column)]
+    return make({"pub": public, "x": column})
+
+
+def require_equal(first, second):
+    """Compare tables of any library with their dtypes."""
+    if isinstance(first, pd.DataFrame):
+        pd.testing.assert_frame_equal(first, second, check_exact=True)
+    elif isinstance(first, (pl.DataFrame, pa.Table)):
+        assert first.schema == second.schema
+        assert first.equals(second)
+    else:
+        assert first.dtype == second.dtype
+        assert np.array_equal(first, second)
+
+
+@pytest.mark.parametrize("kind", often(PAIRS, QUICK))
+def test_the_dtype_of_the_data_is_not_in_the_release(kind):
+    *columns, declared = PAIRS[kind]
+    tables = list(map(table_of, columns))
+    is_array = isinstance(tables[0], np.ndarray)
+    domain = [declared] if is_array else {"pub": ["p", "q"], "x": declared}
+    unknown = {"x0" if is_array else "x": getattr(declared, "values", declared)[0]}
+    for parameters in ({}, {"redraw": ["x"]}, {"protect": ["x"]}):
+        if is_array and parameters:
+            continue
+        files = []
+        rows = []
+        for table in tables:
+            _, file, drawn = released(table, domain, handle_unknown=unknown, **parameters)
+            files.append(file)
+            rows.append(drawn)
+        assert files[0] == files[1]
+        for first, second in zip(*rows, strict=True):
+            require_equal(first, second)
+
+
+def test_whole_numbers_are_declared():
+    """A missing value among categories of whole numbers gave all rows fractions."""
+    for column in PAIRS["categories, one missing"][:2]:
+        _, _, (rows, sample) = released(table_of(column), {"pub": ["p", "q"], "x": BINS}, handle_unknown={"x": 3})
+        for drawn in (rows["x"], sample["x"]):
+            assert drawn.dtype == np.int64
+
+
+def test_a_resampled_target_has_no_dtype_of_the_data():
+    made = []
+    for y in PAIRS["pandas narrow"][:2]:
+        synthesizer = DPMarginalSynthesizer(1.0, domain={"pub": ["p", "q"], "x": REAL}, random_state=0, max_iter=5)
+        X = pd.DataFrame({"pub": ["p", "q"] * 20})
+        made.append(SyntheticResampler(synthesizer).fit_resample(X, y.rename("x"))[1])
+    pd.testing.assert_series_equal(*made)
