@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +19,13 @@ from skdp.synthesis.model import (
     expand,
 )
 from skdp.synthesis.selection._private_table import PrivateTable
-from skdp.synthesis.selection._scores import SURE, IndependentColumns, Score, ask
+from skdp.synthesis.selection._scores import (
+    SCORE_SHARE,
+    SURE,
+    IndependentColumns,
+    Score,
+    ask,
+)
 
 NOISE = 0.5
 """What noise costs a cell, in standard deviations.
@@ -31,9 +36,6 @@ _FOLLOWS = 0.9
 """The share of what a pair would have if one column followed, from which it does.
 
 Of its score, or of the squares of its counts."""
-
-SCORE_SHARE = Fraction(1, 6400)
-"""The share of the budget of each score."""
 
 MOST_SCORED_AGAIN = 100
 """The most pairs that are scored again, by all values."""

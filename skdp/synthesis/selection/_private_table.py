@@ -270,13 +270,47 @@ class PrivateTable:
         groups: Groups,
     ) -> NDArray[np.float64]:
         """Measure how far guesses of some marginals are off, in records."""
+        return self.compare(cliques, guesses, groups).release(cliques, share)
+
+    def compare(
+        self,
+        cliques: Sequence[Clique],
+        guesses: Iterable[NDArray[np.float64]],
+        groups: Groups,
+    ) -> PrivateScores:
+        """Compare guesses of some marginals with their counts."""
         # A guess is rounded to integers, so a record that is added or removed changes its
         # distance to the counts by 1, and one that leaves a cell for another by 0 or 2.
-        distances = []
+        distances = {}
         exact_counts = self._records.count(cliques)
         for clique, counts, guess in zip(cliques, exact_counts, guesses, strict=True):
             exact = group(counts, tuple(map(groups.__getitem__, clique)))
             rounded = np.rint(np.clip(guess, 0, _LARGEST_GUESS)).astype(np.int64)
-            distances.append(np.abs(exact - rounded).sum())
-        self.caps.spend_scores(cliques, self.budget.share * share)
-        return self.budget.scores(self._source, share, np.array(distances, np.int64))
+            distances[clique] = int(np.abs(exact - rounded).sum())
+        return PrivateScores(distances, self.budget, self.caps, self._source)
+
+
+class PrivateScores:
+    """How far guesses of some marginals are off, in records."""
+
+    # As of a table, nothing but noisy scores leaves it.
+
+    def __init__(
+        self,
+        distances: Mapping[Clique, int],
+        budget: NoiseBudget,
+        caps: Caps,
+        source: ByteSource,
+    ) -> None:
+        self._distances = distances
+        self._budget = budget
+        self._caps = caps
+        self._source = source
+
+    def release(
+        self, cliques: Sequence[Clique], share: Fraction
+    ) -> NDArray[np.float64]:
+        """Spend a share of the budget on the scores of some of the marginals."""
+        distances = np.array([self._distances[clique] for clique in cliques], np.int64)
+        self._caps.spend_scores(cliques, self._budget.share * share)
+        return self._budget.scores(self._source, share, distances)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import reduce
 
@@ -12,13 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.synthesis.model import Clique, Groups, group
-from skdp.synthesis.selection._private_table import PrivateTable
+from skdp.synthesis.selection._private_table import PrivateScores, PrivateTable
 
 LEAST_SCORES, MOST_SCORES = Fraction(1, 70), Fraction(1, 7)
-"""The least and the largest share of the budget of one list of scores.
+"""The least and the largest share of the budget by which a list of scores is judged.
 
 Of "auto", pairs with the target, with columns of few values, and others are lists of their
 own. Halving and doubling: see `Auto`."""
+
+SCORE_SHARE = Fraction(1, 6400)
+"""The share of the budget of each score, unless there are too many."""
 
 CAUTION = 0.5
 """The standard deviations of its noise by which a score is lowered."""
@@ -28,6 +31,12 @@ MEAN_ABSOLUTE = math.sqrt(2 / math.pi)
 
 SURE = 3.0
 """Standard errors beyond which nothing is chance."""
+
+_ROUND = Fraction(3, 4)
+"""The share of a round of scores, by that of the round before it.
+
+A round has about half as many scores, so its noise is less all the same. With .6 and
+.85, as many strong pairs of a label are found among 320 columns; with .5, a tenth less."""
 
 _LEAST_COUNT = 1e-6
 """Records of a value that has none, so that nothing is divided by 0."""
@@ -39,11 +48,23 @@ class Score:
 
     noisy: float
     std_error: float
+    is_dropped: bool = False
+    """Whether a round was not above chance, so that no further one asked for it."""
 
     @property
     def gain(self) -> float:
         """What measuring the marginal will surely gain: the largest is by luck."""
+        if self.is_dropped:
+            return 0.0
         return self.noisy - CAUTION * self.std_error
+
+    def after(self, earlier: Score) -> Score:
+        """Return the mean with the score of earlier rounds, weighted by precision."""
+        precision = self.std_error**-2
+        earlier_precision = earlier.std_error**-2
+        total = precision + earlier_precision
+        sum_of_scores = precision * self.noisy + earlier_precision * earlier.noisy
+        return Score(sum_of_scores / total, total**-0.5, self.is_dropped)
 
 
 Guess = Callable[[Clique], NDArray[np.float64]]
@@ -56,12 +77,66 @@ def ask(
     guess: Guess,
     share: Fraction,
     groups: Groups,
+    chance: Callable[[Clique], float] | None = None,
 ) -> dict[Clique, Score]:
     """Spend a share of the budget on the scores of guesses of some marginals, as far as caps allow."""
+    # Of a wide table, most pairs are independent. Each round asks again only for what
+    # was above chance, so that half of these are left, with less noise: distilled
+    # sensing ([1]_). Rounds depend on noisy scores of earlier ones alone.
+    # .. [1] J. Haupt, R. Castro, R. Nowak (2011). Distilled sensing: adaptive sampling
+    #    for sparse detection and estimation. IEEE Transactions on Information Theory
+    #    57(9).
     share = min(share, table.budget.left_for_scores)
     scores: dict[Clique, Score] = {}
     if share == 0:
         return scores
+    n_rounds = 1
+    if chance is not None and table.budget.share.kind == "mu":
+        n_rounds = _n_rounds(len(cliques), share)
+    exact = table.compare(cliques, map(guess, cliques), groups)
+    n_guessed = float(guess(cliques[0]).sum())
+    asked = list(cliques)
+    for round_share in _round_shares(share, n_rounds):
+        if not asked:
+            break
+        noisy = _ask_once(table, asked, exact, n_guessed, round_share)
+        asked = []
+        for clique, score in noisy.items():
+            if n_rounds > 1 and chance is not None:
+                # Chance adds to a score: below 0 there is no need to compute it.
+                is_above = score.noisy > 0 and score.noisy > chance(clique)
+                score = replace(score, is_dropped=not is_above)
+            if clique in scores:
+                score = score.after(scores[clique])
+            scores[clique] = score
+            if not score.is_dropped:
+                asked.append(clique)
+    return scores
+
+
+def _n_rounds(n_scores: int, share: Fraction) -> int:
+    """Return after how many rounds each independent pair that is left may have its share."""
+    n_with_their_share = int(share / SCORE_SHARE)
+    n_halvings = (n_scores // max(1, n_with_their_share)).bit_length() - 1
+    return max(1, n_halvings)
+
+
+def _round_shares(share: Fraction, n_rounds: int) -> list[Fraction]:
+    """Split a share into those of rounds."""
+    parts = [_ROUND**index for index in range(n_rounds)]
+    total = sum(parts, Fraction(0))
+    return [share * part / total for part in parts]
+
+
+def _ask_once(
+    table: PrivateTable,
+    cliques: Sequence[Clique],
+    exact: PrivateScores,
+    n_guessed: float,
+    share: Fraction,
+) -> dict[Clique, Score]:
+    """Release scores, a list of those with the same caps each."""
+    scores: dict[Clique, Score] = {}
     lists = table.caps.ration_scores(cliques, share, table.budget.share)
     is_rationed = lists != [(list(cliques), share)]
     for list_cliques, list_share in lists:
@@ -69,11 +144,9 @@ def ask(
         # A cap may leave so little that scores are noise alone. A score counts misplaced
         # records, and each guess places all records: where the error is larger than
         # their number, nothing is asked. Without a cap, the error is as planned.
-        n_rows = guess(list_cliques[0]).sum()
-        if is_rationed and std_error > n_rows:
+        if is_rationed and std_error > n_guessed:
             continue
-        guesses = map(guess, list_cliques)
-        noisy = table.score(list_cliques, guesses, list_share, groups)
+        noisy = exact.release(list_cliques, list_share)
         for clique, value in zip(list_cliques, noisy.tolist(), strict=True):
             scores[clique] = Score(value, std_error)
     return scores

@@ -44,13 +44,6 @@ CLIQUES_OF_A_MODEL = 4
 """Times the most cells of a clique: what all cliques of a model may have."""
 
 
-_MOST_LABEL_PAIRS = 900
-"""The most pairs that have scores of their own: then these cost the largest share.
-
-Of 160 columns 29 have two values: a second list of that share, and the weight of its
-pairs, made the distance of all pairs .0157 in place of .0116 at epsilon 1."""
-
-
 @dataclass(frozen=True)
 class Plan:
     """Public facts and limits."""
@@ -84,11 +77,8 @@ class Plan:
 
     @cached_property
     def likely_labels(self) -> frozenset[int]:
-        """The columns of two declared values, unless there are many of them."""
-        n_columns = len(self.sizes)
-        labels = frozenset(i for i, size in enumerate(self.sizes) if size <= 2)
-        n_pairs = math.comb(n_columns, 2) - math.comb(n_columns - len(labels), 2)
-        return labels if n_pairs <= _MOST_LABEL_PAIRS else frozenset()
+        """The columns of two declared values."""
+        return frozenset(i for i, size in enumerate(self.sizes) if size <= 2)
 
     def n_cells(self, clique: Iterable[int]) -> int:
         """Count the cells of a marginal."""
