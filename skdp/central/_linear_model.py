@@ -31,7 +31,11 @@ from skdp.central._base import (
     declared_bounds,
     protected_columns,
 )
-from skdp.central._private_columns import PrivateColumns, linear_of_products
+from skdp.central._private_columns import (
+    PrivateColumns,
+    linear_of_products,
+    penalties_in_floats,
+)
 from skdp.central._public_rows import PublicRows
 from skdp.central._supervised import (
     SupervisedStatistic,
@@ -148,13 +152,16 @@ class Moments:
         """The norm of the noise of the products, but for a factor of about 2."""
         return math.sqrt(len(self.products)) * self.product_error
 
-    def solve(self, penalties: Floats, n_rows: float, *, constant: bool) -> Fit:
-        """Find coefficients, with penalties of their squares and a ridge as the noise needs it."""
-        n_columns = len(penalties)
+    def solve(self, roots: Floats, n_rows: float, *, constant: bool) -> Fit:
+        """Find coefficients, with penalties of their squares, given as roots, and a ridge as the noise needs it."""
+        n_columns = len(roots)
         size = n_columns + constant
-        products = self.products[:size, :size].copy()
-        with_target = self.sums[:size, -1]
         columns = np.arange(n_columns)
+        largest = max(float(np.diag(self.products).max()), self.size)
+        factors, penalties = penalties_in_floats(roots, largest)
+        factors = np.append(factors, np.ones(size - n_columns))
+        products = self.products[:size, :size] * np.outer(factors, factors)
+        with_target = self.sums[:size, -1] * factors
         products[columns, columns] += penalties
 
         # The coefficients as linear functions of the slopes alone, and the sums of
@@ -172,7 +179,7 @@ class Moments:
 
         # The coefficients follow the noise, too, which makes the errors look smaller
         # than they are.
-        noise = self._noise(coefficients)
+        noise = self._noise(factors * coefficients) * np.outer(factors, factors)
         of_model = coefficients @ products @ coefficients
         error = self.sums[-1, -1] - 2 * coefficients @ with_target + of_model
         unexplained = max(float(error + np.trace(inverse @ noise)), self.square_error)
@@ -185,7 +192,8 @@ class Moments:
             of_all[-1, -1] += 1 / products[-1, -1]
         sample = unexplained / max(n_rows - size, 1.0) * of_all
         covariance = sample + of_all @ noise @ of_all + np.outer(bias, bias)
-        return Fit(coefficients, np.asarray(covariance, np.float64), ridge)
+        covariance *= np.outer(factors, factors)
+        return Fit(factors * coefficients, np.asarray(covariance, np.float64), ridge)
 
     def _ridge(self, values: Floats, with_target: Floats) -> float:
         """Choose the ridge of the least estimated error of prediction, by eigenvalues."""
@@ -453,8 +461,8 @@ class _LinearRegression(RegressorMixin, LinearModel):
         if share.kind == "epsilon" and n_rows < 3 * count_error:
             warn_of_few()
         with np.errstate(over="ignore"):  # the narrowest bounds
-            penalties = np.minimum(penalty / scales[:-1] / scales[:-1], 2.0**200)
-        solution = moments.solve(penalties, n_rows, constant=centred)
+            roots = math.sqrt(penalty) / scales[:-1]
+        solution = moments.solve(roots, n_rows, constant=centred)
 
         # The intercept is a linear function of the coefficients and the constant's.
         to_intercept = np.zeros(len(solution.coefficients))

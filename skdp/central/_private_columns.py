@@ -33,8 +33,13 @@ Floats = NDArray[np.float64]
 # of .5: .296 for .246 with 4,000 rows, with errors of .02, and .477 for .461 with 20,000.
 _PRODUCTS_PART = Fraction(1, 10)
 
-# Singular values of public columns, over the largest one: less is rounding.
-_LEAST_SINGULAR = 1e-6
+# Eigenvalues of sums of products, over the largest one: less is rounding, of columns that
+# follow from others. Floats are exact to 2**-53.
+_LEAST_EIGENVALUE = 2.0**-40
+
+# Penalties, over sums of squares: a larger one leaves less than a thousandth of a slope,
+# and would hide small sums of products in the rounding of floats.
+_LARGEST_PENALTY = 2.0**10
 
 # The least sum of squares that public columns leave of a private one, in errors. Of 1, 3
 # and 6, 1 makes single models of small tables much worse at an epsilon of .1, and 6 none
@@ -116,7 +121,8 @@ class PrivateColumns:
             sums=sums / UNIT,
             products=products,
             noise=rows.covariance(of_sums) / UNIT**2,
-            error=in_units(of_products.error),
+            # A value is placed on a grid, which is an error of up to a step.
+            error=in_units(max(of_products.error, Fraction(1))),
         )
 
 
@@ -144,35 +150,45 @@ class LinearFit(NamedTuple):
     ridge: float
 
 
+def penalties_in_floats(roots: Floats, largest: float) -> tuple[Floats, Floats]:
+    """Return factors of columns of at most 1, and their penalties then: (n_columns,) each.
+
+    Those of the columns themselves are the squares of `roots`, and their largest sum of
+    squares is `largest`.
+    """
+    # Slopes that are penalised by much are measured in units that are larger by the
+    # inverse of the factor.
+    most = np.sqrt(_LARGEST_PENALTY * largest)
+    roots = np.minimum(roots, 2.0**1000)
+    factors = 1 / np.maximum(roots / most, 1.0)
+    return factors, (roots * factors) ** 2
+
+
 class _Inputs(NamedTuple):
-    """What a model is made of, as functions of public features and private columns, in this order."""
+    """The constant, if any, and the columns of a model, as functions of public features and private columns."""
 
     # (n_features + n_private, n_inputs), and of the target: (n_features + n_private,).
     inputs: Floats
     target: Floats
-    # From coefficients of these to those of columns: (n_columns, n_inputs).
-    to_slopes: Floats
+    # Of each input, one over the width: (n_inputs,), of which the constant has 0.
+    units: Floats
 
     @classmethod
     def of(
         cls, rows: PublicRows, columns: PrivateColumns, *, has_target: bool
     ) -> _Inputs:
-        """Return the inputs of public columns, which are uncorrelated in their own units, and private ones."""
+        """Return the columns in units of their widths, public ones first."""
         first = int(rows.has_constant)
         n_public = len(rows.middle) - has_target
         n_private = columns.n_private - (not has_target)
         n_features = first + rows.to_features.shape[1]
+        n_known = first + n_public
         to_columns = np.linalg.pinv(rows.to_features)  # (n_slopes, n_columns)
-        functions, sizes, axes = np.linalg.svd(
-            to_columns[:, :n_public], full_matrices=False
-        )
-        is_seen = sizes > _LEAST_SINGULAR * max(sizes.max(initial=0.0), 2.0**-100)
-        n_known = first + int(is_seen.sum())
         private = np.arange(n_private)
 
         inputs = np.zeros((n_features + columns.n_private, n_known + n_private))
         inputs[:first, :first] = 1.0
-        inputs[first:n_features, first:n_known] = functions[:, is_seen]
+        inputs[first:n_features, first:n_known] = to_columns[:, :n_public]
         inputs[n_features + private, n_known + private] = 1.0
         target = np.zeros(len(inputs))
         target[-1] = 1.0
@@ -180,11 +196,10 @@ class _Inputs(NamedTuple):
             target[-1] = 0.0
             target[first:n_features] = to_columns[:, -1]
 
-        units = np.append(rows.units[:n_public], 1 / columns.units[:n_private])
-        to_slopes = np.zeros((n_public + n_private, inputs.shape[1]))
-        to_slopes[:n_public, first:n_known] = axes[is_seen].T / sizes[is_seen]
-        to_slopes[n_public + private, n_known + private] = 1.0
-        return cls(inputs, target, to_slopes * units[:, np.newaxis])
+        units = np.zeros(n_known + n_private)
+        units[first:n_known] = rows.units[:n_public]
+        units[n_known:] = 1 / columns.units[:n_private]
+        return cls(inputs, target, units)
 
 
 def linear_of_products(
@@ -200,40 +215,50 @@ def linear_of_products(
     The target is the last of `rows` if these have it, or else the last of `columns`.
     """
     completed, ridge = _complete(rows, noisy)
-    inputs, target, to_slopes = _Inputs.of(rows, columns, has_target=has_target)
+    inputs, target, units = _Inputs.of(rows, columns, has_target=has_target)
 
     # Weights take the same part of the penalty as of the squares of features, of which
     # the weighted mean is 1.
     total_squares = max(float((rows.slopes**2).sum()), 1.0)
     of_weights = rows.total_weight * rows.slopes.shape[1] / total_squares
-    penalty = alpha * of_weights * to_slopes.T @ to_slopes
-    inverse = np.linalg.inv(inputs.T @ completed.sums @ inputs + penalty)
+    with np.errstate(over="ignore"):  # the narrowest columns
+        roots = math.sqrt(alpha) * math.sqrt(of_weights) * units
+    factors, penalties = penalties_in_floats(roots, rows.total_weight)
+    inputs = inputs * factors
+    inverse = _inverse(inputs.T @ completed.sums @ inputs + np.diag(penalties))
     coefficients = inverse @ inputs.T @ completed.sums @ target
 
     residual = target - inputs @ coefficients
     square = max(float(residual @ completed.sums @ residual), noisy.error)
     spread = square / rows.n_free * completed.of_sample + completed.noise_of(residual)
     covariance = inverse @ inputs.T @ spread @ inputs @ inverse
+    errors = np.sqrt(np.maximum(np.diag(covariance), 0.0))
 
     scale, shift = _target_unit(rows, columns, has_target=has_target)
     intercept = intercept_error = 0.0
+    first = int(rows.has_constant)
     if rows.has_constant:
         n_public = len(rows.middle) - has_target
-        n_private = len(to_slopes) - n_public
+        n_private = len(units) - first - n_public
         middle = np.append(rows.middle[:n_public], columns.starts[:n_private])
-        to_intercept = -middle @ to_slopes
-        to_intercept[0] += 1.0
+        to_intercept = np.ones(len(units))
+        to_intercept[first:] = -middle * (units * factors)[first:]
         intercept = float(to_intercept @ coefficients) * scale + shift
         variance = float(to_intercept @ covariance @ to_intercept)
         intercept_error = math.sqrt(max(variance, 0.0)) * scale
-    of_slopes = np.einsum("ij,jk,ik->i", to_slopes, covariance, to_slopes)
-    return LinearFit(
-        to_slopes @ coefficients * scale,
-        np.sqrt(np.maximum(of_slopes, 0.0)) * scale,
-        intercept,
-        intercept_error,
-        ridge,
-    )
+    with np.errstate(over="ignore"):  # a slope may be beyond all floats
+        to_slopes = scale * (units * factors)[first:]
+        slopes = to_slopes * coefficients[first:]
+        slope_errors = to_slopes * errors[first:]
+    return LinearFit(slopes, slope_errors, intercept, intercept_error, ridge)
+
+
+def _inverse(products: Floats) -> Floats:
+    """Return the inverse of sums of products, in the directions that columns have."""
+    values, vectors = np.linalg.eigh(products)
+    is_seen = values > _LEAST_EIGENVALUE * values.max(initial=0.0)
+    axes = vectors[:, is_seen]
+    return np.asarray(axes / values[is_seen] @ axes.T, np.float64)
 
 
 def _target_unit(

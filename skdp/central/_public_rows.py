@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -107,6 +108,19 @@ def _uncorrelated(
     return middle, to_features, features
 
 
+def _inverse_widths(widths: Floats, names: Sequence[Any]) -> Floats:
+    """Return one over the widths of columns, and 0 for constant ones."""
+    is_narrow = (widths > 0) & (widths < np.finfo(float).tiny)
+    if is_narrow.any():
+        name = names[int(np.argmax(is_narrow))]
+        raise ValueError(
+            f"values of column {name!r} differ by so little (below "
+            f"{np.finfo(float).tiny:.1g}) that no float holds the inverse: multiply "
+            "it by a power of ten"
+        )
+    return np.divide(1.0, widths, out=np.zeros(len(widths)), where=widths > 0)
+
+
 def _row_weights(directions: Floats) -> Floats:
     """Return weights that make long rows as long as the quantile `_WHOLE` of all: (n_rows,)."""
     # The noise is in proportion to the longest row.
@@ -159,11 +173,14 @@ class PublicRows:
         middle = np.zeros(n_columns)
         width = np.zeros(n_columns)
         if n_rows and constant:
-            middle = columns.mean(axis=0)
+            middle = columns.min(axis=0)
             width = np.ptp(columns, axis=0)
         elif n_rows:
             width = np.abs(columns).max(axis=0)
-        units = np.divide(1.0, width, out=np.zeros(n_columns), where=width > 0)
+        units = _inverse_widths(width, batches.names)
+        if n_rows and constant:
+            # The mean, as sums of values near the largest float would be infinite.
+            middle += ((columns - middle) * units).mean(axis=0) * width
         scaled = (columns - middle) * units
         equal_weights = np.ones(n_rows)
         _, _, directions = _uncorrelated(scaled, equal_weights, constant)
@@ -246,10 +263,13 @@ class PublicRows:
         if noise.kind == "mu":
             return noise
         largest = int(sizes.max(initial=1.0)) * change
+        # Noise for the sums with one integer of the target is drawn by itself. Without
+        # features, there is none to draw.
+        if n_changed > 1 or n_features == 0:
+            return noise
         joint = Noise.joint(share, largest, n_features)
-        # Noise for the sums with one integer of the target is drawn by itself.
-        is_joint = n_changed == 1 and joint.kind == noise.kind
-        return joint if is_joint and joint.error < noise.error else noise
+        is_joint = joint.kind == noise.kind and joint.error < noise.error
+        return joint if is_joint else noise
 
     def noisy_sums(
         self, targets: NDArray[np.int64], noise: Noise, source: ByteSource

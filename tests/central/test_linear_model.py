@@ -45,6 +45,20 @@ def test_with_little_noise_it_is_linear_or_ridge_regression():
     assert (model.intercept_, model.intercept_std_error_) == (0, 0)
 
 
+@each("delta", [None, 1e-6])
+@each("size", [1e-6, 1e-12, 1e-100, 1e-200])
+def test_the_penalty_of_a_small_column_takes_nothing_from_others(size, delta):
+    """Of a column of 1e-12, it made a coefficient of .1 a thousandth of a millionth."""
+    X = np.random.default_rng(0).normal(size=(20_000, 2)).clip(-3, 3)
+    y = 0.5 + 0.1 * X[:, 0]
+    bounds = [(-3, 3), (-3 * size, 3 * size)]
+    model = DPRidge(4.0, delta=delta, bounds=bounds, target_bounds=(0, 1), random_state=0).fit(X * [1, size], y)
+    assert model.coef_[0] == pytest.approx(0.1, abs=0.005)
+    # A slope of .001 of the other column would be 1,000 and more.
+    assert abs(model.coef_[1]) < 1
+    assert np.isfinite([*model.coef_std_error_, model.intercept_, model.intercept_std_error_]).all()
+
+
 def test_long_rows_do_not_bend_coefficients():
     X = rng.exponential(size=(20_000, 2)).clip(0, 12)
     y = 3 + X @ [1.0, -2.0]

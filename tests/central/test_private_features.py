@@ -237,6 +237,19 @@ class TestModels:
             fitted = model(protect, 0.5, delta=1e-6, fit_intercept=fit_intercept, random_state=0).fit(X, y)
             assert np.isfinite([*fitted.coef_, fitted.intercept_, *fitted.coef_std_error_]).all()
 
+    @each("epsilon", [1e-9, 1.0, 1e100])
+    @each("constant", [True, False])
+    def test_columns_that_are_hardly_seen(self, epsilon, constant):
+        """Without noise, and between bounds that are far too wide, columns are constant: it was an error."""
+        X, y = people(100)
+        X = X.assign(z=0.25 if constant else X["z"])
+        kinds = [(["z"], {}), (["w", "z"], {"w": (-1e300, 1e300)})]
+        for protect, bounds in kinds:
+            estimator = model(protect, epsilon, random_state=0).set_params(bounds={**BOUNDS, **bounds})
+            fitted = estimator.fit(X, y)
+            assert np.isfinite([*fitted.coef_, fitted.intercept_, *fitted.coef_std_error_]).all()
+            assert np.isfinite(fitted.intercept_std_error_)
+
     def test_files_and_arrays(self, tmp_path):
         X, y = people(200)
         fitted = model(["z", "w"], delta=1e-6, random_state=0).fit(X, y)

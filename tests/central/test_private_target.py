@@ -328,3 +328,64 @@ def test_bounds_near_the_largest_float_are_placed():
     rows, targets = pd.DataFrame({"z": [-1.7e308, -1.65e308, -1.62e308]}), pd.Series([1.0, 2.0, 3.0], name="y")
     model = DPLinearRegression(protect=["z"], bounds=(-1.7e308, -1.6e308), random_state=0).fit(rows, targets)
     assert np.isfinite([*model.coef_, model.intercept_]).all()
+
+
+class TestSizes:
+    """Columns of any size are answered, or refused before the charge: an error after it costs the budget."""
+
+    @each("size", [1e-9, 1e-12, 1e-100, 1e-150, 1e-200, 1e-300, 1e150, 1e300])
+    @each("alpha", [0.0, 1.0, 1e9, 1e300])
+    def test_a_column_of_another_size(self, size, alpha):
+        """It was a `LinAlgError`, or coefficients were nan."""
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(2_000, 2))
+        y = np.clip(0.5 + 0.1 * X[:, 0], 0, 1)
+        parameters = {"protect": "target", "target_bounds": (0, 1), "random_state": 0}
+        model = DPRidge(4.0, delta=1e-6, alpha=alpha, **parameters).fit(X * [1, size], y)
+        assert np.isfinite([*model.coef_, *model.coef_std_error_, model.intercept_, model.intercept_std_error_]).all()
+        exact = Ridge(alpha=min(alpha, 1e100)).fit(X[:, :1], y)
+        assert model.coef_[0] == pytest.approx(exact.coef_[0], abs=0.005)
+        if alpha and size < 1:
+            # A slope of .01 of the other column would be 1e7 here.
+            assert abs(model.coef_[1]) < 1e-3
+
+    @each("alpha", [0.01, 1.0, 1_000.0])
+    def test_the_penalty_is_that_of_ridge_in_all_units(self, alpha):
+        """One column is small, one is large, and one follows from others."""
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(4_000, 3))
+        X = np.column_stack([X, X[:, 0] + X[:, 1]]) * [1, 1e-3, 1e3, 1]
+        y = np.clip(0.5 + X @ [0.1, 20, 1e-5, 0], 0, 1)
+        parameters = {"protect": "target", "target_bounds": (0, 1), "random_state": 0}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = DPRidge(1e5, delta=1e-6, alpha=alpha, **parameters).fit(X, y)
+        sizes = [1, 1e-3, 1e3, 1]
+        np.testing.assert_allclose(model.coef_ * sizes, Ridge(alpha).fit(X, y).coef_ * sizes, atol=1e-3)
+
+    @each("n_rows", [0, 100])
+    @each("epsilon", [1e-9, 1e-6, 1e-4, 1.0])
+    def test_columns_of_zeros(self, n_rows, epsilon):
+        """There is nothing to draw, and it was an error."""
+        model = DPLinearRegression(
+            epsilon, protect="target", target_bounds=(1000, 1001), fit_intercept=False, random_state=0
+        ).fit(np.zeros((n_rows, 2)), np.full(n_rows, 1000.0))
+        np.testing.assert_array_equal([*model.coef_, model.intercept_], 0)
+
+    @each("name", list(MODELS))
+    @each("fit_intercept", [True, False])
+    def test_columns_that_no_float_scales(self, name, fit_intercept):
+        make, values = MODELS[name]
+        X = pd.DataFrame(np.arange(12.0).reshape(6, 2) * [1, 1e-309], columns=["a", "b"])
+        y = np.resize(np.array(values), 6)
+        ledger = PrivacyLedger(epsilon=5, delta=1e-3, **OF_TARGET)
+        with pytest.raises(ValueError, match="values of column 'b' differ by so little"):
+            make(1.0, delta=1e-6, fit_intercept=fit_intercept, ledger=ledger).fit(X, y)
+        assert ledger.spent == (0, 0)
+
+    @each("name", list(MODELS))
+    def test_columns_near_the_largest_float(self, name):
+        make, values = MODELS[name]
+        X = np.column_stack([np.linspace(1.6e308, 1.7e308, 50), np.full(50, 1.7e308)])
+        model = make(1.0, delta=1e-6, random_state=0).fit(X, np.resize(np.array(values), 50))
+        assert np.isfinite([*np.ravel(model.coef_), *np.ravel(model.intercept_)]).all()

@@ -202,6 +202,56 @@ def test_the_losses_of_cubes_are_those_of_their_largest_numbers_added_up():
     assert found.draws[["difference", "epsilon"]].to_numpy().tolist() == [[20.0, 4.0]]
 
 
+def noisy_table(table, scale=40):
+    """Return the sums of two columns and of their squares, with noise that is drawn at once."""
+    sums = np.vstack([table.sum(axis=0), (table**2).sum(axis=0)])
+    return sums + discrete_laplace(SeededSource(0), scale, sums.size).reshape(sums.shape)
+
+
+def cubes_of_columns(table):
+    sums = np.vstack([table.sum(axis=0), (table**2).sum(axis=0)]).T
+    return sums + cube_noise(SeededSource(0), 40, 2, 2)
+
+
+@each(
+    "release, change, too_little",
+    [(noisy_table, 12, LaplaceLoss(0.15, 6, count=4)), (cubes_of_columns, 9, LaplaceLoss(0.15, 6, count=3))],
+)
+def test_noise_of_several_columns_is_composed_as_it_is_stated(release, change, too_little):
+    """Noise on each number is independent: taken for one chain, it would lose more than the columns together."""
+    table = np.array([[1, 2], [3, 3]])
+    epsilon = change / 40
+    for loss, passed in ((LaplaceLoss(epsilon, change, count=2), True), (too_little, False)):
+        claim = replace(CLAIM, epsilon=2 * epsilon, losses=(loss,))
+        found = replay_release(release, table, table[:1], guarantee=claim)
+        assert found.passed == passed, found.findings
+    assert found.draws["epsilon"][0] == pytest.approx(2 * epsilon)
+    assert found.draws["rho"][0] <= 2 * epsilon * np.tanh(epsilon / 2) * (1 + 1e-9)
+
+
+@each("scale", [1, 3])
+@each("delta", [0.2, 0.1, 0.01, 1e-4])
+def test_the_loss_of_several_numbers_is_that_of_all_their_results(scale, delta):
+    """The least epsilon by all results of noise on two numbers that change by 1 and 3, not more than is found."""
+    values = np.arange(-60, 64)
+    ratio = np.exp(-1 / scale)
+    here, there = [], []
+    for change in (1, 3):
+        here.append((1 - ratio) / (1 + ratio) * ratio ** np.abs(values))
+        there.append((1 - ratio) / (1 + ratio) * ratio ** np.abs(values - change))
+    here, there = np.outer(*here), np.outer(*there)
+
+    def release(table):
+        return np.array([table.sum(), 3 * table.sum()]) + discrete_laplace(SeededSource(0), scale, 2)
+
+    claim = PrivacyGuarantee(4 / scale, delta, relation="add_remove", trust="central")
+    found = replay_release(release, np.array([1, 1]), np.array([1]), guarantee=claim)
+    excess = np.maximum(here - np.exp(found.epsilon) * there, 0).sum()
+    assert excess <= delta * (1 + 1e-6)
+    less = max(found.epsilon - 0.01, 0)
+    assert found.epsilon < 1e-6 or np.maximum(here - np.exp(less) * there, 0).sum() > delta
+
+
 @pytest.mark.parametrize("sampler", [exponential_mechanism, permute_and_flip])
 def test_the_loss_of_a_choice_is_the_spread_of_the_changes(sampler):
     def choice(table):

@@ -74,8 +74,10 @@ class Residuals(Protocol):
         Of classes, from a logit that is the same for all rows.
         """
 
-    def of(self, distances: NDArray[Any], targets: NDArray[Any]) -> Floats:
-        """Return the residuals of rows: (n_outputs, n_rows)."""
+    def of(
+        self, distances: NDArray[Any], targets: NDArray[Any], *, is_by_class: bool
+    ) -> Floats:
+        """Return the residuals of rows, which may be in the order of their classes: (n_outputs, n_rows)."""
 
     def scales(self, means: Floats, variances: Floats) -> tuple[Floats, Floats]:
         """Return how fast residuals fall with the response, on average, and their variances.
@@ -108,21 +110,26 @@ class ClassResiduals:
         largest = _LARGEST if self.n_outputs == 1 else 0
         return np.tile(largest - responses[:, np.newaxis], len(targets))
 
-    def of(self, distances: Integers, targets: NDArray[Any]) -> Floats:
-        """Return the residuals of rows: (n_outputs, n_rows)."""
+    def of(
+        self, distances: Integers, targets: NDArray[Any], *, is_by_class: bool
+    ) -> Floats:
+        """Return the residuals of rows, which may be in the order of their classes: (n_outputs, n_rows)."""
         if self.n_outputs > 1:
             logits = np.minimum(np.maximum(-distances, -_LARGEST), _LARGEST)
             return -self._loss.residuals(logits.T, targets).T
-        # Distances beyond the table are at its ends.
-        if (targets == targets[0]).all():
-            residuals = self._of_distances[targets[0]].take(distances, mode="clip")
-        else:
-            first, second = self._of_distances
-            residuals = np.where(
+        first, second = self._of_distances
+        # Distances beyond the table are at its ends. Both classes are looked up whether
+        # or not a row has them, so that the time does not tell.
+        if not is_by_class:
+            return np.where(
                 targets,
                 second.take(distances, mode="clip"),
                 first.take(distances, mode="clip"),
             )
+        n_first = len(targets) - np.count_nonzero(targets)
+        residuals = np.empty(distances.shape)
+        residuals[:, :n_first] = first.take(distances[:, :n_first], mode="clip")
+        residuals[:, n_first:] = second.take(distances[:, n_first:], mode="clip")
         return residuals
 
     def scales(self, means: Floats, variances: Floats) -> tuple[Floats, Floats]:
@@ -171,7 +178,9 @@ class NumberResiduals:
         """Return how far targets are from the response, as whole floats: (1, n_rows)."""
         return (targets - responses[0]).astype(float)[np.newaxis]
 
-    def of(self, distances: Floats, targets: NDArray[Any]) -> Floats:
+    def of(
+        self, distances: Floats, targets: NDArray[Any], *, is_by_class: bool
+    ) -> Floats:
         """Return the distances, cut at the bound: (1, n_rows)."""
         return distances.clip(-self.bound, self.bound)
 
@@ -246,9 +255,13 @@ class Rows:
         codes: list[NDArray[Any]],
         targets: NDArray[Any],
         weights: Floats | None = None,
+        *,
+        is_by_class: bool = False,
     ) -> None:
         self.codes = codes
         self.targets = targets
+        # Whether the rows are known to be in the order of their classes.
+        self.is_by_class = is_by_class
         # From 0 to `STEPS`, which is the largest; None if all rows are alike.
         self.weights = weights
         # What the functions that were given last leave of the targets: of many rows,
@@ -288,12 +301,18 @@ class Rows:
         targets = self.targets.astype(np.min_scalar_type(largest))
         order = np.argsort(targets, kind="stable")
         weights = None if self.weights is None else self.weights[order]
-        return Rows([codes[order] for codes in self.codes], targets[order], weights)
+        codes = [column[order] for column in self.codes]
+        return Rows(codes, targets[order], weights, is_by_class=True)
 
     def crossed(self, crossings: Sequence[Crossing]) -> Rows:
         """Add the cells of pairs of columns as further columns."""
         cells = [crossing.codes(self.codes) for crossing in crossings]
-        return Rows([*self.codes, *cells], self.targets, self.weights)
+        return Rows(
+            [*self.codes, *cells],
+            self.targets,
+            self.weights,
+            is_by_class=self.is_by_class,
+        )
 
     def residuals(
         self, functions: Sequence[Integers], start: Integers, residuals: Residuals
@@ -320,7 +339,8 @@ class Rows:
                 for row, row_change in zip(distances, change, strict=True):
                     # Without "clip", codes are compared with the size first.
                     row -= row_change.take(codes[block], mode="clip")
-            yield block, residuals.of(distances, self.targets[block])
+            targets = self.targets[block]
+            yield block, residuals.of(distances, targets, is_by_class=self.is_by_class)
 
 
 @dataclass(frozen=True, eq=False)
