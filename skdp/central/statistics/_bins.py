@@ -99,13 +99,13 @@ def find_bins(
     most: int,
     source: ByteSource,
     unit: int = 1,
+    # Of the rows: of classes, those that are not of the largest one.
     informative_share: float = 1.0,
 ) -> list[Bins]:
     """Find bins of columns from the exact counts of their cells.
 
     Of columns with `ends`, neighbouring cells are first counted together, as far as the noise needs. Each such count
     gets one draw of noise. Then counts are joined to bins. Cells of other columns are bins. A row adds `unit` at most.
-    Of the rows, a share is informative: of classes, those that are not of the largest one.
     """
     error = as_float(noise.error) / unit
     n_cells = _n_cells(n_rows, error)
