@@ -5,7 +5,8 @@ out. Every fit is kept as a line of ``results/additive_models.jsonl``, and the p
 made of all lines: a run only measures what is not there, three splits of every table
 first, then the others, and the times of a million rows. ``--folder`` has the files of
 ACS, COMPAS and LSAC, if they cannot be fetched. ``--page`` only writes the page, and
-``--speed`` only measures times. All fits of skdp draw secure coins.
+``--speed`` only measures times. Each fit has a seed, so that a run of the same code has
+the same scores; fits that are only timed draw secure coins.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import itertools
 import json
 import time
 import warnings
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -66,13 +68,18 @@ TOO_WIDE = 40
 
 Places = np.ndarray
 Record = dict[str, Any]
+# The table, the model, epsilon and the number of the split.
+Key = tuple[str, str, float, int]
 
 
-def additive(case: Case, train: Places, test: Places, epsilon: float) -> np.ndarray:
+def additive(
+    case: Case, train: Places, test: Places, epsilon: float, seed: int
+) -> np.ndarray:
     declared: dict[str, Any] = {
         "bounds": case.bounds or None,
         "categories": case.categories or None,
         "delta": DELTA,
+        "random_state": seed,
     }
     rows, target = case.rows.iloc[train], case.target[train]
     if case.target_bounds is None:
@@ -85,10 +92,20 @@ def additive(case: Case, train: Places, test: Places, epsilon: float) -> np.ndar
 
 
 def linear(
-    case: Case, train: Places, test: Places, epsilon: float, scaling: Any = None
+    case: Case,
+    train: Places,
+    test: Places,
+    epsilon: float,
+    seed: int,
+    scaling: Any = None,
 ) -> np.ndarray:
     columns, ends = case.indicators
-    options = {"delta": DELTA, "bounds": ends, "scaling": scaling}
+    options = {
+        "delta": DELTA,
+        "bounds": ends,
+        "scaling": scaling,
+        "random_state": seed,
+    }
     if case.target_bounds is None:
         classifier = DPLogisticRegression(epsilon, classes=[0, 1], **options)
         classifier.fit(columns[train], case.target[train])
@@ -97,22 +114,33 @@ def linear(
     return regressor.fit(columns[train], case.target[train]).predict(columns[test])
 
 
-def scaled(case: Case, train: Places, test: Places, epsilon: float) -> np.ndarray:
-    return linear(case, train, test, epsilon, "auto")
+def scaled(
+    case: Case, train: Places, test: Places, epsilon: float, seed: int
+) -> np.ndarray:
+    return linear(case, train, test, epsilon, seed, "auto")
 
 
-def marginals(case: Case, train: Places, test: Places, epsilon: float) -> np.ndarray:
+def marginals(
+    case: Case, train: Places, test: Places, epsilon: float, seed: int
+) -> np.ndarray:
     # The published bins are those of the table; equal bins fit no tail.
     bins = "declared" if case.published else "private"
     synthesizer = DPMarginalSynthesizer(
-        epsilon, delta=DELTA, domain=case.domain, bins=bins, handle_unknown="clip"
+        epsilon,
+        delta=DELTA,
+        domain=case.domain,
+        bins=bins,
+        handle_unknown="clip",
+        random_state=seed,
     )
     model = MarginalClassifier(synthesizer)
     model.fit(case.rows.iloc[train], case.target[train])
     return model.predict_proba(case.rows.iloc[test])[:, 1]
 
 
-def in_interpret(case: Case, train: Places, test: Places, epsilon: float) -> np.ndarray:
+def in_interpret(
+    case: Case, train: Places, test: Places, epsilon: float, seed: int
+) -> np.ndarray:
     from interpret.privacy import (
         DPExplainableBoostingClassifier,
         DPExplainableBoostingRegressor,
@@ -126,6 +154,7 @@ def in_interpret(case: Case, train: Places, test: Places, epsilon: float) -> np.
         "privacy_bounds": case.bounds,
         "feature_types": kinds,
         "n_jobs": 1,
+        "random_state": seed,
     }
     rows, target = case.rows.iloc[train], case.target[train]
     if case.target_bounds is None:
@@ -141,7 +170,7 @@ def in_interpret(case: Case, train: Places, test: Places, epsilon: float) -> np.
 
 
 def in_diffprivlib(
-    case: Case, train: Places, test: Places, epsilon: float
+    case: Case, train: Places, test: Places, epsilon: float, seed: int
 ) -> np.ndarray:
     from diffprivlib import models
 
@@ -150,17 +179,22 @@ def in_diffprivlib(
     if case.target_bounds is None:
         # Read from the data, in the peer's favour.
         norm = float(np.quantile(np.linalg.norm(columns[train], axis=1), 0.99))
-        classifier = models.LogisticRegression(epsilon=epsilon, data_norm=norm)
+        classifier = models.LogisticRegression(
+            epsilon=epsilon, data_norm=norm, random_state=seed
+        )
         classifier.fit(columns[train], case.target[train])
         return classifier.predict_proba(columns[test])[:, 1]
     regressor = models.LinearRegression(
-        epsilon=epsilon, bounds_X=(0, 1), bounds_y=case.target_bounds
+        epsilon=epsilon,
+        bounds_X=(0, 1),
+        bounds_y=case.target_bounds,
+        random_state=seed,
     )
     return regressor.fit(columns[train], case.target[train]).predict(columns[test])
 
 
 def line_without_privacy(
-    case: Case, train: Places, test: Places, _: float
+    case: Case, train: Places, test: Places, _epsilon: float, _seed: int
 ) -> np.ndarray:
     columns, _ends = case.indicators
     return without_privacy(
@@ -174,7 +208,7 @@ def line_without_privacy(
 
 
 def bins_without_privacy(
-    case: Case, train: Places, test: Places, _: float
+    case: Case, train: Places, test: Places, _epsilon: float, _seed: int
 ) -> np.ndarray:
     bins = KBinsDiscretizer(24, strategy="quantile")
     known = list(case.categories.values())
@@ -193,7 +227,7 @@ def bins_without_privacy(
 
 
 def trees_without_privacy(
-    case: Case, train: Places, test: Places, _: float
+    case: Case, train: Places, test: Places, _epsilon: float, _seed: int
 ) -> np.ndarray:
     columns, _ends = case.indicators
     return without_privacy(
@@ -225,7 +259,7 @@ def without_privacy(
     return regressor.fit(train_rows, case.target[train]).predict(test_rows)
 
 
-Score = Callable[[Case, Places, Places, float], np.ndarray]
+Score = Callable[[Case, Places, Places, float, int], np.ndarray]
 MODELS: dict[str, Score] = {
     "**skdp**: additive": additive,
     "**skdp**: logistic, ridge": linear,
@@ -250,13 +284,16 @@ def is_measurable(case: Case, model: str) -> bool:
     return case.target_bounds is None and len(case.rows.columns) <= TOO_WIDE
 
 
-def measure(case: Case, model: str, epsilon: float, fit: int) -> Record:
+def measure(case: Case, key: Key) -> Record:
     """Fit and score once; seconds are of the process."""
+    _table, model, epsilon, fit = key
+    # Other noise for each table and epsilon, so that errors of means over them hold.
+    seed = zlib.crc32(repr(key).encode())
     train, test = train_test_split(
         np.arange(len(case.target)), random_state=fit, test_size=0.25
     )
     start = time.process_time()
-    predicted = MODELS[model](case, train, test, epsilon)
+    predicted = MODELS[model](case, train, test, epsilon, seed)
     seconds = time.process_time() - start
     if case.target_bounds is None:
         score = roc_auc_score(case.target[test], predicted)
@@ -272,13 +309,11 @@ def read(path: Path) -> list[Record]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def key_of(record: Record) -> tuple[Any, ...]:
+def key_of(record: Record) -> Key:
     return record["table"], record["model"], record["epsilon"], record["fit"]
 
 
-def add(
-    records: list[Record], path: Path, key: tuple[Any, ...], scored: Record, code: str
-) -> None:
+def add(records: list[Record], path: Path, key: Key, scored: Record, code: str) -> None:
     """Keep a measurement, and the commit of the code that was measured."""
     names = ("table", "model", "epsilon", "fit")
     record = dict(zip(names, key, strict=True)) | scored | {"commit": code}
@@ -287,7 +322,7 @@ def add(
         lines.write(json.dumps(record) + "\n")
 
 
-def runs(fits: range, tables: list[str]) -> Iterator[tuple[str, str, float, int]]:
+def runs(fits: range, tables: list[str]) -> Iterator[Key]:
     """List what is measured of a few splits, table by table."""
     for table, fit, model in itertools.product(tables, fits, MODELS):
         for epsilon in EPSILONS if is_private(model) else (0.0,):
@@ -324,7 +359,7 @@ def measure_all(
     parts = [first, *(range(fit, fit + 1) for fit in range(FIRST_FITS, n_fits))]
     for fits in parts:
         for key in runs(fits, list(tables)):
-            table, model, epsilon, fit = key
+            table, model, *_ = key
             if key in keys or model in missing:
                 continue
             if table not in cases:
@@ -332,7 +367,7 @@ def measure_all(
             if not is_measurable(cases[table], model):
                 continue
             try:
-                scored = measure(cases[table], model, epsilon, fit)
+                scored = measure(cases[table], key)
             except ImportError:
                 missing.add(model)
                 continue

@@ -4,7 +4,7 @@ Run ``make bench``, or ``python benchmarks/model_choice.py`` wherever skdp is in
 The models are those of additive_models.py. Every fit is kept as a line of
 ``results/model_choice.jsonl``, and the page is made of all lines: a run only measures
 what is not there. ``--folder`` has the files of ACS, COMPAS and LSAC, if they cannot be
-fetched. ``--page`` only writes the page. All fits of skdp draw secure coins.
+fetched. ``--page`` only writes the page. Each fit has a seed.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from additive_models import (
     DELTA,
     EPSILONS,
     MODELS,
+    Key,
     Record,
     add,
     is_measurable,
@@ -65,7 +66,7 @@ Choices = dict[tuple[str, float], str]
 Losses = dict[tuple[str, float], tuple[float, float]]
 
 
-def runs(tables: list[str], n_fits: int) -> Iterator[tuple[str, str, float, int]]:
+def runs(tables: list[str], n_fits: int) -> Iterator[Key]:
     """List what is measured, one split of all tables after another."""
     for fit in range(n_fits):
         for table in tables:
@@ -260,14 +261,14 @@ def measure_all(folder: Path | None, n_fits: int, records: list[Record]) -> None
     cases: dict[str, Case] = {}
     code = commit()
     for key in runs(list(tables), n_fits):
-        table, model, epsilon, fit = key
+        table, model, *_ = key
         if key in keys:
             continue
         if table not in cases:
             cases[table] = tables[table]()
         if not is_measurable(cases[table], model):
             continue
-        scored = measure(cases[table], model, epsilon, fit)
+        scored = measure(cases[table], key)
         add(records, LINES, key, scored, code)
 
 

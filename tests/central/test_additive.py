@@ -407,6 +407,40 @@ def test_bins_have_about_as_many_records_and_zeros_one_of_their_own():
     assert len(bins.counts) == len(bins.attribute)
 
 
+def test_bins_have_some_records_of_rare_classes():
+    cells = fine_cells(0.0, 1.0)
+    counts = np.full(len(cells), 20_000 // len(cells))
+    n_bins = []
+    # The least of a bin is by its own records, by those of rare classes, and by the fewest bins.
+    for informative_share in (1.0, 0.06, 0.001):
+        (bins,) = find_bins(
+            Domain({"a": cells}),
+            {"a": (0.0, 1.0)},
+            [counts],
+            Noise("mu", read_share(Mu(0.01, delta=1e-6)).mu_squared),
+            n_rows=20_000,
+            most=24,
+            source=SeededSource(0, "bins"),
+            informative_share=informative_share,
+        )
+        n_bins.append(len(bins.counts))
+    assert n_bins == sorted(n_bins, reverse=True)
+    assert n_bins[1] < n_bins[0]
+    # One is that of missing numbers.
+    assert n_bins[2] >= 6
+
+
+def test_noise_of_rare_classes_makes_no_large_functions():
+    random = np.random.default_rng(0)
+    columns = random.normal(size=(5_000, 4))
+    target = random.choice(3, 5_000, p=[0.98, 0.01, 0.01])
+    for seed in range(3):
+        model = DPAdditiveClassifier(0.3, classes=[0, 1, 2], bounds=(-4, 4), random_state=seed)
+        probabilities = model.fit(columns, target).predict_proba(columns)
+        # The logarithm of the shares of the classes has a loss of .11.
+        assert log_loss(target, probabilities) < 0.2
+
+
 def test_without_rows_there_are_few_bins_and_no_error():
     with pytest.warns(UserWarning, match="the noise hides how many rows"):
         model = classifier(1.0).fit(X[:0], CLASS[:0])

@@ -140,6 +140,8 @@ class Start(NamedTuple):
     count_unit: int
     # The constant: (n_outputs,)
     response: Floats
+    # Of the rows, those that are not of the largest class; of numbers, all.
+    informative_share: float
     # Those of classes; of numbers, they are found by counts with a noise of their own.
     residuals: Residuals
     noise_of_bounds: Noise | None
@@ -240,7 +242,7 @@ class _Function:
     ) -> None:
         """Take in the noisy sums of an epoch, where residuals have these curvatures and variances."""
         self._average(noisy, curvatures, coefficients, epoch)
-        values = self._smooth(curvatures, variances)
+        values = self._smooth(variances, epoch.row_variance)
         self.set_values(values, epoch.response_unit)
 
     def set_values(self, values: Floats, response_unit: int) -> None:
@@ -298,7 +300,7 @@ class _Function:
         self._squares *= (1 - share) ** 2
         self._squares += share**2 * epoch.error**2
 
-    def _smooth(self, curvatures: Floats, variances: Floats) -> Floats:
+    def _smooth(self, variances: Floats, unit: float) -> Floats:
         """Return the values that the averages and the priors say, and set their errors."""
         sizes = self.sizes
         centre = np.eye(sizes.size) - sizes / sizes.sum()
@@ -313,7 +315,7 @@ class _Function:
                 self._weights[:, output],
                 self._squares[:, output] + sizes * row_variances,
                 self.covariances,
-                float(np.mean(row_variances / curvatures[:, output] ** 2)),
+                unit,
             )
             self.posteriors.append(posterior)
             values[:, output] = posterior.mean
@@ -331,6 +333,8 @@ class Epoch(NamedTuple):
     bound: float
     weight: float
     response_unit: int
+    # As of `Residuals`.
+    row_variance: float
 
 
 def backfit(
@@ -507,6 +511,7 @@ class _Descent:
                 bound=math.sqrt(self.residuals.square) / self.residuals.unit,
                 weight=(number + 1) / error**2,
                 response_unit=self.residuals.response_unit,
+                row_variance=self.residuals.row_variance,
             )
             for column, function in enumerate(self.functions):
                 if self.overlap is not None and column < len(self.bins):

@@ -369,6 +369,7 @@ class AdditiveModel(SupervisedStatistic):
             most=self.max_bins,
             source=source,
             unit=unit,
+            informative_share=start.informative_share,
         )
         start = start._replace(mu_squared=start.mu_squared - noise.amount - spent)
         binned_rows = cells.rows.binned([column.bins_of_cells for column in bins])

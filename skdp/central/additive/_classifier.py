@@ -262,6 +262,7 @@ class DPAdditiveClassifier(ProbabilisticClassifier, AdditiveModel):
             n_rows=n_rows,
             count_unit=unit,
             response=logits,
+            informative_share=1 - probabilities.max(),
             residuals=ClassResiduals(n_classes),
             noise_of_bounds=None,
             mu_squared=share.mu_squared - noise.amount,

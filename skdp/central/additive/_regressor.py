@@ -251,6 +251,7 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
             n_rows=n_noisy_rows,
             count_unit=unit,
             response=np.array([mean]),
+            informative_share=1.0,
             residuals=NumberResiduals(2 * STEPS),
             noise_of_bounds=Noise("mu", bound_part / len(LOOKS), unit**2),
             mu_squared=share.mu_squared - 2 * part - bound_part,

@@ -14,7 +14,14 @@ from skdp.domain import Categories, Interval
 Floats = NDArray[np.float64]
 
 # Variances of a function to choose from, over that of what a record says of it.
-_SPREADS = np.append(0.0, np.geomspace(1e-4, 1e4, 17))
+_SPREADS = np.geomspace(1e-4, 1e4, 17)
+
+# The scale of deviations of functions, over that of what a record says: of classes, half
+# a logit. Their prior is half-Cauchy (A. Gelman, 2006), as under an even one on this grid
+# noise looks like functions of many logits. Half and twice of the scale change areas by
+# less than .001, and R2 of three tables of 12,000 rows at an epsilon of .1 by -.02 and by
+# +.005 to +.016 (6 to 20 fits).
+_DEVIATION = 0.25
 
 # How far the values of a function are alike: the length of the rough prior, in shares of
 # the records, and the variance that each bin has of its own, in the rough prior and in
@@ -34,7 +41,8 @@ class Posterior(NamedTuple):
     covariance: Floats
     # The mean covariance of the prior.
     prior: Floats
-    # By each of its covariances: how likely each spread is, and what sums then say.
+    # By each of its covariances: how likely each spread is, by the prior and the sums, and
+    # what sums then say.
     likelihoods: Floats
     fits: list[_Fit]
 
@@ -108,9 +116,11 @@ def smooth(
     unit: float,
 ) -> Posterior:
     """Estimate a function f of bins from sums that are ``weights * f`` plus noise."""
-    # The prior is a uniform mixture of covariance * spread * unit. So the mean is over
-    # all of them, by how likely each makes the sums (empirical Bayes: C. Morris, 1983).
+    # The prior is a mixture of covariance * spread * unit. So the mean is over all of
+    # them, by how likely each makes the sums (empirical Bayes: C. Morris, 1983).
     spreads = unit * _SPREADS
+    # Half-Cauchy, on a grid of logarithms: density times deviation.
+    log_priors = np.log(_SPREADS) / 2 - np.log1p(_SPREADS / _DEVIATION**2)
     deviations = np.sqrt(variances)
     # Over their deviations, the sums have noise of variance 1, and these weights.
     unit_weights = weights / deviations
@@ -123,7 +133,7 @@ def smooth(
         # Of noise and signal: (n_spreads, n_bins).
         variances_of_rotated = 1 + np.outer(spreads, np.maximum(values, 0.0))
         misfits = np.log(variances_of_rotated) + rotated_sums**2 / variances_of_rotated
-        log_likelihoods.append(-misfits.sum(axis=1) / 2)
+        log_likelihoods.append(log_priors - misfits.sum(axis=1) / 2)
         fits.append(
             _Fit(
                 covariance=covariance,

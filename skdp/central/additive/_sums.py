@@ -67,6 +67,8 @@ class Residuals(Protocol):
     unit: int
     # The same of responses of the model.
     response_unit: int
+    # The variance of a response, as far as a row says what it is.
+    row_variance: float
 
     def distances(self, targets: NDArray[Any], responses: Integers) -> NDArray[Any]:
         """Return how far targets are from the same responses for all rows, as whole numbers: (n_outputs, n_rows).
@@ -92,6 +94,9 @@ class ClassResiduals:
 
     unit = _CERTAIN
     response_unit = _FINE
+    # Of a logit of two classes that are equally likely. With a rare class it is larger,
+    # but effects are not.
+    row_variance = 4.0
 
     def __init__(self, n_classes: int) -> None:
         is_binary = n_classes == 2
@@ -173,6 +178,7 @@ class NumberResiduals:
         # Of the residuals: how many of them are not cut, and their mean square.
         self.share_inside = share_inside
         self.variance = variance
+        self.row_variance = variance / share_inside**2
 
     def distances(self, targets: NDArray[Any], responses: Integers) -> Floats:
         """Return how far targets are from the response, as whole floats: (1, n_rows)."""

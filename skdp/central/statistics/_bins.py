@@ -28,6 +28,13 @@ _N_OCTAVES = 24
 # generated tables (4,000 rows, epsilon 1, 6 fits); of a bin, less than .005.
 _RECORDS_OF_CELL, _RECORDS_OF_BIN = 4.0, 2.5
 
+# The least records of a bin that are not of the largest class, in the same deviations:
+# noise of sums is that of each bin, and hides what fewer of them say. But bins of numbers
+# are at least about so many, as far as their records are enough. With both, areas at an
+# epsilon of .1 are larger by .013 +- .012 (LSAC, of which 5 % are not of the largest class,
+# 40 fits), and of four generated tables with 4 to 16 % by .007 to .058 +- .008 to .024.
+_INFORMATIVE_OF_BIN, _FEWEST_BINS = 0.75, 8
+
 
 @dataclass(frozen=True, eq=False)
 class Bins:
@@ -92,6 +99,8 @@ def find_bins(
     most: int,
     source: ByteSource,
     unit: int = 1,
+    # Of the rows: of classes, those that are not of the largest one.
+    informative_share: float = 1.0,
 ) -> list[Bins]:
     """Find bins of columns from the exact counts of their cells.
 
@@ -108,6 +117,10 @@ def find_bins(
             first_cells = _first_cells(domain[name], *ends[name], n_cells)
         first_cells_of_columns.append(first_cells)
         exact_counts.append(np.add.reduceat(counts, first_cells))
+    informative_least = _INFORMATIVE_OF_BIN * error / informative_share
+    least_of_bin = max(
+        _RECORDS_OF_BIN * error, min(informative_least, n_rows / _FEWEST_BINS)
+    )
     drawn = noise.add(source, np.concatenate(exact_counts).tolist())
     noisy: Floats = np.array([*map(as_float, drawn)]) / unit
     column_starts = np.cumsum([len(counts) for counts in exact_counts])[:-1]
@@ -122,7 +135,7 @@ def find_bins(
         # The first count of each bin.
         first_counts = np.arange(len(noisy_counts))
         if name in ends:
-            least = max(noisy_counts[:-1].sum() / most, _RECORDS_OF_BIN * error)
+            least = max(noisy_counts[:-1].sum() / most, least_of_bin)
             joined = _join(noisy_counts[:-1], least, error)
             # That of missing numbers is a bin.
             first_counts = np.append(joined, len(noisy_counts) - 1)
