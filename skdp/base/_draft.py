@@ -119,6 +119,9 @@ def read_public_values(
             listed = _draft_values(column, distinct, _N_BINS, _MOST_PUBLIC_VALUES)
         except (ColumnError, _LeftOut) as error:
             raise ValueError(f"column {name!r} must be declared: it {error}") from None
+        if isinstance(listed, Interval) and listed.dtype.kind == "f":
+            # Whole numbers may be followed by others in later rows.
+            listed = Interval(edges=listed.edges, real=True)
         values[name] = _with_missing(listed) if has_missing else listed
     return values
 

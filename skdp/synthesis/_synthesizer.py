@@ -107,7 +107,8 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         `Interval`, which cuts numbers into bins. A polars Enum needs no declaration, nor do categories of pandas that
         are ordered or are not just the values that occur. ``skdp draft-domain`` writes a file to start from. Bins and
         ordered categories have an order, lists have none: numbers in them are codes. With `protect`, public columns
-        need no declaration: their values are read, and more than 32 numbers, or many dates, are cut into bins.
+        need no declaration: their values are read, and more than 32 numbers, or many dates, are cut into bins. Where
+        later rows have others, numbers and dates take the nearest of these, and other values the rarest.
     marginals : {"auto", "interactions", "independent", "full"} or list of tuples, default="auto"
         What is measured. ``"auto"``: the columns, and the pairs that gain more than their noise costs; with a large
         budget also what the first model misses, of up to four columns ([1]_). Pairs with a column of at most two
@@ -700,7 +701,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         cells = FoundCells(
             table=table, domain=domain, cells=domain, shapes={}, fine_counts={}
         )
-        self._set_fitted(fitted, None, cells, {})
+        self._set_fitted(fitted, None, cells, coded.others)
         self._template = public_template(private.table, domain)
         self._set_relations(coded.relations)
         self._set_fair(None)
@@ -905,9 +906,11 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         self.model_ = fitted.model
         self.n_rows_ = fitted.total
         self.n_rows_std_error_ = fitted.std_error
-        self.undiscovered_ = count_others(
-            fitted.model, cells.domain, fitted.total, others
-        )
+        self.undiscovered_ = {}
+        if not self._protected:
+            self.undiscovered_ = count_others(
+                fitted.model, cells.domain, fitted.total, others
+            )
         self.n_iter_ = len(fitted.losses)
         self._calls = CallCounter()
         self._redraw_at_fit = None if self.redraw is None else list(self.redraw)
