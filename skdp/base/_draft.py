@@ -105,9 +105,13 @@ _MOST_PUBLIC_VALUES = 1_000
 
 def read_public_values(
     table: Table, names: Collection[Any]
-) -> dict[Any, list[Any] | Interval]:
-    """Read the values of columns that are public in any case: a list of each, or bins of many numbers or dates."""
+) -> tuple[dict[Any, list[Any] | Interval], dict[Any, str]]:
+    """Read the values of columns that are public in any case: a list of each, or bins of many numbers or dates.
+
+    Of columns of which neither can be made, missing stands for all values; returned is why, too.
+    """
     values: dict[Any, list[Any] | Interval] = {}
+    left_out = {}
     for name, column in zip(table.names, table.columns, strict=True):
         if name not in names:
             continue
@@ -118,12 +122,14 @@ def read_public_values(
                 continue
             listed = _draft_values(column, distinct, _N_BINS, _MOST_PUBLIC_VALUES)
         except (ColumnError, _LeftOut) as error:
-            raise ValueError(f"column {name!r} must be declared: it {error}") from None
+            values[name] = [None]
+            left_out[name] = str(error)
+            continue
         if isinstance(listed, Interval) and listed.dtype.kind == "f":
             # Whole numbers may be followed by others in later rows.
             listed = Interval(edges=listed.edges, real=True)
         values[name] = _with_missing(listed) if has_missing else listed
-    return values
+    return values, left_out
 
 
 class _LeftOut(ValueError):

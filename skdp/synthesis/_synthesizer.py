@@ -82,8 +82,10 @@ from skdp.synthesis.tables import (
     open_rows,
     public_template,
     undeclared,
+    warn_passed_through,
     warn_undiscovered,
     with_target,
+    without_values,
 )
 from skdp.tables import is_frame, open_large
 
@@ -108,7 +110,8 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         are ordered or are not just the values that occur. ``skdp draft-domain`` writes a file to start from. Bins and
         ordered categories have an order, lists have none: numbers in them are codes. With `protect`, public columns
         need no declaration: their values are read, and more than 32 numbers, or many dates, are cut into bins. Where
-        later rows have others, numbers and dates take the nearest of these, and other values the rarest.
+        later rows have others, numbers and dates take the nearest of these, and other values the rarest. Columns of
+        more than 1,000 texts, and of other types, are passed through, without a part in the model.
     marginals : {"auto", "interactions", "independent", "full"} or list of tuples, default="auto"
         What is measured. ``"auto"``: the columns, and the pairs that gain more than their noise costs; with a large
         budget also what the first model misses, of up to four columns ([1]_). Pairs with a column of at most two
@@ -645,18 +648,21 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         # Plan.
         budget, rho = open_budget(promise, delta, promise.rows, replaces=True)
         public_values: dict[Any, Any] = {}
+        left_out: dict[Any, str] = {}
         # The dtype of a plain array is that of its protected values, too, and it says how
         # public ones are read.
         if is_frame(private.table.native):
             public = set(undeclared(private.table, self.domain)) - set(names)
-            public_values = read_public_values(private.table, public)
-        coded = code_table(self, private.table, private.keep, {}, public_values)
+            public_values, left_out = read_public_values(private.table, public)
+        table = without_values(private.table, left_out)
+        coded = code_table(self, table, private.keep, {}, public_values)
         domain = coded.domain
         check_undetermined(coded.plan.zeros, domain, names)
         protected = sorted(map(domain.columns.index, names))
         plan = with_protected(coded.plan, protected)
         never_measured = out_of_reach(plan, coded.strategy)
         warn_left_out(plan, domain.columns, never_measured)
+        warn_passed_through(left_out)
 
         # Charge.
         source = self._spend(
@@ -672,20 +678,20 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
 
         # Measure.
         records = CodedRecords(coded.codes, domain.sizes)
-        table = ProtectedTable(records, plan, budget, source, protected)
+        counts = ProtectedTable(records, plan, budget, source, protected)
         with one_thread():
-            scores = measure_protected(table, plan, coded.strategy)
+            scores = measure_protected(counts, plan, coded.strategy)
             public_codes = {}
             for column, codes in enumerate(coded.codes):
                 if column not in protected:
                     public_codes[column] = codes
-            marginals, likelihood_ratios = table.marked_marginals(plan.zeros)
+            marginals, likelihood_ratios = counts.marked_marginals(plan.zeros)
             fit = fit_conditional(
                 domain.sizes,
                 protected,
                 public_codes,
                 marginals,
-                {column: table.shares_of(column) for column in protected},
+                {column: counts.shares_of(column) for column in protected},
                 likelihood_ratios=likelihood_ratios,
                 zeros=plan.zeros,
                 max_iter=plan.max_iter,
@@ -693,16 +699,16 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         # The number of rows is public, and all bins are declared.
         fitted = FittedTable(
             model=fit.model,
-            total=float(table.n_records),
+            total=float(counts.n_records),
             std_error=0.0,
             losses=fit.losses,
             scores=scores,
         )
         cells = FoundCells(
-            table=table, domain=domain, cells=domain, shapes={}, fine_counts={}
+            table=counts, domain=domain, cells=domain, shapes={}, fine_counts={}
         )
         self._set_fitted(fitted, None, cells, coded.others)
-        self._template = public_template(private.table, domain)
+        self._template = public_template(table, domain)
         self._set_relations(coded.relations)
         self._set_fair(None)
         determined = find_determined(marginals, protected)
@@ -793,9 +799,12 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         """List the warnings of what was released, to give once `fit` has succeeded."""
         names = self.domain_.columns
         cliques = [marginal.clique for marginal in self.marginals_]
+        public = []
+        if self._protected:
+            public = [name for name in names if name not in self._protected]
         return [
             partial(warn_not_chosen, plan, strategy, names, cliques, never_measured),
-            partial(warn_unknown, plan, strategy, names, fitted.unknown),
+            partial(warn_unknown, plan, strategy, names, fitted.unknown, public),
             partial(
                 warn_undiscovered,
                 self.domain_,

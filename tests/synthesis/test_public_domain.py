@@ -188,21 +188,52 @@ class TestWhatMustBeDeclared:
         with pytest.raises(ValueError, match="job"):
             DPMarginalSynthesizer(domain=SEX).fit(people())
 
+
+class TestWhatIsLeftOut:
     @each(
         "column reason",
         [
             ([f"person {number}" for number in range(1_200)], "more than 1000 distinct values"),
             ([np.inf, 1.0] * 600, "infinite"),
-            ([(1,), (2,)] * 600, "must be declared"),
+            ([(1,), (2,)] * 600, "type tuple"),
+            (["a", 1] * 600, "several kinds"),
+            (pd.to_timedelta(np.arange(1_200), unit="s"), "type Timedelta"),
         ],
     )
-    def test_columns_without_a_list_of_values(self, column, reason):
+    def test_columns_without_a_list_of_values_are_passed_through(self, column, reason, tmp_path):
+        table = people(1_200)[["sex", "job"]]
+        named = table.assign(name=pd.Series(column))
+        release = synthesizer(random_state=0)
+        with pytest.warns(UserWarning, match=f"'name' .*{reason}") as record:
+            made = release.fit_transform(named)
+        assert len(record) == 1
+        assert "person" not in str(record[0].message)
+        pd.testing.assert_series_equal(made["name"], named["name"])
+        expected = synthesizer(random_state=0).fit_transform(table)
+        assert (made["sex"] != table["sex"]).any()
+        assert abs((made["sex"] == "f").mean() - (expected["sex"] == "f").mean()) < 0.05
+        release.save(tmp_path / "release.json")
+        assert skdp.load(tmp_path / "release.json").transform(named)["name"].equals(named["name"])
+
+    def test_a_name_is_given_before_the_charge(self):
         ledger = PrivacyLedger(epsilon=9, delta=0.1, relation="replace_values", columns=["sex"])
-        table = people(1_200).assign(name=pd.Series(column, dtype=object))
-        with pytest.raises((TypeError, ValueError), match=reason) as error:
+        table = people(1_200)[["sex"]].assign(name=[f"person {number}" for number in range(1_200)])
+        with pytest.raises(UserWarning, match="name"):
             synthesizer(ledger=ledger).fit(table)
-        assert "person" not in str(error.value)
         assert ledger.spent == (0, 0)
+
+    def test_infinite_numbers_among_many(self):
+        table = people(100)
+        table.loc[3, "wage"] = np.inf
+        release = synthesizer(random_state=0).fit(table)
+        assert release.transform(table)["wage"].equals(table["wage"])
+
+    def test_pairs_of_public_columns_need_no_room(self):
+        table = people(100)[["sex", "job", "children"]]
+        synthesizer(random_state=0, max_cells=11).fit(table)
+        with pytest.warns(UserWarning, match="max_cells") as record:
+            synthesizer(random_state=0, max_cells=7).fit(table)
+        assert "('sex', 'children')." in str(record[0].message)
 
 
 class TestPrivacy:

@@ -41,7 +41,7 @@ from skdp.synthesis.model import (
     shape_of,
     sum_others,
 )
-from skdp.synthesis.tables._unseen import take_nearest
+from skdp.synthesis.tables._unseen import take_nearest, without_values
 from skdp.tables import ColumnError, LargeTable, Table, shielded, to_numbers
 
 Codes = NDArray[np.unsignedinteger]
@@ -136,6 +136,10 @@ def find_codes(
     keeps_rows: bool = False,
 ) -> tuple[list[Codes], list[Any]]:
     """Code a table, and list the columns with values that have to be declared."""
+    if keeps_rows:
+        # What `without_values` did in `fit`.
+        unread = [name for name in others or () if domain[name].labels == (None,)]
+        table = without_values(table, unread)
     codes, unlisted = find_outside(table, domain, "error")
     if handle_unknown != "clip":
         for name, is_fraction in _find_fractions(table, domain).items():

@@ -2,17 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp.base import level_of_the_caller
 from skdp.domain import Categories, Domain, Interval
-from skdp.tables import ColumnError, kind_of, present, to_dates, to_numbers
+from skdp.pages import warn
+from skdp.tables import ColumnError, Table, kind_of, present, to_dates, to_numbers
 
 _ORDERED = ("number", "date", "datetime")
+
+
+def without_values(table: Table, names: Collection[Any]) -> Table:
+    """Make all values of some columns missing."""
+    columns = []
+    for name, column in zip(table.names, table.columns, strict=True):
+        if name in names:
+            column = np.full(len(column), None, object)
+        columns.append(column)
+    return replace(table, columns=tuple(columns))
+
+
+def warn_passed_through(reasons: Mapping[Any, str]) -> None:
+    """Warn of public columns that the model leaves out, with the reasons."""
+    if not reasons:
+        return
+    parts = [f"column {name!r} {reason}" for name, reason in reasons.items()]
+    warn(
+        "public columns are returned as they are, but left out of the model of the "
+        f"protected ones: {'; '.join(parts)}",
+        UserWarning,
+        about="guide/protected_columns",
+        stacklevel=level_of_the_caller(),
+    )
 
 
 def has_order(values: Categories | Interval) -> bool:
