@@ -105,7 +105,7 @@ def code_table(
         check_not_named(_intervals(domain), None, zeros, why=why)
     plan, strategy = read_plan(
         domain,
-        ordered=declared_orders(table, domain),
+        ordered=declared_orders(table, domain, public_values or ()),
         marginals=synthesizer.marginals,
         workload=synthesizer.workload,
         analyses=synthesizer.analyses,

@@ -109,7 +109,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         `Interval`, which cuts numbers into bins. A polars Enum needs no declaration, nor do categories of pandas that
         are ordered or are not just the values that occur. ``skdp draft-domain`` writes a file to start from. Bins and
         ordered categories have an order, lists have none: numbers in them are codes. With `protect`, public columns
-        need no declaration: their values are read, and more than 32 numbers, or many dates, are cut into bins. Where
+        need no declaration: their values are read, and more than 64 numbers, or many dates, are cut into bins. Where
         later rows have others, numbers and dates take the nearest of these, and other values the rarest. Columns of
         more than 1,000 texts, and of other types, are passed through, without a part in the model.
     marginals : {"auto", "interactions", "independent", "full"} or list of tuples, default="auto"

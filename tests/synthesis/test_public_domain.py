@@ -75,6 +75,29 @@ class TestValues:
         pd.testing.assert_frame_equal(made[public], table[public])
         assert (made["sex"] != table["sex"]).any()
 
+    def test_numbers_are_listed_if_they_are_at_most_twice_as_many_as_bins(self):
+        table = people(500)[["sex"]]
+        number = np.arange(500)
+        table = table.assign(few=number % 64, many=number % 65, halves=number % 37 / 2)
+        domain = synthesizer(random_state=0).fit(table).domain_
+        assert domain["few"].labels == tuple(range(64))
+        assert domain["halves"].labels == tuple(np.arange(37) / 2)
+        assert isinstance(domain["many"], Interval)
+        assert len(domain["many"]) <= 32
+
+    @each("kind", ["number", "date", "text"])
+    def test_rare_numbers_and_dates_are_counted_with_their_neighbours(self, kind):
+        table = people(3_000)[["sex"]]
+        # Of nine values, some are rare: in between, and at the end.
+        level = np.repeat(np.arange(9), [600, 3, 800, 700, 2, 1, 500, 390, 4])
+        table["sex"] = np.where(np.random.default_rng(0).random(3_000) < level / 9, "f", "m")
+        made = {"number": lambda x: 10 * x, "date": lambda x: date(2020 + x, 1, 1), "text": "level {}".format}
+        table["level"] = list(map(made[kind], level.tolist()))
+        release = synthesizer(random_state=0).fit(table)
+        (groups,) = [marginal.groups for marginal in release.marginals_ if marginal.clique == (0, 1)]
+        is_sorted = (np.diff(groups[1]) >= 0).all()
+        assert is_sorted == (kind != "text")
+
     def test_declared_ones_stay(self):
         domain = SEX | {"children": list(range(10))}
         release = synthesizer(domain=domain).fit(people())

@@ -41,7 +41,7 @@ from skdp.synthesis.model import (
     shape_of,
     sum_others,
 )
-from skdp.synthesis.tables._unseen import take_nearest, without_values
+from skdp.synthesis.tables._unseen import has_order, take_nearest, without_values
 from skdp.tables import ColumnError, LargeTable, Table, shielded, to_numbers
 
 Codes = NDArray[np.unsignedinteger]
@@ -265,15 +265,18 @@ def read_declared(
     return declared_domain(table, declared, "domain")
 
 
-def declared_orders(table: Table, domain: Domain) -> tuple[bool, ...]:
-    """Return for each column whether neighbouring codes are declared neighbours."""
-    # Bins are, and ordered categories in their order. Numbers in a list may be codes of
-    # anything: of occupations, or of regions.
+def declared_orders(
+    table: Table, domain: Domain, read: Collection[Any]
+) -> tuple[bool, ...]:
+    """Return for each column whether neighbouring codes are neighbours, as declared or as those of sorted numbers."""
+    # Bins are, and ordered categories in their order. Numbers in a list that is declared
+    # may be codes of anything, of occupations or of regions, and are in any order.
     orders = []
     for name, column in zip(domain.columns, table.columns, strict=True):
         values = domain[name]
         is_interval = isinstance(values, Interval)
-        orders.append(is_interval or _follows_order(values, column))
+        is_sorted = name in read and has_order(values)
+        orders.append(is_interval or is_sorted or _follows_order(values, column))
     return tuple(orders)
 
 
