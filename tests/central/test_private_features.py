@@ -12,7 +12,7 @@ from sklearn.linear_model import LinearRegression, Ridge
 
 import skdp
 from skdp import DPLinearRegression, DPRidge, PrivacyLedger, privacy_statement
-from skdp.privacy import Mu, Rho
+from skdp.privacy import Mu, Rho, WeakGuaranteeWarning
 from skdp.testing import check_curator, replay_release
 from tests.conftest import each
 
@@ -247,3 +247,42 @@ class TestModels:
             model(["x1", "x4"], delta=1e-6, random_state=0).set_params(bounds=bounds).fit(X.to_numpy(), y.to_numpy())
         )
         np.testing.assert_allclose(array.coef_, fitted.coef_)
+
+
+class TestColumnsThatFollowFromPublicOnes:
+    def warnings_of(self, protect, noise=0.0, epsilon=5.0, **columns):
+        X, y = people(4_000)
+        X["other"] = np.where(np.random.default_rng(1).random(4_000) < noise, X["z"], 1 - X["z"])
+        X = X.assign(**columns)
+        with warnings.catch_warnings(record=True) as record:
+            warnings.simplefilter("always")
+            model(protect, epsilon, random_state=0).fit(X, y)
+        return [str(warning.message) for warning in record if warning.category is WeakGuaranteeWarning]
+
+    @each("protect", [["z"], ["z", "w"], ["z", "y"]])
+    def test_are_named(self, protect):
+        (text,) = self.warnings_of(protect)
+        assert "the values of 'z' follow from public columns" in text
+
+    def test_not_if_some_rows_differ(self):
+        """Of a share of 6 % of other rows, less than .9 of the variance is explained."""
+        assert not self.warnings_of(["z"], noise=0.06)
+
+    def test_not_if_the_column_is_protected_too(self):
+        X, y = people(4_000)
+        X["other"] = 1 - X["z"]
+        bounds = BOUNDS | {"other": (0, 1)}
+        DPLinearRegression(5.0, protect=["z", "other"], bounds=bounds, random_state=0).fit(X, y)
+
+    def test_not_of_noise(self):
+        rng = np.random.default_rng(2)
+        for seed in range(8):
+            X, y = people(40, seed)
+            model(["z", "w"], 0.1, random_state=seed).fit(X, y)
+            wide = pd.DataFrame(rng.normal(size=(40, 30))).rename(columns=str)
+            model(["z"], 9.0, random_state=seed).fit(X.join(wide), y)
+
+    def test_not_of_a_target_that_is_well_predicted(self):
+        X, _ = people(4_000)
+        y = pd.Series(2.0 * X["z"] - X["a"], name="y")
+        model(["y"], 5.0, random_state=0).fit(X, y)
