@@ -18,6 +18,7 @@ from skdp.base import (
     ColumnName,
     TableLike,
     check_flag,
+    listed_names,
     read_bounds,
     read_numbers,
     target_column,
@@ -301,9 +302,10 @@ class _LinearRegression(RegressorMixin, LinearModel):
 
     def _read_columns(self, X: Any, y: Any, large: LargeTable | None) -> Table:
         table = super()._read_columns(X, y, large)
-        if large is None and isinstance(self.protect, list | tuple):
+        protected = listed_names(self.protect)
+        if large is None and protected is not None:
             _, name = target_column(y)
-            if name in self.protect and name != table.names[-1]:
+            if name in protected and name != table.names[-1]:
                 raise ValueError(
                     f"protect names {name!r}, which is a column of X and the target: "
                     "rename y, so that it says which of them is private"
@@ -405,8 +407,8 @@ class _LinearRegression(RegressorMixin, LinearModel):
         names = [name for name in rows.names if name not in protected]
         if not names:
             raise ValueError(
-                "protect names all columns, and a promise for all of them is one for "
-                "whole records: use protect='record'"
+                "protect names all columns, and leaves none that is public to learn "
+                "from: use protect='record', or leave one out"
             )
         has_target = rows.names[-1] in names
         public = PublicRows.of(

@@ -21,6 +21,7 @@ from skdp.base import (
     all_or_nothing,
     check_choice,
     check_names,
+    listed_names,
     read_bounds,
     read_domain,
     read_input,
@@ -130,7 +131,7 @@ class SupervisedStatistic(CentralStatistic):
     def _protects_target(self) -> bool:
         """Check `protect`, and return whether it is the target alone."""
         protect = getattr(self, "protect", RECORD)
-        if isinstance(protect, list | tuple):
+        if listed_names(protect) is not None:
             raise ValueError(
                 f"protect must be {RECORD!r} or {TARGET!r}, got a list of columns, "
                 "which DPLinearRegression and DPRidge take; DPMarginalSynthesizer "

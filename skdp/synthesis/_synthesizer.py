@@ -18,6 +18,7 @@ from skdp.base import (
     all_or_nothing,
     check_choice,
     declares_missing,
+    listed_names,
     one_thread,
     read_public_values,
     warn_of_released_size,
@@ -383,9 +384,9 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     def protects_rows(self) -> Any:  # type: ignore[override] # numpydoc ignore=RT01
         """True, as `transform` returns synthetic rows, or the columns that `redraw` or `protect` has it draw again."""
         is_fitted = hasattr(self, "guarantee_")
-        protected = self._protected if is_fitted else self.protect
+        protected = listed_names(self._protected if is_fitted else self.protect)
         if protected:
-            return list(protected)
+            return protected
         # `redraw` may be set after `fit`. Later steps were given rows by that at `fit`,
         # and are given rows by that of today: only columns that both draw again are
         # protected. None draws all of them.
@@ -628,7 +629,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         planned = super().planned_guarantee()
         if self.protect is None:
             return planned
-        scope = tuple(self.protect)
+        scope = tuple(listed_names(self.protect) or ())
         return replace(planned, relation="replace_values", scope=scope)
 
     def _fit_protected(
@@ -639,10 +640,20 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         names = self._check_protect(X)
         private = self._read_private(X, y, groups, promise.rows)
         unknown = [name for name in names if name not in private.table.names]
-        if unknown or len(names) == len(private.table.names):
+        if unknown:
             raise ValueError(
-                f"protect must name columns of the table, and not all of them, got "
-                f"{names}; it has {list(private.table.names)}"
+                f"protect must name columns of the table, got {unknown}; it has "
+                f"{list(private.table.names)}"
+            )
+        if len(names) == len(private.table.names):
+            raise ValueError(
+                "protect names all columns, and leaves none that is public to draw "
+                "them given: leave protect out, which protects whole records, or one "
+                "of them"
+            )
+        if private.n_rows == 0:
+            raise ValueError(
+                "X has no rows, and with protect this is public: nothing can be learnt"
             )
 
         # Plan.
@@ -720,11 +731,11 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     def _check_protect(self, X: Any) -> list[Any]:
         """Check `protect`, and what cannot be together with it."""
         protect: Any = self.protect
-        if isinstance(protect, str) or not isinstance(protect, Sequence):
+        names = listed_names(protect)
+        if names is None:
             raise TypeError(
                 f"protect must be a list of column names, got {type(protect).__name__}"
             )
-        names = list(protect)
         if not names or len(set(names)) < len(names):
             raise ValueError(
                 f"protect must name at least one column, each once, got {names}"
