@@ -102,12 +102,24 @@ def draft_domain_toml(
 _MOST_PUBLIC_VALUES = 1_000
 """Values of a public column that are listed; nobody has to read them, as those of a draft."""
 
+_MOST_PUBLIC_NUMBERS = 2 * _N_BINS
+"""Different numbers of a public column that are listed; more are cut into bins.
+
+Values of a list are counted together if they are rare against the noise, so a list is finer where noise
+is small. Of distances of pairs with protected columns with 32, those with 64 are on LSAC and COMPAS .62 to
+.87 at an epsilon of 4, .71 to 1.07 at 1, and .90 to 1.03 at .5. With 100, those of Adult at 4 are .92 to .97
+by single values, but 1.2 to 1.3 by the bins of its domain."""
+
 
 def read_public_values(
     table: Table, names: Collection[Any]
-) -> dict[Any, list[Any] | Interval]:
-    """Read the values of columns that are public in any case: a list of each, or bins of many numbers or dates."""
+) -> tuple[dict[Any, list[Any] | Interval], dict[Any, str]]:
+    """Read the values of columns that are public in any case: a list of each, or bins of many numbers or dates.
+
+    Of columns of which neither can be made, missing stands for all values; returned is why, too.
+    """
     values: dict[Any, list[Any] | Interval] = {}
+    left_out = {}
     for name, column in zip(table.names, table.columns, strict=True):
         if name not in names:
             continue
@@ -116,11 +128,19 @@ def read_public_values(
             if not distinct:
                 values[name] = [None]
                 continue
-            listed = _draft_values(column, distinct, _N_BINS, _MOST_PUBLIC_VALUES)
+            n_bins = len(distinct)
+            if n_bins > _MOST_PUBLIC_NUMBERS:
+                n_bins = _N_BINS
+            listed = _draft_values(column, distinct, n_bins, _MOST_PUBLIC_VALUES)
         except (ColumnError, _LeftOut) as error:
-            raise ValueError(f"column {name!r} must be declared: it {error}") from None
+            values[name] = [None]
+            left_out[name] = str(error)
+            continue
+        if isinstance(listed, Interval) and listed.dtype.kind == "f":
+            # Whole numbers may be followed by others in later rows.
+            listed = Interval(edges=listed.edges, real=True)
         values[name] = _with_missing(listed) if has_missing else listed
-    return values
+    return values, left_out
 
 
 class _LeftOut(ValueError):

@@ -698,7 +698,15 @@ def _pairs(bounds: Any, names: Sequence[Any]) -> list[Any]:
     return rows
 
 
+def listed_names(names: Any) -> list[Any] | None:
+    """Return names of columns in a list, tuple, array or index of pandas; None for anything else."""
+    is_array = isinstance(names, np.ndarray | pd.Index)
+    return None if is_array and names.ndim != 1 else _as_list(names)
+
+
 def _as_list(value: Any) -> list[Any] | None:
+    if isinstance(value, pd.Index):
+        return value.tolist()
     if isinstance(value, np.ndarray):
         return value.tolist() if value.ndim else None
     is_list = isinstance(value, Sequence) and not isinstance(value, str | bytes)

@@ -31,6 +31,7 @@ from skdp.base import (
     check_random_state,
     coins,
     level_of_the_caller,
+    listed_names,
     read_bounds,
     read_input,
     warn_of_release,
@@ -130,26 +131,27 @@ def protected_columns(
     """Check which columns of X alone are protected, and return them in their order; none for whole records."""
     if isinstance(protect, str) and protect == RECORD:
         return ()
-    if isinstance(protect, str) or not isinstance(protect, Sequence) or not protect:
+    listed = listed_names(protect)
+    if not listed:
         choices = ", ".join(map(repr, words))
         raise ValueError(
             f"protect must be {choices} or a list of columns of X, got {protect!r}"
         )
-    keys = [name for name in protect if name in public]
+    keys = [name for name in listed if name in public]
     if keys:
         raise ValueError(
             f"protect must not name {keys}: how many rows have each key is public "
             "with protect"
         )
-    unknown = [name for name in protect if name not in names]
+    unknown = [name for name in listed if name not in names]
     if unknown:
         raise ValueError(
             f"protect must name columns that are released, got {unknown}; these are "
             f"{list(names)}"
         )
-    if len(set(protect)) < len(protect):
-        raise ValueError(f"protect must name each column once, got {list(protect)}")
-    return tuple(name for name in names if name in protect)
+    if len(set(listed)) < len(listed):
+        raise ValueError(f"protect must name each column once, got {listed}")
+    return tuple(name for name in names if name in listed)
 
 
 def check_protected_means(missing: Any, max_weight: Any) -> None:
@@ -283,10 +285,8 @@ class CentralEstimator(OnSite, BaseEstimator):
             }
         # Of a target that is not seen yet, or of named columns.
         protect = getattr(self, "protect", RECORD)
-        scope: tuple[Any, ...] = ()
-        if isinstance(protect, list | tuple):
-            scope = tuple(protect)
-        elif protect == TARGET:
+        scope = tuple(listed_names(protect) or ())
+        if isinstance(protect, str) and protect == TARGET:
             scope = (TARGET,)
         return PrivacyGuarantee(
             relation="replace_values" if scope else "add_remove",
@@ -330,7 +330,7 @@ class CentralEstimator(OnSite, BaseEstimator):
         # The letters of a str would be unknown columns: `guarantee_of_values` refuses it.
         names: tuple[Any, ...] = ()
         if not isinstance(columns, str):
-            names = tuple(columns)
+            names = tuple(dict.fromkeys(columns))
             columns = names
         # Nothing is lost of a column that is not read, but a name may be misspelt, and a
         # column without a name be any: those of an array, and a target that is one.
@@ -545,6 +545,10 @@ class CentralStatistic(CentralEstimator):
             part = check_share("bounds_share", self.bounds_share)
         plan = self._plan(rows, share * (1 - part), bounds)
         looks = plan_looks(share if plan.free else share * part, len(private))
+        if plan.protected and rows.n_rows == 0:
+            raise ValueError(
+                "X has no rows, and with protect this is public: nothing can be learnt"
+            )
         # Which rows of a person of a large table are used depends on all columns.
         is_by_person = groups is not None and rows.large is not None
         if plan.protected and is_by_person:

@@ -102,8 +102,8 @@ class DPHistogram(CentralStatistic):
         left out if `fit` is given ``groups``; without, the number is taken on trust.
     protect : "record" or list of column names, default="record"
         What is private: whole records, or the values of these columns, while all others and the number of rows are
-        public, and so are all counts of the other columns. Then undeclared values are errors (`handle_unknown`), and
-        there are no weights, and no hierarchy.
+        public, and so are all counts of the other columns. If all are named, the number of rows alone is public. With
+        columns, undeclared values are errors (`handle_unknown`), and there are no weights, and no hierarchy.
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None

@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.base import read_numbers
+from skdp.base import level_of_the_caller, read_numbers
 from skdp.central._public_rows import PublicRows, slopes_of_sums
 from skdp.central.statistics import (
     UNIT,
@@ -22,7 +22,8 @@ from skdp.central.statistics import (
     noisy_products,
     widths,
 )
-from skdp.privacy import Share
+from skdp.pages import warn
+from skdp.privacy import Share, WeakGuaranteeWarning
 from skdp.randomness import ByteSource
 
 Floats = NDArray[np.float64]
@@ -45,6 +46,12 @@ _LARGEST_PENALTY = 2.0**10
 # and 6, 1 makes single models of small tables much worse at an epsilon of .1, and 6 none
 # better.
 _LEAST = 3.0
+
+# The share of the variance of a private column from which on public columns are said to
+# determine it, in all rows; of two values, it is the tau by which synthesizers say so.
+# And by how many standard errors.
+_DETERMINED = 0.9
+_SURE = 3.0
 
 # Of a product of two columns, before it is seen: correlations are uniform on [-1, 1].
 _CORRELATION_VARIANCE = 1 / 3
@@ -259,6 +266,53 @@ def _inverse(products: Floats) -> Floats:
     is_seen = values > _LEAST_EIGENVALUE * values.max(initial=0.0)
     axes = vectors[:, is_seen]
     return np.asarray(axes / values[is_seen] @ axes.T, np.float64)
+
+
+def find_determined(
+    rows: PublicRows, noisy: NoisyProducts, n_columns: int
+) -> list[int]:
+    """Find those of the first private columns that surely are linear functions of public ones, by the noisy sums."""
+    # Features have a weighted mean square of 1. So sums S of their products with a
+    # column explain S.T @ S / n of its squares; noise of covariance C adds its trace,
+    # and an error of variance 4 S.T @ C @ S + 2 trace(C @ C).
+    n_rows = rows.total_weight
+    first = int(rows.has_constant)
+
+    def explained(sums: Floats, noise: Floats) -> tuple[float, float]:
+        squares = float(sums @ sums - np.trace(noise)) / n_rows
+        variance = float(4 * sums @ noise @ sums + 2 * (noise**2).sum())
+        return squares, math.sqrt(variance) / n_rows
+
+    determined = []
+    for column in range(n_columns):
+        sums = noisy.sums[:, column]
+        of_mean, mean_error = explained(sums[:first], noisy.noise[:first, :first])
+        of_slopes, error = explained(sums[first:], noisy.noise[first:, first:])
+        squares = float(noisy.products[column, column]) - of_mean
+        # What is left has fewer degrees of freedom than rows.
+        factor = n_rows / rows.n_free
+        excess = (1 - _DETERMINED) * squares - factor * (squares - of_slopes)
+        errors = factor * error + (factor - 1 + _DETERMINED) * (
+            noisy.error + mean_error
+        )
+        if excess > _SURE * errors:
+            determined.append(column)
+    return determined
+
+
+def warn_determined(names: Sequence[Any]) -> None:
+    """Warn of private columns that follow from public ones."""
+    # Post-processing of noisy sums: that there is a warning is released, too.
+    if not names:
+        return
+    warn(
+        f"by the noisy sums, the values of {', '.join(map(repr, names))} follow from "
+        "public columns in nearly all rows. Nothing limits what these tell: protect "
+        "them too, or drop them",
+        WeakGuaranteeWarning,
+        about="guarantees/named_columns#what-is-not-promised",
+        stacklevel=level_of_the_caller(),
+    )
 
 
 def _target_unit(

@@ -21,6 +21,7 @@ from skdp.base import (
     all_or_nothing,
     check_choice,
     check_names,
+    listed_names,
     read_bounds,
     read_domain,
     read_input,
@@ -130,7 +131,7 @@ class SupervisedStatistic(CentralStatistic):
     def _protects_target(self) -> bool:
         """Check `protect`, and return whether it is the target alone."""
         protect = getattr(self, "protect", RECORD)
-        if isinstance(protect, list | tuple):
+        if listed_names(protect) is not None:
             raise ValueError(
                 f"protect must be {RECORD!r} or {TARGET!r}, got a list of columns, "
                 "which DPLinearRegression and DPRidge take; DPMarginalSynthesizer "
@@ -142,7 +143,7 @@ class SupervisedStatistic(CentralStatistic):
 
 def declared_target_bounds(bounds: Any, name: Any, parameter: str) -> Any:
     """Return the bounds of a target that alone is protected, which have to be declared: (1, 2)."""
-    is_private, ends = split_target_bounds(bounds, name)
+    is_private, ends = split_target_bounds(bounds, name, parameter)
     if is_private:
         raise ValueError(
             f"{parameter} must be declared, as (low, high), with protect='target'"
@@ -163,15 +164,17 @@ def split_all_bounds(
     return private, np.vstack([ends, target_ends])
 
 
-def split_target_bounds(target_bounds: Any, name: Any) -> tuple[bool, Any]:
+def split_target_bounds(
+    target_bounds: Any, name: Any, parameter: str = "target_bounds"
+) -> tuple[bool, Any]:
     """Return whether the bounds of a target are private, and its bounds or what stands in for them: (1, 2)."""
     if target_bounds is None:
         raise ValueError(
-            "target_bounds must be declared, as (low, high), from what is publicly "
+            f"{parameter} must be declared, as (low, high), from what is publicly "
             "known: the lowest and the highest value of the target are private"
         )
-    private, pair = split_bounds({name: target_bounds}, [name])
-    ends = read_bounds(pair, [name], parameter="target_bounds")
+    private, pair = split_bounds({name: target_bounds}, [name], parameter)
+    ends = read_bounds(pair, [name], parameter=parameter)
     return bool(private), ends
 
 
@@ -256,7 +259,10 @@ class Classes:
 
 
 def _undeclared_class(_: Any) -> ValueError:
-    return ValueError("y holds a missing value, or one that classes does not declare")
+    return ValueError(
+        "y holds a missing value, or one that classes does not declare. Declare all "
+        "classes that can occur, and leave out rows without one before"
+    )
 
 
 @dataclass(frozen=True)

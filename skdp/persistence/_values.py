@@ -156,6 +156,8 @@ class Values:
         """Write what an estimator holds; an error names it."""
         if name == "secret_key" and isinstance(value, bytes):
             value = SecretKey(value)
+        if isinstance(value, pd.Index):  # of names of columns
+            value = value.tolist()
         try:
             return self.write(value)
         except TypeError as error:

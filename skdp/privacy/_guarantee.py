@@ -461,7 +461,7 @@ def check_columns(relation: Any, columns: Any) -> tuple[Any, ...]:
     """Check the protected columns that belong to a relation; empty for whole records."""
     if isinstance(columns, str):
         raise TypeError("columns must be a sequence of names, got str")
-    names = () if columns is None else tuple(columns)
+    names = () if columns is None else tuple(dict.fromkeys(columns))
     if relation == "replace_values" and not names:
         raise ValueError(
             "columns must name the protected columns of relation='replace_values', got "

@@ -413,7 +413,11 @@ class ModelAnswers(OnSite, BaseEstimator):
         )
         others = of_columns(self._others, table.names)
         codes, undeclared = find_codes(
-            table, self.domain_.select(table.names), policy, others
+            table,
+            self.domain_.select(table.names),
+            policy,
+            others,
+            keeps_rows=bool(self._protected),
         )
         if undeclared:
             advice = (

@@ -20,6 +20,7 @@ from skdp.base import (
     TableLike,
     all_or_nothing,
     check_names,
+    listed_names,
     read_input,
 )
 from skdp.central import CentralEstimator
@@ -196,10 +197,11 @@ class MarginalClassifier(ProbabilisticClassifier, OfSynthesizer):
             and synthesizer.marginals == "auto"
         ):
             synthesizer.set_params(target=target)
-        if synthesizer.protect is not None and target not in synthesizer.protect:
+        protected = listed_names(synthesizer.protect)
+        if protected is not None and target not in protected:
             raise ValueError(
                 f"protect must hold the target {target!r}, as nothing else is modelled, "
-                f"got {list(synthesizer.protect)}"
+                f"got {protected}"
             )
         synthesizer.fit(X, y, groups=groups)
         self.synthesizer_, self.target_ = synthesizer, target

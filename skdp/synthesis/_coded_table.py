@@ -27,6 +27,7 @@ from skdp.synthesis.tables import (
     cells_within,
     check_decodable,
     check_not_named,
+    choose_substitutes,
     declared_orders,
     fine_grid,
     public_template,
@@ -71,7 +72,7 @@ class CodedTable(NamedTuple):
     codes: list[NDArray[np.unsignedinteger]]
     """Of the cells, a column each, without rows that are left out."""
     others: dict[Any, Any]
-    """What stands for all values of a column that were not found."""
+    """What stands for all values of a column that were not found, or not seen."""
     relations: Relations
     """What holds in all rows that are drawn."""
     fair: Fair | None
@@ -104,7 +105,7 @@ def code_table(
         check_not_named(_intervals(domain), None, zeros, why=why)
     plan, strategy = read_plan(
         domain,
-        ordered=declared_orders(domain),
+        ordered=declared_orders(domain, public_values or ()),
         marginals=synthesizer.marginals,
         workload=synthesizer.workload,
         analyses=synthesizer.analyses,
@@ -127,6 +128,8 @@ def code_table(
     if synthesizer.protect is None:
         cells = _cut(domain, finds_bins, relations.derived)
     others = {name: listed[-1] for name, listed in values.items()}
+    # All values of public columns were read; but infinite ones are beyond all bins.
+    others |= {name: domain[name].values[0] for name in public_values or ()}
     codes = read_codes(
         table,
         cells,
@@ -139,6 +142,7 @@ def code_table(
         is_counted = is_counted & (code < size)
     if not is_counted.all():
         codes = [code[is_counted] for code in codes]
+    others |= choose_substitutes(domain, codes, public_values or {})
     return CodedTable(domain, cells, plan, strategy, codes, others, relations, fair)
 
 

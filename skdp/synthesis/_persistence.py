@@ -171,7 +171,7 @@ def restore_fit(synthesizer: Any, fitted: dict[str, Any]) -> None:
             raise ValueError("a cap is of other columns than the domain")
     others = dict(fitted["others"])
     for name, value in others.items():
-        if value not in domain[name].labels:
+        if value not in domain[name].values:
             raise ValueError("what stands for the unforeseen is not declared")
     model = _read_model(fitted["cliques"], domain)
     marginals = _read_marginals(fitted["marginals"], domain)
@@ -184,7 +184,9 @@ def restore_fit(synthesizer: Any, fitted: dict[str, Any]) -> None:
         raise ValueError("n_rows is larger than any table")
     n_rows_std_error = _at_least_0(fitted["n_rows_std_error"])
     n_iter = _whole(fitted["n_iter"], 1, 1 << 32)
-    undiscovered = count_others(model, domain, n_rows, others)
+    undiscovered = {}
+    if guarantee.relation != "replace_values":
+        undiscovered = count_others(model, domain, n_rows, others)
     redraw = _read_redraw(fitted["redraw"], names[:n_features])
     fair = read_fair(fitted["fair"], domain)
     relations = read_relations(fitted["relations"], domain)

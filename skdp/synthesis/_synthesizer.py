@@ -18,6 +18,7 @@ from skdp.base import (
     all_or_nothing,
     check_choice,
     declares_missing,
+    listed_names,
     one_thread,
     read_public_values,
     warn_of_released_size,
@@ -82,8 +83,10 @@ from skdp.synthesis.tables import (
     open_rows,
     public_template,
     undeclared,
+    warn_passed_through,
     warn_undiscovered,
     with_target,
+    without_values,
 )
 from skdp.tables import is_frame, open_large
 
@@ -107,8 +110,10 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         `Interval`, which cuts numbers into bins. A polars Enum needs no declaration, nor do ordered categories of
         pandas. ``skdp draft-domain`` writes a file to start from. Bins have an order, ordered categories that are not
         declared otherwise, and ``skdp.domain.Categories(values, ordered=True)``; lists have none: numbers in them are
-        codes. With `protect`, public columns need no declaration: their values are read, and more than 32 numbers, or
-        many dates, are cut into bins.
+        codes. With `protect`, public columns need no declaration: their values are read, and more than 64 numbers, or
+        many dates, are cut into bins. Where later rows have others, numbers and dates take the nearest of these, and
+        other values the rarest. Columns of more than 1,000 texts, and of other types, are passed through, without a
+        part in the model.
     marginals : {"auto", "interactions", "independent", "full"} or list of tuples, default="auto"
         What is measured. ``"auto"``: the columns, and the pairs that gain more than their noise costs; with a large
         budget also what the first model misses, of up to four columns ([1]_). Pairs with a column of at most two
@@ -381,9 +386,9 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     def protects_rows(self) -> Any:  # type: ignore[override] # numpydoc ignore=RT01
         """True, as `transform` returns synthetic rows, or the columns that `redraw` or `protect` has it draw again."""
         is_fitted = hasattr(self, "guarantee_")
-        protected = self._protected if is_fitted else self.protect
+        protected = listed_names(self._protected if is_fitted else self.protect)
         if protected:
-            return list(protected)
+            return protected
         # `redraw` may be set after `fit`. Later steps were given rows by that at `fit`,
         # and are given rows by that of today: only columns that both draw again are
         # protected. None draws all of them.
@@ -626,7 +631,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         planned = super().planned_guarantee()
         if self.protect is None:
             return planned
-        scope = tuple(self.protect)
+        scope = tuple(listed_names(self.protect) or ())
         return replace(planned, relation="replace_values", scope=scope)
 
     def _fit_protected(
@@ -637,27 +642,40 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         names = self._check_protect(X)
         private = self._read_private(X, y, groups, promise.rows)
         unknown = [name for name in names if name not in private.table.names]
-        if unknown or len(names) == len(private.table.names):
+        if unknown:
             raise ValueError(
-                f"protect must name columns of the table, and not all of them, got "
-                f"{names}; it has {list(private.table.names)}"
+                f"protect must name columns of the table, got {unknown}; it has "
+                f"{list(private.table.names)}"
+            )
+        if len(names) == len(private.table.names):
+            raise ValueError(
+                "protect names all columns, and leaves none that is public to draw "
+                "them given: leave protect out, which protects whole records, or one "
+                "of them"
+            )
+        if private.n_rows == 0:
+            raise ValueError(
+                "X has no rows, and with protect this is public: nothing can be learnt"
             )
 
         # Plan.
         budget, rho = open_budget(promise, delta, promise.rows, replaces=True)
         public_values: dict[Any, Any] = {}
+        left_out: dict[Any, str] = {}
         # The dtype of a plain array is that of its protected values, too, and it says how
         # public ones are read.
         if is_frame(private.table.native):
             public = set(undeclared(private.table, self.domain)) - set(names)
-            public_values = read_public_values(private.table, public)
-        coded = code_table(self, private.table, private.keep, {}, public_values)
+            public_values, left_out = read_public_values(private.table, public)
+        table = without_values(private.table, left_out)
+        coded = code_table(self, table, private.keep, {}, public_values)
         domain = coded.domain
         check_undetermined(coded.plan.zeros, domain, names)
         protected = sorted(map(domain.columns.index, names))
         plan = with_protected(coded.plan, protected)
         never_measured = out_of_reach(plan, coded.strategy)
         warn_left_out(plan, domain.columns, never_measured)
+        warn_passed_through(left_out)
 
         # Charge.
         source = self._spend(
@@ -673,20 +691,20 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
 
         # Measure.
         records = CodedRecords(coded.codes, domain.sizes)
-        table = ProtectedTable(records, plan, budget, source, protected)
+        counts = ProtectedTable(records, plan, budget, source, protected)
         with one_thread():
-            scores = measure_protected(table, plan, coded.strategy)
+            scores = measure_protected(counts, plan, coded.strategy)
             public_codes = {}
             for column, codes in enumerate(coded.codes):
                 if column not in protected:
                     public_codes[column] = codes
-            marginals, likelihood_ratios = table.marked_marginals(plan.zeros)
+            marginals, likelihood_ratios = counts.marked_marginals(plan.zeros)
             fit = fit_conditional(
                 domain.sizes,
                 protected,
                 public_codes,
                 marginals,
-                {column: table.shares_of(column) for column in protected},
+                {column: counts.shares_of(column) for column in protected},
                 likelihood_ratios=likelihood_ratios,
                 zeros=plan.zeros,
                 max_iter=plan.max_iter,
@@ -694,16 +712,16 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         # The number of rows is public, and all bins are declared.
         fitted = FittedTable(
             model=fit.model,
-            total=float(table.n_records),
+            total=float(counts.n_records),
             std_error=0.0,
             losses=fit.losses,
             scores=scores,
         )
         cells = FoundCells(
-            table=table, domain=domain, cells=domain, shapes={}, fine_counts={}
+            table=counts, domain=domain, cells=domain, shapes={}, fine_counts={}
         )
-        self._set_fitted(fitted, None, cells, {})
-        self._template = public_template(private.table, domain)
+        self._set_fitted(fitted, None, cells, coded.others)
+        self._template = public_template(table, domain)
         self._set_relations(coded.relations)
         self._set_fair(None)
         determined = find_determined(marginals, protected)
@@ -715,11 +733,11 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     def _check_protect(self, X: Any) -> list[Any]:
         """Check `protect`, and what cannot be together with it."""
         protect: Any = self.protect
-        if isinstance(protect, str) or not isinstance(protect, Sequence):
+        names = listed_names(protect)
+        if names is None:
             raise TypeError(
                 f"protect must be a list of column names, got {type(protect).__name__}"
             )
-        names = list(protect)
         if not names or len(set(names)) < len(names):
             raise ValueError(
                 f"protect must name at least one column, each once, got {names}"
@@ -794,9 +812,12 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         """List the warnings of what was released, to give once `fit` has succeeded."""
         names = self.domain_.columns
         cliques = [marginal.clique for marginal in self.marginals_]
+        public = []
+        if self._protected:
+            public = [name for name in names if name not in self._protected]
         return [
             partial(warn_not_chosen, plan, strategy, names, cliques, never_measured),
-            partial(warn_unknown, plan, strategy, names, fitted.unknown),
+            partial(warn_unknown, plan, strategy, names, fitted.unknown, public),
             partial(
                 warn_undiscovered,
                 self.domain_,
@@ -907,9 +928,11 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         self.model_ = fitted.model
         self.n_rows_ = fitted.total
         self.n_rows_std_error_ = fitted.std_error
-        self.undiscovered_ = count_others(
-            fitted.model, cells.domain, fitted.total, others
-        )
+        self.undiscovered_ = {}
+        if not self._protected:
+            self.undiscovered_ = count_others(
+                fitted.model, cells.domain, fitted.total, others
+            )
         self.n_iter_ = len(fitted.losses)
         self._calls = CallCounter()
         self._redraw_at_fit = None if self.redraw is None else list(self.redraw)

@@ -77,14 +77,14 @@ def curator_checks(
 def check_curator(estimator: BaseEstimator, X: pd.DataFrame) -> None:
     """Check that an estimator which releases statistics of a table satisfies the contract of this library.
 
-    The counterpart of `check_privatizer` for estimators whose `fit` releases statistics of a table. It checks that the
-    guarantee is stated; `fit` charges the ledger once, before it draws, and again at each further fit; over the budget
-    nothing is released; mistakes cost nothing and show no value; tables of no rows and of one row are accepted; copies
-    and fits draw fresh random bits, and a seed repeats them; the fitted estimator contains nothing of the table, and
-    nothing in it or its warnings follows from the rows without noise; noise of the samplers of `skdp.randomness` covers
-    what a row changes (`check_sensitivity`); samples carry over nothing but values; all kinds of frames,
-    dtypes of the same values, and row labels give the same result; lazy frames are refused; and a failed fit leaves an
-    earlier one unchanged.
+    The counterpart of `check_privatizer` for estimators whose `fit` releases statistics of a table. It checks that
+    the guarantee is stated; `fit` charges the ledger once, before it draws, and again at each further fit; over the
+    budget nothing is released; mistakes cost nothing and show no value; tables of one row, and of none if their
+    number is private, are accepted; copies and fits draw fresh random bits, and a seed repeats them; the fitted
+    estimator contains nothing of the table, and nothing in it or its warnings follows from the rows without noise;
+    noise of the samplers of `skdp.randomness` covers what a row changes (`check_sensitivity`); samples carry over
+    nothing but values; all kinds of frames, dtypes of the same values, and row labels give the same result; lazy
+    frames are refused; and a failed fit leaves an earlier one unchanged.
 
     Parameters
     ----------
@@ -278,8 +278,12 @@ def _fit_unless_refused(
 
 def _check_tables_of_no_rows_and_of_one_are_answered(estimator: Any, X: Any) -> None:
     """Check that errors do not show the number of rows."""
-    # The number of rows is private: an error for few of them would show it.
-    for rows in (0, 1):
+    # The number of rows is private: an error for few of them would show it. It is public
+    # where the promise is for values of some columns.
+    least = 0
+    if _fitted(estimator, X).guarantee_.relation == "replace_values":
+        least = 1
+    for rows in range(least, 2):
         fitted = _fitted(estimator, X.iloc[:rows])
         if hasattr(fitted, "transform"):
             transformed(fitted, X)

@@ -189,6 +189,11 @@ class TestColumns:
         with pytest.raises(ValueError, match=r"got \['y'\]; it has \['a', 'b', 'target'\]"):
             estimator.guarantee_for(["y"])
 
+    def test_a_name_counts_once(self):
+        fitted = DPMean(bounds=(0, 1), random_state=0).fit(THREE)
+        assert fitted.guarantee_for(["a", "b", "a"]) == fitted.guarantee_for(["a", "b"])
+        assert fitted.guarantee_.to("replace_values", ["a", "a"]).scope == ("a",)
+
     def test_a_text_is_no_list_of_columns(self):
         mean = DPMean(bounds=(0, 1), random_state=0).fit(THREE)
         with pytest.raises(TypeError, match="columns must be a sequence of names, got str"):

@@ -164,6 +164,7 @@ class TestPrivacy:
             ("mean", {"bounds": "private"}, "bounds must be declared with protect"),
             ("mean", {"sample_weight": "p", "max_weight": 3.0}, "protect must name|does not take sample_weight"),
             ("mean", {"protect": ["q", "q"]}, "each column once"),
+            ("mean", {"protect": np.array([["q", "q"]])}, "protect must be 'record' or a list"),
             ("groups", {"protect": ["a"]}, r"protect must not name \['a'\]: how many rows have each key is public"),
             ("groups", {"protect": ["z"]}, "protect must name columns that are released"),
             ("groups", {"statistics": ["count"]}, "protect must name columns that are released"),
@@ -259,8 +260,20 @@ class TestEstimates:
     @each("name", list(EVERY))
     def test_tables_without_rows_copies_and_files(self, name, tmp_path):
         columns = EVERY[name][1]
-        made(name, random_state=0).fit(columns(np.random.default_rng(0), 1).iloc[:0])
+        release = made(name, random_state=0)
+        # That there are none is public.
+        ledger = PrivacyLedger(epsilon=9, relation="replace_values", columns=release.protect)
+        with pytest.raises(ValueError, match="X has no rows"):
+            clone(release).set_params(ledger=ledger).fit(columns(np.random.default_rng(0), 0))
+        assert ledger.spent == (0, 0)
         fitted = made(name, random_state=0).fit(columns(np.random.default_rng(0), 40))
+        for kind in (np.array, pd.Index, tuple):
+            in_array = clone(release).set_params(protect=kind(release.protect))
+            assert in_array.planned_guarantee().scope == tuple(release.protect)
+            in_array.fit(columns(np.random.default_rng(0), 40))
+            assert in_array.guarantee_ == fitted.guarantee_
+            skdp.save(in_array, tmp_path / "release.json")
+            assert skdp.load(tmp_path / "release.json").guarantee_ == fitted.guarantee_
         skdp.save(fitted, tmp_path / "release.json")
         for copy in (pickle.loads(pickle.dumps(fitted)), skdp.load(tmp_path / "release.json")):
             assert copy.guarantee_ == fitted.guarantee_

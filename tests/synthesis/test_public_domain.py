@@ -8,6 +8,10 @@ from datetime import date
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.compose import make_column_transformer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
 
 import skdp
 from skdp import DPMarginalSynthesizer, Interval, MarginalClassifier, PrivacyLedger, SyntheticResampler
@@ -30,6 +34,14 @@ def people(n_rows=400):
             "region": pd.Categorical(rng.choice(["x", "y"], n_rows)),
         }
     )
+
+
+def sexes_by_level(n_rows=2_000):
+    """Rows of ten levels, of which the lower ones are rarer and more often those of "f"."""
+    level = np.arange(n_rows) % 55
+    level = np.searchsorted(np.cumsum(np.arange(1, 11)), level, side="right")
+    sex = np.where(np.random.default_rng(1).random(n_rows) < level / 10, "m", "f")
+    return pd.DataFrame({"sex": sex, "level": level})
 
 
 def synthesizer(epsilon=2.0, **parameters):
@@ -63,6 +75,29 @@ class TestValues:
         pd.testing.assert_frame_equal(made[public], table[public])
         assert (made["sex"] != table["sex"]).any()
 
+    def test_numbers_are_listed_if_they_are_at_most_twice_as_many_as_bins(self):
+        table = people(500)[["sex"]]
+        number = np.arange(500)
+        table = table.assign(few=number % 64, many=number % 65, halves=number % 37 / 2)
+        domain = synthesizer(random_state=0).fit(table).domain_
+        assert domain["few"].labels == tuple(range(64))
+        assert domain["halves"].labels == tuple(np.arange(37) / 2)
+        assert isinstance(domain["many"], Interval)
+        assert len(domain["many"]) <= 32
+
+    @each("kind", ["number", "date", "text"])
+    def test_rare_numbers_and_dates_are_counted_with_their_neighbours(self, kind):
+        table = people(3_000)[["sex"]]
+        # Of nine values, some are rare: in between, and at the end.
+        level = np.repeat(np.arange(9), [600, 3, 800, 700, 2, 1, 500, 390, 4])
+        table["sex"] = np.where(np.random.default_rng(0).random(3_000) < level / 9, "f", "m")
+        made = {"number": lambda x: 10 * x, "date": lambda x: date(2020 + x, 1, 1), "text": "level {}".format}
+        table["level"] = list(map(made[kind], level.tolist()))
+        release = synthesizer(random_state=0).fit(table)
+        (groups,) = [marginal.groups for marginal in release.marginals_ if marginal.clique == (0, 1)]
+        is_sorted = (np.diff(groups[1]) >= 0).all()
+        assert is_sorted == (kind != "text")
+
     def test_declared_ones_stay(self):
         domain = SEX | {"children": list(range(10))}
         release = synthesizer(domain=domain).fit(people())
@@ -75,23 +110,85 @@ class TestValues:
         assert release.domain_["job"].labels == ("a", "b", None)
         assert release.transform(pl.from_pandas(table))["job"].equals(pl.from_pandas(table)["job"])
 
-    def test_of_later_rows_must_have_occurred(self):
-        release = synthesizer(random_state=0).fit(people())
-        later = people(5).assign(job="c")
-        with pytest.raises(ValueError, match="job") as error:
-            release.transform(later)
-        assert "'c'" not in str(error.value)
-        assert "handle_unknown" in str(error.value)
-        assert "ignore" not in str(error.value)
-        renamed = release.set_params(handle_unknown={"job": "a"}).transform(later)
+    def test_of_later_rows_need_not_have_occurred(self):
+        """Nothing private depends on them: numbers take the nearest value, and others the rarest."""
+        table = people()
+        release = synthesizer(random_state=0).fit(table)
+        unseen = {
+            "job": "c",
+            "wage": 1e9,
+            "children": 2.6,
+            "since": date(2050, 1, 1),
+            "is_new": None,
+            "region": "z",
+        }
+        for name, value in unseen.items():
+            later = people(50)
+            later[name] = [value] * 50
+            made = release.transform(later)
+            pd.testing.assert_frame_equal(made.drop(columns="sex"), later.drop(columns="sex"))
+            assert set(made["sex"]) <= {"f", "m"}
+        renamed = release.set_params(handle_unknown={"job": "a"}).transform(people(5).assign(job="c"))
         assert list(renamed["job"]) == ["c"] * 5
-        clipped = synthesizer(random_state=0, handle_unknown="clip").fit(people())
+
+    @each("known unseen", [(9, 14), (0, -5), (5, 4.6), (5, 5.4), (9, np.inf)])
+    def test_numbers_take_the_nearest(self, known, unseen):
+        table = sexes_by_level()
+        release = synthesizer(8.0, random_state=0, max_iter=100).fit(table)
+        law = MarginalClassifier.predict_proba
+        model = release.classifier("sex")
+        assert law(model, pd.DataFrame({"level": [unseen]})) == pytest.approx(
+            law(model, pd.DataFrame({"level": [known]}))
+        )
+
+    def test_bins_take_numbers_beyond(self):
+        table = sexes_by_level()
+        table["level"] = np.arange(len(table)) / 100
+        release = synthesizer(8.0, random_state=0).fit(table)
+        model = release.classifier("sex")
+        beyond = model.predict_proba(pd.DataFrame({"level": [-3.0, 1e6, np.nan]}))
+        ends = model.predict_proba(pd.DataFrame({"level": [0.0, table["level"].max(), 5.0]}))
+        np.testing.assert_allclose(beyond[:2], ends[:2])
+        assert np.isfinite(beyond).all()
+
+    def test_of_text_the_rarest_stands_for_others(self):
+        table = sexes_by_level()
+        table["level"] = table["level"].map(lambda level: f"level {min(level, 3)}")
+        model = synthesizer(8.0, random_state=0).fit(table).classifier("sex")
+        rows = pd.DataFrame({"level": ["unheard of", "level 0"]})
+        unseen, rarest = model.predict_proba(rows)
+        np.testing.assert_allclose(unseen, rarest)
+
+    def test_declared_ones_must_be_declared(self):
+        table = people()
+        domain = SEX | {"job": ["a", "b", None], "wage": Interval(0, 1e6, bins=9, real=True)}
+        release = synthesizer(random_state=0, domain=domain).fit(table)
+        for name, value in (("job", "c"), ("wage", 1e9)):
+            with pytest.raises(ValueError, match=f"{name}.*declared domain") as error:
+                release.transform(people(5).assign(**{name: value}))
+            assert "'c'" not in str(error.value)
+            assert "handle_unknown" in str(error.value)
+            assert "ignore" not in str(error.value)
+        clipped = synthesizer(random_state=0, domain=domain, handle_unknown="clip").fit(table)
         assert len(clipped.transform(people(5).assign(wage=1e9))) == 5
+
+    def test_folds_of_cross_validation(self):
+        table = sexes_by_level(200).sample(frac=1, random_state=0)
+        y = table["level"] > 4
+        table["number"] = np.random.default_rng(0).normal(size=200)
+        table["name"] = [f"name {row // 2}" for row in range(200)]
+        numbers = make_column_transformer(("passthrough", ["level", "number"]))
+        pipeline = make_pipeline(synthesizer(random_state=0), numbers, LogisticRegression())
+        assert (cross_val_score(pipeline, table, y, error_score="raise") > 0.8).all()
 
     def test_of_a_release_in_a_file(self, tmp_path):
         release = synthesizer(random_state=0).fit(people())
         release.save(tmp_path / "release.json")
-        assert skdp.load(tmp_path / "release.json").domain_ == release.domain_
+        loaded = skdp.load(tmp_path / "release.json")
+        assert loaded.domain_ == release.domain_
+        assert loaded.undiscovered_ == release.undiscovered_ == {}
+        later = people(5).assign(job="c", wage=1e9, children=2.6, since=date(2050, 1, 1))
+        assert len(loaded.transform(later)) == 5
 
     def test_of_features_and_of_a_public_target(self):
         table = people(2_000)
@@ -114,21 +211,52 @@ class TestWhatMustBeDeclared:
         with pytest.raises(ValueError, match="job"):
             DPMarginalSynthesizer(domain=SEX).fit(people())
 
+
+class TestWhatIsLeftOut:
     @each(
         "column reason",
         [
             ([f"person {number}" for number in range(1_200)], "more than 1000 distinct values"),
             ([np.inf, 1.0] * 600, "infinite"),
-            ([(1,), (2,)] * 600, "must be declared"),
+            ([(1,), (2,)] * 600, "type tuple"),
+            (["a", 1] * 600, "several kinds"),
+            (pd.to_timedelta(np.arange(1_200), unit="s"), "type Timedelta"),
         ],
     )
-    def test_columns_without_a_list_of_values(self, column, reason):
+    def test_columns_without_a_list_of_values_are_passed_through(self, column, reason, tmp_path):
+        table = people(1_200)[["sex", "job"]]
+        named = table.assign(name=pd.Series(column))
+        release = synthesizer(random_state=0)
+        with pytest.warns(UserWarning, match=f"'name' .*{reason}") as record:
+            made = release.fit_transform(named)
+        assert len(record) == 1
+        assert "person" not in str(record[0].message)
+        pd.testing.assert_series_equal(made["name"], named["name"])
+        expected = synthesizer(random_state=0).fit_transform(table)
+        assert (made["sex"] != table["sex"]).any()
+        assert abs((made["sex"] == "f").mean() - (expected["sex"] == "f").mean()) < 0.05
+        release.save(tmp_path / "release.json")
+        assert skdp.load(tmp_path / "release.json").transform(named)["name"].equals(named["name"])
+
+    def test_a_name_is_given_before_the_charge(self):
         ledger = PrivacyLedger(epsilon=9, delta=0.1, relation="replace_values", columns=["sex"])
-        table = people(1_200).assign(name=pd.Series(column, dtype=object))
-        with pytest.raises((TypeError, ValueError), match=reason) as error:
+        table = people(1_200)[["sex"]].assign(name=[f"person {number}" for number in range(1_200)])
+        with pytest.raises(UserWarning, match="name"):
             synthesizer(ledger=ledger).fit(table)
-        assert "person" not in str(error.value)
         assert ledger.spent == (0, 0)
+
+    def test_infinite_numbers_among_many(self):
+        table = people(100)
+        table.loc[3, "wage"] = np.inf
+        release = synthesizer(random_state=0).fit(table)
+        assert release.transform(table)["wage"].equals(table["wage"])
+
+    def test_pairs_of_public_columns_need_no_room(self):
+        table = people(100)[["sex", "job", "children"]]
+        synthesizer(random_state=0, max_cells=11).fit(table)
+        with pytest.warns(UserWarning, match="max_cells") as record:
+            synthesizer(random_state=0, max_cells=7).fit(table)
+        assert "('sex', 'children')." in str(record[0].message)
 
 
 class TestPrivacy:

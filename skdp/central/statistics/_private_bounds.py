@@ -79,14 +79,16 @@ _TILTS = np.linspace(0.1, 0.98, 89)
 Floats = NDArray[np.float64]
 
 
-def split_bounds(bounds: Any, names: Sequence[Any]) -> tuple[list[int], Any]:
+def split_bounds(
+    bounds: Any, names: Sequence[Any], parameter: str = "bounds"
+) -> tuple[list[int], Any]:
     """Return the places of the columns whose bounds are to be found, and all bounds, with a stand-in for these."""
-    if _is_private(bounds, "bounds"):
+    if _is_private(bounds, parameter):
         return list(range(len(names))), NOWHERE
     if isinstance(bounds, Mapping):
         pairs = dict(bounds)
         for name, pair in bounds.items():
-            if _is_private(pair, f"bounds of column {name!r}"):
+            if _is_private(pair, f"{parameter} of column {name!r}"):
                 pairs[name] = NOWHERE
         private = [name for name in names if isinstance(bounds.get(name), str)]
         return [names.index(name) for name in private], pairs
@@ -94,7 +96,7 @@ def split_bounds(bounds: Any, names: Sequence[Any]) -> tuple[list[int], Any]:
         ends = list(bounds)
         places = []
         for place, name in enumerate(names[: len(ends)]):
-            if _is_private(ends[place], f"bounds of column {name!r}"):
+            if _is_private(ends[place], f"{parameter} of column {name!r}"):
                 places.append(place)
                 ends[place] = NOWHERE
         return places, ends if places else bounds

@@ -296,8 +296,9 @@ class Walk:
         scope = self._scope_of(guarantee, covered, targets)
         if guarantee.relation == "replace_values" and not scope:
             self.notes.append(
-                f"What {step} protects is made of several columns of X, or of none that "
-                "is known: so nothing is promised of them."
+                f"It is not known of which columns of X that is made which {step} "
+                "protects, as it is behind other steps, or of an array: nothing is "
+                "promised of them. Let it be the first step, and X a dataframe."
             )
             return self._plain(estimator, flow, step)
         self._targets.update(targets, targets.values())

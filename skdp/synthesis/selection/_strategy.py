@@ -362,12 +362,17 @@ def warn_not_chosen(
 
 
 def warn_unknown(
-    plan: Plan, strategy: Strategy, names: Sequence[object], unknown: Sequence[Clique]
+    plan: Plan,
+    strategy: Strategy,
+    names: Sequence[object],
+    unknown: Sequence[Clique],
+    public: Collection[object] = (),
 ) -> None:
-    """Warn of strong pairs without room, and of pairs that are too large to score."""
+    """Warn of strong pairs without room, and of pairs that are too large to score; not of pairs that are public."""
     large = []
     for pair in itertools.combinations(range(len(plan.sizes)), 2):
-        if plan.n_cells(pair) > plan.max_cells:
+        is_public = all(names[column] in public for column in pair)
+        if plan.n_cells(pair) > plan.max_cells and not is_public:
             large.append(pair)
     limit = f"max_cells = {plan.max_cells:,}"
     advice = "Set max_cells higher, or declare coarser bins"

@@ -38,3 +38,6 @@ from skdp.synthesis.tables._shapes import Shapes as Shapes
 from skdp.synthesis.tables._shapes import cells_within as cells_within
 from skdp.synthesis.tables._shapes import find_points as find_points
 from skdp.synthesis.tables._shapes import fine_grid as fine_grid
+from skdp.synthesis.tables._unseen import choose_substitutes as choose_substitutes
+from skdp.synthesis.tables._unseen import warn_passed_through as warn_passed_through
+from skdp.synthesis.tables._unseen import without_values as without_values

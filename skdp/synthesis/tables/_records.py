@@ -41,6 +41,7 @@ from skdp.synthesis.model import (
     shape_of,
     sum_others,
 )
+from skdp.synthesis.tables._unseen import has_order, take_nearest, without_values
 from skdp.tables import ColumnError, LargeTable, Table, shielded, to_numbers
 
 Codes = NDArray[np.unsignedinteger]
@@ -109,7 +110,7 @@ def read_codes(
 ) -> list[Codes]:
     """Code the columns of a table, of which rows are never left out if it `keeps_rows`."""
     check_policy(handle_unknown)
-    codes, undeclared = find_codes(table, domain, handle_unknown, others)
+    codes, undeclared = find_codes(table, domain, handle_unknown, others, keeps_rows)
     if undeclared:
         name = undeclared[0]
         advice = _OF_ALL_ROWS if keeps_rows else _ADVICE
@@ -132,8 +133,13 @@ def find_codes(
     domain: Domain,
     handle_unknown: Any,
     others: Mapping[Any, Any] | None = None,
+    keeps_rows: bool = False,
 ) -> tuple[list[Codes], list[Any]]:
     """Code a table, and list the columns with values that have to be declared."""
+    if keeps_rows:
+        # What `without_values` did in `fit`.
+        unread = [name for name in others or () if domain[name].labels == (None,)]
+        table = without_values(table, unread)
     codes, unlisted = find_outside(table, domain, "error")
     if handle_unknown != "clip":
         for name, is_fraction in _find_fractions(table, domain).items():
@@ -141,15 +147,19 @@ def find_codes(
             codes[place][is_fraction] = domain.sizes[place]
             if name not in unlisted:
                 unlisted.append(name)
-    # Where values were found privately, one stands for all others.
+    # Where values were found privately, or those of public columns were read, one stands
+    # for all others.
     replacements = _replacements(domain, others)
-    replacements |= _replacements(domain, handle_unknown)
+    chosen = _replacements(domain, handle_unknown)
+    replacements |= chosen
     undeclared = []
     for name in unlisted:
         place = domain.columns.index(name)
         column_codes = codes[place]
         size = domain.sizes[place]
         if name in replacements:
+            if keeps_rows and name not in chosen:
+                take_nearest(column_codes, domain[name], table.columns[place])
             column_codes[column_codes == size] = replacements[name]
             continue
         if handle_unknown == "clip" and isinstance(domain[name], Interval):
@@ -280,14 +290,16 @@ def _declared_names(table: Table, declared: Any) -> set[Any]:
     return set(declared if isinstance(declared, Mapping) else table.names)
 
 
-def declared_orders(domain: Domain) -> tuple[bool, ...]:
-    """Return for each column whether neighbouring codes are declared neighbours."""
-    # Bins are, and categories that are declared in order. Numbers in a list may be
-    # codes of anything: of occupations, or of regions.
+def declared_orders(domain: Domain, read: Collection[Any] = ()) -> tuple[bool, ...]:
+    """Return for each column whether neighbouring codes are neighbours, as declared or as those of sorted numbers."""
+    # Bins are, and categories that are declared in order. Numbers in a list that is
+    # declared may be codes of anything, of occupations or of regions; those of public
+    # columns that are `read` have an order.
     orders = []
     for name in domain.columns:
         values = domain[name]
-        orders.append(isinstance(values, Interval) or values.ordered)
+        is_sorted = name in read and has_order(values)
+        orders.append(isinstance(values, Interval) or values.ordered or is_sorted)
     return tuple(orders)
 
 

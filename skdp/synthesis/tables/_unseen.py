@@ -1,0 +1,94 @@
+"""Values of public columns that no row of `fit` had: nothing private depends on them, so others stand for them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.base import level_of_the_caller
+from skdp.domain import Categories, Domain, Interval
+from skdp.pages import warn
+from skdp.tables import ColumnError, Table, kind_of, present, to_dates, to_numbers
+
+_ORDERED = ("number", "date", "datetime")
+
+
+def without_values(table: Table, names: Collection[Any]) -> Table:
+    """Make all values of some columns missing."""
+    columns = []
+    for name, column in zip(table.names, table.columns, strict=True):
+        if name in names:
+            column = np.full(len(column), None, object)
+        columns.append(column)
+    return replace(table, columns=tuple(columns))
+
+
+def warn_passed_through(reasons: Mapping[Any, str]) -> None:
+    """Warn of public columns that the model leaves out, with the reasons."""
+    if not reasons:
+        return
+    parts = [f"column {name!r} {reason}" for name, reason in reasons.items()]
+    warn(
+        "public columns are returned as they are, but left out of the model of the "
+        f"protected ones: {'; '.join(parts)}",
+        UserWarning,
+        about="guide/protected_columns",
+        stacklevel=level_of_the_caller(),
+    )
+
+
+def has_order(values: Categories | Interval) -> bool:
+    """Whether values that were read, and so are sorted, are numbers or dates."""
+    listed = present(values.values)
+    return bool(listed) and kind_of(listed[0]) in _ORDERED
+
+
+def choose_substitutes(
+    domain: Domain, codes: Sequence[NDArray[np.integer]], names: Iterable[Any]
+) -> dict[Any, Any]:
+    """Return the value of each column that stands for those that no row has."""
+    # Numbers and dates take the nearest value, and missing ones the median. Other values
+    # that were not seen are rare, and rare values are counted together: the rarest
+    # stands for them.
+    substitutes = {}
+    for name in names:
+        values = domain[name]
+        column_codes = codes[domain.columns.index(name)]
+        counts = np.bincount(column_codes, minlength=len(values)).astype(float)
+        if has_order(values):
+            code = np.searchsorted(np.cumsum(counts), counts.sum() / 2)
+        else:
+            counts[counts == 0] = np.inf
+            code = counts.argmin()
+        substitutes[name] = values.values[int(code)]
+    return substitutes
+
+
+def take_nearest(
+    codes: NDArray[np.unsignedinteger], values: Categories | Interval, column: Any
+) -> None:
+    """Give numbers and dates without a code that of the nearest value or bin."""
+    if not has_order(values):
+        return
+    listed = np.array(present(values.values), object)
+    kind = kind_of(listed[0])
+    # Of a categorical dtype, or with a time zone, values are no numbers.
+    with suppress(ColumnError):
+        points = _as_numbers(listed, kind)
+        numbers = _as_numbers(column, kind)
+        is_unseen = (codes == len(values)) & ~np.isnan(numbers)
+        middles = points[:-1] / 2 + points[1:] / 2
+        codes[is_unseen] = np.searchsorted(middles, numbers[is_unseen])
+
+
+def _as_numbers(column: Any, kind: str) -> NDArray[np.float64]:
+    """Return numbers, or dates in microseconds, as floats; nan for what is none."""
+    if kind == "number":
+        return to_numbers(column).astype(float)
+    dates = to_dates(column, np.dtype("datetime64[us]"))
+    return np.where(np.isnat(dates), np.nan, dates.astype(np.int64))
