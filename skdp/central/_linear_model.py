@@ -635,8 +635,8 @@ class DPLinearRegression(_LinearRegression):
     its coefficient is drawn towards 0 by more than the errors say.
 
     With ``protect``, standard errors are too small at small epsilons. In 40 fits each of 4,000 rows with five columns
-    and one or two of these, the target, or both private, 77 to 95 % of all intervals of 95 % held at an epsilon of 0.1
-    (of single coefficients, 7 % at worst), 92 to 95 % at 0.2, and 94 to 99 % at 0.5.
+    and one or two of these, the target, or both private, 75 to 94 % of all intervals of 95 % held at an epsilon of 0.1
+    (of single coefficients, 8 % at worst), 87 to 95 % at 0.2, and 93 to 99 % at 0.5.
 
     ``scaling="auto"`` is that of `DPLogisticRegression`.
 
