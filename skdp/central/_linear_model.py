@@ -635,9 +635,11 @@ class DPLinearRegression(_LinearRegression):
     With ``protect="target"`` the promise is for replacing the values of the target in one record ("replace_values"), as
     of `DPLogisticRegression`: X is public, and so are the products of its columns. Of the sums of products with the
     target, 9/10 of the budget pay for the noise, which has the shape of the rows, of which long ones have a smaller
-    weight; 1/10 is for the sum of squares of the target, and so for standard errors. These are right on average over
-    coefficients of one size, in units of the ranges of columns, which is the size that makes the noisy sums likeliest;
-    so is `ridge_`, the mean of what is added to the sums of squares in these units.
+    weight; 1/10 is for the sum of squares of the target. It limits how much predictions vary, as do the bounds: a mean
+    that noise hides is drawn to their middle, and coefficients to 0. These are taken to have one size, in units of the
+    ranges of columns: all sizes within the limit are tried, and averaged by how likely each makes the noisy sums
+    (empirical Bayes, [4]_). Standard errors are right on average over such coefficients, and `ridge_` is the mean of
+    what has the same effect, added to the sums of squares in units of half the ranges.
 
     With ``protect`` naming columns, the promise is for replacing their values in one record. Products of public columns
     are exact. Other values of p private columns change their products with the others by the row of public values times
@@ -650,8 +652,8 @@ class DPLinearRegression(_LinearRegression):
     determine a private feature (R2 above .9 by three errors), a warning names it: nothing limits what these tell.
 
     With ``protect``, standard errors are too small at small epsilons. In 40 fits each of 4,000 rows with five columns
-    and one or two of these, the target, or both private, 76 to 95 % of all intervals of 95 % held at an epsilon of 0.1
-    (of single coefficients, 12 % at worst), 89 to 95 % at 0.2, and 94 to 99 % at 0.5.
+    and one or two of these, the target, or both private, 75 to 94 % of all intervals of 95 % held at an epsilon of 0.1
+    (of single coefficients, 8 % at worst), 87 to 95 % at 0.2, and 93 to 99 % at 0.5.
 
     ``scaling="auto"`` is that of `DPLogisticRegression`.
 
@@ -662,6 +664,8 @@ class DPLinearRegression(_LinearRegression):
     .. [2] Y.-X. Wang (2018). Revisiting differentially private linear regression: optimal and adaptive prediction and
        estimation in unbounded domain. UAI.
     .. [3] C. M. Stein (1981). Estimation of the mean of a multivariate normal distribution. Annals of Statistics 9(6).
+    .. [4] C. N. Morris (1983). Parametric empirical Bayes inference: theory and applications. Journal of the American
+       Statistical Association 78(381).
 
     Examples
     --------

@@ -303,8 +303,8 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
     they are released once, and the rest is post-processing. Rows are turned and stretched to uncorrelated integers, and
     have public weights in the loss: 1 for the quarter that is shortest, and less for longer ones, which are thereby as
     long as the longest of these. A target changes the sums by its row, or by that of two classes if there are more. The
-    penalty is that of coefficients of one size, in units of the ranges of columns; the size is that which makes the
-    noisy sums likeliest.
+    penalty is that of coefficients of one size, in units of the ranges of columns: sizes, up to about that which would
+    explain all classes, are averaged by how likely each makes the noisy sums.
 
     References
     ----------

@@ -153,7 +153,7 @@ class LinearFit(NamedTuple):
     errors: Floats
     intercept: float
     intercept_error: float
-    # What was added to the sums of squares: its mean, in units of the widths.
+    # What was added to the sums of squares: its mean, in units of half the widths.
     ridge: float
 
 

@@ -292,6 +292,71 @@ class TestModels:
             # Of an ellipsoid that holds all rows, it is .4 to .9.
             assert np.corrcoef(model.coef_[0], slopes)[0, 1] > 0.99
 
+    @each("delta", [None, 1e-6])
+    def test_small_epsilons_are_hardly_worse_than_the_mean(self, delta):
+        """The penalty was that of the likeliest spread of coefficients, and R2 was -20, and -860 at worst."""
+        scores = []
+        for seed in range(6):
+            rng = np.random.default_rng(seed)
+            X = rng.normal(size=(330, 10))
+            y = np.clip(50 + X @ rng.normal(size=10) * 3 + 10 * rng.normal(size=330), 0, 100)
+            for kind in (DPLinearRegression, DPRidge):
+                model = kind(0.1, delta=delta, target_bounds=(0, 100), protect="target", random_state=seed).fit(X, y)
+                scores.append(model.score(X, y))
+                # What the noise hides is as good as nothing beside the penalty.
+                assert model.ridge_ > 330
+                assert abs(model.predict(X) - 50).max() < 50
+        assert np.median(scores) > -0.1
+        assert min(scores) > -0.5
+
+    @each("fit_intercept", [True, False])
+    def test_small_epsilons_say_little_of_classes(self, fit_intercept):
+        """Logits were up to 300."""
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(150, 13))
+        for make, classes in ((binary, [0, 1]), (several, ["a", "b", "c"])):
+            y = np.array(classes)[rng.integers(len(classes), size=150)]
+            for seed in range(8):
+                model = make(0.02, random_state=seed, fit_intercept=fit_intercept).fit(X, y)
+                slopes = X @ model.coef_.T
+                assert abs(slopes).max() < 3
+
+    def test_a_mean_that_noise_hides_is_drawn_to_the_middle(self):
+        X = np.random.default_rng(0).normal(size=(200, 8))
+        errors = []
+        for seed in range(20):
+            parameters = {"target_bounds": (0, 10), "protect": "target", "random_state": seed}
+            model = DPLinearRegression(0.02, **parameters).fit(X, np.full(200, 5.0))
+            errors.append(model.intercept_ - 5)
+            assert model.intercept_std_error_ < 10
+        # Noise alone has a deviation of 200.
+        assert np.sqrt(np.mean(np.square(errors))) < 2
+        exact = DPLinearRegression(10.0, **parameters).fit(X, np.full(200, 9.0))
+        assert exact.intercept_ == pytest.approx(9, abs=1)
+
+    def test_the_ridge_tells_what_is_taken_of_a_coefficient(self):
+        """What it leaves of it, divided by the share that it leaves, has no bias."""
+        rng = np.random.default_rng(0)
+        X = rng.choice([-1.0, 1.0], (300, 1))
+        y = 3 * X[:, 0] + rng.normal(size=300)
+        squares = 300 * (2 * X.std() / np.ptp(X)) ** 2
+        sizes, without = [], []
+        for seed in range(50):
+            model = DPLinearRegression(0.05, target_bounds=(-6, 6), protect="target", random_state=seed).fit(X, y)
+            sizes.append(model.coef_[0])
+            without.append(model.coef_[0] * (squares + model.ridge_) / squares)
+        assert 0.5 < np.mean(sizes) < 2.5
+        assert np.std(without) < 3
+        assert np.mean(without) == pytest.approx(3, abs=4 * np.std(without) / 7)
+
+    @each("n_rows", [0, 4])
+    def test_without_a_constant_and_features(self, n_rows):
+        """Pure noise of no numbers was an error."""
+        parameters = {"target_bounds": (0, 1), "protect": "target", "fit_intercept": False, "random_state": 0}
+        model = DPLinearRegression(0.001, **parameters).fit(np.zeros((n_rows, 2)), np.ones(n_rows))
+        assert (model.coef_ == 0).all()
+        assert model.intercept_ == 0
+
     def test_units_and_copies_of_columns_change_nothing(self):
         rng = np.random.default_rng(0)
         X = rng.normal(size=(3_000, 3))
