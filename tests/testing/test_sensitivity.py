@@ -1,4 +1,4 @@
-"""Replayed noise shows the sensitivity: every fault is found, and nothing of what this library releases."""
+"""Replayed noise shows the sensitivity: every fault is replay, and nothing of what this library releases."""
 
 from __future__ import annotations
 
@@ -52,15 +52,15 @@ def test_each_fault_is_found(fault):
 
 def test_the_statistic_without_a_fault_passes():
     check_sensitivity(broken.Curator(), broken.TABLE)
-    found = replay_release(broken.Curator(), broken.TABLE, broken.TABLE[:-1])
-    assert found.draws.to_dict("list") == {
+    replay = replay_release(broken.Curator(), broken.TABLE, broken.TABLE[:-1])
+    assert replay.draws.to_dict("list") == {
         "sampler": ["discrete_laplace"],
         "size": [1],
         "difference": [10.0],
         "epsilon": [1.0],
         "rho": [pytest.approx(np.tanh(0.5))],
     }
-    assert (found.epsilon, found.findings, found.passed) == (1.0, (), True)
+    assert (replay.epsilon, replay.findings, replay.passed) == (1.0, (), True)
 
 
 # Of one row a person, the contract of the curator replays the noise of each class, too.
@@ -81,10 +81,10 @@ def test_the_noise_of_this_library_covers_the_sensitivity(name):
     release = partial(fitted, model) if hasattr(model, "fit") else model
     shares = []
     for one, other in neighbours_of(table):
-        found = replay_release(release, one, other)
-        assert found.findings == ()
-        assert len(found.draws)
-        shares.append(found.epsilon / found.guarantee.epsilon)
+        replay = replay_release(release, one, other)
+        assert replay.findings == ()
+        assert len(replay.draws)
+        shares.append(replay.epsilon / replay.guarantee.epsilon)
     assert 0 < max(shares) <= 1 + 1e-9
 
 
@@ -104,9 +104,9 @@ def test_what_is_paid_in_rho_or_mu_raises_no_alarm(case):
     (model, table), epsilon = PAID_OTHERWISE[case]
     release = partial(fitted, clone(model).set_params(epsilon=epsilon))
     one, other = neighbours_of(table)[-1]
-    found = replay_release(release, one, other)
-    assert found.findings == ()
-    assert 0 < found.epsilon <= found.guarantee.epsilon * (1 + 1e-9)
+    replay = replay_release(release, one, other)
+    assert replay.findings == ()
+    assert 0 < replay.epsilon <= replay.guarantee.epsilon * (1 + 1e-9)
 
 
 def test_half_of_the_noise_is_an_alarm_in_mu_too():
@@ -123,8 +123,8 @@ def test_half_of_the_noise_is_an_alarm_in_mu_too():
         gaussian_epsilon(mu, 1e-6), 1e-6, relation="add_remove", trust="central", losses=(GaussianLoss(mu),)
     )
     for rate, noise, passed in [(2 * most, most, True), (4 * most, most, False), (2 * most, 2 * most, False)]:
-        found = replay_release(partial(release, rate, noise), X, ONE_LESS, guarantee=claim)
-        assert found.passed == passed, found.findings
+        replay = replay_release(partial(release, rate, noise), X, ONE_LESS, guarantee=claim)
+        assert replay.passed == passed, replay.findings
 
 
 JOBS = pd.DataFrame({"job": ["clerk"] * 60 + ["nurse"] * 50})
@@ -141,9 +141,9 @@ def test_a_value_that_one_record_alone_has_raises_no_alarm(discovery, job):
     """It is counted with noise that the neighbour does not draw, before, between or after other values."""
     table = pd.concat([JOBS, pd.DataFrame({"job": [job]})], ignore_index=True)
     for one, other in [(table, JOBS), (JOBS, table), (table, table[1:]), (table[-1:], table[:0])]:
-        found = replay_release(discovery, one, other)
-        assert found.findings == ()
-        assert found.epsilon <= found.guarantee.epsilon
+        replay = replay_release(discovery, one, other)
+        assert replay.findings == ()
+        assert replay.epsilon <= replay.guarantee.epsilon
 
 
 @each("threshold, passed", [(20, True), (11, True), (8, False), (1, False), (-40, False)])
@@ -158,8 +158,8 @@ def test_a_threshold_that_a_lone_value_may_pass_is_found(threshold, passed):
     claim = replace(CLAIM, delta=1e-4)
     rows = np.repeat([2, 5, 9], 30)
     for lone in (1, 3, 10):
-        found = replay_release(release, np.append(rows, lone), rows, guarantee=claim)
-        assert found.passed == passed, found.findings
+        replay = replay_release(release, np.append(rows, lone), rows, guarantee=claim)
+        assert replay.passed == passed, replay.findings
     assert not replay_release(release, np.append(rows, 3), rows, guarantee=CLAIM).passed, "without a delta"
 
 
@@ -180,17 +180,17 @@ X, ONE_LESS = np.array([0, 3, 10]), np.array([0, 3])
     ],
 )
 def test_the_loss_of_noise_is_that_of_the_difference_and_the_scale(noise, epsilon, rho):
-    found = replay_release(total(noise), X, ONE_LESS, guarantee=CLAIM)
-    assert found.draws[["difference", "epsilon", "rho"]].to_numpy().tolist() == [[10.0, epsilon, pytest.approx(rho)]]
-    assert not found.passed
+    replay = replay_release(total(noise), X, ONE_LESS, guarantee=CLAIM)
+    assert replay.draws[["difference", "epsilon", "rho"]].to_numpy().tolist() == [[10.0, epsilon, pytest.approx(rho)]]
+    assert not replay.passed
 
 
 @each("losses", [(), (PureLoss(1.0),)])
 def test_noise_of_whole_numbers_on_numbers_that_are_none_has_no_bound(losses):
     claim = replace(CLAIM, losses=losses)
     noise = partial(discrete_laplace, scale=100, size=1)
-    found = replay_release(total(noise), np.array([20.5, 30.0]), np.array([30.0]), guarantee=claim)
-    assert found.findings == ("the draws lose epsilon inf together, more than the stated 1",)
+    replay = replay_release(total(noise), np.array([20.5, 30.0]), np.array([30.0]), guarantee=claim)
+    assert replay.findings == ("the draws lose epsilon inf together, more than the stated 1",)
 
 
 def test_the_losses_of_cubes_are_those_of_their_largest_numbers_added_up():
@@ -198,8 +198,8 @@ def test_the_losses_of_cubes_are_those_of_their_largest_numbers_added_up():
         total = int(table.sum())
         return np.array([[total, len(table)], [total, total]]) + cube_noise(SeededSource(0), 5, 2, 2)
 
-    found = replay_release(release, X, ONE_LESS, guarantee=CLAIM)
-    assert found.draws[["difference", "epsilon"]].to_numpy().tolist() == [[20.0, 4.0]]
+    replay = replay_release(release, X, ONE_LESS, guarantee=CLAIM)
+    assert replay.draws[["difference", "epsilon"]].to_numpy().tolist() == [[20.0, 4.0]]
 
 
 def noisy_table(table, scale=40):
@@ -223,16 +223,16 @@ def test_noise_of_several_columns_is_composed_as_it_is_stated(release, change, t
     epsilon = change / 40
     for loss, passed in ((LaplaceLoss(epsilon, change, count=2), True), (too_little, False)):
         claim = replace(CLAIM, epsilon=2 * epsilon, losses=(loss,))
-        found = replay_release(release, table, table[:1], guarantee=claim)
-        assert found.passed == passed, found.findings
-    assert found.draws["epsilon"][0] == pytest.approx(2 * epsilon)
-    assert found.draws["rho"][0] <= 2 * epsilon * np.tanh(epsilon / 2) * (1 + 1e-9)
+        replay = replay_release(release, table, table[:1], guarantee=claim)
+        assert replay.passed == passed, replay.findings
+    assert replay.draws["epsilon"][0] == pytest.approx(2 * epsilon)
+    assert replay.draws["rho"][0] <= 2 * epsilon * np.tanh(epsilon / 2) * (1 + 1e-9)
 
 
 @each("scale", [1, 3])
 @each("delta", [0.2, 0.1, 0.01, 1e-4])
 def test_the_loss_of_several_numbers_is_that_of_all_their_results(scale, delta):
-    """The least epsilon by all results of noise on two numbers that change by 1 and 3, not more than is found."""
+    """The least epsilon by all results of noise on two numbers that change by 1 and 3, not more than is replay."""
     values = np.arange(-60, 64)
     ratio = np.exp(-1 / scale)
     here, there = [], []
@@ -245,11 +245,11 @@ def test_the_loss_of_several_numbers_is_that_of_all_their_results(scale, delta):
         return np.array([table.sum(), 3 * table.sum()]) + discrete_laplace(SeededSource(0), scale, 2)
 
     claim = PrivacyGuarantee(4 / scale, delta, relation="add_remove", trust="central")
-    found = replay_release(release, np.array([1, 1]), np.array([1]), guarantee=claim)
-    excess = np.maximum(here - np.exp(found.epsilon) * there, 0).sum()
+    replay = replay_release(release, np.array([1, 1]), np.array([1]), guarantee=claim)
+    excess = np.maximum(here - np.exp(replay.epsilon) * there, 0).sum()
     assert excess <= delta * (1 + 1e-6)
-    less = max(found.epsilon - 0.01, 0)
-    assert found.epsilon < 1e-6 or np.maximum(here - np.exp(less) * there, 0).sum() > delta
+    less = max(replay.epsilon - 0.01, 0)
+    assert replay.epsilon < 1e-6 or np.maximum(here - np.exp(less) * there, 0).sum() > delta
 
 
 @pytest.mark.parametrize("sampler", [exponential_mechanism, permute_and_flip])
@@ -257,9 +257,9 @@ def test_the_loss_of_a_choice_is_the_spread_of_the_changes(sampler):
     def choice(table):
         return sampler(SeededSource(0), [len(table), -len(table), 0], Fraction(1, 4))
 
-    found = replay_release(choice, X, ONE_LESS, guarantee=CLAIM)
-    assert found.draws[["difference", "epsilon"]].to_numpy().tolist() == [[2.0, 0.5]]
-    assert found.passed
+    replay = replay_release(choice, X, ONE_LESS, guarantee=CLAIM)
+    assert replay.draws[["difference", "epsilon"]].to_numpy().tolist() == [[2.0, 0.5]]
+    assert replay.passed
 
 
 @each(
@@ -280,9 +280,9 @@ def test_noise_is_followed_however_it_is_added(add):
     def release(table):
         return add(np.array([table.sum(), 2 * table.sum()]), discrete_laplace(SeededSource(1), 30, 2))
 
-    found = replay_release(release, X, ONE_LESS, guarantee=CLAIM)
-    assert found.draws["difference"].tolist() == [30.0]
-    assert found.findings == ()
+    replay = replay_release(release, X, ONE_LESS, guarantee=CLAIM)
+    assert replay.draws["difference"].tolist() == [30.0]
+    assert replay.findings == ()
 
 
 def test_what_is_released_is_the_same_as_without_a_recording():
@@ -314,16 +314,16 @@ def test_a_sampler_that_follows_from_the_rows_is_a_finding():
             return table.sum() + discrete_laplace(source, 5, 1)
         return table.sum() + rounded_gaussian(source, 25, 1)
 
-    found = replay_release(release, X, ONE_LESS, guarantee=CLAIM)
-    assert found.findings[0] == "which samplers are used depends on the rows"
+    replay = replay_release(release, X, ONE_LESS, guarantee=CLAIM)
+    assert replay.findings[0] == "which samplers are used depends on the rows"
 
 
 def test_noise_that_is_scaled_is_not_followed():
     def release(table):
         return table.sum() + 10.0 * discrete_laplace(SeededSource(0), 1, 1)
 
-    found = replay_release(release, X, ONE_LESS, guarantee=CLAIM)
-    assert found.findings == ("the result[0]: not the same, although all that was drawn is",)
+    replay = replay_release(release, X, ONE_LESS, guarantee=CLAIM)
+    assert replay.findings == ("the result[0]: not the same, although all that was drawn is",)
 
 
 @pytest.mark.long
@@ -347,9 +347,9 @@ def test_tables_that_cannot_be_checked_are_refused():
 
 def test_replacing_a_row_loses_twice_as_much():
     words = pd.DataFrame({"job": ["clerk", "nurse"]})
-    found = replay_release(DPHistogram(domain={"job": ["clerk", "nurse"]}), words, words.iloc[[0, 0]])
-    assert (found.guarantee.relation, found.guarantee.epsilon, found.epsilon) == ("replace", 2.0, 2.0)
-    assert found.passed
+    replay = replay_release(DPHistogram(domain={"job": ["clerk", "nurse"]}), words, words.iloc[[0, 0]])
+    assert (replay.guarantee.relation, replay.guarantee.epsilon, replay.epsilon) == ("replace", 2.0, 2.0)
+    assert replay.passed
 
 
 def test_a_ledger_is_not_charged():
@@ -365,9 +365,9 @@ def test_a_ledger_is_not_charged():
 def test_stated_losses_cover_what_is_drawn(loss, passed):
     """A thousand links are as good as ten, but for a little; a share of the total variation is not."""
     claim = replace(CLAIM, losses=(loss,))
-    found = replay_release(broken.Curator(), broken.TABLE, broken.TABLE[:-1], guarantee=claim)
-    assert found.passed == passed
-    assert all("the stated losses" in finding for finding in found.findings)
+    replay = replay_release(broken.Curator(), broken.TABLE, broken.TABLE[:-1], guarantee=claim)
+    assert replay.passed == passed
+    assert all("the stated losses" in finding for finding in replay.findings)
 
 
 def test_errors_and_missing_guarantees():
@@ -376,8 +376,8 @@ def test_errors_and_missing_guarantees():
 
     with pytest.raises(ValueError, match="always"):
         replay_release(fail, X, ONE_LESS, guarantee=CLAIM)
-    found = replay_release(lambda table: table.max(), X, X[:0], guarantee=CLAIM)
-    assert found.findings == ("only one of the tables is an error: ValueError with 0 rows, none with 3",)
+    replay = replay_release(lambda table: table.max(), X, X[:0], guarantee=CLAIM)
+    assert replay.findings == ("only one of the tables is an error: ValueError with 0 rows, none with 3",)
     with pytest.raises(ValueError, match="give the guarantee that is claimed"):
         replay_release(len, X, ONE_LESS)
 

@@ -161,10 +161,10 @@ class DPAdditiveClassifier(ProbabilisticClassifier, AdditiveModel):
 
     Standard errors are those of the posterior of all functions together: of noise, of the sample, of what smoothing
     leaves out, of the correlations, and of the counts by which the mean is 0. With 10,000 rows of four independent
-    columns and an epsilon of .5 or more, intervals of 95 % held 95 to 99 % of the supported bins; with a correlation of
-    0.8, 74 to 99 % of fewer supported ones. Columns that nearly follow from others are not supported. Where pairs are
+    columns and an epsilon of .5 or more, intervals of 95 % held 94 to 99 % of the supported bins; with a correlation of
+    0.8, 75 to 99 % of fewer supported ones. Columns that nearly follow from others are not supported. Where pairs are
     not counted (`is_joint_` is False: with much noise, few rows, or more than 14 columns), errors are those if the
-    other columns are given, which of correlated columns are too small: with 0.8, they held 62 to 77 %.
+    other columns are given, which of correlated columns are too small: with 0.8, they held 63 to 81 %.
 
     References
     ----------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import reduce
@@ -95,23 +95,31 @@ def ask(
         n_rounds = _n_rounds(len(cliques), share)
     exact = table.compare(cliques, map(guess, cliques), groups)
     n_guessed = float(guess(cliques[0]).sum())
-    asked = list(cliques)
+    candidates = list(cliques)
     for round_share in _round_shares(share, n_rounds):
-        if not asked:
+        if not candidates:
             break
-        noisy = _ask_once(table, asked, exact, n_guessed, round_share)
-        asked = []
+        noisy = _ask_once(table, candidates, exact, n_guessed, round_share)
+        if n_rounds > 1 and chance is not None:
+            noisy = _drop_chance(noisy, chance)
         for clique, score in noisy.items():
-            if n_rounds > 1 and chance is not None:
-                # Chance adds to a score: below 0 there is no need to compute it.
-                is_above = score.noisy > 0 and score.noisy > chance(clique)
-                score = replace(score, is_dropped=not is_above)
             if clique in scores:
                 score = score.after(scores[clique])
             scores[clique] = score
-            if not score.is_dropped:
-                asked.append(clique)
+        candidates = [clique for clique in noisy if not scores[clique].is_dropped]
     return scores
+
+
+def _drop_chance(
+    scores: Mapping[Clique, Score], chance: Callable[[Clique], float]
+) -> dict[Clique, Score]:
+    """Drop the marginals whose scores are not above what chance adds to them."""
+    # That is not below 0: of many scores there is no need to compute it.
+    judged = {}
+    for clique, score in scores.items():
+        is_above = score.noisy > 0 and score.noisy > chance(clique)
+        judged[clique] = replace(score, is_dropped=not is_above)
+    return judged
 
 
 def _n_rounds(n_scores: int, share: Fraction) -> int:
