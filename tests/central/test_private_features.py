@@ -240,6 +240,7 @@ class TestModels:
 
     @each("epsilon", [1e-9, 1.0, 1e100])
     @each("constant", [True, False])
+    @pytest.mark.filterwarnings("ignore:by the noisy sums, the values of 'z'")
     def test_columns_that_are_hardly_seen(self, epsilon, constant):
         """Without noise, and between bounds that are far too wide, columns are constant: it was an error."""
         X, y = people(100)
