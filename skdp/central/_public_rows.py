@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.special import expit, softmax
 
-from skdp.base import read_bounds, read_numbers
+from skdp.base import floats_between, read_bounds, read_numbers
 from skdp.central._base import check_bounds_names, declared_bounds
 from skdp.central.statistics import Batches, Noise, as_float
 from skdp.privacy import Share
@@ -98,6 +98,15 @@ def public_ranges(batches: Batches, bounds: Any) -> Floats:
         return np.tile([0.0, 1.0], (numbers.shape[1], 1))
     low = numbers.min(axis=0)
     high = numbers.max(axis=0)
+    for name, least, most in zip(
+        batches.names, low.tolist(), high.tolist(), strict=True
+    ):
+        if least < most and not floats_between(least, most):
+            raise ValueError(
+                f"values of column {name!r} differ by so little beside their size that "
+                "floats hardly tell them apart: subtract a number from the column, such "
+                "as its mean, or leave it out"
+            )
     is_constant = low == high
     # Towards 0, so that there is no width beyond all floats.
     distance = np.where(is_constant, np.maximum(np.abs(low) / 2, 1.0), 0.0)

@@ -20,6 +20,7 @@ from skdp import (
     DPLinearRegression,
     DPLogisticRegression,
     DPRidge,
+    DPSelectKBest,
     PrivacyGuarantee,
     PrivacyLedger,
     privacy_statement,
@@ -446,6 +447,18 @@ class TestSizes:
         ledger = PrivacyLedger(epsilon=5, delta=1e-3, **OF_TARGET)
         with pytest.raises(ValueError, match="values of column 'b' differ by so little"):
             make(1.0, delta=1e-6, fit_intercept=fit_intercept, ledger=ledger).fit(X, y)
+        assert ledger.spent == (0, 0)
+
+    @each("selects", [True, False])
+    def test_columns_that_hardly_vary_beside_their_size(self, selects):
+        """The text told of bounds that nobody had declared, and showed the column's ends."""
+        X = pd.DataFrame({"a": np.arange(6.0), "b": 1e6 + np.arange(6) * 1e-5})
+        ledger = PrivacyLedger(epsilon=5, delta=1e-3, **OF_TARGET)
+        parameters = {"protect": "target", "classes": [0, 1], "ledger": ledger}
+        model = DPSelectKBest(1, **parameters) if selects else DPGaussianNB(**parameters)
+        with pytest.raises(ValueError, match="values of column 'b' differ by so little beside their size") as error:
+            model.fit(X, np.resize([0, 1], 6))
+        assert "10000" not in str(error.value)
         assert ledger.spent == (0, 0)
 
     @each("name", list(MODELS))
