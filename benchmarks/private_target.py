@@ -1,6 +1,6 @@
 """How well models that protect the target, or some features, predict, beside those of whole records.
 
-Run ``python benchmarks/private_target.py``. All fits draw secure random bits. Arguments: the number of splits, and the
+Run ``python benchmarks/private_target.py``. Splits and fits are seeded. Arguments: the number of splits, and the
 published files of ACS Public Coverage and LSAC, which are fetched without.
 """
 
@@ -23,13 +23,13 @@ from skdp import Domain, DPLinearRegression, DPLogisticRegression
 from skdp.datasets import load_acs_public_coverage, load_adult, load_lsac
 from skdp.privacy import Mu
 
-SPLITS = int((*sys.argv[1:2], "3")[0])
+SPLITS = int((*sys.argv[1:2], "10")[0])
 ACS = (*sys.argv[2:3], None)[0]
 LSAC = (*sys.argv[3:4], None)[0]
 DELTA = 1e-6
 EPSILONS = (0.1, 0.5, 1.0, 4.0)
 SEEDS = 5
-PROMISES = {"target": "values of the target", "record": "whole records, add/remove"}
+PROMISES = {"target": 'protect="target"', "record": "a record replaced"}
 NONE, SHUFFLED = "no privacy", "ε = 0, targets shuffled"
 
 
@@ -66,15 +66,32 @@ def score(model: object, X: np.ndarray, y: np.ndarray) -> float:
     return float(model.score(X, y))
 
 
-def logistic(epsilon: float, protect: str) -> DPLogisticRegression:
+def budget_of(epsilon: float, protect: str) -> Mu:
+    """Return the budget of a promise for values replaced of this epsilon."""
+    mu = float(Mu.of(epsilon, DELTA).mu)
+    if protect == "record":
+        # A record replaced is one removed and one added: twice mu.
+        mu /= 2
+    return Mu(mu, DELTA)
+
+
+def logistic(epsilon: float, protect: str, seed: int) -> DPLogisticRegression:
     return DPLogisticRegression(
-        epsilon, delta=DELTA, bounds=(0, 1), classes=[0, 1], protect=protect
+        budget_of(epsilon, protect),
+        bounds=(0, 1),
+        classes=[0, 1],
+        protect=protect,
+        random_state=seed,
     )
 
 
-def linear(epsilon: float, protect: str) -> DPLinearRegression:
+def linear(epsilon: float, protect: str, seed: int) -> DPLinearRegression:
     return DPLinearRegression(
-        epsilon, delta=DELTA, bounds=(0, 1), target_bounds=(0, 1), protect=protect
+        budget_of(epsilon, protect),
+        bounds=(0, 1),
+        target_bounds=(0, 1),
+        protect=protect,
+        random_state=seed,
     )
 
 
@@ -112,18 +129,18 @@ def scores_of(X: np.ndarray, y: np.ndarray, split: int) -> Scores:
         for epsilon in EPSILONS:
             for protect in PROMISES:
                 start = time.process_time()
-                private = make(epsilon, protect).fit(X[train], y[train])
+                private = make(epsilon, protect, split).fit(X[train], y[train])
                 seconds = time.process_time() - start
                 area = score(private, X[test], y[test])
                 scores[name, protect, epsilon] = area, seconds
     return scores
 
 
-def rows_of(table: str, splits: Sequence[Scores], protect: str) -> list[list[str]]:
-    """Return the rows of the results of a promise beside its two ends, over some splits."""
+def rows_of(table: str, splits: Sequence[Scores]) -> list[list[str]]:
+    """Return the rows of the results of models beside their two ends, over some splits."""
     rows = []
     for name in MODELS:
-        for key, text in [(protect, "private"), (SHUFFLED, SHUFFLED), (NONE, NONE)]:
+        for key, text in [*PROMISES.items(), (SHUFFLED, SHUFFLED), (NONE, NONE)]:
             cells = []
             seconds = []
             for epsilon in EPSILONS:
@@ -133,6 +150,32 @@ def rows_of(table: str, splits: Sequence[Scores], protect: str) -> list[list[str
                 seconds += times
             rows.append([table, name, text, *cells, f"{np.mean(seconds):.1f}"])
     return rows
+
+
+def gaps_of(table: str, splits: Sequence[Scores]) -> list[list[str]]:
+    """Return which share of a whole-record model's gap to no privacy is closed."""
+    rows = []
+    for name in MODELS:
+        cells = []
+        for epsilon in EPSILONS:
+            gaps = []
+            for scores in splits:
+                without = scores[name, NONE, epsilon][0]
+                of_target = without - scores[name, "target", epsilon][0]
+                of_record = without - scores[name, "record", epsilon][0]
+                gaps.append((of_target, of_record))
+            cells.append(share_closed(np.array(gaps)))
+        rows.append([table, name, *cells])
+    return rows
+
+
+def share_closed(gaps: np.ndarray) -> str:
+    """Write the share by mean gaps, and its standard error by the jackknife."""
+    of_target, of_record = gaps.mean(axis=0)
+    without_one = (gaps.sum(axis=0) - gaps) / (len(gaps) - 1)
+    shares = 1 - without_one[:, 0] / without_one[:, 1]
+    error = np.sqrt(len(gaps) - 1) * shares.std()
+    return f"{1 - of_target / of_record:.2f} ± {error:.2f}"
 
 
 @dataclass(frozen=True)
@@ -188,24 +231,21 @@ def generated_case() -> Case:
     return Case("generated", X, y.clip(-10, 10), ["z", "w"], bounds, (-10.0, 10.0))
 
 
-def feature_model(case: Case, epsilon: float, promise: str) -> DPLinearRegression:
+def feature_model(
+    case: Case, epsilon: float, promise: str, seed: int
+) -> DPLinearRegression:
     """Return a model with a promise for values replaced of this epsilon."""
-    if promise == "record":
-        # A record replaced is one removed and one added: twice mu.
-        half = Mu(float(Mu.of(epsilon, DELTA).mu) / 2, DELTA)
-        return DPLinearRegression(
-            half, bounds=case.bounds, target_bounds=case.target_bounds
-        )
-    if promise == "features":
-        return DPLinearRegression(
-            epsilon, delta=DELTA, bounds=case.bounds, protect=case.private
-        )
+    protect: dict[str, str | list[str]] = {
+        "features": case.private,
+        "both": [*case.private, case.y.name or "target"],
+        "record": "record",
+    }
     return DPLinearRegression(
-        epsilon,
-        delta=DELTA,
+        budget_of(epsilon, promise),
         bounds=case.bounds,
-        target_bounds=case.target_bounds,
-        protect=[*case.private, case.y.name or "target"],
+        target_bounds=None if promise == "features" else case.target_bounds,
+        protect=protect[promise],
+        random_state=seed,
     )
 
 
@@ -234,7 +274,7 @@ def rows_of_features(case: Case) -> list[list[str]]:
         ends["ε = 0, private features shuffled"].append(without)
         for promise in FEATURE_PROMISES:
             for epsilon in EPSILONS:
-                model = feature_model(case, epsilon, promise).fit(X, y)
+                model = feature_model(case, epsilon, promise, seed).fit(X, y)
                 cell = scores.setdefault((promise, epsilon), [])
                 cell.append(float(model.score(*held_out)))
     rows = []
@@ -253,47 +293,50 @@ def mean_and_spread(numbers: Sequence[float]) -> str:
 
 
 def write(
-    rows: dict[str, list[list[str]]],
-    of_features: list[list[str]],
-    n_splits: str,
-    commits: Sequence[str] = (),
+    rows: list[list[str]], gaps: list[list[str]], of_features: list[list[str]]
 ) -> None:
     epsilons = [f"ε = {epsilon:g}" for epsilon in EPSILONS]
-    header = ["table", "model", "fit", *epsilons, "CPU s a fit"]
-    sections = {}
-    for protect, promise in PROMISES.items():
-        sections[f"Prediction, promise for {promise}"] = header, rows[protect]
-    sections[f"Private features: R² of DPLinearRegression, {SEEDS} seeds"] = (
-        ["table", "private features", "promise for", *epsilons],
-        of_features,
-    )
+    sections = {
+        "Prediction, promise for the target replaced": (
+            ["table", "model", "fit", *epsilons, "CPU s a fit"],
+            rows,
+        ),
+        "Share of a whole-record model's gap to no privacy that is closed": (
+            ["table", "model", *epsilons],
+            gaps,
+        ),
+        f"Private features: R² of DPLinearRegression, {SEEDS} seeds": (
+            ["table", "private features", "promise for", *epsilons],
+            of_features,
+        ),
+    }
     write_results(
         "private_target",
         "Models that protect the target",
         ["skdp", "numpy", "scikit-learn"],
-        f"Means and standard deviations over {n_splits} splits, a quarter of the rows "
+        f"Means and standard deviations over {SPLITS} splits, a quarter of the rows "
         f"held out, δ = {DELTA:g}. All columns are indicators of declared values and "
-        "bins. **The first two tables have different promises, and their ε are not to "
-        "be compared**: that for the values of the target leaves all other columns and "
-        "the number of rows public; that for whole records, read as one for the values "
-        "of the target, has 2 ε. At ε = 0, the target is in another order. In the "
-        "third table, all promises are for values replaced.",
+        "bins. All promises are for values replaced: that for a record replaced, which "
+        'is twice the μ of one added or removed, implies that of `protect="target"`, '
+        "which leaves all other columns and the number of rows public. At ε = 0, the "
+        "target is in another order. A share is 1 less the ratio of mean gaps, and its "
+        "standard error is that of the jackknife over splits.",
         sections,
-        commits=commits,
     )
 
 
 def main() -> None:
     warnings.simplefilter("ignore")
-    rows: dict[str, list[list[str]]] = {protect: [] for protect in PROMISES}
+    rows: list[list[str]] = []
+    gaps: list[list[str]] = []
     for name, (X, y) in tables().items():
         splits = [scores_of(X, y, split) for split in range(SPLITS)]
-        for protect, lines in rows.items():
-            lines += rows_of(name, splits, protect)
+        rows += rows_of(name, splits)
+        gaps += gaps_of(name, splits)
     of_features = []
     for make in (adult_case, acs_case, lsac_case, generated_case):
         of_features += rows_of_features(make())
-    write(rows, of_features, str(SPLITS))
+    write(rows, gaps, of_features)
 
 
 if __name__ == "__main__":
