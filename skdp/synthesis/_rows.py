@@ -417,7 +417,7 @@ class RowTransformer(TransformerMixin, ModelAnswers):
         Parameters
         ----------
         X : dataframe or array-like of shape (n_samples, n_features)
-            The columns of `fit`.
+            The columns of `fit`. Values of columns that are drawn again are not read, and may all be missing.
 
         Returns
         -------
