@@ -34,10 +34,10 @@ from skdp.central._base import (
 )
 from skdp.central._private_columns import (
     PrivateColumns,
-    find_determined,
+    find_linear_functions,
     linear_of_products,
     penalties_in_floats,
-    warn_determined,
+    warn_linear_functions,
 )
 from skdp.central._public_rows import PublicRows
 from skdp.central._supervised import (
@@ -440,10 +440,11 @@ class _LinearRegression(RegressorMixin, LinearModel):
     def _release_protected(self, plan: Plan, source: ByteSource) -> None:
         public, columns, has_target, places_in_fit, penalty = plan.exact
         noisy = columns.draw(public, plan.noises, source)
-        # That public columns predict a protected target is what the model is for.
-        n_features = len(plan.protected) - (not has_target)
-        determined = find_determined(public, noisy, n_features)
-        warn_determined([plan.protected[place] for place in determined])
+        # A protected target is the last one. That public columns predict it is what the
+        # model is for.
+        features = plan.protected if has_target else plan.protected[:-1]
+        places = find_linear_functions(public, noisy, len(features))
+        warn_linear_functions([features[place] for place in places])
         fit = linear_of_products(public, columns, noisy, penalty, has_target=has_target)
         self.coef_ = fit.coefficients[places_in_fit]
         self.coef_std_error_ = fit.errors[places_in_fit]

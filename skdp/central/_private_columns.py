@@ -35,7 +35,8 @@ Floats = NDArray[np.float64]
 _PRODUCTS_PART = Fraction(1, 10)
 
 # Eigenvalues of sums of products, over the largest one: less is rounding, of columns that
-# follow from others. Floats are exact to 2**-53.
+# follow from others. Floats are exact to 2**-53, and rounding of thousands of products
+# adds up.
 _LEAST_EIGENVALUE = 2.0**-40
 
 # Penalties, over sums of squares: a larger one leaves less than a thousandth of a slope,
@@ -48,8 +49,8 @@ _LARGEST_PENALTY = 2.0**10
 _LEAST = 3.0
 
 # The share of the variance of a private column from which on public columns are said to
-# determine it, in all rows; of two values, it is the tau by which synthesizers say so.
-# And by how many standard errors.
+# determine it: of two values, it is the tau by which synthesizers say so. And the
+# standard errors above it: at the limit, noise alone warns in one case of 700 at most.
 _DETERMINED = 0.9
 _SURE = 3.0
 
@@ -268,39 +269,44 @@ def _inverse(products: Floats) -> Floats:
     return np.asarray(axes / values[is_seen] @ axes.T, np.float64)
 
 
-def find_determined(
+def find_linear_functions(
     rows: PublicRows, noisy: NoisyProducts, n_columns: int
 ) -> list[int]:
     """Find those of the first private columns that surely are linear functions of public ones, by the noisy sums."""
-    # Features have a weighted mean square of 1. So sums S of their products with a
-    # column explain S.T @ S / n of its squares; noise of covariance C adds its trace,
-    # and an error of variance 4 S.T @ C @ S + 2 trace(C @ C).
     n_rows = rows.total_weight
     first = int(rows.has_constant)
-
-    def explained(sums: Floats, noise: Floats) -> tuple[float, float]:
-        squares = float(sums @ sums - np.trace(noise)) / n_rows
-        variance = float(4 * sums @ noise @ sums + 2 * (noise**2).sum())
-        return squares, math.sqrt(variance) / n_rows
-
-    determined = []
+    found = []
     for column in range(n_columns):
         sums = noisy.sums[:, column]
-        of_mean, mean_error = explained(sums[:first], noisy.noise[:first, :first])
-        of_slopes, error = explained(sums[first:], noisy.noise[first:, first:])
-        squares = float(noisy.products[column, column]) - of_mean
+        of_mean = _explained_squares(sums[:first], noisy.noise[:first, :first])
+        of_slopes = _explained_squares(sums[first:], noisy.noise[first:, first:])
+        mean_squares, mean_error = of_mean[0] / n_rows, of_mean[1] / n_rows
+        slope_squares, slope_error = of_slopes[0] / n_rows, of_slopes[1] / n_rows
+        total = float(noisy.products[column, column]) - mean_squares
         # What is left has fewer degrees of freedom than rows.
-        factor = n_rows / rows.n_free
-        excess = (1 - _DETERMINED) * squares - factor * (squares - of_slopes)
-        errors = factor * error + (factor - 1 + _DETERMINED) * (
-            noisy.error + mean_error
-        )
-        if excess > _SURE * errors:
-            determined.append(column)
-    return determined
+        scale = n_rows / rows.n_free
+        left = scale * (total - slope_squares)
+        excess = (1 - _DETERMINED) * total - left
+        # ``excess`` holds ``total`` (1 - _DETERMINED - scale) times. Errors are added, as
+        # they may be correlated.
+        total_error = noisy.error + mean_error
+        error = scale * slope_error + (scale - 1 + _DETERMINED) * total_error
+        if excess > _SURE * error:
+            found.append(column)
+    return found
 
 
-def warn_determined(names: Sequence[Any]) -> None:
+def _explained_squares(sums: Floats, noise: Floats) -> tuple[float, float]:
+    """Return `n_rows` times the sum of squares of a column that features explain, and its error."""
+    # Features have a weighted mean square of 1, so that sums S of their products with a
+    # column explain S @ S / n_rows of its squares. Noise of covariance C adds the trace
+    # of C to S @ S, and an error of variance 4 S @ C @ S + 2 trace(C @ C).
+    squares = float(sums @ sums - np.trace(noise))
+    variance = float(4 * sums @ noise @ sums + 2 * (noise**2).sum())
+    return squares, math.sqrt(variance)
+
+
+def warn_linear_functions(names: Sequence[Any]) -> None:
     """Warn of private columns that follow from public ones."""
     # Post-processing of noisy sums: that there is a warning is released, too.
     if not names:

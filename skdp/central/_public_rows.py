@@ -46,11 +46,13 @@ _N_VARIANCES = 3
 # Of the norm of the gradient: the noise is larger than this by many powers of ten.
 _PRECISION = 1e-7
 
+# Of a logit in a step: from a logit of 0, the curvature falls to a fourteenth by 4.
 _LARGEST_CHANGE = 4.0
 
-# Spreads of coefficients that are tried: from a tenth of what noise hides to more than
-# that of the largest predictions, as columns that vary much may have smaller
-# coefficients than others. With 1, 1.5 and 3 at an epsilon of .1, .74, .76 and .80 of
+# Spreads of coefficients that are tried: from a tenth of what noise hides, or of the
+# smallest limit of the mean square of predictions if that is less, to more than that of
+# the largest predictions, as columns that vary much may have smaller coefficients than
+# others. With 1, 1.5 and 3 at an epsilon of .1, .74, .76 and .80 of
 # intervals of 95 % hold (40 tables of 4,000 rows); R2 of COMPAS is .022, .012 and .003
 # less than without a limit (5 splits, errors of .01), and that of the worst of 8
 # generated tables of 1,000 rows -1.5, -6.7 and -26, where it was -96.
@@ -58,11 +60,13 @@ _N_SPREADS = 48
 _HIDDEN = 0.1
 _REACH = 1.5
 
-# Of signal in noise: above 0, so that no penalty is infinite.
+# Of signal in noise: above 0, so that no penalty is infinite, and such that its square is
+# a float.
 _LEAST_SHARE = 2.0**-400
 
 # Of numbers from -1 to 1, means of squares that are tried: the bounds are one to sixteen
-# root mean squares from the middle.
+# root mean squares from the middle. A step of a square root of 2 changes a spread by a
+# fifth, less than a noisy mean of squares of some hundred rows can tell.
 _SQUARES = 2.0 ** np.arange(-8, 0.5, 0.5)
 
 
@@ -141,7 +145,7 @@ def _inverse_widths(widths: Floats, names: Sequence[Any]) -> Floats:
         name = names[int(np.argmax(is_narrow))]
         raise ValueError(
             f"values of column {name!r} differ by so little (below "
-            f"{np.finfo(float).tiny:.1g}) that no float holds the inverse: multiply "
+            f"{np.finfo(float).tiny:.1g}) that floats hold few digits of that: multiply "
             "it by a power of ten"
         )
     return np.divide(1.0, widths, out=np.zeros(len(widths)), where=widths > 0)
@@ -158,7 +162,7 @@ def _row_weights(directions: Floats) -> Floats:
 
 
 class Limits(NamedTuple):
-    """What a mean of squares may be, or is at most: numbers, and how likely they are."""
+    """Upper limits of a mean of squares, of which one is true, and how likely each is."""
 
     sizes: Floats
     log_probabilities: Floats
@@ -172,9 +176,10 @@ class Shrinkage(NamedTuple):
     # variance 1; and from these to coefficients: (n_coefficients, n_coefficients) each.
     to_numbers: Floats
     to_coefficients: Floats
-    # The part of the variance of a number that is signal: (n_spreads, n_coefficients).
+    # The part of the variance of a number that is signal, for each pair of a spread and a
+    # limit: (n_pairs, n_coefficients).
     factors: Floats
-    # Of each spread, after the sums are seen: (n_spreads,).
+    # Of each pair, after the sums are seen: (n_pairs,).
     probabilities: Floats
 
     @property
@@ -188,7 +193,7 @@ class Shrinkage(NamedTuple):
 
     @property
     def penalty(self) -> Floats:
-        """The P for which ``curvature * c + P @ c = sums`` has these coefficients.
+        """The P for which the solution c of ``curvature * c + P @ c = sums`` is `solve` @ sums.
 
         It is not symmetric, as the noise has another shape than the coefficients.
         """
@@ -199,17 +204,19 @@ class Shrinkage(NamedTuple):
 
     def covariance(self, sums: Floats, noise: Floats) -> Floats:
         """Return the covariance of the errors of coefficients by noise of the sums, and by shrinkage."""
-        # Under one spread, the factor f of a number takes 1 - f of a signal of variance
-        # f / (1 - f). Under several, their means differ, too.
         numbers = self.to_numbers @ sums
         noise_of_numbers = self.to_numbers @ noise @ self.to_numbers.T
-        products = (self.factors.T * self.probabilities) @ self.factors
-        covariance_of_factors = products - np.outer(
+        mean_products = (self.factors.T * self.probabilities) @ self.factors
+        of_noise = mean_products * noise_of_numbers
+        # Factors are not known for certain, and multiply the numbers.
+        covariance_of_factors = mean_products - np.outer(
             self.mean_factors, self.mean_factors
         )
-        covariance = products * noise_of_numbers
-        covariance += np.outer(numbers, numbers) * covariance_of_factors
-        covariance += np.diag(self.mean_factors - np.diag(products))
+        of_factors = np.outer(numbers, numbers) * covariance_of_factors
+        # Given the noise of variance 1, a factor f is that of a signal of variance
+        # f / (1 - f), of which it loses (1 - f)**2 * f / (1 - f) = f - f**2.
+        of_lost_signal = np.diag(self.mean_factors - np.diag(mean_products))
+        covariance = of_noise + of_factors + of_lost_signal
         return np.asarray(self.to_coefficients @ covariance @ self.to_coefficients.T)
 
 
@@ -328,8 +335,7 @@ class PublicRows:
         """
         # Sums of integers are exact in any order, so that a target changes them by its
         # own row alone. The longest row is public.
-        # Without rows and a constant, there are no features.
-        n_features = max(self.places.shape[1], 1)
+        n_features = self.places.shape[1]
         sizes = np.abs(self.places)
         l1 = int(sizes.sum(axis=1).max(initial=1.0)) * change * n_changed
         square = int((sizes**2).sum(axis=1).max(initial=1.0)) * change**2 * n_changed
@@ -337,8 +343,8 @@ class PublicRows:
         if noise.kind == "mu":
             return noise
         largest = int(sizes.max(initial=1.0)) * change
-        # Noise for the sums with one integer of the target is drawn by itself. Without
-        # features, there is none to draw.
+        # Joint noise is for the sums with a single integer of the target. Without rows
+        # and a constant there are no features, and nothing to draw.
         if n_changed > 1 or n_features == 0:
             return noise
         joint = Noise.joint(share, largest, n_features)
@@ -376,7 +382,7 @@ class PublicRows:
         The sums of a column of `sums` are about ``curvature`` times the coefficients, with
         the covariance ``error`` of the sample and the noise.
         """
-        # `limits` are those of ``curvature`` times the mean square of predictions.
+        # `limits` are those of the mean square of predictions, times the curvature of a row.
         # In units of the widths of columns, coefficients are independent and of one
         # size, before the sums are seen. In the basis of `eigh`, both this and the
         # error are diagonal.
@@ -397,6 +403,8 @@ class PublicRows:
         spreads = np.geomspace(least, _REACH * largest, _N_SPREADS) / of_spread
         log_priors = np.broadcast_to(limits.log_probabilities, spreads.shape).ravel()
 
+        # Numbers are normal, with mean 0: how well each pair of a spread and a limit
+        # explains them.
         numbers = basis.T @ sums
         signals = (spreads[..., np.newaxis] * shares).reshape(-1, size)
         variances = 1 + signals
@@ -537,7 +545,9 @@ class Slopes(NamedTuple):
 class _Level(NamedTuple):
     """The mean of a column of numbers from -1 to 1, as a noisy one says."""
 
-    mean: float
+    # As it was released, and the variance of its noise.
+    noisy_mean: float
+    variance: float
     # How far the noisy mean is believed: the mean, and the mean square.
     factor: float
     square_of_factor: float
@@ -549,7 +559,23 @@ class _Level(NamedTuple):
         factors = variances / (variances + variance)
         probabilities = softmax(limits.log_probabilities)
         factor = float(probabilities @ factors)
-        return cls(factor * noisy_mean, factor, float(probabilities @ factors**2))
+        return cls(noisy_mean, variance, factor, float(probabilities @ factors**2))
+
+    @property
+    def mean(self) -> float:
+        return self.factor * self.noisy_mean
+
+    @property
+    def mean_square(self) -> float:
+        """The square of the mean, on average over what the noise hides of it."""
+        return self.mean**2 + self.factor * self.variance
+
+    @property
+    def error_variance(self) -> float:
+        # The factor f loses 1 - f of a mean of variance f / (1 - f) times that of the
+        # noise: with f**2 of the noise, this is f of it. And f is not known for certain.
+        variance_of_factor = self.square_of_factor - self.factor**2
+        return self.factor * self.variance + variance_of_factor * self.noisy_mean**2
 
 
 def _limits_of(square: float, error: float) -> Limits:
@@ -569,54 +595,64 @@ def slopes_of_sums(
     The numbers of the column are from -1 to 1.
     """
     n_rows = rows.total_weight
-    first = int(rows.has_constant)
-    feature_sums = sums[first:]
-    n_slopes = len(feature_sums)
-    of_sample = rows.of_sample[first:, first:]
-    of_noise = noise[first:, first:]
     limits = _limits_of(square / n_rows, square_error / n_rows)
-    level = _Level(0.0, 0.0, 0.0)
-    noisy_mean = variance_of_mean = 0.0
+    slopes = np.zeros(len(sums))
+    covariance = np.zeros(noise.shape)
+    first = int(rows.has_constant)
+    centred_square = square
     if rows.has_constant:
         noisy_mean = float(np.clip(sums[0] / n_rows, -1.0, 1.0))
-        variance_of_mean = float(noise[0, 0]) / n_rows**2
-        level = _Level.of(noisy_mean, variance_of_mean, limits)
-    # The variance of the column, and then of what the slopes leave of it.
+        level = _Level.of(noisy_mean, float(noise[0, 0]) / n_rows**2, limits)
+        slopes[0] = level.mean
+        covariance[0, 0] = level.error_variance
+        centred_square -= n_rows * level.mean_square
     least = min(max(square_error / n_rows, 2.0**-100), 1.0)
-    centred = square - n_rows * (level.mean**2 + level.factor * variance_of_mean)
-    unexplained = float(np.clip(centred / n_rows, least, 1.0))
-    for _ in range(_N_VARIANCES):
-        shrinkage = rows.shrinkage(
-            feature_sums[:, np.newaxis],
-            unexplained * of_sample + of_noise,
-            n_rows,
-            limits,
-        )
-        solve = shrinkage.solve
-        slopes = solve @ feature_sums
-        error = centred - 2 * slopes @ feature_sums + n_rows * slopes @ slopes
-        # With noise e in the sums, the slopes hold solve @ e: the error is too small by
-        # the mean of 2 e @ solve @ e - n_rows |solve @ e|**2.
-        hidden_by_noise = 2 * np.trace(solve @ of_noise)
-        hidden_by_noise -= n_rows * np.trace(solve @ of_noise @ solve.T)
-        left = float(error + hidden_by_noise) / rows.n_free
-        unexplained = float(np.clip(left, least, 1.0))
+    feature_sums = sums[first:]
+    of_noise = noise[first:, first:]
+    shrinkage = _shrinkage_of_sums(
+        rows, feature_sums, of_noise, centred_square, least, limits
+    )
+    solve = shrinkage.solve
+    slopes[first:] = solve @ feature_sums
+    covariance[first:, first:] = shrinkage.covariance(feature_sums, of_noise)
+    # The noise of the constant's sum is correlated with that of the others.
+    across = noise[first:, :first] * (level.factor if first else 1.0) / n_rows
+    covariance[first:, :first] = solve @ across
+    covariance[:first, first:] = covariance[first:, :first].T
     ridge = 0.0
-    to_slopes = np.eye(len(sums))
-    to_slopes[:first, :first] = level.factor
-    to_slopes[first:, first:] = n_rows * solve
-    spread = to_slopes @ noise @ to_slopes.T
-    # The factor f takes 1 - f of a mean of variance f / (1 - f) times that of the noise,
-    # and is one of several.
-    spread[:first, :first] = noise[:first, :first] * level.factor
-    differing = level.square_of_factor - level.factor**2
-    spread[:first, :first] += differing * (n_rows * noisy_mean) ** 2
-    if n_slopes:
+    if len(feature_sums):
         # A column with a constant has the width 1, which is two halves.
         half_widths = 0.5 if rows.has_constant else 1.0
         penalties = half_widths**2 * rows.to_features.T @ rows.to_features
         ridge = float(np.trace(shrinkage.penalty) / np.trace(penalties))
-        covariance = shrinkage.covariance(feature_sums, of_noise)
-        spread[first:, first:] = n_rows**2 * covariance
-    means = [level.mean] if rows.has_constant else []
-    return Slopes(np.append(means, slopes), spread, ridge)
+    return Slopes(slopes, n_rows**2 * covariance, ridge)
+
+
+def _shrinkage_of_sums(
+    rows: PublicRows,
+    sums: Floats,
+    noise: Floats,
+    centred_square: float,
+    least: float,
+    limits: Limits,
+) -> Shrinkage:
+    """Find how far noisy sums of features times a column are believed, by what the slopes leave of its squares."""
+    n_rows = rows.total_weight
+    first = int(rows.has_constant)
+    of_sample = rows.of_sample[first:, first:]
+    # At first, nothing of the variance of the column is explained.
+    unexplained = float(np.clip(centred_square / n_rows, least, 1.0))
+    for _ in range(_N_VARIANCES - 1):
+        shrinkage = rows.shrinkage(
+            sums[:, np.newaxis], unexplained * of_sample + noise, n_rows, limits
+        )
+        solve = shrinkage.solve
+        slopes = solve @ sums
+        left = centred_square - 2 * slopes @ sums + n_rows * slopes @ slopes
+        # With noise e in the sums, the slopes hold solve @ e: the error is too small by
+        # the mean of 2 e @ solve @ e - n_rows |solve @ e|**2.
+        left += 2 * np.trace(solve @ noise) - n_rows * np.trace(solve @ noise @ solve.T)
+        unexplained = float(np.clip(float(left) / rows.n_free, least, 1.0))
+    return rows.shrinkage(
+        sums[:, np.newaxis], unexplained * of_sample + noise, n_rows, limits
+    )
