@@ -46,6 +46,9 @@ def is_missing(value: Any) -> bool:
 
 _KINDS = {bool: "boolean", int: "number", float: "number", str: "string"}
 
+# The kinds of values that have an order of their own.
+ORDERED_KINDS = ("number", "date", "datetime")
+
 
 def kind_of(value: Any) -> str:
     """Return the kind of a value; only values of one kind are compared."""

@@ -30,7 +30,7 @@ from skdp.central.additive._sums import (
     size_counts,
 )
 from skdp.central.statistics import Noise, find_bins, fine_cells
-from skdp.domain import Domain
+from skdp.domain import Categories, Domain
 from skdp.privacy import Mu, read_share
 from skdp.randomness import SeededSource
 from tests.conftest import each
@@ -570,3 +570,25 @@ def test_bands_of_shapes_count_the_noise_of_their_centre():
         # Of most bins, so that the last one, whose tail is cut, has no say.
         ratios.append(np.median(errors / shape.std_error[has_rows]))
     assert np.sqrt(np.mean(np.square(ratios))) < 1.5
+
+
+@each("kind", ["ordered", "dates", "days"])
+def test_declared_orders_are_those_of_numbers(kind):
+    """Only numbers and times were in order, whatever was declared: neighbours did not tell of each other."""
+    codes = np.random.default_rng(3).integers(0, 20, 500)
+    targets = (codes > 9).astype(int)
+    dates = pd.date_range("2024-01-01", periods=20)
+    words = [f"grade {chr(97 + code)}" for code in range(20)]
+    values, declared = {
+        "ordered": (words, Categories(words, ordered=True)),
+        "dates": (dates.to_list(), dates.to_list()),
+        "days": (list(dates.date), list(dates.date)),
+    }[kind]
+
+    def shape(values, declared):
+        table = pd.DataFrame({"x": np.array(values, object)[codes]})
+        return classifier(1.0, bounds=None, categories={"x": declared}).fit(table, targets).shape_("x").values
+
+    numbers = shape(range(20), list(range(20)))
+    np.testing.assert_array_equal(shape(values, declared), numbers)
+    assert not np.array_equal(shape(words, words), numbers)

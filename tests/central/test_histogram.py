@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from datetime import date, timedelta
 from fractions import Fraction
 
 import narwhals.stable.v2 as nw
@@ -13,6 +14,7 @@ from scipy.stats import chisquare
 from skdp import Domain, DPHistogram, Interval
 from skdp.central import Estimate
 from skdp.central.statistics import Hierarchy, count_interval, count_std, plan_hierarchy
+from skdp.domain import Categories
 from skdp.privacy import Share
 from tests.conftest import each
 
@@ -337,3 +339,20 @@ class TestRanges:
             histogram.range_count("z", None)
         with pytest.raises(ValueError, match="low must not be above high"):
             histogram.range_count("y", "x")
+
+    def test_of_values_in_a_declared_order(self):
+        """A hierarchy was for numbers and times alone."""
+        grades = [f"grade {number}" for number in range(64)]
+        table = pd.DataFrame({"a": grades * 10})
+        histogram = DPHistogram(domain={"a": Categories(grades, ordered=True)}, random_state=0).fit(table)
+        numbers = DPHistogram(domain={"a": range(64)}, random_state=0).fit(pd.DataFrame({"a": [*range(64)] * 10}))
+        assert histogram.method_ == numbers.method_ == "hierarchical"
+        assert histogram.range_count("grade 3", "grade 40") == numbers.range_count(3, 40)
+        assert DPHistogram(domain={"a": grades}, random_state=0).fit(table).method_ == "flat"
+
+    def test_of_days(self):
+        days = [date(2024, 1, 1) + timedelta(number) for number in range(64)]
+        histogram = DPHistogram(domain={"a": days}, random_state=0).fit(pd.DataFrame({"a": days * 2}))
+        numbers = DPHistogram(domain={"a": range(64)}, random_state=0).fit(pd.DataFrame({"a": [*range(64)] * 2}))
+        assert histogram.method_ == "hierarchical"
+        assert histogram.range_count(date(2024, 1, 3), date(2024, 1, 25)) == numbers.range_count(2, 24)

@@ -22,10 +22,7 @@ from skdp.central.statistics._batches import (
     most_values,
 )
 from skdp.domain import Categories, Codes, Domain, Interval
-from skdp.tables import LargeTable, Table, kind_of, read_table
-
-# The kinds of values that have an order of their own.
-ORDERED = ("number", "datetime")
+from skdp.tables import ORDERED_KINDS, LargeTable, Table, kind_of, present, read_table
 
 # Returns codes, and the names of the columns with values that are undeclared, but must
 # not be.
@@ -204,13 +201,13 @@ def most_declared(dtype: Any, attribute: Categories | Interval) -> float:
 
 
 def is_ordered(attribute: Categories | Interval) -> bool:
-    """Whether neighbouring cells of a column are neighbours by value."""
-    if isinstance(attribute, Interval):
+    """Whether neighbouring cells of a column are neighbours by value, or declared to be."""
+    if isinstance(attribute, Interval) or attribute.ordered:
         return True
-    values = [value for value in attribute.values if value is not None]
-    return all(kind_of(value) in ORDERED for value in values) and all(
-        a < b for a, b in pairwise(values)
-    )
+    values = present(attribute.values)
+    if not all(kind_of(value) in ORDERED_KINDS for value in values):
+        return False
+    return all(value < following for value, following in pairwise(values))
 
 
 def join_codes(

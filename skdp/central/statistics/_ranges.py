@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.central.statistics._cells import ORDERED
 from skdp.central.statistics._noise import LARGEST, Noise
 from skdp.domain import Categories, Interval
 from skdp.privacy import Share
 from skdp.randomness import ByteSource
-from skdp.tables import is_missing, kind_of, plain
+from skdp.tables import ORDERED_KINDS, is_missing, kind_of, plain
 
 
 def find_range(
@@ -33,7 +32,7 @@ def find_range(
     ]
     if isinstance(attribute, Interval):
         places = [_find_edge(name, attribute.edges, end) for end in ends]
-    elif values and kind_of(values[0]) not in ORDERED:
+    elif values and kind_of(values[0]) not in ORDERED_KINDS:
         places = [_find_value(name, attribute.values, end) for end in ends]
     else:
         start, stop = ends

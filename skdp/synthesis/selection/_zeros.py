@@ -24,10 +24,9 @@ from skdp.synthesis.model import (
 )
 from skdp.synthesis.selection._strategy import Zeros
 from skdp.synthesis.tables import Relations, ends_of
-from skdp.tables import kind_of
+from skdp.tables import ORDERED_KINDS, kind_of
 
 _ORDER, _MISSING = "<=", "missing with"
-_ORDERED = {"number", "date", "datetime"}
 
 
 def read_zeros(
@@ -219,10 +218,11 @@ def _kind(name: Any, values: Categories | Interval) -> str:
         elif value is not None:
             kinds.add(kind_of(value))
     kinds = kinds or {"missing value"}
-    if not kinds <= _ORDERED:
+    without_order = kinds.difference(ORDERED_KINDS)
+    if without_order:
         raise ValueError(
             f"column {name!r} cannot be compared: it must have numbers or dates, not "
-            f"{min(kinds - _ORDERED)}s"
+            f"{min(without_order)}s"
         )
     return kinds.pop()
 

@@ -13,9 +13,15 @@ from numpy.typing import NDArray
 from skdp.base import level_of_the_caller
 from skdp.domain import Categories, Domain, Interval
 from skdp.pages import warn
-from skdp.tables import ColumnError, Table, kind_of, present, to_dates, to_numbers
-
-_ORDERED = ("number", "date", "datetime")
+from skdp.tables import (
+    ORDERED_KINDS,
+    ColumnError,
+    Table,
+    kind_of,
+    present,
+    to_dates,
+    to_numbers,
+)
 
 
 def without_values(table: Table, names: Collection[Any]) -> Table:
@@ -45,7 +51,7 @@ def warn_passed_through(reasons: Mapping[Any, str]) -> None:
 def has_order(values: Categories | Interval) -> bool:
     """Whether values that were read, and so are sorted, are numbers or dates."""
     listed = present(values.values)
-    return bool(listed) and kind_of(listed[0]) in _ORDERED
+    return bool(listed) and kind_of(listed[0]) in ORDERED_KINDS
 
 
 def choose_substitutes(
