@@ -67,7 +67,7 @@ class Residuals(Protocol):
     unit: int
     # The same of responses of the model.
     response_unit: int
-    # The variance of a response, as far as a row says what it is.
+    # The squared error of the response that one row gives.
     row_variance: float
 
     def distances(self, targets: NDArray[Any], responses: Integers) -> NDArray[Any]:
@@ -79,7 +79,7 @@ class Residuals(Protocol):
     def of(
         self, distances: NDArray[Any], targets: NDArray[Any], *, is_by_class: bool
     ) -> Floats:
-        """Return the residuals of rows, which may be in the order of their classes: (n_outputs, n_rows)."""
+        """Return the residuals of rows, of which those of class 0 may be first: (n_outputs, n_rows)."""
 
     def scales(self, means: Floats, variances: Floats) -> tuple[Floats, Floats]:
         """Return how fast residuals fall with the response, on average, and their variances.
@@ -118,19 +118,30 @@ class ClassResiduals:
     def of(
         self, distances: Integers, targets: NDArray[Any], *, is_by_class: bool
     ) -> Floats:
-        """Return the residuals of rows, which may be in the order of their classes: (n_outputs, n_rows)."""
+        """Return the residuals of rows, of which those of class 0 may be first: (n_outputs, n_rows)."""
         if self.n_outputs > 1:
-            logits = np.minimum(np.maximum(-distances, -_LARGEST), _LARGEST)
-            return -self._loss.residuals(logits.T, targets).T
+            return self._of_several_classes(distances, targets)
+        if is_by_class:
+            return self._of_classes_in_order(distances, targets)
+        return self._of_two_classes(distances, targets)
+
+    def _of_several_classes(self, distances: Integers, targets: NDArray[Any]) -> Floats:
+        logits = np.minimum(np.maximum(-distances, -_LARGEST), _LARGEST)
+        return -self._loss.residuals(logits.T, targets).T
+
+    def _of_two_classes(self, distances: Integers, targets: NDArray[Any]) -> Floats:
+        # Each row is looked up in the tables of both classes, so that the time does not
+        # tell its class. Distances beyond a table are at its ends.
         first, second = self._of_distances
-        # Distances beyond the table are at its ends. Both classes are looked up whether
-        # or not a row has them, so that the time does not tell.
-        if not is_by_class:
-            return np.where(
-                targets,
-                second.take(distances, mode="clip"),
-                first.take(distances, mode="clip"),
-            )
+        of_first = first.take(distances, mode="clip")
+        of_second = second.take(distances, mode="clip")
+        return np.where(targets, of_second, of_first)
+
+    def _of_classes_in_order(
+        self, distances: Integers, targets: NDArray[Any]
+    ) -> Floats:
+        # Each row is looked up once, in either table, which takes the same time.
+        first, second = self._of_distances
         n_first = len(targets) - np.count_nonzero(targets)
         residuals = np.empty(distances.shape)
         residuals[:, :n_first] = first.take(distances[:, :n_first], mode="clip")
@@ -175,7 +186,8 @@ class NumberResiduals:
     ) -> None:
         self.bound = bound
         self.square = bound**2
-        # Of the residuals: how many of them are not cut, and their mean square.
+        # Of the residuals: the share of those that are not cut, and their mean square, in
+        # squares of steps of the target.
         self.share_inside = share_inside
         self.variance = variance
         self.row_variance = variance / share_inside**2

@@ -316,7 +316,10 @@ def _affordable_scores(
     # A score is at most twice the number of records, which all may be misplaced. At the
     # least share it is asked for if its standard error is at most half of that, the
     # number of records; at k times that share, if it is at most a k-th of it: where
-    # scores cost more, they have to say more.
+    # scores cost more, they have to say more. A list of very many is judged by
+    # `MOST_SCORES`, of which it then spends half: judged by that half, pairs without
+    # labels would be scored for 320 columns at epsilon 1, and for 80 at .3. This halves
+    # the distance of the worst pair there, but makes that of columns larger by a tenth.
     # The scores of what models will predict are a list of their own, with less noise
     # than those of all pairs, which are many more.
     with_target = []
@@ -338,7 +341,7 @@ def _affordable_scores(
         error = table.budget.score_error(share, len(cliques))
         if error <= n_records * float(LEAST_SCORES / share):
             # Of many columns, pairs of labels and others have the largest share together,
-            # half of it each: rounds make up for it. Of 160 columns at epsilon 1, the
+            # half of it each. But for a pure epsilon, rounds make up for it. Of 160 columns at epsilon 1, the
             # distance of all pairs is that of one list, .012, and AUC .86 in place of .78.
             requests.append((cliques, min(share, MOST_SCORES / 2)))
     return requests

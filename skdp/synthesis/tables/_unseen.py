@@ -57,22 +57,27 @@ def has_order(values: Categories | Interval) -> bool:
 def choose_substitutes(
     domain: Domain, codes: Sequence[NDArray[np.integer]], names: Iterable[Any]
 ) -> dict[Any, Any]:
-    """Return the value of each column that stands for those that no row has."""
-    # Numbers and dates take the nearest value, and missing ones the median. Other values
-    # that were not seen are rare, and rare values are counted together: the rarest
-    # stands for them.
+    """Choose, for each public column, the value that stands for values that no row of `fit` has."""
+    # The columns are public, and these counts exact.
     substitutes = {}
     for name in names:
         values = domain[name]
         column_codes = codes[domain.columns.index(name)]
         counts = np.bincount(column_codes, minlength=len(values)).astype(float)
-        if has_order(values):
-            code = np.searchsorted(np.cumsum(counts), counts.sum() / 2)
-        else:
-            counts[counts == 0] = np.inf
-            code = counts.argmin()
-        substitutes[name] = values.values[int(code)]
+        # Of numbers and dates, `take_nearest` replaces all but missing ones, which the
+        # median stands for. Other values that were not seen are rare, and rare values
+        # are counted together: the rarest stands for them.
+        code = _median_code(counts) if has_order(values) else _rarest_code(counts)
+        substitutes[name] = values.values[code]
     return substitutes
+
+
+def _median_code(counts: NDArray[np.float64]) -> int:
+    return int(np.searchsorted(np.cumsum(counts), counts.sum() / 2))
+
+
+def _rarest_code(counts: NDArray[np.float64]) -> int:
+    return int(np.where(counts == 0, np.inf, counts).argmin())
 
 
 def take_nearest(
