@@ -3,7 +3,7 @@
 # One value may change a dtype: a missing one makes floats of integers and objects of
 # truth values, a large one widens them, and a fraction of a second makes nanoseconds of
 # seconds. So of a column only the library remains, and a family of its dtypes: those of
-# NumPy, nullable or of Arrow in pandas, categories, text, Python objects, a time zone.
+# NumPy, nullable or of Arrow in pandas, categories, text, Python objects.
 
 from __future__ import annotations
 
@@ -111,9 +111,13 @@ def _numpy_dtype(dtype: np.dtype[Any], kind: str) -> np.dtype[Any]:
 
 
 def _pandas_dtype(dtype: Any, kind: str, values: Sequence[Any]) -> Any:
-    if isinstance(dtype, np.dtype):
+    is_of_numpy = isinstance(dtype, np.dtype)
+    is_of_times = isinstance(dtype, pd.DatetimeTZDtype) or is_of_numpy
+    if is_of_times and kind in ("date", "datetime"):
+        return _pandas_times(values)
+    if is_of_numpy:
         if dtype.kind == "M":
-            return _MICROSECONDS  # pandas has no days
+            return _MICROSECONDS
         if kind == "string" and dtype.kind in _SIMPLE:
             return _text_dtype()
         return _numpy_dtype(dtype, kind)
@@ -132,6 +136,21 @@ def _pandas_dtype(dtype: Any, kind: str, values: Sequence[Any]) -> Any:
             kind = "real"
         return _DTYPES[kind].nullable if kind in _DTYPES else np.dtype(object)
     return _inferred(lambda: pd.array(list(values)).dtype, dtype)
+
+
+def _pandas_times(values: Sequence[Any]) -> Any:
+    """Return the dtype of declared dates or times, or of those in declared bins."""
+    # One value may make Python objects of a column: a day among times, one beyond the
+    # range of nanoseconds, or one of another offset. So the dtype is that of what is
+    # declared; pandas has no days.
+    listed = present(values)
+    has_zones = any(getattr(value, "tzinfo", None) is not None for value in listed)
+    if not has_zones:
+        return _MICROSECONDS
+    inferred = pd.Series(listed, dtype=object).infer_objects().dtype
+    if isinstance(inferred, pd.DatetimeTZDtype):
+        return pd.DatetimeTZDtype("us", inferred.tz)
+    return inferred
 
 
 @cache  # to infer it takes as long as to write a small batch

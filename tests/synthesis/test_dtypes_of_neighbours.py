@@ -91,6 +91,7 @@ MOMENTS = [dt.datetime(2020, 3, 5, 10, 20, 30), dt.datetime(2020, 9, 5, 11, 20, 
 MIDNIGHTS = [TIMES[0], TIMES[1]] * 20
 NUMBERS = [1.0, 2.5, 7.0, 9.0] * 10
 WHOLE = [3, 12, 25, 17] * 10
+SUMMER = [pd.Timestamp("2020-03-05 10:00+01:00"), pd.Timestamp("2020-07-05 10:00+02:00")]
 BINS = Interval(edges=[0, 10, 20, 30])
 REAL = Interval(0, 10, bins=4, real=True)
 
@@ -139,6 +140,26 @@ PAIRS = {
         of_pandas(MIDNIGHTS, "datetime64[s]").dt.tz_localize("UTC").dt.as_unit("s"),
         of_pandas(MIDNIGHTS, "datetime64[s]").dt.tz_localize("UTC").dt.as_unit("ns"),
         [pd.Timestamp(time, tz="UTC") for time in TIMES],
+    ),
+    "a day among times": (
+        of_pandas(MIDNIGHTS, "datetime64[us]"),
+        pd.Series([*MIDNIGHTS[:-1], MIDNIGHTS[-1].date()], dtype=object),
+        Interval(edges=TIMES),
+    ),
+    "a day among times, bins of days": (
+        of_pandas(MIDNIGHTS, "datetime64[us]"),
+        pd.Series([*MIDNIGHTS[:-1], MIDNIGHTS[-1].date()], dtype=object),
+        Interval(edges=DAYS),
+    ),
+    "a time beyond nanoseconds": (
+        of_pandas([*MOMENTS, MOMENTS[0]], "datetime64[ns]"),
+        pd.Series([*MOMENTS, dt.datetime(9999, 12, 31)], dtype=object),
+        Interval(edges=TIMES),
+    ),
+    "offsets of summer": (
+        pd.Series([SUMMER[0]] * 40),
+        pd.Series([*[SUMMER[0]] * 39, SUMMER[1]]),
+        SUMMER,
     ),
     "pandas narrow": (of_pandas(NUMBERS, "float32"), of_pandas(NUMBERS, "float64"), REAL),
     "pandas nullable": (of_pandas(WHOLE, "Int8"), of_pandas(WHOLE, "Float64"), BINS),
@@ -190,7 +211,17 @@ PAIRS = {
 }
 
 
-QUICK = ["categories, one missing", "listed categories, one missing", "Arrow times", "pandas narrow"]
+# Of these, one record has another value, and so another share: only dtypes are compared.
+CHANGED = ["offsets of summer"]
+
+QUICK = [
+    "categories, one missing",
+    "a day among times",
+    "offsets of summer",
+    "listed categories, one missing",
+    "Arrow times",
+    "pandas narrow",
+]
 
 
 def table_of(column):
@@ -229,6 +260,10 @@ def test_the_dtype_of_the_data_is_not_in_the_release(kind):
             _, file, drawn = released(table, domain, handle_unknown=unknown, **parameters)
             files.append(file)
             rows.append(drawn)
+        if kind in CHANGED:
+            for first, second in zip(*rows, strict=True):
+                assert first.dtypes.equals(second.dtypes)
+            continue
         assert files[0] == files[1]
         for first, second in zip(*rows, strict=True):
             require_equal(first, second)

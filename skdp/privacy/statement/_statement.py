@@ -249,8 +249,9 @@ class Walk:
                 self._remark(UNKNOWN_PLAN, step)
             self.notes.append(
                 f"What {step} makes of its parts is not followed: each fit is a "
-                "release, and how much all of them lose is not known here. Only a "
-                "ledger knows."
+                "release, and how much all of them lose is not known here. A ledger "
+                "counts it, if no fit gets a record several times, as from a bag, and "
+                "no private target as a column, as in a chain."
             )
             self._add_ledgers(estimator)
         # What is partly fitted has released something, and what is not fitted will.
