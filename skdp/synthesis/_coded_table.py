@@ -128,7 +128,8 @@ def code_table(
     if synthesizer.protect is None:
         cells = _cut(domain, finds_bins, relations.derived)
     others = {name: listed[-1] for name, listed in values.items()}
-    # All values of public columns were read; but infinite ones are beyond all bins.
+    # Any value of a public column, until rows are coded: all of its values were read, and
+    # only infinite numbers are not among them.
     others |= {name: domain[name].values[0] for name in public_values or ()}
     codes = read_codes(
         table,

@@ -46,7 +46,10 @@ _SIMPLE = "iufbO"
 
 
 def kind_of_values(values: Sequence[Any], *, real: bool | None = None) -> str:
-    """Return the kind of declared values, which decides their dtype; numbers are real if it is said, or as they are."""
+    """Return the kind of declared values, which decides their dtype.
+
+    Numbers are whole if `real` is False, or if it is None and all listed ones are.
+    """
     listed = present(values)
     if not listed:
         return _MISSING

@@ -29,8 +29,8 @@ _N_OCTAVES = 24
 _RECORDS_OF_CELL, _RECORDS_OF_BIN = 4.0, 2.5
 
 # The least records of a bin that are not of the largest class, in the same deviations:
-# noise of sums is that of each bin, and hides what fewer of them say. But bins of numbers
-# are at least about so many, as far as their records are enough. With both, areas at an
+# noise of sums is that of each bin, and hides what fewer of them say. But there are about
+# eight bins of numbers at least, as far as their records are enough. With both, areas at an
 # epsilon of .1 are larger by .013 +- .012 (LSAC, of which 5 % are not of the largest class,
 # 40 fits), and of four generated tables with 4 to 16 % by .007 to .058 +- .008 to .024.
 _INFORMATIVE_OF_BIN, _FEWEST_BINS = 0.75, 8

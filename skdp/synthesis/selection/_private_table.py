@@ -262,16 +262,6 @@ class PrivateTable:
         self.marginals.append(marginal)
         return marginal
 
-    def score(
-        self,
-        cliques: Sequence[Clique],
-        guesses: Iterable[NDArray[np.float64]],
-        share: Fraction,
-        groups: Groups,
-    ) -> NDArray[np.float64]:
-        """Measure how far guesses of some marginals are off, in records."""
-        return self.compare(cliques, guesses, groups).release(cliques, share)
-
     def compare(
         self,
         cliques: Sequence[Clique],
@@ -293,7 +283,7 @@ class PrivateTable:
 class PrivateScores:
     """How far guesses of some marginals are off, in records."""
 
-    # As of a table, nothing but noisy scores leaves it.
+    # These distances are private: nothing but noisy ones leaves this object.
 
     def __init__(
         self,

@@ -402,7 +402,8 @@ def _score(table: ProtectedTable, cliques: Sequence[Clique]) -> dict[Clique, Sco
     errors = table.column_errors(n_columns)
     independent = IndependentColumns(table.estimate_columns(), errors, no_groups)
     guesses = map(independent.guess, cliques)
-    noisy = table.score(cliques, guesses, share, no_groups)
+    exact = table.compare(cliques, guesses, no_groups)
+    noisy = exact.release(cliques, share)
     scores = [Score(value, error) for value in noisy.tolist()]
     return dict(zip(cliques, scores, strict=True))
 

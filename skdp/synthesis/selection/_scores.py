@@ -17,6 +17,8 @@ from skdp.synthesis.selection._private_table import PrivateScores, PrivateTable
 LEAST_SCORES, MOST_SCORES = Fraction(1, 70), Fraction(1, 7)
 """The least and the largest share of the budget by which a list of scores is judged.
 
+A list of the largest share spends half of it.
+
 Of "auto", pairs with the target, with columns of few values, and others are lists of their
 own. Halving and doubling: see `Auto`."""
 
@@ -114,7 +116,7 @@ def _drop_chance(
     scores: Mapping[Clique, Score], chance: Callable[[Clique], float]
 ) -> dict[Clique, Score]:
     """Drop the marginals whose scores are not above what chance adds to them."""
-    # That is not below 0: of many scores there is no need to compute it.
+    # Chance adds something positive: for negative scores it need not be computed.
     judged = {}
     for clique, score in scores.items():
         is_above = score.noisy > 0 and score.noisy > chance(clique)
@@ -143,7 +145,7 @@ def _ask_once(
     n_guessed: float,
     share: Fraction,
 ) -> dict[Clique, Score]:
-    """Release scores, a list of those with the same caps each."""
+    """Release scores, one list for each set of caps."""
     scores: dict[Clique, Score] = {}
     lists = table.caps.ration_scores(cliques, share, table.budget.share)
     is_rationed = lists != [(list(cliques), share)]

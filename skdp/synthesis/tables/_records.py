@@ -137,7 +137,7 @@ def find_codes(
 ) -> tuple[list[Codes], list[Any]]:
     """Code a table, and list the columns with values that have to be declared."""
     if keeps_rows:
-        # What `without_values` did in `fit`.
+        # As in `fit`, where these public columns were left out, or had no value.
         unread = [name for name in others or () if domain[name].labels == (None,)]
         table = without_values(table, unread)
     codes, unlisted = find_outside(table, domain, "error")
@@ -254,7 +254,7 @@ def _clip(codes: Codes, interval: Any, column: Any) -> None:
 def read_declared(
     table: Table, declared: Any, found: Mapping[Any, Any] | None = None
 ) -> Domain:
-    """Build the domain of a table from what is declared, or was found privately."""
+    """Build the domain of a table from what is declared, was found privately, or read of public columns."""
     known = _declared_names(table, declared)
     if found:
         columns = {}
