@@ -493,6 +493,8 @@ def _protected_columns(
             hint = ""
             if "target" in protected:
                 hint = "; if target is a y without a name, give it one"
+            elif further == ["target"]:
+                hint = "; if target is what y is to be called, give y this name"
             raise ValueError(
                 f"a guarantee for the values of {_names(protected)} says nothing about "
                 f"those of {_names(further)}{hint}"

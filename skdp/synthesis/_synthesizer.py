@@ -651,8 +651,8 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         if len(names) == len(private.table.names):
             raise ValueError(
                 "protect names all columns, and leaves none that is public to draw "
-                "them given: leave protect out, which protects whole records, or one "
-                "of them"
+                "them given: set protect to None, which protects whole records, or "
+                "leave a column out of it"
             )
         if private.n_rows == 0:
             raise ValueError(
@@ -737,7 +737,8 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         names = listed_names(protect)
         if names is None:
             raise TypeError(
-                f"protect must be a list of column names, got {type(protect).__name__}"
+                "protect must be a list of column names, such as ['age', 'sex'], got "
+                f"{type(protect).__name__}"
             )
         if not names or len(set(names)) < len(names):
             raise ValueError(

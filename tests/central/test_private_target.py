@@ -29,6 +29,7 @@ from skdp.privacy import Mu, Rho
 from skdp.testing import check_curator, replay_release
 from tests.conftest import each
 
+CLASSES = {"protect": "target", "classes": [0, 1], "random_state": 0}
 OF_TARGET = {"relation": "replace_values", "columns": ["target"]}
 
 
@@ -190,6 +191,23 @@ class TestPrivacy:
         ledger = PrivacyLedger(epsilon=5, delta=1e-3, relation="replace_values", columns=["income"])
         with pytest.raises(ValueError, match="those of income; if target is a y without a name, give it one"):
             linear(ledger=ledger).fit(X, y)
+
+    @each("model", [binary(), linear(), DPGaussianNB(**CLASSES), DPSelectKBest(1, **CLASSES)])
+    def test_a_target_that_is_a_column_is_refused(self, model):
+        """It was public in X and protected as y, and stated as "target"."""
+        X = pd.DataFrame(rows(0, 200)[:, :3], columns=["a", "b", "income"])
+        y = pd.Series(np.resize([0, 1], 200), name="income")
+        ledger = PrivacyLedger(epsilon=5, delta=1e-3, relation="replace_values", columns=["income"])
+        model = clone(model).set_params(ledger=ledger)
+        for target in (y, y.to_frame()):
+            with pytest.raises(ValueError, match="X has a column of the name of y, 'income'"):
+                model.fit(X, target)
+        assert ledger.spent == (0, 0)
+        # One without a name is another target.
+        model.set_params(ledger=None).fit(X.rename(columns={"income": "target"}), y.rename(None))
+        assert model.guarantee_.scope == ("target_2",)
+        model.fit(X.to_numpy(), y)
+        assert model.guarantee_.scope == ("income",)
 
     def test_ledgers_of_whole_records_refuse(self):
         X, y = rows(0, 20), np.resize([0, 1], 20)

@@ -295,7 +295,7 @@ class TestEstimates:
 
     def test_without_noise_encodings_are_means(self):
         X, y = words(np.random.default_rng(0), 4_000), np.random.default_rng(1).normal(size=4_000)
-        y = y + (X["a"] == "x")
+        y = (y + (X["a"] == "x")).rename("y")
         encoder = DPTargetEncoder(1e6, categories=WORDS, bounds=(-10, 10), random_state=0, **TARGET).fit(X, y)
         np.testing.assert_allclose(encoder.encodings_[0], y.groupby(X["a"]).mean(), atol=0.01)
         assert encoder.target_mean_ == pytest.approx(y.mean(), abs=1e-3)

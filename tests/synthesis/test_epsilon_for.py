@@ -486,8 +486,9 @@ def test_nothing_is_drawn_beyond_a_cap():
         table.measure((0, 1), Fraction(1, 3))
     assert len(table.marginals) == 1
     table.measure((0, 1), Fraction(1, 4))
+    scores = table.compare([(0,), (1,)], [np.zeros(2)] * 2, (None, None))
     with pytest.raises(RuntimeError, match="more than a cap"):
-        table.score([(0,), (1,)], [np.zeros(2)] * 2, Fraction(1, 100), (None, None))
+        scores.release([(0,), (1,)], Fraction(1, 100))
 
 
 # A whole adaptive release, by its exact law. Counts of marginals of two records have noise

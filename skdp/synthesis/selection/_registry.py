@@ -299,7 +299,10 @@ def read_caps(
     """Read the columns of caps, with their epsilons and what these are of the budget's kind."""
     expected = "epsilon_for must be a mapping of column names, or tuples of them, to"
     if not isinstance(epsilon_for, Mapping):
-        raise TypeError(f"{expected} epsilons, got {type(epsilon_for).__name__}")
+        raise TypeError(
+            f"{expected} epsilons, such as {{('age', 'sex'): 0.3}}, got "
+            f"{type(epsilon_for).__name__}"
+        )
     caps = []
     for key, value in epsilon_for.items():
         names = key if isinstance(key, tuple) else (key,)
