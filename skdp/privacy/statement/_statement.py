@@ -302,6 +302,11 @@ class Walk:
             )
             return self._plain(estimator, flow, step)
         self._targets.update(targets, targets.values())
+        if targets and "target" in flow.origins:
+            self.notes.append(
+                f"{listed(list(map(str, targets.values())))} is the target that fit of "
+                f"{step} gets beside X, which has another column, target."
+            )
         self._note_caps(estimator, step)
         self._expose_read(estimator, flow, targets, step)
         stated = self._stated(estimator, replace(guarantee, scope=scope), step)
@@ -568,16 +573,24 @@ def _target_names(
 ) -> dict[Any, Any]:
     """Return the names in a scope that are no columns, and how the statement names these targets."""
     names = names_in(estimator) or flow.names
-    targets: dict[Any, Any] = {}
     # Without names, a scope is all columns, unless it has protected ones.
     if not names and guarantee.relation != "replace_values":
-        return targets
-    for name in guarantee.scope:
-        if name not in names:
-            # Not as a column of X.
-            is_taken = name in flow.origins
-            free = TARGET if "target" in flow.origins else "target"
-            targets[name] = free if is_taken else name
+        return {}
+    candidates = [name for name in guarantee.scope if name not in names]
+    if not hasattr(estimator, "guarantee_") and guarantee.scope:
+        # A plan has the names of parameters. That of the target is no column, whatever
+        # X has; and of a list, behind other steps, it is not known which are columns.
+        protect = getattr(estimator, "protect", None)
+        if isinstance(protect, str):
+            candidates = list(guarantee.scope)
+        elif flow.columns is None:
+            return {}
+    targets: dict[Any, Any] = {}
+    for name in candidates:
+        # Not as a column of X.
+        is_taken = name in flow.origins
+        free = TARGET if "target" in flow.origins else "target"
+        targets[name] = free if is_taken else name
     return targets
 
 
