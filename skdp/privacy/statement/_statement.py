@@ -331,6 +331,13 @@ class Walk:
                 f"replacing their values in {records}, from what the fit of {step} has "
                 "learnt, if all other columns of its table are public (epsilon_for)."
             )
+        if caps:
+            whole = estimator.guarantee_
+            self.notes.append(
+                f"This is not added to the guarantee_ of {step}, {amounts(whole)} for "
+                f"{_neighbours(whole)}, but said of the same release: a ledger of "
+                "whole records counts that one, and the table has what follows from it."
+            )
 
     def _scope_of(
         self,
@@ -927,16 +934,19 @@ def _planned_total(steps: Sequence[StatedStep]) -> list[str]:
     # They protect different columns.
     except ValueError as error:
         return [f"All steps together: {error}."]
-    neighbours = "adding or removing a record"
-    if total.relation == "replace":
-        neighbours = "replacing a record"
-    if total.relation == "replace_values":
-        names = ", ".join(map(str, total.scope))
-        neighbours = f"replacing the values of {names} in a record"
     return [
         f"All steps together are set to spend at most {amounts(total)}, for "
-        f"{neighbours}."
+        f"{_neighbours(total)}."
     ]
+
+
+def _neighbours(guarantee: PrivacyGuarantee) -> str:
+    """Say what of a table a guarantee hides."""
+    if guarantee.relation == "replace":
+        return "replacing a record"
+    if guarantee.relation == "replace_values":
+        return f"replacing the values of {', '.join(map(str, guarantee.scope))} in a record"
+    return "adding or removing a record"
 
 
 def _records(walk: Walk) -> tuple[PrivacyLedger, ...]:
