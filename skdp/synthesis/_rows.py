@@ -53,7 +53,7 @@ from skdp.synthesis.tables import (
     with_target,
     write_rows,
 )
-from skdp.tables import Table
+from skdp.tables import Table, is_frame, read_table
 
 _MOST_SAMPLES = 10**9
 
@@ -417,7 +417,9 @@ class RowTransformer(TransformerMixin, ModelAnswers):
         Parameters
         ----------
         X : dataframe or array-like of shape (n_samples, n_features)
-            The columns of `fit`. Values of columns that are drawn again are not read, and may all be missing.
+            The columns of `fit`. Values of columns that are drawn again are not read, and may all be missing: a
+            dataframe of the library that `fit` saw may also come without some or all of these columns, as long as it
+            has another one.
 
         Returns
         -------
@@ -437,9 +439,11 @@ class RowTransformer(TransformerMixin, ModelAnswers):
         ``guarantee_.to("replace")``, with twice the epsilon; `sample` without a number keeps `guarantee_`.
         """
         check_is_fitted(self)
-        table = read_input(self, X, reset=False, least=0)
         features = self.domain_.columns[: self.n_features_in_]
-        check_names(self, table, features)
+        table = self._complete_table(X, features)
+        if table is None:
+            table = read_input(self, X, reset=False, least=0)
+            check_names(self, table, features)
         rng = self._generator("transform", self._calls.advance())
         places = self._redrawn(features)
         if places is None:
@@ -455,6 +459,25 @@ class RowTransformer(TransformerMixin, ModelAnswers):
         refuse_protected_levels(X, [features[place] for place in places])
         redrawn = self._redraw_columns(table, features, places, rng)
         return as_asked(self, table.rebuild(redrawn, features))
+
+    def _complete_table(self, X: Any, features: Sequence[Any]) -> Table | None:
+        """Return a dataframe without some columns that are drawn again with empty ones, None of any other table."""
+        redraws = bool(self._protected) or self.redraw is not None
+        if not redraws or isinstance(X, np.ndarray) or not is_frame(X):
+            return None
+        table = read_table(X)
+        places = self._redrawn(features) or []
+        absent = {features[place] for place in places} - set(table.names)
+        if not absent or not table.names:
+            return None
+        is_of_fit = type(table.native) is type(self._template.native)
+        kept = tuple(name for name in features if name not in absent)
+        if not is_of_fit or table.names != kept:
+            return None
+        # Of what is drawn again, nothing but the dtype is looked at: that of `fit`.
+        of_fit = zip(features, self._template.columns, strict=False)
+        columns = dict(of_fit) | dict(zip(kept, table.columns, strict=True))
+        return Table(tuple(features), tuple(columns.values()), X)
 
     def _redraw_rows(self, table: Table) -> list[Any]:
         """Return the columns of a table with its target, the protected ones drawn again."""
@@ -587,9 +610,11 @@ class RowTransformer(TransformerMixin, ModelAnswers):
         """Code the columns that stay."""
         n_features = len(table.names)
         n_columns = len(self.domain_.columns)
+        # A column that is left out of X is empty.
+        n_rows = max(map(len, table.columns))
         # Codes of the columns that stay are conditions; the target is not among them.
         # (n_columns of the model, n_rows); what is drawn or unknown is left at 0.
-        rows = np.zeros((n_columns, len(table.columns[0])), np.int64)
+        rows = np.zeros((n_columns, n_rows), np.int64)
         conditions = sorted(set(range(n_features)) - set(places))
         if conditions:
             condition_table = _select(table, conditions)

@@ -16,9 +16,11 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from skdp import (
     Domain,
+    DPGaussianNB,
     DPLogisticRegression,
     DPMarginalSynthesizer,
     DPMean,
+    DPSelectKBest,
     DPStandardScaler,
     HeavyHitters,
     NumericPerturber,
@@ -195,6 +197,60 @@ def test_protection_is_as_it_is_going_to_be():
     assert said(privacy_statement(DPMean(bounds=BOUNDS)))["age"] == "statistics only; not fitted yet"
     learnt = privacy_statement(make_pipeline(response(), LogisticRegression()))
     assert learnt.target_learners == ["logisticregression: LogisticRegression"]
+
+
+PRIVATE_TARGETS = {
+    "model": lambda: DPGaussianNB(protect="target", classes=[0, 1], random_state=0),
+    "selector": lambda: DPSelectKBest(1, protect="target", classes=[0, 1], random_state=0),
+}
+
+
+@each("name", PRIVATE_TARGETS)
+@each("is_named", [True, False])
+def test_a_target_is_no_column_of_its_name(name, is_named):
+    """Before fit, the column of X was said to be protected, which is public."""
+    X = TABLE[NUMBERS].rename(columns={"hours": "target"})
+    estimator = PRIVATE_TARGETS[name]()
+    for statement in (
+        privacy_statement(estimator, X),
+        privacy_statement(estimator.fit(X, SICK.rename("target" if is_named else None)), X),
+    ):
+        assert "target" in statement.unprotected_columns
+        (scope,) = statement.total.scope
+        assert scope not in X.columns
+        assert f"- {scope} is the target that fit of " in str(statement)
+
+
+@each("name", PRIVATE_TARGETS)
+def test_a_private_target_behind_a_column_transformer(name):
+    behind = make_pipeline(ColumnTransformer([("all", StandardScaler(), NUMBERS)]), PRIVATE_TARGETS[name]())
+    for statement in (
+        privacy_statement(behind, TABLE),
+        privacy_statement(behind.fit(TABLE, SICK.rename("target")), TABLE),
+    ):
+        assert (statement.total.scope, statement.total.relation) == (("target",), "replace_values")
+        assert set(statement.unprotected_columns) == set(NUMBERS)
+
+
+@each("prefix", ["", "text__"])
+def test_protected_columns_behind_a_column_transformer(prefix):
+    """Before fit, the target was said to be protected, of which nothing is known."""
+    domain = {prefix + column: values for column, values in DECLARED.items()}
+    private = DPMarginalSynthesizer(domain=domain, protect=[f"{prefix}sex"], random_state=0)
+    names = ColumnTransformer([("text", "passthrough", TEXT)], verbose_feature_names_out=bool(prefix))
+    behind = make_pipeline(names.set_output(transform="pandas"), private)
+    for statement in (privacy_statement(behind, TABLE[TEXT]), privacy_statement(behind.fit(TABLE[TEXT]), TABLE[TEXT])):
+        assert statement.total is None
+        assert statement.unprotected_columns == TEXT
+        assert "first step" in str(statement)
+
+
+def test_protected_columns_within_a_column_transformer():
+    private = DPMarginalSynthesizer(domain=DECLARED, protect=["sex"], random_state=0)
+    within = ColumnTransformer([("text", private, TEXT)], remainder="passthrough")
+    for statement in (privacy_statement(within, TABLE), privacy_statement(within.fit(TABLE), TABLE)):
+        assert (statement.total.scope, statement.total.relation) == (("sex",), "replace_values")
+        assert statement.unprotected_columns == ["job", *NUMBERS]
 
 
 def test_categories_that_fit_is_going_to_read_are_not_covered():

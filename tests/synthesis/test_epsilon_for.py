@@ -296,6 +296,20 @@ def test_a_statement_names_the_caps():
     assert "alone:" not in str(privacy_statement(synthesizer(delta=0.0).fit(TABLE)))
 
 
+@each("redraw", [None, ["a"]])
+def test_a_statement_tells_a_cap_from_the_loss_of_whole_records(redraw):
+    """A reader saw an epsilon of 4 in the statement and of .5 in guarantee_for, of one release."""
+    ledger = PrivacyLedger(epsilon=9)
+    fitted = synthesizer(2.0, delta=0.0, redraw=redraw, epsilon_for={"a": 0.5}, ledger=ledger).fit(TABLE)
+    text = str(privacy_statement(fitted))
+    assert ledger.spent[0] == fitted.guarantee_.epsilon == 2.0
+    assert fitted.guarantee_for(["a"]).epsilon == 0.5
+    assert "a alone: epsilon 0.5, for replacing" in text
+    assert "DPMarginalSynthesizer, epsilon 2 for adding or removing a record, but said of the same release" in text
+    uncapped = synthesizer(2.0, delta=0.0, redraw=redraw).fit(TABLE)
+    assert "of the same release" not in str(privacy_statement(uncapped))
+
+
 # Each row that keeps the relations, of parts from 0 to 3.
 PARTS = np.array(list(itertools.product(range(4), repeat=3)))
 SUMS = pd.DataFrame(PARTS, columns=["a", "b", "c"])

@@ -233,6 +233,38 @@ class TestRows:
         as_pandas = synthesizer(random_state=0).fit_transform(table)
         assert made.to_pandas()["sex"].tolist() == as_pandas["sex"].tolist()
 
+    @each("library", ["pandas", "polars", "pyarrow"])
+    @each("how", ["protect", "redraw"])
+    def test_new_rows_without_the_columns_that_are_drawn(self, library, how):
+        """These are never read, so that they may be left out, with the same result."""
+        module = pytest.importorskip(library)
+        table = people(60).reset_index(drop=True)
+
+        def convert(frame):
+            return {"pandas": lambda: frame, "polars": lambda: module.DataFrame(frame)}.get(
+                library, lambda: module.Table.from_pandas(frame)
+            )()
+
+        parameters = {"protect": None, "redraw": ["age", "sex"]} if how == "redraw" else {}
+        fitted = synthesizer(random_state=0, **parameters).fit(convert(table))
+        new = people(20, seed=1)
+        if library != "pandas":
+            new = new.reset_index(drop=True)
+        of_all = pickle.loads(pickle.dumps(fitted)).transform(convert(new))
+        for left_out in (["age"], ["sex"], ["age", "sex"]):
+            made = pickle.loads(pickle.dumps(fitted)).transform(convert(new.drop(columns=left_out)))
+            assert type(made) is type(of_all)
+            assert made.equals(of_all)
+
+    def test_other_columns_are_not_left_out(self):
+        fitted = synthesizer(random_state=0).fit(people(60))
+        with pytest.raises(ValueError, match=r"missing:\n- job"):
+            fitted.transform(people(20).drop(columns=["sex", "job"]))
+        with pytest.raises(ValueError, match="feature names"):
+            fitted.transform(people(20)[["income", "job"]])
+        with pytest.raises(ValueError, match="0 feature"):
+            fitted.transform(people(20)[[]])
+
     def test_counts_of_public_cells_are_nearly_right(self):
         table = people(20_000)
         made = synthesizer(4.0, delta=1e-6, max_iter=300, random_state=0).fit_transform(table)

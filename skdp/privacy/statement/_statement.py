@@ -303,6 +303,11 @@ class Walk:
             )
             return self._plain(estimator, flow, step)
         self._targets.update(targets, targets.values())
+        if targets and "target" in flow.origins:
+            self.notes.append(
+                f"{listed(list(map(str, targets.values())))} is the target that fit of "
+                f"{step} gets beside X, which has another column, target."
+            )
         self._note_caps(estimator, step)
         self._expose_read(estimator, flow, targets, step)
         stated = self._stated(estimator, replace(guarantee, scope=scope), step)
@@ -326,6 +331,13 @@ class Walk:
                 f"{listed(list(map(str, cap.scope)))} alone: {amounts(cap)}, for "
                 f"replacing their values in {records}, from what the fit of {step} has "
                 "learnt, if all other columns of its table are public (epsilon_for)."
+            )
+        if caps:
+            whole = estimator.guarantee_
+            self.notes.append(
+                f"This is not added to the guarantee_ of {step}, {amounts(whole)} for "
+                f"{_neighbours(whole)}, but said of the same release: a ledger of "
+                "whole records counts that one, and the table has what follows from it."
             )
 
     def _scope_of(
@@ -569,16 +581,24 @@ def _target_names(
 ) -> dict[Any, Any]:
     """Return the names in a scope that are no columns, and how the statement names these targets."""
     names = names_in(estimator) or flow.names
-    targets: dict[Any, Any] = {}
     # Without names, a scope is all columns, unless it has protected ones.
     if not names and guarantee.relation != "replace_values":
-        return targets
-    for name in guarantee.scope:
-        if name not in names:
-            # Not as a column of X.
-            is_taken = name in flow.origins
-            free = TARGET if "target" in flow.origins else "target"
-            targets[name] = free if is_taken else name
+        return {}
+    candidates = [name for name in guarantee.scope if name not in names]
+    if not hasattr(estimator, "guarantee_") and guarantee.scope:
+        # A plan has the names of parameters. That of the target is no column, whatever
+        # X has; and of a list, behind other steps, it is not known which are columns.
+        protect = getattr(estimator, "protect", None)
+        if isinstance(protect, str):
+            candidates = list(guarantee.scope)
+        elif flow.columns is None:
+            return {}
+    targets: dict[Any, Any] = {}
+    for name in candidates:
+        # Not as a column of X.
+        is_taken = name in flow.origins
+        free = TARGET if "target" in flow.origins else "target"
+        targets[name] = free if is_taken else name
     return targets
 
 
@@ -915,16 +935,19 @@ def _planned_total(steps: Sequence[StatedStep]) -> list[str]:
     # They protect different columns.
     except ValueError as error:
         return [f"All steps together: {error}."]
-    neighbours = "adding or removing a record"
-    if total.relation == "replace":
-        neighbours = "replacing a record"
-    if total.relation == "replace_values":
-        names = ", ".join(map(str, total.scope))
-        neighbours = f"replacing the values of {names} in a record"
     return [
         f"All steps together are set to spend at most {amounts(total)}, for "
-        f"{neighbours}."
+        f"{_neighbours(total)}."
     ]
+
+
+def _neighbours(guarantee: PrivacyGuarantee) -> str:
+    """Say what of a table a guarantee hides."""
+    if guarantee.relation == "replace":
+        return "replacing a record"
+    if guarantee.relation == "replace_values":
+        return f"replacing the values of {', '.join(map(str, guarantee.scope))} in a record"
+    return "adding or removing a record"
 
 
 def _records(walk: Walk) -> tuple[PrivacyLedger, ...]:
