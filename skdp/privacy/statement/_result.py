@@ -65,6 +65,16 @@ def amounts(guarantee: PrivacyGuarantee) -> str:
     return f"{epsilon}, delta {shown(guarantee.delta)}"
 
 
+def neighbours(guarantee: PrivacyGuarantee) -> str:
+    """Say how the tables differ that a guarantee compares."""
+    if guarantee.relation == "replace":
+        return "replacing a record"
+    if guarantee.relation == "replace_values":
+        names = ", ".join(map(str, guarantee.scope))
+        return f"replacing the values of {names} in a record"
+    return "adding or removing a record"
+
+
 def conversion(guarantee: PrivacyGuarantee) -> str:
     """Say what a guarantee for adding or removing a record is for replacing one."""
     converted = guarantee.to("replace")

@@ -64,6 +64,7 @@ from skdp.privacy.statement._result import (
     amounts,
     conversion,
     listed,
+    neighbours,
 )
 
 # Placeholder for columns that an unfitted column transformer does not name.
@@ -336,7 +337,7 @@ class Walk:
             whole = estimator.guarantee_
             self.notes.append(
                 f"This is not added to the guarantee_ of {step}, {amounts(whole)} for "
-                f"{_neighbours(whole)}, but said of the same release: a ledger of "
+                f"{neighbours(whole)}, but said of the same release: a ledger of "
                 "whole records counts that one, and the table has what follows from it."
             )
 
@@ -937,17 +938,8 @@ def _planned_total(steps: Sequence[StatedStep]) -> list[str]:
         return [f"All steps together: {error}."]
     return [
         f"All steps together are set to spend at most {amounts(total)}, for "
-        f"{_neighbours(total)}."
+        f"{neighbours(total)}."
     ]
-
-
-def _neighbours(guarantee: PrivacyGuarantee) -> str:
-    """Say what of a table a guarantee hides."""
-    if guarantee.relation == "replace":
-        return "replacing a record"
-    if guarantee.relation == "replace_values":
-        return f"replacing the values of {', '.join(map(str, guarantee.scope))} in a record"
-    return "adding or removing a record"
 
 
 def _records(walk: Walk) -> tuple[PrivacyLedger, ...]:
