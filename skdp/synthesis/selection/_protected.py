@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -439,25 +439,24 @@ def _choose(
         members = cells.groups[column]
         if members is not None:
             sizes[column] = int(members.max()) + 1
-    # `Choice` takes noise for half a standard deviation, since negative counts are
-    # repaired. Here values are counted together until noise seldom makes counts negative.
     noise = {}
     for clique in gains:
-        noise[clique] = _noise_of(table, clique, cells)
         # What follows is told from noise: its cost is of the values that are missed.
-        if clique not in cells.following:
-            noise[clique] *= _NOISE_COST / NOISE
-    # `Choice` raises costs to 1 / (1 + power). This order undoes it: marginals are ranked
+        # Others are counted together until noise seldom makes counts negative, which
+        # `NOISE` expects to be repaired.
+        cost_of_noise = NOISE if clique in cells.following else _NOISE_COST
+        noise[clique] = cost_of_noise * _noise_of(table, clique, cells)
+    # `Choice` raises noise to 1 / (1 + power). This power undoes it: marginals are ranked
     # by gain over the noise of all their cells.
     choice = Choice(
         table,
         replace(plan, sizes=tuple(sizes)),
         gains,
-        _KnownNoise(cells.sizes, cells.groups, cells.following, noise=noise),
+        noise,
         table.budget.left,
-        [_NOISE_COST / NOISE * weight for weight in weights.values()],
-        order=1 + float(table.budget.power),
-        weigh=_weigh_equally,
+        [_NOISE_COST * weight for weight in weights.values()],
+        rank_power=1 + float(table.budget.power),
+        following=cells.following,
     )
     return choice.chosen
 
@@ -477,18 +476,3 @@ def expected_gains(scores: Mapping[Clique, Score]) -> dict[Clique, float]:
     mean = float(noisy.mean())
     expected = mean + signal_share * (noisy - mean)
     return dict(zip(scores, expected.tolist(), strict=True))
-
-
-@dataclass(frozen=True)
-class _KnownNoise(Cells):
-    """The noise of each marginal, by how it is counted."""
-
-    noise: Mapping[Clique, float] = field(default_factory=dict)
-
-    def cost(self, clique: Clique) -> float:
-        return self.noise[clique]
-
-
-def _weigh_equally(clique: Clique, plan: Plan) -> float:
-    """Weigh the errors of all marginals alike."""
-    return 1.0
