@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -76,7 +76,7 @@ of 1: pairs were as far from the truth as shuffled columns, .27, in place of .05
 
 
 @dataclass(frozen=True)
-class _Form:
+class CountedForm:
     """In which numbers a marginal is counted, and what is left of their noise in its counts."""
 
     # Known are the sums over all protected values: the number of records of each public
@@ -100,14 +100,45 @@ class _Form:
     """Whether deviations from the mean cell are counted."""
 
     @property
+    def n_counted_values(self) -> int:
+        """The values of each cell that are counted: of two, the other one follows."""
+        return 1 if self.n_values == 2 else self.n_values
+
+    @property
+    def n_counted_cells(self) -> int:
+        """The cells that are counted: of two deviations, the other one follows."""
+        return 1 if self.is_centred and self.n_cells == 2 else self.n_cells
+
+    def numbers_of(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the numbers of all cells, of which some are counted: (n_cells, n_values)."""
+        if self.is_centred:
+            return np.asarray(self.n_cells * counts - counts.sum(axis=0))
+        return counts
+
+    def complete_cells(self, noisy: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return noisy numbers of all cells; if centred, their sum over cells is 0."""
+        if not self.is_centred:
+            return noisy
+        if self.n_counted_cells == 1:
+            return np.concatenate([noisy, -noisy])
+        return np.asarray(noisy - noisy.mean(axis=0))
+
+    def complete_values(
+        self, noisy: NDArray[np.float64], totals: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """Return noisy numbers of all values, with these sums over values."""
+        if self.n_counted_values == 1:
+            return np.concatenate([noisy, totals - noisy], axis=1)
+        excess = noisy.sum(axis=1, keepdims=True) - totals
+        return np.asarray(noisy - excess / self.n_values)
+
+    @property
     def change(self) -> Change:
         """What another protected value of a record changes."""
-        n_changed = 1 if self.n_values == 2 else 2
-        if not self.is_centred:
+        n_changed = 1 if self.n_counted_values == 1 else 2
+        if self.n_counted_cells == 1 or not self.is_centred:
             return Change(n_changed, n_changed)
         n_others = self.n_cells - 1
-        if n_others == 1:
-            return Change(n_changed, n_changed)
         l1 = 2 * n_others * n_changed
         return Change(l1, self.n_cells * n_others * n_changed)
 
@@ -188,7 +219,7 @@ class ProtectedTable(PrivateTable):
         self.marginals.append(marginal)
         return marginal
 
-    def _form(self, clique: Clique, groups: Groups | None) -> _Form:
+    def _form(self, clique: Clique, groups: Groups | None) -> CountedForm:
         """Return the form of a marginal with the least noise."""
         named = [column for column in clique if column in self.protected]
         public = tuple(column for column in clique if column not in self.protected)
@@ -199,11 +230,11 @@ class ProtectedTable(PrivateTable):
                 sizes[column] = int(members.max()) + 1
         n_values = n_cells_of(named, sizes)
         if not public:
-            return _Form(n_values, 1, is_centred=False)
+            return CountedForm(n_values, 1, is_centred=False)
         (totals,) = self._records.count([public])
         totals = group(totals, tuple(map(groups_of.__getitem__, public)))
         n_cells = int((totals > 0).sum())
-        plain = _Form(n_values, n_cells, is_centred=False)
+        plain = CountedForm(n_values, n_cells, is_centred=False)
         centred = replace(plain, is_centred=True)
         if len(named) > 1 or n_cells < 2:
             return plain
@@ -212,34 +243,24 @@ class ProtectedTable(PrivateTable):
             return centred
         return plain
 
-    def _error(self, form: _Form, share: Fraction) -> float:
+    def _error(self, form: CountedForm, share: Fraction) -> float:
         std_error = self.budget.std_error(share, form.change) * form.noise_left
         return max(LEAST_ERROR, std_error)
 
     def _count(
-        self, counts: NDArray[np.int64], form: _Form, share: Fraction
+        self, counts: NDArray[np.int64], form: CountedForm, share: Fraction
     ) -> NDArray[np.float64]:
         """Count public cells by protected values with noise; if centred, return deviations from the mean cell."""
-        numbers = counts  # (n_cells, n_values)
-        if form.is_centred:
-            numbers = form.n_cells * counts - counts.sum(axis=0)
-        # The sums over the values, which are known: (n_cells, 1).
-        totals = numbers.sum(axis=1, keepdims=True)
-        is_one_of_two_cells = form.is_centred and form.n_cells == 2
-        counted = numbers[:1] if is_one_of_two_cells else numbers
-        if form.n_values == 2:
-            counted = counted[:, :1]
+        numbers = form.numbers_of(counts)
+        counted = numbers[: form.n_counted_cells, : form.n_counted_values]
         noisy = self.budget.counts(self._source, share, counted, form.change)
-        if is_one_of_two_cells:
-            noisy = np.concatenate([noisy, -noisy])
-        elif form.is_centred:
-            noisy = noisy - noisy.mean(axis=0)
-        if form.n_values == 2:
-            noisy = np.concatenate([noisy, totals - noisy], axis=1)
-        else:
-            excess = noisy.sum(axis=1, keepdims=True) - totals
-            noisy = noisy - excess / form.n_values
-        return noisy / form.n_cells if form.is_centred else noisy
+        noisy = form.complete_cells(noisy)
+        # The sums over the values are known: (n_cells, 1).
+        totals = numbers.sum(axis=1, keepdims=True)
+        noisy = form.complete_values(noisy, totals)
+        if form.is_centred:
+            noisy = noisy / form.n_cells
+        return noisy
 
     def _own_counts(self, column: int) -> Marginal:
         """Return the noisy counts of a protected column by itself."""
@@ -291,21 +312,28 @@ class ProtectedTable(PrivateTable):
 
 def with_protected(plan: Plan, protected: Collection[int]) -> Plan:
     """Leave the marginals of public columns out of a plan: they are known."""
-    workload = []
-    for clique in plan.workload:
-        if not set(clique).isdisjoint(protected):
-            workload.append(clique)
+    workload = tuple(_with_any_of(protected, plan.workload))
     if plan.workload and not workload:
         raise ValueError(
             "workload must name a column of protect: all others are public"
         )
-    n_values = math.prod(shape_of(protected, plan.sizes))
+    _check_combinations(protected, plan.sizes)
+    return replace(plan, workload=workload)
+
+
+def _with_any_of(columns: Collection[int], cliques: Iterable[Clique]) -> list[Clique]:
+    """Return the marginals that have a column of these."""
+    return [clique for clique in cliques if not set(clique).isdisjoint(columns)]
+
+
+def _check_combinations(protected: Collection[int], sizes: Sequence[int]) -> None:
+    """Refuse more combinations of protected values than are modelled."""
+    n_values = math.prod(shape_of(protected, sizes))
     if n_values > MOST_EVEN:
         raise ValueError(
             f"the columns of protect have {n_values:,} combinations of values; at most "
             f"{MOST_EVEN:,} are modelled. Protect fewer, or declare coarser bins"
         )
-    return replace(plan, workload=tuple(workload))
 
 
 def measure_protected(
@@ -314,8 +342,8 @@ def measure_protected(
     """Spend the budget on marginals with protected columns; return the noisy scores."""
     singles: list[Clique] = [(column,) for column in table.protected]
     further = []
-    for clique in strategy.candidates(plan):
-        if len(clique) > 1 and not set(clique).isdisjoint(table.protected):
+    for clique in _with_any_of(table.protected, strategy.candidates(plan)):
+        if len(clique) > 1:
             further.append(clique)
     scores: dict[Clique, Score] = {}
     # Columns come first: centred counts of pairs are added to theirs.
