@@ -21,7 +21,7 @@ from skdp.synthesis.model import (
 )
 from skdp.synthesis.selection._following import (
     MOST_SCORED_AGAIN,
-    NOISE,
+    NOISE_COST,
     Cells,
     find_following,
 )
@@ -57,9 +57,9 @@ from skdp.synthesis.selection._strategy import (
 #   LEAST_SCORES        +7, -2        0, 0
 #   _SECOND_ROUND        0, 0        -1, +5
 #   _SECOND_SCORES       0, 0        -1, +1
-#   _RARE              +11, +3       +1, -1
+#   _RARE_STD_ERRORS   +11, +3       +1, -1
 #   _PAIR_NOISE         +3, 0         0, 0
-#   NOISE               +8, +21      +1, +4
+#   NOISE_COST          +8, +21      +1, +4
 #   CAUTION             +3, +5       +2, 0
 # MOST_SCORES, _PRECISE, _MOST_PAIRS and _MOST_CANDIDATES change nothing there: they are
 # limits for wide tables, and _MOST_IN_FOUR for tables of few values.
@@ -574,8 +574,8 @@ def _best_choice(
         weighted_gains[clique] = gain * _weight(clique, plan)
     noise = {}
     for clique in [*gains, *cells.analyses]:
-        noise[clique] = NOISE * _weight(clique, plan) * cells.cost(clique)
-    column_noise = [NOISE * cost for cost in column_costs]
+        noise[clique] = NOISE_COST * _weight(clique, plan) * cells.cost(clique)
+    column_noise = [NOISE_COST * cost for cost in column_costs]
     # The strongest first.
     analyses = sorted(cells.analyses, key=lambda clique: -gains.get(clique, 0))
 

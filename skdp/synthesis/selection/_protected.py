@@ -24,8 +24,8 @@ from skdp.synthesis.model import (
 from skdp.synthesis.selection._auto import Choice
 from skdp.synthesis.selection._column_shares import estimate_shares
 from skdp.synthesis.selection._following import (
-    LEAST,
-    NOISE,
+    LEAST_SHARE,
+    NOISE_COST,
     Cells,
     Column,
     Following,
@@ -42,17 +42,17 @@ from skdp.synthesis.selection._rare_values import group_column
 from skdp.synthesis.selection._scores import (
     LEAST_SCORES,
     MOST_SCORES,
-    SURE,
+    SURE_STD_ERRORS,
     IndependentColumns,
     Score,
 )
 from skdp.synthesis.selection._strategy import COLUMN_SHARE, Plan, Strategy, Zeros
 from skdp.synthesis.tables import Records
 
-_SCORE_ERROR = 0.01
+_WANTED_SCORE_ERROR = 0.01
 """The error of a score, as a share of all records, above which it gets more than the least share."""
 
-_LARGEST_ERROR = 0.1
+_LARGEST_SCORE_ERROR = 0.1
 """The error of a score, as a share of all records, above which it says nothing."""
 
 _EXPECTED_GAIN = 0.5
@@ -62,7 +62,7 @@ With 0, pairs of the label of breast cancer are .30 from the truth at epsilons o
 now .16 and .09; with .2, .30 and .10; with 1, .13 and .10, but of 2,000 rows of ACS, age and
 schooling are 8 to 16 % farther from it."""
 
-_NOISE_COST = 0.65
+_GROUPED_NOISE_COST = 0.65
 """What noise costs a cell, in standard deviations: less than its mean, .8, as the law is shrunk.
 
 With .5 and .8, the distances of pairs at an epsilon of .1 are, of Adult, age and sex, 1.10
@@ -296,7 +296,7 @@ class ProtectedTable(PrivateTable):
                 columns.append(Column(noisy.counts, noisy.std_error, shares))
             else:
                 # The counts of public columns are exact.
-                positive = (shares + LEAST) / (1 + size * LEAST)
+                positive = (shares + LEAST_SHARE) / (1 + size * LEAST_SHARE)
                 columns.append(Column(shares * self.n_records, 0.0, positive))
         return mark_dependences(merge(self.marginals), columns, zeros)
 
@@ -419,11 +419,11 @@ def _score(table: ProtectedTable, cliques: Sequence[Clique]) -> dict[Clique, Sco
     # are smaller by k to the power of the budget.
     n_records = max(1, table.n_records)
     relative_error = table.budget.score_error(LEAST_SCORES, len(cliques)) / n_records
-    factor = (relative_error / _SCORE_ERROR) ** (1 / float(table.budget.power))
+    factor = (relative_error / _WANTED_SCORE_ERROR) ** (1 / float(table.budget.power))
     most = float(MOST_SCORES / LEAST_SCORES)
     share = LEAST_SCORES * Fraction(min(most, max(1.0, factor)))
     error = table.budget.score_error(share, len(cliques))
-    if error > _LARGEST_ERROR * n_records:
+    if error > _LARGEST_SCORE_ERROR * n_records:
         return {}
     n_columns = len(table.sizes)
     no_groups = (None,) * n_columns
@@ -450,7 +450,7 @@ def find_dependent_pairs(
     gains: dict[Clique, float] = {}
     for pair, score in scores.items():
         if len(pair) == 2:
-            gains[pair] = score.noisy - SURE * score.std_error
+            gains[pair] = score.noisy - SURE_STD_ERRORS * score.std_error
     return following_pairs(table, table.estimate_columns(), gains)
 
 
@@ -471,8 +471,8 @@ def _choose(
     for clique in gains:
         # What follows is told from noise: its cost is of the values that are missed.
         # Others are counted together until noise seldom makes counts negative, which
-        # `NOISE` expects to be repaired.
-        cost_of_noise = NOISE if clique in cells.following else _NOISE_COST
+        # `NOISE_COST` expects to be repaired.
+        cost_of_noise = NOISE_COST if clique in cells.following else _GROUPED_NOISE_COST
         noise[clique] = cost_of_noise * _noise_of(table, clique, cells)
     # `Choice` raises noise to 1 / (1 + power). This power undoes it: marginals are ranked
     # by gain over the noise of all their cells.
@@ -482,7 +482,7 @@ def _choose(
         gains,
         noise,
         table.budget.left,
-        [_NOISE_COST * weight for weight in weights.values()],
+        [_GROUPED_NOISE_COST * weight for weight in weights.values()],
         rank_power=1 + float(table.budget.power),
         following=cells.following,
     )
