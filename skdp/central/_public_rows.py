@@ -57,8 +57,8 @@ _LARGEST_CHANGE = 4.0
 # less than without a limit (5 splits, errors of .01), and that of the worst of 8
 # generated tables of 1,000 rows -1.5, -6.7 and -26, where it was -96.
 _N_SPREADS = 48
-_HIDDEN = 0.1
-_REACH = 1.5
+_LEAST_SPREAD = 0.1
+_LARGEST_SPREAD = 1.5
 
 # Of signal in noise: above 0, so that no penalty is infinite, and such that its square is
 # a float.
@@ -398,9 +398,9 @@ class PublicRows:
         of_noise = float(np.trace(error)) / curvature**2
         largest = limits.sizes * self.total_weight / curvature
         of_spread = float(np.trace(spread))
-        least = _HIDDEN * min(of_noise, float(largest.min()))
+        least = _LEAST_SPREAD * min(of_noise, float(largest.min()))
         # On a logarithmic scale, all spreads are equally likely: (n_spreads, n_limits).
-        spreads = np.geomspace(least, _REACH * largest, _N_SPREADS) / of_spread
+        spreads = np.geomspace(least, _LARGEST_SPREAD * largest, _N_SPREADS) / of_spread
         log_priors = np.broadcast_to(limits.log_probabilities, spreads.shape).ravel()
 
         # Numbers are normal, with mean 0: how well each pair of a spread and a limit

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -103,24 +103,9 @@ def code_table(
         why = "whose bins bins='private' is to find; use bins='declared'"
         zeros = synthesizer.structural_zeros
         check_not_named(_intervals(domain), None, zeros, why=why)
-    plan, strategy = read_plan(
-        domain,
-        ordered=declared_orders(domain, public_values or ()),
-        marginals=synthesizer.marginals,
-        workload=synthesizer.workload,
-        analyses=synthesizer.analyses,
-        target=synthesizer.target,
-        structural_zeros=synthesizer.structural_zeros,
-        relations=relations,
-        max_cells=synthesizer.max_cells,
-        max_iter=synthesizer.max_iter,
-        tol=synthesizer.tol,
-        redraw=synthesizer.redraw,
+    plan, strategy, fair = _read_plan(
+        synthesizer, domain, relations, declared_orders(domain, public_values or ())
     )
-    fair = read_fair(synthesizer.fair, domain, synthesizer.structural_zeros)
-    if fair is not None:
-        compared = map(domain.columns.index, (fair.group, fair.label))
-        plan = replace(plan, fair=frozenset(compared))
     check_decodable(public_template(table, domain), domain)
     _check_widths(domain)
     # What is protected is not counted any finer, and where public numbers lie is known.
@@ -138,13 +123,48 @@ def code_table(
         others,
         keeps_rows=synthesizer.protect is not None,
     )
-    is_counted = keep
-    for code, size in zip(codes, cells.sizes, strict=True):
-        is_counted = is_counted & (code < size)
-    if not is_counted.all():
-        codes = [code[is_counted] for code in codes]
+    codes = _counted_codes(codes, cells.sizes, keep)
     others |= choose_substitutes(domain, codes, public_values or {})
     return CodedTable(domain, cells, plan, strategy, codes, others, relations, fair)
+
+
+def _read_plan(
+    synthesizer: Any, domain: Domain, relations: Relations, ordered: tuple[bool, ...]
+) -> tuple[Plan, Strategy, Fair | None]:
+    """Read what is measured, by which strategy, and how rows are made fair."""
+    plan, strategy = read_plan(
+        domain,
+        ordered=ordered,
+        marginals=synthesizer.marginals,
+        workload=synthesizer.workload,
+        analyses=synthesizer.analyses,
+        target=synthesizer.target,
+        structural_zeros=synthesizer.structural_zeros,
+        relations=relations,
+        max_cells=synthesizer.max_cells,
+        max_iter=synthesizer.max_iter,
+        tol=synthesizer.tol,
+        redraw=synthesizer.redraw,
+    )
+    fair = read_fair(synthesizer.fair, domain, synthesizer.structural_zeros)
+    if fair is not None:
+        compared = map(domain.columns.index, (fair.group, fair.label))
+        plan = replace(plan, fair=frozenset(compared))
+    return plan, strategy, fair
+
+
+def _counted_codes(
+    codes: list[NDArray[np.unsignedinteger]],
+    sizes: Sequence[int],
+    keep: NDArray[np.bool_],
+) -> list[NDArray[np.unsignedinteger]]:
+    """Return the codes of the rows that count: no column has an unknown value there."""
+    is_counted = keep
+    for code, size in zip(codes, sizes, strict=True):
+        is_counted = is_counted & (code < size)
+    if is_counted.all():
+        return codes
+    return [code[is_counted] for code in codes]
 
 
 def _cut(domain: Domain, finds_bins: bool, derived: Collection[Any]) -> Domain:

@@ -64,7 +64,7 @@ class MeasuredMean:
 _EXACT = 1e-9
 """Of the largest weight: differences that are rounding."""
 
-LEAST = 1e-300
+LEAST_DIVISOR = 1e-300
 """In place of 0, so that nothing is divided by it."""
 
 
@@ -241,7 +241,7 @@ def _best(
         variance = marginal.std_error**2 * n_summed * float((means**2).sum())
         error = np.abs(component - spread(means, groups)).max()
         is_whole = bool(error <= _EXACT * largest)
-        precision = 1 / max(variance, LEAST)
+        precision = 1 / max(variance, LEAST_DIVISOR)
         holders.append(_Holder(is_whole, precision, index, groups))
     # Marginals that have grouped values of it only count if no other one is whole.
     some_whole = any(holder.is_whole for holder in holders)

@@ -15,7 +15,7 @@ from sklearn.linear_model import LinearRegression
 from skdp.oracles import project_to_simplex
 from skdp.synthesis._bin_points import BinPoints, divide_by_points
 from skdp.synthesis._measured_means import (
-    LEAST,
+    LEAST_DIVISOR,
     NEGLIGIBLE,
     ComponentSums,
     MeasuredMean,
@@ -79,7 +79,7 @@ def logistic_model(
         gradient = design.T @ (shares * (targets - means)) - penalty * coefficients
         step = np.linalg.pinv(curvature_at(slopes), hermitian=True) @ gradient
         length = float(np.abs(step).max())
-        step *= min(1.0, 5 / max(LEAST, length))
+        step *= min(1.0, 5 / max(LEAST_DIVISOR, length))
         coefficients = coefficients + step
         if length < 1e-10 * (1 + np.abs(coefficients).max()):
             break
@@ -91,7 +91,7 @@ def logistic_model(
     # Where one coefficient is moved, the others follow: the slope of what a cell adds is
     # the square of its score's row of the inverse, times the slope of its own mean.
     slope = (inverse @ design.T) ** 2 * slopes + (inverse**2 @ penalty)[:, np.newaxis]
-    scale = np.maximum(np.diag(inverse), LEAST)[:, np.newaxis]
+    scale = np.maximum(np.diag(inverse), LEAST_DIVISOR)[:, np.newaxis]
     influence = inverse @ scores.T
     return Linear(terms, coefficients, influence, is_determined, slope / scale)
 
@@ -265,7 +265,7 @@ class PairRegression:
     def means(self, term: int) -> tuple[MeasuredMean, MeasuredMean]:
         """Estimate the means of what rows add to a coefficient, and to its slope."""
         step = self._step(term)
-        scale = 1 / max(LEAST, float(self._inverse[term, term]))
+        scale = 1 / max(LEAST_DIVISOR, float(self._inverse[term, term]))
         small = NEGLIGIBLE * math.sqrt(self.sampling(term)[0, 0])
         change = self._mean_of_product(step, self._residual(), 1.0, 0.0, small)
         return change, self._mean_of_product(step, step, scale, -1.0, small)
@@ -276,8 +276,10 @@ class PairRegression:
         # than the moments say: that is corrected.
         steps = self._step(term).at(self._rows)
         residuals = self._residual().at(self._rows)
-        square_of_steps = max(LEAST, float(self._inverse[term, term]))
-        steps *= math.sqrt(square_of_steps / max(LEAST, float((steps**2).mean())))
+        square_of_steps = max(LEAST_DIVISOR, float(self._inverse[term, term]))
+        steps *= math.sqrt(
+            square_of_steps / max(LEAST_DIVISOR, float((steps**2).mean()))
+        )
         square = float((residuals**2).mean())
         if min(self._variance, square) > 0:
             residuals *= math.sqrt(self._variance / square)
@@ -392,7 +394,7 @@ class PairRegression:
 
 def _invert(moments: Table) -> Table:
     """Invert a matrix of moments, but for what has no variance, or a negative one."""
-    scale = np.sqrt(np.maximum(np.diag(moments), LEAST))
+    scale = np.sqrt(np.maximum(np.diag(moments), LEAST_DIVISOR))
     values, vectors = np.linalg.eigh(moments / np.outer(scale, scale))
     is_sure = values > _SINGULAR
     inverse = (vectors[:, is_sure] / values[is_sure]) @ vectors[:, is_sure].T

@@ -183,7 +183,7 @@ class Shapes(NamedTuple):
     cell_std_errors: list[Floats]
 
 
-class _Function:
+class _AdditiveTerm:
     """The function of a column or a pair of columns, and the average of its noisy sums."""
 
     def __init__(
@@ -212,16 +212,17 @@ class _Function:
         self.posteriors: list[Posterior] = []
         self.row_variances = np.zeros(shape)
         # Averages over epochs: of the sums that are expected of this function and, in its
-        # bins, of others, where they fit best; of what sums would be of a function that is
-        # 1; the square of the noise of the former; and the weight of the epochs.
-        self._sums = np.zeros(shape)
-        self._weights = np.zeros(shape)
-        self._squares = np.zeros(shape)
+        # bins, of others, where they fit best; and of the slope of a sum, by which it
+        # rises with the function of its bin.
+        self._mean_sums = np.zeros(shape)
+        self._mean_slopes = np.zeros(shape)
+        # Of the averaged sums, and the weight of all epochs in them.
+        self._noise_variances = np.zeros(shape)
         self._epoch_weights = np.zeros(shape)
         # Counts are at least these, by all sums: (n_bins, 1).
         self._least_counts = np.zeros((shape[0], 1))
         # Whether the sums of the epoch before were above 0 (1) or below (-1).
-        self._signs = np.zeros(shape)
+        self._last_signs = np.zeros(shape)
 
     def std_errors_with_mean(self) -> Floats:
         """Return the standard errors of the values, less their mean by the noisy sizes: (n_bins, n_outputs)."""
@@ -257,9 +258,9 @@ class _Function:
     def fit_of(self, output: int) -> ColumnFit:
         """Return what is known of the function, for one output."""
         return ColumnFit(
-            weights=self._weights[:, output],
-            sums=self._sums[:, output],
-            squares=self._squares[:, output],
+            slopes=self._mean_slopes[:, output],
+            sums=self._mean_sums[:, output],
+            noise_variances=self._noise_variances[:, output],
             row_variances=self.row_variances[:, output],
             smoother=self.posteriors[output].smoother(),
             prior=self.posteriors[output].prior,
@@ -284,21 +285,21 @@ class _Function:
         # far from its place, and what was averaged is of no use. But if the sum has another
         # sign than before, the last step went too far, and the average is nearer.
         signs = np.sign(noisy)
-        is_far = (excess > epoch.bound * counts / 2) & (signs == self._signs)
-        self._signs = signs
+        is_far = (excess > epoch.bound * counts / 2) & (signs == self._last_signs)
+        self._last_signs = signs
         self._epoch_weights = np.where(
             is_far, epoch.weight, self._epoch_weights + epoch.weight
         )
         share = epoch.weight / self._epoch_weights
         responses = self.values + self.mean_of_others
-        self._sums += share * (weights * responses + noisy - self._sums)
-        self._weights += share * (weights - self._weights)
+        self._mean_sums += share * (weights * responses + noisy - self._mean_sums)
+        self._mean_slopes += share * (weights - self._mean_slopes)
         # Bins have different shares after one of them was far from its place.
         mean_share = float(share.mean())
         change = coefficients - self.past_coefficients
         self.past_coefficients = self.past_coefficients + mean_share * change
-        self._squares *= (1 - share) ** 2
-        self._squares += share**2 * epoch.error**2
+        self._noise_variances *= (1 - share) ** 2
+        self._noise_variances += share**2 * epoch.error**2
 
     def _smooth(self, variances: Floats, unit: float) -> Floats:
         """Return the values that the averages and the priors say, and set their errors."""
@@ -306,14 +307,14 @@ class _Function:
         centre = np.eye(sizes.size) - sizes / sizes.sum()
         self.row_variances = variances
         self.posteriors = []
-        own_sums = self._sums - self._weights * self.mean_of_others
+        own_sums = self._mean_sums - self._mean_slopes * self.mean_of_others
         values = np.zeros(self.values.shape)
         for output in range(self.values.shape[1]):
             row_variances = variances[:, output]
             posterior = smooth(
                 own_sums[:, output],
-                self._weights[:, output],
-                self._squares[:, output] + sizes * row_variances,
+                self._mean_slopes[:, output],
+                self._noise_variances[:, output] + sizes * row_variances,
                 self.covariances,
                 unit,
             )
@@ -403,7 +404,7 @@ class _Descent:
         self.residuals = start.residuals
         n_outputs = len(start.response)
         self.functions = [
-            _Function(column, priors(column), n_outputs) for column in bins
+            _AdditiveTerm(column, priors(column), n_outputs) for column in bins
         ]
         unit = self.residuals.response_unit
         self.constant = np.rint(start.response * unit).astype(np.int64)
@@ -424,7 +425,7 @@ class _Descent:
         return [function.integer_values for function in self.functions]
 
     @property
-    def columns(self) -> list[_Function]:
+    def columns(self) -> list[_AdditiveTerm]:
         """The functions of columns."""
         return self.functions[: len(self.bins)]
 
@@ -595,7 +596,7 @@ class _Descent:
         for pair, pair_counts in zip(pairs, split_cells(counts, pairs), strict=True):
             cells = Cells(pair, pair_counts, np.full(pair.n_cells, variance))
             self.cells.append(cells)
-            function = _Function(cells, pair.priors(), self.residuals.n_outputs)
+            function = _AdditiveTerm(cells, pair.priors(), self.residuals.n_outputs)
             self.functions.append(function)
         self.rows = self.rows.crossed(crossings)
 

@@ -131,11 +131,11 @@ def basis_of(bins: Bins) -> Basis:
 class ColumnFit(NamedTuple):
     """What is known of the function of a column, for one output."""
 
-    # What a sum by bin would be of a function that is 1, averaged over epochs, the sums of
-    # the whole response and the squares of their noise: (n_bins,) each.
-    weights: Floats
+    # By how much a sum by bin rises with the function there, averaged over epochs, the sums
+    # of the whole response and the variances of their noise: (n_bins,) each.
+    slopes: Floats
     sums: Floats
-    squares: Floats
+    noise_variances: Floats
     # Of residuals, by bin: (n_bins,).
     row_variances: Floats
     # From sums to the function, and the covariance of the prior: (n_bins, n_bins) each.
@@ -225,7 +225,7 @@ class Overlap:
         for column, (basis, fit) in enumerate(zip(self.bases, fits, strict=True)):
             block = self.blocks[column]
             alone = fit.smoother @ fit.sums
-            weighted = fit.weights[:, np.newaxis] * basis.functions
+            weighted = fit.slopes[:, np.newaxis] * basis.functions
             of_others = fit.smoother @ weighted @ self.of_others[block]
             equations[block] += basis.projection @ of_others
             constants[block] = basis.projection @ alone
@@ -272,20 +272,26 @@ class Overlap:
 
     def _curvatures(self, basis: Basis, fit: ColumnFit) -> Floats:
         """Return how fast the residual of a row falls with the function of a column: (n_bins,)."""
-        return fit.weights / (self.n_rows * basis.shares)
+        return fit.slopes / (self.n_rows * basis.shares)
 
     def _noise_of_sums(
         self, basis: Basis, fit: ColumnFit, block: slice, coefficients: Floats
     ) -> Floats:
         """Return the covariance of the noise in a column's sums by its functions, with that of correlations."""
-        # A correlation that is wrong by e adds e times what the other function has
-        # changed since the sums were released.
+        # A sum by function i is that of the sums s of bins with the values B[:, i] of the
+        # function there, B.T @ s. With independent noise of variance v in each bin, its
+        # covariance is B.T @ diag(v) @ B.
+        of_bins = basis.functions.T * fit.noise_variances @ basis.functions
+        # Since the sums were released, coefficient j of another column has changed by d[j].
+        # What that changes in sum i is n * c * r[i, j] * d[j], for n rows, the mean curvature
+        # c and the correlation r. Errors e[i, j] of correlations are independent, so that
+        # they add the variance (n * c)**2 * sum over j of (e[i, j] * d[j])**2.
         changes = fit.past_coefficients - coefficients
         changes[block] = 0.0
-        scale = self.n_rows * float(basis.shares @ self._curvatures(basis, fit))
+        mean_curvature = float(basis.shares @ self._curvatures(basis, fit))
+        scale = self.n_rows * mean_curvature
         of_correlations = scale**2 * (self.errors[block] ** 2 @ changes**2)
-        of_sums = basis.functions.T * fit.squares @ basis.functions
-        return np.asarray(of_sums + np.diag(of_correlations))
+        return np.asarray(of_bins + np.diag(of_correlations))
 
 
 def _blocks_of(bases: Sequence[Basis]) -> list[slice]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -21,7 +21,7 @@ from skdp.synthesis.model import (
 )
 from skdp.synthesis.selection._following import (
     MOST_SCORED_AGAIN,
-    NOISE,
+    NOISE_COST,
     Cells,
     find_following,
 )
@@ -57,9 +57,9 @@ from skdp.synthesis.selection._strategy import (
 #   LEAST_SCORES        +7, -2        0, 0
 #   _SECOND_ROUND        0, 0        -1, +5
 #   _SECOND_SCORES       0, 0        -1, +1
-#   _RARE              +11, +3       +1, -1
+#   _RARE_STD_ERRORS   +11, +3       +1, -1
 #   _PAIR_NOISE         +3, 0         0, 0
-#   NOISE               +8, +21      +1, +4
+#   NOISE_COST          +8, +21      +1, +4
 #   CAUTION             +3, +5       +2, 0
 # MOST_SCORES, _PRECISE, _MOST_PAIRS and _MOST_CANDIDATES change nothing there: they are
 # limits for wide tables, and _MOST_IN_FOUR for tables of few values.
@@ -81,7 +81,7 @@ Beyond, a triple would be noise."""
 _STRONG = 0.1
 """The share of misplaced records from which a pair that has no room is named."""
 
-_ORDERS = (1.0, 0.5, 0.0)
+_RANK_POWERS = (1.0, 0.5, 0.0)
 """The powers of noise by which gains are divided to order marginals for their room.
 
 With the first alone, "flights" at epsilon 10 misses a pair by .54, with all by .19."""
@@ -423,55 +423,53 @@ def _weight(clique: Clique, plan: Plan) -> float:
 class Choice:
     """Marginals that gain more than their noise costs all that share the budget."""
 
-    # With a share split for the least weighted sum of standard deviations, this sum is
-    # in proportion to ``sum(cost ** power) ** (1 / power)``.
+    # Gains are in records. The noise of a marginal is what it costs, in standard
+    # deviations of a count that gets the whole share. With the share split for the least
+    # sum of noise, this sum is ``sum(noise ** power) ** (1 / power)``.
 
     def __init__(
         self,
         table: PrivateTable,
         plan: Plan,
         gains: Mapping[Clique, float],
-        cells: Cells,
+        noise: Mapping[Clique, float],
         share: Fraction,
-        column_costs: Iterable[float] = (),
+        column_noise: Iterable[float] = (),
         measured: Iterable[Clique] = (),
         later: Collection[Clique] = (),
-        order: float = 1.0,
+        rank_power: float = 1.0,
         first: Collection[Clique] = (),
-        weigh: Callable[[Clique, Plan], float] = _weight,
+        analyses: Sequence[Clique] = (),
+        following: Collection[Clique] = (),
     ) -> None:
         self.chosen: list[Clique] = []
         self.refused: list[Clique] = []
         self._power = 1 / (1 + float(table.budget.power))
         self._noise = table.budget.std_error(share)
         self._room = Room(plan, measured)
-        self._gains: dict[Clique, float] = {}
+        self._gains = gains
         self._costs: dict[Clique, float] = {}
-        for clique, gain in gains.items():
-            weight = weigh(clique, plan)
-            self._gains[clique] = gain * weight
-            self._costs[clique] = (NOISE * weight * cells.cost(clique)) ** self._power
-        column_powers = [(NOISE * cost) ** self._power for cost in column_costs]
-        self._spent = math.fsum(column_powers)
+        for clique, clique_noise in noise.items():
+            self._costs[clique] = clique_noise**self._power
+        self._spent = math.fsum(value**self._power for value in column_noise)
 
         # Pairs of which one column follows from the other come first, then what is named
         # first, and what is for later last, each by their ratio of gain to noise, or to a
         # power of it.
         def rank(clique: Clique) -> tuple[bool, bool, bool, float]:
-            ratio = self._gains[clique] / self._costs[clique] ** order
-            follows = clique in cells.following
+            ratio = gains[clique] / self._costs[clique] ** rank_power
+            follows = clique in following
             return follows, clique in first, clique not in later, ratio
 
         # What planned analyses need is measured in any case, and has room before others,
-        # the strongest first.
-        for clique in sorted(cells.analyses, key=lambda clique: -gains.get(clique, 0)):
-            cost = NOISE * weigh(clique, plan) * cells.cost(clique)
-            self._spent += cost**self._power
+        # in the order in which it is given.
+        for clique in analyses:
+            self._spent += self._costs[clique]
             self.chosen.append(clique)
             if not self._room.take(clique):
                 self.refused.append(clique)
-        for clique in sorted(self._gains, key=rank, reverse=True):
-            if clique not in cells.analyses:
+        for clique in sorted(gains, key=rank, reverse=True):
+            if clique not in analyses:
                 self._take(clique)
 
     def _error(self, spent: float) -> float:
@@ -570,33 +568,45 @@ def _best_choice(
     later: Collection[Clique],
 ) -> Choice:
     """Choose such that the least is missed that the model has no room for."""
+    # A weight counts what is gained, and what noise costs.
+    weighted_gains = {}
+    for clique, gain in gains.items():
+        weighted_gains[clique] = gain * _weight(clique, plan)
+    noise = {}
+    for clique in [*gains, *cells.analyses]:
+        noise[clique] = NOISE_COST * _weight(clique, plan) * cells.cost(clique)
+    column_noise = [NOISE_COST * cost for cost in column_costs]
+    # The strongest first.
+    analyses = sorted(cells.analyses, key=lambda clique: -gains.get(clique, 0))
 
     # By their ratio of gain to noise, many small marginals come before a strong pair of
     # many values, and may leave no room for it; by their gain, the other way round.
-    def choose(order: float, first: Collection[Clique] = ()) -> Choice:
+    def choose(rank_power: float, first: Collection[Clique] = ()) -> Choice:
         return Choice(
             table,
             plan,
-            gains,
-            cells,
+            weighted_gains,
+            noise,
             share,
-            column_costs,
+            column_noise,
             measured,
             later,
-            order,
+            rank_power,
             first,
+            analyses,
+            cells.following,
         )
 
     def missed(choice: Choice, power: int) -> float:
         return math.fsum(excess.get(clique, 0.0) ** power for clique in choice.refused)
 
     choices = {}
-    for order in _ORDERS:
-        choices[order] = choose(order)
-        if not choices[order].refused:
+    for power in _RANK_POWERS:
+        choices[power] = choose(power)
+        if not choices[power].refused:
             break
-    best_order = min(choices, key=lambda order: missed(choices[order], 1))
-    best = choices[best_order]
+    best_power = min(choices, key=lambda power: missed(choices[power], 1))
+    best = choices[best_power]
 
     # One strong pair may take the room of many that are weak: the strongest that is left
     # comes first, as long as the squares of what is missed become less. Without that,
@@ -604,7 +614,7 @@ def _best_choice(
     first: list[Clique] = []
     while best.refused:
         first.append(max(best.refused, key=lambda clique: excess.get(clique, 0.0)))
-        choice = choose(best_order, first)
+        choice = choose(best_power, first)
         if missed(choice, 2) >= missed(best, 2):
             break
         best = choice

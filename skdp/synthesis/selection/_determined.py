@@ -12,7 +12,7 @@ from skdp.base import level_of_the_caller
 from skdp.pages import warn
 from skdp.privacy import WeakGuaranteeWarning
 from skdp.synthesis.model import Clique, Marginal
-from skdp.synthesis.selection._scores import SURE
+from skdp.synthesis.selection._scores import SURE_STD_ERRORS
 
 _DETERMINED = 0.9
 """Goodman and Kruskal's tau, from which one column is said to determine another.
@@ -49,7 +49,7 @@ def find_determined(
             n_cells = len(counts)
             variance += (own_errors.get(column, 0.0) / max(1, n_cells)) ** 2
             tau, error = _tau(counts, variance)
-            if tau - SURE * error >= _DETERMINED:
+            if tau - SURE_STD_ERRORS * error >= _DETERMINED:
                 determined.setdefault(column, []).append(public)
     return determined
 

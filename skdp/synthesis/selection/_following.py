@@ -21,18 +21,18 @@ from skdp.synthesis.model import (
 from skdp.synthesis.selection._private_table import PrivateTable
 from skdp.synthesis.selection._scores import (
     SCORE_SHARE,
-    SURE,
+    SURE_STD_ERRORS,
     IndependentColumns,
     Score,
     ask,
 )
 
-NOISE = 0.5
+NOISE_COST = 0.5
 """What noise costs a cell, in standard deviations.
 
 Less than its mean, .8, since negative counts are repaired."""
 
-_FOLLOWS = 0.9
+_LEAST_FOLLOWING_SHARE = 0.9
 """The share of what a pair would have if one column followed, from which it does.
 
 Of its score, or of the squares of its counts."""
@@ -40,12 +40,12 @@ Of its score, or of the squares of its counts."""
 MOST_SCORED_AGAIN = 100
 """The most pairs that are scored again, by all values."""
 
-_HIDDEN = 0.05
+_LARGEST_GROUPED_SHARE = 0.05
 """The share of records of grouped values that may hide that a column follows.
 
 Without it, errors of "postcodes" at epsilon 1 are 6 % larger."""
 
-LEAST = 1e-6
+LEAST_SHARE = 1e-6
 """The share of a value that no record has, so that logarithms are finite."""
 
 
@@ -139,10 +139,10 @@ def following_pairs(
     follows: dict[Clique, Following] = {}
     for pair, gain in gains.items():
         full = _if_one_follows(pair, counts)
-        if gain < _FOLLOWS * full.gain:
+        if gain < _LEAST_FOLLOWING_SHARE * full.gain:
             continue
         chance = independent.chance(pair)
-        if gain - chance >= _FOLLOWS * (full.gain - chance) > 0:
+        if gain - chance >= _LEAST_FOLLOWING_SHARE * (full.gain - chance) > 0:
             follows[pair] = replace(full, gain=gain)
     # A column is linked to the coarsest one that it follows from: a state to the city,
     # and the city to the postcode, which then tells the state, too.
@@ -169,7 +169,7 @@ def _if_one_follows(pair: Clique, counts: Sequence[NDArray[np.float64]]) -> Foll
     fine, coarse = sorted([counts[first], counts[second]], key=len, reverse=True)
     total = max(1.0, float(counts[0].sum()))
     gain = 2 * total * (1 - float(((coarse / total) ** 2).sum()))
-    noise_of_value = max(1.0, math.sqrt(2 * math.log(coarse.size)) / NOISE)
+    noise_of_value = max(1.0, math.sqrt(2 * math.log(coarse.size)) / NOISE_COST)
     return Following(gain, fine.size * min(noise_of_value, float(coarse.size)))
 
 
@@ -197,10 +197,12 @@ def _hidden_pairs(
     for pair, gain in gains.items():
         following = _if_one_follows(pair, counts)
         grouped_share = grouped_shares[pair[0]] + grouped_shares[pair[1]]
-        noise_of_cells = NOISE * least_count_error * following.n_cells
-        noise = max(noise_of_cells, SURE * score_error)
-        least_gain = (_FOLLOWS - grouped_share) * following.gain
-        is_open = grouped_share > _HIDDEN and max(0.0, gain) >= least_gain
+        noise_of_cells = NOISE_COST * least_count_error * following.n_cells
+        noise = max(noise_of_cells, SURE_STD_ERRORS * score_error)
+        least_gain = (_LEAST_FOLLOWING_SHARE - grouped_share) * following.gain
+        is_open = (
+            grouped_share > _LARGEST_GROUPED_SHARE and max(0.0, gain) >= least_gain
+        )
         if following.gain > noise and is_open:
             hidden[pair] = following
     first = sorted(hidden, key=lambda pair: hidden[pair].n_cells / hidden[pair].gain)
@@ -328,7 +330,7 @@ def _read_dependence(
     doubt = float(parent_shares @ (1 - law.max(axis=1)))
     # With exceptions, other cells are not empty.
     is_fitted = (law > 0.5) | (exceptions > 0)
-    law = law + (exceptions + LEAST) * (shares - law)
+    law = law + (exceptions + LEAST_SHARE) * (shares - law)
     inverse = np.argsort(axes)
     return Dependence(
         parent,
@@ -348,7 +350,7 @@ def _share_of_exceptions(
     """Return the share of records without the value that follows; None if none does."""
     # If cells of each value but one are empty, the squares of all counts add up to as
     # much as those of the parent's values. Errors here are doubled where something is
-    # looked for, and asked for `SURE` times where it must not be noise.
+    # looked for, and asked for `SURE_STD_ERRORS` times where it must not be noise.
     squares = float((noisy**2).sum()) - noisy.size * variance
     missing_squares = parent.squares - squares
     noise_of_squares = variance * (2 * noisy.size * variance + 4 * max(0.0, squares))
@@ -358,12 +360,12 @@ def _share_of_exceptions(
     # have the same value. Noise must not be what makes it look as if it followed, so a
     # fourth of that share has to be seen at least.
     missing_by_chance = (1 - float((child_shares**2).sum())) * parent.squares
-    limit = min((1 - _FOLLOWS) * parent.squares, missing_by_chance / 4)
+    limit = min((1 - _LEAST_FOLLOWING_SHARE) * parent.squares, missing_by_chance / 4)
     if max(missing_squares - 2 * error, error) > limit:
         return None
-    if missing_squares + SURE * error > missing_by_chance:
+    if missing_squares + SURE_STD_ERRORS * error > missing_by_chance:
         return None
-    if missing_squares <= SURE * error:
+    if missing_squares <= SURE_STD_ERRORS * error:
         return 0.0
     # Exceptions e, spread over many values, leave (1 - e)**2 of the squares.
     return 1 - math.sqrt(squares / parent.squares)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -24,8 +24,8 @@ from skdp.synthesis.model import (
 from skdp.synthesis.selection._auto import Choice
 from skdp.synthesis.selection._column_shares import estimate_shares
 from skdp.synthesis.selection._following import (
-    LEAST,
-    NOISE,
+    LEAST_SHARE,
+    NOISE_COST,
     Cells,
     Column,
     Following,
@@ -42,17 +42,17 @@ from skdp.synthesis.selection._rare_values import group_column
 from skdp.synthesis.selection._scores import (
     LEAST_SCORES,
     MOST_SCORES,
-    SURE,
+    SURE_STD_ERRORS,
     IndependentColumns,
     Score,
 )
 from skdp.synthesis.selection._strategy import COLUMN_SHARE, Plan, Strategy, Zeros
 from skdp.synthesis.tables import Records
 
-_SCORE_ERROR = 0.01
+_WANTED_SCORE_ERROR = 0.01
 """The error of a score, as a share of all records, above which it gets more than the least share."""
 
-_LARGEST_ERROR = 0.1
+_LARGEST_SCORE_ERROR = 0.1
 """The error of a score, as a share of all records, above which it says nothing."""
 
 _EXPECTED_GAIN = 0.5
@@ -62,7 +62,7 @@ With 0, pairs of the label of breast cancer are .30 from the truth at epsilons o
 now .16 and .09; with .2, .30 and .10; with 1, .13 and .10, but of 2,000 rows of ACS, age and
 schooling are 8 to 16 % farther from it."""
 
-_NOISE_COST = 0.65
+_GROUPED_NOISE_COST = 0.65
 """What noise costs a cell, in standard deviations: less than its mean, .8, as the law is shrunk.
 
 With .5 and .8, the distances of pairs at an epsilon of .1 are, of Adult, age and sex, 1.10
@@ -76,7 +76,7 @@ of 1: pairs were as far from the truth as shuffled columns, .27, in place of .05
 
 
 @dataclass(frozen=True)
-class _Form:
+class CountedForm:
     """In which numbers a marginal is counted, and what is left of their noise in its counts."""
 
     # Known are the sums over all protected values: the number of records of each public
@@ -100,14 +100,45 @@ class _Form:
     """Whether deviations from the mean cell are counted."""
 
     @property
+    def n_counted_values(self) -> int:
+        """The values of each cell that are counted: of two, the other one follows."""
+        return 1 if self.n_values == 2 else self.n_values
+
+    @property
+    def n_counted_cells(self) -> int:
+        """The cells that are counted: of two deviations, the other one follows."""
+        return 1 if self.is_centred and self.n_cells == 2 else self.n_cells
+
+    def numbers_of(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the numbers of all cells, of which some are counted: (n_cells, n_values)."""
+        if self.is_centred:
+            return np.asarray(self.n_cells * counts - counts.sum(axis=0))
+        return counts
+
+    def complete_cells(self, noisy: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return noisy numbers of all cells; if centred, their sum over cells is 0."""
+        if not self.is_centred:
+            return noisy
+        if self.n_counted_cells == 1:
+            return np.concatenate([noisy, -noisy])
+        return np.asarray(noisy - noisy.mean(axis=0))
+
+    def complete_values(
+        self, noisy: NDArray[np.float64], totals: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """Return noisy numbers of all values, with these sums over values."""
+        if self.n_counted_values == 1:
+            return np.concatenate([noisy, totals - noisy], axis=1)
+        excess = noisy.sum(axis=1, keepdims=True) - totals
+        return np.asarray(noisy - excess / self.n_values)
+
+    @property
     def change(self) -> Change:
         """What another protected value of a record changes."""
-        n_changed = 1 if self.n_values == 2 else 2
-        if not self.is_centred:
+        n_changed = 1 if self.n_counted_values == 1 else 2
+        if self.n_counted_cells == 1 or not self.is_centred:
             return Change(n_changed, n_changed)
         n_others = self.n_cells - 1
-        if n_others == 1:
-            return Change(n_changed, n_changed)
         l1 = 2 * n_others * n_changed
         return Change(l1, self.n_cells * n_others * n_changed)
 
@@ -188,7 +219,7 @@ class ProtectedTable(PrivateTable):
         self.marginals.append(marginal)
         return marginal
 
-    def _form(self, clique: Clique, groups: Groups | None) -> _Form:
+    def _form(self, clique: Clique, groups: Groups | None) -> CountedForm:
         """Return the form of a marginal with the least noise."""
         named = [column for column in clique if column in self.protected]
         public = tuple(column for column in clique if column not in self.protected)
@@ -199,11 +230,11 @@ class ProtectedTable(PrivateTable):
                 sizes[column] = int(members.max()) + 1
         n_values = n_cells_of(named, sizes)
         if not public:
-            return _Form(n_values, 1, is_centred=False)
+            return CountedForm(n_values, 1, is_centred=False)
         (totals,) = self._records.count([public])
         totals = group(totals, tuple(map(groups_of.__getitem__, public)))
         n_cells = int((totals > 0).sum())
-        plain = _Form(n_values, n_cells, is_centred=False)
+        plain = CountedForm(n_values, n_cells, is_centred=False)
         centred = replace(plain, is_centred=True)
         if len(named) > 1 or n_cells < 2:
             return plain
@@ -212,34 +243,24 @@ class ProtectedTable(PrivateTable):
             return centred
         return plain
 
-    def _error(self, form: _Form, share: Fraction) -> float:
+    def _error(self, form: CountedForm, share: Fraction) -> float:
         std_error = self.budget.std_error(share, form.change) * form.noise_left
         return max(LEAST_ERROR, std_error)
 
     def _count(
-        self, counts: NDArray[np.int64], form: _Form, share: Fraction
+        self, counts: NDArray[np.int64], form: CountedForm, share: Fraction
     ) -> NDArray[np.float64]:
         """Count public cells by protected values with noise; if centred, return deviations from the mean cell."""
-        numbers = counts  # (n_cells, n_values)
-        if form.is_centred:
-            numbers = form.n_cells * counts - counts.sum(axis=0)
-        # The sums over the values, which are known: (n_cells, 1).
-        totals = numbers.sum(axis=1, keepdims=True)
-        is_one_of_two_cells = form.is_centred and form.n_cells == 2
-        counted = numbers[:1] if is_one_of_two_cells else numbers
-        if form.n_values == 2:
-            counted = counted[:, :1]
+        numbers = form.numbers_of(counts)
+        counted = numbers[: form.n_counted_cells, : form.n_counted_values]
         noisy = self.budget.counts(self._source, share, counted, form.change)
-        if is_one_of_two_cells:
-            noisy = np.concatenate([noisy, -noisy])
-        elif form.is_centred:
-            noisy = noisy - noisy.mean(axis=0)
-        if form.n_values == 2:
-            noisy = np.concatenate([noisy, totals - noisy], axis=1)
-        else:
-            excess = noisy.sum(axis=1, keepdims=True) - totals
-            noisy = noisy - excess / form.n_values
-        return noisy / form.n_cells if form.is_centred else noisy
+        noisy = form.complete_cells(noisy)
+        # The sums over the values are known: (n_cells, 1).
+        totals = numbers.sum(axis=1, keepdims=True)
+        noisy = form.complete_values(noisy, totals)
+        if form.is_centred:
+            noisy = noisy / form.n_cells
+        return noisy
 
     def _own_counts(self, column: int) -> Marginal:
         """Return the noisy counts of a protected column by itself."""
@@ -275,7 +296,7 @@ class ProtectedTable(PrivateTable):
                 columns.append(Column(noisy.counts, noisy.std_error, shares))
             else:
                 # The counts of public columns are exact.
-                positive = (shares + LEAST) / (1 + size * LEAST)
+                positive = (shares + LEAST_SHARE) / (1 + size * LEAST_SHARE)
                 columns.append(Column(shares * self.n_records, 0.0, positive))
         return mark_dependences(merge(self.marginals), columns, zeros)
 
@@ -291,21 +312,28 @@ class ProtectedTable(PrivateTable):
 
 def with_protected(plan: Plan, protected: Collection[int]) -> Plan:
     """Leave the marginals of public columns out of a plan: they are known."""
-    workload = []
-    for clique in plan.workload:
-        if not set(clique).isdisjoint(protected):
-            workload.append(clique)
+    workload = tuple(_with_any_of(protected, plan.workload))
     if plan.workload and not workload:
         raise ValueError(
             "workload must name a column of protect: all others are public"
         )
-    n_values = math.prod(shape_of(protected, plan.sizes))
+    _check_combinations(protected, plan.sizes)
+    return replace(plan, workload=workload)
+
+
+def _with_any_of(columns: Collection[int], cliques: Iterable[Clique]) -> list[Clique]:
+    """Return the marginals that have a column of these."""
+    return [clique for clique in cliques if not set(clique).isdisjoint(columns)]
+
+
+def _check_combinations(protected: Collection[int], sizes: Sequence[int]) -> None:
+    """Refuse more combinations of protected values than are modelled."""
+    n_values = math.prod(shape_of(protected, sizes))
     if n_values > MOST_EVEN:
         raise ValueError(
             f"the columns of protect have {n_values:,} combinations of values; at most "
             f"{MOST_EVEN:,} are modelled. Protect fewer, or declare coarser bins"
         )
-    return replace(plan, workload=tuple(workload))
 
 
 def measure_protected(
@@ -314,8 +342,8 @@ def measure_protected(
     """Spend the budget on marginals with protected columns; return the noisy scores."""
     singles: list[Clique] = [(column,) for column in table.protected]
     further = []
-    for clique in strategy.candidates(plan):
-        if len(clique) > 1 and not set(clique).isdisjoint(table.protected):
+    for clique in _with_any_of(table.protected, strategy.candidates(plan)):
+        if len(clique) > 1:
             further.append(clique)
     scores: dict[Clique, Score] = {}
     # Columns come first: centred counts of pairs are added to theirs.
@@ -391,11 +419,11 @@ def _score(table: ProtectedTable, cliques: Sequence[Clique]) -> dict[Clique, Sco
     # are smaller by k to the power of the budget.
     n_records = max(1, table.n_records)
     relative_error = table.budget.score_error(LEAST_SCORES, len(cliques)) / n_records
-    factor = (relative_error / _SCORE_ERROR) ** (1 / float(table.budget.power))
+    factor = (relative_error / _WANTED_SCORE_ERROR) ** (1 / float(table.budget.power))
     most = float(MOST_SCORES / LEAST_SCORES)
     share = LEAST_SCORES * Fraction(min(most, max(1.0, factor)))
     error = table.budget.score_error(share, len(cliques))
-    if error > _LARGEST_ERROR * n_records:
+    if error > _LARGEST_SCORE_ERROR * n_records:
         return {}
     n_columns = len(table.sizes)
     no_groups = (None,) * n_columns
@@ -422,7 +450,7 @@ def find_dependent_pairs(
     gains: dict[Clique, float] = {}
     for pair, score in scores.items():
         if len(pair) == 2:
-            gains[pair] = score.noisy - SURE * score.std_error
+            gains[pair] = score.noisy - SURE_STD_ERRORS * score.std_error
     return following_pairs(table, table.estimate_columns(), gains)
 
 
@@ -439,25 +467,24 @@ def _choose(
         members = cells.groups[column]
         if members is not None:
             sizes[column] = int(members.max()) + 1
-    # `Choice` takes noise for half a standard deviation, since negative counts are
-    # repaired. Here values are counted together until noise seldom makes counts negative.
     noise = {}
     for clique in gains:
-        noise[clique] = _noise_of(table, clique, cells)
         # What follows is told from noise: its cost is of the values that are missed.
-        if clique not in cells.following:
-            noise[clique] *= _NOISE_COST / NOISE
-    # `Choice` raises costs to 1 / (1 + power). This order undoes it: marginals are ranked
+        # Others are counted together until noise seldom makes counts negative, which
+        # `NOISE_COST` expects to be repaired.
+        cost_of_noise = NOISE_COST if clique in cells.following else _GROUPED_NOISE_COST
+        noise[clique] = cost_of_noise * _noise_of(table, clique, cells)
+    # `Choice` raises noise to 1 / (1 + power). This power undoes it: marginals are ranked
     # by gain over the noise of all their cells.
     choice = Choice(
         table,
         replace(plan, sizes=tuple(sizes)),
         gains,
-        _KnownNoise(cells.sizes, cells.groups, cells.following, noise=noise),
+        noise,
         table.budget.left,
-        [_NOISE_COST / NOISE * weight for weight in weights.values()],
-        order=1 + float(table.budget.power),
-        weigh=_weigh_equally,
+        [_GROUPED_NOISE_COST * weight for weight in weights.values()],
+        rank_power=1 + float(table.budget.power),
+        following=cells.following,
     )
     return choice.chosen
 
@@ -477,18 +504,3 @@ def expected_gains(scores: Mapping[Clique, Score]) -> dict[Clique, float]:
     mean = float(noisy.mean())
     expected = mean + signal_share * (noisy - mean)
     return dict(zip(scores, expected.tolist(), strict=True))
-
-
-@dataclass(frozen=True)
-class _KnownNoise(Cells):
-    """The noise of each marginal, by how it is counted."""
-
-    noise: Mapping[Clique, float] = field(default_factory=dict)
-
-    def cost(self, clique: Clique) -> float:
-        return self.noise[clique]
-
-
-def _weigh_equally(clique: Clique, plan: Plan) -> float:
-    """Weigh the errors of all marginals alike."""
-    return 1.0

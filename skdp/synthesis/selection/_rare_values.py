@@ -7,9 +7,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.synthesis.selection._following import NOISE
+from skdp.synthesis.selection._following import NOISE_COST
 
-_RARE = 4.0
+_RARE_STD_ERRORS = 4.0
 """Standard deviations of its noise: values with fewer records are counted together."""
 
 _PAIR_NOISE = 0.3
@@ -30,8 +30,8 @@ def group_column(
     """
     # A column with an order and more than twice as many values as a pair can afford is
     # cut into about as many groups as it can.
-    n_affordable = max(1.0, math.sqrt(_PAIR_NOISE * n_records / (NOISE * noise)))
-    least = _RARE * noise
+    n_affordable = max(1.0, math.sqrt(_PAIR_NOISE * n_records / (NOISE_COST * noise)))
+    least = _RARE_STD_ERRORS * noise
     if ordered and counts.size > 2 * n_affordable:
         least = max(least, n_records / n_affordable)
     if not ordered:

@@ -31,7 +31,7 @@ CAUTION = 0.5
 MEAN_ABSOLUTE = math.sqrt(2 / math.pi)
 """The mean of the absolute value of a standard normal number."""
 
-SURE = 3.0
+SURE_STD_ERRORS = 3.0
 """Standard errors beyond which nothing is chance."""
 
 _ROUND = Fraction(3, 4)
@@ -217,5 +217,5 @@ class IndependentColumns:
         """Return whether independent columns may well have such a score."""
         # The standard deviation of |x| for a standard normal x; scores sum one a record.
         sampling = math.sqrt((1 - MEAN_ABSOLUTE**2) * self._total)
-        limit = SURE * math.hypot(score.std_error, sampling)
+        limit = SURE_STD_ERRORS * math.hypot(score.std_error, sampling)
         return score.noisy < self.chance(clique) + limit
