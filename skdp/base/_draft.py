@@ -128,7 +128,7 @@ def read_public_values(
             if not distinct:
                 values[name] = [None]
                 continue
-            # Numbers are listed if there are no more of them than bins.
+            # Asked for as many bins as there are numbers, `_draft_values` lists them.
             n_bins = len(distinct)
             if n_bins > _MOST_PUBLIC_NUMBERS:
                 n_bins = _N_BINS

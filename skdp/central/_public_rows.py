@@ -65,8 +65,8 @@ _LARGEST_SPREAD = 1.5
 _LEAST_SHARE = 2.0**-400
 
 # Of numbers from -1 to 1, means of squares that are tried: the bounds are one to sixteen
-# root mean squares from the middle. A step of a square root of 2 changes a spread by a
-# fifth, less than a noisy mean of squares of some hundred rows can tell.
+# root mean squares from the middle. A step of a square root of 2 changes a root mean
+# square by a fifth, less than a noisy mean of squares of some hundred rows can tell.
 _SQUARES = 2.0 ** np.arange(-8, 0.5, 0.5)
 
 
@@ -343,8 +343,8 @@ class PublicRows:
         if noise.kind == "mu":
             return noise
         largest = int(sizes.max(initial=1.0)) * change
-        # Joint noise is for the sums with a single integer of the target. Without rows
-        # and a constant there are no features, and nothing to draw.
+        # Joint noise is for the sums with a single integer of the target. Without a
+        # constant, columns of zeros have no features, and there is nothing to draw.
         if n_changed > 1 or n_features == 0:
             return noise
         joint = Noise.joint(share, largest, n_features)
@@ -567,8 +567,8 @@ class _Level(NamedTuple):
 
     @property
     def mean_square(self) -> float:
-        """The square of the mean, on average over what the noise hides of it."""
-        return self.mean**2 + self.factor * self.variance
+        """The square of the mean, on average over what is not known of it."""
+        return self.mean**2 + self.error_variance
 
     @property
     def error_variance(self) -> float:
@@ -649,7 +649,7 @@ def _shrinkage_of_sums(
         solve = shrinkage.solve
         slopes = solve @ sums
         left = centred_square - 2 * slopes @ sums + n_rows * slopes @ slopes
-        # With noise e in the sums, the slopes hold solve @ e: the error is too small by
+        # With noise e in the sums, the slopes hold solve @ e: what is left is too small by
         # the mean of 2 e @ solve @ e - n_rows |solve @ e|**2.
         left += 2 * np.trace(solve @ noise) - n_rows * np.trace(solve @ noise @ solve.T)
         unexplained = float(np.clip(float(left) / rows.n_free, least, 1.0))

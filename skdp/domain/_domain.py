@@ -58,8 +58,9 @@ class Categories:
     ordered : bool, default=False
         Whether they are listed in an order in which neighbours are alike, such as
         grades: `DPMarginalSynthesizer` counts rare ones together with their neighbours,
-        additive models smooth over neighbours, and `DPHistogram` counts ranges. Numbers
-        and dates that are listed from the least to the largest need not say it there.
+        additive models smooth over neighbours, and `DPHistogram` may count groups of
+        them. Numbers and dates that are listed from the least to the largest need not
+        say it there.
         The dtype of the data does not say it.
 
     Attributes

@@ -108,7 +108,8 @@ def code_table(
     )
     check_decodable(public_template(table, domain), domain)
     _check_widths(domain)
-    # What is protected is not counted any finer, and where public numbers lie is known.
+    # With `protect`, cells are the declared values and bins: what is protected is not
+    # counted any finer, and where public numbers lie is known.
     cells = domain
     if synthesizer.protect is None:
         cells = _cut(domain, finds_bins, relations.derived)

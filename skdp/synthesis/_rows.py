@@ -461,7 +461,7 @@ class RowTransformer(TransformerMixin, ModelAnswers):
         return as_asked(self, table.rebuild(redrawn, features))
 
     def _complete_table(self, X: Any, features: Sequence[Any]) -> Table | None:
-        """Return a dataframe without some columns that are drawn again with empty ones, None of any other table."""
+        """Add empty columns for those that are drawn again and that X lacks; None if it lacks none."""
         redraws = bool(self._protected) or self.redraw is not None
         if not redraws or isinstance(X, np.ndarray) or not is_frame(X):
             return None

@@ -3,7 +3,8 @@
 # One value may change a dtype: a missing one makes floats of integers and objects of
 # truth values, a large one widens them, and a fraction of a second makes nanoseconds of
 # seconds. So of a column only the library remains, and a family of its dtypes: those of
-# NumPy, nullable or of Arrow in pandas, categories, text, Python objects.
+# NumPy, nullable or of Arrow in pandas, categories, text, Python objects, and of polars
+# and Arrow, a time zone.
 
 from __future__ import annotations
 
@@ -62,7 +63,8 @@ def kind_of_values(values: Sequence[Any], *, real: bool | None = None) -> str:
         real = not all(map(float.is_integer, map(float, listed)))
     if real:
         return "real"
-    # What does not fit into 64 bits with a sign needs one more.
+    # Beyond the largest integer with a sign, but not negative. What no integer holds, the
+    # libraries make floats of.
     is_unsigned = max(listed) > np.iinfo(np.int64).max and min(listed) >= 0
     return "unsigned" if is_unsigned else "whole"
 
@@ -142,10 +144,11 @@ def _pandas_dtype(dtype: Any, kind: str, values: Sequence[Any]) -> Any:
 
 
 def _pandas_times(values: Sequence[Any]) -> Any:
-    """Return the dtype of declared dates or times, or of those in declared bins."""
+    """Return the dtype of declared dates or times."""
     # One value may make Python objects of a column: a day among times, one beyond the
     # range of nanoseconds, or one of another offset. So the dtype is that of what is
-    # declared; pandas has no days.
+    # declared (of bins, of their middles): objects if there are several offsets. Pandas
+    # has no days.
     listed = present(values)
     has_zones = any(getattr(value, "tzinfo", None) is not None for value in listed)
     if not has_zones:

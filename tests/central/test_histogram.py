@@ -324,6 +324,7 @@ class TestRanges:
             (EDGES, (0, math.nan), TypeError, "high must be None or a number.*got a missing value"),
             (EDGES, (True, None), TypeError, "low must be None or a number.*got a boolean"),
             ({"age": [5, 30, 50, 100]}, (50, 30), ValueError, "low must not be above high"),
+            (EDGES, (300, 200), ValueError, "low must not be above high"),
             ({"age": [5, 30, 50, 100]}, ("5", None), TypeError, "low must be None or a number"),
         ],
     )
@@ -356,3 +357,11 @@ class TestRanges:
         numbers = DPHistogram(domain={"a": range(64)}, random_state=0).fit(pd.DataFrame({"a": [*range(64)] * 2}))
         assert histogram.method_ == "hierarchical"
         assert histogram.range_count(date(2024, 1, 3), date(2024, 1, 25)) == numbers.range_count(2, 24)
+
+    def test_of_a_column_without_values(self):
+        """A missing end was an IndexError."""
+        histogram = DPHistogram(domain={"a": [None]}, random_state=0).fit(
+            pd.DataFrame({"a": [None, None]}, dtype=object)
+        )
+        with pytest.raises(ValueError, match="column 'a' has no values with an order"):
+            histogram.range_count(math.nan, None)

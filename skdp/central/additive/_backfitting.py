@@ -271,8 +271,8 @@ class _AdditiveTerm:
         self, noisy: Floats, curvatures: Floats, coefficients: Floats, epoch: Epoch
     ) -> None:
         """Add the sums of an epoch to the averages."""
-        # A row adds at most the bound to a sum: what noise of one deviation does not
-        # explain needs so many rows.
+        # A row adds at most the bound to a sum, so that the excess over the noise says how
+        # many rows there are at least.
         excess = np.maximum(np.abs(noisy) - epoch.error, 0.0)
         n_needed = excess.max(axis=1, keepdims=True) / epoch.bound
         self._least_counts = np.maximum(self._least_counts, n_needed)
@@ -280,7 +280,7 @@ class _AdditiveTerm:
         deviations = np.sqrt(self.bins.variances)[:, np.newaxis]
         counts = np.maximum(self.sizes[:, np.newaxis], _CAUTION * deviations)
         counts = np.maximum(counts, self._least_counts)
-        weights = counts * curvatures
+        slopes = counts * curvatures
         # Where the mean residual of a bin is surely beyond half the bound, the function is
         # far from its place, and what was averaged is of no use. But if the sum has another
         # sign than before, the last step went too far, and the average is nearer.
@@ -292,8 +292,8 @@ class _AdditiveTerm:
         )
         share = epoch.weight / self._epoch_weights
         responses = self.values + self.mean_of_others
-        self._mean_sums += share * (weights * responses + noisy - self._mean_sums)
-        self._mean_slopes += share * (weights - self._mean_slopes)
+        self._mean_sums += share * (slopes * responses + noisy - self._mean_sums)
+        self._mean_slopes += share * (slopes - self._mean_slopes)
         # Bins have different shares after one of them was far from its place.
         mean_share = float(share.mean())
         change = coefficients - self.past_coefficients
@@ -384,8 +384,8 @@ def backfit(
 class _Descent:
     """Functions of columns and pairs, and what is left to improve them."""
 
-    # Sums are ``weights * (f - function)`` of the function f that fits best, nearly. So
-    # ``weights * function + sums`` is about f, whatever the function was: its average
+    # Sums are ``slopes * (f - function)`` of the function f that fits best, nearly. So
+    # ``slopes * function + sums`` is about f, whatever the function was: its average
     # over epochs has the noise of all of the budget, and is shrunk as a whole. Steps
     # that are shrunk each, as of boosting, add up without a limit where noise is larger
     # than what bins say.

@@ -277,7 +277,7 @@ class Overlap:
     def _noise_of_sums(
         self, basis: Basis, fit: ColumnFit, block: slice, coefficients: Floats
     ) -> Floats:
-        """Return the covariance of the noise in a column's sums by its functions, with that of correlations."""
+        """Return the covariance of a column's noisy sums by its functions, with errors of correlations."""
         # A sum by function i is that of the sums s of bins with the values B[:, i] of the
         # function there, B.T @ s. With independent noise of variance v in each bin, its
         # covariance is B.T @ diag(v) @ B.
@@ -285,9 +285,9 @@ class Overlap:
         # Since the sums were released, coefficient j of another column has changed by d[j].
         # What that changes in sum i is n * c * r[i, j] * d[j], for n rows, the mean curvature
         # c and the correlation r. Errors e[i, j] of correlations are independent, so that
-        # they add the variance (n * c)**2 * sum over j of (e[i, j] * d[j])**2.
+        # they add the variance (n * c)**2 * sum over j of (e[i, j] * d[j])**2; within a
+        # column, there are none.
         changes = fit.past_coefficients - coefficients
-        changes[block] = 0.0
         mean_curvature = float(basis.shares @ self._curvatures(basis, fit))
         scale = self.n_rows * mean_curvature
         of_correlations = scale**2 * (self.errors[block] ** 2 @ changes**2)

@@ -186,8 +186,9 @@ class NumberResiduals:
     ) -> None:
         self.bound = bound
         self.square = bound**2
-        # Of the residuals: the share of those that are not cut, and their mean square, in
-        # squares of steps of the target.
+        # Of the residuals: the share of those that are not cut, and the mean square of
+        # these, in squares of `unit`. One row gives the response with the slope
+        # `share_inside`.
         self.share_inside = share_inside
         self.variance = variance
         self.row_variance = variance / share_inside**2

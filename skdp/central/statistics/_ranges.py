@@ -18,19 +18,20 @@ from skdp.central.statistics._noise import LARGEST, Noise
 from skdp.domain import Categories, Interval
 from skdp.privacy import Share
 from skdp.randomness import ByteSource
-from skdp.tables import ORDERED_KINDS, is_missing, kind_of, plain
+from skdp.tables import ORDERED_KINDS, is_missing, kind_of, plain, present
 
 
 def find_range(
     name: Any, attribute: Categories | Interval, low: Any, high: Any
 ) -> NDArray[np.bool_]:
     """Mark the cells of a column in a half-open range."""
-    values = [value for value in attribute.values if value is not None]
+    values = present(attribute.values)
     ends = [
         _read_end(name, values, "low", low),
         _read_end(name, values, "high", high),
     ]
     if isinstance(attribute, Interval):
+        _check_order(*ends)
         places = [_find_edge(name, attribute.edges, end) for end in ends]
     elif values and kind_of(values[0]) not in ORDERED_KINDS:
         places = [_find_value(name, attribute.values, end) for end in ends]
@@ -58,7 +59,11 @@ def find_range(
 def _read_end(name: Any, values: Sequence[Any], label: str, end: Any) -> Any:
     if end is None:
         return None
-    if is_missing(end) or (values and kind_of(end) != kind_of(values[0])):
+    if not values:
+        raise ValueError(
+            f"column {name!r} has no values with an order: no range is counted"
+        )
+    if is_missing(end) or kind_of(end) != kind_of(values[0]):
         kinds = "a missing value" if is_missing(end) else f"a {kind_of(end)}"
         raise TypeError(
             f"{label} must be None or a {kind_of(values[0])}, as column {name!r} has "

@@ -67,12 +67,13 @@ def amounts(guarantee: PrivacyGuarantee) -> str:
 
 def neighbours(guarantee: PrivacyGuarantee) -> str:
     """Say how the tables differ that a guarantee compares."""
+    unit = _one(guarantee)
     if guarantee.relation == "replace":
-        return "replacing a record"
+        return f"replacing a {unit}"
     if guarantee.relation == "replace_values":
         names = ", ".join(map(str, guarantee.scope))
-        return f"replacing the values of {names} in a record"
-    return "adding or removing a record"
+        return f"replacing the values of {names} in a {unit}"
+    return f"adding or removing a {unit}"
 
 
 def conversion(guarantee: PrivacyGuarantee) -> str:

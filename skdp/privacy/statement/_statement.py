@@ -336,9 +336,10 @@ class Walk:
         if caps:
             whole = estimator.guarantee_
             self.notes.append(
-                f"This is not added to the guarantee_ of {step}, {amounts(whole)} for "
-                f"{neighbours(whole)}, but said of the same release: a ledger of "
-                "whole records counts that one, and the table has what follows from it."
+                f"What epsilon_for promises is not added to the guarantee_ of {step}, "
+                f"{amounts(whole)} for {neighbours(whole)}, but said of the same "
+                "release: a ledger of whole records counts guarantee_, and the table "
+                "has what follows from it."
             )
 
     def _scope_of(
@@ -933,7 +934,7 @@ def _planned_total(steps: Sequence[StatedStep]) -> list[str]:
     """Say what steps that are not fitted are set to spend together."""
     try:
         total = sum_of(step.guarantee for step in steps)
-    # They protect different columns.
+    # They protect different columns, or are not converted to one relation.
     except ValueError as error:
         return [f"All steps together: {error}."]
     return [

@@ -82,7 +82,7 @@ _STRONG = 0.1
 """The share of misplaced records from which a pair that has no room is named."""
 
 _RANK_POWERS = (1.0, 0.5, 0.0)
-"""The powers of noise by which gains are divided to order marginals for their room.
+"""The powers of costs by which gains are divided to order marginals for their room.
 
 With the first alone, "flights" at epsilon 10 misses a pair by .54, with all by .19."""
 
@@ -341,7 +341,7 @@ def _affordable_scores(
         error = table.budget.score_error(share, len(cliques))
         if error <= n_records * float(LEAST_SCORES / share):
             # Of many columns, pairs of labels and others have the largest share together,
-            # half of it each. But for a pure epsilon, rounds make up for it. Of 160 columns at epsilon 1, the
+            # half of it each. Except under a pure epsilon, rounds make up for it. Of 160 columns at epsilon 1, the
             # distance of all pairs is that of one list, .012, and AUC .86 in place of .78.
             requests.append((cliques, min(share, MOST_SCORES / 2)))
     return requests
@@ -445,7 +445,7 @@ class Choice:
         self.chosen: list[Clique] = []
         self.refused: list[Clique] = []
         self._power = 1 / (1 + float(table.budget.power))
-        self._noise = table.budget.std_error(share)
+        self._count_error = table.budget.std_error(share)
         self._room = Room(plan, measured)
         self._gains = gains
         self._costs: dict[Clique, float] = {}
@@ -454,7 +454,7 @@ class Choice:
         self._spent = math.fsum(value**self._power for value in column_noise)
 
         # Pairs of which one column follows from the other come first, then what is named
-        # first, and what is for later last, each by their ratio of gain to noise, or to a
+        # first, and what is for later last, each by their ratio of gain to cost, or to a
         # power of it.
         def rank(clique: Clique) -> tuple[bool, bool, bool, float]:
             ratio = gains[clique] / self._costs[clique] ** rank_power
@@ -473,7 +473,7 @@ class Choice:
                 self._take(clique)
 
     def _error(self, spent: float) -> float:
-        return self._noise * spent ** (1 / self._power)
+        return self._count_error * spent ** (1 / self._power)
 
     def _take(self, clique: Clique) -> None:
         spent = self._spent + self._costs[clique]

@@ -349,16 +349,15 @@ def _share_of_exceptions(
 ) -> float | None:
     """Return the share of records without the value that follows; None if none does."""
     # If cells of each value but one are empty, the squares of all counts add up to as
-    # much as those of the parent's values. Errors here are doubled where something is
-    # looked for, and asked for `SURE_STD_ERRORS` times where it must not be noise.
+    # much as those of the parent's values.
     squares = float((noisy**2).sum()) - noisy.size * variance
     missing_squares = parent.squares - squares
     noise_of_squares = variance * (2 * noisy.size * variance + 4 * max(0.0, squares))
     noise_of_parent = 4 * parent.std_error**2 * max(0.0, parent.squares)
     error = math.sqrt(noise_of_squares + noise_of_parent)
     # An independent column misses a share of them, too: a small one, if most records
-    # have the same value. Noise must not be what makes it look as if it followed, so a
-    # fourth of that share has to be seen at least.
+    # have the same value. Noise must not be what makes it look as if it followed, so at
+    # most a fourth of that may be missing, and the noise must be smaller.
     missing_by_chance = (1 - float((child_shares**2).sum())) * parent.squares
     limit = min((1 - _LEAST_FOLLOWING_SHARE) * parent.squares, missing_by_chance / 4)
     if max(missing_squares - 2 * error, error) > limit:

@@ -17,7 +17,7 @@ from skdp.synthesis.selection._private_table import PrivateScores, PrivateTable
 LEAST_SCORES, MOST_SCORES = Fraction(1, 70), Fraction(1, 7)
 """The least and the largest share of the budget by which a list of scores is judged.
 
-A list of the largest share spends half of it.
+Of "auto", a list of more than half the largest share spends that half.
 
 Of "auto", pairs with the target, with columns of few values, and others are lists of their
 own. Halving and doubling: see `Auto`."""
