@@ -475,6 +475,27 @@ def target_of(table: Table, y: Any) -> tuple[Any, Any]:
     return column, name
 
 
+def refuse_shared_name(
+    names: Collection[Any], y: Any, protected: Collection[Any] | None = None
+) -> None:
+    """Refuse a y that has the name of a column of X, if it or this column is protected."""
+    # What is promised of one would be said of the other, which is public. By default, y
+    # is protected.
+    if y is None or isinstance(y, str):
+        return
+    _, name = target_column(y)
+    has_name = is_frame(y) or getattr(y, "name", None) == name
+    # Two tables that are made of arrays have numbers as names.
+    if not has_name or not isinstance(name, str) or name not in names:
+        return
+    if protected is None or name in protected:
+        raise ValueError(
+            f"X has a column of the name of y, {name!r}, and only one of them is "
+            "protected: leave the column out of X, or name y otherwise if it is about "
+            "something else"
+        )
+
+
 def split_target(table: Any) -> tuple[Any, Any]:
     """Take the last column of a table, with its name, as its target; of a lazy table, which keeps it, the name."""
     if isinstance(table, np.ndarray | pd.DataFrame):

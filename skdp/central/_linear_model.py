@@ -21,7 +21,7 @@ from skdp.base import (
     listed_names,
     read_bounds,
     read_numbers,
-    target_column,
+    refuse_shared_name,
 )
 from skdp.central._base import (
     RECORD,
@@ -309,12 +309,7 @@ class _LinearRegression(RegressorMixin, LinearModel):
         table = super()._read_columns(X, y, large)
         protected = listed_names(self.protect)
         if large is None and protected is not None:
-            _, name = target_column(y)
-            if name in protected and name != table.names[-1]:
-                raise ValueError(
-                    f"protect names {name!r}, which is a column of X and the target: "
-                    "rename y, so that it says which of them is private"
-                )
+            refuse_shared_name(table.names[:-1], y, protected)
         return table
 
     def _bounded(self, rows: Batches) -> Batches:

@@ -26,7 +26,7 @@ from skdp.base import (
     read_domain,
     read_input,
     read_numbers,
-    target_column,
+    refuse_shared_name,
     target_of,
 )
 from skdp.central._base import RECORD, TARGET, CentralStatistic
@@ -44,7 +44,7 @@ from skdp.central.statistics import (
 )
 from skdp.domain import Categories, Domain, Interval
 from skdp.privacy import Reading
-from skdp.tables import ColumnError, LargeTable, Table, is_frame, shielded
+from skdp.tables import ColumnError, LargeTable, Table, shielded
 
 
 class SupervisedStatistic(CentralStatistic):
@@ -111,7 +111,9 @@ class SupervisedStatistic(CentralStatistic):
             X, y = without_column(X, y, "y")
         table = self._read_table(X)
         column, name = target_of(table, y)
-        self._refuse_public_target(table, y)
+        protect = getattr(self, "protect", RECORD)
+        if isinstance(protect, str) and protect == TARGET:
+            refuse_shared_name(table.names, y)
         # What a dtype declares of the target is in its own table.
         return Table(
             (*table.names, name),
@@ -119,20 +121,6 @@ class SupervisedStatistic(CentralStatistic):
             y if large is not None else table.native,
             has_dtypes=table.has_dtypes,
         )
-
-    def _refuse_public_target(self, table: Table, y: Any) -> None:
-        """Refuse a private target that is also a column of X, which is public."""
-        protect = getattr(self, "protect", RECORD)
-        if not isinstance(protect, str) or protect != TARGET:
-            return
-        _, name = target_column(y)
-        has_name = is_frame(y) or getattr(y, "name", None) == name
-        if has_name and name in table.names:
-            raise ValueError(
-                f"X has a column of the name of y, {name!r}, and with protect='target' "
-                "all of X is public: leave the column out of X, or name y otherwise if "
-                "it is about something else"
-            )
 
     def _read_rows(self, X: Any) -> Table:
         """Read rows to predict, in the columns of `fit`."""

@@ -59,8 +59,8 @@ class Categories:
         Whether they are listed in an order in which neighbours are alike, such as
         grades: `DPMarginalSynthesizer` counts rare ones together with their neighbours,
         additive models smooth over neighbours, and `DPHistogram` may count groups of
-        them. Numbers and dates that are listed from the least to the largest need not
-        say it there.
+        them. There, numbers and dates are in order if they are listed from the least
+        to the largest, and not otherwise.
         The dtype of the data does not say it.
 
     Attributes

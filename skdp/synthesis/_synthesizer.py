@@ -21,6 +21,7 @@ from skdp.base import (
     listed_names,
     one_thread,
     read_public_values,
+    refuse_shared_name,
     warn_of_released_size,
 )
 from skdp.central import CentralEstimator
@@ -428,8 +429,8 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             Declared values. Or a large table that `skdp.engines` names, such as a Polars LazyFrame, of which only
             counts of declared cells are read.
         y : 1-D array-like of shape (n_samples,), optional
-            One more column, declared under its name, or as ``"target"`` if it has none, or that of a column of X. Of a
-            large table, the target is a column.
+            One more column, declared under its name, or as ``"target"`` if it has none, or that of a column of X; but
+            `protect` and `epsilon_for` may not name such a column. Of a large table, the target is a column.
         groups : 1-D array-like of shape (n_samples,), optional
             The person of each row: of each at most `max_rows_per_person` rows are kept, chosen at random. For a large
             table, the name of a column, which is not modelled; the rows with the least hashes are kept.
@@ -885,6 +886,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
                     "would leave transform as they are"
                 )
         if y is not None:
+            refuse_shared_name(table.names, y, self._named_columns())
             table = with_target(table, y)
         check_width(len(table.names))
         keep = np.ones(len(table.columns[0]), bool)
@@ -892,6 +894,14 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             persons = read_persons(groups, table)
             keep = rows_within(persons, rows, self._generator("contribution"))
         return PrivateRows(table, keep, large)
+
+    def _named_columns(self) -> set[Any]:
+        """Return the columns for which `protect` or `epsilon_for` promises something."""
+        names = set(listed_names(self.protect) or ())
+        if isinstance(self.epsilon_for, Mapping):
+            for key in self.epsilon_for:
+                names.update(key if isinstance(key, tuple) else (key,))
+        return names
 
     def _check_discover(self, promise: Share, delta: Fraction) -> Fraction:
         """Return the share of the budget that is for finding values."""

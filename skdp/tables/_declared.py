@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import timedelta
+from datetime import UTC, timedelta, timezone
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -117,9 +117,14 @@ def _numpy_dtype(dtype: np.dtype[Any], kind: str) -> np.dtype[Any]:
 
 def _pandas_dtype(dtype: Any, kind: str, values: Sequence[Any]) -> Any:
     is_of_numpy = isinstance(dtype, np.dtype)
-    is_of_times = isinstance(dtype, pd.DatetimeTZDtype) or is_of_numpy
-    if is_of_times and kind in ("date", "datetime"):
-        return _pandas_times(values)
+    may_be_of_times = isinstance(dtype, pd.DatetimeTZDtype) or is_of_numpy
+    if may_be_of_times and kind in ("date", "datetime"):
+        return _pandas_times(dtype, values)
+    is_extension = isinstance(dtype, pd.PeriodDtype | pd.IntervalDtype)
+    if kind in ("Period", "Interval") and (is_of_numpy or is_extension):
+        # Of these, a missing one makes Python objects.
+        listed = present(values)
+        return _inferred(lambda: pd.array(listed).dtype, np.dtype(object))
     if is_of_numpy:
         if dtype.kind == "M":
             return _MICROSECONDS
@@ -143,20 +148,22 @@ def _pandas_dtype(dtype: Any, kind: str, values: Sequence[Any]) -> Any:
     return _inferred(lambda: pd.array(list(values)).dtype, dtype)
 
 
-def _pandas_times(values: Sequence[Any]) -> Any:
+def _pandas_times(dtype: Any, values: Sequence[Any]) -> Any:
     """Return the dtype of declared dates or times."""
     # One value may make Python objects of a column: a day among times, one beyond the
     # range of nanoseconds, or one of another offset. So the dtype is that of what is
-    # declared (of bins, of their middles): objects if there are several offsets. Pandas
-    # has no days.
-    listed = present(values)
-    has_zones = any(getattr(value, "tzinfo", None) is not None for value in listed)
-    if not has_zones:
+    # declared (of bins, of their middles). Pandas has no days.
+    zones = {getattr(value, "tzinfo", None) for value in present(values)}
+    if zones == {None}:
         return _MICROSECONDS
-    inferred = pd.Series(listed, dtype=object).infer_objects().dtype
-    if isinstance(inferred, pd.DatetimeTZDtype):
-        return pd.DatetimeTZDtype("us", inferred.tz)
-    return inferred
+    if None in zones:
+        return np.dtype(object)
+    # Files have the offsets of declared values, and no names of zones: of a column that
+    # has one, it stays. All columns of different offsets are in UTC.
+    zone = dtype.tz if isinstance(dtype, pd.DatetimeTZDtype) else None
+    if zone is None or isinstance(zone, timezone):
+        zone = zones.pop() if len(zones) == 1 else UTC
+    return pd.DatetimeTZDtype("us", zone)
 
 
 @cache  # to infer it takes as long as to write a small batch

@@ -350,6 +350,9 @@ class TestRanges:
         assert histogram.method_ == numbers.method_ == "hierarchical"
         assert histogram.range_count("grade 3", "grade 40") == numbers.range_count(3, 40)
         assert DPHistogram(domain={"a": grades}, random_state=0).fit(table).method_ == "flat"
+        # Ranges of numbers are by value.
+        backwards = DPHistogram(domain={"a": Categories(range(63, -1, -1), ordered=True)}, random_state=0)
+        assert backwards.fit(pd.DataFrame({"a": [*range(64)] * 10})).method_ == "flat"
 
     def test_of_days(self):
         days = [date(2024, 1, 1) + timedelta(number) for number in range(64)]

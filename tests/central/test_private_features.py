@@ -166,7 +166,7 @@ class TestPrivacy:
                 estimator.set_params(ledger=ledger).fit(X, y)
         with pytest.raises(ValueError, match="column 'z' holds a missing value"):
             model(["z"], ledger=ledger).fit(X.assign(z=np.where(X["z"], np.nan, 0.0)), y)
-        with pytest.raises(ValueError, match="protect names 'z', which is a column of X and the target: rename y"):
+        with pytest.raises(ValueError, match="X has a column of the name of y, 'z', and only one"):
             model(["z"], ledger=ledger).fit(X, y.rename("z"))
         assert ledger.spent == (0, 0)
         fitted = model(["z"], ledger=ledger, delta=1e-6, random_state=0).fit(X, y)

@@ -17,6 +17,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from skdp import (
     Domain,
     DPGaussianNB,
+    DPLinearRegression,
     DPLogisticRegression,
     DPMarginalSynthesizer,
     DPMean,
@@ -272,3 +273,19 @@ def test_a_delta_that_is_none_for_replacing_a_record_promises_nothing():
         statement = privacy_statement(estimator, TABLE[TEXT])
         assert statement.total is None
         assert any("no promise for replacing a record follows from epsilon 5" in note for note in statement.notes)
+
+
+def test_a_private_target_that_is_a_column_behind_a_step_without_names():
+    """It was stated as protected, while the column of its name is released as is."""
+    X = TABLE[NUMBERS].assign(sick=SICK)
+    pipeline = make_pipeline(StandardScaler(), PRIVATE_TARGETS["model"]()).fit(X, SICK.rename("sick"))
+    statement = privacy_statement(pipeline, X)
+    assert statement.total is None
+    assert "protects a y of the name of a column of X, sick" in str(statement)
+
+
+def test_a_public_target_of_protected_columns_is_named():
+    X = TABLE[NUMBERS]
+    model = DPLinearRegression(protect=NUMBERS[:1], bounds={NUMBERS[0]: (0, 100)}, random_state=0)
+    for statement in (privacy_statement(model, X), privacy_statement(model.fit(X, SICK.astype(float)), X)):
+        assert "The target is released as is" in str(statement)

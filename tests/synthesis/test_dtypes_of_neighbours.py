@@ -91,6 +91,7 @@ MOMENTS = [dt.datetime(2020, 3, 5, 10, 20, 30), dt.datetime(2020, 9, 5, 11, 20, 
 MIDNIGHTS = [TIMES[0], TIMES[1]] * 20
 NUMBERS = [1.0, 2.5, 7.0, 9.0] * 10
 WHOLE = [3, 12, 25, 17] * 10
+MONTHS = pd.period_range("2020-01", periods=2, freq="M")
 SUMMER = [pd.Timestamp("2020-03-05 10:00+01:00"), pd.Timestamp("2020-07-05 10:00+02:00")]
 BINS = Interval(edges=[0, 10, 20, 30])
 REAL = Interval(0, 10, bins=4, real=True)
@@ -275,6 +276,18 @@ def test_whole_numbers_are_declared():
         _, _, (rows, sample) = released(table_of(column), {"pub": ["p", "q"], "x": BINS}, handle_unknown={"x": 3})
         for drawn in (rows["x"], sample["x"]):
             assert drawn.dtype == np.int64
+
+
+@pytest.mark.parametrize("values", [MONTHS, pd.interval_range(0, 2)], ids=["months", "ranges"])
+def test_a_missing_record_makes_no_objects_of_months_and_ranges(values):
+    values = list(values)
+    dtypes = []
+    for last in (values[0], None):
+        column = pd.Series([*values * 20, last])
+        synthesizer = DPMarginalSynthesizer(1.0, domain={"pub": ["p", "q"], "x": [*values, None]}, random_state=0)
+        dtypes.append(synthesizer.fit(table_of(column)).sample(20)["x"].dtype)
+    assert dtypes[0] == dtypes[1]
+    assert dtypes[0] != np.dtype(object)
 
 
 def test_a_resampled_target_has_no_dtype_of_the_data():

@@ -449,3 +449,28 @@ def test_a_column_that_follows_from_a_protected_one_of_many_values_is_counted_be
         domain = {"merchant": [f"m{code:02d}" for code in range(100)]}
         release = synthesizer(2.0, ("merchant",), delta=1e-6, domain=domain, random_state=seed).fit(table)
         assert (0, 1) in [marginal.clique for marginal in release.marginals_]
+
+
+@each("parameters", [{"protect": ["sex"]}, {"protect": None, "epsilon_for": {"sex": 0.1}}])
+@each("as_frame", [True, False])
+def test_a_target_of_the_name_of_a_protected_column_is_refused(parameters, as_frame):
+    """It was public, as "target", and showed the protected column."""
+    X = people(50)
+    y = X[["sex"]] if as_frame else X["sex"]
+    ledger = PrivacyLedger(epsilon=5, delta=1e-3, relation="replace")
+    if parameters["protect"]:
+        ledger = PrivacyLedger(epsilon=5, relation="replace_values", columns=["sex"])
+    estimator = synthesizer(delta=1e-6, ledger=ledger, random_state=0).set_params(**parameters)
+    with pytest.raises(ValueError, match="X has a column of the name of y, 'sex', and only one"):
+        estimator.fit(X, y)
+    assert ledger.spent == (0, 0)
+
+
+@each("protect", [["only"], ["only", "sex"]])
+def test_a_protected_column_of_one_declared_value(protect):
+    """It was an error, after the charge."""
+    X = people(200).assign(only="x")
+    fitted = synthesizer(protect=protect, domain=DOMAIN | {"only": ["x"]}, random_state=0).fit(X)
+    rows = fitted.transform(X)
+    assert (rows["only"] == "x").all()
+    pd.testing.assert_frame_equal(rows.drop(columns=protect), X.drop(columns=protect))

@@ -202,11 +202,12 @@ def most_declared(dtype: Any, attribute: Categories | Interval) -> float:
 
 def is_ordered(attribute: Categories | Interval) -> bool:
     """Whether neighbouring cells of a column are neighbours by value, or declared to be."""
-    if isinstance(attribute, Interval) or attribute.ordered:
+    if isinstance(attribute, Interval):
         return True
     values = present(attribute.values)
     if not all(kind_of(value) in ORDERED_KINDS for value in values):
-        return False
+        return attribute.ordered
+    # Ranges of numbers and dates are by value, whatever their order is declared to be.
     return all(value < following for value, following in pairwise(values))
 
 

@@ -23,7 +23,7 @@ from skdp.privacy._conversions import check_delta, check_epsilon
 from skdp.privacy._guarantee import RELATIONS, TRUSTS, PrivacyGuarantee
 from skdp.privacy._json import Fields, written_name
 from skdp.privacy.ledger import PrivacyLedger
-from skdp.privacy.statement._known import EVERYTHING
+from skdp.privacy.statement._known import EVERYTHING, TARGET
 
 AS_IS = "released as is"
 
@@ -39,9 +39,6 @@ NOT_FITTED = "not fitted: no guarantee yet"
 NOT_SEEN = "not seen by fit"
 
 AT_FIT = f"rows at fit; rows given to transform or predict: {AS_IS}"
-
-# Placeholder for a protected target whose name is taken.
-TARGET = "(target)"
 
 # The start of the remark about a target that is in no row of a statement.
 LEARNT_TARGET = "The target, which is no column of X, is learnt from as it is by: "

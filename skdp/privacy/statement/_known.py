@@ -19,6 +19,9 @@ from skdp.privacy.ledger import PrivacyLedger
 # The libraries whose classes are known.
 LIBRARIES = ("sklearn", "imblearn", "skdp")
 
+# Placeholder for a protected target whose name is taken.
+TARGET = "(target)"
+
 # Modules that generate methods of a class.
 _MAKERS = ("abc", "builtins", "contextlib", "dataclasses", "functools", "typing")
 
@@ -255,6 +258,8 @@ def learns_target(estimator: Any) -> bool:
     library = library_of(estimator)
     if library in (None, "imblearn") or type(estimator).__name__ in _LEARN_TARGET:
         return True
+    if library == "skdp" and _has_further_column(estimator):
+        return True
     requires_target = hasattr(estimator, "predict")
     if hasattr(estimator, "__sklearn_tags__"):
         requires_target = estimator.__sklearn_tags__().target_tags.required
@@ -264,6 +269,13 @@ def learns_target(estimator: Any) -> bool:
     if library == "sklearn" and not _has_any(estimator, _HANDS_TARGET_ON):
         return False
     return any(map(learns_target, parts_of(estimator)))
+
+
+def _has_further_column(estimator: Any) -> bool:
+    """Whether a synthesizer was given a target, which is a column of its domain."""
+    if not hasattr(estimator, "domain_") or not hasattr(estimator, "n_features_in_"):
+        return False
+    return len(estimator.domain_.columns) > estimator.n_features_in_
 
 
 def _has_any(estimator: Any, names: Iterable[str]) -> bool:
@@ -516,3 +528,29 @@ def read_names(X: Any) -> tuple[Any, ...] | None:
     if len(getattr(X, "shape", ())) == 2:
         return tuple(f"x{index}" for index in range(X.shape[1]))
     raise TypeError(f"X must be a dataframe or a 2-D array, got {type(X).__name__}")
+
+
+def target_names(
+    estimator: Any, guarantee: PrivacyGuarantee, flow: Flow
+) -> dict[Any, Any]:
+    """Return the names in a scope that are no columns, and how the statement names these targets."""
+    names = names_in(estimator) or flow.names
+    # Without names, a scope is all columns, unless it has protected ones.
+    if not names and guarantee.relation != "replace_values":
+        return {}
+    candidates = [name for name in guarantee.scope if name not in names]
+    if not hasattr(estimator, "guarantee_") and guarantee.scope:
+        # A plan has the names of parameters. That of the target is no column, whatever
+        # X has; and of a list, behind other steps, it is not known which are columns.
+        protect = getattr(estimator, "protect", None)
+        if isinstance(protect, str):
+            candidates = list(guarantee.scope)
+        elif flow.columns is None:
+            return {}
+    targets: dict[Any, Any] = {}
+    for name in candidates:
+        # Not as a column of X.
+        is_taken = name in flow.origins
+        free = TARGET if "target" in flow.origins else "target"
+        targets[name] = free if is_taken else name
+    return targets

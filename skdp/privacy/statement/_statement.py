@@ -18,7 +18,6 @@ from skdp.privacy.statement._facts import (
     NOT_RELEASED,
     NOT_SEEN,
     READ,
-    TARGET,
     Row,
     StatedStep,
     protected_row,
@@ -30,6 +29,7 @@ from skdp.privacy.statement._facts import (
 )
 from skdp.privacy.statement._known import (
     EVERYTHING,
+    TARGET,
     Flow,
     Names,
     columns_read,
@@ -55,6 +55,7 @@ from skdp.privacy.statement._known import (
     selects_by_function,
     side_by_side,
     takes_weights,
+    target_names,
     was_fitted_before,
     what_draws,
 )
@@ -275,12 +276,15 @@ class Walk:
         self, estimator: Any, guarantee: PrivacyGuarantee, flow: Flow, step: str
     ) -> Flow:
         """Follow a table through an estimator that promises something."""
-        # True, False, or "fit": what it releases protects the rows, only statistics of
-        # them, or the rows of `fit_transform` alone.
         protects = _protects(estimator, guarantee)
         has_rows = hasattr(estimator, "transform")
         # By the scope as it was fitted: a guarantee of released rows has another scope.
-        targets = _target_names(estimator, guarantee, flow)
+        targets = target_names(estimator, guarantee, flow)
+        if guarantee.relation == "replace_values":
+            if self._note_public_target(estimator, targets, step):
+                return self._plain(estimator, flow, step)
+            if not targets and learns_target(estimator):
+                self._remark(LEARNT_TARGET, step)
         # Rows show how many records there are, also if `fit_transform` alone returns
         # them: a guarantee for adding or removing one becomes one for replacing it.
         if protects and has_rows:
@@ -320,6 +324,25 @@ class Walk:
         # its promise leaves out.
         self.expose(uncovered, AS_IS, step)
         return flow.behind(frozenset())
+
+    def _note_public_target(
+        self, estimator: Any, targets: Mapping[Any, Any], step: str
+    ) -> bool:
+        """Note a private target that has the name of a public column, and return whether it has."""
+        # A y without a name is called "target", whatever columns X has.
+        renamed = [
+            name
+            for name, stated_name in targets.items()
+            if name not in (stated_name, "target")
+        ]
+        if not renamed or not hasattr(estimator, "guarantee_"):
+            return False
+        self.notes.append(
+            f"{step} protects a y of the name of a column of X, {renamed[0]}, which is "
+            "released as is: so nothing is promised of y. If it is about something "
+            "else, name it otherwise."
+        )
+        return True
 
     def _note_caps(self, estimator: Any, step: str) -> None:
         """Note what a step of ours was to lose at most for some columns of its table."""
@@ -576,32 +599,6 @@ def _protected_by(
         return frozenset(), flow.raw
     covered, uncovered = flow.split(names, columns)
     return covered, uncovered & flow.raw
-
-
-def _target_names(
-    estimator: Any, guarantee: PrivacyGuarantee, flow: Flow
-) -> dict[Any, Any]:
-    """Return the names in a scope that are no columns, and how the statement names these targets."""
-    names = names_in(estimator) or flow.names
-    # Without names, a scope is all columns, unless it has protected ones.
-    if not names and guarantee.relation != "replace_values":
-        return {}
-    candidates = [name for name in guarantee.scope if name not in names]
-    if not hasattr(estimator, "guarantee_") and guarantee.scope:
-        # A plan has the names of parameters. That of the target is no column, whatever
-        # X has; and of a list, behind other steps, it is not known which are columns.
-        protect = getattr(estimator, "protect", None)
-        if isinstance(protect, str):
-            candidates = list(guarantee.scope)
-        elif flow.columns is None:
-            return {}
-    targets: dict[Any, Any] = {}
-    for name in candidates:
-        # Not as a column of X.
-        is_taken = name in flow.origins
-        free = TARGET if "target" in flow.origins else "target"
-        targets[name] = free if is_taken else name
-    return targets
 
 
 _SHOWN = "Which records there are, or how many, is shown here"

@@ -102,7 +102,12 @@ class CountedForm:
     @property
     def n_counted_values(self) -> int:
         """The values of each cell that are counted: of two, the other one follows."""
-        return 1 if self.n_values == 2 else self.n_values
+        return 1 if self._other_follows else self.n_values
+
+    @property
+    def _other_follows(self) -> bool:
+        """Whether one of two values is counted."""
+        return self.n_values == 2
 
     @property
     def n_counted_cells(self) -> int:
@@ -127,7 +132,7 @@ class CountedForm:
         self, noisy: NDArray[np.float64], totals: NDArray[np.int64]
     ) -> NDArray[np.float64]:
         """Return noisy numbers of all values, with these sums over values."""
-        if self.n_counted_values == 1:
+        if self._other_follows:
             return np.concatenate([noisy, totals - noisy], axis=1)
         excess = noisy.sum(axis=1, keepdims=True) - totals
         return np.asarray(noisy - excess / self.n_values)
