@@ -39,6 +39,7 @@ from skdp.central.statistics import (
     NoisySums,
     count_cells,
     declared_domain,
+    error_by_class,
     find_codes,
     moments_of,
     n_changed_classes,
@@ -291,7 +292,9 @@ class DPCategoricalNB(NaiveBayes):
         exact = np.hstack(tables).astype(object)  # (n_classes, n_values of all columns)
         if plan.protected:
             counts = noisy_by_class(exact, noise, source)
+            error = error_by_class(noise, len(classes.values))
         else:
+            error = noise.error
             drawn = np.array(noise.add(source, exact.ravel().tolist()), object)
             counts = drawn.reshape(exact.shape)
         # As floats: with a tiny epsilon noise is larger than all of them.
@@ -303,9 +306,9 @@ class DPCategoricalNB(NaiveBayes):
         weights = 1 / np.array(sizes)
         by_table = [table.sum(axis=1) for table in noisy]
         n_rows = np.average(by_table, axis=0, weights=weights)
-        error = noise.error / Fraction(float(np.sqrt(weights.sum())))
-        self._set_classes(classes, n_rows, error)
-        variance = float(min(noise.error, Fraction(LARGEST))) ** 2
+        error_of_rows = error / Fraction(float(np.sqrt(weights.sum())))
+        self._set_classes(classes, n_rows, error_of_rows)
+        variance = float(min(error, Fraction(LARGEST))) ** 2
         self.feature_log_prob_ = []
         for table in noisy:
             logs = _log_shares(
@@ -530,11 +533,13 @@ class DPGaussianNB(NaiveBayes):
                 sums.numbers(squares=True, shared_count=True), noise, source
             )
             noisy = NoisySums.of(numbers, 1, squares=True)
+            error = error_by_class(noise, len(classes.values))
         else:
             noisy = NoisySums.draw(sums, noise, source, squares=True, shared_count=True)
-        moments = moments_of(noisy, noise)  # (n_classes, n_columns)
+            error = noise.error
+        moments = moments_of(noisy, error)  # (n_classes, n_columns)
         counts = noisy.counts[:, 0] / GRID
-        self._set_classes(classes, counts, noise.error / GRID)
+        self._set_classes(classes, counts, error / GRID)
         self.domain_ = classes.domain
         n_rows = np.maximum(counts, 1.0)
         shares = (n_rows / n_rows.sum())[:, np.newaxis]

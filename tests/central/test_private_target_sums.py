@@ -280,8 +280,18 @@ class TestEstimates:
         models = [made(name, epsilon=1.0, random_state=seed).fit(X, y) for seed in range(60)]
         deviation = np.std([model.class_count_ for model in models], axis=0)
         ratios = deviation / models[0].class_count_std_error_
-        # Of three classes, a third of the variance is that of their sum, which is known.
-        assert ((ratios > 0.5) & (ratios < 1.25)).all()
+        assert ((ratios > 0.75) & (ratios < 1.25)).all()
+
+    @each("model", [DPCategoricalNB(categories=WORDS), DPGaussianNB()])
+    def test_known_totals_take_their_part_of_the_noise(self, model):
+        """Of K classes, whose sum is public, the K-th part of the variance; of two, the noise is on one."""
+        X = (words if isinstance(model, DPCategoricalNB) else numbers)(np.random.default_rng(0), 24)
+        errors = []
+        for n_classes in (2, 3, 4):
+            y = np.resize(range(n_classes), 24)
+            fit = clone(model).set_params(epsilon=0.01, classes=range(n_classes), random_state=0, **TARGET).fit(X, y)
+            errors.append(fit.class_count_std_error_)
+        np.testing.assert_allclose(errors, errors[0] * np.array([1, 2 * (2 / 3) ** 0.5, 2 * (3 / 4) ** 0.5]), rtol=1e-3)
 
     def test_without_noise_a_gaussian_model_is_that_of_scikit_learn(self):
         rng = np.random.default_rng(0)

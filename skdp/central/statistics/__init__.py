@@ -81,6 +81,7 @@ from skdp.central.statistics._sums import GroupSums as GroupSums
 from skdp.central.statistics._sums import Moments as Moments
 from skdp.central.statistics._sums import NoisySums as NoisySums
 from skdp.central.statistics._sums import clip_floats as clip_floats
+from skdp.central.statistics._sums import error_by_class as error_by_class
 from skdp.central.statistics._sums import (
     estimates_of_public_sizes as estimates_of_public_sizes,
 )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -402,6 +404,14 @@ def noisy_by_class(
     return nearest
 
 
+def error_by_class(noise: Noise, n_classes: int) -> Fraction:
+    """Return the standard deviation of the noise of each number of `noisy_by_class`."""
+    if n_classes == 2:
+        return noise.error
+    # The known sums take their part of it.
+    return noise.error * Fraction(math.sqrt(1 - 1 / n_classes))
+
+
 class Moments(NamedTuple):
     """Noisy means and variances, in half widths of the bounds from their middle, and standard errors."""
 
@@ -419,13 +429,13 @@ class Moments(NamedTuple):
         return self.variance_error >= UNIFORM_VARIANCE
 
 
-def moments_of(noisy: NoisySums, noise: Noise) -> Moments:
+def moments_of(noisy: NoisySums, noise_error: Fraction) -> Moments:
     """Turn noisy sums into moments: arrays (n_groups, n_columns)."""
     is_counted = noisy.counts > 0
     counts = np.where(is_counted, noisy.counts, 1.0)
     # What is possible without noise; and no quotient overflows.
     mean = np.where(is_counted, np.clip(noisy.places / counts, -1, 1), 0.0)
-    error = as_float(noise.error)
+    error = as_float(noise_error)
     share = np.where(is_counted, np.minimum(error / counts, 1.0), 1.0)
     mean_error = np.minimum(share * np.hypot(1, mean), 1.0)
     variance = np.full(mean.shape, UNIFORM_VARIANCE)
