@@ -37,6 +37,7 @@ from skdp.central.statistics import (
     GroupSums,
     Noise,
     NoisySums,
+    as_float,
     count_cells,
     declared_domain,
     error_by_class,
@@ -580,13 +581,23 @@ class DPGaussianNB(NaiveBayes):
         self.domain_ = classes.domain
         n_rows = np.maximum(counts, 1.0)
         shares = (n_rows / n_rows.sum())[:, np.newaxis]
-        mean, of_mean = _drawn_together(moments.mean, moments.mean_error, shares)
+        if plan.protected:
+            public_mean, public_variance = _public_moments(sums)
+            mean_errors = _errors_of_means(noisy.counts, error, public_mean)
+            mean, of_mean = _drawn_together(
+                moments.mean, mean_errors, shares, public_mean
+            )
+        else:
+            mean, of_mean = _drawn_together(moments.mean, moments.mean_error, shares)
         if squares:
             variance, _ = _drawn_together(
                 moments.variance, moments.variance_error, shares
             )
         else:
-            variance = _variance_within(sums, mean, shares)
+            # What the means leave; of a constant column, it is rounding.
+            middle = (shares * mean).sum(axis=0)
+            between = (shares * (mean - middle) ** 2).sum(axis=0)
+            variance = np.maximum(public_variance - between, 1 / GRID)
         self.theta_ = to_values(mean, sums.bounds)
         width = sums.bounds[:, 1] - sums.bounds[:, 0]
         limits = np.finfo(float)
@@ -609,28 +620,34 @@ class DPGaussianNB(NaiveBayes):
 
 
 def _drawn_together(
-    estimates: Floats, errors: Floats, shares: Floats
+    estimates: Floats, errors: Floats, shares: Floats, middle: Floats | None = None
 ) -> tuple[Floats, Floats]:
     """Draw the numbers of the classes towards their mean, as far as noise hides that they differ; and square errors."""
     squares = np.maximum(errors, 1 / GRID) ** 2
-    middle = np.average(estimates, axis=0, weights=1 / squares)
+    if middle is None:
+        middle = np.average(estimates, axis=0, weights=1 / squares)
     excess = (shares * ((estimates - middle) ** 2 - squares)).sum(axis=0)
     spread = np.maximum(excess, 0)
     factors = spread / (spread + squares)
     return middle + factors * (estimates - middle), factors * squares
 
 
-def _variance_within(sums: GroupSums, means: Floats, shares: Floats) -> Floats:
-    """Return what the means of classes leave of the variance of public columns, of all classes: (n_columns,)."""
+def _public_moments(sums: GroupSums) -> tuple[Floats, Floats]:
+    """Return the means and variances of public columns, in half widths of their ranges: (n_columns,) each."""
     # Of sums by class, only those over all classes are public.
     total = float(sums.rows.sum()) * GRID
     mean = sums.places.sum(axis=0).astype(float) / total
-    whole = sums.squares.sum(axis=0).astype(float) / total - mean**2
-    middle = (shares * means).sum(axis=0)
-    between = (shares * (means - middle) ** 2).sum(axis=0)
-    # That of a constant column is rounding.
-    within: Floats = np.maximum(whole - between, 1 / GRID)
-    return within
+    variance = sums.squares.sum(axis=0).astype(float) / total - mean**2
+    return mean, variance
+
+
+def _errors_of_means(counts: Floats, error: Fraction, means: Floats) -> Floats:
+    """Return the standard errors of noisy means of classes that are like all others: (n_classes, n_columns)."""
+    # Those at the noisy means would be larger where noise moves these far from 0.
+    shares = np.ones(counts.shape)  # (n_classes, 1)
+    noise_error = as_float(error)
+    np.divide(noise_error, counts, out=shares, where=counts > noise_error)
+    return shares * np.hypot(1, means)
 
 
 def _sums_by_class(
