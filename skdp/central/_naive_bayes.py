@@ -42,6 +42,7 @@ from skdp.central.statistics import (
     declared_domain,
     error_by_class,
     find_codes,
+    largest_square,
     moments_of,
     n_changed_classes,
     n_numbers,
@@ -462,8 +463,8 @@ class DPGaussianNB(NaiveBayes):
     There, sums of squares are released of many rows only: if a class has 16 standard deviations of their noise in rows
     on average, which follows from the number of rows, which is public, the classes and the budget. Otherwise, 1 + d
     numbers of a class are released, with half of the noise; the variance of a column within classes is its public one
-    less that of the noisy means. A row that is far from all others makes the noise large: such columns are better cut
-    before.
+    less that of the noisy means. Gaussian noise is for the longest public row of a table in memory. A row that is far
+    from all others makes the noise large: such columns are better cut before.
 
     References
     ----------
@@ -523,11 +524,16 @@ class DPGaussianNB(NaiveBayes):
         return super()._split_bounds(names)
 
     def _noise(
-        self, share: Share, n_columns: int, n_classes: int, n_rows: int | None
+        self,
+        share: Share,
+        n_columns: int,
+        n_classes: int,
+        n_rows: int | None,
+        square: int | None = None,
     ) -> Noise:
         squares = self._releases_squares(share, n_columns, n_classes, n_rows)
         size = n_numbers(n_columns, squares=squares, shared_count=True)
-        return Noise.joint(share, GRID, size, self._n_changed(n_classes))
+        return Noise.joint(share, GRID, size, self._n_changed(n_classes), square)
 
     def _releases_squares(
         self, share: Share, n_columns: int, n_classes: int, n_rows: int | None
@@ -552,7 +558,12 @@ class DPGaussianNB(NaiveBayes):
         n_classes = len(classes.values)
         n_rows = int(sums.rows.sum()) if self._protects_target() else None
         squares = self._releases_squares(share, len(names), n_classes, n_rows)
-        noise = self._noise(share, len(names), n_classes, n_rows)
+        square = None
+        if self._protects_target() and rows.large is None:
+            # Another target moves a row that is public.
+            numbers = read_numbers(rows.features.table)
+            square = largest_square(numbers, ends, squares=squares)
+        noise = self._noise(share, len(names), n_classes, n_rows, square)
         size = n_numbers(len(names), squares=squares, shared_count=True)
         of_columns = sums_readings(noise, names, size, squares=squares)
         # Another target moves a record from one class to another one.

@@ -142,6 +142,27 @@ class TestPrivacy:
                     largest = max(largest, replay.epsilon / epsilon)
         assert largest > 0.9
 
+    @each("n_rows", [40, 600])
+    @each("classes", [[0, 1], THREE])
+    def test_gaussian_noise_is_that_of_the_longest_public_row(self, classes, n_rows):
+        """Of a circle, the squares of 1 and two columns add up to 2, and to 4 with those of their squares."""
+        angles = np.linspace(0, 2 * np.pi, n_rows, endpoint=False)
+        X = pd.DataFrame({"a": np.cos(angles), "b": 5 * np.sin(angles)})
+        X = with_target(X, np.resize(classes, n_rows).tolist())
+        model = DPGaussianNB(Mu(1.5, 1e-6), classes=classes, random_state=0, **TARGET)
+        length = 2 if n_rows == 40 else 4
+        share = 1 if len(classes) == 2 else 2 * (2 / 3)
+        error = clone(model).fit(X[["a", "b"]], X["target"]).class_count_std_error_
+        assert error == pytest.approx((length * share) ** 0.5 / 1.5, rel=1e-3)
+        largest = 0.0
+        for row in range(0, n_rows, n_rows // 8):
+            neighbour = X.copy()
+            neighbour.loc[row, "target"] = classes[(row + 1) % len(classes)]
+            replay = replay_release(model, X, neighbour)
+            assert replay.passed, replay.findings
+            largest = max(largest, replay.epsilon / replay.guarantee.epsilon)
+        assert largest > 0.98
+
     @each("n_rows", [400, 40_000])
     def test_a_delta_is_spent_where_it_makes_less_noise_of_what_is_released(self, n_rows):
         """Of 30 columns: 61 numbers with those of squares, 31 without, of which pure noise is less."""

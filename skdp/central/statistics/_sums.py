@@ -165,6 +165,18 @@ def n_numbers(n_columns: int, *, squares: bool, shared_count: bool) -> int:
     return (1 if shared_count else n_columns) + (2 if squares else 1) * n_columns
 
 
+def largest_square(columns: Sequence[Floats], bounds: Floats, *, squares: bool) -> int:
+    """Return the most that the squares of what a row adds to `GroupSums.numbers`, with a shared count, add up to."""
+    # Floats round up to a million squares by less than is added here.
+    total = np.full(len(columns[0]), float(GRID) ** 2)
+    for column, (low, high) in zip(columns, bounds, strict=True):
+        places = to_places(column, low, high)
+        total += places**2
+        if squares:
+            total += (2 * np.rint(places**2 / GRID) - GRID) ** 2
+    return math.ceil(total.max(initial=float(GRID) ** 2) * (1 + 2.0**-30))
+
+
 def sums_of_groups(
     columns: Sequence[Floats],
     bounds: Floats,
