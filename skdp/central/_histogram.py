@@ -41,6 +41,7 @@ from skdp.central.statistics import (
     count_interval,
     count_std,
     declared_domain,
+    error_by_class,
     find_codes,
     find_range,
     is_ordered,
@@ -303,7 +304,7 @@ class DPHistogram(CentralStatistic):
         self.counts_ = restored.ravel()
         self.method_ = "flat"
         self.branching_ = self.domain_.size
-        error = _error_of_protected(noise, n_cells)
+        error = as_float(error_by_class(noise, n_cells))
         self.std_error_ = np.full(self.counts_.size, error)
 
     def _sum_weights(self, rows: Batches, domain: Domain) -> NDArray[np.int64]:
@@ -490,7 +491,8 @@ def planned_half_width(
     protected = protected_columns(histogram.protect, domain.columns)
     if protected:
         n_cells = domain.select(protected).size
-        std_error = _error_of_protected(_noise_of_protected(share, n_cells), n_cells)
+        noise = _noise_of_protected(share, n_cells)
+        std_error = as_float(error_by_class(noise, n_cells))
     else:
         method = _applicable(histogram.method, domain)
         tree = plan_hierarchy(domain.size, share, method, histogram.branching)
@@ -507,13 +509,6 @@ def _noise_of_protected(share: Share, n_cells: int) -> Noise:
     # Other values move a record between cells of one group.
     n_changed = n_changed_classes(n_cells)
     return Noise.of(share, n_changed, n_changed)
-
-
-def _error_of_protected(noise: Noise, n_cells: int) -> float:
-    """Return the standard deviation of each of some counts whose sum is known."""
-    # Of more than two cells, the known sum takes its part of the noise.
-    left = 1.0 if n_cells == 2 else 1 - 1 / n_cells
-    return as_float(noise.error) * math.sqrt(left)
 
 
 def _noise_variances(tree: Hierarchy, share: Share) -> NDArray[np.float64]:

@@ -228,7 +228,7 @@ class DPStandardScaler(AffineScaler):
             squares=bool(self.with_std),
             shared_count=self.missing == "error",
         )
-        moments = moments_of(noisy, noise)
+        moments = moments_of(noisy, noise.error)
         half_widths = (sums.bounds[:, 1] - sums.bounds[:, 0]) / 2
         self.mean_ = to_values(moments.mean[0], sums.bounds)
         self.mean_std_error_ = half_widths * moments.mean_error[0]

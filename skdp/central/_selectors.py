@@ -171,7 +171,8 @@ class DPVarianceThreshold(Selector):
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         (noise,), sums = plan.noises, plan.exact
-        moments = moments_of(NoisySums.draw(sums, noise, source, squares=True), noise)
+        noisy = NoisySums.draw(sums, noise, source, squares=True)
+        moments = moments_of(noisy, noise.error)
         half_widths = (sums.bounds[:, 1] - sums.bounds[:, 0]) / 2
         with np.errstate(over="ignore"):  # the square of the widest bounds is infinite
             self.variances_ = (half_widths * np.sqrt(moments.variance[0])) ** 2
@@ -428,7 +429,7 @@ class DPSelectKBest(SupervisedStatistic, Selector):
             numbers = target.numbers(squares=True, shared_count=True)[0]
             noisy = [int(numbers[0]), *noise.add(source, numbers[1:].tolist())]
             noisy_sums = clip_floats(np.array([noisy], object))
-            moments = moments_of(NoisySums.of(noisy_sums, 1, squares=True), noise)
+            moments = moments_of(NoisySums.of(noisy_sums, 1, squares=True), noise.error)
             if moments.drowned[0, 0]:
                 warn_of_few()
             contrasts = NUMBERS
@@ -448,7 +449,7 @@ class DPSelectKBest(SupervisedStatistic, Selector):
         noisy = NoisySums.draw(
             sums, of_moments, source, squares=True, shared_count=True
         )
-        moments = moments_of(noisy, of_moments)
+        moments = moments_of(noisy, of_moments.error)
         rows = self._place(
             batches, classes, sums.bounds, moments.mean[0], moments.variance[0]
         )

@@ -208,7 +208,7 @@ class DPSimpleImputer(CentralTransformer):
         if self.strategy == "mean":
             (noise,), sums = plan.noises, plan.exact
             noisy = NoisySums.draw(sums, noise, source)
-            moments = moments_of(noisy, noise)
+            moments = moments_of(noisy, noise.error)
             half_widths = (sums.bounds[:, 1] - sums.bounds[:, 0]) / 2
             self.statistics_ = to_values(moments.mean[0], sums.bounds)
             self.statistics_std_error_ = half_widths * moments.mean_error[0]

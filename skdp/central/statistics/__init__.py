@@ -81,9 +81,11 @@ from skdp.central.statistics._sums import GroupSums as GroupSums
 from skdp.central.statistics._sums import Moments as Moments
 from skdp.central.statistics._sums import NoisySums as NoisySums
 from skdp.central.statistics._sums import clip_floats as clip_floats
+from skdp.central.statistics._sums import error_by_class as error_by_class
 from skdp.central.statistics._sums import (
     estimates_of_public_sizes as estimates_of_public_sizes,
 )
+from skdp.central.statistics._sums import largest_square as largest_square
 from skdp.central.statistics._sums import mean_estimates as mean_estimates
 from skdp.central.statistics._sums import missing_error as missing_error
 from skdp.central.statistics._sums import moments_of as moments_of

@@ -64,12 +64,23 @@ class Noise:
 
     @classmethod
     def joint(
-        cls, share: Share, largest: int, dimension: int, n_changed: int = 1
+        cls,
+        share: Share,
+        largest: int,
+        dimension: int,
+        n_changed: int = 1,
+        largest_square: int | None = None,
     ) -> Noise:
-        """Return the least noise for blocks of integers, some of which a row changes, by at most `largest` each."""
+        """Return the least noise for blocks of integers, some of which a row changes, by at most `largest` each.
+
+        The squares of the changes of a block add up to at most `largest_square`.
+        """
+        if largest_square is None:
+            largest_square = dimension * largest**2
         # The densities of blocks are multiplied: the largest changes of blocks add up.
-        l2_squared = n_changed * dimension * largest**2
-        return cls._least(share, n_changed * largest, dimension, l2_squared)
+        return cls._least(
+            share, n_changed * largest, dimension, n_changed * largest_square
+        )
 
     @classmethod
     def _least(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -161,6 +163,18 @@ def _join_limbs(upper: Integers, lower: Integers) -> NDArray[np.object_]:
 def n_numbers(n_columns: int, *, squares: bool, shared_count: bool) -> int:
     """Return how many `GroupSums.numbers` a group has."""
     return (1 if shared_count else n_columns) + (2 if squares else 1) * n_columns
+
+
+def largest_square(columns: Sequence[Floats], bounds: Floats, *, squares: bool) -> int:
+    """Return the most that the squares of what a row adds to `GroupSums.numbers`, with a shared count, add up to."""
+    # Floats round up to a million squares by less than is added here.
+    total = np.full(len(columns[0]), float(GRID) ** 2)
+    for column, (low, high) in zip(columns, bounds, strict=True):
+        places = to_places(column, low, high)
+        total += places**2
+        if squares:
+            total += (2 * np.rint(places**2 / GRID) - GRID) ** 2
+    return math.ceil(total.max(initial=float(GRID) ** 2) * (1 + 2.0**-30))
 
 
 def sums_of_groups(
@@ -402,6 +416,14 @@ def noisy_by_class(
     return nearest
 
 
+def error_by_class(noise: Noise, n_classes: int) -> Fraction:
+    """Return the standard deviation of the noise of each number of `noisy_by_class`."""
+    if n_classes == 2:
+        return noise.error
+    # The known sums take their part of it.
+    return noise.error * Fraction(math.sqrt(1 - 1 / n_classes))
+
+
 class Moments(NamedTuple):
     """Noisy means and variances, in half widths of the bounds from their middle, and standard errors."""
 
@@ -419,13 +441,13 @@ class Moments(NamedTuple):
         return self.variance_error >= UNIFORM_VARIANCE
 
 
-def moments_of(noisy: NoisySums, noise: Noise) -> Moments:
+def moments_of(noisy: NoisySums, noise_error: Fraction) -> Moments:
     """Turn noisy sums into moments: arrays (n_groups, n_columns)."""
     is_counted = noisy.counts > 0
     counts = np.where(is_counted, noisy.counts, 1.0)
     # What is possible without noise; and no quotient overflows.
     mean = np.where(is_counted, np.clip(noisy.places / counts, -1, 1), 0.0)
-    error = as_float(noise.error)
+    error = as_float(noise_error)
     share = np.where(is_counted, np.minimum(error / counts, 1.0), 1.0)
     mean_error = np.minimum(share * np.hypot(1, mean), 1.0)
     variance = np.full(mean.shape, UNIFORM_VARIANCE)
