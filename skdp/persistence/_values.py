@@ -93,6 +93,9 @@ class Values:
             ),
             "float": Kind(float, repr, float),  # also where it is a missing value
             "domain": Kind(Domain, self._write_domain, self._read_domain),
+            "categories": Kind(
+                Categories, self._write_categories, self._read_categories
+            ),
             "guarantee": Kind(
                 PrivacyGuarantee, self._write_guarantee, self._read_guarantee
             ),
@@ -166,6 +169,15 @@ class Values:
     def read(self, packed: Any) -> Any:
         """Read what `write` wrote."""
         return unpack(packed, self._kinds)
+
+    def _write_categories(self, categories: Categories) -> dict[str, Any]:
+        """Write values that a parameter declares."""
+        values = self.write(list(categories.values))
+        return {"values": values, "ordered": categories.ordered}
+
+    def _read_categories(self, content: Any) -> Categories:
+        values = self.read(content["values"])
+        return Categories(values, ordered=content["ordered"])
 
     def _write_domain(self, domain: Domain) -> list[Any]:
         columns = []

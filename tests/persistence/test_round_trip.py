@@ -56,6 +56,7 @@ from skdp import (
     SyntheticResampler,
     UnaryEncodingTransformer,
 )
+from skdp.domain import Categories
 from skdp.persistence import register
 from skdp.privacy import Rho
 from tests.conftest import each
@@ -285,6 +286,7 @@ def test_ordered_categories_stay_ordered():
         LocalTableEncoder(2.0, categories=DECLARED, bounds={"a": (0, 7)}, weights={"a": 2.0, "job": 1}),
         DPMean(bounds=np.array([[0.0, 1.0]])),
         DPHistogram(domain={"age": Interval(0, 100, bins=5), 3: [None, 1.5, date(2020, 1, 1)]}),
+        DPHistogram(domain={"grade": Categories(["low", "high", None], ordered=True)}),
         RapporEncoder(secret_key=SecretKey.generate()),
         SyntheticResampler(DPMarginalSynthesizer(domain=range(4), workload=[("a", "b")])),
         PosteriorFeatures(RandomizedResponseEncoder(), privatize=False),
