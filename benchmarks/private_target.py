@@ -15,11 +15,19 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from _timing import write_results
+from sklearn.datasets import (
+    load_breast_cancer,
+    load_diabetes,
+    load_digits,
+    load_iris,
+    load_wine,
+)
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
+from sklearn.naive_bayes import GaussianNB
 
-from skdp import Domain, DPLinearRegression, DPLogisticRegression
+from skdp import Domain, DPGaussianNB, DPLinearRegression, DPLogisticRegression
 from skdp.datasets import load_acs_public_coverage, load_adult, load_lsac
 from skdp.privacy import Mu
 
@@ -29,6 +37,7 @@ LSAC = (*sys.argv[3:4], None)[0]
 DELTA = 1e-6
 EPSILONS = (0.1, 0.5, 1.0, 4.0)
 SEEDS = 5
+NB_SPLITS = 20
 PROMISES = {"target": 'protect="target"', "record": "a record replaced"}
 NONE, SHUFFLED = "no privacy", "ε = 0, targets shuffled"
 
@@ -288,12 +297,72 @@ def rows_of_features(case: Case) -> list[list[str]]:
     return rows
 
 
+def small_tables() -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Return tables of numbers with few rows, and Adult's numbers."""
+    diabetes = load_diabetes()
+    thirds = np.digitize(diabetes.target, np.quantile(diabetes.target, [1 / 3, 2 / 3]))
+    adult = load_adult()
+    numbers = adult.frame[["age", "hours-per-week"]].to_numpy(float)
+    return {
+        "wine": load_wine(return_X_y=True),
+        "breast cancer": load_breast_cancer(return_X_y=True),
+        "iris": load_iris(return_X_y=True),
+        "diabetes in thirds": (diabetes.data, thirds),
+        "digits": load_digits(return_X_y=True),
+        "Adult's ages and hours": (
+            numbers,
+            (adult.target == ">50K").to_numpy().astype(int),
+        ),
+    }
+
+
+def rows_of_classes(name: str, X: np.ndarray, y: np.ndarray) -> list[list[str]]:
+    """Return the rows of a table of results of naive Bayes: the share that is classified correctly."""
+    bounds = np.column_stack([X.min(axis=0), X.max(axis=0)])
+    bounds[:, 1] += bounds[:, 1] == bounds[:, 0]
+    classes = np.unique(y).tolist()
+    scores: dict[tuple[str, float], list[float]] = {}
+    for split in range(NB_SPLITS):
+        X_train, X_test, y_train, y_test = train_test_split(
+            X, y, test_size=0.25, random_state=split, stratify=y
+        )
+        exact = GaussianNB().fit(X_train, y_train).score(X_test, y_test)
+        scores.setdefault((NONE, 0.0), []).append(exact)
+        order = np.random.default_rng(split).permutation(len(y_train))
+        shuffled = GaussianNB().fit(X_train, y_train[order]).score(X_test, y_test)
+        scores.setdefault((SHUFFLED, 0.0), []).append(shuffled)
+        for epsilon in EPSILONS:
+            for protect in PROMISES:
+                # A record replaced is one removed and one added.
+                half = 1 if protect == "target" else 2
+                model = DPGaussianNB(
+                    epsilon / half,
+                    bounds=bounds if protect == "record" else None,
+                    classes=classes,
+                    protect=protect,
+                    random_state=split,
+                ).fit(X_train, y_train)
+                cell = scores.setdefault((protect, epsilon), [])
+                cell.append(model.score(X_test, y_test))
+    rows = []
+    for protect, text in PROMISES.items():
+        cells = [mean_and_spread(scores[protect, epsilon]) for epsilon in EPSILONS]
+        rows.append([name, text, *cells])
+    for end in (SHUFFLED, NONE):
+        cells = [mean_and_spread(scores[end, 0.0])] * len(EPSILONS)
+        rows.append([name, end, *cells])
+    return rows
+
+
 def mean_and_spread(numbers: Sequence[float]) -> str:
     return f"{np.mean(numbers):.4f} ± {np.std(numbers):.4f}"
 
 
 def write(
-    rows: list[list[str]], gaps: list[list[str]], of_features: list[list[str]]
+    rows: list[list[str]],
+    gaps: list[list[str]],
+    of_features: list[list[str]],
+    of_classes: list[list[str]],
 ) -> None:
     epsilons = [f"ε = {epsilon:g}" for epsilon in EPSILONS]
     sections = {
@@ -308,6 +377,10 @@ def write(
         f"Private features: R² of DPLinearRegression, {SEEDS} seeds": (
             ["table", "private features", "promise for", *epsilons],
             of_features,
+        ),
+        f"Shares that DPGaussianNB classifies correctly, pure ε, {NB_SPLITS} splits": (
+            ["table", "fit", *epsilons],
+            of_classes,
         ),
     }
     write_results(
@@ -336,7 +409,10 @@ def main() -> None:
     of_features = []
     for make in (adult_case, acs_case, lsac_case, generated_case):
         of_features += rows_of_features(make())
-    write(rows, gaps, of_features)
+    of_classes = []
+    for name, (X, y) in small_tables().items():
+        of_classes += rows_of_classes(name, X, y)
+    write(rows, gaps, of_features, of_classes)
 
 
 if __name__ == "__main__":
