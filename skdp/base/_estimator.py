@@ -476,7 +476,7 @@ def target_of(table: Table, y: Any) -> tuple[Any, Any]:
 
 
 def refuse_shared_name(
-    names: Collection[Any], y: Any, protected: Collection[Any] | None = None
+    table: Table, y: Any, protected: Collection[Any] | None = None
 ) -> None:
     """Refuse a y that has the name of a column of X, if it or this column is protected."""
     # What is promised of one would be said of the other, which is public. By default, y
@@ -484,11 +484,14 @@ def refuse_shared_name(
     if y is None or isinstance(y, str):
         return
     _, name = target_column(y)
-    has_name = is_frame(y) or getattr(y, "name", None) == name
-    # Two tables that are made of arrays have numbers as names.
-    if not has_name or not isinstance(name, str) or name not in names:
+    has_name = getattr(y, "name", None) == name
+    if is_frame(y):
+        # Two tables that are made of arrays have numbers as names.
+        has_name = isinstance(name, str)
+    if not has_name or name not in table.names:
         return
-    if protected is None or name in protected:
+    _, name_in_table = target_of(table, y)
+    if protected is None or not {name, name_in_table}.isdisjoint(protected):
         raise ValueError(
             f"X has a column of the name of y, {name!r}, and only one of them is "
             "protected: leave the column out of X, or name y otherwise if it is about "

@@ -306,11 +306,10 @@ class _LinearRegression(RegressorMixin, LinearModel):
         return protected_columns(self.protect, names, (RECORD, TARGET))
 
     def _read_columns(self, X: Any, y: Any, large: LargeTable | None) -> Table:
-        table = super()._read_columns(X, y, large)
         protected = listed_names(self.protect)
-        if large is None and protected is not None:
-            refuse_shared_name(table.names[:-1], y, protected)
-        return table
+        if large is None and protected is not None and y is not None:
+            refuse_shared_name(self._read_table(X), y, protected)
+        return super()._read_columns(X, y, large)
 
     def _bounded(self, rows: Batches) -> Batches:
         protected = self._protected(rows.names)

@@ -104,9 +104,21 @@ class NaiveBayes(ProbabilisticClassifier, SupervisedStatistic):
         # Classes that are not declared are taken to be two.
         n_classes = max(np.size(self.classes), 2)
         n_rows = rows.n_rows if self._protects_target() else None
+        releases_squares = self._releases_squares(share, n_columns, n_classes, n_rows)
+        if releases_squares != self._releases_squares(
+            pure, n_columns, n_classes, n_rows
+        ):
+            # The one with less noise for the same numbers.
+            return share if releases_squares else pure
         error = self._noise(share, n_columns, n_classes, n_rows).error
         pure_error = self._noise(pure, n_columns, n_classes, n_rows).error
         return share if error < pure_error else pure
+
+    def _releases_squares(
+        self, share: Share, n_columns: int, n_classes: int, n_rows: int | None
+    ) -> bool:
+        """Return whether sums of squares are released."""
+        return False
 
     def _set_classes(self, classes: Classes, counts: Floats, error: Fraction) -> None:
         """Set the noisy numbers of rows by class, which have this standard deviation."""
@@ -557,6 +569,10 @@ class DPGaussianNB(NaiveBayes):
         *names, target = rows.names
         n_classes = len(classes.values)
         n_rows = int(sums.rows.sum()) if self._protects_target() else None
+        if n_rows == 0:  # of a large table; one in memory was refused before
+            raise ValueError(
+                "X has no rows, and with protect this is public: nothing can be learnt"
+            )
         squares = self._releases_squares(share, len(names), n_classes, n_rows)
         square = None
         if self._protects_target() and rows.large is None:

@@ -113,7 +113,7 @@ class SupervisedStatistic(CentralStatistic):
         column, name = target_of(table, y)
         protect = getattr(self, "protect", RECORD)
         if isinstance(protect, str) and protect == TARGET:
-            refuse_shared_name(table.names, y)
+            refuse_shared_name(table, y)
         # What a dtype declares of the target is in its own table.
         return Table(
             (*table.names, name),

@@ -16,6 +16,7 @@ from skdp.base import (
     read_input,
     target_column,
 )
+from skdp.domain import Domain
 from skdp.synthesis._classifier import OfSynthesizer
 from skdp.synthesis._rows import check_n_samples
 from skdp.synthesis._synthesizer import DPMarginalSynthesizer
@@ -166,11 +167,13 @@ def _redrawn(synthesizer: DPMarginalSynthesizer, X: Any, y: Any) -> tuple[Any, A
     features = table.names
     if y is None:
         return synthesizer.transform(X), None
-    *feature_values, target = synthesizer._redraw_rows(with_target(table, y))
+    both = with_target(table, y)
+    *feature_values, target = synthesizer._redraw_rows(both)
     rows = table.rebuild(feature_values, features)
-    column, name = target_column(y)
-    if name not in synthesizer.guarantee_.scope:
+    # The model may know the target by another name than y has.
+    if both.names[-1] not in synthesizer.guarantee_.scope:
         return rows, y
+    column, name = target_column(y)
     if is_frame(y):
         return rows, read_table(y).rebuild([target], [name])
     if isinstance(column, pd.Series):
@@ -196,7 +199,7 @@ def _sampled(
     column, name = target_column(y)
     native = y if is_frame(y) else np.empty((0, 1), object)
     target_table = public_template(
-        Table((name,), (column,), native), domain.select([name])
+        Table((name,), (column,), native), Domain({name: domain[domain.columns[-1]]})
     )
     both = Table(
         domain.columns, (*feature_columns, *target_table.columns), template.native

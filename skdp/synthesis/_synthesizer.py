@@ -886,7 +886,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
                     "would leave transform as they are"
                 )
         if y is not None:
-            refuse_shared_name(table.names, y, self._named_columns())
+            refuse_shared_name(table, y, self._named_columns())
             table = with_target(table, y)
         check_width(len(table.names))
         keep = np.ones(len(table.columns[0]), bool)

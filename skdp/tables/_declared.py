@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, timedelta, timezone
+from datetime import UTC, timedelta
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -119,7 +119,7 @@ def _pandas_dtype(dtype: Any, kind: str, values: Sequence[Any]) -> Any:
     is_of_numpy = isinstance(dtype, np.dtype)
     may_be_of_times = isinstance(dtype, pd.DatetimeTZDtype) or is_of_numpy
     if may_be_of_times and kind in ("date", "datetime"):
-        return _pandas_times(dtype, values)
+        return _pandas_times(values)
     is_extension = isinstance(dtype, pd.PeriodDtype | pd.IntervalDtype)
     if kind in ("Period", "Interval") and (is_of_numpy or is_extension):
         # Of these, a missing one makes Python objects.
@@ -148,7 +148,7 @@ def _pandas_dtype(dtype: Any, kind: str, values: Sequence[Any]) -> Any:
     return _inferred(lambda: pd.array(list(values)).dtype, dtype)
 
 
-def _pandas_times(dtype: Any, values: Sequence[Any]) -> Any:
+def _pandas_times(values: Sequence[Any]) -> Any:
     """Return the dtype of declared dates or times."""
     # One value may make Python objects of a column: a day among times, one beyond the
     # range of nanoseconds, or one of another offset. So the dtype is that of what is
@@ -158,11 +158,9 @@ def _pandas_times(dtype: Any, values: Sequence[Any]) -> Any:
         return _MICROSECONDS
     if None in zones:
         return np.dtype(object)
-    # Files have the offsets of declared values, and no names of zones: of a column that
-    # has one, it stays. All columns of different offsets are in UTC.
-    zone = dtype.tz if isinstance(dtype, pd.DatetimeTZDtype) else None
-    if zone is None or isinstance(zone, timezone):
-        zone = zones.pop() if len(zones) == 1 else UTC
+    # Times of different offsets are in UTC, also those of one zone that a file declares:
+    # it has their offsets, and no names of zones.
+    zone = zones.pop() if len(zones) == 1 else UTC
     return pd.DatetimeTZDtype("us", zone)
 
 

@@ -209,6 +209,25 @@ class TestPrivacy:
         model.fit(X.to_numpy(), y)
         assert model.guarantee_.scope == ("income",)
 
+    def test_names_that_are_numbers(self):
+        """Of two tables that are made of arrays, they say nothing; of a series, they do."""
+        X = pd.DataFrame(rows(0, 200)[:, :3])
+        model = DPGaussianNB(**CLASSES)
+        with pytest.raises(ValueError, match="X has a column of the name of y, 2"):
+            model.fit(X, (X[2] > 0).astype(int))
+        model.fit(X, pd.DataFrame(np.resize([0, 1], 200)))
+        with pytest.raises(ValueError, match="X has a column of the name of y, 2"):
+            DPLinearRegression(protect=["target"], target_bounds=(0, 1)).fit(X, X[2])
+
+    def test_large_tables_without_rows_are_refused(self):
+        pl = pytest.importorskip("polars")
+        frame = pl.DataFrame({"x": [0.0], "y": [0]}).filter(pl.col("x") > 1).lazy()
+        ledger = PrivacyLedger(epsilon=5, relation="replace_values", columns=["y"])
+        model = DPGaussianNB(bounds={"x": (-4, 4)}, ledger=ledger, **CLASSES)
+        with pytest.raises(ValueError, match="X has no rows"):
+            model.fit(frame, "y")
+        assert ledger.spent == (0, 0)
+
     def test_ledgers_of_whole_records_refuse(self):
         X, y = rows(0, 20), np.resize([0, 1], 20)
         for ledger in (PrivacyLedger(epsilon=5, delta=1e-3), PrivacyLedger(epsilon=5, delta=1e-3, relation="replace")):

@@ -17,6 +17,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from skdp import (
     Domain,
     DPGaussianNB,
+    DPHistogram,
     DPLinearRegression,
     DPLogisticRegression,
     DPMarginalSynthesizer,
@@ -289,3 +290,9 @@ def test_a_public_target_of_protected_columns_is_named():
     model = DPLinearRegression(protect=NUMBERS[:1], bounds={NUMBERS[0]: (0, 100)}, random_state=0)
     for statement in (privacy_statement(model, X), privacy_statement(model.fit(X, SICK.astype(float)), X)):
         assert "The target is released as is" in str(statement)
+
+
+def test_names_that_are_numbers_are_no_targets():
+    table = pd.DataFrame({0: [0, 1] * 20, 1: [0, 1] * 20})
+    histogram = DPHistogram(domain={0: [0, 1], 1: [0, 1]}, protect=[0], random_state=0).fit(table)
+    assert "protects a y" not in str(privacy_statement(histogram, table))

@@ -466,6 +466,31 @@ def test_a_target_of_the_name_of_a_protected_column_is_refused(parameters, as_fr
     assert ledger.spent == (0, 0)
 
 
+@each("name", ["job", None])
+@each("as_frame", [True, False])
+def test_a_resampled_target_of_another_name_is_drawn_again(name, as_frame):
+    """Where the model knew the target by another name than y had, y was returned as it was."""
+    X = people(400)[["sex", "job"]].rename(columns={"sex": "target"} if name is None else {})
+    y = pd.Series(np.random.default_rng(0).integers(0, 2, 400), X.index, name=name)
+    called = "target_2" if name is None else "other"
+    domain = {"target": ["f", "m"], "sex": ["f", "m"], "job": ["a", "b", "c"], called: [0, 1]}
+    domain = {column: domain[column] for column in (*X.columns, called)}
+    private = DPMarginalSynthesizer(0.01, domain=domain, protect=[called], random_state=0, max_iter=20)
+    if name is not None:
+        y = y.rename(called)
+    _, drawn = SyntheticResampler(private).fit_resample(X, y.to_frame(called) if as_frame and name else y)
+    assert 0.3 < (np.asarray(drawn).ravel() == y.to_numpy()).mean() < 0.7
+
+
+@each("protected", [{"protect": ["target"]}, {"protect": None, "epsilon_for": {"target": 0.1}}])
+def test_a_target_that_was_renamed_cannot_be_protected(protected):
+    """Its column in X is public."""
+    X = people(50)[["sex", "job"]]
+    domain = {"sex": ["f", "m"], "job": ["a", "b", "c"], "target": ["f", "m"]}
+    with pytest.raises(ValueError, match="X has a column of the name of y, 'sex', and only one"):
+        synthesizer(delta=1e-6, domain=domain).set_params(**protected).fit(X, X["sex"])
+
+
 @each("protect", [["only"], ["only", "sex"]])
 def test_a_protected_column_of_one_declared_value(protect):
     """It was an error, after the charge."""

@@ -283,7 +283,8 @@ class Walk:
         if guarantee.relation == "replace_values":
             if self._note_public_target(estimator, targets, step):
                 return self._plain(estimator, flow, step)
-            if not targets and learns_target(estimator):
+            is_public = not targets and not flow.has_new_target
+            if is_public and learns_target(estimator):
                 self._remark(LEARNT_TARGET, step)
         # Rows show how many records there are, also if `fit_transform` alone returns
         # them: a guarantee for adding or removing one becomes one for replacing it.
@@ -335,7 +336,8 @@ class Walk:
             for name, stated_name in targets.items()
             if name not in (stated_name, "target")
         ]
-        if not renamed or not hasattr(estimator, "guarantee_"):
+        is_of_target = isinstance(getattr(estimator, "protect", None), str)
+        if not renamed or not is_of_target or not hasattr(estimator, "guarantee_"):
             return False
         self.notes.append(
             f"{step} protects a y of the name of a column of X, {renamed[0]}, which is "
