@@ -276,35 +276,39 @@ def find_linear_functions(
     """Find those of the first private columns that surely are linear functions of public ones, by the noisy sums."""
     n_rows = rows.total_weight
     first = int(rows.has_constant)
-    found = []
+    functions = []
     for column in range(n_columns):
         sums = noisy.sums[:, column]
-        of_mean = _explained_squares(sums[:first], noisy.noise[:first, :first])
-        of_slopes = _explained_squares(sums[first:], noisy.noise[first:, first:])
-        mean_squares, mean_error = of_mean[0] / n_rows, of_mean[1] / n_rows
-        slope_squares, slope_error = of_slopes[0] / n_rows, of_slopes[1] / n_rows
+        mean_squares, mean_error = _explained_squares(
+            sums[:first], noisy.noise[:first, :first], n_rows
+        )
+        slope_squares, slope_error = _explained_squares(
+            sums[first:], noisy.noise[first:, first:], n_rows
+        )
         total = float(noisy.products[column, column]) - mean_squares
         # What is left has fewer degrees of freedom than rows.
         scale = n_rows / rows.n_free
         left = scale * (total - slope_squares)
         excess = (1 - _DETERMINED) * total - left
-        # ``excess`` holds ``total`` (1 - _DETERMINED - scale) times. Errors are added, as
-        # they may be correlated.
+        # This is ``scale * slope_squares - (scale - 1 + _DETERMINED) * total``. Errors are
+        # added, as they may be correlated.
         total_error = noisy.error + mean_error
         error = scale * slope_error + (scale - 1 + _DETERMINED) * total_error
         if excess > _SURE * error:
-            found.append(column)
-    return found
+            functions.append(column)
+    return functions
 
 
-def _explained_squares(sums: Floats, noise: Floats) -> tuple[float, float]:
-    """Return `n_rows` times the sum of squares of a column that features explain, and its error."""
+def _explained_squares(
+    sums: Floats, noise: Floats, n_rows: float
+) -> tuple[float, float]:
+    """Return the sum of squares of a column that features explain, and its standard error."""
     # Features have a weighted mean square of 1, so that sums S of their products with a
-    # column explain S @ S / n_rows of its squares. Noise of covariance C adds the trace
-    # of C to S @ S, and an error of variance 4 S @ C @ S + 2 trace(C @ C).
+    # column explain S @ S / n_rows of its squares. Noise of the symmetric covariance C
+    # adds the trace of C to S @ S, and an error of variance 4 S @ C @ S + 2 trace(C @ C).
     squares = float(sums @ sums - np.trace(noise))
     variance = float(4 * sums @ noise @ sums + 2 * (noise**2).sum())
-    return squares, math.sqrt(variance)
+    return squares / n_rows, math.sqrt(variance) / n_rows
 
 
 def warn_linear_functions(names: Sequence[Any]) -> None:

@@ -471,12 +471,13 @@ class RowTransformer(TransformerMixin, ModelAnswers):
         if not absent or not table.names:
             return None
         is_of_fit = type(table.native) is type(self._template.native)
-        kept = tuple(name for name in features if name not in absent)
-        if not is_of_fit or table.names != kept:
+        others = tuple(name for name in features if name not in absent)
+        if not is_of_fit or table.names != others:
             return None
-        # Of what is drawn again, nothing but the dtype is looked at: that of `fit`.
-        of_fit = zip(features, self._template.columns, strict=False)
-        columns = dict(of_fit) | dict(zip(kept, table.columns, strict=True))
+        # Of what is drawn again, nothing but the dtype is looked at: that of `fit`, whose
+        # columns are empty. A target is the last of them.
+        columns = dict(zip(features, self._template.columns, strict=False))
+        columns.update(zip(others, table.columns, strict=True))
         return Table(tuple(features), tuple(columns.values()), X)
 
     def _redraw_rows(self, table: Table) -> list[Any]:

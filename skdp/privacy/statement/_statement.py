@@ -330,21 +330,20 @@ class Walk:
         self, estimator: Any, targets: Mapping[Any, Any], step: str
     ) -> bool:
         """Note a private target that has the name of a public column, and return whether it has."""
-        # A y without a name is called "target", whatever columns X has.
-        renamed = [
-            name
-            for name, stated_name in targets.items()
-            if name not in (stated_name, "target")
-        ]
         is_of_target = isinstance(getattr(estimator, "protect", None), str)
-        if not renamed or not is_of_target or not hasattr(estimator, "guarantee_"):
+        if not is_of_target or not hasattr(estimator, "guarantee_"):
             return False
-        self.notes.append(
-            f"{step} protects a y of the name of a column of X, {renamed[0]}, which is "
-            "released as is: so nothing is promised of y. If it is about something "
-            "else, name it otherwise."
-        )
-        return True
+        for name, stated_name in targets.items():
+            # A y without a name is called "target", whatever columns X has.
+            if name in (stated_name, "target"):
+                continue
+            self.notes.append(
+                f"{step} protects a y of the name of a column of X, {name}, which is "
+                "released as is: so nothing is promised of y. If it is about something "
+                "else, name it otherwise."
+            )
+            return True
+        return False
 
     def _note_caps(self, estimator: Any, step: str) -> None:
         """Note what a step of ours was to lose at most for some columns of its table."""
