@@ -49,6 +49,7 @@ from skdp.base._estimator import read_bounds as read_bounds
 from skdp.base._estimator import read_domain as read_domain
 from skdp.base._estimator import read_input as read_input
 from skdp.base._estimator import read_numbers as read_numbers
+from skdp.base._estimator import refuse_no_public_rows as refuse_no_public_rows
 from skdp.base._estimator import refuse_protected_levels as refuse_protected_levels
 from skdp.base._estimator import refuse_shared_name as refuse_shared_name
 from skdp.base._estimator import rows_and_target as rows_and_target

@@ -475,6 +475,14 @@ def target_of(table: Table, y: Any) -> tuple[Any, Any]:
     return column, name
 
 
+def refuse_no_public_rows(n_rows: int | None) -> None:
+    """Refuse a table without rows where their number is public; None of a large table is not known yet."""
+    if n_rows == 0:
+        raise ValueError(
+            "X has no rows, and with protect this is public: nothing can be learnt"
+        )
+
+
 def refuse_shared_name(
     table: Table, y: Any, protected: Collection[Any] | None = None
 ) -> None:
@@ -724,8 +732,8 @@ def _pairs(bounds: Any, names: Sequence[Any]) -> list[Any]:
 
 def listed_names(names: Any) -> list[Any] | None:
     """Return names of columns in a list, tuple, array or index of pandas; None for anything else."""
-    is_array = isinstance(names, np.ndarray | pd.Index)
-    return None if is_array and names.ndim != 1 else _as_list(names)
+    is_of_one_dimension = not isinstance(names, np.ndarray) or names.ndim == 1
+    return _as_list(names) if is_of_one_dimension else None
 
 
 def _as_list(value: Any) -> list[Any] | None:

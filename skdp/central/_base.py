@@ -34,6 +34,7 @@ from skdp.base import (
     listed_names,
     read_bounds,
     read_input,
+    refuse_no_public_rows,
     warn_of_release,
 )
 from skdp.central.statistics import (
@@ -545,10 +546,8 @@ class CentralStatistic(CentralEstimator):
             part = check_share("bounds_share", self.bounds_share)
         plan = self._plan(rows, share * (1 - part), bounds)
         looks = plan_looks(share if plan.free else share * part, len(private))
-        if plan.protected and rows.n_rows == 0:
-            raise ValueError(
-                "X has no rows, and with protect this is public: nothing can be learnt"
-            )
+        if plan.protected:
+            refuse_no_public_rows(rows.n_rows)
         # Which rows of a person of a large table are used depends on all columns.
         is_by_person = groups is not None and rows.large is not None
         if plan.protected and is_by_person:

@@ -22,6 +22,7 @@ from skdp.base import (
     check_choice,
     read_bounds,
     read_numbers,
+    refuse_no_public_rows,
 )
 from skdp.central._base import Plan, Unknown, sums_readings
 from skdp.central._public_rows import public_ranges
@@ -108,7 +109,8 @@ class NaiveBayes(ProbabilisticClassifier, SupervisedStatistic):
         if releases_squares != self._releases_squares(
             pure, n_columns, n_classes, n_rows
         ):
-            # The one with less noise for the same numbers.
+            # Noise is not compared where different numbers get it: little enough noise for
+            # squares comes first.
             return share if releases_squares else pure
         error = self._noise(share, n_columns, n_classes, n_rows).error
         pure_error = self._noise(pure, n_columns, n_classes, n_rows).error
@@ -569,10 +571,7 @@ class DPGaussianNB(NaiveBayes):
         *names, target = rows.names
         n_classes = len(classes.values)
         n_rows = int(sums.rows.sum()) if self._protects_target() else None
-        if n_rows == 0:  # of a large table; one in memory was refused before
-            raise ValueError(
-                "X has no rows, and with protect this is public: nothing can be learnt"
-            )
+        refuse_no_public_rows(n_rows)
         squares = self._releases_squares(share, len(names), n_classes, n_rows)
         square = None
         if self._protects_target() and rows.large is None:

@@ -21,6 +21,7 @@ from skdp.base import (
     listed_names,
     one_thread,
     read_public_values,
+    refuse_no_public_rows,
     refuse_shared_name,
     warn_of_released_size,
 )
@@ -655,10 +656,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
                 "them given: set protect to None, which protects whole records, or "
                 "leave a column out of it"
             )
-        if private.n_rows == 0:
-            raise ValueError(
-                "X has no rows, and with protect this is public: nothing can be learnt"
-            )
+        refuse_no_public_rows(private.n_rows)
 
         # Plan.
         budget, rho = open_budget(promise, delta, promise.rows, replaces=True)
