@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from functools import lru_cache, partial
 from itertools import chain
@@ -261,9 +261,46 @@ def cells_of(column: Any) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
             is_null = series.is_null().to_numpy()
             series = series.fill_null(False if kind == "boolean" else 0)
         return series.to_numpy(), is_null
-    if kind in ("date", "datetime"):
+    if kind in ("date", "datetime") or series.dtype == nw.Duration:
         return series.to_numpy(), None
-    return as_objects(series.to_list()), None
+    if series.dtype.is_nested():
+        # No list or record is a declared value.
+        cells = np.full(len(series), _UNREADABLE, object)
+        return cells, series.is_null().to_numpy()
+    return as_objects(_list_of(series)), None
+
+
+# Stands for a value that Python has no object for, such as bytes in a column of text
+# that are not UTF-8. It is equal to no declared value.
+_UNREADABLE = object()
+
+# The first and the last day that Python has.
+_FIRST_DAY = np.datetime64(date.min)
+_LAST_DAY = np.datetime64(date.max)
+
+
+def _list_of(series: nw.Series[Any]) -> list[Any]:
+    """Return the values of a series of polars or Arrow as Python objects."""
+    # One value that Python has no object for would be an error for all.
+    if series.dtype in (nw.Date, nw.Datetime):
+        days = series.to_numpy().astype(_FIRST_DAY.dtype)
+        is_far = (days < _FIRST_DAY) | (days > _LAST_DAY)
+        if is_far.any():
+            values = np.full(len(series), _UNREADABLE, object)
+            near = series.filter((~is_far).tolist())
+            values[~is_far] = as_objects(near.to_list())
+            return list(values)
+    try:
+        return list(series.to_list())
+    except Exception:
+        return [_read_cell(series, place) for place in range(len(series))]
+
+
+def _read_cell(series: nw.Series[Any], place: int) -> Any:
+    try:
+        return series[place]
+    except Exception:
+        return _UNREADABLE
 
 
 def take(table: NDArray[Any], positions: NDArray[np.integer]) -> NDArray[Any]:
@@ -283,7 +320,7 @@ def _numbers(column: Any, truth: bool) -> NDArray[np.floating]:
     # With `truth`, truth values are 0 and 1.
     kind = kind_of_dtype(column)
     is_number = kind in ("number", _DECIMAL) or (truth and kind == "boolean")
-    if not is_number and (kind != ANY or _has_categories(column)):
+    if not is_number and kind != ANY:
         raise ColumnError(
             f"expected numbers, got a column of dtype {name_of_dtype(column)}"
         )
@@ -301,12 +338,6 @@ def _numbers(column: Any, truth: bool) -> NDArray[np.floating]:
     if is_null is not None and is_null.any():
         numbers = np.where(is_null, np.nan, numbers)
     return numbers
-
-
-def _has_categories(column: Any) -> bool:
-    """Whether a column is a categorical of pandas; one without values has no category."""
-    dtype = getattr(column, "dtype", None)
-    return isinstance(dtype, pd.CategoricalDtype) and len(dtype.categories) > 0
 
 
 def _decimals_as_floats(column: Any) -> Any:
@@ -374,24 +405,27 @@ def _clipped(times: Times) -> Times:
 
 def _time(value: Any) -> Any:
     """Return a date or datetime; NaT if it is missing, another object, or has a time zone."""
-    if isinstance(value, np.datetime64):
-        return _clipped(np.array([value])).astype("datetime64[us]")[0]
-    # NaT is an instance of datetime.
-    is_time = isinstance(value, date) and value is not pd.NaT
-    return value if is_time and getattr(value, "tzinfo", None) is None else _NO_TIME
+    try:
+        if isinstance(value, np.datetime64):
+            return _clipped(np.array([value])).astype("datetime64[us]")[0]
+        # NaT is an instance of datetime.
+        is_time = isinstance(value, date) and value is not pd.NaT
+        if is_time and getattr(value, "tzinfo", None) is None:
+            return np.datetime64(value, "us")
+    except Exception:  # an object that hides its class, or is no date in spite of it
+        pass
+    return _NO_TIME
 
 
 def objects_of(column: Any) -> list[Any]:
     """Return the values of a column as Python objects."""
-    library = library_of(column)
-    if library == "numpy":
-        is_time = column.dtype.kind in "mM"
-        return pd.Series(column).to_list() if is_time else list(column)
-    if library == "pandas":
+    library, held_column = held_by(column)
+    if library in ("polars", "pyarrow"):
+        return _list_of(nw.from_native(held_column, series_only=True))
+    if isinstance(column, pd.Series):
         return list(column.to_numpy(dtype=object))
-    series = nw.from_native(column, series_only=True)
-    values: list[Any] = series.to_list()
-    return values
+    is_time = column.dtype.kind in "mM"
+    return pd.Series(column).to_list() if is_time else list(column)
 
 
 def as_objects(values: Sequence[Any]) -> NDArray[Any]:
@@ -401,6 +435,8 @@ def as_objects(values: Sequence[Any]) -> NDArray[Any]:
 
 def distinct_values(column: Any) -> tuple[list[Any], bool]:
     """Return the distinct values of a column, sorted, and whether any is missing."""
+    # Without those that Python has no object for, such as dates beyond the year 9999:
+    # one of them would be an error for all.
     try:
         return _distinct(column)
     except ColumnError:
@@ -411,19 +447,26 @@ def distinct_values(column: Any) -> tuple[list[Any], bool]:
 
 
 def _distinct(column: Any) -> tuple[list[Any], bool]:
-    library = library_of(column)
-    if library == "numpy":
+    library, held_column = held_by(column)
+    if library == "pyarrow":
+        column = held_column
+        if str(column.type) == "string_view":
+            # `unique` of Arrow misreads nulls in views.
+            column = column.cast("large_string")
+    elif isinstance(column, np.ndarray):
         column = pd.Series(column)
-    elif library == "pyarrow" and str(column.type) == "string_view":
-        # `unique` of Arrow misreads nulls in views.
-        column = column.cast("large_string")
+    elif isinstance(column.dtype, pd.CategoricalDtype):
+        used = column.unique().remove_unused_categories()
+        values, _ = _distinct(pd.Series(used.categories))
+        return values, bool(column.hasnans)
     series = nw.from_native(column, series_only=True)
     if series.dtype == nw.Object:
         # Hashing would merge 1, 1.0 and True.
         objects = list(map(plain, series.to_list()))
         values = list({(kind_of(value), value): value for value in objects}.values())
     else:
-        values = list(map(plain, series.unique().to_list()))
+        objects = objects_of(series.unique().to_native())
+        values = [plain(value) for value in objects if value is not _UNREADABLE]
     n_values = len(values)
     values = present(values)
     if len(kinds_of(values)) > 1:
@@ -500,6 +543,7 @@ class ValueCoder:
             else:
                 self.codes[value] = code
         self.kind = next(map(kind_of, self.codes), None)
+        self._texts = self.codes if self.kind == "string" else {}
 
     def check_dtype(self, column: Any, *, declared: str) -> None:
         """Refuse a dtype that can hold none of the declared values: it is public, unlike the values of objects."""
@@ -525,7 +569,7 @@ class ValueCoder:
         if library == "polars":
             return self._encode_polars(column)
         if isinstance(column.dtype, pd.CategoricalDtype):
-            levels = column.dtype.categories.to_list()
+            levels = pd.Series(column.dtype.categories)
             return self._look_up(column.cat.codes.to_numpy(), levels)
         return self._encode_cells(column)
 
@@ -534,18 +578,16 @@ class ValueCoder:
         if cells.dtype.kind in "iufb":
             codes = self._encode_numbers(cells)
         elif cells.dtype.kind in "mM":
-            codes = self._encode_objects(objects_of(column))
+            codes = self._encode_times(column, cells)
         else:
             codes = self._encode_objects(cells.astype(object, copy=False))
         if is_null is not None:
             codes[is_null] = self.missing
         return codes
 
-    def _look_up(
-        self, level_codes: NDArray[np.integer], levels: Iterable[Any]
-    ) -> Codes:
-        """Translate codes of another dictionary, of which the last one means missing."""
-        table = np.array([*map(self._code_of, levels), self.missing], self.dtype)
+    def _look_up(self, level_codes: NDArray[np.integer], levels: Any) -> Codes:
+        """Translate codes of another dictionary, of which the code after the last level means missing."""
+        table = np.append(self.encode(levels), self.dtype.type(self.missing))
         return take(table, level_codes)
 
     def _code_of(self, value: Any) -> int:
@@ -562,18 +604,18 @@ class ValueCoder:
     def _encode_polars(self, column: Any) -> Codes:
         import polars
 
-        if kind_of_dtype(column) != "string" or self.kind != "string":
+        if kind_of_dtype(column) != "string":
             return self._encode_cells(column)
         if column.dtype == polars.Enum:
-            names = column.dtype.categories.to_list()
+            names = column.dtype.categories
             places = column.to_physical()
             if places.null_count():
                 places = places.cast(polars.UInt32).fill_null(len(names))
             return self._look_up(places.to_numpy(), names)
         column = column.cast(polars.String)
-        texts = list(self.codes)
+        texts = list(self._texts)
         longest = max(map(len, map(str.encode, texts)), default=0)
-        if longest <= _SHORT_TEXT and len(texts) <= _FEW_VALUES:
+        if longest <= _SHORT_TEXT and 0 < len(texts) <= _FEW_VALUES:
             codes = self._compare_texts(column)
         else:
             places = column.cast(polars.Enum(texts), strict=False).to_physical()
@@ -600,12 +642,12 @@ class ValueCoder:
             # Each chunk may have its own dictionary.
             parts = map(self._encode_dictionary, column.chunks)
             return np.concatenate([np.empty(0, self.dtype), *parts])
-        if kind_of_dtype(column) != "string" or self.kind != "string":
+        if kind_of_dtype(column) != "string":
             return self._encode_cells(column)
         if types.is_string_view(column.type):
             # Arrow has no `index_in` for views.
             column = column.cast(pyarrow.large_string())
-        texts = pyarrow.array(list(self.codes), column.type)
+        texts = pyarrow.array(list(self._texts), column.type)
         places = compute.index_in(column, value_set=texts).fill_null(len(texts))
         codes = self._code_at(places.to_numpy())
         if column.null_count:
@@ -613,13 +655,36 @@ class ValueCoder:
         return codes
 
     def _encode_dictionary(self, chunk: Any) -> Codes:
-        levels = chunk.dictionary.to_pylist()
+        import pyarrow
+
+        levels = pyarrow.chunked_array([chunk.dictionary])
         places = chunk.indices.cast("int64").fill_null(len(levels))
         return self._look_up(places.to_numpy(zero_copy_only=False), levels)
 
     def _code_at(self, places: NDArray[np.integer]) -> Codes:
-        """Translate places among the values that are not missing; the place after the last is outside."""
-        return take(np.array([*self.codes.values(), self.outside], self.dtype), places)
+        """Translate places among the declared texts; the place after the last is outside."""
+        return take(np.array([*self._texts.values(), self.outside], self.dtype), places)
+
+    def _encode_times(self, column: Any, times: NDArray[Any]) -> Codes:
+        """Code dates, times and durations as the integers that they are: Python may have no objects for them."""
+        kind = kind_of_dtype(column)
+        if kind == "date":
+            times = times.astype("datetime64[D]")  # Arrow may have milliseconds of days
+        code_of = {}
+        for value, code in self.codes.items():
+            is_duration = isinstance(value, timedelta)
+            is_alike = times.dtype.kind == "m" if is_duration else kind == self.kind
+            has_zone = getattr(value, "tzinfo", None) is not None
+            if not is_alike or has_zone != _has_zone(column):
+                continue
+            time = _numpy_time(value)
+            time_in_unit = time.astype(times.dtype)
+            # What the unit rounds or cannot hold comes back as another time.
+            if time_in_unit.astype(time.dtype) == time:
+                code_of[time_in_unit] = code
+        codes = self._search(times, code_of)
+        codes[np.isnat(times)] = self.missing
+        return codes
 
     def _encode_numbers(self, array: NDArray[Any]) -> Codes:
         kind = "boolean" if array.dtype.kind == "b" else "number"
@@ -704,6 +769,15 @@ def _is_in_range(cast: Any, number: Any) -> NDArray[np.bool_]:
     is_finite = np.isfinite(cast) == np.isfinite(number)
     is_zero = np.equal(cast, 0) == np.equal(number, 0)
     return is_finite & is_zero
+
+
+def _numpy_time(value: Any) -> Any:
+    """Return a declared date, time or duration as NumPy holds it, in UTC if it has a time zone."""
+    if isinstance(value, timedelta):
+        return pd.Timedelta(value).to_timedelta64()
+    if isinstance(value, datetime):
+        return pd.Timestamp(value).to_datetime64()
+    return np.datetime64(value, "D")
 
 
 Decode = Callable[[NDArray[np.integer]], Any]

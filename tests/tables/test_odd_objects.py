@@ -29,6 +29,13 @@ def raising(base, *methods):
     return type("Odd", (base,), dict.fromkeys(methods, fail))
 
 
+def hiding(base, *names):
+    def fail(self):
+        raise ArithmeticError(SECRET)
+
+    return type("Odd", (base,), dict.fromkeys(names, property(fail)))
+
+
 ODD = {
     "bytes": b"\xff" + SECRET.encode(),
     "memoryview": memoryview(SECRET.encode()),
@@ -47,6 +54,9 @@ ODD = {
     "float": raising(float, "__float__", "__eq__")(7.0),
     "index": raising(int, "__int__", "__index__")(7),
     "array": raising(object, "__array__", "__len__", "__bool__")(),
+    "date of no zone": hiding(date, "tzinfo")(2020, 1, 2),
+    "date of no year": hiding(date, "year")(2020, 1, 2),
+    "date as array": raising(date, "__array__")(2020, 1, 2),
 }
 
 
@@ -91,7 +101,18 @@ def test_an_odd_object_is_no_number_and_no_date(odd):
     assert not np.isfinite(numbers[2]) or type(odd) is not Decimal
     times = to_dates(column_with(odd, [date(2020, 1, 2)]), "datetime64[D]")
     assert times[0] == np.datetime64("2020-01-02")
-    assert np.isnat(times[1]) or isinstance(odd, np.datetime64)
+    assert np.isnat(times[1]) or isinstance(odd, np.datetime64) or odd is ODD["date as array"]
+
+
+def test_an_object_that_hides_its_class_is_no_value_at_all():
+    """It is made here, as pytest asks parameters for their classes."""
+    odd = hiding(object, "__class__")()
+    days = column_with(odd, [date(2020, 1, 2)])
+    assert np.isnat(to_dates(days, "datetime64[D]")).tolist() == [False, True]
+    declared = [[date(2020, 1, 2)], Interval(edges=[date(2020, 1, 1), date(2021, 1, 1)])]
+    for values in declared:
+        assert Domain({"x": values}).encode([pd.Series(days, dtype=object)])[0].tolist() == [0, 1]
+    assert np.isnan(to_numbers(column_with(odd, [1.0]))).tolist() == [False, True]
 
 
 @pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
