@@ -30,10 +30,10 @@ from skdp.synthesis.tables import (
     choose_substitutes,
     declared_orders,
     fine_grid,
-    public_template,
     read_codes,
     read_declared,
     read_relations,
+    sample_template,
 )
 from skdp.tables import LargeTable, Table
 
@@ -106,7 +106,7 @@ def code_table(
     plan, strategy, fair = _read_plan(
         synthesizer, domain, relations, declared_orders(domain, public_values or ())
     )
-    check_decodable(public_template(table, domain), domain)
+    check_decodable(sample_template(table, domain), domain)
     _check_widths(domain)
     # With `protect`, cells are the declared values and bins: what is protected is not
     # counted any finer, and where public numbers lie is known.

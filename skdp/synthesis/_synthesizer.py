@@ -83,7 +83,7 @@ from skdp.synthesis.tables import (
     count_others,
     find_values,
     open_rows,
-    public_template,
+    sample_template,
     undeclared,
     warn_passed_through,
     warn_undiscovered,
@@ -530,7 +530,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         # Measure.
         table = PrivateTable(records, coded.cells.sizes, budget, source, caps)
         cells, plan, fitted = self._measure(table, coded)
-        self._template = public_template(private.table, cells.domain)
+        self._template = sample_template(private.table, cells.domain)
         self._set_relations(coded.relations)
         self._set_fair(coded.fair)
         return self._warnings(plan, coded.strategy, fitted, never_measured, mixed)
@@ -721,7 +721,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             table=counts, domain=domain, cells=domain, shapes={}, fine_counts={}
         )
         self._set_fitted(fitted, None, cells, coded.others)
-        self._template = public_template(table, domain)
+        self._template = sample_template(table, domain)
         self._set_relations(coded.relations)
         self._set_fair(None)
         determined = find_determined(marginals, protected)

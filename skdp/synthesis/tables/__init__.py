@@ -5,6 +5,7 @@ from skdp.synthesis.tables._decode import check_decodable as check_decodable
 from skdp.synthesis.tables._decode import decode as decode
 from skdp.synthesis.tables._decode import draw_rows as draw_rows
 from skdp.synthesis.tables._decode import public_template as public_template
+from skdp.synthesis.tables._decode import sample_template as sample_template
 from skdp.synthesis.tables._decode import write_rows as write_rows
 from skdp.synthesis.tables._draws import Order as Order
 from skdp.synthesis.tables._draws import ends_of as ends_of

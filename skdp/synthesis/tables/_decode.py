@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -34,6 +35,36 @@ def public_template(table: Table, domain: Domain) -> Table:
         dtype = declared_dtype(domain[name], column)
         columns.append(empty_column(library_of(column), dtype))
     return Table(table.names, tuple(columns), _empty_native(table.native))
+
+
+def sample_template(table: Table, domain: Domain) -> Table:
+    """Keep the same, with all columns of the library of the table, which may not be that of a target."""
+    template = public_template(table, domain)
+    columns = []
+    for name, column in zip(domain.columns, template.columns, strict=True):
+        like = _like_table(column, table.native)
+        dtype = declared_dtype(domain[name], like)
+        columns.append(empty_column(library_of(like), dtype))
+    return replace(template, columns=tuple(columns))
+
+
+def _like_table(column: Any, native: Any) -> Any:
+    """Convert an empty series to the library of a table; arrays fit into all of them."""
+    if isinstance(column, np.ndarray):
+        return column
+    series = nw.from_native(column, series_only=True)
+    if isinstance(native, np.ndarray):
+        return series.to_numpy()
+    library = nw.from_native(native).implementation
+    if series.implementation is library:
+        return column
+    if series.dtype == nw.Object:
+        return series.to_numpy()
+    if library.is_pyarrow():
+        import pyarrow
+
+        return pyarrow.chunked_array([series.to_arrow()])
+    return series.to_pandas() if library.is_pandas() else series.to_polars()
 
 
 def decode(

@@ -64,27 +64,9 @@ _WHOLE = (
 
 
 def with_target(table: Table, y: Any) -> Table:
-    """Add the target as the last column."""
+    """Add the target as the last column, as it is: not each of its values may fit into the library of the table."""
     column, name = target_of(table, y)
-    column = _like_table(column, table.native)
     return Table((*table.names, name), (*table.columns, column), table.native)
-
-
-def _like_table(column: Any, native: Any) -> Any:
-    """Convert a series to the library of a table; arrays fit into all of them."""
-    if isinstance(column, np.ndarray):
-        return column
-    series = nw.from_native(column, series_only=True)
-    if isinstance(native, np.ndarray):
-        return series.to_numpy()
-    library = nw.from_native(native).implementation
-    if series.implementation is library:
-        return column
-    if library.is_pyarrow():
-        import pyarrow
-
-        return pyarrow.chunked_array([series.to_arrow()])
-    return series.to_pandas() if library.is_pandas() else series.to_polars()
 
 
 def check_policy(handle_unknown: Any) -> None:

@@ -1,0 +1,115 @@
+"""Targets beside a table of another library, where no record decides whether its column can be converted."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from skdp import DPMarginalSynthesizer, SyntheticResampler
+from skdp.testing._error_checks import texts_of
+from tests.conftest import each
+
+SECRET = "s3cr3t"
+N = 40
+LABELS = ["u", "w"] * (N // 2)
+TABLES = {
+    "pandas": pd.DataFrame({"k": LABELS}),
+    "polars": pl.DataFrame({"k": LABELS}),
+    "pyarrow": pa.table({"k": LABELS}),
+    "numpy": np.array(LABELS, object)[:, np.newaxis],
+}
+
+
+def objects(values):
+    return pd.Series(values, name="c", dtype=object)
+
+
+def whole_numbers(values):
+    return pl.Series("c", values, dtype=pl.Int128)
+
+
+def days(values):
+    return pl.Series("c", [(value - date(1970, 1, 1)).days if isinstance(value, date) else value for value in values],
+                     dtype=pl.Int32).cast(pl.Date)  # fmt: skip
+
+
+def texts(values):
+    parts = pa.array([value.encode() if isinstance(value, str) else value for value in values], pa.binary())
+    return pa.chunked_array([pa.Array.from_buffers(pa.string(), len(parts), parts.buffers())])
+
+
+DAY = date(2020, 1, 1)
+# Of each, how the column is made, what is declared, another value, and one that other libraries cannot hold.
+KINDS = {
+    "text among numbers": (objects, [0, 1], 7, SECRET),
+    "long number": (objects, [0, 1], 7, 2**70),
+    "number among texts": (objects, ["a", "b"], "z", 987_654_321),
+    "surrogate": (objects, ["a", "b"], "z", "\ud800" + SECRET),
+    "text among dates": (objects, [DAY, date(2020, 1, 2)], date(1990, 1, 1), SECRET),
+    "128 bits": (whole_numbers, [0, 1], 7, 2**70 + 987),
+    "far date": (days, [DAY, date(2020, 1, 2)], date(1990, 1, 1), 2 * 10**9),
+    "no text": (texts, ["a", "b"], "z", b"\xff" + SECRET.encode()),
+}
+
+
+def target(kind, last):
+    make, declared, _, _ = KINDS[kind]
+    return make(declared * (N // 2 - 1) + [declared[0], last])
+
+
+def settings(library, kind, **parameters):
+    _, declared, _, _ = KINDS[kind]
+    features = "x0" if library == "numpy" else "k"
+    name = "target" if kind == "no text" else "c"
+    domain = {features: ["u", "w"], name: declared}
+    return {"domain": domain, "max_iter": 2, "random_state": 0, "handle_unknown": "ignore"} | parameters
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@each("library", TABLES)
+def test_one_value_that_other_libraries_cannot_hold_is_like_any_undeclared_one(library, kind):
+    releases = []
+    for last in KINDS[kind][2:]:
+        synthesizer = DPMarginalSynthesizer(1.0, **settings(library, kind))
+        synthesizer.fit(TABLES[library], target(kind, last))
+        counts = [marginal.counts.tolist() for marginal in synthesizer.marginals_]
+        rows = synthesizer.sample(9)
+        releases.append((counts, repr(rows), str(getattr(rows, "schema", getattr(rows, "dtypes", "")))))
+    assert releases[0] == releases[1]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@each("library", TABLES)
+def test_no_error_shows_it(library, kind, capfd):
+    messages = []
+    for last in KINDS[kind][2:]:
+        synthesizer = DPMarginalSynthesizer(1.0, **settings(library, kind, handle_unknown="error"))
+        with pytest.raises(ValueError, match="holds a value") as caught:
+            synthesizer.fit(TABLES[library], target(kind, last))
+        messages.append(list(texts_of(caught.value)))
+        assert caught.value.__context__ is None
+    assert messages[0] == messages[1]
+    assert capfd.readouterr().err == ""
+
+
+@each("kind", ["text among numbers", "surrogate", "128 bits", "far date", "no text"])
+@each("library, protects", [("pandas", True), ("polars", False), ("polars", True), ("numpy", True)])
+def test_a_resampled_target_is_of_the_kind_that_went_in(library, kind, protects):
+    """Where the target was drawn again, one of another library than the table failed."""
+    name = settings(library, kind)["domain"].keys() - {"k", "x0"}
+    first = KINDS[kind][1][0]
+    parameters = {"handle_unknown": dict.fromkeys(name, first), "protect": list(name) if protects else None}
+    made = []
+    for last in KINDS[kind][2:]:
+        y = target(kind, last)
+        synthesizer = DPMarginalSynthesizer(1.0, **settings(library, kind, **parameters))
+        rows, drawn = SyntheticResampler(synthesizer).fit_resample(TABLES[library], y)
+        assert type(rows) is type(TABLES[library])
+        assert type(drawn) is type(y)
+        made.append((repr(rows), np.asarray(drawn).tolist()))
+    assert made[0] == made[1]
