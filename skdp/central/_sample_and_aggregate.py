@@ -46,6 +46,7 @@ from skdp.tables import (
     is_frame,
     is_missing,
     kind_of,
+    labels_of,
     plain,
     read_table,
     to_numbers,
@@ -362,7 +363,7 @@ class PlainTable:
         if isinstance(self.native, pd.DataFrame):
             frame = pd.DataFrame(dict(enumerate(chunk)))
             # Their names can be changed in place.
-            frame.columns = self.native.columns.copy(deep=True)
+            frame.columns = labels_of(self.native.columns).copy(deep=True)
             return frame
         backend = nw.get_native_namespace(self.native)
         columns = {}

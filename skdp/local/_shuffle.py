@@ -19,6 +19,7 @@ from skdp.tables import (
     carries_notes,
     is_frame,
     joined_releases,
+    labels_of,
     pandas_note,
     with_protocol,
 )
@@ -198,7 +199,7 @@ def _rows_of_pandas(table: pd.DataFrame, order: NDArray[np.intp]) -> pd.DataFram
         column = table.iloc[:, place].take(order).reset_index(drop=True)
         columns[place] = _without_storage_order(column)
     shuffled = pd.DataFrame(columns, index=pd.RangeIndex(len(order)))
-    shuffled.columns = table.columns
+    shuffled.columns = labels_of(table.columns)
     return shuffled
 
 

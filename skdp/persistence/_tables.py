@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.domain import check_hashes, pack, unpack
-from skdp.tables import Table, empty_column, library_of
+from skdp.tables import Table, column_index, empty_column, library_of
 
 # The dtypes of polars, with the options that each has.
 _POLARS_OPTIONS: dict[str, tuple[str, ...]] = {
@@ -87,7 +87,7 @@ def read_template(content: Any, read: Convert) -> Table:
     if library == "numpy":
         native = np.empty((0, n_columns), object)
     elif library == "pandas":
-        index = _column_index(names[:n_columns], read(content["levels"]))
+        index = column_index(names[:n_columns], read(content["levels"]))
         native = pd.DataFrame(columns=index, index=pd.RangeIndex(0))
     else:
         native = nw.from_dict({}, backend=library).to_native()
@@ -99,12 +99,6 @@ def _library_of_table(native: Any) -> str:
     if isinstance(native, np.ndarray):
         return "numpy"
     return nw.from_native(native).implementation.name.lower()
-
-
-def _column_index(names: list[Any], levels: list[Any]) -> pd.Index:
-    if len(levels) > 1:
-        return pd.MultiIndex.from_tuples(names, names=levels)
-    return pd.Index(names, name=levels[0], tupleize_cols=False)
 
 
 def write_column_dtype(library: str, column: Any) -> Any:

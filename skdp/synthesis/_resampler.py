@@ -21,7 +21,7 @@ from skdp.synthesis._classifier import OfSynthesizer
 from skdp.synthesis._rows import check_n_samples
 from skdp.synthesis._synthesizer import DPMarginalSynthesizer
 from skdp.synthesis.tables import assemble, public_template, with_target
-from skdp.tables import Table, is_frame, read_table
+from skdp.tables import Table, is_frame, read_table, without_unused_levels
 
 
 class SyntheticResampler(MetaEstimatorMixin, OfSynthesizer):
@@ -178,7 +178,8 @@ def _redrawn(synthesizer: DPMarginalSynthesizer, X: Any, y: Any) -> tuple[Any, A
         return rows, read_table(y).rebuild([target], [name])
     if isinstance(column, pd.Series):
         # As rows, targets keep their labels.
-        return rows, pd.Series(np.asarray(target), column.index, name=column.name)
+        index = without_unused_levels(column.index)
+        return rows, pd.Series(np.asarray(target), index, name=column.name)
     return rows, _like(target, column, y)
 
 

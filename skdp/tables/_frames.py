@@ -72,7 +72,7 @@ class Table:
             series[place] = pd.Series(array, index, array.dtype, copy=False)
         frame = pd.DataFrame(series, index=index, copy=False)
         if tuple(names) == tuple(self.native.columns):
-            frame.columns = without_unused_levels(self.native.columns)
+            frame.columns = labels_of(self.native.columns)
         else:
             frame.columns = pd.Index(names, tupleize_cols=False)
         return frame
@@ -129,6 +129,20 @@ def without_unused_levels(index: pd.Index) -> pd.Index:
     if isinstance(index, pd.CategoricalIndex):
         return index.remove_unused_categories()
     return index
+
+
+def labels_of(columns: pd.Index) -> pd.Index:
+    """Return the labels of columns without levels or categories of others, of which even the order may be private."""
+    if isinstance(columns, pd.MultiIndex | pd.CategoricalIndex):
+        return column_index(columns.to_list(), list(columns.names))
+    return columns
+
+
+def column_index(labels: list[Any], names: list[Any]) -> pd.Index:
+    """Make an index of labels of columns, with the names of its levels."""
+    if len(names) > 1:
+        return pd.MultiIndex.from_tuples(labels, names=names)
+    return pd.Index(labels, name=names[0], tupleize_cols=False)
 
 
 def flatten_index(table: pd.DataFrame) -> pd.DataFrame:

@@ -23,7 +23,7 @@ from skdp.synthesis.tables._draws import (
 )
 from skdp.synthesis.tables._relations import DrawnRows
 from skdp.synthesis.tables._shapes import Shapes
-from skdp.tables import Table, dates_like, empty_column, library_of
+from skdp.tables import Table, dates_like, empty_column, labels_of, library_of
 
 Rows = Sequence[NDArray[np.integer]]
 
@@ -160,7 +160,7 @@ def assemble(template: Table, columns: Sequence[Any], names: Sequence[Any]) -> A
     rows = pd.DataFrame(index=pd.RangeIndex(len(columns[0])))
     frame = Table(template.names, template.columns, rows).rebuild(columns, names)
     if len(frame.columns) == len(native.columns):
-        frame.columns = native.columns
+        frame.columns = labels_of(native.columns)
     return frame
 
 
@@ -168,7 +168,8 @@ def _empty_native(native: Any) -> Any:
     if isinstance(native, np.ndarray):
         return np.empty((0, native.shape[1]), object)
     if isinstance(native, pd.DataFrame):
-        return pd.DataFrame(columns=native.columns, index=pd.RangeIndex(0))
+        labels = labels_of(native.columns)
+        return pd.DataFrame(columns=labels, index=pd.RangeIndex(0))
     return nw.from_dict({}, backend=nw.from_native(native).implementation).to_native()
 
 
