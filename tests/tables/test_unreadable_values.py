@@ -11,6 +11,7 @@ import pytest
 
 from skdp import Domain, DPMarginalSynthesizer, Interval, RandomizedResponseEncoder
 from skdp.tables import ColumnError, read_table
+from skdp.testing._error_checks import texts_of
 from tests.conftest import each
 
 DAY = date(2020, 1, 2)
@@ -200,6 +201,15 @@ def test_a_local_encoder_reports_it_like_any_undeclared_value(library):
     reports = encoder.fit(FAR[library]([DAYS])).transform(table)
     (column,) = read_table(reports).columns
     assert codes_of(column, [DAY])[::2] == [0, 0]
+
+
+def test_no_error_shows_the_person_of_a_row():
+    """Arrow's own error wrote the bytes."""
+    table = pa.table({"x": ["a", "b"]})
+    persons = texts([b"Ann", b"\xffs3cr3t"], pa.string())
+    with pytest.raises(ValueError, match=r"groups cannot be read \(ArrowException\)") as caught:
+        DPMarginalSynthesizer(domain={"x": ["a", "b"]}).fit(table, groups=persons)
+    assert not any("s3cr3t" in text for text in texts_of(caught.value))
 
 
 def test_categories_of_numbers_are_read_like_numbers():

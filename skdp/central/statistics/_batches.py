@@ -149,26 +149,33 @@ def find_missing(column: Any) -> NDArray[np.bool_]:
 
 def number_values(column: Any, name: str, *, sort: bool = False) -> NDArray[np.intp]:
     """Return the number of each value among the distinct ones, in order of appearance or sorted; -1 if missing."""
-    if hasattr(column, "__array__") and not isinstance(
-        column, np.ndarray | pd.Series | pd.Index
-    ):
-        series = nw.from_native(column, series_only=True, pass_through=True)
-        is_series = isinstance(series, nw.Series)
-        column = series.to_pandas() if is_series else np.asarray(column)
-    if getattr(column, "ndim", 1) != 1:
-        raise ValueError(f"{name} must be 1-dimensional, got {column.ndim} dimensions")
-    # Of a list, pandas would make floats where one is a fraction: large integers would
-    # be one person.
-    dtype = object if isinstance(column, list | tuple) else None
-
-    def factorize() -> NDArray[np.intp]:
-        values = pd.Series(column, dtype=dtype).reset_index(drop=True)
-        return pd.factorize(values, sort=sort)[0]
-
     try:
-        return shielded(factorize)
+        values = shielded(_for_pandas, column)
+        if getattr(values, "ndim", 1) != 1:
+            raise ValueError(
+                f"{name} must be 1-dimensional, got {values.ndim} dimensions"
+            )
+        return shielded(_factorize, values, sort)
     except ColumnError as error:
         raise ValueError(f"{name} {error}") from None
+
+
+def _for_pandas(column: Any) -> Any:
+    if not hasattr(column, "__array__"):
+        return column
+    if isinstance(column, np.ndarray | pd.Series | pd.Index):
+        return column
+    series = nw.from_native(column, series_only=True, pass_through=True)
+    is_series = isinstance(series, nw.Series)
+    return series.to_pandas() if is_series else np.asarray(column)
+
+
+def _factorize(values: Any, sort: bool) -> NDArray[np.intp]:
+    # Of a list, pandas would make floats where one is a fraction: large integers would
+    # be one person.
+    dtype = object if isinstance(values, list | tuple) else None
+    series = pd.Series(values, dtype=dtype).reset_index(drop=True)
+    return pd.factorize(series, sort=sort)[0]
 
 
 def read_persons(groups: Any, table: Table) -> NDArray[np.intp]:
