@@ -12,8 +12,6 @@ from skdp.tables._columns import ORDERED_KINDS as ORDERED_KINDS
 from skdp.tables._columns import ColumnError as ColumnError
 from skdp.tables._columns import ValueCoder as ValueCoder
 from skdp.tables._columns import as_objects as as_objects
-from skdp.tables._columns import dates_like as dates_like
-from skdp.tables._columns import decoder as decoder
 from skdp.tables._columns import distinct_values as distinct_values
 from skdp.tables._columns import flatten_lists as flatten_lists
 from skdp.tables._columns import is_missing as is_missing
@@ -33,6 +31,8 @@ from skdp.tables._declared import dtype_like as dtype_like
 from skdp.tables._declared import empty_column as empty_column
 from skdp.tables._declared import kind_of_values as kind_of_values
 from skdp.tables._declared import number_dtype as number_dtype
+from skdp.tables._decoders import dates_like as dates_like
+from skdp.tables._decoders import decoder as decoder
 from skdp.tables._frames import ATTRS_KEY as ATTRS_KEY
 from skdp.tables._frames import PROTOCOL_KEY as PROTOCOL_KEY
 from skdp.tables._frames import RELEASES_KEY as RELEASES_KEY

@@ -121,6 +121,8 @@ def test_times_are_compared_exactly_in_every_unit(unit):
         assert codes_of(series, [fraction, far, NOON]) == [2]
         assert codes_of(series, [fraction, far]) == [2]
         assert codes_of(series, [pd.Timestamp(NOON, tz="UTC")]) == [1]
+    of_other_machine = column.to_pandas().to_numpy().astype(f">M8[{unit}]")
+    assert codes_of(of_other_machine, [fraction, far, NOON]) == [2]
     aware = column.cast(pa.timestamp(unit, "America/Lima"))
     assert codes_of(aware, [NOON]) == [1]
     assert codes_of(aware, [pd.Timestamp(NOON, tz="UTC").tz_convert("Asia/Tokyo")]) == [0]
