@@ -80,6 +80,12 @@ Trust = Literal["local", "shuffle", "central"]
 # From those that trust nobody to those that trust somebody with the data.
 TRUSTS: tuple[Trust, ...] = get_args(Trust)
 
+_CHANGES = {
+    "replace": "replacing",
+    "add_remove": "adding or removing",
+    "replace_values": "replacing",
+}
+
 _TRUSTED = {
     "local": "local: no one is trusted",
     "shuffle": "shuffle: those who shuffle or sum the reports are trusted",
@@ -404,20 +410,23 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
         return ", ".join(parts)
 
     def _difference(self) -> str:
-        """Say what makes a neighbour."""
-        columns = _names(self.scope)
+        """Say what makes a neighbour, and the columns that a promise is about."""
         if self.relation == "replace_values":
-            return (
-                f"replacing the values of {columns} in one {self._unit}, all other "
-                "columns are public"
-            )
-        verb = "replacing" if self.relation == "replace" else "adding or removing"
+            return f"{self._neighbours()}, all other columns are public"
+        if not self.scope:
+            return self._neighbours()
+        values = "one record's values of"
         rows = self.max_rows_per_person
-        if not columns:
-            return f"{verb} one {self._unit}"
         if rows > 1:
-            return f"{verb} one person's values, in up to {rows} records, of: {columns}"
-        return f"{verb} one record's values of: {columns}"
+            values = f"one person's values, in up to {rows} records, of"
+        return f"{_CHANGES[self.relation]} {values}: {_names(self.scope)}"
+
+    def _neighbours(self) -> str:
+        """Say how the tables differ that it compares."""
+        unit = f"one {self._unit}"
+        if self.relation == "replace_values":
+            unit = f"the values of {_names(self.scope)} in {unit}"
+        return f"{_CHANGES[self.relation]} {unit}"
 
     @property
     def _unit(self) -> str:
@@ -426,9 +435,7 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
         return "record" if rows == 1 else f"person with up to {rows} records"
 
     def _repr_html_(self) -> str:
-        neighbours = f"one {self._unit} replaced"
-        if self.relation == "add_remove":
-            neighbours = f"one {self._unit} added or removed"
+        neighbours = self._neighbours()
         if self.relation == "replace_values":
             neighbours = self._difference()
         facts = [

@@ -65,7 +65,6 @@ from skdp.privacy.statement._result import (
     amounts,
     conversion,
     listed,
-    neighbours,
 )
 
 # Placeholder for columns that an unfitted column transformer does not name.
@@ -361,7 +360,7 @@ class Walk:
             whole = estimator.guarantee_
             self.notes.append(
                 f"What epsilon_for promises is not added to the guarantee_ of {step}, "
-                f"{amounts(whole)} for {neighbours(whole)}, but said of the same "
+                f"{amounts(whole)} for {whole._neighbours()}, but said of the same "
                 "release: a ledger of whole records counts guarantee_, and the table "
                 "has what follows from it."
             )
@@ -937,7 +936,7 @@ def _planned_total(steps: Sequence[StatedStep]) -> list[str]:
         return [f"All steps together: {error}."]
     return [
         f"All steps together are set to spend at most {amounts(total)}, for "
-        f"{neighbours(total)}."
+        f"{total._neighbours()}."
     ]
 
 
