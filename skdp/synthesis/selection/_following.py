@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.cluster.hierarchy import DisjointSet
 
+from skdp.base import SURE_STD_ERRORS
 from skdp.synthesis.model import (
     Clique,
     Groups,
@@ -21,7 +22,6 @@ from skdp.synthesis.model import (
 from skdp.synthesis.selection._private_table import PrivateTable
 from skdp.synthesis.selection._scores import (
     SCORE_SHARE,
-    SURE_STD_ERRORS,
     IndependentColumns,
     Score,
     ask,

@@ -10,6 +10,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp.base import SURE_STD_ERRORS
 from skdp.randomness import ByteSource
 from skdp.synthesis.model import (
     MOST_EVEN,
@@ -42,7 +43,6 @@ from skdp.synthesis.selection._rare_values import group_column
 from skdp.synthesis.selection._scores import (
     LEAST_SCORES,
     MOST_SCORES,
-    SURE_STD_ERRORS,
     IndependentColumns,
     Score,
 )

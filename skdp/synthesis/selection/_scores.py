@@ -11,6 +11,7 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp.base import SURE_STD_ERRORS
 from skdp.synthesis.model import Clique, Groups, group
 from skdp.synthesis.selection._private_table import PrivateScores, PrivateTable
 
@@ -30,9 +31,6 @@ CAUTION = 0.5
 
 MEAN_ABSOLUTE = math.sqrt(2 / math.pi)
 """The mean of the absolute value of a standard normal number."""
-
-SURE_STD_ERRORS = 3.0
-"""Standard errors beyond which nothing is chance."""
 
 _ROUND = Fraction(3, 4)
 """The share of a round of scores, by that of the round before it.
