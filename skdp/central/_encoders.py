@@ -30,7 +30,7 @@ from skdp.central.statistics import (
     Noise,
     check_share,
     clip_floats,
-    find_codes,
+    encode_columns,
     plan_categories,
     private_columns,
     select_columns,
@@ -59,7 +59,7 @@ def code_known(
     known: str = "declared or found",
 ) -> list[Codes]:
     """Code rows, where values that are not known may be an error; of private categories, only with ``"error"``."""
-    codes, undeclared = find_codes(table, domain, handle_unknown)
+    codes, undeclared = encode_columns(table, domain, handle_unknown)
     if handle_unknown in ("auto", "error"):
         for name in undeclared:
             if name not in private or handle_unknown == "error":
@@ -644,7 +644,7 @@ def _sums_by_category(
 ) -> list[NDArray[np.int64]]:
     """Return by column whether values are undeclared, and the sums of the target: of all rows, and by category."""
     features = select_columns(table, table.names[:-1])
-    codes, undeclared = find_codes(features, domain, handle_unknown)
+    codes, undeclared = encode_columns(features, domain, handle_unknown)
     target = Table(table.names[-1:], table.columns[-1:], table.native)
     values = read_numbers(target, missing=True)
     is_undeclared = [name in undeclared for name in domain.columns]

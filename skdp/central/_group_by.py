@@ -46,8 +46,8 @@ from skdp.central.statistics import (
     clip_floats,
     code_together,
     declared_domain,
+    encode_columns,
     estimates_of_public_sizes,
-    find_codes,
     join_codes,
     keyed_frame,
     library_of,
@@ -564,7 +564,7 @@ def _sums_of_keys(
     """Return by key column whether values are undeclared, and the sums of each combination of keys."""
     n_keys = len(domain.columns)
     keys = select_columns(table, table.names[:n_keys])
-    codes, undeclared = find_codes(keys, domain, handle_unknown)
+    codes, undeclared = encode_columns(keys, domain, handle_unknown)
     is_undeclared = [name in undeclared for name in domain.columns]
     numbers = _read_numbers(
         select_columns(table, table.names[n_keys:]), missing=missing

@@ -41,8 +41,8 @@ from skdp.central.statistics import (
     as_float,
     count_cells,
     declared_domain,
+    encode_columns,
     error_by_class,
-    find_codes,
     largest_square,
     moments_of,
     n_changed_classes,
@@ -352,7 +352,7 @@ class DPCategoricalNB(NaiveBayes):
 
     def _log_likelihood(self, table: Table) -> Floats:
         domain = self.domain_.select(self.domain_.columns[:-1])
-        codes, undeclared = find_codes(table, domain, self.handle_unknown)
+        codes, undeclared = encode_columns(table, domain, self.handle_unknown)
         if undeclared:
             raise undeclared_error(undeclared[0], domain, "categories")
         logs = np.zeros((len(codes[0]), len(self.classes_)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -153,10 +153,3 @@ def _value_weights(
         )
     weights[codes] = 1
     return weights
-
-
-def of_columns(policy: Any, names: Sequence[Any]) -> Any:
-    """Restrict what is done with undeclared values to some columns."""
-    if isinstance(policy, str):
-        return policy
-    return {name: policy[name] for name in names if name in policy}

@@ -32,7 +32,6 @@ from skdp.persistence import load, save
 from skdp.synthesis._answers import ModelAnswers
 from skdp.synthesis._fair_rows import Fair, FairLabels
 from skdp.synthesis._persistence import Scores, describe_fit, restore_fit
-from skdp.synthesis._queries import of_columns
 from skdp.synthesis.model import GraphicalModel, Marginal, redraw_evenly, sample
 from skdp.synthesis.selection import (
     UNLIKELY,
@@ -622,8 +621,8 @@ class RowTransformer(TransformerMixin, ModelAnswers):
             codes = read_codes(
                 condition_table,
                 self.domain_.select(condition_table.names),
-                of_columns(self.handle_unknown, condition_table.names),
-                of_columns(self._others, condition_table.names),
+                self.handle_unknown,
+                self._others,
                 keeps_rows=bool(self._protected),
             )
             for place, column_codes in zip(conditions, codes, strict=True):

@@ -11,13 +11,13 @@ from skdp.central.statistics._batches import select_columns as select_columns
 from skdp.central.statistics._batches import without_column as without_column
 from skdp.central.statistics._bins import Bins as Bins
 from skdp.central.statistics._bins import cells_of as cells_of
-from skdp.central.statistics._bins import find_bins as find_bins
 from skdp.central.statistics._bins import fine_cells as fine_cells
+from skdp.central.statistics._bins import merge_cells as merge_cells
 from skdp.central.statistics._cells import CellTally as CellTally
 from skdp.central.statistics._cells import count_cells as count_cells
 from skdp.central.statistics._cells import count_large as count_large
 from skdp.central.statistics._cells import declared_domain as declared_domain
-from skdp.central.statistics._cells import find_codes as find_codes
+from skdp.central.statistics._cells import encode_columns as encode_columns
 from skdp.central.statistics._cells import is_ordered as is_ordered
 from skdp.central.statistics._cells import join_codes as join_codes
 from skdp.central.statistics._cells import keyed_frame as keyed_frame
