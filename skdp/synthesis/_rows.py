@@ -157,30 +157,38 @@ class RowTransformer(TransformerMixin, ModelAnswers):
         self, template: Table, model: GraphicalModel, n: int, rng: np.random.Generator
     ) -> tuple[Any, ...]:
         """Draw rows of a model, as columns of a template."""
-        codes = list(self._draw_codes(model, n, rng))
-        rows = self._draw_numbers(self.domain_, codes, rng, {})
-        self._relations.derive(rows, {})
-        for places in self._broken_rows(rows, {}):
-            codes = list(self._draw_codes(model, places.size, rng))
-            others = self._draw_numbers(self.domain_, codes, rng, {})
+        rows = self._draw_whole(model, n, rng)
+        for _ in range(_MOST_ROUNDS):
+            places = self._places_to_replace(rows, {})
+            if places.size == 0:
+                break
+            others = self._draw_whole(model, places.size, rng)
             self._replace(rows, places, others, {})
         self._fill(rows, rng)
         return write_rows(template, rows)
 
-    def _broken_rows(
+    def _draw_whole(
+        self, model: GraphicalModel, n: int, rng: np.random.Generator
+    ) -> DrawnRows:
+        """Draw all columns of rows."""
+        codes = list(self._draw_codes(model, n, rng))
+        rows = self._draw_numbers(self.domain_, codes, rng, {})
+        self._relations.derive(rows, {})
+        return rows
+
+    def _places_to_replace(
         self, rows: DrawnRows, given: Mapping[Any, NDArray[Any]]
-    ) -> Iterator[NDArray[np.intp]]:
-        """Yield places of rows that break relations, which the caller replaces before the next round."""
+    ) -> NDArray[np.intp]:
+        """Return the places of rows that break relations, some of them repeatedly."""
         # Rows are rejected until all keep the relations: their law is that of the model
         # given the relations, of all laws that keep them the nearest to the model. Rows
         # that keep them are rare in some models, so each place comes as often as makes
         # `_LEAST_OF_A_ROUND` draws, of which the first that keeps them is taken. After
         # `_MOST_ROUNDS`, some rows may still break them.
-        for _ in range(_MOST_ROUNDS):
-            places = np.flatnonzero(self._relations.find_broken(rows, given))
-            if places.size == 0:
-                return
-            yield np.resize(places, max(places.size, _LEAST_OF_A_ROUND))
+        places = np.flatnonzero(self._relations.find_broken(rows, given))
+        if places.size == 0:
+            return places
+        return np.resize(places, max(places.size, _LEAST_OF_A_ROUND))
 
     def _fill(self, rows: DrawnRows, rng: np.random.Generator) -> None:
         """Repeat rows that keep the relations in place of the last that do not."""
@@ -205,7 +213,6 @@ class RowTransformer(TransformerMixin, ModelAnswers):
         given: Mapping[Any, NDArray[Any]],
     ) -> None:
         """Put other rows that keep the relations in the place of those that do not."""
-        self._relations.derive(others, given)
         intact = np.flatnonzero(~self._relations.find_broken(others, given))
         # A place has several rows in a row: the first that is intact is taken.
         distinct_places, first = np.unique(places[intact], return_index=True)
@@ -240,9 +247,7 @@ class RowTransformer(TransformerMixin, ModelAnswers):
         if not self.relations_:
             return
         rng = self._generator("relations")
-        codes = list(self._draw_codes(self.model_, _CHECKED_ROWS, rng))
-        rows = self._draw_numbers(self.domain_, codes, rng, {})
-        self._relations.derive(rows, {})
+        rows = self._draw_whole(self.model_, _CHECKED_ROWS, rng)
         share = self._relations.find_broken(rows, {}).mean()
         if share > _MOST_REDRAWN:
             warn(
@@ -542,8 +547,10 @@ class RowTransformer(TransformerMixin, ModelAnswers):
         hidden = range(len(table.names), len(conditions))
         drawn_places = [*places, *hidden]
         rows = self._draw_rest(domain, conditions, drawn_places, rng, given)
-        self._relations.derive(rows, given)
-        for broken in self._broken_rows(rows, given):
+        for _ in range(_MOST_ROUNDS):
+            broken = self._places_to_replace(rows, given)
+            if broken.size == 0:
+                break
             given_there = {name: values[broken] for name, values in given.items()}
             others = self._draw_rest(
                 domain, conditions[:, broken], drawn_places, rng, given_there
@@ -602,7 +609,9 @@ class RowTransformer(TransformerMixin, ModelAnswers):
         """Draw columns again, of which those of the domain are returned."""
         drawn = redraw_evenly(self.model_, conditions, places, rng)
         codes = list(drawn[: len(domain.columns)])
-        return self._draw_numbers(domain, codes, rng, given)
+        rows = self._draw_numbers(domain, codes, rng, given)
+        self._relations.derive(rows, given)
+        return rows
 
     def _read_conditions(
         self, table: Table, places: Sequence[int]
