@@ -26,6 +26,7 @@ from skdp.central.statistics import (
     GRID,
     LARGEST,
     Batches,
+    CategoryPlan,
     GroupSums,
     Noise,
     check_share,
@@ -533,6 +534,7 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
             )
         # Values that are refused, and a missing target, are an error before the charge.
         sums = self._sums(rows, categories.domain, categories.private, ends)
+        exact = TargetPlan(rows, categories, sums, ends)
         of_means = share * (1 - part) if categories.private else share
         # A record changes two numbers of each column, together by `2 * GRID`: so in L1
         # norm, and at most in L2 norm. Another target of a public row changes one
@@ -557,7 +559,7 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
             losses = ((share * part).loss(delta), *losses)
             readings = None
         return Plan(
-            (rows, categories, sums, ends),
+            exact,
             (noise, of_squares),
             mechanism,
             losses,
@@ -567,12 +569,14 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
         )
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
-        rows, categories, (square, distances), ends = plan.exact
+        exact: TargetPlan = plan.exact
+        categories, ends = exact.categories, exact.ends
         noise, of_squares = plan.noises
         domain = categories.domain
+        square, distances = exact.sums
         if categories.private:
             domain, _ = categories.find(source)
-            square, distances = self._sums(rows, domain, categories.private, ends)
+            square, distances = self._sums(exact.rows, domain, categories.private, ends)
         variance = (float(min(noise.error, Fraction(LARGEST))) / GRID) ** 2
         if plan.protected:
             # Both distances add up to twice the number of rows, which is public: what
@@ -652,6 +656,18 @@ def _sums_by_category(
     for column, size in zip(codes, domain.sizes, strict=True):
         parts += sums_of_groups(values, ends, column, size)
     return parts
+
+
+class TargetPlan(NamedTuple):
+    """What is read and checked before the charge."""
+
+    rows: Batches
+    categories: CategoryPlan
+    # Of the declared categories: the sum of squares of the target, and its distances to
+    # both bounds by category.
+    sums: tuple[int, NDArray[np.object_]]
+    # The bounds of the target: (1, 2).
+    ends: Floats
 
 
 class _ShrunkMeans(NamedTuple):

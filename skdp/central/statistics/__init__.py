@@ -24,6 +24,9 @@ from skdp.central.statistics._cells import keyed_frame as keyed_frame
 from skdp.central.statistics._cells import library_of as library_of
 from skdp.central.statistics._cells import part_of as part_of
 from skdp.central.statistics._cells import undeclared_error as undeclared_error
+from skdp.central.statistics._discovery import CategoryPlan as CategoryPlan
+from skdp.central.statistics._discovery import CountThreshold as CountThreshold
+from skdp.central.statistics._discovery import WeightThreshold as WeightThreshold
 from skdp.central.statistics._discovery import check_discovery as check_discovery
 from skdp.central.statistics._discovery import code_together as code_together
 from skdp.central.statistics._discovery import count_distinct as count_distinct
