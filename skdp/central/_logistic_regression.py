@@ -398,11 +398,6 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
     def _declared_bounds(self) -> Any:
         return None if self._protects_target() else self.bounds
 
-    def _split_bounds(self, names: Sequence[Any]) -> tuple[list[int], Any]:
-        if self._protects_target():
-            return [], None
-        return super()._split_bounds(names)
-
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         check_flag("fit_intercept", self.fit_intercept)
         if self.max_iter is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -531,11 +530,6 @@ class DPGaussianNB(NaiveBayes):
 
     def _bounded(self, rows: Batches) -> Batches:
         return rows.features
-
-    def _split_bounds(self, names: Sequence[Any]) -> tuple[list[int], Any]:
-        if self._protects_target():
-            return [], None
-        return super()._split_bounds(names)
 
     def _noise(
         self,

@@ -281,7 +281,7 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
             return self
         if self.relation == "replace_values":
             raise ValueError(
-                f"a guarantee for the values of {_names(self.scope)} says nothing "
+                f"a guarantee for the values of {written_names(self.scope)} says nothing "
                 "about whole records: all other columns may have been shown exactly"
             )
         if relation == "add_remove":
@@ -347,7 +347,7 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
         who = "record" if self.max_rows_per_person == 1 else "person"
         columns = ""
         if self.relation == "replace_values":
-            columns = _names(self.scope)
+            columns = written_names(self.scope)
         return in_odds(self.epsilon, self.delta, self.relation, who, columns)
 
     def _content(self) -> dict[str, Any]:
@@ -419,13 +419,13 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
         rows = self.max_rows_per_person
         if rows > 1:
             values = f"one person's values, in up to {rows} records, of"
-        return f"{_CHANGES[self.relation]} {values}: {_names(self.scope)}"
+        return f"{_CHANGES[self.relation]} {values}: {written_names(self.scope)}"
 
     def _neighbours(self) -> str:
         """Say how the tables differ that it compares."""
         unit = f"one {self._unit}"
         if self.relation == "replace_values":
-            unit = f"the values of {_names(self.scope)} in {unit}"
+            unit = f"the values of {written_names(self.scope)} in {unit}"
         return f"{_CHANGES[self.relation]} {unit}"
 
     @property
@@ -460,7 +460,7 @@ def check_relation(relation: Any) -> None:
         )
 
 
-def _names(columns: Iterable[Any]) -> str:
+def written_names(columns: Iterable[Any]) -> str:
     return ", ".join(map(written_text, columns))
 
 
@@ -503,8 +503,8 @@ def _protected_columns(
             elif further == ["target"]:
                 hint = "; if target is what y is to be called, give y this name"
             raise ValueError(
-                f"a guarantee for the values of {_names(protected)} says nothing about "
-                f"those of {_names(further)}{hint}"
+                f"a guarantee for the values of {written_names(protected)} says nothing about "
+                f"those of {written_names(further)}{hint}"
             )
     return names
 
@@ -571,7 +571,7 @@ def _common_columns(releases: Iterable[PrivacyGuarantee]) -> tuple[Any, ...] | N
         names = set(map(written_name, scope))
         common = [name for name in common if written_name(name) in names]
     if not common:
-        texts = " and ".join(_names(scope) for scope in dict.fromkeys(scopes))
+        texts = " and ".join(written_names(scope) for scope in dict.fromkeys(scopes))
         raise ValueError(
             "releases that protect different columns promise nothing together, as one "
             f"of them may show what another protects: {texts}"

@@ -4,7 +4,6 @@ from skdp.central.statistics._batches import Batches as Batches
 from skdp.central.statistics._batches import RowSums as RowSums
 from skdp.central.statistics._batches import find_missing as find_missing
 from skdp.central.statistics._batches import limit_persons as limit_persons
-from skdp.central.statistics._batches import number_values as number_values
 from skdp.central.statistics._batches import read_persons as read_persons
 from skdp.central.statistics._batches import rows_within as rows_within
 from skdp.central.statistics._batches import select_columns as select_columns
@@ -44,7 +43,6 @@ from skdp.central.statistics._noise import choice_loss as choice_loss
 from skdp.central.statistics._noise import choice_name as choice_name
 from skdp.central.statistics._noise import choose as choose
 from skdp.central.statistics._private_bounds import NOWHERE as NOWHERE
-from skdp.central.statistics._private_bounds import Cells as Cells
 from skdp.central.statistics._private_bounds import check_share as check_share
 from skdp.central.statistics._private_bounds import count_values as count_values
 from skdp.central.statistics._private_bounds import place_bounds as place_bounds
@@ -81,7 +79,6 @@ from skdp.central.statistics._scales import scaling_noise as scaling_noise
 from skdp.central.statistics._sums import GRID as GRID
 from skdp.central.statistics._sums import UNIFORM_VARIANCE as UNIFORM_VARIANCE
 from skdp.central.statistics._sums import GroupSums as GroupSums
-from skdp.central.statistics._sums import Moments as Moments
 from skdp.central.statistics._sums import NoisySums as NoisySums
 from skdp.central.statistics._sums import clip_floats as clip_floats
 from skdp.central.statistics._sums import error_by_class as error_by_class
@@ -90,7 +87,6 @@ from skdp.central.statistics._sums import (
 )
 from skdp.central.statistics._sums import largest_square as largest_square
 from skdp.central.statistics._sums import mean_estimates as mean_estimates
-from skdp.central.statistics._sums import missing_error as missing_error
 from skdp.central.statistics._sums import moments_of as moments_of
 from skdp.central.statistics._sums import n_changed_classes as n_changed_classes
 from skdp.central.statistics._sums import n_not_finite as n_not_finite
