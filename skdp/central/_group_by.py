@@ -360,6 +360,26 @@ class DPGroupBy(CentralStatistic):
                 f"keys has {domain.size:,} combinations; at most {_MOST_GROUPS:,} are "
                 "released"
             )
+        groups = self._sum_groups(rows, measured, domain, ends)
+        exact = GroupPlan(groups, library_of(rows.table), measured.names)
+        protected = protected_columns(self.protect, measured.names)
+        noise = self._noise(share, len(ends))
+        if protected:
+            noise = Noise.joint(share, 2 * GRID, len(protected))
+            mechanism = _mechanism(noise, len(ends))
+            return Plan(exact, (noise,), mechanism, protected=protected)
+        # Another key moves a row from one group to another one.
+        of_keys = Reading(domain.columns, noise.loss_of_cells)
+        size = self._n_numbers(len(ends))
+        weight = self.sample_weight
+        of_numbers = sums_readings(noise, measured.names, size, weight=weight)
+        mechanism = _mechanism(noise, len(ends))
+        return Plan(exact, (noise,), mechanism, readings=(of_keys, *of_numbers))
+
+    def _sum_groups(
+        self, rows: Batches, measured: Batches, domain: Domain, ends: Floats
+    ) -> Groups:
+        """Add up the rows of each combination of declared keys."""
         names = [*domain.columns, *measured.names]
         if self.max_weight is not None:
             names.append(self.sample_weight)
@@ -382,20 +402,7 @@ class DPGroupBy(CentralStatistic):
         labels = [domain[name].labels for name in domain.columns]
         # An index of pandas would make nan of None.
         keys = [as_objects(column) for column in zip(*product(*labels), strict=True)]
-        protected = protected_columns(self.protect, measured.names)
-        noise = self._noise(share, len(ends))
-        exact = GroupPlan(Groups(sums, keys), library_of(rows.table), measured.names)
-        if protected:
-            noise = Noise.joint(share, 2 * GRID, len(protected))
-            mechanism = _mechanism(noise, len(ends))
-            return Plan(exact, (noise,), mechanism, protected=protected)
-        # Another key moves a row from one group to another one.
-        of_keys = Reading(domain.columns, noise.loss_of_cells)
-        size = self._n_numbers(len(ends))
-        weight = self.sample_weight
-        of_numbers = sums_readings(noise, measured.names, size, weight=weight)
-        mechanism = _mechanism(noise, len(ends))
-        return Plan(exact, (noise,), mechanism, readings=(of_keys, *of_numbers))
+        return Groups(sums, keys)
 
     def _plan_private(
         self, rows: Batches, measured: Batches, ends: Floats, share: Share
