@@ -585,6 +585,6 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
             As of `decision_function`.
         """
         logits = self.decision_function(X)
-        return self.classes_[
-            logits.argmax(axis=1) if logits.ndim == 2 else (logits > 0).astype(np.intp)
-        ]
+        if logits.ndim == 2:
+            return self.classes_[logits.argmax(axis=1)]
+        return self.classes_[(logits > 0).astype(np.intp)]

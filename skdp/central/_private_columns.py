@@ -326,7 +326,8 @@ def _target_unit(
     if not has_target:
         return float(columns.units[-1]), float(columns.starts[-1])
     unit = float(rows.units[-1])
-    return (1 / unit if unit > 0 else 1.0), float(rows.middle[-1])
+    width = 1 / unit if unit > 0 else 1.0
+    return width, float(rows.middle[-1])
 
 
 class _Completed(NamedTuple):

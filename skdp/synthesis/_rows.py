@@ -379,7 +379,9 @@ class RowTransformer(TransformerMixin, ModelAnswers):
         self._check_whole_rows()
         check_n_samples(n_samples)
         rng = self._generator("sample", self._calls.advance())
-        return round(self.n_rows_) if n_samples is None else int(n_samples), rng
+        if n_samples is None:
+            n_samples = round(self.n_rows_)
+        return int(n_samples), rng
 
     def fit_transform(self, X: TableLike, y: Any = None, **fit_params: Any) -> Any:
         """Fit to a table, and transform it; with `protect`, given the target.

@@ -149,9 +149,9 @@ def _declared(
     )
     if declared.all():
         return codes, counts
-    return [column[declared] for column in codes], (
-        None if counts is None else counts[declared]
-    )
+    if counts is not None:
+        counts = counts[declared]
+    return [column[declared] for column in codes], counts
 
 
 def encode_columns(
