@@ -16,8 +16,8 @@ from skdp.domain._bins import (
     BLOCK,
     Edge,
     edge_text,
+    encode_numbers,
     even_edges,
-    find_bins,
     read_edges,
     shortest_edge,
 )
@@ -470,7 +470,7 @@ class Interval:
         # the edge 0.3.
         edges = np.array(self.edges, values.dtype)
         missing = len(self.edges) - 1 if self.missing else len(self)
-        return find_bins(values, edges, len(self), missing)
+        return encode_numbers(values, edges, len(self), missing)
 
 
 def _are_whole(edges: Iterable[Any]) -> bool:

@@ -22,8 +22,8 @@ from skdp.metrics._table_pairs import (
     PairedTables,
     check_columns,
     check_order,
+    column_domains,
     pair_tables,
-    read_declared,
     read_pair,
 )
 from skdp.oracles import check_size
@@ -213,7 +213,7 @@ def marginal_errors(
     # Columns that are in no marginal are not read: they may hold values of any kind.
     names = list(dict.fromkeys(chain.from_iterable(marginals)))
     pair = pair_tables(tables, names, domain)
-    declared = read_declared(domain, tables[0])
+    declared = column_domains(domain, tables[0])
     distances = {}
     for name in names:
         if isinstance(declared.get(name), Interval):
@@ -361,7 +361,7 @@ def value_errors(
     0   paid   1.0       1.62   1.02       0.5         1.02
     """
     tables = read_pair(real, synthetic)
-    declared = read_declared(domain, tables[0])
+    declared = column_domains(domain, tables[0])
     rows = []
     for name in compared_columns(tables, columns, declared):
         real_values = read_values(tables[0], name, declared.get(name))
@@ -511,7 +511,7 @@ def compare_numbers(
 ) -> Any:
     """Compare the means and quantiles of numbers and dates, value by value."""
     tables = read_pair(real, synthetic)
-    declared = read_declared(domain, tables[0])
+    declared = column_domains(domain, tables[0])
     rows: list[ComparedStatistic] = []
     dates = []
     for name in compared_columns(tables, None, declared):

@@ -80,6 +80,12 @@ Trust = Literal["local", "shuffle", "central"]
 # From those that trust nobody to those that trust somebody with the data.
 TRUSTS: tuple[Trust, ...] = get_args(Trust)
 
+_CHANGES = {
+    "replace": "replacing",
+    "add_remove": "adding or removing",
+    "replace_values": "replacing",
+}
+
 _TRUSTED = {
     "local": "local: no one is trusted",
     "shuffle": "shuffle: those who shuffle or sum the reports are trusted",
@@ -275,7 +281,7 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
             return self
         if self.relation == "replace_values":
             raise ValueError(
-                f"a guarantee for the values of {_names(self.scope)} says nothing "
+                f"a guarantee for the values of {written_names(self.scope)} says nothing "
                 "about whole records: all other columns may have been shown exactly"
             )
         if relation == "add_remove":
@@ -341,7 +347,7 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
         who = "record" if self.max_rows_per_person == 1 else "person"
         columns = ""
         if self.relation == "replace_values":
-            columns = _names(self.scope)
+            columns = written_names(self.scope)
         return in_odds(self.epsilon, self.delta, self.relation, who, columns)
 
     def _content(self) -> dict[str, Any]:
@@ -404,20 +410,23 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
         return ", ".join(parts)
 
     def _difference(self) -> str:
-        """Say what makes a neighbour."""
-        columns = _names(self.scope)
+        """Say what makes a neighbour, and the columns that a promise is about."""
         if self.relation == "replace_values":
-            return (
-                f"replacing the values of {columns} in one {self._unit}, all other "
-                "columns are public"
-            )
-        verb = "replacing" if self.relation == "replace" else "adding or removing"
+            return f"{self._neighbours()}, all other columns are public"
+        if not self.scope:
+            return self._neighbours()
+        values = "one record's values of"
         rows = self.max_rows_per_person
-        if not columns:
-            return f"{verb} one {self._unit}"
         if rows > 1:
-            return f"{verb} one person's values, in up to {rows} records, of: {columns}"
-        return f"{verb} one record's values of: {columns}"
+            values = f"one person's values, in up to {rows} records, of"
+        return f"{_CHANGES[self.relation]} {values}: {written_names(self.scope)}"
+
+    def _neighbours(self) -> str:
+        """Say how the tables differ that it compares."""
+        unit = f"one {self._unit}"
+        if self.relation == "replace_values":
+            unit = f"the values of {written_names(self.scope)} in {unit}"
+        return f"{_CHANGES[self.relation]} {unit}"
 
     @property
     def _unit(self) -> str:
@@ -426,9 +435,7 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
         return "record" if rows == 1 else f"person with up to {rows} records"
 
     def _repr_html_(self) -> str:
-        neighbours = f"one {self._unit} replaced"
-        if self.relation == "add_remove":
-            neighbours = f"one {self._unit} added or removed"
+        neighbours = self._neighbours()
         if self.relation == "replace_values":
             neighbours = self._difference()
         facts = [
@@ -453,7 +460,7 @@ def check_relation(relation: Any) -> None:
         )
 
 
-def _names(columns: Iterable[Any]) -> str:
+def written_names(columns: Iterable[Any]) -> str:
     return ", ".join(map(written_text, columns))
 
 
@@ -496,8 +503,8 @@ def _protected_columns(
             elif further == ["target"]:
                 hint = "; if target is what y is to be called, give y this name"
             raise ValueError(
-                f"a guarantee for the values of {_names(protected)} says nothing about "
-                f"those of {_names(further)}{hint}"
+                f"a guarantee for the values of {written_names(protected)} says nothing about "
+                f"those of {written_names(further)}{hint}"
             )
     return names
 
@@ -564,7 +571,7 @@ def _common_columns(releases: Iterable[PrivacyGuarantee]) -> tuple[Any, ...] | N
         names = set(map(written_name, scope))
         common = [name for name in common if written_name(name) in names]
     if not common:
-        texts = " and ".join(_names(scope) for scope in dict.fromkeys(scopes))
+        texts = " and ".join(written_names(scope) for scope in dict.fromkeys(scopes))
         raise ValueError(
             "releases that protect different columns promise nothing together, as one "
             f"of them may show what another protects: {texts}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -105,15 +105,18 @@ def range_weights(
 
 
 def _read_numbers(name: Any, low: Any, high: Any) -> tuple[Any, Any]:
-    ends = (-np.inf if low is None else low, np.inf if high is None else high)
-    for end in ends:
+    if low is None:
+        low = -np.inf
+    if high is None:
+        high = np.inf
+    for end in (low, high):
         is_number = isinstance(end, int | float | np.number)
         if not is_number or isinstance(end, bool) or np.isnan(end):
             raise TypeError(
                 f"the ends of a range of column {name!r} must be numbers or None, got "
                 f"{type(end).__name__}"
             )
-    return ends
+    return low, high
 
 
 def _read_dates(name: Any, low: Any, high: Any) -> tuple[Any, Any]:
@@ -153,10 +156,3 @@ def _value_weights(
         )
     weights[codes] = 1
     return weights
-
-
-def of_columns(policy: Any, names: Sequence[Any]) -> Any:
-    """Restrict what is done with undeclared values to some columns."""
-    if isinstance(policy, str):
-        return policy
-    return {name: policy[name] for name in names if name in policy}

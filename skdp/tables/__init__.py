@@ -34,6 +34,7 @@ from skdp.tables._declared import empty_column as empty_column
 from skdp.tables._declared import kind_of_values as kind_of_values
 from skdp.tables._declared import number_dtype as number_dtype
 from skdp.tables._frames import ATTRS_KEY as ATTRS_KEY
+from skdp.tables._frames import MOST_REPORTS as MOST_REPORTS
 from skdp.tables._frames import PROTOCOL_KEY as PROTOCOL_KEY
 from skdp.tables._frames import RELEASES_KEY as RELEASES_KEY
 from skdp.tables._frames import LargeTable as LargeTable

@@ -14,7 +14,6 @@ from skdp.synthesis.selection._determined import find_determined as find_determi
 from skdp.synthesis.selection._determined import warn_determined as warn_determined
 from skdp.synthesis.selection._moved import Caps as Caps
 from skdp.synthesis.selection._moved import ColumnCap as ColumnCap
-from skdp.synthesis.selection._moved import PlannedShare as PlannedShare
 from skdp.synthesis.selection._moved import is_within as is_within
 from skdp.synthesis.selection._moved import plan_readings as plan_readings
 from skdp.synthesis.selection._private_table import NoiseBudget as NoiseBudget

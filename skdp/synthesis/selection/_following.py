@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.cluster.hierarchy import DisjointSet
 
+from skdp.base import SURE_STD_ERRORS
 from skdp.synthesis.model import (
     Clique,
     Groups,
@@ -21,7 +22,6 @@ from skdp.synthesis.model import (
 from skdp.synthesis.selection._private_table import PrivateTable
 from skdp.synthesis.selection._scores import (
     SCORE_SHARE,
-    SURE_STD_ERRORS,
     IndependentColumns,
     Score,
     ask,
@@ -35,7 +35,9 @@ Less than its mean, .8, since negative counts are repaired."""
 _LEAST_FOLLOWING_SHARE = 0.9
 """The share of what a pair would have if one column followed, from which it does.
 
-Of its score, or of the squares of its counts."""
+Of its score, or of the squares of its counts. With .8, pairs of "places" are 8 and 10 %
+farther from the truth at epsilons of 1 and .3; with .95, those of "postcodes" 7 % at .3, and
+others change by less than their noise (3 tables, 3 seeds)."""
 
 MOST_SCORED_AGAIN = 100
 """The most pairs that are scored again, by all values."""

@@ -11,7 +11,9 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp.base import SURE_STD_ERRORS
 from skdp.synthesis.model import Clique, Groups, group
+from skdp.synthesis.selection._column_shares import LEAST_COUNT
 from skdp.synthesis.selection._private_table import PrivateScores, PrivateTable
 
 LEAST_SCORES, MOST_SCORES = Fraction(1, 70), Fraction(1, 7)
@@ -31,17 +33,11 @@ CAUTION = 0.5
 MEAN_ABSOLUTE = math.sqrt(2 / math.pi)
 """The mean of the absolute value of a standard normal number."""
 
-SURE_STD_ERRORS = 3.0
-"""Standard errors beyond which nothing is chance."""
-
 _ROUND = Fraction(3, 4)
 """The share of a round of scores, by that of the round before it.
 
 A round has about half as many scores, so its noise is less all the same. With .6 and
 .85, as many strong pairs of a label are found among 320 columns; with .5, a tenth less."""
-
-_LEAST_COUNT = 1e-6
-"""Records of a value that has none, so that nothing is divided by 0."""
 
 
 @dataclass(frozen=True)
@@ -184,7 +180,7 @@ class IndependentColumns:
         ):
             grouped = group(column_counts, (members,))
             self._counts.append(grouped)
-            positive = np.maximum(grouped, _LEAST_COUNT)
+            positive = np.maximum(grouped, LEAST_COUNT)
             noise = column_error * math.sqrt(column_counts.size / grouped.size)
             # A count near 0 is off by no more than itself.
             noise = np.minimum(noise, np.maximum(positive, column_error / 2))
