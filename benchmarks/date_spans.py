@@ -136,7 +136,7 @@ def main() -> None:
     lines = []
     for name, draw in SPANS.items():
         frames = [table(draw, seed) for seed in range(SEEDS)]
-        lines.append(line(name, "", "the table", list(map(figures_of, frames))))
+        lines.append(line(name, "none", "the table", list(map(figures_of, frames))))
         for epsilon in EPSILONS:
             for way in WAYS:
                 figures = []
