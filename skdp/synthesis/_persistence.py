@@ -310,11 +310,12 @@ def _read_scores(described: Sequence[Mapping[str, Any]], domain: Domain) -> Scor
     scores: dict[Clique, tuple[float, float]] = {}
     for about in described:
         pair = _read_clique(about["columns"], domain)
-        score, std_error = about["score"], about["std_error"]
-        are_numbers = {type(score), type(std_error)} <= {int, float}
-        if len(pair) != 2 or not are_numbers or not math.isfinite(score + std_error):
-            raise ValueError("a score must be a finite number of two columns")
-        scores[pair] = float(score), float(std_error)
+        if len(pair) != 2:
+            raise ValueError("a score must be of two columns")
+        score = about["score"]
+        if type(score) not in (int, float) or not math.isfinite(score):
+            raise ValueError("a score must be a finite number")
+        scores[pair] = float(score), _positive(about["std_error"])
     return scores
 
 

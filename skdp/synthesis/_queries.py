@@ -85,7 +85,10 @@ def range_weights(
         start, stop = _read_dates(name, low, high)
         edges = np.array(values.edges, "datetime64[us]")
     if start > stop:
-        raise ValueError("low must not be above high")
+        raise ValueError(
+            f"the range of column {name!r} must be (low, high): low must not be above "
+            "high"
+        )
     lowest = np.clip(start, edges[:-1], edges[1:])
     highest = np.clip(stop, edges[:-1], edges[1:])
     # Numbers are taken as evenly spread over the width of their bin.
@@ -152,7 +155,7 @@ def _value_weights(
     codes = values.encode(np.array([*listed, None], object)[:-1])
     if (codes == len(values)).any():
         raise ValueError(
-            f"a value that is asked of column {name!r} is not among its declared ones"
+            f"a value for column {name!r} is not among its declared ones, {values!r}"
         )
     weights[codes] = 1
     return weights

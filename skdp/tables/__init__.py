@@ -16,6 +16,7 @@ from skdp.tables._columns import dates_like as dates_like
 from skdp.tables._columns import decoder as decoder
 from skdp.tables._columns import distinct_values as distinct_values
 from skdp.tables._columns import flatten_lists as flatten_lists
+from skdp.tables._columns import has_more_decimals as has_more_decimals
 from skdp.tables._columns import is_missing as is_missing
 from skdp.tables._columns import is_whole_number as is_whole_number
 from skdp.tables._columns import kind_of as kind_of

@@ -168,10 +168,12 @@ class TestRefused:
             ("sex", TypeError, "must be .group, label. or .group, label, conditions., got str"),
             (["sex"], ValueError, "got 1 parts"),
             (("sex", "income", "job"), TypeError, "conditions is a list of column names, got str"),
-            (("age", "income"), ValueError, "there is no column 'age'"),
-            (("income", "income"), ValueError, "each once"),
-            (("sex", "income", ["sex"]), ValueError, "each once"),
-            (("sex", "job"), ValueError, "'job' of fair must be a list of two values"),
+            (("age", "income"), ValueError, "fair: there is no column 'age'; the columns are"),
+            (("sex", "income", ["jobb"]), ValueError, "fair: there is no column 'jobb'; the columns are"),
+            (("income", "income"), ValueError, "fair must name a group, .* each once, got .'income', 'income'.$"),
+            (("sex", "income", ["sex"]), ValueError, "fair must name .* conditions, each once"),
+            (("sex", "income", ["income"]), ValueError, "fair must name .* got .'sex', 'income', 'income'.$"),
+            (("sex", "job"), ValueError, "'job' of fair must be a list of two values, .* declare one, got"),
         ],
     )
     def test_before_any_charge(self, fair, error, message):

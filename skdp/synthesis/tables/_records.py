@@ -42,12 +42,16 @@ from skdp.synthesis.model import (
     sum_others,
 )
 from skdp.synthesis.tables._unseen import has_order, take_nearest, without_values
-from skdp.tables import ColumnError, LargeTable, Table, shielded, to_numbers
+from skdp.tables import (
+    ColumnError,
+    LargeTable,
+    Table,
+    has_more_decimals,
+    shielded,
+    to_numbers,
+)
 
 Codes = NDArray[np.unsignedinteger]
-
-_FLOAT_ERRORS = 8
-"""Of the last place of a number: as of a sum of a few amounts."""
 
 Policy = Literal["error", "clip", "ignore"]
 POLICIES = get_args(Policy)
@@ -189,22 +193,6 @@ def _is_whole(values: Categories | Interval) -> bool:
     return not values.real
 
 
-def _has_more_decimals(
-    numbers: NDArray[np.float64], decimals: int
-) -> NDArray[np.bool_]:
-    """Mark numbers with more decimals than are declared."""
-    # Half precision does not hold numbers of steps, such as the 90,050 of 900.5.
-    wide = numbers.astype(float)
-    rounded = np.round(wide, decimals)
-    # Sums of amounts differ from these by a few errors of floats. In a column of single
-    # precision, each is the nearest number of it.
-    is_near = np.abs(wide - rounded) <= _FLOAT_ERRORS * np.spacing(np.abs(numbers))
-    with np.errstate(over="ignore", invalid="ignore"):
-        single = wide.astype(np.float32)
-        is_single = (single == wide) & (single == rounded.astype(np.float32))
-    return ~(is_near | is_single)
-
-
 def _find_fractions(table: Table, domain: Domain) -> dict[Any, NDArray[np.bool_]]:
     """Mark numbers with more decimals than declared, of each column that has some."""
     fractions = {}
@@ -219,7 +207,7 @@ def _find_fractions(table: Table, domain: Domain) -> dict[Any, NDArray[np.bool_]
         is_inside = (wide >= values.edges[0]) & (wide <= values.edges[-1])
         is_fraction = is_inside & (numbers != np.trunc(numbers))
         if values.decimals > 0 and is_fraction.any():
-            is_fraction[is_fraction] = _has_more_decimals(
+            is_fraction[is_fraction] = has_more_decimals(
                 numbers[is_fraction], values.decimals
             )
         if is_fraction.any():
