@@ -162,6 +162,22 @@ def test_a_descent_goes_on_until_each_column_is_fitted():
         assert np.square((n * model.marginal(marginal.clique) - marginal.counts) / marginal.std_error).mean() < 5
 
 
+def test_a_descent_ends_where_steps_help_no_more():
+    """Counts that contradict each other are never explained: steps were halved to nothing, twice."""
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        marginals = []
+        for clique, std_error in {(0,): 1.0, (1,): 30.0, (0, 1): 3.0, (1, 2): 3.0}.items():
+            shape = [(2, 3, 2)[column] for column in clique]
+            counts = N * rng.dirichlet(np.ones(math.prod(shape))).reshape(shape)
+            marginals.append(Marginal(clique, counts, std_error))
+        tree = JunctionTree((2, 3, 2), [marginal.clique for marginal in marginals])
+        losses = np.array(fit_model(tree, marginals, N).losses)
+        assert losses[-1] > 100
+        # The block of steps that shows it, steps with momentum, and what leads to it.
+        assert (losses < losses[-1] * (1 + 1e-9)).sum() < 45
+
+
 def scale_table(sizes, measured, sweeps=400):
     """Scale the whole table, without any tree."""
     table = np.full(sizes, 1 / np.prod(sizes))
