@@ -22,6 +22,7 @@ from skdp.synthesis.model import (
     estimate_total,
     fit_model,
     group,
+    hubs_of,
     independent_start,
     merge,
     spread,
@@ -85,10 +86,17 @@ def test_each_marginal_is_within_one_that_is_counted(data):
 def test_pairs_that_are_counted_together_are_those_counted_one_by_one(n):
     rng, sizes = np.random.default_rng(0), (2, 3, 4, 1, 5)
     codes = [rng.integers(0, size, n).astype(np.uint8) for size in sizes]
-    pairs = list(itertools.combinations(range(len(sizes)), 2))
-    for pair, counts in count_pairs(codes, sizes, pairs).items():
-        expected = count_cells([codes[column] for column in pair], [sizes[column] for column in pair])
-        np.testing.assert_array_equal(counts, expected)
+    all_pairs = list(itertools.combinations(range(len(sizes)), 2))
+    # Of columns that pairs share, only these are multiplied with all.
+    with_shared = [pair for pair in all_pairs if {0, 1} & set(pair)]
+    assert hubs_of(all_pairs, sizes) == [0, 1, 2, 3, 4]
+    assert hubs_of(with_shared, sizes) == [0, 1]
+    for pairs in (all_pairs, with_shared):
+        counts = count_pairs(codes, sizes, pairs)
+        assert list(counts) == pairs
+        for pair in pairs:
+            expected = count_cells([codes[column] for column in pair], [sizes[column] for column in pair])
+            np.testing.assert_array_equal(counts[pair], expected)
 
 
 N = 1000.0
