@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import reduce
+from functools import cache, reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -190,6 +190,8 @@ class IndependentColumns:
             noise = np.minimum(noise, np.maximum(positive, column_error / 2))
             self._relative_variances.append((noise / positive) ** 2)
         self._total = max(1.0, float(self._counts[0].sum()))
+        # Rounds ask again and again.
+        self.chance = cache(self._chance)
 
     def _expected(self, clique: Clique) -> NDArray[np.float64]:
         shares = [self._counts[column] / self._total for column in clique]
@@ -204,7 +206,7 @@ class IndependentColumns:
         sums = np.floor(np.cumsum(expected))
         return np.diff(sums, prepend=0.0).reshape(expected.shape)
 
-    def chance(self, clique: Clique) -> float:
+    def _chance(self, clique: Clique) -> float:
         """Estimate the score of independent columns, by chance and by their noise."""
         # A count of n records varies by n, as those of a Poisson distribution, and the
         # guess by its relative variance: that of a product is the sum of its factors'.
