@@ -244,8 +244,10 @@ class _FirstScores:
     def excess(self) -> dict[Clique, float]:
         """What each marginal gains beyond what is by chance."""
         excess = {}
-        for clique, gain in self.gains.items():
-            excess[clique] = max(0.0, gain - self.independent.chance(clique))
+        gains = self.gains
+        chances = self.independent.chances(list(gains))
+        for clique, gain in gains.items():
+            excess[clique] = max(0.0, gain - chances[clique])
         return excess
 
     @property
@@ -281,7 +283,7 @@ def _score_first(
             independent.guess,
             list_share,
             groups,
-            independent.chance,
+            independent.chances,
         )
     # No marginal gets more than all that is planned, and has less noise than this.
     least_count_error = table.budget.std_error(planned_share)
