@@ -37,6 +37,7 @@ from skdp.synthesis.model import (
     count_cells,
     count_pairs,
     cover,
+    hubs_of,
     marginal_shapes,
     shape_of,
     sum_others,
@@ -338,8 +339,11 @@ class CodedRecords:
         for clique in cliques:
             if len(clique) == 2 and clique not in self._counts:
                 pairs.append(clique)
-        # All pairs together are one matrix, with a row and a column for each value.
-        if sum(self._sizes) ** 2 <= min(_TOGETHER * len(pairs), _MOST_KEPT):
+        # All pairs together are one matrix, with a column for each value, and a row for
+        # each of the columns that pairs share.
+        n_rows = sum(shape_of(hubs_of(pairs, self._sizes), self._sizes))
+        n_entries = n_rows * sum(self._sizes)
+        if 0 < n_entries <= min(_TOGETHER * len(pairs), _MOST_KEPT):
             self._counts |= count_pairs(self._codes, self._sizes, pairs)
         return map(self._count, cliques)
 
