@@ -98,13 +98,13 @@ def derived_columns(synthesizer: DPMarginalSynthesizer) -> list[str]:
 
 
 def changes_of_rows(synthesizer: DPMarginalSynthesizer) -> list[str]:
-    """Say which pair of the model rows do not have, by choice."""
+    """Say which pairs of the model rows do not have, by choice."""
     fair = synthesizer.fair_
     if fair is None:
         return []
     return [
-        f"{fair.group} × {fair.label} in rows, changed by choice: {fair}; figures are of "
-        "the model before"
+        f"{fair.group} × {fair.label} in rows, changed by choice: {fair}, which moves its "
+        "other pairs too; figures are of the model before"
     ]
 
 

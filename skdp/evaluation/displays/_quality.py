@@ -143,7 +143,8 @@ class TableQualityDisplay(PanelDisplay):
     reference is more than twice that of the end of its interval.
 
     With `fair`, figures are those of the model, of which `marginal` and counts are, too. In rows the label is drawn
-    again, so that the pair of group and label is another one by choice: notes name it.
+    again, so that the pair of group and label is another one by choice, and other pairs of the label with it: notes
+    name it.
 
     With `from_estimator`, an error is that of the model from noisy counts: with the noise it says how well these were
     fitted, and the noise how well they are known. Noisy counts can be further apart than any shares: both are at most
@@ -343,7 +344,7 @@ class TableQualityDisplay(PanelDisplay):
         for axes, (kind, table) in zip(panels, tables.items(), strict=True):
             if kind == "numbers":
                 handles = _draw_numbers(axes, table)
-                title = "numbers: means, deviations and quantiles"
+                title = "columns of numbers"
             else:
                 handles = self._draw_distances(axes, table)
                 title = self._count_rows(kind, len(table))
