@@ -133,6 +133,9 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
         Neighbouring inputs differ in up to as many records, all those of one person; with 1, in one record. Of releases
         together it is the least: each of them protects persons with up to as many records, and with any number where
         epsilon and delta are 0.
+    changes : str, default=""
+        What was done by choice to what was released, which then no longer shows what the data say: printed with the
+        guarantee. It is post-processing, and changes no number of it.
 
     Notes
     -----
@@ -174,6 +177,7 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
     rho: float | None = None
     losses: tuple[Loss, ...] = ()
     max_rows_per_person: int = 1
+    changes: str = ""
 
     def __post_init__(self) -> None:
         fields: dict[str, Any] = {
@@ -358,6 +362,7 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
             "trust": self.trust,
             "scope": [written_name(name) for name in self.scope],
             "mechanism": written_text(self.mechanism),
+            "changes": written_text(self.changes),
             "secure": bool(self.secure),
             "rho": self.rho,
             "losses": [loss._content() for loss in self.losses],
@@ -373,6 +378,7 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
             trust=fields.one_of("trust", TRUSTS),
             scope=fields.columns("scope"),
             mechanism=fields.text("mechanism"),
+            changes=fields.text("changes"),
             secure=fields.flag("secure"),
             rho=fields.optional("rho", lambda name: fields.number(name, at_least_0)),
             losses=tuple(fields.parts("losses", read_loss, most=MOST_LOSSES)),
@@ -405,6 +411,8 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
         parts.append(f"{self.trust} model")
 
         parts.append(self._difference())
+        if self.changes:
+            parts.append(self.changes)
         if not self.secure:
             parts.append("NOT SECURE: the randomness comes from a seed")
         return ", ".join(parts)
@@ -596,12 +604,14 @@ def _shared(releases: Sequence[PrivacyGuarantee]) -> dict[str, Any]:
     """Return what a guarantee of several releases has beside its numbers."""
     names: dict[Any, None] = {}
     mechanisms = ""
+    changes = ""
     trust = TRUSTS[0]
     is_secure = True
     limits = []
     for release in releases:
         names |= dict.fromkeys(release.scope)
         mechanisms = _listed(mechanisms, release.mechanism)
+        changes = _listed(changes, release.changes)
         trust = max(trust, release.trust, key=TRUSTS.index)
         is_secure = is_secure and release.secure
         # A release of no loss protects any number of rows.
@@ -613,16 +623,17 @@ def _shared(releases: Sequence[PrivacyGuarantee]) -> dict[str, Any]:
         "trust": trust,
         "scope": tuple(names),
         "mechanism": mechanisms,
+        "changes": changes,
         "secure": is_secure,
         "max_rows_per_person": min(limits, default=unlimited.max_rows_per_person),
     }
 
 
-def _listed(mechanisms: str, further: str) -> str:
-    """Append mechanisms to a list unless it has them; names may contain commas."""
-    if not further or f", {further}, " in f", {mechanisms}, ":
-        return mechanisms
-    return f"{mechanisms}, {further}" if mechanisms else further
+def _listed(texts: str, further: str) -> str:
+    """Append texts to a list unless it has them; names may contain commas."""
+    if not further or f", {further}, " in f", {texts}, ":
+        return texts
+    return f"{texts}, {further}" if texts else further
 
 
 def compose(

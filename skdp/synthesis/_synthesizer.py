@@ -279,7 +279,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     predicts protected columns. A protected column that follows from public ones by `structural_zeros` is an error.
 
     With `fair`, labels are drawn again by the model alone, which is post-processing too: `guarantee_` has the same
-    loss, and its mechanism says that rows were changed.
+    loss, and says when it is printed that rows were changed.
 
     Not covered: that an error shows an undeclared value; the library of X and its family of dtypes (NumPy's,
     nullable, of Arrow, categorical, text, of polars and Arrow a time zone), which synthetic rows share: of a file in
@@ -494,6 +494,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             replace(promise, rows=max_rows),
             private.table.names,
             n_rows=private.n_rows,
+            changes="" if coded.fair is None else str(coded.fair),
             caps=self._caps,
         )
 
