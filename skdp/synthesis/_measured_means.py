@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -193,7 +193,7 @@ def measure_mean(
 
 
 def _measured_sets(
-    marginals: Iterable[Marginal], columns: Sequence[int]
+    marginals: Sequence[Marginal], columns: Sequence[int]
 ) -> list[tuple[int, ...]]:
     """List the sets of columns, as axes, that some marginal holds."""
     # A dict in place of a set, whose order may change from one process to the next.
@@ -227,7 +227,7 @@ class _Holder(NamedTuple):
 
 
 def _best(
-    marginals: Iterable[Marginal], columns: Sequence[int], component: Table
+    marginals: Sequence[Marginal], columns: Sequence[int], component: Table
 ) -> Iterator[tuple[float, int, Groups]]:
     """Yield the weights of the marginals that measure a component, whole if some do."""
     largest = float(np.abs(component).max())
@@ -278,7 +278,7 @@ _LEAST_SHARE = 5e-5
 
 
 def rake(
-    marginals: Iterable[Marginal], columns: Sequence[int], shares: Table, n_rows: float
+    marginals: Sequence[Marginal], columns: Sequence[int], shares: Table, n_rows: float
 ) -> Table:
     """Scale a model's table of shares until each column is distributed as its noisy counts."""
     # Iterative proportional fitting, as in the model's scaling. Noise draws the columns
@@ -300,7 +300,7 @@ def rake(
 
 
 def _column_shares(
-    marginals: Iterable[Marginal], column: int, n_rows: float
+    marginals: Sequence[Marginal], column: int, n_rows: float
 ) -> Table | None:
     """Estimate the shares of a column's values, all positive, from all that count it."""
     measured = measured_counts(marginals, (column,))
@@ -312,7 +312,7 @@ def _column_shares(
 
 
 def measured_counts(
-    marginals: Iterable[Marginal], columns: Sequence[int]
+    marginals: Sequence[Marginal], columns: Sequence[int]
 ) -> tuple[Table, float] | None:
     """Estimate counts of columns from all that count each cell of them, with the error."""
     weighted = np.zeros(1)

@@ -27,8 +27,17 @@ from skdp.synthesis.tables import Shape, Shapes, find_points
 BINS = ("declared", "private")
 """What `bins=` takes."""
 
-# Chosen on the tables "skewed" and "incomes" of benchmarks/synthesis_numbers.py, at
-# epsilons .5 and 1.
+# Halving and doubling, in largest distances D of the distributions of columns and in rank
+# correlations R of pairs, on "skewed" and "incomes" of benchmarks/synthesis_numbers.py and
+# six numbers of Adult, at epsilons .5 and 1 (3 seeds, errors of about .002):
+#                  half                       twice
+# _SHARE_OF_BINS   D +.001 to +.015           D -.003 to -.011, R up to +.009
+# _PAIR_NOISE      D below .002, R +-.01      D below .003, R up to +.013
+# _BRANCHES        D +-.004                   D up to +.006
+# _ROOTS           D up to +.009              nothing
+# _CLEAR           D -.001 to -.012           D -.011 to +.013
+# _CLEAR_NUMBER    D -.002 to 0               D up to +.006
+# _ROUNDS          D below .0002              nothing
 _SHARE_OF_BINS = Fraction(1, 5)
 """The share of the budget for the counts of fine cells from which bins are found."""
 
@@ -113,18 +122,20 @@ class FoundCells:
             assert isinstance(grid, Interval)
             assert isinstance(interval, Interval)
             bins = _bins_of_cells(grid, interval)[: len(grid.edges) - 1]
-            fine = fine.without_missing(grid)
+            of_numbers = fine.without_missing(grid)
+            with_bins = of_numbers
             counts = _counts_of_bins(place, self.table.marginals)
             if counts is not None:
                 counts = counts[0][: bins[-1] + 1], counts[1]
-                fine = _with_counts_of_bins(fine, bins, *counts)
+                with_bins = with_counts_of_bins(of_numbers, bins, *counts)
             first_cells = np.flatnonzero(np.diff(bins)) + 1
-            tails = _estimate_shares(fine, grid, first_cells)
+            tails = _estimate_shares(with_bins, grid, first_cells)
             by_model = fitted.model.marginal((place,))[: bins[-1] + 1]
             columns[place] = _shares_of_bins(tails, bins, interval, by_model, counts)
             mass = _split_bins(columns[place], tails.shares, bins, grid)
             below = np.append(0.0, np.cumsum(mass)) / mass.sum()
-            shapes[name] = Shape(grid, below)
+            # Without those of bins, which are in other marginals, too.
+            shapes[name] = Shape(grid, below, of_numbers.counts, fine.std_error)
         return fit_column_shares(fitted, columns), Shapes.alone(shapes)
 
 
@@ -438,7 +449,7 @@ def _multiply(
     return replace(fitted, model=GraphicalModel(tree, calibrate(tree, potentials)))
 
 
-def _with_counts_of_bins(
+def with_counts_of_bins(
     fine: FineCounts,
     bins: NDArray[np.intp],
     counts: NDArray[np.float64],
