@@ -23,6 +23,76 @@ from skdp.synthesis.tables import Shape, middles
 
 Table = NDArray[np.float64]
 
+_CROWDED, _WIDE = 0.5, 0.1
+"""Of records and of their variance: in a bin with more of both, no other bin tells where
+numbers are beside other columns.
+
+Of lognormal numbers, 50,000 at epsilon 10, no interval of 95 % of four held a correlation
+if 97 % of records and 33 % of their variance were in the first bin, and seven of eight
+did with 73 to 81 % and 3 to 6 %."""
+
+
+@dataclass(frozen=True, eq=False)
+class BinCells:
+    """The fine cells of a column, of which its bins are made; missing has none."""
+
+    values: NDArray[Any]
+    """(n_cells,): the middle of each, without missing."""
+
+    bins: NDArray[np.intp]
+    """(n_cells,): in which each is."""
+
+    shares: Table
+    """(n_cells,): of the records of its bin."""
+
+    counts: Table
+    """(n_cells,): noisy ones."""
+
+    noise: Table
+    """(n_cells, n_cells): what a standard deviation of each noise adds to the counts."""
+
+    @classmethod
+    def of(cls, interval: Interval, shape: Shape) -> BinCells:
+        """Find the shares of cells by their noisy counts."""
+        assert shape.counts is not None
+        edges = np.array(interval.edges, interval.dtype)
+        starts = np.array(shape.grid.edges[:-1], interval.dtype)
+        bins = np.searchsorted(edges[1:-1], starts, side="right")
+        n_bins = edges.size - 1
+        weights = np.zeros((n_bins, bins.size))
+        weights[bins, np.arange(bins.size)] = 1.0
+        covariance = covariance_of_cells(bins.size + interval.missing)
+        roots = np.linalg.cholesky(covariance)[: bins.size, : bins.size]
+        noise = np.asarray(roots * shape.std_error, np.float64)
+        # Shares leave out what is not clearly more than noise: as many records as the
+        # noise of a bin may be anywhere in it.
+        errors = np.sqrt(((weights @ noise) ** 2).sum(axis=1))
+        counts = np.maximum(weights @ shape.counts, errors)
+        unclear = np.divide(errors, counts, out=np.ones(n_bins), where=counts > 0)[bins]
+        shares = np.diff(shape.below)
+        totals = np.bincount(bins, shares)[bins]
+        even = 1 / np.bincount(bins)[bins]
+        clear = np.divide(shares, totals, out=np.copy(even), where=totals > 0)
+        shares = (1 - unclear) * clear + unclear * even
+        return cls(middles(shape.grid), bins, shares, shape.counts, noise)
+
+    def divide(self, shares: Table) -> Table:
+        """Divide the shares of bins among their cells; that of missing stays."""
+        n_bins = int(self.bins[-1]) + 1
+        return np.append(shares[self.bins] * self.shares, shares[n_bins:])
+
+    def gather(self, shares: Table) -> Table:
+        """Return the shares of bins, and of missing."""
+        return np.append(
+            np.bincount(self.bins, shares[: self.bins.size]), shares[self.bins.size :]
+        )
+
+    def split(self, weights: Table) -> tuple[Table, Table]:
+        """Return the means of weights over each bin, and what they differ from these."""
+        of_cells = weights[: self.bins.size]
+        means = np.bincount(self.bins, self.shares * of_cells)
+        return np.append(means, weights[self.bins.size :]), of_cells - means[self.bins]
+
 
 @dataclass(frozen=True, eq=False)
 class BinPoints:
@@ -46,53 +116,49 @@ class BinPoints:
     noise: Table
     """(n_values, n_cells): what a standard deviation of each noise adds to the sums."""
 
+    is_crowded: NDArray[np.bool_]
+    """(n_values,): whether a bin has most of the numbers, and they differ in it."""
+
+    cells: BinCells
+    """What the points stand for."""
+
     @classmethod
     def of(cls, interval: Interval, shape: Shape) -> BinPoints:
-        """Find the points of bins that were found by noisy counts."""
-        assert shape.counts is not None
-        edges = np.array(interval.edges, interval.dtype)
-        cells = np.array(shape.grid.edges[:-1], interval.dtype)
-        bins = np.searchsorted(edges[1:-1], cells, side="right")
-        n_bins = edges.size - 1
-        weights = np.zeros((n_bins, cells.size))
-        weights[bins, np.arange(cells.size)] = 1.0
-        covariance = covariance_of_cells(cells.size + interval.missing)
-        roots = np.linalg.cholesky(covariance)[: cells.size, : cells.size]
-        roots *= shape.std_error
-        # Shares leave out what is not clearly more than noise: as many records as the
-        # noise of a bin may be anywhere in it.
-        errors = np.sqrt(((weights @ roots) ** 2).sum(axis=1))
-        counts = np.maximum(weights @ shape.counts, errors)
-        unclear = np.divide(errors, counts, out=np.ones(n_bins), where=counts > 0)[bins]
-        shares = np.diff(shape.below)
-        totals = np.bincount(bins, shares)[bins]
-        even = 1 / np.bincount(bins)[bins]
-        clear = np.divide(shares, totals, out=np.copy(even), where=totals > 0)
-        shares = (1 - unclear) * clear + unclear * even
-
+        """Find the points of bins by the noisy counts of their cells."""
+        cells = BinCells.of(interval, shape)
+        bins = cells.bins
         # From the start of each bin, as dates cannot be averaged.
-        starts = edges[:-1]
-        distances = (middles(shape.grid) - starts[bins]).astype(float)
-        moves = np.bincount(bins, shares * distances)
+        starts = np.array(interval.edges, interval.dtype)[:-1]
+        distances = (cells.values - starts[bins]).astype(float)
+        moves = np.bincount(bins, cells.shares * distances)
         means = starts + moves.astype((starts - starts).dtype)
         distances = distances - moves[bins]
-        stds = np.sqrt(np.bincount(bins, shares * distances**2))
+        stds = np.sqrt(np.bincount(bins, cells.shares * distances**2))
         cell_scores = distances / np.where(stds > 0, stds, 1.0)[bins]
-        skewness = np.bincount(bins, shares * cell_scores**3)
+        skewness = np.bincount(bins, cells.shares * cell_scores**3)
         far = np.sqrt(1 + skewness**2 / 4)
         scores = np.column_stack([skewness / 2 - far, skewness / 2 + far])
         points = scores * stds[:, np.newaxis]
         values = means[:, np.newaxis] + points.astype((means - means).dtype)
 
-        weights[bins, np.arange(cells.size)] = cell_scores
-        sums = weights @ shape.counts
-        noise = weights @ roots
+        weights = np.zeros((stds.size, bins.size))
+        weights[bins, np.arange(bins.size)] = cell_scores
+        sums = weights @ cells.counts
+        noise = weights @ cells.noise
+        numbers = means.astype(float)
+        shares = np.bincount(bins, np.diff(shape.below))
+        within = shares * stds**2
+        between = shares * (numbers - shares @ numbers) ** 2
+        is_crowded = shares > _CROWDED
+        is_crowded &= within > _WIDE * (within.sum() + between.sum())
         if interval.missing:
             scores = np.vstack([scores, [-1.0, 1.0]])
             sums = np.append(sums, 0.0)
-            noise = np.vstack([noise, np.zeros(cells.size)])
-        numbers = means.astype(float)
-        return cls(values.ravel(), numbers, stds, scores, sums, noise)
+            noise = np.vstack([noise, np.zeros(bins.size)])
+            is_crowded = np.append(is_crowded, False)
+        return cls(
+            values.ravel(), numbers, stds, scores, sums, noise, is_crowded, cells
+        )
 
     @property
     def shares(self) -> Table:
@@ -168,9 +234,11 @@ class BinPoints:
         of_shares[..., places] = (of_parts - means) / totals[places]
         return np.moveaxis(of_shares, -1, axis)
 
-    def has_neighbours(self, totals: Table) -> bool:
-        """Return whether several bins have records, by the shares of values."""
-        return self._places(totals).size > 1
+    def is_unknown(self, totals: Table) -> NDArray[np.bool_]:
+        """Mark bins of which those nearby tell nothing, by the shares of values."""
+        if self._places(totals).size < 2:
+            return np.ones(totals.size, bool)
+        return self.is_crowded
 
     def _places(self, totals: Table) -> NDArray[np.intp]:
         """Return the bins that have records, without missing."""

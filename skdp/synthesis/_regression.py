@@ -328,11 +328,14 @@ class PairRegression:
         sums.add((), np.array(constant), np.array(1.0))
         return sums.mean()
 
+    def _rake(self, columns: Sequence[int], shares: Table) -> Table:
+        return rake(self._marginals, columns, shares, self._n_rows, self._points)
+
     def _shares_of_columns(self) -> list[Table]:
         shares = []
         for place in self._places:
             by_model = self._model.marginal((place,))
-            raked = rake(self._marginals, (place,), by_model, self._n_rows)
+            raked = self._rake((place,), by_model)
             shares.append(divide_by_points(raked, (place,), self._points))
         return shares
 
@@ -343,7 +346,7 @@ class PairRegression:
             for a in range(b):
                 pair = (self._places[a], self._places[b])
                 table = self._start_of_pair(a, b)
-                raked = rake(self._marginals, pair, table, self._n_rows)
+                raked = self._rake(pair, table)
                 shares[a, b] = divide_by_points(raked, pair, self._points)
         return shares
 

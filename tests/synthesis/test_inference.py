@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from statistics import NormalDist
 
 import numpy as np
@@ -16,6 +17,7 @@ from skdp.synthesis._inference import Ratio, measure_mean
 from skdp.synthesis.model import Marginal, group
 from skdp.synthesis.tables import Shape, fine_grid
 from tests.conftest import each
+from tests.persistence.forgery import forged, saved
 
 N = 3000
 DOMAIN = {"x": range(4), "g": ["a", "b"], "z": range(3), "y": [0, 1], "age": Interval(edges=[0, 10, 30, 60])}
@@ -157,14 +159,15 @@ def difference(table):
     return float(np.diff(table.groupby("g")["hours"].mean())[0])
 
 
-def with_private_bins(epsilon, table, seed, domain=HOURS, **parameters):
+def with_bins(epsilon, table, seed, domain=HOURS, **parameters):
     parameters = {"bins": "private", "analyses": [["hours", "g"]], "max_iter": 20} | parameters
     return DPMarginalSynthesizer(epsilon, domain=domain, random_state=seed, **parameters).fit(table)
 
 
-def test_without_noise_statistics_of_private_bins_are_those_of_the_numbers():
+@pytest.mark.parametrize("bins", ["private", "declared"])
+def test_without_noise_statistics_of_bins_are_those_of_the_numbers(bins):
     table = workers(N, 0)
-    synthesizer = with_private_bins(1e6, table, 0)
+    synthesizer = with_bins(1e6, table, 0, bins=bins)
     mean, by_group = (
         synthetic_inference(synthesizer, statistic, columns=["hours", "g"]).iloc[0]
         for statistic in (mean_of_hours, difference)
@@ -185,7 +188,7 @@ def test_intervals_of_private_bins_hold_figures_of_the_numbers():
     n_supported = 0
     for seed in range(15):
         table = population.sample(2_000, random_state=seed, ignore_index=True)
-        synthesizer = with_private_bins(3.0, table, seed)
+        synthesizer = with_bins(3.0, table, seed)
         for statistic in n_covered:
             found = synthetic_inference(synthesizer, statistic, columns=["hours", "g"]).iloc[0]
             n_supported += found["supported"]
@@ -201,9 +204,9 @@ def test_what_is_known_from_the_bins_nearby_follows_their_counts():
     rng = np.random.default_rng(0)
     table = workers(20_000, 0)
     table["g"] = np.where(rng.random(len(table)) < 0.3 + table["hours"] / 300, "b", "a")
-    synthesizer = with_private_bins(1e6, table, 0, domain)
+    synthesizer = with_bins(1e6, table, 0, domain)
     is_moved = (table["hours"] >= 40) & (table["g"] == "b") & (rng.random(len(table)) < 0.05)
-    moved = with_private_bins(1e6, table.assign(g=table["g"].mask(is_moved, "a")), 0, domain)
+    moved = with_bins(1e6, table.assign(g=table["g"].mask(is_moved, "a")), 0, domain)
     assert moved.domain_ == synthesizer.domain_
     before, expected = (synthetic_inference(each_one, difference).iloc[0] for each_one in (synthesizer, moved))
     synthesizer.marginals_ = moved.marginals_
@@ -236,18 +239,69 @@ def test_numbers_that_are_lost_in_noise_are_not_taken_for_those_that_are_clear()
 
 def test_what_other_columns_do_within_a_single_bin_is_not_supported():
     domain = HOURS | {"hours": Interval(0, 100, bins=1)}
-    synthesizer = with_private_bins(10.0, workers(N, 0), 0, domain)
+    synthesizer = with_bins(10.0, workers(N, 0), 0, domain)
     assert synthetic_inference(synthesizer, mean_of_hours, columns=["hours", "g"])["supported"].all()
     by_group = synthetic_inference(synthesizer, difference, columns=["hours", "g"]).iloc[0]
     assert not by_group["supported"]
     assert np.isnan(by_group["lower"])
-    assert by_group["reason"] == "columns or rare values were not counted together"
+    assert by_group["reason"] == "most numbers are in one wide bin: declare narrower ones"
     model = synthetic_inference(synthesizer, LogisticRegression(), columns=["hours"], target="g")
     assert not model["supported"].any()
 
 
-def test_files_keep_where_numbers_lie_in_private_bins(tmp_path):
-    synthesizer = with_private_bins(1.0, workers(N, 0), 0)
+def figures(table):
+    x = table.iloc[:, 0]
+    return {"mean": x.mean(), "log": np.log1p(x).mean(), "above": (x >= 20).mean(), "std": x.std()}
+
+
+def test_intervals_of_a_skewed_column_hold_figures_of_its_numbers():
+    """Nearly all of its numbers are in the first of 50 bins, whose middle is eight times their mean."""
+    table = pd.DataFrame({"cost": np.random.default_rng(0).lognormal(6, 1, 20_000).round(2)})
+    domain = {"cost": Interval(0, 500_000, bins=50, decimals=2)}
+    synthesizer = DPMarginalSynthesizer(1.0, delta=1e-6, domain=domain, analyses=[["cost"]], random_state=0)
+    found = synthetic_inference(synthesizer.fit(table), figures).set_index("term")
+    true = pd.Series(figures(table))
+    assert found["supported"].all()
+    assert ((found["lower"] <= true) & (true <= found["upper"])).all()
+    assert found.loc["mean", "upper"] < 5_000
+    assert found.loc["log", "std_error"] < 0.03
+    # That of the squares, over twice the deviation: not over that of noise in bins without records.
+    assert found.loc["std", "std_error"] > 10_000
+
+
+def test_without_noise_any_function_of_a_single_column_is_of_its_numbers():
+    table = workers(N, 0)[["hours"]]
+    domain = {"hours": Interval(0, 100, bins=2)}
+    synthesizer = DPMarginalSynthesizer(1e6, domain=domain, analyses=[["hours"]], random_state=0)
+    found = synthetic_inference(synthesizer.fit(table), figures).set_index("term")["estimate"]
+    for name, true in figures(table).items():
+        assert found[name] == pytest.approx(true, rel=1e-3)
+
+
+def test_what_other_columns_do_within_a_bin_of_most_numbers_is_not_supported():
+    table = workers(N, 0)
+    wide, narrow = (HOURS | {"hours": Interval(0, 240, bins=n_bins)} for n_bins in (3, 24))
+    for domain, is_supported in ((wide, False), (narrow, True)):
+        synthesizer = with_bins(100.0, table, 0, domain, bins="declared")
+        assert synthetic_inference(synthesizer, mean_of_hours, columns=["hours"])["supported"].all()
+        by_group = synthetic_inference(synthesizer, difference, columns=["hours", "g"]).iloc[0]
+        assert by_group["supported"] == is_supported
+        assert ("most numbers are in one wide bin" in by_group["reason"]) != is_supported
+
+
+def test_bins_of_single_numbers_have_no_points():
+    table = pd.DataFrame({"n": [0, 1, 1, 2, 5, 5, 5, 3]})
+    figures = []
+    for values in (Interval(0, 5, bins=5), range(6)):
+        synthesizer = DPMarginalSynthesizer(1e6, domain={"n": values}, random_state=0).fit(table)
+        figures.append(synthetic_inference(synthesizer, lambda rows: rows["n"].mean()).iloc[0]["estimate"])
+    # The last bin, which is closed, has 4 and 5.
+    assert figures == [pytest.approx((1 + 1 + 2 + 3 + 3 * 4.5) / 8, abs=1e-3), pytest.approx(22 / 8, abs=1e-3)]
+
+
+@pytest.mark.parametrize("bins", ["private", "declared"])
+def test_files_keep_where_numbers_lie_in_bins(tmp_path, bins):
+    synthesizer = with_bins(1.0, workers(N, 0), 0, bins=bins)
     synthesizer.save(tmp_path / "fitted.json")
     again = DPMarginalSynthesizer.load(tmp_path / "fitted.json")
     expected, found = (
@@ -256,13 +310,28 @@ def test_files_keep_where_numbers_lie_in_private_bins(tmp_path):
     pd.testing.assert_frame_equal(found, expected)
 
 
-def test_missing_numbers_and_dates_in_private_bins():
+def test_files_of_versions_that_left_out_where_numbers_lie_are_read():
+    synthesizer = with_bins(1.0, workers(N, 0), 0, bins="declared")
+
+    def without_counts(estimator):
+        for shape in estimator["fitted"]["shapes"]["columns"]:
+            shape.update(counts=None, std_error=0.0)
+
+    again = DPMarginalSynthesizer.load(io.BytesIO(forged(saved(synthesizer), without_counts)))
+    assert len(again.sample(5)) == 5
+    assert synthetic_inference(again, lambda rows: (rows["g"] == "b").mean(), columns=["g"])["supported"].all()
+    with pytest.raises(ValueError, match="'hours' has declared bins, and the synthesizer was saved by a version"):
+        synthetic_inference(again, mean_of_hours, columns=["hours"])
+
+
+@pytest.mark.parametrize("bins", ["private", "declared"])
+def test_missing_numbers_and_dates_in_bins(bins):
     table = workers(N, 0)
     days = pd.Timestamp("2020-01-01") + pd.to_timedelta(table["hours"], "D")
     table = pd.DataFrame({"day": days.where(table.index % 5 > 0), "g": table["g"]})
     ends = pd.Timestamp("2020-01-01"), pd.Timestamp("2020-06-01")
     domain = {"day": Interval(*ends, bins=10, missing=True), "g": ["a", "b"]}
-    synthesizer = with_private_bins(1e6, table, 0, domain, analyses=[["day", "g"]])
+    synthesizer = with_bins(1e6, table, 0, domain, bins=bins, analyses=[["day", "g"]])
 
     def statistics(table):
         days = (table["day"] - ends[0]) / pd.Timedelta(days=1)
@@ -362,6 +431,8 @@ class TestRefused:
         "options error message",
         [
             ({"target": "x"}, ValueError, "target is for an estimator; got 'x' with a function"),
+            ({"columns": 3}, TypeError, "columns must be a list of column names, got int"),
+            ({"columns": ["x", "h"]}, ValueError, "there is no column 'h'"),
             ({"synthesizer": LinearRegression()}, TypeError, "must be a DPMarginalSynthesizer, got LinearRegression"),
         ],
     )

@@ -113,18 +113,20 @@ class FoundCells:
             assert isinstance(grid, Interval)
             assert isinstance(interval, Interval)
             bins = _bins_of_cells(grid, interval)[: len(grid.edges) - 1]
-            fine = fine.without_missing(grid)
+            of_numbers = fine.without_missing(grid)
+            with_bins = of_numbers
             counts = _counts_of_bins(place, self.table.marginals)
             if counts is not None:
                 counts = counts[0][: bins[-1] + 1], counts[1]
-                fine = _with_counts_of_bins(fine, bins, *counts)
+                with_bins = _with_counts_of_bins(of_numbers, bins, *counts)
             first_cells = np.flatnonzero(np.diff(bins)) + 1
-            tails = _estimate_shares(fine, grid, first_cells)
+            tails = _estimate_shares(with_bins, grid, first_cells)
             by_model = fitted.model.marginal((place,))[: bins[-1] + 1]
             columns[place] = _shares_of_bins(tails, bins, interval, by_model, counts)
             mass = _split_bins(columns[place], tails.shares, bins, grid)
             below = np.append(0.0, np.cumsum(mass)) / mass.sum()
-            shapes[name] = Shape(grid, below)
+            # Without those of bins, which are in other marginals, too.
+            shapes[name] = Shape(grid, below, of_numbers.counts, fine.std_error)
         return fit_column_shares(fitted, columns), Shapes.alone(shapes)
 
 

@@ -184,7 +184,7 @@ class Shape:
     grid: Interval
     below: NDArray[np.float64]
     counts: NDArray[np.float64] | None = None
-    """The unbiased noisy counts of the cells, if bins were found by them."""
+    """The unbiased noisy counts of the cells; None in files of earlier versions."""
 
     std_error: float = 0.0
     """Of each count of a node, of which the counts of cells are made."""
