@@ -206,6 +206,8 @@ def synthetic_inference(
     rows = []
     for term in range(len(estimates.terms)):
         rows.append(_infer(estimates, term, n_rows, level))
+    if isinstance(estimates, PairRegression):
+        rows = _check_other_divisors(estimates, rows)
     return pd.DataFrame(rows, columns=_TERMS)
 
 
@@ -439,6 +441,22 @@ def _infer(
     p_value = step.p_value(-value, bias)
     ends = (estimate - low - bias, estimate + high + bias)
     return (name, estimate, step.error, *ends, p_value, True, "")
+
+
+def _check_other_divisors(
+    estimates: PairRegression, rows: Sequence[tuple[Any, ...]]
+) -> list[tuple[Any, ...]]:
+    """Take the intervals of coefficients that depend on another one that noise hides."""
+    hidden = [term for term, row in enumerate(rows) if row[-1] == _DIVISOR]
+    checked = []
+    for term, row in enumerate(rows):
+        name, estimate, _, lower, upper, _, is_supported, _ = row
+        for other in hidden if is_supported else []:
+            if estimates.second_order(term, other) > (upper - lower) / 2:
+                reason = f"noise may be all of the divisor of {rows[other][0]}"
+                row = _unsupported(name, estimate, reason)
+        checked.append(row)
+    return checked
 
 
 _DIVISOR = "noise may be all of its divisor"

@@ -56,6 +56,11 @@ class MeasuredMean:
     within: float
     """How far it depends on where numbers lie in bins together with other columns."""
 
+    @property
+    def size(self) -> float:
+        """The root of the mean square, of the estimate with its noise again."""
+        return math.sqrt(self.value**2 + self.covariance(self))
+
     def plus(self, value: float, noise: Table) -> MeasuredMean:
         """Add what other noisy counts say."""
         return replace(self, value=self.value + value, noise=(*self.noise, noise))

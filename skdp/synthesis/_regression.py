@@ -270,6 +270,17 @@ class PairRegression:
         change = self._mean_of_product(step, self._residual(), 1.0, 0.0, small)
         return change, self._mean_of_product(step, step, scale, -1.0, small)
 
+    def second_order(self, term: int, other: int) -> float:
+        """Return how far the noise of another coefficient may move one beyond first order."""
+        # Newton's method takes the moments of the table for exact beside other terms. It
+        # leaves out the noise of that of a step and another term's column, times the noise
+        # of the other coefficient.
+        functions = [block[:, other] for block in self._blocks]
+        functions.append(np.zeros_like(self._targets))
+        column = _Sum(float(self._constant[other]), tuple(functions))
+        moment = self._mean_of_product(self._step(term), column, 1.0, 0.0, 0.0)
+        return moment.size * self.means(other)[0].size
+
     def sampling(self, term: int) -> Table:
         """Return the mean squares and products of both, over rows."""
         # By rows of the model. Where it does not know all pairs, they have another scale

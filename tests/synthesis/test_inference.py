@@ -289,6 +289,27 @@ def test_what_other_columns_do_within_a_bin_of_most_numbers_is_not_supported():
         assert ("most numbers are in one wide bin" in by_group["reason"]) != is_supported
 
 
+def test_coefficients_beside_one_that_noise_hides_are_not_supported():
+    """Bins far beyond all hours have as much variance by noise alone; a rare category changes no other one."""
+    table = workers(N, 0)
+    rng = np.random.default_rng(0)
+    table["y"] = rng.integers(0, 4, N) + (table["g"] == "b")
+    table["rare"] = np.where(np.arange(N) < 2, "r", np.where(rng.random(N) < 0.5, "s", "t"))
+    domain = HOURS | {"hours": Interval(0, 1_000, bins=100), "y": range(5), "rare": ["s", "t", "r"]}
+    analyses = ["y ~ hours + g", "y ~ rare"]
+    for epsilon, is_supported in ((3.0, False), (1e4, True)):
+        synthesizer = with_bins(epsilon, table, 0, domain, bins="declared", analyses=analyses)
+        model = LinearRegression()
+        found = synthetic_inference(synthesizer, model, columns=["hours", "g"], target="y").set_index("term")
+        assert found.loc["g=b", "supported"] == is_supported
+        if not is_supported:
+            assert found.loc["hours", "reason"] == "noise may be all of its divisor"
+            assert found.loc["g=b", "reason"] == "noise may be all of the divisor of hours"
+            assert np.isnan(found.loc["g=b", "upper"])
+            rare = synthetic_inference(synthesizer, model, columns=["rare"], target="y").set_index("term")
+            assert rare["supported"].to_dict() == {"intercept": True, "rare=t": True, "rare=r": False}
+
+
 def test_bins_of_single_numbers_have_no_points():
     table = pd.DataFrame({"n": [0, 1, 1, 2, 5, 5, 5, 3]})
     figures = []
