@@ -119,11 +119,16 @@ class BinPoints:
     is_crowded: NDArray[np.bool_]
     """(n_values,): whether a bin has most of the numbers, and they differ in it."""
 
+    least_share: float
+    """The noise of the count of a bin: of one with fewer records nothing is known."""
+
     cells: BinCells
     """What the points stand for."""
 
     @classmethod
-    def of(cls, interval: Interval, shape: Shape) -> BinPoints:
+    def of(
+        cls, interval: Interval, shape: Shape, least_share: float = 0.0
+    ) -> BinPoints:
         """Find the points of bins by the noisy counts of their cells."""
         cells = BinCells.of(interval, shape)
         bins = cells.bins
@@ -157,7 +162,15 @@ class BinPoints:
             noise = np.vstack([noise, np.zeros(bins.size)])
             is_crowded = np.append(is_crowded, False)
         return cls(
-            values.ravel(), numbers, stds, scores, sums, noise, is_crowded, cells
+            values=values.ravel(),
+            means=numbers,
+            stds=stds,
+            scores=scores,
+            sums=sums,
+            noise=noise,
+            is_crowded=is_crowded,
+            least_share=least_share,
+            cells=cells,
         )
 
     @property
@@ -241,8 +254,8 @@ class BinPoints:
         return self.is_crowded
 
     def _places(self, totals: Table) -> NDArray[np.intp]:
-        """Return the bins that have records, without missing."""
-        return np.flatnonzero(totals[: self.means.size] > 0)
+        """Return the bins that have clear records, without missing."""
+        return np.flatnonzero(totals[: self.means.size] > self.least_share)
 
     def _neighbours(
         self, places: NDArray[np.intp]

@@ -21,6 +21,7 @@ from skdp.synthesis._measured_means import (
     NEGLIGIBLE,
     MeasuredMean,
     measure_mean,
+    measured_counts,
     rake,
 )
 from skdp.synthesis._queries import find_columns
@@ -256,7 +257,10 @@ def _points_in_bins(synthesizer: Any, places: Sequence[int]) -> Mapping[int, Bin
                 f"columns: {name!r} has declared bins, and the synthesizer was saved "
                 "by a version that left out where numbers lie in them. Fit it again"
             )
-        points[place] = BinPoints.of(domain[name], shapes[name])
+        measured = measured_counts(synthesizer.marginals_, (place,))
+        n_rows = max(1.0, synthesizer.n_rows_)
+        noise = 0.0 if measured is None else measured[1] / n_rows
+        points[place] = BinPoints.of(domain[name], shapes[name], noise)
     return points
 
 

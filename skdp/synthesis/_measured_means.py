@@ -309,13 +309,13 @@ def rake(
         measured = measured_counts(marginals, (column,))
         if measured is None:
             continue
-        counts, error = measured
+        counts, _ = measured
         target = np.maximum(project_to_simplex(counts / n_rows, 1.0), _LEAST_SHARE)
         if column in points:
             # What is left of the noise of bins far from most numbers would have nearly
             # all of their variance. There, the model has the tail of their fine cells.
             by_model = sum_others(shares, [axis])
-            is_noise = by_model * n_rows < error
+            is_noise = by_model <= points[column].least_share
             target = np.where(is_noise, by_model, target)
         targets[axis] = target / target.sum()
     for _ in range(_RAKES):

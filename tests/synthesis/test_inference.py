@@ -289,6 +289,22 @@ def test_what_other_columns_do_within_a_bin_of_most_numbers_is_not_supported():
         assert ("most numbers are in one wide bin" in by_group["reason"]) != is_supported
 
 
+def test_bins_whose_records_may_be_noise_tell_nothing_of_those_beside_them():
+    """A bin of 10^-9 of all records would give a slope by its share of another column a weight of 10^9."""
+    hours = Interval(0, 90, bins=3)
+    grid = fine_grid(hours)
+    even = np.linspace(0, 1, len(grid.edges))
+    shape = Shape(grid, even, np.full(even.size - 1, 100.0), 1e-3)
+    points = BinPoints.of(hours, shape, least_share=0.01)
+    shares = np.array([[0.3, 0.2], [1e-9, 2e-9], [0.1, 0.4]])
+    slopes = np.array([[1.0, -1.0], [1.0, -1.0], [1.0, -1.0]])
+    assert np.abs(points.sensitivity(slopes, shares, 0)).max() < 10
+    scores = points.interpolate(shares, 0)
+    assert scores[1] == pytest.approx(0)
+    # From the first bin to the third, 60 apart, a share falls from .6 to .2.
+    assert scores[0, 0] == pytest.approx(points.stds[0] * (0.2 - 0.6) / 60 / 0.6, rel=0.01)
+
+
 def test_coefficients_beside_one_that_noise_hides_are_not_supported():
     """Bins far beyond all hours have as much variance by noise alone; a rare category changes no other one."""
     table = workers(N, 0)
