@@ -118,6 +118,7 @@ bench: .venv/installed .venv/spark .venv-bench/installed .venv-bench-central/ins
 	$(BIN)/python benchmarks/survey_weights.py
 	$(BIN)/python benchmarks/synthetic_inference.py
 	$(BIN)/python benchmarks/label_floor.py
+	$(BIN)/python benchmarks/date_spans.py
 
 # Results that are older than the last change of their script or of the code that they measure.
 bench-stale: .venv/installed

@@ -337,6 +337,41 @@ def rare_label(seed: int, n: int = 12_000, width: int = 20) -> Generated:
     return _cut(coded, dict(zip(names, sizes, strict=True)), n, target="label")
 
 
+def survey(seed: int, n: int = 8_000) -> Generated:
+    """Draw a survey of 30 columns, of which nine have two values: a label of 5 % follows two of four hidden traits."""
+    rng = np.random.default_rng(seed)
+    m = 2 * n
+    traits = rng.normal(size=(4, m))
+    columns: dict[str, Codes] = {}
+    sizes: dict[str, int] = {}
+    scale = np.array([-1.5, -0.5, 0.5, 1.5])
+    for place in range(22):
+        loads = rng.normal(size=4) * [1, 0.6, 0.4, 0.2]
+        answers = loads @ traits + rng.normal(size=m)
+        edges = scale if place < 14 else rng.normal(size=1)
+        columns[f"question{place}"] = np.digitize(answers, edges)
+        sizes[f"question{place}"] = edges.size + 1
+    earned = traits[1] + 0.6 * rng.normal(size=m)
+    numbers = {
+        "age": (traits[0] + 0.5 * rng.normal(size=m), 20),
+        "income": (np.exp(0.5 * earned), 40),
+        "rent": (np.exp(0.5 * earned) * rng.beta(4, 9, m), 40),
+        "education": (earned, 4),
+    }
+    for name, (values, size) in numbers.items():
+        columns[name] = _bins(values, size)
+        sizes[name] = size
+    for name, size in (("region", 12), ("job", 5), ("children", 10)):
+        columns[name] = rng.integers(0, size, m)
+        sizes[name] = size
+    logits = traits[0] + 0.8 * traits[1]
+    # With the noise of the label, 5 % are above this.
+    limit = np.quantile(logits + rng.logistic(size=m), 0.95)
+    columns["label"] = _label(rng, logits - limit)
+    sizes["label"] = 2
+    return _cut(columns, sizes, n, target="label")
+
+
 def fine(size: int, n: int = 30_000) -> Generated:
     """Draw eight numbers in many bins, all tied to two hidden ones."""
     rng = np.random.default_rng(7)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from _synthesis_generated import Generated, rare_label, wide
+from _synthesis_generated import Generated, rare_label, survey, wide
 from _timing import write_results
 from scipy.stats import norm
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -42,6 +42,9 @@ class Case:
 CASES = {
     "a label of 3 %, 12,000 x 20": Case(
         tuple(lambda seed=seed: rare_label(seed) for seed in (1, 2, 3)), 0.1, 10
+    ),
+    "a survey with a label of 5 %, 8,000 x 30": Case(
+        tuple(lambda seed=seed: survey(seed) for seed in (1, 2, 3, 4)), 1.0, 2
     ),
     "160 columns, 20,000 rows": Case((lambda: wide(160),), 1.0, 3),
     "320 columns, 20,000 rows": Case((lambda: wide(320),), 1.0, 3),

@@ -69,6 +69,8 @@ from skdp.base._table_file import parse_dates as parse_dates
 from skdp.base._table_file import read_frame as read_frame
 from skdp.base._table_file import type_of_values as type_of_values
 from skdp.base._table_file import type_texts as type_texts
+from skdp.base._warnings import DETERMINED as DETERMINED
+from skdp.base._warnings import SURE_STD_ERRORS as SURE_STD_ERRORS
 from skdp.base._warnings import heard as heard
 from skdp.base._warnings import is_large as is_large
 from skdp.base._warnings import level_of_the_caller as level_of_the_caller

@@ -23,6 +23,7 @@ from skdp.tables import (
     ColumnError,
     Table,
     distinct_values,
+    has_more_decimals,
     is_frame,
     is_whole_number,
     kind_of,
@@ -38,13 +39,24 @@ from skdp.tables import (
 # The head of a drafted file.
 _REMARK = (
     "A draft that was read from the data, without any protection: which values occur,\n"
-    "and the range of the numbers, is private.\n"
+    "the range of the numbers and their decimals are private.\n"
     "Before you use it for a release, edit it from public knowledge: a code book, "
     "a form, a law."
 )
 
 _N_BINS = 32
 """Bins of a column of many numbers or dates: what a person reads at a glance."""
+
+_MOST_DECIMALS = 6
+"""Decimals that are drafted, as of degrees; numbers with more may have any fraction.
+
+Of fractions below a million, 1 of 500 is as near to one of six decimals as errors of floats are: sixteen times the last
+place, 1.2e-10, of steps of 1e-6."""
+
+_ANY_FRACTION = (
+    f"Some numbers have more than {_MOST_DECIMALS} decimals: any fractions are declared.\n"
+    "If all are rounded, such as amounts to cents, declare decimals = 2 instead."
+)
 
 _IDENTIFIER = "looks like an identifier of records or persons"
 _ADVICE = (
@@ -96,7 +108,12 @@ def draft_domain_toml(
     for name, remark in remarks.items():
         lines.append(f"Column {name!r} {remark}.")
     head = "\n".join(f"# {line}" for line in lines)
-    return f"{head}\n\n{domain.to_toml()}"
+    comments = {}
+    for name in domain.columns:
+        values = domain[name]
+        if isinstance(values, Interval) and values.real and values.decimals is None:
+            comments[name] = _ANY_FRACTION
+    return f"{head}\n\n{domain.to_toml(comments=comments)}"
 
 
 _MOST_PUBLIC_VALUES = 1_000
@@ -195,7 +212,12 @@ def _draft(
 
 def _with_missing(values: list[Any] | Interval) -> list[Any] | Interval:
     if isinstance(values, Interval):
-        return Interval(edges=values.edges, missing=True, real=values.real)
+        return Interval(
+            edges=values.edges,
+            missing=True,
+            real=values.real,
+            decimals=values.decimals,
+        )
     return [*values, None]
 
 
@@ -243,13 +265,25 @@ def _cut_numbers(numbers: NDArray[np.floating], bins: int) -> Interval:
     low, high = first * width, (first + n_bins) * width
     try:
         with np.errstate(all="ignore"):
-            return Interval(
+            interval = Interval(
                 float(low), float(high), bins=min(n_bins, bins), real=not are_whole
             )
     except (ValueError, OverflowError):
         raise _LeftOut(
             "has a range that floating-point numbers cannot cut into bins"
         ) from None
+    return interval if are_whole else _with_decimals(interval, finite)
+
+
+def _with_decimals(interval: Interval, numbers: NDArray[np.floating]) -> Interval:
+    """Declare how many decimals all numbers have, if they are few."""
+    for decimals in range(1, _MOST_DECIMALS + 1):
+        if has_more_decimals(numbers, decimals).any():
+            continue
+        # An error where floats at the ends hold fewer.
+        with suppress(ValueError):
+            return Interval(edges=interval.edges, decimals=decimals)
+    return interval
 
 
 def _round_widths(least: Fraction, are_whole: bool) -> Iterator[Fraction]:

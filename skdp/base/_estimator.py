@@ -448,14 +448,17 @@ def target_column(y: Any) -> tuple[Any, Any]:
     """Return the target as a column, and its name."""
     if isinstance(nw.from_native(y, series_only=True, pass_through=True), nw.Series):
         name = getattr(y, "name", None)
-        return y, TARGET if name in (None, "") else name
+        if name in (None, ""):
+            name = TARGET
+        return y, name
     if isinstance(y, str):
         raise ValueError(
             "y must be the column itself for a table in memory, got a text; the name "
             "of a column is for files and lazy frames"
         )
     table = one_column(y, "y")
-    return table.columns[0], table.names[0] if is_frame(y) else TARGET
+    name = table.names[0] if is_frame(y) else TARGET
+    return table.columns[0], name
 
 
 def target_of(table: Table, y: Any) -> tuple[Any, Any]:

@@ -47,12 +47,12 @@ def read_frame(
         _check_arrow(path)
         return pd.read_feather(path)
     if domain is not None:
-        return _read_declared(path, domain)
+        return _read_typed(path, domain)
     frame = _read_text(path)
     return _with_dates(frame) if find_dates else frame
 
 
-def _read_declared(path: Path, domain: Domain) -> pd.DataFrame:
+def _read_typed(path: Path, domain: Domain) -> pd.DataFrame:
     """Read a CSV file whose columns have the types of their declared values."""
     names = _read_text(path, nrows=0).columns
     texts = set()

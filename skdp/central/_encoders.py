@@ -26,11 +26,12 @@ from skdp.central.statistics import (
     GRID,
     LARGEST,
     Batches,
+    CategoryPlan,
     GroupSums,
     Noise,
     check_share,
     clip_floats,
-    find_codes,
+    encode_columns,
     plan_categories,
     private_columns,
     select_columns,
@@ -59,7 +60,7 @@ def code_known(
     known: str = "declared or found",
 ) -> list[Codes]:
     """Code rows, where values that are not known may be an error; of private categories, only with ``"error"``."""
-    codes, undeclared = find_codes(table, domain, handle_unknown)
+    codes, undeclared = encode_columns(table, domain, handle_unknown)
     if handle_unknown in ("auto", "error"):
         for name in undeclared:
             if name not in private or handle_unknown == "error":
@@ -533,6 +534,7 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
             )
         # Values that are refused, and a missing target, are an error before the charge.
         sums = self._sums(rows, categories.domain, categories.private, ends)
+        exact = TargetPlan(rows, categories, sums, ends)
         of_means = share * (1 - part) if categories.private else share
         # A record changes two numbers of each column, together by `2 * GRID`: so in L1
         # norm, and at most in L2 norm. Another target of a public row changes one
@@ -557,7 +559,7 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
             losses = ((share * part).loss(delta), *losses)
             readings = None
         return Plan(
-            (rows, categories, sums, ends),
+            exact,
             (noise, of_squares),
             mechanism,
             losses,
@@ -567,12 +569,14 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
         )
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
-        rows, categories, (square, distances), ends = plan.exact
+        exact: TargetPlan = plan.exact
+        categories, ends = exact.categories, exact.ends
         noise, of_squares = plan.noises
         domain = categories.domain
+        square, distances = exact.sums
         if categories.private:
             domain, _ = categories.find(source)
-            square, distances = self._sums(rows, domain, categories.private, ends)
+            square, distances = self._sums(exact.rows, domain, categories.private, ends)
         variance = (float(min(noise.error, Fraction(LARGEST))) / GRID) ** 2
         if plan.protected:
             # Both distances add up to twice the number of rows, which is public: what
@@ -644,7 +648,7 @@ def _sums_by_category(
 ) -> list[NDArray[np.int64]]:
     """Return by column whether values are undeclared, and the sums of the target: of all rows, and by category."""
     features = select_columns(table, table.names[:-1])
-    codes, undeclared = find_codes(features, domain, handle_unknown)
+    codes, undeclared = encode_columns(features, domain, handle_unknown)
     target = Table(table.names[-1:], table.columns[-1:], table.native)
     values = read_numbers(target, missing=True)
     is_undeclared = [name in undeclared for name in domain.columns]
@@ -652,6 +656,18 @@ def _sums_by_category(
     for column, size in zip(codes, domain.sizes, strict=True):
         parts += sums_of_groups(values, ends, column, size)
     return parts
+
+
+class TargetPlan(NamedTuple):
+    """What is read and checked before the charge."""
+
+    rows: Batches
+    categories: CategoryPlan
+    # Of the declared categories: the sum of squares of the target, and its distances to
+    # both bounds by category.
+    sums: tuple[int, NDArray[np.object_]]
+    # The bounds of the target: (1, 2).
+    ends: Floats
 
 
 class _ShrunkMeans(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from itertools import product
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
@@ -35,10 +35,12 @@ from skdp.central.statistics import (
     GRID,
     LARGEST,
     Batches,
+    CountThreshold,
     Estimate,
     GroupSums,
     Noise,
     NoisySums,
+    WeightThreshold,
     as_float,
     check_discovery,
     check_share,
@@ -46,8 +48,8 @@ from skdp.central.statistics import (
     clip_floats,
     code_together,
     declared_domain,
+    encode_columns,
     estimates_of_public_sizes,
-    find_codes,
     join_codes,
     keyed_frame,
     library_of,
@@ -358,6 +360,26 @@ class DPGroupBy(CentralStatistic):
                 f"keys has {domain.size:,} combinations; at most {_MOST_GROUPS:,} are "
                 "released"
             )
+        groups = self._sum_groups(rows, measured, domain, ends)
+        exact = GroupPlan(groups, library_of(rows.table), measured.names)
+        protected = protected_columns(self.protect, measured.names)
+        noise = self._noise(share, len(ends))
+        if protected:
+            noise = Noise.joint(share, 2 * GRID, len(protected))
+            mechanism = _mechanism(noise, len(ends))
+            return Plan(exact, (noise,), mechanism, protected=protected)
+        # Another key moves a row from one group to another one.
+        of_keys = Reading(domain.columns, noise.loss_of_cells)
+        size = self._n_numbers(len(ends))
+        weight = self.sample_weight
+        of_numbers = sums_readings(noise, measured.names, size, weight=weight)
+        mechanism = _mechanism(noise, len(ends))
+        return Plan(exact, (noise,), mechanism, readings=(of_keys, *of_numbers))
+
+    def _sum_groups(
+        self, rows: Batches, measured: Batches, domain: Domain, ends: Floats
+    ) -> Groups:
+        """Add up the rows of each combination of declared keys."""
         names = [*domain.columns, *measured.names]
         if self.max_weight is not None:
             names.append(self.sample_weight)
@@ -380,20 +402,7 @@ class DPGroupBy(CentralStatistic):
         labels = [domain[name].labels for name in domain.columns]
         # An index of pandas would make nan of None.
         keys = [as_objects(column) for column in zip(*product(*labels), strict=True)]
-        protected = protected_columns(self.protect, measured.names)
-        noise = self._noise(share, len(ends))
-        exact = sums, keys, None, library_of(rows.table), measured.names
-        if protected:
-            noise = Noise.joint(share, 2 * GRID, len(protected))
-            mechanism = _mechanism(noise, len(ends))
-            return Plan(exact, (noise,), mechanism, protected=protected)
-        # Another key moves a row from one group to another one.
-        of_keys = Reading(domain.columns, noise.loss_of_cells)
-        size = self._n_numbers(len(ends))
-        weight = self.sample_weight
-        of_numbers = sums_readings(noise, measured.names, size, weight=weight)
-        mechanism = _mechanism(noise, len(ends))
-        return Plan(exact, (noise,), mechanism, readings=(of_keys, *of_numbers))
+        return Groups(sums, keys)
 
     def _plan_private(
         self, rows: Batches, measured: Batches, ends: Floats, share: Share
@@ -412,9 +421,11 @@ class DPGroupBy(CentralStatistic):
         noise = self._noise(share * (1 - part), len(ends))
         mechanism = _mechanism(noise, len(ends))
         delta = check_delta(self.delta)
-        search = discovery, coded, rows.table.persons, numbers, ends, weights
+        search = KeySearch(
+            discovery, *coded, rows.table.persons, numbers, ends, weights
+        )
         return Plan(
-            (None, None, search, library_of(rows.table), measured.names),
+            GroupPlan(search, library_of(rows.table), measured.names),
             (noise,),
             f"{mechanism}, {discovery.name} noise and thresholds on keys",
             ((share * part).loss(delta), noise.loss),
@@ -448,12 +459,15 @@ class DPGroupBy(CentralStatistic):
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         (noise,) = plan.noises
-        sums, keys, search, self._library, names = plan.exact
-        if search is not None:
-            sums, keys = self._find_keys(search, source)
-        self.keys_ = keys or [as_objects([]) for _ in self._key_names]
+        exact: GroupPlan = plan.exact
+        groups = exact.groups
+        if isinstance(groups, KeySearch):
+            groups = self._find_keys(groups, source)
+        sums = groups.sums
+        self._library = exact.library
+        self.keys_ = groups.keys or [as_objects([]) for _ in self._key_names]
         if plan.protected:
-            return self._release_protected(plan, source)
+            return self._release_protected(plan, sums, source)
 
         # One block of noise for each group: (n_groups, n_numbers). The number of rows,
         # if the columns do not share it already, comes first.
@@ -462,10 +476,12 @@ class DPGroupBy(CentralStatistic):
         unit = GRID if n_columns or self.max_weight is not None else 1
         factor = self._unit if n_columns else 1
         is_shared = self.missing == "error" and n_columns > 0
-        exact = sums.numbers(squares=False, shared_count=is_shared)
+        exact_numbers = sums.numbers(squares=False, shared_count=is_shared)
         if self._counts_rows(n_columns):
-            exact = np.hstack([sums.rows[:, np.newaxis] * factor, exact])
-        numbers = clip_floats(exact + noise.draw_each(source, *exact.shape))
+            n_rows = sums.rows[:, np.newaxis] * factor
+            exact_numbers = np.hstack([n_rows, exact_numbers])
+        drawn = noise.draw_each(source, *exact_numbers.shape)
+        numbers = clip_floats(exact_numbers + drawn)
 
         level = check_confidence_level(self.confidence_level)
         self.estimates_ = {}
@@ -484,15 +500,17 @@ class DPGroupBy(CentralStatistic):
             sum_estimate = sum_estimates(noisy, sums.bounds, noise, level)
             largest = 1.0 if self.max_weight is None else self.max_weight
             estimates["sum"] = Estimate(*(part * largest for part in sum_estimate))
-        for place, name in enumerate(names):
+        for place, name in enumerate(exact.names):
             for statistic, estimate in estimates.items():
                 columns = [part[:, place] for part in estimate]
                 self.estimates_[f"{name}_{statistic}"] = np.column_stack(columns)
 
-    def _release_protected(self, plan: Plan, source: ByteSource) -> None:
+    def _release_protected(
+        self, plan: Plan, sums: GroupSums, source: ByteSource
+    ) -> None:
         """Release statistics of protected columns, in groups whose sizes are public."""
         (noise,) = plan.noises
-        sums, *_, names = plan.exact
+        names = plan.exact.names
         level = check_confidence_level(self.confidence_level)
         is_protected = np.array([name in plan.protected for name in names])
         noisy = noisy_places(sums, is_protected, noise, source)
@@ -517,22 +535,28 @@ class DPGroupBy(CentralStatistic):
         others = [*self._key_names, self.sample_weight]
         return [name for name in self.guarantee_.scope if name not in others]
 
-    def _find_keys(
-        self, search: Any, source: ByteSource
-    ) -> tuple[GroupSums, list[NDArray[Any]]]:
+    def _find_keys(self, search: KeySearch, source: ByteSource) -> Groups:
         """Find the keys that enough persons have, and add up their rows."""
-        discovery, (values, codes), persons, numbers, ends, weights = search
-        (published,) = discovery.find(source, [(values, codes)], persons)
+        values = search.values
+        coded = [(values, search.codes)]
+        (published,) = search.discovery.find(source, coded, search.persons)
         # Of no values, there is one list of kinds.
         warn_of_kinds(zip(self._key_names, published.other_kinds, strict=False))
         n_groups = len(published.places)
         group = np.full(len(values) + 1, n_groups, np.intp)
         group[published.places] = np.arange(n_groups)
-        sums = sums_of_groups(numbers, ends, group[codes], n_groups, weights=weights)
+        sums = sums_of_groups(
+            search.numbers,
+            search.ends,
+            group[search.codes],
+            n_groups,
+            weights=search.weights,
+        )
         keys = zip(*(values[place] for place in published.places), strict=True)
-        return GroupSums.read(sums, ends, self._unit), [
-            as_objects(column) for column in keys
-        ]
+        return Groups(
+            GroupSums.read(sums, search.ends, self._unit),
+            [as_objects(column) for column in keys],
+        )
 
     def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
         for name, is_hidden in zip(self._measured_names, hidden, strict=True):
@@ -540,6 +564,38 @@ class DPGroupBy(CentralStatistic):
                 estimates = self.estimates_.get(f"{name}_{statistic}")
                 if is_hidden and estimates is not None:
                     estimates[:, 1:] = np.inf, -np.inf, np.inf
+
+
+class Groups(NamedTuple):
+    """Groups of rows, and the sums of their columns."""
+
+    sums: GroupSums
+    # By key column, the values of all groups.
+    keys: list[NDArray[Any]]
+
+
+class KeySearch(NamedTuple):
+    """Rows whose groups are found privately."""
+
+    discovery: CountThreshold | WeightThreshold
+    # The keys that occur, and the place among them of each row's.
+    values: list[Any]
+    codes: NDArray[np.unsignedinteger]
+    persons: Any
+    numbers: list[Floats]
+    ends: Floats
+    # Of rows, in steps.
+    weights: Floats | None
+
+
+class GroupPlan(NamedTuple):
+    """What is read and checked before the charge."""
+
+    groups: Groups | KeySearch
+    # Of the tables to return.
+    library: str
+    # The columns beside the keys and the weights.
+    names: Sequence[Any]
 
 
 def _mechanism(noise: Noise, n_columns: int) -> str:
@@ -564,7 +620,7 @@ def _sums_of_keys(
     """Return by key column whether values are undeclared, and the sums of each combination of keys."""
     n_keys = len(domain.columns)
     keys = select_columns(table, table.names[:n_keys])
-    codes, undeclared = find_codes(keys, domain, handle_unknown)
+    codes, undeclared = encode_columns(keys, domain, handle_unknown)
     is_undeclared = [name in undeclared for name in domain.columns]
     numbers = _read_numbers(
         select_columns(table, table.names[n_keys:]), missing=missing

@@ -41,8 +41,8 @@ from skdp.central.statistics import (
     count_interval,
     count_std,
     declared_domain,
+    encode_columns,
     error_by_class,
-    find_codes,
     find_range,
     is_ordered,
     join_codes,
@@ -472,7 +472,7 @@ def _weights_of_cells(
     """Return by column whether values are undeclared, and the sum of weights of each cell, in steps."""
     *names, sample_weight = table.names
     keys = select_columns(table, names)
-    codes, undeclared = find_codes(keys, domain, handle_unknown)
+    codes, undeclared = encode_columns(keys, domain, handle_unknown)
     is_undeclared = [name in undeclared for name in domain.columns]
     (weights,) = read_values(select_columns(table, [sample_weight]))
     steps = weight_steps(weights, max_weight)

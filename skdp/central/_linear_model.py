@@ -80,6 +80,23 @@ _LEAST = 3.0
 _CUT = 0.2
 
 
+class Placement(NamedTuple):
+    """Rows on a grid of integers."""
+
+    rows: Rows
+    # What columns are measured from, and their units: (n_columns,).
+    starts: Floats
+    units: Floats
+
+
+class Scaling(NamedTuple):
+    """What the scales of columns are found from."""
+
+    rows: Batches
+    ends: Floats
+    of_counts: Noise
+
+
 class LinearModel(SupervisedStatistic):
     """A model with coefficients, for rows of numbers without missing values."""
 
@@ -282,6 +299,29 @@ def add_noise(
     return Moments(noisy, *errors)
 
 
+class LinearPlan(NamedTuple):
+    """What is read and checked before the charge."""
+
+    placement: Placement
+    # None if columns keep the units of their bounds.
+    scaling: Scaling | None
+    penalty: float
+    # For what is learnt; that of the scales is taken off.
+    share: Share
+
+
+class ProtectedPlan(NamedTuple):
+    """What is read and checked before the charge, if other columns are public."""
+
+    public: PublicRows
+    columns: PrivateColumns
+    # Whether the target is public.
+    has_target: bool
+    # Of each feature, the place of its coefficient in the fit.
+    places_in_fit: list[int]
+    penalty: float
+
+
 class _LinearRegression(RegressorMixin, LinearModel):
     """A linear model by least squares, from noisy sums of products."""
 
@@ -368,29 +408,30 @@ class _LinearRegression(RegressorMixin, LinearModel):
         else:
             # All of it is Gaussian: the squares of mu add up to that of the share.
             noises = (Noise("mu", share.mu_squared),)
-        scaling = None if of_counts is None else (rows, ends, of_counts)
-        exact = self._place(rows, ends), scaling, penalty, rest
+        scaling = None if of_counts is None else Scaling(rows, ends, of_counts)
+        exact = LinearPlan(self._place(rows, ends), scaling, penalty, rest)
         return Plan(exact, noises, f"noisy sums of products, {noises[0].name}")
 
     def _place(
         self, rows: Batches, ends: Floats, scales: Sequence[Scale] | None = None
-    ) -> tuple[Rows, Floats, Floats]:
-        """Return rows on a grid, what it measures them from, and its units."""
+    ) -> Placement:
+        """Return rows on a grid."""
         # A constant makes up for a shift; without it, numbers are measured from 0.
         starts = np.zeros(len(ends))
         if self.fit_intercept:
             starts = ends[:, 0] + (ends[:, 1] - ends[:, 0]) / 2
         placed = place_with_target(rows, ends, starts, scales)
-        return placed, starts, widths(ends, starts)
+        return Placement(placed, starts, widths(ends, starts))
 
-    def _scale(
-        self, rows: Batches, ends: Floats, of_counts: Noise, source: ByteSource
-    ) -> tuple[Rows, Floats, Floats]:
+    def _scale(self, scaling: Scaling, source: ByteSource) -> Placement:
         """Find the scales of the columns, and place the rows on them."""
-        scales = find_scales(rows.features, ends[:-1], of_counts, source)
+        ends = scaling.ends
+        scales = find_scales(
+            scaling.rows.features, ends[:-1], scaling.of_counts, source
+        )
         self.scales_ = scales
         ends = np.vstack([scaled_ends(ends[:-1], scales), ends[-1:]])
-        return self._place(rows, ends, scales)
+        return self._place(scaling.rows, ends, scales)
 
     def _plan_protected(
         self,
@@ -420,28 +461,32 @@ class _LinearRegression(RegressorMixin, LinearModel):
         noises = columns.noises(public, share)
         of_sums, _ = noises
         what = "the target" if protected == rows.names[-1:] else "protected columns"
-        # The fit has coefficients of public columns and then of private ones: of each
-        # feature, the place of its coefficient there.
+        # The fit has coefficients of public columns and then of private ones.
         order = [name for name in (*names, *protected) if name != rows.names[-1]]
         places_in_fit = [order.index(name) for name in rows.names[:-1]]
         return Plan(
-            (public, columns, has_target, places_in_fit, penalty),
+            ProtectedPlan(public, columns, has_target, places_in_fit, penalty),
             noises,
             f"noisy sums with {what}, {of_sums.name}",
             protected=protected,
         )
 
     def _release_protected(self, plan: Plan, source: ByteSource) -> None:
-        public, columns, has_target, places_in_fit, penalty = plan.exact
+        exact: ProtectedPlan = plan.exact
+        public, columns = exact.public, exact.columns
         noisy = columns.draw(public, plan.noises, source)
         # A protected target is the last one. That public columns predict it is what the
         # model is for.
-        features = plan.protected if has_target else plan.protected[:-1]
+        features = plan.protected
+        if not exact.has_target:
+            features = features[:-1]
         places = find_linear_functions(public, noisy, len(features))
         warn_linear_functions([features[place] for place in places])
-        fit = linear_of_products(public, columns, noisy, penalty, has_target=has_target)
-        self.coef_ = fit.coefficients[places_in_fit]
-        self.coef_std_error_ = fit.errors[places_in_fit]
+        fit = linear_of_products(
+            public, columns, noisy, exact.penalty, has_target=exact.has_target
+        )
+        self.coef_ = fit.coefficients[exact.places_in_fit]
+        self.coef_std_error_ = fit.errors[exact.places_in_fit]
         self.intercept_ = float(fit.intercept)
         self.intercept_std_error_ = float(fit.intercept_error)
         self.ridge_ = fit.ridge
@@ -449,22 +494,22 @@ class _LinearRegression(RegressorMixin, LinearModel):
     def _release(self, plan: Plan, source: ByteSource) -> None:
         if plan.protected:
             return self._release_protected(plan, source)
-        (rows, starts, scales), scaling, penalty, share = plan.exact
-        if scaling is not None:
-            table, ends, of_counts = scaling
-            rows, starts, scales = self._scale(table, ends, of_counts, source)
+        exact: LinearPlan = plan.exact
+        rows, starts, scales = exact.placement
+        if exact.scaling is not None:
+            rows, starts, scales = self._scale(exact.scaling, source)
         n_columns = rows.n_columns
         centred = bool(self.fit_intercept)
-        moments, middle, constant = self._draw_moments(rows, share, source)
+        moments, middle, constant = self._draw_moments(rows, exact.share, source)
 
         # The last column is the constant.
         square_of_constant = constant**2
         n_rows = moments.products[-1, -1] / square_of_constant
         count_error = moments.product_error / square_of_constant
-        if share.kind == "epsilon" and n_rows < 3 * count_error:
+        if exact.share.kind == "epsilon" and n_rows < 3 * count_error:
             warn_of_few()
         with np.errstate(over="ignore"):  # the narrowest bounds
-            roots = math.sqrt(penalty) / scales[:-1]
+            roots = math.sqrt(exact.penalty) / scales[:-1]
         solution = moments.solve(roots, n_rows, constant=centred)
 
         # The intercept is a linear function of the coefficients and the constant's.

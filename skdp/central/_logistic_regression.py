@@ -16,7 +16,7 @@ from sklearn.base import ClassifierMixin
 
 from skdp.base import Bounds, TableLike, check_flag, read_bounds
 from skdp.central._base import Plan, check_bounds_names
-from skdp.central._linear_model import Floats, LinearModel
+from skdp.central._linear_model import Floats, LinearModel, Placement, Scaling
 from skdp.central._public_rows import PublicRows, logistic_of_sums
 from skdp.central._supervised import Classes, Placing
 from skdp.central.statistics import (
@@ -192,6 +192,17 @@ def descend(
         if place in averaged:
             mean = mean + coefficients / len(averaged)
     return mean
+
+
+class DescentPlan(NamedTuple):
+    """What is read and checked before the charge."""
+
+    placement: Placement
+    # None if columns keep the units of their bounds.
+    scaling: Scaling | None
+    classes: Classes
+    # For what is learnt; that of the scales is taken off.
+    share: Share
 
 
 class DPLogisticRegression(ClassifierMixin, LinearModel):
@@ -387,11 +398,6 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
     def _declared_bounds(self) -> Any:
         return None if self._protects_target() else self.bounds
 
-    def _split_bounds(self, names: Sequence[Any]) -> tuple[list[int], Any]:
-        if self._protects_target():
-            return [], None
-        return super()._split_bounds(names)
-
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         check_flag("fit_intercept", self.fit_intercept)
         if self.max_iter is not None:
@@ -408,9 +414,9 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
         share = replace(share, kind="mu", amount=share.mu_squared)
         of_counts = self._plan_scaling(share, len(ends))
         rest = share if of_counts is None else share * (1 - SCALING_PART)
-        scaling = None if of_counts is None else (rows, ends, of_counts)
+        scaling = None if of_counts is None else Scaling(rows, ends, of_counts)
         return Plan(
-            (self._place(rows, ends, classes), scaling, classes, rest),
+            DescentPlan(self._place(rows, ends, classes), scaling, classes, rest),
             mechanism="noisy gradient descent, rounded Gaussian",
             losses=losses,
         )
@@ -421,28 +427,24 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
         ends: Floats,
         classes: Classes,
         scales: Sequence[Scale] | None = None,
-    ) -> tuple[Rows, Floats, Floats]:
-        """Return rows on a grid, what it measures them from, and its units."""
+    ) -> Placement:
+        """Return rows on a grid."""
         # A constant makes up for a shift; without it, a column of large numbers would
         # hide what differs between rows.
         starts = np.zeros(len(ends))
         if self.fit_intercept:
             starts = np.clip(0.0, *ends.T)
         placing = Placing(ends, starts, classes.codes, scales=scales)
-        return open_rows(rows, placing), starts, widths(ends, starts)
+        return Placement(open_rows(rows, placing), starts, widths(ends, starts))
 
     def _scale(
-        self,
-        rows: Batches,
-        ends: Floats,
-        classes: Classes,
-        of_counts: Noise,
-        source: ByteSource,
-    ) -> tuple[Rows, Floats, Floats]:
+        self, scaling: Scaling, classes: Classes, source: ByteSource
+    ) -> Placement:
         """Find the scales of the columns, and place the rows on them."""
-        scales = find_scales(rows.features, ends, of_counts, source)
+        rows = scaling.rows
+        scales = find_scales(rows.features, scaling.ends, scaling.of_counts, source)
         self.scales_ = scales
-        return self._place(rows, scaled_ends(ends, scales), classes, scales)
+        return self._place(rows, scaled_ends(scaling.ends, scales), classes, scales)
 
     def _plan_target(self, rows: Batches, share: Share) -> Plan:
         """Plan the release of a target whose rows are public."""
@@ -476,13 +478,12 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
     def _release(self, plan: Plan, source: ByteSource) -> None:
         if plan.protected:
             return self._release_target(plan, source)
-        (placed, starts, scales), scaling, classes, share = plan.exact
-        if scaling is not None:
-            table, ends, of_counts = scaling
-            placed, starts, scales = self._scale(
-                table, ends, classes, of_counts, source
-            )
-        share = share.of_a_row
+        exact: DescentPlan = plan.exact
+        classes = exact.classes
+        placed, starts, scales = exact.placement
+        if exact.scaling is not None:
+            placed, starts, scales = self._scale(exact.scaling, classes, source)
+        share = exact.share.of_a_row
         centred = bool(self.fit_intercept)
         limits = find_limits(placed, share, _CUT, source, centred=centred)
         clipped = limits.rows.map(partial(Rows.clipped, square=limits.square))
@@ -584,6 +585,6 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
             As of `decision_function`.
         """
         logits = self.decision_function(X)
-        return self.classes_[
-            logits.argmax(axis=1) if logits.ndim == 2 else (logits > 0).astype(np.intp)
-        ]
+        if logits.ndim == 2:
+            return self.classes_[logits.argmax(axis=1)]
+        return self.classes_[(logits > 0).astype(np.intp)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -41,8 +40,8 @@ from skdp.central.statistics import (
     as_float,
     count_cells,
     declared_domain,
+    encode_columns,
     error_by_class,
-    find_codes,
     largest_square,
     moments_of,
     n_changed_classes,
@@ -352,7 +351,7 @@ class DPCategoricalNB(NaiveBayes):
 
     def _log_likelihood(self, table: Table) -> Floats:
         domain = self.domain_.select(self.domain_.columns[:-1])
-        codes, undeclared = find_codes(table, domain, self.handle_unknown)
+        codes, undeclared = encode_columns(table, domain, self.handle_unknown)
         if undeclared:
             raise undeclared_error(undeclared[0], domain, "categories")
         logs = np.zeros((len(codes[0]), len(self.classes_)))
@@ -531,11 +530,6 @@ class DPGaussianNB(NaiveBayes):
 
     def _bounded(self, rows: Batches) -> Batches:
         return rows.features
-
-    def _split_bounds(self, names: Sequence[Any]) -> tuple[list[int], Any]:
-        if self._protects_target():
-            return [], None
-        return super()._split_bounds(names)
 
     def _noise(
         self,

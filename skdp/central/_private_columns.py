@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.base import level_of_the_caller, read_numbers
+from skdp.base import DETERMINED, SURE_STD_ERRORS, level_of_the_caller, read_numbers
 from skdp.central._public_rows import PublicRows, slopes_of_sums
 from skdp.central.statistics import (
     UNIT,
@@ -47,13 +47,6 @@ _LARGEST_PENALTY = 2.0**10
 # and 6, 1 makes single models of small tables much worse at an epsilon of .1, and 6 none
 # better.
 _LEAST = 3.0
-
-# The share of the variance of a private column from which on public columns are said to
-# determine it: of two values, it is the tau by which synthesizers say so. And the
-# standard errors above it: at the limit, noise alone warns in one case of 700 if it is
-# Gaussian, and in one of 140 at most if it is Laplace.
-_DETERMINED = 0.9
-_SURE = 3.0
 
 # Of a product of two columns, before it is seen: correlations are uniform on [-1, 1].
 _CORRELATION_VARIANCE = 1 / 3
@@ -289,12 +282,12 @@ def find_linear_functions(
         # What is left has fewer degrees of freedom than rows.
         scale = n_rows / rows.n_free
         left = scale * (total - slope_squares)
-        excess = (1 - _DETERMINED) * total - left
-        # This is ``scale * slope_squares - (scale - 1 + _DETERMINED) * total``. Errors are
+        excess = (1 - DETERMINED) * total - left
+        # This is ``scale * slope_squares - (scale - 1 + DETERMINED) * total``. Errors are
         # added, as they may be correlated.
         total_error = noisy.error + mean_error
-        error = scale * slope_error + (scale - 1 + _DETERMINED) * total_error
-        if excess > _SURE * error:
+        error = scale * slope_error + (scale - 1 + DETERMINED) * total_error
+        if excess > SURE_STD_ERRORS * error:
             functions.append(column)
     return functions
 
@@ -333,7 +326,8 @@ def _target_unit(
     if not has_target:
         return float(columns.units[-1]), float(columns.starts[-1])
     unit = float(rows.units[-1])
-    return (1 / unit if unit > 0 else 1.0), float(rows.middle[-1])
+    width = 1 / unit if unit > 0 else 1.0
+    return width, float(rows.middle[-1])
 
 
 class _Completed(NamedTuple):

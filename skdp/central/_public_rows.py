@@ -616,9 +616,10 @@ def slopes_of_sums(
     slopes[first:] = solve @ feature_sums
     covariance[first:, first:] = shrinkage.covariance(feature_sums, of_noise)
     # The noise of the constant's sum is correlated with that of the others.
-    across = noise[first:, :first] * (level.factor if first else 1.0) / n_rows
-    covariance[first:, :first] = solve @ across
-    covariance[:first, first:] = covariance[first:, :first].T
+    if first:
+        across = noise[first:, :first] * level.factor / n_rows
+        covariance[first:, :first] = solve @ across
+        covariance[:first, first:] = covariance[first:, :first].T
     ridge = 0.0
     if len(feature_sums):
         # A column with a constant has the width 1, which is two halves.

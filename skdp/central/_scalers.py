@@ -56,11 +56,11 @@ class AffineScaler(InvertibleTransformer):
 
     def _numbers(self) -> tuple[Floats, Floats]:
         shift, scale = self._shift_and_scale()
-        n_columns = self.n_features_in_
-        return (
-            np.zeros(n_columns) if shift is None else shift,
-            np.ones(n_columns) if scale is None else scale,
-        )
+        if shift is None:
+            shift = np.zeros(self.n_features_in_)
+        if scale is None:
+            scale = np.ones(self.n_features_in_)
+        return shift, scale
 
     def _transform_columns(self, columns: Columns) -> Columns:
         scaled = []
@@ -593,12 +593,13 @@ class DPRobustScaler(AffineScaler):
 
     def _probabilities(self) -> list[Fraction]:
         """Return the probabilities of the quantiles that are needed, ascending."""
-        ends = set(self._read_range())
-        median = {Fraction(1, 2)}
-        return sorted(
-            (ends if self.with_scaling else set())
-            | (median if self.with_centering else set())
-        )
+        ends = self._read_range()
+        probabilities: set[Fraction] = set()
+        if self.with_scaling:
+            probabilities.update(ends)
+        if self.with_centering:
+            probabilities.add(Fraction(1, 2))
+        return sorted(probabilities)
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         low, high = self._read_range()

@@ -37,6 +37,7 @@ from skdp.central.statistics import (
     UNIFORM_VARIANCE,
     UNIT,
     Batches,
+    GroupSums,
     Noise,
     NoisySums,
     Rows,
@@ -373,7 +374,7 @@ class DPSelectKBest(SupervisedStatistic, Selector):
         of_choice = share * Fraction(19, 32) / k
         noises = of_moments, of_counts
         return Plan(
-            (rows, sums, classes, of_choice, of_scores, k),
+            SelectionPlan(rows, sums, None, classes, of_choice, of_scores, k),
             noises,
             f"{of_moments.name} on sums, {choice_name(share)}",
             _losses(noises, of_choice, of_scores, k),
@@ -396,7 +397,7 @@ class DPSelectKBest(SupervisedStatistic, Selector):
         of_choice = share * Fraction(27, 32) / k
         noises = (of_target,)
         return Plan(
-            (rows, (sums, target), classes, of_choice, of_scores, k),
+            SelectionPlan(rows, sums, target, classes, of_choice, of_scores, k),
             noises,
             f"{of_target.name} on the target, {choice_name(share)}",
             _losses(noises, of_choice, of_scores, k),
@@ -405,7 +406,8 @@ class DPSelectKBest(SupervisedStatistic, Selector):
 
     def _measure_target(self, plan: Plan, source: ByteSource) -> Placed:
         """Place public rows by their exact moments, with a noisy target."""
-        batches, (sums, target), classes, *_ = plan.exact
+        exact: SelectionPlan = plan.exact
+        sums, target, classes = exact.sums, exact.target, exact.classes
         (noise,) = plan.noises
         n_rows = int(sums.counts[0, 0])
         error = as_float(noise.error)
@@ -417,9 +419,10 @@ class DPSelectKBest(SupervisedStatistic, Selector):
         unit_errors = np.zeros(len(mean))
         if target is None:
             ranges = sums.bounds
-            rows = self._place(batches, classes, ranges, mean, variance)
-            exact = rows.sum(partial(_count_classes, n_classes=len(classes.values)))
-            by_class = exact.astype(object)[:, np.newaxis]
+            rows = self._place(exact.rows, classes, ranges, mean, variance)
+            n_classes = 1 if classes is None else len(classes.values)
+            n_of_classes = rows.sum(partial(_count_classes, n_classes=n_classes))
+            by_class = n_of_classes.astype(object)[:, np.newaxis]
             counts = noisy_by_class(by_class, noise, source)[:, 0]
             if n_rows < 3 * error:
                 warn_of_few()
@@ -437,13 +440,14 @@ class DPSelectKBest(SupervisedStatistic, Selector):
             mean = np.append(mean, moments.mean[0])
             variance = np.append(variance, moments.variance[0])
             unit_errors += moments.variance_error[0] / (2 * moments.variance[0])
-            rows = self._place(batches, classes, ranges, mean, variance)
+            rows = self._place(exact.rows, classes, ranges, mean, variance)
         largest = UNIT**2 * contrasts.square_of_replaced
         return Placed(rows, contrasts, largest, max(n_rows, 1), 0.0, unit_errors)
 
     def _measure(self, plan: Plan, source: ByteSource) -> Placed:
         """Place rows by their noisy moments."""
-        batches, sums, classes, *_ = plan.exact
+        exact: SelectionPlan = plan.exact
+        sums, classes = exact.sums, exact.classes
         of_moments, of_counts = plan.noises
         is_numeric = classes is None
         noisy = NoisySums.draw(
@@ -451,13 +455,14 @@ class DPSelectKBest(SupervisedStatistic, Selector):
         )
         moments = moments_of(noisy, of_moments.error)
         rows = self._place(
-            batches, classes, sums.bounds, moments.mean[0], moments.variance[0]
+            exact.rows, classes, sums.bounds, moments.mean[0], moments.variance[0]
         )
 
         # The numbers of rows of each class.
-        n_classes = 1 if is_numeric else len(classes.values)
-        exact = rows.sum(partial(_count_classes, n_classes=n_classes))
-        counts = clip_floats(np.array(of_counts.add(source, exact.tolist()), object))
+        n_classes = 1 if classes is None else len(classes.values)
+        n_of_classes = rows.sum(partial(_count_classes, n_classes=n_classes))
+        noisy_counts = of_counts.add(source, n_of_classes.tolist())
+        counts = clip_floats(np.array(noisy_counts, object))
         error = as_float(of_counts.error)
         error_of_rows = error * math.sqrt(n_classes)
         if counts.sum() < 3 * error_of_rows:
@@ -475,8 +480,8 @@ class DPSelectKBest(SupervisedStatistic, Selector):
         return Placed(rows, contrasts, largest, float(counts.sum()), of_rows, of_units)
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
-        batches, _, classes, of_choice, of_scores, k = plan.exact
-        is_numeric = classes is None
+        exact: SelectionPlan = plan.exact
+        is_numeric = exact.classes is None
         # 1. Where the columns are, and the target.
         if plan.protected:
             placed = self._measure_target(plan, source)
@@ -491,22 +496,23 @@ class DPSelectKBest(SupervisedStatistic, Selector):
         scores = contrasts.scores(rows)
         candidates = list(range(len(scores)))
         chosen: list[int] = []
-        for _ in range(k):
+        for _ in range(exact.k):
             remaining = [scores[place] for place in candidates]
             chosen.append(
                 # One score may rise by a change while another one falls.
-                candidates.pop(choose(source, remaining, of_choice, 2 * change))
+                candidates.pop(choose(source, remaining, exact.of_choice, 2 * change))
             )
 
         # 3. Their scores, as ratios of correlation.
-        noise = Noise.of(of_scores, k * change, k * change**2)
+        k = exact.k
+        noise = Noise.of(exact.of_scores, k * change, k * change**2)
         released = noise.add(source, [scores[place] for place in chosen])
         # In ratios: UNIT stands for _REACH deviations, of a numeric target too, and the
         # weights of the contrasts are times _FINE.
         unit = _REACH**2 if is_numeric else _REACH
         in_ratios = unit / (placed.n_rows * UNIT**2 * math.sqrt(_FINE))
         ratios = clip_floats(np.array(released, object)) * in_ratios
-        self._names = batches.names[:-1]
+        self._names = exact.rows.names[:-1]
         self.ranking_ = np.array(chosen)
         self.scores_ = np.full(len(scores), np.nan)
         self.scores_[chosen] = np.clip(ratios, 0.0, 1.0)
@@ -620,6 +626,23 @@ class Contrasts:
 
 # Of a target that is a number, from a noisy mean.
 NUMBERS = Contrasts(None, (_FINE,), UNIT**2 * _FINE, (2 * UNIT) ** 2 * _FINE)
+
+
+class SelectionPlan(NamedTuple):
+    """What is read and checked before the charge."""
+
+    rows: Batches
+    # Of the columns that have bounds; of all features if the target alone is protected.
+    sums: GroupSums
+    # Then those of the target, if it is a number.
+    target: GroupSums | None
+    # Of the target, None if it is a number.
+    classes: Classes | None
+    # For each choice, and for all scores.
+    of_choice: Share
+    of_scores: Share
+    # The number of columns to choose.
+    k: int
 
 
 class Placed(NamedTuple):

@@ -132,6 +132,12 @@ class SupervisedStatistic(CentralStatistic):
         check_names(self, table, names)
         return table
 
+    def _split_bounds(self, names: Sequence[Any]) -> tuple[list[int], Any]:
+        if self._protects_target():
+            # Public columns have their bounds, and classes need none.
+            return [], None
+        return super()._split_bounds(names)
+
     def _protects_target(self) -> bool:
         """Check `protect`, and return whether it is the target alone."""
         protect = getattr(self, "protect", RECORD)

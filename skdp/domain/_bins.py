@@ -199,7 +199,7 @@ def _compare(values: NDArray[Any], edges: NDArray[Any]) -> NDArray[np.intp]:
     return np.searchsorted(edges, values, side="right") - 1
 
 
-def find_bins(
+def encode_numbers(
     values: NDArray[Any], edges: NDArray[Any], outside: int, missing: int
 ) -> NDArray[np.unsignedinteger]:
     """Find the bin of each value."""

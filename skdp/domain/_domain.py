@@ -16,8 +16,8 @@ from skdp.domain._bins import (
     BLOCK,
     Edge,
     edge_text,
+    encode_numbers,
     even_edges,
-    find_bins,
     read_edges,
     shortest_edge,
 )
@@ -215,6 +215,11 @@ MOST_BINS = 1 << 22
 class Interval:
     """A column of numbers or dates cut into bins: half-open, the last one closed.
 
+    Numbers are declared as whole if all edges are, as those of ``Interval(20, 100,
+    bins=20)``. Of ``Interval(18, 100, bins=20)`` the second edge is 22.1, so that
+    numbers may have any fractions, whatever the dtype of the table: declare whole ones,
+    such as ages, by ``decimals=0``, and amounts such as 0.75 by ``decimals=2``.
+
     Parameters
     ----------
     low, high : float, date or datetime, optional
@@ -275,6 +280,8 @@ class Interval:
     (0.0, 25.0, 50.0, 75.0, 100.0)
     >>> Interval(0, 60, bins=20, decimals=2).real
     True
+    >>> Interval(18, 100, bins=20).real, Interval(18, 100, bins=20, decimals=0).real
+    (True, False)
     >>> Interval(0, 100, bins=2, missing=True).encode(np.array([10.0, np.nan])).tolist()
     [0, 2]
     >>> from datetime import date
@@ -470,7 +477,7 @@ class Interval:
         # the edge 0.3.
         edges = np.array(self.edges, values.dtype)
         missing = len(self.edges) - 1 if self.missing else len(self)
-        return find_bins(values, edges, len(self), missing)
+        return encode_numbers(values, edges, len(self), missing)
 
 
 def _are_whole(edges: Iterable[Any]) -> bool:

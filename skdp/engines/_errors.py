@@ -163,7 +163,6 @@ def refusing(work: Callable[[], T]) -> T:
     try:
         return work()
     except (TypeError, ValueError) as error:
-        refused = (RefusedType if isinstance(error, TypeError) else RefusedBatch)(
-            str(error)
-        )
+        kind = RefusedType if isinstance(error, TypeError) else RefusedBatch
+        refused = kind(str(error))
     raise refused

@@ -252,7 +252,7 @@ def privacy_curve(
         features = read_groups(sensitive_features, rows, len(targets))
     _check_estimator(estimator)
     step = Step.find(estimator, param_name)
-    _check_modes(estimator, step, privatize, baseline)
+    _check_modes(step, privatize, baseline)
     if sample_weight is not None:
         weights = _read_weights(sample_weight, len(targets))
     scores = read_scoring(
@@ -395,7 +395,7 @@ def _check_estimator(estimator: Any) -> None:
         )
 
 
-def _check_modes(estimator: Any, step: Step, privatize: Any, baseline: Any) -> None:
+def _check_modes(step: Step, privatize: Any, baseline: Any) -> None:
     if privatize not in get_args(Privatize):
         raise ValueError(f"privatize must be 'always' or 'fit', got {privatize!r}")
     if privatize == "always" and step.fit_only:

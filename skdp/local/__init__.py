@@ -25,7 +25,6 @@ from skdp.local._protocol_file import fit_and_compare as fit_and_compare
 from skdp.local._protocol_file import forget_names as forget_names
 from skdp.local._protocol_file import protocol_text as protocol_text
 from skdp.local._protocol_file import read_carried as read_carried
-from skdp.local._protocol_file import says_secure as says_secure
 from skdp.local._protocol_file import stated as stated
 from skdp.local._protocol_file import text_in_memory as text_in_memory
 from skdp.local._rappor import RapporEncoder
@@ -43,7 +42,6 @@ from skdp.local.protocol import Channel as Channel
 from skdp.local.protocol import Codes as Codes
 from skdp.local.protocol import Field, ReportProtocol, UnverifiedReportsWarning
 from skdp.local.protocol import OracleField as OracleField
-from skdp.local.protocol import Randomness as Randomness
 from skdp.local.protocol import Reports as Reports
 from skdp.local.protocol import check_releases as check_releases
 from skdp.local.protocol import check_together as check_together

@@ -28,7 +28,6 @@ from skdp.base import (
 from skdp.domain import Domain
 from skdp.local._memo import Memo, MemoisedReports
 from skdp.local._protocol_file import read_carried
-from skdp.local._tally import ReportTally, check_tally
 from skdp.local._transformer import ReportTransformer
 from skdp.local.protocol import (
     CategoryField,
@@ -614,13 +613,8 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         )
 
     def _estimate(self, reports: Any, what: str, **options: Any) -> pd.DataFrame:
-        check_is_fitted(self)
+        arrays, tally = self._read_reports(reports)
         protocol = self.protocol_
-        arrays = None
-        tally = reports
-        if not isinstance(reports, ReportTally):
-            arrays, tally = read_carried(reports, self)
-        check_tally(tally, protocol.meaning, takes_weights=True)
         design = take_design(options, reports, tally.n_reports)
         estimates = estimate_counts(
             protocol, tally, reports=arrays, what=what, design=design, **options

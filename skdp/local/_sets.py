@@ -16,8 +16,6 @@ from sklearn.utils.validation import check_is_fitted
 from skdp.base import ColumnLike, check_choice, read_domain, undeclared_error
 from skdp.domain import Domain, DomainLike
 from skdp.local._oracle_encoder import input_names
-from skdp.local._protocol_file import read_carried
-from skdp.local._tally import ReportTally, check_tally
 from skdp.local._transformer import ReportTransformer
 from skdp.local.protocol import (
     Channel,
@@ -472,12 +470,7 @@ class SetValuedEncoder(ReportTransformer):
         )
 
     def _estimate(self, reports: Any, **options: Any) -> pd.DataFrame:
-        check_is_fitted(self)
-        arrays = None
-        tally = reports
-        if not isinstance(reports, ReportTally):
-            arrays, tally = read_carried(reports, self)
-        check_tally(tally, self.protocol_.meaning, takes_weights=True)
+        arrays, tally = self._read_reports(reports)
         check_postprocess(options["postprocess"])
         design = take_design(options, reports, tally.n_reports)
         estimates = estimate_counts(

@@ -23,7 +23,6 @@ from skdp.local._oracle_encoder import (
     input_names,
     unknown_codes,
 )
-from skdp.local._protocol_file import read_carried
 from skdp.local._table_plan import (
     Importance,
     Purpose,
@@ -35,7 +34,7 @@ from skdp.local._table_plan import (
     plan_of,
     sizes_of,
 )
-from skdp.local._tally import ReportTally, check_tally
+from skdp.local._tally import ReportTally
 from skdp.local._transformer import ReportTransformer
 from skdp.local.protocol import (
     CategoryField,
@@ -669,13 +668,7 @@ class LocalTableEncoder(ReportTransformer):
         return pd.concat(list(means.values()))
 
     def _read_reports(self, reports: Any) -> tuple[Reports | None, ReportTally]:
-        """Return reports as arrays, and their tally; of a tally, itself only."""
-        check_is_fitted(self)
-        arrays = None
-        tally = reports
-        if not isinstance(reports, ReportTally):
-            arrays, tally = read_carried(reports, self)
-        check_tally(tally, self.protocol_.meaning, takes_weights=True)
+        arrays, tally = super()._read_reports(reports)
         if tally.n_reports == 0:
             raise ValueError(
                 "Found a tally of 0 sample(s) (rows); at least 1 is required"

@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 
 from skdp.domain import Domain, Interval, pack, parse_json, unpack
 from skdp.markup import html_facts
+from skdp.tables import MOST_REPORTS
 
 _FORMAT = "skdp tally, version 2"
 
-# Of a tally, so that the sums of two still fit into 64 bits.
-_MOST_REPORTS = 1 << 56
 
 # Of a tally of others, so that reading it takes a second at most.
 _MOST_NUMBERS = 1 << 21
@@ -210,10 +209,10 @@ class ReportTally:
                 "a tally of weighted reports cannot be added to one without weights: "
                 "give those the weight 1"
             )
-        # Each has at most `_MOST_REPORTS` of them, so that nothing overflows here.
+        # Each has at most `MOST_REPORTS` of them, so that nothing overflows here.
         total_sums = list(map(np.add, self.sums(), other.sums()))
         total = self.with_sums(total_sums)
-        if total.n_reports > _MOST_REPORTS:
+        if total.n_reports > MOST_REPORTS:
             raise ValueError(
                 f"a tally has at most 2**56 reports, got {total.n_reports:,}"
             )
@@ -436,7 +435,7 @@ def _are_counts(numbers: Sequence[Any]) -> bool:
     """Return whether numbers that were read are whole and not negative."""
     # Of this very type: in Python, True is an int.
     return all(
-        type(number) is int and 0 <= number <= _MOST_REPORTS for number in numbers
+        type(number) is int and 0 <= number <= MOST_REPORTS for number in numbers
     )
 
 

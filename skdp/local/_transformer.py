@@ -57,7 +57,9 @@ from skdp.local._protocol_file import (
     transformer_from_text,
     write_protocol,
 )
-from skdp.local.protocol import Channel, ReportProtocol, read_sample_weight
+from skdp.local._tally import ReportTally, check_tally
+from skdp.local.protocol import Channel, ReportProtocol, Reports, read_sample_weight
+from skdp.oracles import MOST_ENTRIES
 from skdp.pages import warn
 from skdp.privacy import (
     BudgetExceeded,
@@ -74,9 +76,6 @@ from skdp.privacy import (
     spend,
 )
 from skdp.tables import Releases, Table, carried_text, carries_notes, with_protocol
-
-# Of a channel that is enumerated for a warning: some milliseconds.
-_MOST_ENTRIES = 1 << 16
 
 # Declared values of reports in memory that say them: a copy goes into each pickle and
 # file.
@@ -520,6 +519,16 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         weights = read_sample_weight(sample_weight, reports, tally.n_reports)
         return self.protocol_.weighted_tally(arrays, weights)
 
+    def _read_reports(self, reports: Any) -> tuple[Reports | None, ReportTally]:
+        """Return reports as arrays, and their tally; of a tally, itself only."""
+        check_is_fitted(self)
+        arrays = None
+        tally = reports
+        if not isinstance(reports, ReportTally):
+            arrays, tally = read_carried(reports, self)
+        check_tally(tally, self.protocol_.meaning, takes_weights=True)
+        return arrays, tally
+
     def get_feature_names_out(
         self, input_features: ArrayLike | None = None
     ) -> NDArray[np.object_]:
@@ -848,7 +857,7 @@ def _warn_of_epsilon(epsilon: Any, protocol: ReportProtocol) -> None:
 
 def _consequence(protocol: ReportProtocol) -> str:
     """Say what is learned of the column whose report says most."""
-    attributes = protocol.channels(_MOST_ENTRIES)
+    attributes = protocol.channels(MOST_ENTRIES)
     if attributes is None:
         odds = written_odds(protocol.guarantee.epsilon)
         return (

@@ -41,10 +41,7 @@ from skdp.metrics._private_groups import (
     unbiased_indicators,
 )
 from skdp.metrics._rates import PairsOfGroups, RateSums, sums_of_estimated
-from skdp.oracles import FrequencyOracle
-
-# Probabilities of a channel: half a megabyte.
-_MOST_ENTRIES = 1 << 16
+from skdp.oracles import MOST_ENTRIES, FrequencyOracle
 
 Rows = Literal["population", "table"]
 
@@ -352,7 +349,7 @@ def _variances_of_channel(
 
     The values of a group count as equally frequent.
     """
-    if oracle.shows_hash or oracle.k * oracle.n_reports > _MOST_ENTRIES:
+    if oracle.shows_hash or oracle.k * oracle.n_reports > MOST_ENTRIES:
         raise ValueError(
             f"the errors of groups are not known for {type(oracle).__name__} of "
             f"{oracle.k:,} values"

@@ -22,8 +22,8 @@ from skdp.metrics._table_pairs import (
     PairedTables,
     check_columns,
     check_order,
+    column_domains,
     pair_tables,
-    read_declared,
     read_pair,
 )
 from skdp.oracles import check_size
@@ -213,7 +213,7 @@ def marginal_errors(
     # Columns that are in no marginal are not read: they may hold values of any kind.
     names = list(dict.fromkeys(chain.from_iterable(marginals)))
     pair = pair_tables(tables, names, domain)
-    declared = read_declared(domain, tables[0])
+    declared = column_domains(domain, tables[0])
     distances = {}
     for name in names:
         if isinstance(declared.get(name), Interval):
@@ -361,7 +361,7 @@ def value_errors(
     0   paid   1.0       1.62   1.02       0.5         1.02
     """
     tables = read_pair(real, synthetic)
-    declared = read_declared(domain, tables[0])
+    declared = column_domains(domain, tables[0])
     rows = []
     for name in compared_columns(tables, columns, declared):
         real_values = read_values(tables[0], name, declared.get(name))
@@ -454,6 +454,13 @@ QUANTILES = (0.1, 0.5, 0.9)
 # Half the width of an interval of 95 %, in standard errors.
 _REACH = NormalDist().inv_cdf(0.975)
 
+# From the 10 % to the 90 % quantile of a normal law, in standard deviations.
+_NORMAL_RANGE = NormalDist().inv_cdf(0.9) - NormalDist().inv_cdf(0.1)
+
+# The share of the rows that may have wrong values: in cells without a true digit, by
+# chance alone, or all. Above it, a marginal says less of the real rows than it hides.
+_MOST_WRONG = 0.5
+
 
 def compare_marginals(
     real: TableLike, synthetic: TableLike, *, domain: DomainLike | None = None
@@ -483,16 +490,15 @@ def _compare_counts(real: Counts, synthetic: Counts) -> dict[str, Any]:
     differences = np.abs(shares - real_shares)
     is_uncertain = (differences >= real_shares) & (differences > 0)
     uncertain = float(shares[is_uncertain].sum())
-    # The share of the rows in cells without a true digit, from which a marginal has
-    # none.
-    most_uncertain = 0.5
+    error = total_variation(real, synthetic)
+    chance = _chance(real + synthetic, n_real, n_synthetic)
     return {
         "n_uncertain": int(is_uncertain.sum()),
-        "error": total_variation(real, synthetic),
-        "noise": _chance(real + synthetic, n_real, n_synthetic),
+        "error": error,
+        "noise": chance,
         "uncertain": uncertain,
         "measured": True,
-        "supported": uncertain <= most_uncertain,
+        "supported": max(uncertain, chance, error) <= _MOST_WRONG,
     }
 
 
@@ -509,9 +515,9 @@ def _chance(counts: Counts, n_real: int, n_synthetic: int) -> float:
 def compare_numbers(
     real: TableLike, synthetic: TableLike, *, domain: DomainLike | None = None
 ) -> Any:
-    """Compare the means and quantiles of numbers and dates, value by value."""
+    """Compare statistics of numbers and dates, value by value."""
     tables = read_pair(real, synthetic)
-    declared = read_declared(domain, tables[0])
+    declared = column_domains(domain, tables[0])
     rows: list[ComparedStatistic] = []
     dates = []
     for name in compared_columns(tables, None, declared):
@@ -525,7 +531,9 @@ def compare_numbers(
         return None
     table = pd.DataFrame(rows, columns=ComparedStatistic._fields)
     numbers = ["reference", "synthetic", "lower", "upper"]
-    add_dates(table, numbers, [name in dates for name in table["column"]])
+    # The deviation of dates is a number of days.
+    is_date = table["column"].isin(dates) & (table["statistic"] != "deviation")
+    add_dates(table, numbers, is_date.to_list())
     return frame_like(table, tables[0].native)
 
 
@@ -538,53 +546,70 @@ class ComparedStatistic(NamedTuple):
     synthetic: float
     lower: float
     upper: float
-    std: float
-    # Whether values within bins are known, as those of real rows are, rather than spread
-    # evenly.
+    scale: float
+    # Real rows tell each statistic, and where values are within bins.
+    known: bool = True
     measured_within: bool = True
 
 
 def _compare_statistics(
     name: Any, real: Numbers, synthetic: Numbers
 ) -> list[ComparedStatistic]:
-    """Return a row for the mean and for each quantile."""
+    """Return a row for the mean, for the deviation, and for each quantile."""
     # By chance, the means of two samples of the same law differ by at most this multiple
     # of the standard deviation, with a probability of 95 %. Of a quantile, this is so of
     # the share of the values below it, whose deviation is sqrt(share * (1 - share)).
-    scale = _REACH * math.sqrt(1 / real.size + 1 / synthetic.size)
-    std = float(real.std())
-    # Of the largest number: deviations that are rounding.
-    rounding = 1e-12
-    if std <= rounding * float(np.abs(real).max()):
-        std = 0.0
+    reach = _REACH * math.sqrt(1 / real.size + 1 / synthetic.size)
     mean = float(real.mean())
-    statistics = [
-        ComparedStatistic(
-            column=name,
-            statistic="mean",
-            reference=mean,
-            synthetic=float(synthetic.mean()),
-            lower=mean - scale * std,
-            upper=mean + scale * std,
-            std=std,
-        )
+    std = float(real.std())
+    mean_reach = reach * std
+    std_reach = _reach_of_deviation(real, reach)
+    # name, reference, synthetic, lower, upper
+    figures = [
+        ("mean", mean, float(synthetic.mean()), mean - mean_reach, mean + mean_reach),
+        (
+            "deviation",
+            std,
+            float(synthetic.std()),
+            max(0.0, std - std_reach),
+            std + std_reach,
+        ),
     ]
     for share in QUANTILES:
-        reach = scale * math.sqrt(share * (1 - share))
-        shares = [share, max(0.0, share - reach), min(1.0, share + reach)]
+        share_reach = reach * math.sqrt(share * (1 - share))
+        shares = [share, max(0.0, share - share_reach), min(1.0, share + share_reach)]
         quantile, lower, upper = np.quantile(
             real, shares, method="inverted_cdf"
         ).tolist()
         synthetic_quantile = float(np.quantile(synthetic, share, method="inverted_cdf"))
-        statistics.append(
-            ComparedStatistic(
-                column=name,
-                statistic=f"quantile {share:g}",
-                reference=quantile,
-                synthetic=synthetic_quantile,
-                lower=lower,
-                upper=upper,
-                std=std,
-            )
-        )
-    return statistics
+        statistic = f"quantile {share:g}"
+        figures.append((statistic, quantile, synthetic_quantile, lower, upper))
+    scale = _scale_of(real)
+    return [ComparedStatistic(name, *row, scale) for row in figures]
+
+
+def _reach_of_deviation(values: Numbers, reach: float) -> float:
+    """Return how far chance moves a standard deviation, if means by `reach` of them."""
+    variance = float(values.var())
+    if variance == 0:
+        return 0.0
+    # The variance of squared distances from the mean is that of the variance, which
+    # rises by twice the deviation times what the deviation rises by. A sample is also
+    # nearer to its own mean, which is off by the reach, than to that of the law.
+    std_of_squares = float(((values - values.mean()) ** 2).std())
+    std = math.sqrt(variance)
+    return reach * std_of_squares / (2 * std) + reach**2 * std / 2
+
+
+def _scale_of(values: Numbers) -> float:
+    """Return about the deviation of values; 0 if they do not differ."""
+    # A few values far away make a deviation many times as large, and do not move
+    # quantiles. Where these are equal, as of a column that is mostly 0, it is the
+    # deviation after all.
+    low, high = np.quantile(values, [0.1, 0.9], method="inverted_cdf").tolist()
+    scale = (high - low) / _NORMAL_RANGE
+    if scale <= 0:
+        scale = float(values.std())
+    # Of the largest number: deviations that are rounding.
+    rounding = 1e-12
+    return 0.0 if scale <= rounding * float(np.abs(values).max()) else scale

@@ -16,10 +16,10 @@ from skdp.domain import Categories, DomainLike, Interval
 from skdp.metrics._table_pairs import (
     check_columns,
     check_order,
+    column_domains,
     encode_column,
     n_rows,
     observed_values,
-    read_declared,
     read_pair,
 )
 from skdp.oracles import check_size
@@ -136,7 +136,7 @@ def random_range_queries(
     names = check_columns((table, table), columns)
     check_size(n_queries, least=1, name="n_queries")
     check_order(order, names)
-    declared = read_declared(domain, table)
+    declared = column_domains(domain, table)
     choices = {name: _choices(name, declared.get(name), table) for name in names}
     generator = check_random_state(random_state)
     queries = []

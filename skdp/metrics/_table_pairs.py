@@ -66,7 +66,7 @@ def pair_tables(
 ) -> PairedTables:
     """Code columns of two tables."""
     names = check_columns(tables, columns)
-    declared = read_declared(domain, tables[0])
+    declared = column_domains(domain, tables[0])
     labels: dict[Any, list[Any]] = {}
     codes = {}
     for name in names:
@@ -178,7 +178,7 @@ def check_order(order: Any, names: list[Any]) -> int:
     return check_size(order, least=1, most=len(names), name="order")
 
 
-def read_declared(domain: Any, table: Table) -> dict[Any, Values]:
+def column_domains(domain: Any, table: Table) -> dict[Any, Values]:
     """Return the declared domains of the columns of a table."""
     if domain is None or (isinstance(domain, Mapping) and not domain):
         return {}

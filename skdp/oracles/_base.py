@@ -158,8 +158,9 @@ MAX_REPORT_BYTES = 1 << 31
 # Larger requests are treated as this one: 2**-64 achieves at most 100.
 MOST_EPSILON = Fraction(1000)
 
-# Of a channel that is computed for the best guess.
-_MOST_ENTRIES = 1 << 16
+# Of a channel that is computed for a best guess, a variance or a warning: half a
+# megabyte, and some milliseconds.
+MOST_ENTRIES = 1 << 16
 
 # Pairs of a record and a value at a time: enough for whole-array steps, few enough for
 # the cache.
@@ -767,7 +768,7 @@ class FrequencyOracle(SupportCounts):
         """
         exact = self._guess_accuracy(prior, groups)
         n_entries = self.k * self.n_reports
-        if exact is not None or self.shows_hash or n_entries > _MOST_ENTRIES:
+        if exact is not None or self.shows_hash or n_entries > MOST_ENTRIES:
             return exact
         channel = np.array(self.channel(), float)
         joint = channel * prior[:, np.newaxis]

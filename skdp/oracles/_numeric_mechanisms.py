@@ -458,7 +458,9 @@ class ClampedLaplace(NumericMechanism):
         # Fractional bits of a ratio that is rounded up, as its exact form has millions.
         n_bits = 256
         for bit in format(self.steps, "b"):
-            square = power * power / (self.ratio if bit == "1" else 1)
+            square = power * power
+            if bit == "1":
+                square /= self.ratio
             power = Fraction(math.ceil(square * (1 << n_bits)), 1 << n_bits)
         return ReportPair.of_any(power)
 

@@ -8,7 +8,6 @@ from skdp.privacy._conversions import (
     largest_mu,
     zcdp_epsilon,
 )
-from skdp.privacy._conversions import largest_rho as largest_rho
 from skdp.privacy._guarantee import (
     PrivacyGuarantee,
     PrivacyLeakWarning,

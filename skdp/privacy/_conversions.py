@@ -310,7 +310,7 @@ _SPECIAL = 2.0**-43
 _ROUNDING = 2.0**-45
 
 # More than the rounding errors of the logarithms of two deltas.
-_LOG_ERROR = 2.0**-40
+LOG_ERROR = 2.0**-40
 
 # Of the logarithm of delta: e**-800 is below the least float.
 _LEAST_LOG = -800.0
@@ -452,7 +452,7 @@ def gaussian_epsilon(mu: float | Fraction, delta: float | Fraction) -> float:
     log_target = math.log(target)
 
     def excess(epsilon: float) -> float:
-        return _log_delta(exact_mu, Fraction(epsilon)) + _LOG_ERROR - log_target
+        return _log_delta(exact_mu, Fraction(epsilon)) + LOG_ERROR - log_target
 
     if excess(0.0) <= 0:
         return 0.0
@@ -504,7 +504,7 @@ def largest_mu(epsilon: float | Fraction, delta: float | Fraction) -> float:
     log_target = math.log(target)
 
     def excess(mu: float) -> float:
-        return _log_delta(Fraction(mu), exact_epsilon) + _LOG_ERROR - log_target
+        return _log_delta(Fraction(mu), exact_epsilon) + LOG_ERROR - log_target
 
     # From delta <= Phi(-a) <= e**(-a**2 / 2), and from delta <= mu * phi(0).
     half = math.sqrt(-log_target / 2)

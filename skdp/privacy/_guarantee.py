@@ -80,6 +80,12 @@ Trust = Literal["local", "shuffle", "central"]
 # From those that trust nobody to those that trust somebody with the data.
 TRUSTS: tuple[Trust, ...] = get_args(Trust)
 
+_CHANGES = {
+    "replace": "replacing",
+    "add_remove": "adding or removing",
+    "replace_values": "replacing",
+}
+
 _TRUSTED = {
     "local": "local: no one is trusted",
     "shuffle": "shuffle: those who shuffle or sum the reports are trusted",
@@ -127,6 +133,9 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
         Neighbouring inputs differ in up to as many records, all those of one person; with 1, in one record. Of releases
         together it is the least: each of them protects persons with up to as many records, and with any number where
         epsilon and delta are 0.
+    changes : str, default=""
+        What was done by choice to what was released, which then no longer shows what the data say: printed with the
+        guarantee. It is post-processing, and changes no number of it.
 
     Notes
     -----
@@ -168,6 +177,7 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
     rho: float | None = None
     losses: tuple[Loss, ...] = ()
     max_rows_per_person: int = 1
+    changes: str = ""
 
     def __post_init__(self) -> None:
         fields: dict[str, Any] = {
@@ -275,7 +285,7 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
             return self
         if self.relation == "replace_values":
             raise ValueError(
-                f"a guarantee for the values of {_names(self.scope)} says nothing "
+                f"a guarantee for the values of {written_names(self.scope)} says nothing "
                 "about whole records: all other columns may have been shown exactly"
             )
         if relation == "add_remove":
@@ -341,7 +351,7 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
         who = "record" if self.max_rows_per_person == 1 else "person"
         columns = ""
         if self.relation == "replace_values":
-            columns = _names(self.scope)
+            columns = written_names(self.scope)
         return in_odds(self.epsilon, self.delta, self.relation, who, columns)
 
     def _content(self) -> dict[str, Any]:
@@ -352,6 +362,7 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
             "trust": self.trust,
             "scope": [written_name(name) for name in self.scope],
             "mechanism": written_text(self.mechanism),
+            "changes": written_text(self.changes),
             "secure": bool(self.secure),
             "rho": self.rho,
             "losses": [loss._content() for loss in self.losses],
@@ -367,6 +378,7 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
             trust=fields.one_of("trust", TRUSTS),
             scope=fields.columns("scope"),
             mechanism=fields.text("mechanism"),
+            changes=fields.text("changes"),
             secure=fields.flag("secure"),
             rho=fields.optional("rho", lambda name: fields.number(name, at_least_0)),
             losses=tuple(fields.parts("losses", read_loss, most=MOST_LOSSES)),
@@ -399,25 +411,30 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
         parts.append(f"{self.trust} model")
 
         parts.append(self._difference())
+        if self.changes:
+            parts.append(self.changes)
         if not self.secure:
             parts.append("NOT SECURE: the randomness comes from a seed")
         return ", ".join(parts)
 
     def _difference(self) -> str:
-        """Say what makes a neighbour."""
-        columns = _names(self.scope)
+        """Say what makes a neighbour, and the columns that a promise is about."""
         if self.relation == "replace_values":
-            return (
-                f"replacing the values of {columns} in one {self._unit}, all other "
-                "columns are public"
-            )
-        verb = "replacing" if self.relation == "replace" else "adding or removing"
+            return f"{self._neighbours()}, all other columns are public"
+        if not self.scope:
+            return self._neighbours()
+        values = "one record's values of"
         rows = self.max_rows_per_person
-        if not columns:
-            return f"{verb} one {self._unit}"
         if rows > 1:
-            return f"{verb} one person's values, in up to {rows} records, of: {columns}"
-        return f"{verb} one record's values of: {columns}"
+            values = f"one person's values, in up to {rows} records, of"
+        return f"{_CHANGES[self.relation]} {values}: {written_names(self.scope)}"
+
+    def _neighbours(self) -> str:
+        """Say how the tables differ that it compares."""
+        unit = f"one {self._unit}"
+        if self.relation == "replace_values":
+            unit = f"the values of {written_names(self.scope)} in {unit}"
+        return f"{_CHANGES[self.relation]} {unit}"
 
     @property
     def _unit(self) -> str:
@@ -426,9 +443,7 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
         return "record" if rows == 1 else f"person with up to {rows} records"
 
     def _repr_html_(self) -> str:
-        neighbours = f"one {self._unit} replaced"
-        if self.relation == "add_remove":
-            neighbours = f"one {self._unit} added or removed"
+        neighbours = self._neighbours()
         if self.relation == "replace_values":
             neighbours = self._difference()
         facts = [
@@ -453,7 +468,7 @@ def check_relation(relation: Any) -> None:
         )
 
 
-def _names(columns: Iterable[Any]) -> str:
+def written_names(columns: Iterable[Any]) -> str:
     return ", ".join(map(written_text, columns))
 
 
@@ -496,8 +511,8 @@ def _protected_columns(
             elif further == ["target"]:
                 hint = "; if target is what y is to be called, give y this name"
             raise ValueError(
-                f"a guarantee for the values of {_names(protected)} says nothing about "
-                f"those of {_names(further)}{hint}"
+                f"a guarantee for the values of {written_names(protected)} says nothing about "
+                f"those of {written_names(further)}{hint}"
             )
     return names
 
@@ -564,7 +579,7 @@ def _common_columns(releases: Iterable[PrivacyGuarantee]) -> tuple[Any, ...] | N
         names = set(map(written_name, scope))
         common = [name for name in common if written_name(name) in names]
     if not common:
-        texts = " and ".join(_names(scope) for scope in dict.fromkeys(scopes))
+        texts = " and ".join(written_names(scope) for scope in dict.fromkeys(scopes))
         raise ValueError(
             "releases that protect different columns promise nothing together, as one "
             f"of them may show what another protects: {texts}"
@@ -589,12 +604,14 @@ def _shared(releases: Sequence[PrivacyGuarantee]) -> dict[str, Any]:
     """Return what a guarantee of several releases has beside its numbers."""
     names: dict[Any, None] = {}
     mechanisms = ""
+    changes = ""
     trust = TRUSTS[0]
     is_secure = True
     limits = []
     for release in releases:
         names |= dict.fromkeys(release.scope)
         mechanisms = _listed(mechanisms, release.mechanism)
+        changes = _listed(changes, release.changes)
         trust = max(trust, release.trust, key=TRUSTS.index)
         is_secure = is_secure and release.secure
         # A release of no loss protects any number of rows.
@@ -606,16 +623,17 @@ def _shared(releases: Sequence[PrivacyGuarantee]) -> dict[str, Any]:
         "trust": trust,
         "scope": tuple(names),
         "mechanism": mechanisms,
+        "changes": changes,
         "secure": is_secure,
         "max_rows_per_person": min(limits, default=unlimited.max_rows_per_person),
     }
 
 
-def _listed(mechanisms: str, further: str) -> str:
-    """Append mechanisms to a list unless it has them; names may contain commas."""
-    if not further or f", {further}, " in f", {mechanisms}, ":
-        return mechanisms
-    return f"{mechanisms}, {further}" if mechanisms else further
+def _listed(texts: str, further: str) -> str:
+    """Append texts to a list unless it has them; names may contain commas."""
+    if not further or f", {further}, " in f", {texts}, ":
+        return texts
+    return f"{texts}, {further}" if texts else further
 
 
 def compose(

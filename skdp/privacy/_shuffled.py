@@ -14,7 +14,12 @@ import numpy as np
 from scipy.special import ndtr
 
 from skdp.exact import exp_bounds, log_upper, round_up
-from skdp.privacy._conversions import check_delta, check_epsilon, proven_edge
+from skdp.privacy._conversions import (
+    LOG_ERROR,
+    check_delta,
+    check_epsilon,
+    proven_edge,
+)
 from skdp.privacy._guarantee import PrivacyGuarantee
 from skdp.privacy._losses import GaussianLoss, Loss, StatedLoss
 from skdp.privacy._shuffled_pair import ReportPair
@@ -27,9 +32,6 @@ _PRECISION = 1e-5
 # are at the limit of 64 bits.
 _MOST_LOCAL = 50.0
 
-
-# More than the rounding error of a logarithm.
-_LOG_ERROR = 2.0**-40
 
 # More than the rounding errors of a tangent, relative to the larger of its two terms.
 _ROUNDING = 2.0**-38
@@ -98,7 +100,7 @@ def largest_local(pairs_at: PairsAt, n: int, epsilon: float, delta: Fraction) ->
 
 def _log_ratio(reached: float, target: Fraction) -> float:
     """Return the logarithm of a ratio, rounded up, within what a search can handle."""
-    return max(math.log(max(reached, 1e-300)) - math.log(target) + _LOG_ERROR, -50.0)
+    return max(math.log(max(reached, 1e-300)) - math.log(target) + LOG_ERROR, -50.0)
 
 
 # A sum of many reports is nearly normal. So the divergences of both orders are compared

@@ -507,8 +507,9 @@ class ReportDesign(SavedByArguments):
             for column in table.T:
                 if column.max() == 0:
                     continue
-                least = column.min()
-                largest = max(largest, column.max() / least if least else math.inf)
+                if column.min() == 0:
+                    return math.inf
+                largest = max(largest, column.max() / column.min())
         return math.log(largest)
 
     def likelihood(self, X: pd.DataFrame) -> Numbers:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,9 +30,18 @@ _MOST_SEARCHED = 1 << 15
 # relative change is of the size of the step in units of the parameters, below 1e-4.
 _CLOSE = 1e-8
 
-# Relative, of the central differences that give the derivative of the score: their
-# error is its square, and that of rounding 1e-16 / 1e-5.
-_STEP = 1e-5
+
+def derivatives(function: Callable[[Numbers], Numbers], parameters: Numbers) -> Numbers:
+    """Return the derivatives of a function by each parameter: (n_parameters, ...)."""
+    # Central differences, whose relative error is the square of the step, and that of
+    # rounding 1e-16 / 1e-5.
+    slopes = []
+    for place, parameter in enumerate(parameters):
+        step = np.zeros(len(parameters))
+        step[place] = 1e-5 * max(1.0, abs(parameter))
+        change = function(parameters + step) - function(parameters - step)
+        slopes.append(change / (2 * step[place]))
+    return np.stack(slopes)
 
 
 def _log_sum(logs: Numbers) -> Numbers:
@@ -351,14 +360,7 @@ class HiddenModel:
 
     def information(self, parameters: Numbers) -> Numbers:
         """Return the observed information: the negative derivative of the score."""
-        n = len(parameters)
-        information = np.empty((n, n))
-        for place in range(n):
-            step = np.zeros(n)
-            step[place] = _STEP * max(1.0, abs(parameters[place]))
-            after = self.total_score(parameters + step)
-            before = self.total_score(parameters - step)
-            information[place] = (before - after) / (2 * step[place])
+        information = -derivatives(self.total_score, parameters)
         return (information + information.T) / 2
 
     def start(self) -> Numbers:

@@ -7,6 +7,7 @@ import itertools
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from statistics import NormalDist
 from typing import Any
 
@@ -39,6 +40,7 @@ from skdp.survey._likelihood import (
     HiddenModel,
     Numbers,
     Unknown,
+    derivatives,
     disagreement,
     maximise,
     sandwich,
@@ -550,10 +552,6 @@ def _warn_of_groups(
 # Of a model and parameters: (n_rows, n_predicted).
 Prediction = Callable[[HiddenModel, Numbers], Numbers]
 
-# Of the differences that give derivatives by a parameter, in its standard errors or in
-# units: their error is its square, and that of rounding 1e-16 / 1e-5.
-_STEP = 1e-5
-
 
 def cells_given_reports(model: HiddenModel, parameters: Numbers) -> Numbers:
     """Return the probability of each cell, given predictors and reports: (n_rows, n_cells)."""
@@ -604,15 +602,8 @@ def _variances(
     predict: Prediction, model: HiddenModel, parameters: Numbers, covariance: Numbers
 ) -> Numbers:
     """Return the variances of predictions: (n_rows, n_predicted)."""
-    slopes = []
-    for place in range(len(parameters)):
-        step = np.zeros(len(parameters))
-        step[place] = _STEP * max(1.0, abs(parameters[place]))
-        after = predict(model, parameters + step)
-        before = predict(model, parameters - step)
-        slopes.append((after - before) / (2 * step[place]))
-    stacked = np.stack(slopes)
-    return np.asarray(np.einsum("pim,pq,qim->im", stacked, covariance, stacked))
+    slopes = derivatives(partial(predict, model), parameters)
+    return np.asarray(np.einsum("pim,pq,qim->im", slopes, covariance, slopes))
 
 
 def fingerprints(

@@ -29,7 +29,6 @@ from skdp.synthesis._count_errors import CountErrors, Quantile, Query, errors_of
 from skdp.synthesis._queries import (
     find_column,
     find_columns,
-    of_columns,
     range_weights,
     read_conditions,
 )
@@ -37,7 +36,7 @@ from skdp.synthesis.model import MOST_CELLS, GraphicalModel, Marginal, merge
 from skdp.synthesis.tables import (
     Relations,
     Shapes,
-    find_codes,
+    encode_records,
     undeclared_in,
     with_target,
 )
@@ -407,16 +406,14 @@ class ModelAnswers(OnSite, BaseEstimator):
 
     def _codes_of(self, table: Table) -> NDArray[np.int64]:
         """Code some columns of rows, all of them."""
-        policy = of_columns(
-            "error" if self.handle_unknown == "ignore" else self.handle_unknown,
-            table.names,
-        )
-        others = of_columns(self._others, table.names)
-        codes, undeclared = find_codes(
+        policy = self.handle_unknown
+        if policy == "ignore":
+            policy = "error"
+        codes, undeclared = encode_records(
             table,
             self.domain_.select(table.names),
             policy,
-            others,
+            self._others,
             keeps_rows=bool(self._protected),
         )
         if undeclared:

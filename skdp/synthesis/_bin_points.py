@@ -54,26 +54,13 @@ class BinCells:
     @classmethod
     def of(cls, interval: Interval, shape: Shape) -> BinCells:
         """Find the shares of cells by their noisy counts."""
-        assert shape.counts is not None
         edges = np.array(interval.edges, interval.dtype)
         starts = np.array(shape.grid.edges[:-1], interval.dtype)
         bins = np.searchsorted(edges[1:-1], starts, side="right")
-        n_bins = edges.size - 1
-        weights = np.zeros((n_bins, bins.size))
-        weights[bins, np.arange(bins.size)] = 1.0
         covariance = covariance_of_cells(bins.size + interval.missing)
         roots = np.linalg.cholesky(covariance)[: bins.size, : bins.size]
         noise = np.asarray(roots * shape.std_error, np.float64)
-        # Shares leave out what is not clearly more than noise: as many records as the
-        # noise of a bin may be anywhere in it.
-        errors = np.sqrt(((weights @ noise) ** 2).sum(axis=1))
-        counts = np.maximum(weights @ shape.counts, errors)
-        unclear = np.divide(errors, counts, out=np.ones(n_bins), where=counts > 0)[bins]
-        shares = np.diff(shape.below)
-        totals = np.bincount(bins, shares)[bins]
-        even = 1 / np.bincount(bins)[bins]
-        clear = np.divide(shares, totals, out=np.copy(even), where=totals > 0)
-        shares = (1 - unclear) * clear + unclear * even
+        shares = _shares_in_bins(np.diff(shape.below), shape.counts, bins, noise)
         return cls(middles(shape.grid), bins, shares, shape.counts, noise)
 
     def divide(self, shares: Table) -> Table:
@@ -146,8 +133,7 @@ class BinPoints:
         points = scores * stds[:, np.newaxis]
         values = means[:, np.newaxis] + points.astype((means - means).dtype)
 
-        weights = np.zeros((stds.size, bins.size))
-        weights[bins, np.arange(bins.size)] = cell_scores
+        weights = _by_bin(bins, cell_scores)
         sums = weights @ cells.counts
         noise = weights @ cells.noise
         numbers = means.astype(float)
@@ -267,6 +253,31 @@ class BinPoints:
         means = self.means[places]
         rates = divide(self.stds[places], means[behind] - means[before])
         return before, behind, rates
+
+
+def _by_bin(bins: NDArray[np.intp], values: Table) -> Table:
+    """Return values of cells in the row of their bin, and 0 in others: (n_bins, n_cells)."""
+    table = np.zeros((bins[-1] + 1, bins.size))
+    table[bins, np.arange(bins.size)] = values
+    return table
+
+
+def _shares_in_bins(
+    shares: Table, noisy_counts: Table, bins: NDArray[np.intp], roots: NDArray[Any]
+) -> Table:
+    """Return the share of each cell in its bin, as far as noise does not hide it: (n_cells,)."""
+    # Shares leave out what is not clearly more than noise: as many records as the noise
+    # of a bin may be anywhere in it.
+    in_bins = _by_bin(bins, np.ones(bins.size))
+    errors = np.sqrt(((in_bins @ roots) ** 2).sum(axis=1))
+    counts = np.maximum(in_bins @ noisy_counts, errors)
+    unclear = np.ones(errors.size)
+    np.divide(errors, counts, out=unclear, where=counts > 0)
+    totals = np.bincount(bins, shares)[bins]
+    even = 1 / np.bincount(bins)[bins]
+    clear = np.divide(shares, totals, out=np.copy(even), where=totals > 0)
+    mixed: Table = (1 - unclear[bins]) * clear + unclear[bins] * even
+    return mixed
 
 
 def divide_by_points(

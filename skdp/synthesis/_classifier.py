@@ -27,7 +27,7 @@ from skdp.central import CentralEstimator
 from skdp.domain import Categories, Domain
 from skdp.privacy import PrivacyGuarantee
 from skdp.synthesis._queries import find_column
-from skdp.synthesis.tables import read_declared, with_target
+from skdp.synthesis.tables import complete_domain, with_target
 from skdp.tables import Table
 
 
@@ -189,7 +189,7 @@ class MarginalClassifier(ProbabilisticClassifier, OfSynthesizer):
             declared = {target: declared[target]} if target in names else {}
             every = Table(table.names[-1:], table.columns[-1:], table.native)
         _check_target(
-            read_declared(every, declared), target
+            complete_domain(every, declared), target
         )  # before anything is charged
         if (
             synthesizer.target is None

@@ -28,11 +28,11 @@ from skdp.synthesis.tables import (
     check_decodable,
     check_not_named,
     choose_substitutes,
+    complete_domain,
     declared_orders,
     fine_grid,
     public_template,
     read_codes,
-    read_declared,
     read_relations,
 )
 from skdp.tables import LargeTable, Table
@@ -95,7 +95,7 @@ def code_table(
 ) -> CodedTable:
     """Complete the domain by values that were found, or are public, and code the rows that count."""
     completed = values | dict(public_values or {})
-    declared = read_declared(table, synthesizer.domain, completed)
+    declared = complete_domain(table, synthesizer.domain, completed)
     relations = read_relations(synthesizer.relations, declared)
     domain = relations.coarsen(declared)
     finds_bins = synthesizer.bins == "private"
@@ -117,10 +117,17 @@ def code_table(
     # Any value of a public column, until rows are coded: all of its values were read, and
     # only infinite numbers are not among them.
     others |= {name: domain[name].values[0] for name in public_values or ()}
+    policy = synthesizer.handle_unknown
+    if isinstance(policy, Mapping):
+        for name in policy:
+            if name not in domain.columns:
+                raise ValueError(
+                    f"handle_unknown names {name!r}, which is no column of the domain"
+                )
     codes = read_codes(
         table,
         cells,
-        synthesizer.handle_unknown,
+        policy,
         others,
         keeps_rows=synthesizer.protect is not None,
     )

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.domain import Categories, Domain
-from skdp.synthesis._queries import find_column, find_columns
+from skdp.synthesis._queries import find_column
 from skdp.synthesis.model import GraphicalModel, sample
 
 Rows = NDArray[np.int32]
@@ -58,13 +58,18 @@ def read_fair(fair: Any, domain: Domain, zeros: Any = None) -> Fair | None:
                 f"{type(condition_names).__name__}"
             )
         conditions = tuple(condition_names)
-    for name in (group, label):
-        find_column(domain, name, "fair")
-    find_columns(domain, [group, label, *conditions])
+    names = [group, label, *conditions]
+    columns = [find_column(domain, name, "fair") for name in names]
+    if len(set(columns)) < len(columns):
+        raise ValueError(
+            "fair must name a group, another column as the label, and further ones as "
+            f"conditions, each once, got {names}"
+        )
     values = domain[label]
     if not isinstance(values, Categories) or len(values) != 2 or None in values.values:
         raise ValueError(
-            f"the label {label!r} of fair must be a list of two values, none missing"
+            f"the label {label!r} of fair must be a list of two values, none missing: "
+            f"declare one, got {values!r}"
         )
     for item in zeros or ():
         if label in item:

@@ -252,11 +252,6 @@ def _points_in_bins(synthesizer: Any, places: Sequence[int]) -> Mapping[int, Bin
         name = domain.columns[place]
         if name not in shapes:
             continue
-        if shapes[name].counts is None:
-            raise ValueError(
-                f"columns: {name!r} has declared bins, and the synthesizer was saved "
-                "by a version that left out where numbers lie in them. Fit it again"
-            )
         measured = measured_counts(synthesizer.marginals_, (place,))
         n_rows = max(1.0, synthesizer.n_rows_)
         noise = 0.0 if measured is None else measured[1] / n_rows

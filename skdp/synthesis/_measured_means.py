@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -208,7 +208,7 @@ def measure_mean(
 
 
 def _measured_sets(
-    marginals: Iterable[Marginal], columns: Sequence[int]
+    marginals: Sequence[Marginal], columns: Sequence[int]
 ) -> list[tuple[int, ...]]:
     """List the sets of columns, as axes, that some marginal holds."""
     # A dict in place of a set, whose order may change from one process to the next.
@@ -242,7 +242,7 @@ class _Holder(NamedTuple):
 
 
 def _best(
-    marginals: Iterable[Marginal], columns: Sequence[int], component: Table
+    marginals: Sequence[Marginal], columns: Sequence[int], component: Table
 ) -> Iterator[tuple[float, int, Groups]]:
     """Yield the weights of the marginals that measure a component, whole if some do."""
     largest = float(np.abs(component).max())
@@ -293,7 +293,7 @@ _LEAST_SHARE = 5e-5
 
 
 def rake(
-    marginals: Iterable[Marginal],
+    marginals: Sequence[Marginal],
     columns: Sequence[int],
     shares: Table,
     n_rows: float,
@@ -328,7 +328,7 @@ def rake(
 
 
 def measured_counts(
-    marginals: Iterable[Marginal], columns: Sequence[int]
+    marginals: Sequence[Marginal], columns: Sequence[int]
 ) -> tuple[Table, float] | None:
     """Estimate counts of columns from all that count each cell of them, with the error."""
     weighted = np.zeros(1)

@@ -310,11 +310,12 @@ def _read_scores(described: Sequence[Mapping[str, Any]], domain: Domain) -> Scor
     scores: dict[Clique, tuple[float, float]] = {}
     for about in described:
         pair = _read_clique(about["columns"], domain)
-        score, std_error = about["score"], about["std_error"]
-        are_numbers = {type(score), type(std_error)} <= {int, float}
-        if len(pair) != 2 or not are_numbers or not math.isfinite(score + std_error):
-            raise ValueError("a score must be a finite number of two columns")
-        scores[pair] = float(score), float(std_error)
+        if len(pair) != 2:
+            raise ValueError("a score must be of two columns")
+        score = about["score"]
+        if type(score) not in (int, float) or not math.isfinite(score):
+            raise ValueError("a score must be a finite number")
+        scores[pair] = float(score), _positive(about["std_error"])
     return scores
 
 
@@ -337,12 +338,9 @@ def _read_shapes(described: Any, domain: Domain) -> Shapes | None:
         has_range = below[0] == 0 and abs(below[-1] - 1) <= _TOLERANCE
         if not has_range or (np.diff(below) < 0).any():
             raise ValueError("a shape has no probabilities")
-        counts = about["counts"]
-        std_error = about["std_error"]
-        if counts is not None:
-            counts = _table(counts, (len(grid.edges) - 1,))
-            std_error = _positive(std_error)
-        columns[name] = Shape(grid, below, counts, float(std_error))
+        counts = _table(about["counts"], (len(grid.edges) - 1,))
+        std_error = _positive(about["std_error"])
+        columns[name] = Shape(grid, below, counts, std_error)
     correlations = _table(described["correlations"], (len(columns), len(columns)))
     is_symmetric = (correlations == correlations.T).all()
     if not is_symmetric or np.linalg.eigvalsh(correlations)[0] <= 0:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -88,7 +88,10 @@ def range_weights(
         start, stop = _read_dates(name, low, high)
         edges = np.array(values.edges, "datetime64[us]")
     if start > stop:
-        raise ValueError("low must not be above high")
+        raise ValueError(
+            f"the range of column {name!r} must be (low, high): low must not be above "
+            "high"
+        )
     lowest = np.clip(start, edges[:-1], edges[1:])
     highest = np.clip(stop, edges[:-1], edges[1:])
     # Numbers are taken as evenly spread over the width of their bin.
@@ -108,15 +111,18 @@ def range_weights(
 
 
 def _read_numbers(name: Any, low: Any, high: Any) -> tuple[Any, Any]:
-    ends = (-np.inf if low is None else low, np.inf if high is None else high)
-    for end in ends:
+    if low is None:
+        low = -np.inf
+    if high is None:
+        high = np.inf
+    for end in (low, high):
         is_number = isinstance(end, int | float | np.number)
         if not is_number or isinstance(end, bool) or np.isnan(end):
             raise TypeError(
                 f"the ends of a range of column {name!r} must be numbers or None, got "
                 f"{type(end).__name__}"
             )
-    return ends
+    return low, high
 
 
 def _read_dates(name: Any, low: Any, high: Any) -> tuple[Any, Any]:
@@ -152,14 +158,7 @@ def _value_weights(
     codes = values.encode(np.array([*listed, None], object)[:-1])
     if (codes == len(values)).any():
         raise ValueError(
-            f"a value that is asked of column {name!r} is not among its declared ones"
+            f"a value for column {name!r} is not among its declared ones, {values!r}"
         )
     weights[codes] = 1
     return weights
-
-
-def of_columns(policy: Any, names: Sequence[Any]) -> Any:
-    """Restrict what is done with undeclared values to some columns."""
-    if isinstance(policy, str):
-        return policy
-    return {name: policy[name] for name in names if name in policy}

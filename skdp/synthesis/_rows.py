@@ -32,7 +32,6 @@ from skdp.persistence import load, save
 from skdp.synthesis._answers import ModelAnswers
 from skdp.synthesis._fair_rows import Fair, FairLabels
 from skdp.synthesis._persistence import Scores, describe_fit, restore_fit
-from skdp.synthesis._queries import of_columns
 from skdp.synthesis.model import GraphicalModel, Marginal, redraw_evenly, sample
 from skdp.synthesis.selection import (
     UNLIKELY,
@@ -158,30 +157,38 @@ class RowTransformer(TransformerMixin, ModelAnswers):
         self, template: Table, model: GraphicalModel, n: int, rng: np.random.Generator
     ) -> tuple[Any, ...]:
         """Draw rows of a model, as columns of a template."""
-        codes = list(self._draw_codes(model, n, rng))
-        rows = self._draw_numbers(self.domain_, codes, rng, {})
-        self._relations.derive(rows, {})
-        for places in self._broken_rows(rows, {}):
-            codes = list(self._draw_codes(model, places.size, rng))
-            others = self._draw_numbers(self.domain_, codes, rng, {})
+        rows = self._draw_whole(model, n, rng)
+        for _ in range(_MOST_ROUNDS):
+            places = self._places_to_replace(rows, {})
+            if places.size == 0:
+                break
+            others = self._draw_whole(model, places.size, rng)
             self._replace(rows, places, others, {})
         self._fill(rows, rng)
         return write_rows(template, rows)
 
-    def _broken_rows(
+    def _draw_whole(
+        self, model: GraphicalModel, n: int, rng: np.random.Generator
+    ) -> DrawnRows:
+        """Draw all columns of rows."""
+        codes = list(self._draw_codes(model, n, rng))
+        rows = self._draw_numbers(self.domain_, codes, rng, {})
+        self._relations.derive(rows, {})
+        return rows
+
+    def _places_to_replace(
         self, rows: DrawnRows, given: Mapping[Any, NDArray[Any]]
-    ) -> Iterator[NDArray[np.intp]]:
-        """Yield places of rows that break relations, which the caller replaces before the next round."""
+    ) -> NDArray[np.intp]:
+        """Return the places of rows that break relations, some of them repeatedly."""
         # Rows are rejected until all keep the relations: their law is that of the model
         # given the relations, of all laws that keep them the nearest to the model. Rows
         # that keep them are rare in some models, so each place comes as often as makes
         # `_LEAST_OF_A_ROUND` draws, of which the first that keeps them is taken. After
         # `_MOST_ROUNDS`, some rows may still break them.
-        for _ in range(_MOST_ROUNDS):
-            places = np.flatnonzero(self._relations.find_broken(rows, given))
-            if places.size == 0:
-                return
-            yield np.resize(places, max(places.size, _LEAST_OF_A_ROUND))
+        places = np.flatnonzero(self._relations.find_broken(rows, given))
+        if places.size == 0:
+            return places
+        return np.resize(places, max(places.size, _LEAST_OF_A_ROUND))
 
     def _fill(self, rows: DrawnRows, rng: np.random.Generator) -> None:
         """Repeat rows that keep the relations in place of the last that do not."""
@@ -206,7 +213,6 @@ class RowTransformer(TransformerMixin, ModelAnswers):
         given: Mapping[Any, NDArray[Any]],
     ) -> None:
         """Put other rows that keep the relations in the place of those that do not."""
-        self._relations.derive(others, given)
         intact = np.flatnonzero(~self._relations.find_broken(others, given))
         # A place has several rows in a row: the first that is intact is taken.
         distinct_places, first = np.unique(places[intact], return_index=True)
@@ -241,9 +247,7 @@ class RowTransformer(TransformerMixin, ModelAnswers):
         if not self.relations_:
             return
         rng = self._generator("relations")
-        codes = list(self._draw_codes(self.model_, _CHECKED_ROWS, rng))
-        rows = self._draw_numbers(self.domain_, codes, rng, {})
-        self._relations.derive(rows, {})
+        rows = self._draw_whole(self.model_, _CHECKED_ROWS, rng)
         share = self._relations.find_broken(rows, {}).mean()
         if share > _MOST_REDRAWN:
             warn(
@@ -375,7 +379,9 @@ class RowTransformer(TransformerMixin, ModelAnswers):
         self._check_whole_rows()
         check_n_samples(n_samples)
         rng = self._generator("sample", self._calls.advance())
-        return round(self.n_rows_) if n_samples is None else int(n_samples), rng
+        if n_samples is None:
+            n_samples = round(self.n_rows_)
+        return int(n_samples), rng
 
     def fit_transform(self, X: TableLike, y: Any = None, **fit_params: Any) -> Any:
         """Fit to a table, and transform it; with `protect`, given the target.
@@ -543,8 +549,10 @@ class RowTransformer(TransformerMixin, ModelAnswers):
         hidden = range(len(table.names), len(conditions))
         drawn_places = [*places, *hidden]
         rows = self._draw_rest(domain, conditions, drawn_places, rng, given)
-        self._relations.derive(rows, given)
-        for broken in self._broken_rows(rows, given):
+        for _ in range(_MOST_ROUNDS):
+            broken = self._places_to_replace(rows, given)
+            if broken.size == 0:
+                break
             given_there = {name: values[broken] for name, values in given.items()}
             others = self._draw_rest(
                 domain, conditions[:, broken], drawn_places, rng, given_there
@@ -603,7 +611,9 @@ class RowTransformer(TransformerMixin, ModelAnswers):
         """Draw columns again, of which those of the domain are returned."""
         drawn = redraw_evenly(self.model_, conditions, places, rng)
         codes = list(drawn[: len(domain.columns)])
-        return self._draw_numbers(domain, codes, rng, given)
+        rows = self._draw_numbers(domain, codes, rng, given)
+        self._relations.derive(rows, given)
+        return rows
 
     def _read_conditions(
         self, table: Table, places: Sequence[int]
@@ -622,8 +632,8 @@ class RowTransformer(TransformerMixin, ModelAnswers):
             codes = read_codes(
                 condition_table,
                 self.domain_.select(condition_table.names),
-                of_columns(self.handle_unknown, condition_table.names),
-                of_columns(self._others, condition_table.names),
+                self.handle_unknown,
+                self._others,
                 keeps_rows=bool(self._protected),
             )
             for place, column_codes in zip(conditions, codes, strict=True):

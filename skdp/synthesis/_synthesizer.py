@@ -41,7 +41,7 @@ from skdp.privacy import (
 )
 from skdp.synthesis._coded_table import CodedTable, PrivateRows, code_table
 from skdp.synthesis._rows import RowTransformer
-from skdp.synthesis.model import Clique, fit_conditional
+from skdp.synthesis.model import Clique, Marginal, fit_conditional
 from skdp.synthesis.selection import (
     BINS,
     Caps,
@@ -280,7 +280,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     predicts protected columns. A protected column that follows from public ones by `structural_zeros` is an error.
 
     With `fair`, labels are drawn again by the model alone, which is post-processing too: `guarantee_` has the same
-    loss, and its mechanism says that rows were changed.
+    loss, and says when it is printed that rows were changed.
 
     Not covered: that an error shows an undeclared value; the library of X and its family of dtypes (NumPy's,
     nullable, of Arrow, categorical, text, of polars and Arrow a time zone), which synthetic rows share: of a file in
@@ -495,6 +495,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             replace(promise, rows=max_rows),
             private.table.names,
             n_rows=private.n_rows,
+            changes="" if coded.fair is None else str(coded.fair),
             caps=self._caps,
         )
 
@@ -645,18 +646,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         # Read.
         names = self._check_protect(X)
         private = self._read_private(X, y, groups, promise.rows)
-        unknown = [name for name in names if name not in private.table.names]
-        if unknown:
-            raise ValueError(
-                f"protect must name columns of the table, got {unknown}; it has "
-                f"{list(private.table.names)}"
-            )
-        if len(names) == len(private.table.names):
-            raise ValueError(
-                "protect names all columns, and leaves none that is public to draw "
-                "them given: set protect to None, which protects whole records, or "
-                "leave a column out of it"
-            )
+        _check_protected_names(names, private.table.names)
         refuse_no_public_rows(private.n_rows)
 
         # Plan.
@@ -693,31 +683,8 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         # Measure.
         records = CodedRecords(coded.codes, domain.sizes)
         counts = ProtectedTable(records, plan, budget, source, protected)
-        with one_thread():
-            scores = measure_protected(counts, plan, coded.strategy)
-            public_codes = {}
-            for column, codes in enumerate(coded.codes):
-                if column not in protected:
-                    public_codes[column] = codes
-            marginals, likelihood_ratios = counts.marked_marginals(plan.zeros)
-            fit = fit_conditional(
-                domain.sizes,
-                protected,
-                public_codes,
-                marginals,
-                {column: counts.shares_of(column) for column in protected},
-                likelihood_ratios=likelihood_ratios,
-                zeros=plan.zeros,
-                max_iter=plan.max_iter,
-            )
-        # The number of rows is public, and all bins are declared.
-        fitted = FittedTable(
-            model=fit.model,
-            total=float(counts.n_records),
-            std_error=0.0,
-            losses=fit.losses,
-            scores=scores,
-        )
+        marginals, fitted = _measure_protected(counts, plan, coded)
+        # All bins are declared.
         cells = FoundCells(
             table=counts, domain=domain, cells=domain, shapes={}, fine_counts={}
         )
@@ -964,3 +931,51 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         for name in list(vars(self)):
             if name.endswith("_") or name in hidden:
                 delattr(self, name)
+
+
+def _check_protected_names(protected: Sequence[Any], names: Sequence[Any]) -> None:
+    """Check that protected columns are some of a table's, and not all of them."""
+    unknown = [name for name in protected if name not in names]
+    if unknown:
+        raise ValueError(
+            f"protect must name columns of the table, got {unknown}; it has "
+            f"{list(names)}"
+        )
+    if len(protected) == len(names):
+        raise ValueError(
+            "protect names all columns, and leaves none that is public to draw them "
+            "given: set protect to None, which protects whole records, or leave a "
+            "column out of it"
+        )
+
+
+def _measure_protected(
+    table: ProtectedTable, plan: Plan, coded: CodedTable
+) -> tuple[list[Marginal], FittedTable]:
+    """Measure protected columns beside the others, and fit a model of them given these."""
+    with one_thread():
+        scores = measure_protected(table, plan, coded.strategy)
+        public_codes = {}
+        for column, codes in enumerate(coded.codes):
+            if column not in table.protected:
+                public_codes[column] = codes
+        marginals, likelihood_ratios = table.marked_marginals(plan.zeros)
+        fit = fit_conditional(
+            coded.domain.sizes,
+            table.protected,
+            public_codes,
+            marginals,
+            {column: table.shares_of(column) for column in table.protected},
+            likelihood_ratios=likelihood_ratios,
+            zeros=plan.zeros,
+            max_iter=plan.max_iter,
+        )
+    # The number of rows is public.
+    fitted = FittedTable(
+        model=fit.model,
+        total=float(table.n_records),
+        std_error=0.0,
+        losses=fit.losses,
+        scores=scores,
+    )
+    return marginals, fitted

@@ -16,6 +16,7 @@ from skdp.tables._columns import dates_like as dates_like
 from skdp.tables._columns import decoder as decoder
 from skdp.tables._columns import distinct_values as distinct_values
 from skdp.tables._columns import flatten_lists as flatten_lists
+from skdp.tables._columns import has_more_decimals as has_more_decimals
 from skdp.tables._columns import is_missing as is_missing
 from skdp.tables._columns import is_whole_number as is_whole_number
 from skdp.tables._columns import kind_of as kind_of
@@ -34,6 +35,7 @@ from skdp.tables._declared import empty_column as empty_column
 from skdp.tables._declared import kind_of_values as kind_of_values
 from skdp.tables._declared import number_dtype as number_dtype
 from skdp.tables._frames import ATTRS_KEY as ATTRS_KEY
+from skdp.tables._frames import MOST_REPORTS as MOST_REPORTS
 from skdp.tables._frames import PROTOCOL_KEY as PROTOCOL_KEY
 from skdp.tables._frames import RELEASES_KEY as RELEASES_KEY
 from skdp.tables._frames import LargeTable as LargeTable

@@ -303,6 +303,26 @@ def _numbers(column: Any, truth: bool) -> NDArray[np.floating]:
     return numbers
 
 
+_FLOAT_ERRORS = 8
+"""Of the last place of a number: as of a sum of a few amounts."""
+
+
+def has_more_decimals(
+    numbers: NDArray[np.floating], decimals: int
+) -> NDArray[np.bool_]:
+    """Mark numbers with more than some decimals, but for errors of floats."""
+    # Half precision does not hold numbers of steps, such as the 90,050 of 900.5.
+    wide = numbers.astype(float)
+    rounded = np.round(wide, decimals)
+    # Sums of amounts differ from these by a few errors of floats. In a column of single
+    # precision, each is the nearest number of it.
+    is_near = np.abs(wide - rounded) <= _FLOAT_ERRORS * np.spacing(np.abs(numbers))
+    with np.errstate(over="ignore", invalid="ignore"):
+        single = wide.astype(np.float32)
+        is_single = (single == wide) & (single == rounded.astype(np.float32))
+    return ~(is_near | is_single)
+
+
 def _has_categories(column: Any) -> bool:
     """Whether a column is a categorical of pandas; one without values has no category."""
     dtype = getattr(column, "dtype", None)

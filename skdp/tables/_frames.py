@@ -327,7 +327,7 @@ _MOST_CHARACTERS = 1 << 18
 _MOST_RELEASES = 1 << 16
 
 # Limit on a count, so that sums of several fit into 64 bits.
-_MOST_REPORTS = 1 << 56
+MOST_REPORTS = 1 << 56
 
 
 class Releases(dict[str, str]):
@@ -363,7 +363,7 @@ class Releases(dict[str, str]):
             counts = _parsed(text) if isinstance(text, str) else None
             if not isinstance(counts, list) or len(counts) != size:
                 return None
-            if not all(type(n) is int and 0 <= n < _MOST_REPORTS for n in counts):
+            if not all(type(n) is int and 0 <= n < MOST_REPORTS for n in counts):
                 return None
             total += np.array(counts, np.int64)
         return total

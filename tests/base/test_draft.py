@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skdp import Domain, Interval, PrivacyLeakWarning
+from skdp import Domain, DPMarginalSynthesizer, Interval, PrivacyLeakWarning
 from skdp.base import draft_domain, draft_domain_toml
 from tests.conftest import each
 
@@ -201,14 +201,56 @@ def test_no_column_is_dropped_without_a_word():
 
 
 def test_the_draft_says_which_numbers_have_fractions():
-    halves = draft(pd.DataFrame({"x": np.arange(100) / 2}), bins=5)
-    assert halves["x"].edges == (0, 10, 20, 30, 40, 50)
-    assert halves["x"].real
-    assert "real = true" in halves.to_toml()
-    assert Domain.from_toml(halves.to_toml()) == halves != Domain({"x": Interval(0, 50, bins=5)})
+    thirds = draft(pd.DataFrame({"x": np.arange(150) / 3}), bins=5)
+    assert thirds["x"].edges == (0, 10, 20, 30, 40, 50)
+    assert thirds["x"].real
+    assert "real = true" in thirds.to_toml()
+    assert Domain.from_toml(thirds.to_toml()) == thirds != Domain({"x": Interval(0, 50, bins=5)})
     whole = draft(pd.DataFrame({"x": np.arange(100.0)}), bins=5)
     assert not whole["x"].real
     assert "real" not in whole.to_toml()
+
+
+CENTS = np.arange(2_000, 26_003, 21)
+
+
+@each(
+    "numbers, decimals",
+    [
+        (CENTS / 100, 2),
+        (-CENTS / 100, 2),
+        (CENTS / 10**6, 6),
+        (CENTS / 10**7, None),
+        (CENTS / 7, None),
+        (CENTS / 2, 1),
+        (np.where(CENTS[-1] == CENTS, 0.125, CENTS / 100), 3),
+        (CENTS / 100 + 0.1 + 0.2, 2),  # with errors of floats
+        ((CENTS / 100).astype(np.float32), 2),
+        ((CENTS / 7e5).astype(np.float32), None),
+        ([None, *CENTS / 100], 2),
+        (CENTS + 2.0**52 / 10 + 0.5, None),  # more than floats hold at the ends
+    ],
+)
+def test_the_draft_says_how_many_decimals_numbers_have(numbers, decimals):
+    """Amounts to cents were drafted as any fractions, and synthetic ones had sixteen decimals."""
+    frame = pd.DataFrame({"x": numbers})
+    values = draft(frame)["x"]
+    assert values.real
+    assert values.decimals == decimals
+    text = draft_domain_toml(frame)
+    assert Domain.from_toml(text)["x"] == values
+    assert ("any fractions are declared" in text) == (decimals is None)
+    assert "read from the data, without any protection" in text
+
+
+def test_rows_of_a_draft_have_the_decimals_of_the_table():
+    frame = pd.DataFrame({"cost": CENTS / 100, "none": [None, *CENTS[1:] / 100], "ratio": CENTS / 7})
+    domain = draft(frame)
+    synthesizer = DPMarginalSynthesizer(1.0, domain=domain, marginals="independent", random_state=0)
+    rows = synthesizer.fit(frame).sample(100)
+    for name in ("cost", "none"):
+        assert (rows[name].dropna() == rows[name].dropna().round(2)).all()
+    assert (rows["ratio"] != rows["ratio"].round(6)).any()
 
 
 N_ROWS = 3000

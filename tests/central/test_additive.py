@@ -29,7 +29,7 @@ from skdp.central.additive._sums import (
     row_weights,
     size_counts,
 )
-from skdp.central.statistics import Noise, find_bins, fine_cells
+from skdp.central.statistics import Noise, fine_cells, merge_cells
 from skdp.domain import Categories, Domain
 from skdp.privacy import Mu, read_share
 from skdp.randomness import SeededSource
@@ -390,7 +390,7 @@ def test_bins_have_about_as_many_records_and_zeros_one_of_their_own():
     values = np.where(rng.random(20_000) < 0.5, 0.0, np.exp(rng.normal(0, 2, 20_000)))
     cells = fine_cells(0.0, 1e4)
     counts = np.bincount(cells.encode(values.clip(0, 1e4)), minlength=len(cells))
-    (bins,) = find_bins(
+    (bins,) = merge_cells(
         Domain({"a": cells}),
         {"a": (0.0, 1e4)},
         [counts],
@@ -413,7 +413,7 @@ def test_bins_have_some_records_of_rare_classes():
     n_bins = []
     # The least of a bin is by its own records, by those of rare classes, and by the fewest bins.
     for informative_share in (1.0, 0.06, 0.001):
-        (bins,) = find_bins(
+        (bins,) = merge_cells(
             Domain({"a": cells}),
             {"a": (0.0, 1.0)},
             [counts],
@@ -543,10 +543,10 @@ def test_a_count_that_is_far_too_small_does_not_spoil_a_function(make, target, m
     right = make(max_bins=8).fit(X, target).shape_("c").values
 
     def too_few(*arguments, **options):
-        first, second, third = find_bins(*arguments, **options)
+        first, second, third = merge_cells(*arguments, **options)
         return [first, second, replace(third, counts=third.counts * [1, 1, 0.1])]
 
-    monkeypatch.setattr(_base, "find_bins", too_few)
+    monkeypatch.setattr(_base, "merge_cells", too_few)
     values = make(max_bins=8).fit(X, target).shape_("c").values
     # The differences of bins: the mean of all follows from the counts.
     assert np.abs(np.diff(values) - np.diff(right)).max() < 0.1

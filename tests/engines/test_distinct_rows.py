@@ -15,7 +15,7 @@ from skdp.central.statistics import CellTally, GroupSums, RowSums
 from skdp.central.statistics._quantiles import count_ranks
 from skdp.central.statistics._sums import _sums_of_table
 from skdp.engines.backends import duckdb as _large_duckdb
-from skdp.synthesis.tables import find_codes
+from skdp.synthesis.tables import encode_records
 from skdp.tables import open_large, read_table
 
 BIG = 1 << 53
@@ -83,7 +83,7 @@ def test_bins_are_those_of_a_loop(kind, monkeypatch):
     dtype, values = NUMBERS[kind]
     domain = Domain({"x": Interval(edges=EDGES.tolist()), "text": ["a", "b", None]})
     table = pa.table({"text": drawn(["a", "b", None], pa.string(), 1), "x": drawn(values, dtype)})
-    tally = CellTally(domain, partial(find_codes, handle_unknown="ignore"), [(0,), (0, 1)])
+    tally = CellTally(domain, partial(encode_records, handle_unknown="ignore"), [(0,), (0, 1)])
     rows, distinct = both_ways(table, ["x", "text"], tally, monkeypatch)
     known = [in_bin(value, EDGES) for value in table["x"].to_pylist()]
     assert distinct[1].tolist() == rows[1].tolist() == [known.count(place) for place in range(4)]

@@ -484,7 +484,7 @@ class TestStatement:
         meaning = statement.to_dict()["meaning"]
         assert meaning["protected"] == "the values of income in each record; all other columns are public"
         assert meaning["neighbours"] == (
-            "the values of income replaced in one record; all other columns and the number of records are public"
+            "replacing the values of income in one record; all other columns and the number of records are public"
         )
         texts = " ".join(statement.to_dict()["not_covered"])
         for text in ("All columns but income", "Which records are in the table, how many", "predict income"):

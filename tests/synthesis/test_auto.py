@@ -276,7 +276,14 @@ def test_pure_noise_of_scores_is_drawn_once():
     table = private_table(np.zeros((10, 90), int), (2,) * 90, make_budget("laplace", 1))
     pairs = list(itertools.combinations(range(90), 2))
     with recorded_draws() as draws:
-        ask(table, pairs, lambda pair: np.zeros((2, 2)), Fraction(1, 14), (None,) * 90, lambda pair: 0.0)
+        ask(
+            table,
+            pairs,
+            lambda pair: np.zeros((2, 2)),
+            Fraction(1, 14),
+            (None,) * 90,
+            lambda pairs: dict.fromkeys(pairs, 0.0),
+        )
     assert sum(draw.size for draw in draws) == len(pairs)  # in blocks
 
 
@@ -296,7 +303,7 @@ def test_scores_of_several_rounds_are_as_precise_as_they_say():
     share = Fraction(1, 14)
     one_round = table.budget.score_error(share, len(pairs))
     with recorded_draws() as draws:
-        scores = ask(table, pairs, guess, share, (None,) * 90, lambda pair: 0.0)
+        scores = ask(table, pairs, guess, share, (None,) * 90, lambda pairs: dict.fromkeys(pairs, 0.0))
     assert table.budget.left == 1 - share
     assert draws[0].size == 4005
     assert len(draws) == 3

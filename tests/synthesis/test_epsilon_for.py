@@ -305,7 +305,7 @@ def test_a_statement_tells_a_cap_from_the_loss_of_whole_records(redraw):
     assert ledger.spent[0] == fitted.guarantee_.epsilon == 2.0
     assert fitted.guarantee_for(["a"]).epsilon == 0.5
     assert "a alone: epsilon 0.5, for replacing" in text
-    assert "DPMarginalSynthesizer, epsilon 2 for adding or removing a record, but said of the same release" in text
+    assert "DPMarginalSynthesizer, epsilon 2 for adding or removing one record, but said of the same release" in text
     uncapped = synthesizer(2.0, delta=0.0, redraw=redraw).fit(TABLE)
     assert "of the same release" not in str(privacy_statement(uncapped))
 

@@ -22,6 +22,7 @@ from skdp.synthesis.model import (
     estimate_total,
     fit_model,
     group,
+    hubs_of,
     independent_start,
     merge,
     spread,
@@ -85,10 +86,17 @@ def test_each_marginal_is_within_one_that_is_counted(data):
 def test_pairs_that_are_counted_together_are_those_counted_one_by_one(n):
     rng, sizes = np.random.default_rng(0), (2, 3, 4, 1, 5)
     codes = [rng.integers(0, size, n).astype(np.uint8) for size in sizes]
-    pairs = list(itertools.combinations(range(len(sizes)), 2))
-    for pair, counts in count_pairs(codes, sizes, pairs).items():
-        expected = count_cells([codes[column] for column in pair], [sizes[column] for column in pair])
-        np.testing.assert_array_equal(counts, expected)
+    all_pairs = list(itertools.combinations(range(len(sizes)), 2))
+    # Of columns that pairs share, only these are multiplied with all.
+    with_shared = [pair for pair in all_pairs if {0, 1} & set(pair)]
+    assert hubs_of(all_pairs, sizes) == [0, 1, 2, 3, 4]
+    assert hubs_of(with_shared, sizes) == [0, 1]
+    for pairs in (all_pairs, with_shared):
+        counts = count_pairs(codes, sizes, pairs)
+        assert list(counts) == pairs
+        for pair in pairs:
+            expected = count_cells([codes[column] for column in pair], [sizes[column] for column in pair])
+            np.testing.assert_array_equal(counts[pair], expected)
 
 
 N = 1000.0
@@ -160,6 +168,22 @@ def test_a_descent_goes_on_until_each_column_is_fitted():
     model = fit_model(tree, marginals, n, start=start).model
     for marginal in marginals:
         assert np.square((n * model.marginal(marginal.clique) - marginal.counts) / marginal.std_error).mean() < 5
+
+
+def test_a_descent_ends_where_steps_help_no_more():
+    """Counts that contradict each other are never explained: steps were halved to nothing, twice."""
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        marginals = []
+        for clique, std_error in {(0,): 1.0, (1,): 30.0, (0, 1): 3.0, (1, 2): 3.0}.items():
+            shape = [(2, 3, 2)[column] for column in clique]
+            counts = N * rng.dirichlet(np.ones(math.prod(shape))).reshape(shape)
+            marginals.append(Marginal(clique, counts, std_error))
+        tree = JunctionTree((2, 3, 2), [marginal.clique for marginal in marginals])
+        losses = np.array(fit_model(tree, marginals, N).losses)
+        assert losses[-1] > 100
+        # The block of steps that shows it, steps with momentum, and what leads to it.
+        assert (losses < losses[-1] * (1 + 1e-9)).sum() < 45
 
 
 def scale_table(sizes, measured, sweeps=400):

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
-from skdp import DPMarginalSynthesizer, PrivacyLedger, privacy_statement
+from skdp import DPMarginalSynthesizer, PrivacyGuarantee, PrivacyLedger, privacy_statement
 from skdp.synthesis import SyntheticResampler
 from tests.conftest import each
 
@@ -126,8 +126,15 @@ def test_guarantee_statement_and_ledger_say_that_rows_were_changed():
     synthesizer = fitted(fair=(*FAIR, ["job"]), ledger=ledger)
     text = "label 'income' redrawn in rows, independent of 'sex' given 'job'"
     assert text in synthesizer.guarantee_.mechanism
+    assert str(synthesizer.guarantee_).endswith(f"{text}, NOT SECURE: the randomness comes from a seed")
+    # It is kept where guarantees are added up, and where they are written.
+    together = synthesizer.guarantee_ + fitted(ledger=ledger).guarantee_
+    for guarantee in (together, together.to("replace")):
+        assert text in str(guarantee)
+        assert PrivacyGuarantee.from_json(guarantee.to_json()) == guarantee
     assert text in str(privacy_statement(synthesizer))
     assert text in ledger.report().to_string(max_colwidth=None)
+    assert "redrawn" not in str(fitted().guarantee_)
     assert "redrawn" not in fitted().guarantee_.mechanism
 
 
@@ -168,10 +175,12 @@ class TestRefused:
             ("sex", TypeError, "must be .group, label. or .group, label, conditions., got str"),
             (["sex"], ValueError, "got 1 parts"),
             (("sex", "income", "job"), TypeError, "conditions is a list of column names, got str"),
-            (("age", "income"), ValueError, "there is no column 'age'"),
-            (("income", "income"), ValueError, "each once"),
-            (("sex", "income", ["sex"]), ValueError, "each once"),
-            (("sex", "job"), ValueError, "'job' of fair must be a list of two values"),
+            (("age", "income"), ValueError, "fair: there is no column 'age'; the columns are"),
+            (("sex", "income", ["jobb"]), ValueError, "fair: there is no column 'jobb'; the columns are"),
+            (("income", "income"), ValueError, "fair must name a group, .* each once, got .'income', 'income'.$"),
+            (("sex", "income", ["sex"]), ValueError, "fair must name .* conditions, each once"),
+            (("sex", "income", ["income"]), ValueError, "fair must name .* got .'sex', 'income', 'income'.$"),
+            (("sex", "job"), ValueError, "'job' of fair must be a list of two values, .* declare one, got"),
         ],
     )
     def test_before_any_charge(self, fair, error, message):

@@ -243,8 +243,15 @@ class TestDamage:
             (["fair"], ["sex"], "got 1 parts"),
             (["fair"], ["sex", "age"], "must be a list of two values"),
             (["fair"], ["age", "sex", ["sex"]], "each once"),
-            (["scores"], [{"columns": ["age"], "score": 0.1, "std_error": 0.1}], "a finite number of two columns"),
-            (["scores"], [{"columns": ["sex", "age"], "score": None, "std_error": 0.1}], "a finite number of two"),
+            (["scores"], [{"columns": ["age"], "score": 0.1, "std_error": 0.1}], "a score must be of two columns"),
+            (["scores"], [{"columns": ["sex", "age"], "score": None, "std_error": 0.1}], "must be a finite number"),
+            (
+                ["scores"],
+                [{"columns": ["sex", "age"], "score": {"$float": "nan"}, "std_error": 0.1}],
+                "must be a finite number",
+            ),
+            (["scores"], [{"columns": ["sex", "age"], "score": 0.1, "std_error": -3}], "expected a positive number"),
+            (["scores"], [{"columns": ["sex", "age"], "score": 0.1, "std_error": 0}], "expected a positive number"),
             (["more"], 1, "a synthesizer is fitted to other parts"),
         ],
     )

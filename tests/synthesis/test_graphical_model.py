@@ -46,18 +46,23 @@ def test_every_marginal_is_held_and_every_column_is_connected(graph):
         assert not any(set(clique) < set(other) for other in tree.cliques)
 
 
-def eliminate_plainly(sizes, marginals):
+def order_plainly(sizes, marginals):
     """Eliminate the column with the fewest cells, again and again, by sets."""
     neighbours = {column: {column} for column in range(len(sizes))}
     for marginal in marginals:
         for column in marginal:
             neighbours[column] |= set(marginal)
-    cliques = []
     while neighbours:
         column = min(neighbours, key=lambda one: (math.prod(sizes[other] for other in neighbours[one]), one))
         clique = neighbours.pop(column)
         for other in clique - {column}:
             neighbours[other] = (neighbours[other] | clique) - {column}
+        yield column, clique
+
+
+def eliminate_plainly(sizes, marginals):
+    cliques = []
+    for _, clique in order_plainly(sizes, marginals):
         if not any(clique <= set(larger) for larger in cliques):
             cliques.append(tuple(sorted(clique)))
     return cliques
@@ -68,16 +73,37 @@ def test_the_cliques_are_those_of_the_plain_elimination(graph):
     assert Elimination(*graph).cliques == eliminate_plainly(*graph)
 
 
+def fits_plainly(sizes, added, marginal, most, together):
+    """Say whether cliques stay small in the order of what was added, and in that of all."""
+
+    def n_cells(columns):
+        return math.prod(sizes[column] for column in columns)
+
+    cliques = [set(clique) for clique in eliminate_plainly(sizes, added)]
+    total = sum(map(n_cells, cliques))
+    clique_of = dict(order_plainly(sizes, added))
+    addition = set(marginal)
+    while addition:
+        column = next(column for column in clique_of if column in addition)
+        wider = clique_of[column] | addition
+        if wider == clique_of[column]:
+            break
+        total += n_cells(wider) - n_cells(clique_of[column])
+        if n_cells(wider) > most or total > together:
+            return False
+        addition = wider - {column}
+    n_cells_of_cliques = list(map(n_cells, eliminate_plainly(sizes, [*added, marginal])))
+    return max(n_cells_of_cliques) <= most and sum(n_cells_of_cliques) <= together
+
+
 @given(graphs().filter(lambda graph: graph[1]), st.integers(0, 300), st.integers(0, 600))
 def test_a_further_marginal_is_added_if_all_cliques_stay_small(graph, most, together):
     """It may be refused where another order would do, but never is too large."""
     sizes, marginals = graph
     grown, added = Elimination(sizes), []
     for marginal in marginals:
-        cliques = eliminate_plainly(sizes, [*added, marginal])
-        cells = [math.prod(sizes[column] for column in clique) for clique in cliques]
         is_added = grown.add(marginal, most, together)
-        assert not is_added or (max(cells) <= most and sum(cells) <= together)
+        assert is_added == fits_plainly(sizes, added, marginal, most, together)
         if is_added:
             added.append(marginal)
         assert grown.cliques == eliminate_plainly(sizes, added)
@@ -109,6 +135,22 @@ def test_cliques_and_marginals_are_those_of_the_product(graph, seed, spread):
         np.testing.assert_allclose(belief, project(exact, clique), atol=1e-12)
     expected = [project(exact, marginal).ravel() for marginal in marginals]
     np.testing.assert_allclose(sums, np.concatenate([*expected, []]), atol=1e-12)
+
+
+def test_large_and_small_cliques_are_computed_alike():
+    """Small ones at the same depth are computed at once, a large one by itself."""
+    sizes = (70, 60, 2, 3, 2, 2)
+    marginals = [(0, 1), (1, 2), (1, 3), (2, 4), (0,), (5,)]
+    tree, rng = JunctionTree(sizes, marginals), np.random.default_rng(0)
+    potentials = random_potentials(tree, 0, 1.0)
+    logs = rng.normal(size=sum(cells([sizes[column] for column in marginal]) for marginal in marginals))
+    beliefs, sums = Propagation(tree, potentials, marginals).run(logs)
+    exact = product(tree, potentials, marginals, logs)
+    for belief, clique in zip(beliefs, tree.cliques, strict=True):
+        np.testing.assert_allclose(belief, project(exact, clique), atol=1e-12)
+    expected = [project(exact, marginal).ravel() for marginal in marginals]
+    np.testing.assert_allclose(sums, np.concatenate(expected), atol=1e-12)
+    np.testing.assert_allclose(Propagation(tree, potentials, marginals).sums(beliefs), sums, atol=1e-12)
 
 
 def test_messages_that_numbers_hardly_hold_are_passed_in_logarithms():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from statistics import NormalDist
 
 import numpy as np
@@ -17,7 +16,6 @@ from skdp.synthesis._inference import Ratio, measure_mean
 from skdp.synthesis.model import Marginal, group
 from skdp.synthesis.tables import Shape, fine_grid
 from tests.conftest import each
-from tests.persistence.forgery import forged, saved
 
 N = 3000
 DOMAIN = {"x": range(4), "g": ["a", "b"], "z": range(3), "y": [0, 1], "age": Interval(edges=[0, 10, 30, 60])}
@@ -345,20 +343,6 @@ def test_files_keep_where_numbers_lie_in_bins(tmp_path, bins):
         synthetic_inference(each_one, difference, columns=["hours", "g"]) for each_one in (synthesizer, again)
     )
     pd.testing.assert_frame_equal(found, expected)
-
-
-def test_files_of_versions_that_left_out_where_numbers_lie_are_read():
-    synthesizer = with_bins(1.0, workers(N, 0), 0, bins="declared")
-
-    def without_counts(estimator):
-        for shape in estimator["fitted"]["shapes"]["columns"]:
-            shape.update(counts=None, std_error=0.0)
-
-    again = DPMarginalSynthesizer.load(io.BytesIO(forged(saved(synthesizer), without_counts)))
-    assert len(again.sample(5)) == 5
-    assert synthetic_inference(again, lambda rows: (rows["g"] == "b").mean(), columns=["g"])["supported"].all()
-    with pytest.raises(ValueError, match="'hours' has declared bins, and the synthesizer was saved by a version"):
-        synthetic_inference(again, mean_of_hours, columns=["hours"])
 
 
 @pytest.mark.parametrize("bins", ["private", "declared"])

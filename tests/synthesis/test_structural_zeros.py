@@ -215,16 +215,20 @@ TZ = pd.Timestamp("2020-01-01", tz="UTC")
     ("rules", "message"),
     [
         ([("start", "<", "end")], r"must be \(column, '<=', column\) or .* got \('start', '<', 'end'\)"),
-        ([("start", "<=")], "a rule of structural_zeros must be"),
-        ([("start", "<=", "height")], "no column 'height'"),
-        ([("start", "<=", "start")], "must have two columns, got"),
-        ([{"start": (0, 5)}], "must name whole bins, and cuts one of column 'start'"),
+        ([("start", "<=")], r"structural_zeros\[0\]: a rule must be"),
+        ([("start", "<=", "height")], r"structural_zeros\[0\]: there is no column 'height'; the columns are"),
+        ([("start", "<=", "end"), {"height": 1}], r"structural_zeros\[1\]: there is no column 'height'"),
+        ([("start", "<=", "start")], r"structural_zeros\[0\]: a rule must have two columns, got"),
+        ([{"start": (0, 5)}], "must name whole bins, and cuts one of column 'start': end its range at edges"),
+        ([{"start": (30, 10)}], r"structural_zeros\[0\]: the range of column 'start' .* low must not be above high"),
+        ([{"sex": "male"}], r"structural_zeros\[0\]: a value for column 'sex' is not among its declared ones, \['"),
+        ([{}], r"structural_zeros\[0\]: a combination must name at least one column"),
         ([("start", "<=", "sex")], "column 'sex' cannot be compared: it must have numbers or dates, not strings"),
         ([("start", "<=", "real")], "'start' and 'real' can be compared if both are whole or both real"),
         ([("start", "<=", "day")], "'start' and 'day' cannot be compared: numbers, dates"),
         ([("zone", "<=", "zone2")], "column 'zone' cannot be compared"),
         ([("none", "<=", "start")], "column 'none' cannot be compared"),
-        ([("start", "missing with", "job")], "column 'start' does not declare missing"),
+        ([("start", "missing with", "job")], "column 'start' does not declare missing: add None"),
         ([("start", "<=", "end"), ("end", "<=", "start")], "go round in a circle: .*'start'"),
         ([("fine", "<=", "fine2")], "takes a table of 100,000,000 cells; at most .* Declare coarser bins"),
     ],
@@ -241,4 +245,9 @@ def test_a_wrong_rule_is_refused_before_the_charge(rules, message):
         fitted(table, DOMAIN | more, rules, ledger=ledger)
     with pytest.raises(ValueError, match=r"structural_zeros take a clique of 16 cells .* declare coarser bins"):
         fitted(max_cells=15, ledger=ledger)
+    form = r"structural_zeros must be a list of mappings and of rules, which are tuples, such as .*, got"
+    with pytest.raises(TypeError, match=f"{form} str"):
+        fitted(rules="start <= end", ledger=ledger)
+    with pytest.raises(TypeError, match=f"{form} a tuple with str"):
+        fitted(rules=("start", "<=", "end"), ledger=ledger)
     assert ledger.spent.epsilon == 0

@@ -158,3 +158,26 @@ def test_python_dates_follow_the_edges_and_not_the_data():
             rows = fitted(pd.DataFrame({"day": values * 50}, dtype=object), domain, None).sample(20)
             assert rows["day"].dtype == "datetime64[us]"
             assert (rows["day"] == rows["day"].dt.normalize()).all() == has_days
+
+
+def test_days_in_place_of_a_second_date_keep_short_times():
+    """As the page of rules says: with a rule of two dates and bins of months, such days are more than twice as many."""
+    rng = np.random.default_rng(1)
+    severity = rng.binomial(5, 0.2, 20_000)
+    table = pd.DataFrame(
+        {
+            "admitted": np.datetime64("2021-01-01") + rng.integers(0, 730, 20_000).astype("m8[D]"),
+            "stay": rng.lognormal(0.3 + 0.35 * severity, 0.8).round().clip(0, 365).astype(int),
+            "severity": severity,
+        }
+    )
+    domain = {
+        "admitted": Interval(date(2021, 1, 1), date(2023, 1, 1), bins=24),
+        "stay": Interval(edges=[*range(8), 14, 31, 61, 122, 366]),
+        "severity": list(range(6)),
+    }
+    rows = DPMarginalSynthesizer(1.0, delta=1e-6, domain=domain, random_state=0).fit(table).sample()
+    assert rows["stay"].mean() == pytest.approx(table["stay"].mean(), rel=0.1)
+    assert rows["stay"].dtype.kind == "i"
+    correlations = [own["stay"].corr(own["severity"], method="spearman") for own in (table, rows)]
+    assert correlations[1] == pytest.approx(correlations[0], abs=0.1)

@@ -43,8 +43,8 @@ from skdp.central.statistics import (
     as_float,
     check_max_weight,
     declared_domain,
-    find_bins,
     fine_cells,
+    merge_cells,
     nested_cells,
     read_weights,
     select_columns,
@@ -360,7 +360,7 @@ class AdditiveModel(SupervisedStatistic):
             exact.share.mu_squared * _BINS_PART,
             len(domain.columns) * unit**2,
         )
-        bins = find_bins(
+        bins = merge_cells(
             domain,
             exact.ends_of_numbers,
             cells.counts,

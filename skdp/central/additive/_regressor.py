@@ -218,7 +218,8 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
         if len(names) > 1:
             return split_all_bounds(self.bounds, self.target_bounds, names)
         is_private, ends = split_target_bounds(self.target_bounds, names[0])
-        return [0] if is_private else [], ends
+        places = [0] if is_private else []
+        return places, ends
 
     def _plan_target(self, rows: Batches, ends: Floats) -> tuple[Any, Floats]:
         # The target is the last of the columns with bounds.

@@ -25,7 +25,7 @@ from skdp.central.statistics import (
     GRID,
     Batches,
     cells_of,
-    find_codes,
+    encode_columns,
     read_values,
     select_columns,
     to_places,
@@ -230,7 +230,7 @@ class Coding:
                 column = np.clip(numbers, attribute.edges[0], attribute.edges[-1])
             columns.append(column)
         features = Table(self.domain.columns, tuple(columns), table.native)
-        codes, undeclared = find_codes(features, self.domain, self.handle_unknown)
+        codes, undeclared = encode_columns(features, self.domain, self.handle_unknown)
         if undeclared:
             raise undeclared_error(undeclared[0], self.domain, "categories")
         return list(codes)

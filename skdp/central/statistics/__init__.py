@@ -4,26 +4,28 @@ from skdp.central.statistics._batches import Batches as Batches
 from skdp.central.statistics._batches import RowSums as RowSums
 from skdp.central.statistics._batches import find_missing as find_missing
 from skdp.central.statistics._batches import limit_persons as limit_persons
-from skdp.central.statistics._batches import number_values as number_values
 from skdp.central.statistics._batches import read_persons as read_persons
 from skdp.central.statistics._batches import rows_within as rows_within
 from skdp.central.statistics._batches import select_columns as select_columns
 from skdp.central.statistics._batches import without_column as without_column
 from skdp.central.statistics._bins import Bins as Bins
 from skdp.central.statistics._bins import cells_of as cells_of
-from skdp.central.statistics._bins import find_bins as find_bins
 from skdp.central.statistics._bins import fine_cells as fine_cells
+from skdp.central.statistics._bins import merge_cells as merge_cells
 from skdp.central.statistics._cells import CellTally as CellTally
 from skdp.central.statistics._cells import count_cells as count_cells
 from skdp.central.statistics._cells import count_large as count_large
 from skdp.central.statistics._cells import declared_domain as declared_domain
-from skdp.central.statistics._cells import find_codes as find_codes
+from skdp.central.statistics._cells import encode_columns as encode_columns
 from skdp.central.statistics._cells import is_ordered as is_ordered
 from skdp.central.statistics._cells import join_codes as join_codes
 from skdp.central.statistics._cells import keyed_frame as keyed_frame
 from skdp.central.statistics._cells import library_of as library_of
 from skdp.central.statistics._cells import part_of as part_of
 from skdp.central.statistics._cells import undeclared_error as undeclared_error
+from skdp.central.statistics._discovery import CategoryPlan as CategoryPlan
+from skdp.central.statistics._discovery import CountThreshold as CountThreshold
+from skdp.central.statistics._discovery import WeightThreshold as WeightThreshold
 from skdp.central.statistics._discovery import check_discovery as check_discovery
 from skdp.central.statistics._discovery import code_together as code_together
 from skdp.central.statistics._discovery import count_distinct as count_distinct
@@ -41,7 +43,6 @@ from skdp.central.statistics._noise import choice_loss as choice_loss
 from skdp.central.statistics._noise import choice_name as choice_name
 from skdp.central.statistics._noise import choose as choose
 from skdp.central.statistics._private_bounds import NOWHERE as NOWHERE
-from skdp.central.statistics._private_bounds import Cells as Cells
 from skdp.central.statistics._private_bounds import check_share as check_share
 from skdp.central.statistics._private_bounds import count_values as count_values
 from skdp.central.statistics._private_bounds import place_bounds as place_bounds
@@ -78,7 +79,6 @@ from skdp.central.statistics._scales import scaling_noise as scaling_noise
 from skdp.central.statistics._sums import GRID as GRID
 from skdp.central.statistics._sums import UNIFORM_VARIANCE as UNIFORM_VARIANCE
 from skdp.central.statistics._sums import GroupSums as GroupSums
-from skdp.central.statistics._sums import Moments as Moments
 from skdp.central.statistics._sums import NoisySums as NoisySums
 from skdp.central.statistics._sums import clip_floats as clip_floats
 from skdp.central.statistics._sums import error_by_class as error_by_class
@@ -87,7 +87,6 @@ from skdp.central.statistics._sums import (
 )
 from skdp.central.statistics._sums import largest_square as largest_square
 from skdp.central.statistics._sums import mean_estimates as mean_estimates
-from skdp.central.statistics._sums import missing_error as missing_error
 from skdp.central.statistics._sums import moments_of as moments_of
 from skdp.central.statistics._sums import n_changed_classes as n_changed_classes
 from skdp.central.statistics._sums import n_not_finite as n_not_finite

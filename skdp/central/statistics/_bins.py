@@ -89,7 +89,7 @@ def _edges(low: float, high: float) -> tuple[Floats, NDArray[np.intp]]:
     return edges[order][is_new], levels[order][is_new]
 
 
-def find_bins(
+def merge_cells(
     domain: Domain,
     ends: dict[Any, tuple[float, float]],
     cell_counts: Sequence[NDArray[np.int64]],

@@ -120,7 +120,7 @@ def count_cells(
     refuse: Refusal | None = None,
 ) -> list[NDArray[np.int64]]:
     """Count the records of each cell of some marginals; in each, those with an undeclared value are in no cell."""
-    code = partial(find_codes, handle_unknown=handle_unknown, missing=missing)
+    code = partial(encode_columns, handle_unknown=handle_unknown, missing=missing)
     if refuse is None:
         refuse = partial(undeclared_error, domain=domain, name=name, missing=missing)
     # Undeclared values of any column are an error before a marginal is counted.
@@ -149,12 +149,12 @@ def _declared(
     )
     if declared.all():
         return codes, counts
-    return [column[declared] for column in codes], (
-        None if counts is None else counts[declared]
-    )
+    if counts is not None:
+        counts = counts[declared]
+    return [column[declared] for column in codes], counts
 
 
-def find_codes(
+def encode_columns(
     table: Table, domain: Domain, handle_unknown: str, *, missing: bool = False
 ) -> tuple[list[Codes], list[Any]]:
     """Code the columns of a table; also return the columns with values that are undeclared, but must not be."""

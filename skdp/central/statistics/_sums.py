@@ -162,7 +162,9 @@ def _join_limbs(upper: Integers, lower: Integers) -> NDArray[np.object_]:
 
 def n_numbers(n_columns: int, *, squares: bool, shared_count: bool) -> int:
     """Return how many `GroupSums.numbers` a group has."""
-    return (1 if shared_count else n_columns) + (2 if squares else 1) * n_columns
+    n_counts = 1 if shared_count else n_columns
+    n_sums = 2 * n_columns if squares else n_columns
+    return n_counts + n_sums
 
 
 def largest_square(columns: Sequence[Floats], bounds: Floats, *, squares: bool) -> int:
@@ -381,12 +383,11 @@ class NoisySums:
     @classmethod
     def of(cls, numbers: Floats, n_counts: int, *, squares: bool) -> NoisySums:
         """Split noisy `GroupSums.numbers`."""
-        n_columns = (numbers.shape[1] - n_counts) // (2 if squares else 1)
-        return cls(
-            numbers[:, :n_counts],
-            numbers[:, n_counts : n_counts + n_columns],
-            numbers[:, n_counts + n_columns :] if squares else None,
-        )
+        counts, sums = numbers[:, :n_counts], numbers[:, n_counts:]
+        if not squares:
+            return cls(counts, sums, None)
+        n_columns = sums.shape[1] // 2
+        return cls(counts, sums[:, :n_columns], sums[:, n_columns:])
 
 
 def clip_floats(numbers: NDArray[Any]) -> Floats:

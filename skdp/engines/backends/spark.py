@@ -191,11 +191,9 @@ def _exists(session: Any, place: str) -> bool:
     try:
         _ = session.read.format("binaryFile").load(place).schema
     except AnalysisException as error:
-        if (
-            error.getCondition()
-            if hasattr(error, "getCondition")
-            else error.getErrorClass()
-        ) == "PATH_NOT_FOUND":
+        # Of Spark 4, and of Spark 3.
+        read_kind = getattr(error, "getCondition", None) or error.getErrorClass
+        if read_kind() == "PATH_NOT_FOUND":
             return False
         failed = type(error).__name__
     except Exception as error:

@@ -14,5 +14,4 @@ from skdp.engines.files._source_file import check_delimiter as check_delimiter
 from skdp.engines.files._synthesize import draft_file as draft_file
 from skdp.engines.files._synthesize import sample_file as sample_file
 from skdp.engines.files._synthesize import synthesize_file as synthesize_file
-from skdp.engines.files._table_file import FORMATS as FORMATS
 from skdp.engines.files._table_file import TableFile as TableFile

@@ -125,9 +125,8 @@ class SourceFile:
         """Open the bytes, unzipped."""
         if not self.is_packed:
             return self.open_raw()
-        return pyarrow.CompressedInputStream(
-            pyarrow.OSFile(self.path) if self.is_local else self.open_raw(), "gzip"
-        )
+        packed = pyarrow.OSFile(self.path) if self.is_local else self.open_raw()
+        return pyarrow.CompressedInputStream(packed, "gzip")
 
     def arrow_source(self) -> Any:
         """Return what pyarrow's readers of text take."""

@@ -9,7 +9,6 @@ from skdp.evaluation.displays._fairness import FairnessDisplay as FairnessDispla
 from skdp.evaluation.displays._fairness import (
     FairnessStudyDisplay as FairnessStudyDisplay,
 )
-from skdp.evaluation.displays._leakage import ATTACKS as ATTACKS
 from skdp.evaluation.displays._leakage import LeakageDisplay as LeakageDisplay
 from skdp.evaluation.displays._marginals import MarginalDisplay as MarginalDisplay
 from skdp.evaluation.displays._quality import TableQualityDisplay as TableQualityDisplay

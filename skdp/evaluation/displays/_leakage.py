@@ -168,14 +168,15 @@ class LeakageDisplay(PanelDisplay):
         if measure not in measures:
             raise ValueError(f"measure must be one of {measures}, got {measure!r}")
         import_pyplot()
-        is_of_values = measure != "accuracy"
-        plot = self._plot_values if is_of_values else self._plot_accuracies
-        handles = plot(measure, ax)
+        if measure == "accuracy":
+            handles = self._plot_accuracies(ax)
+        else:
+            handles = self._plot_values(measure, ax)
         tidy_axes(self.axes_[0])
         self._draw_legend(ax, handles, loc="outside upper center", ncols=2)
         return self
 
-    def _plot_accuracies(self, measure: str, ax: Any) -> list[Any]:
+    def _plot_accuracies(self, ax: Any) -> list[Any]:
         """Draw the accuracies of the releases, side by side."""
         releases = list(dict.fromkeys(self.data["release"]))
         width = 2.6 + 0.9 * max(len(releases), 3)

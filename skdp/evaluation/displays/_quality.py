@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -26,7 +26,9 @@ from skdp.evaluation.displays._style import (
 )
 from skdp.metrics import compare_marginals, compare_numbers
 from skdp.synthesis import (
+    MOST_WRONG,
     DPMarginalSynthesizer,
+    changes_of_rows,
     derived_columns,
     marginal_quality,
     number_quality,
@@ -41,8 +43,8 @@ _MARGINAL_COLUMNS = (
     "measured",
     "supported",
 )
-_NUMBER_NUMBERS = ("reference", "synthetic", "lower", "upper", "std")
-_NUMBER_COLUMNS = ("column", "statistic", *_NUMBER_NUMBERS, "measured_within")
+_NUMBER_NUMBERS = ("reference", "synthetic", "lower", "upper", "scale")
+_NUMBER_COLUMNS = ("column", "statistic", *_NUMBER_NUMBERS, "known", "measured_within")
 
 _SOURCES = {
     "measured": "Model and its noisy counts",
@@ -54,11 +56,19 @@ _UNCERTAIN = {
     "real": "values off by their whole share or more",
 }
 
+# Of the distance from the reference to an end of its interval of 95 %: what is further
+# away, noise or chance does not explain. Of normal noise, it is beyond 3.9 standard
+# errors: of 10,000 such statistics, one is.
+_LARGEST_MISFIT = 2.0
+
+# Of the largest number: differences that are rounding.
+_ROUNDING = 1e-12
 
 _GREY = "#cccccc"
 # Of each statistic, its name in the key and its mark.
 _STATISTICS = {
     "mean": ("mean", "D"),
+    "deviation": ("deviation", "s"),
     "quantile 0.1": ("10 %", "<"),
     "quantile 0.5": ("median", "o"),
     "quantile 0.9": ("90 %", ">"),
@@ -71,8 +81,8 @@ class TableQualityDisplay(PanelDisplay):
     `from_estimator` compares the model of a synthesizer with the noisy counts that it was fitted to, without any real
     row; `from_tables` compares synthetic rows with the real ones. Panels show the total-variation distance of each
     column (half the sum of the absolute differences of the shares, from 0 to 1) and of the worst pairs, beside what
-    noise or chance alone would make, and the differences of the means and quantiles of numbers. What is not to be used
-    is named below each panel.
+    noise or chance alone would make, and the differences of the means, deviations and quantiles of numbers. What is not
+    to be used is named below the panels: three names of a kind there, all in `notes`.
 
     Parameters
     ----------
@@ -81,14 +91,17 @@ class TableQualityDisplay(PanelDisplay):
         ``n_cells``; ``n_uncertain``, the number of cells whose error is at least their count; the ``error``, a
         distance; the ``noise``, about what it would be by noise or chance alone; ``uncertain``, the share of the
         synthetic records in cells of such errors; whether it was ``measured``; and whether it is ``supported``:
-        measured, not most of its records in such cells, and by a model, its error at most twice the noise.
+        measured; its error, its noise and the share ``uncertain`` at most .5; and by a model, its error at most twice
+        the noise.
     numbers : dataframe, optional
         A row for each statistic of each column of numbers: the ``column``; the ``statistic``; its value by the
         ``reference``, and by the ``synthetic`` table or model; ``lower`` and ``upper``, an interval of 95 % for what
-        noise or chance alone would make (nan if private bins do not say how well they are known); the ``std`` of the
-        reference, 0 if its numbers do not differ; and ``measured_within``, false if numbers are only spread evenly
-        within bins. Dates are days since 1970 there; where a column has any, ``reference_date``, ``synthetic_date``,
-        ``lower_date`` and ``upper_date`` have them as dates.
+        noise or chance alone would make; the ``scale`` that differences are drawn in: the distance of the reference's
+        10 % and 90 % quantiles, divided by the 2.56 standard deviations that it is of a normal law, or, where these are
+        equal, a standard deviation; 0 if numbers do not differ; whether the statistic is ``known``: its interval is at
+        most as wide as the scale; and ``measured_within``, false if numbers are only spread evenly within bins. Dates
+        are days since 1970 there; where a column has any, ``reference_date``, ``synthetic_date``, ``lower_date`` and
+        ``upper_date`` have them as dates, but for deviations.
     source : {"measured", "real"}, default="real"
         What the reference is, for titles: noisy counts, or real rows.
 
@@ -99,7 +112,7 @@ class TableQualityDisplay(PanelDisplay):
     unsupported : dataframe
         The rows of `marginals` that are not supported, the largest ``error`` beyond ``noise`` first.
     notes : list of str
-        What is not to be used, not compared, or known without an error, in words.
+        What is not to be used, or not compared, in words; every column and every measured pair by name.
     figure_ : matplotlib Figure
         The figure that was drawn last.
     axes_ : ndarray of matplotlib Axes
@@ -123,14 +136,22 @@ class TableQualityDisplay(PanelDisplay):
 
     Columns that follow from others by `relations` are not modelled: they are left out, and `notes` say so.
 
-    With ``bins="private"``, noisy counts find the bins and where numbers lie within them. That noise is not in the
-    counts of the model, so no interval is drawn for means and quantiles of such columns.
+    Means, deviations and quantiles by noisy counts, and their intervals, are those of fine cells within bins, without a
+    tail or any other law: an interval has all cells that a quantile may be in by these counts and their noise. Where
+    few records are far away, noise hides their mean and their deviation: these are not ``known``, are not drawn, and
+    notes say that rows follow a fitted tail there. A known statistic is noted as off where its distance from the
+    reference is more than twice that of the end of its interval.
+
+    With `fair`, figures are those of the model, of which `marginal` and counts are, too. In rows the label is drawn
+    again, so that the pair of group and label is another one by choice, and other pairs of the label with it: notes
+    name it.
 
     With `from_estimator`, an error is that of the model from noisy counts: with the noise it says how well these were
-    fitted, and the noise how well they are known. Where a pair was measured, the model is mostly closer to the true
-    counts than the noise; one with an error of more than twice the noise contradicts its own counts, and is not
-    supported. With `from_tables`, chance is that of two samples of the same law. Where numbers are not
-    declared as an `Interval`, more than 30 different ones are cut into bins.
+    fitted, and the noise how well they are known. Noisy counts can be further apart than any shares: both are at most
+    1. A marginal of which noise moves more than half of the records is not supported, whatever its model. Where a pair
+    was measured, the model is mostly closer to the true counts than the noise; one with an error of more than twice the
+    noise contradicts its own counts, and is not supported. With `from_tables`, chance is that of two samples of the
+    same law. Where numbers are not declared as an `Interval`, more than 30 different ones are cut into bins.
 
     **Privacy.** `from_estimator` is post-processing of what `fit` has released: free, and as public as the model.
     `from_tables` shows real data without protection, which its title says: for the curator only.
@@ -173,6 +194,7 @@ class TableQualityDisplay(PanelDisplay):
         self.numbers = numbers
         self.source = source
         self._derived: list[str] = []
+        self._changes: list[str] = []
 
     @classmethod
     def from_estimator(
@@ -214,6 +236,7 @@ class TableQualityDisplay(PanelDisplay):
         numbers = number_quality(synthesizer)
         display = cls(marginals, numbers, source="measured")
         display._derived = derived_columns(synthesizer)
+        display._changes = changes_of_rows(synthesizer)
         return display.plot(max_columns=max_columns, max_pairs=max_pairs, ax=ax)
 
     @classmethod
@@ -268,10 +291,11 @@ class TableQualityDisplay(PanelDisplay):
 
     @property
     def notes(self) -> list[str]:  # numpydoc ignore=RT01
-        """What is not to be used, not compared, or known without an error, in words."""
+        """What is not to be used, or not compared, in words."""
         notes = []
-        for kind in ("columns", "pairs", "numbers"):
-            notes += self._notes_of(kind) + self._remarks_of(kind)
+        for kind in _KINDS:
+            notes += [note.text() for note in self._notes_of(kind)]
+            notes += self._remarks_of(kind)
         return notes
 
     def plot(
@@ -310,19 +334,24 @@ class TableQualityDisplay(PanelDisplay):
             ax,
             len(tables),
             f", for {', '.join(tables)}",
-            lambda: _new_panels(tables),
+            lambda: _new_panels(tables, self._n_kinds()),
         )
+        # What is said of numbers or pairs without a panel is said below the last one.
+        kinds: dict[str, list[str]] = {}
+        for kind in _KINDS:
+            below = kind if kind in tables else list(tables)[-1]
+            kinds.setdefault(below, []).append(kind)
         for axes, (kind, table) in zip(panels, tables.items(), strict=True):
             if kind == "numbers":
                 handles = _draw_numbers(axes, table)
-                title = "numbers: means and quantiles"
+                title = "columns of numbers"
             else:
                 handles = self._draw_distances(axes, table)
                 title = self._count_rows(kind, len(table))
             if axes is panels[0]:
                 title = f"{_SOURCES[self.source]}\n{title}"
             title_panel(axes, title)
-            self._draw_notes(axes, kind)
+            self._draw_notes(axes, kind, kinds[kind])
             # The same marks are explained once.
             if kind != "pairs" or "columns" not in tables:
                 _draw_key(axes, handles)
@@ -341,12 +370,17 @@ class TableQualityDisplay(PanelDisplay):
         if len(pairs):
             tables["pairs"] = pairs
         if self._numbers is not None:
-            numbers = self._numbers[self._numbers["std"] > 0]
+            numbers = self._numbers[self._numbers["scale"] > 0]
+            numbers = numbers[numbers["known"].astype(bool)]
             names = list(dict.fromkeys(numbers["column"]))[:max_columns]
             numbers = numbers[numbers["column"].isin(names)]
             if len(numbers):
                 tables["numbers"] = numbers
         return tables
+
+    def _n_kinds(self) -> int:
+        """Return of how many kinds something is said."""
+        return sum(bool(self._notes_of(kind)) for kind in _KINDS)
 
     def _rows_of(self, kind: str) -> pd.DataFrame:
         is_column = self._marginals["second_column"].isna()
@@ -381,84 +415,124 @@ class TableQualityDisplay(PanelDisplay):
             legend_entry(_NOISE[self.source], color=_GREY, lw=6, solid_capstyle="butt"),
         ]
 
-    def _draw_notes(self, axes: Any, kind: str) -> None:
+    def _draw_notes(self, axes: Any, kind: str, kinds: Sequence[str]) -> None:
         """Write below a panel what its axis is, and what is not to be used."""
-        text = "total-variation distance"
+        lines = ["total-variation distance"]
         if kind == "numbers":
-            text = "difference, in standard deviations of the column"
-        lines = [text]
-        notes = [f"Not to be used: {note}" for note in self._notes_of(kind)]
+            lines = ["difference, in standard deviations by the middle 80 %"]
+        notes = []
+        for kind_below in kinds:
+            for note in self._notes_of(kind_below):
+                notes.append(f"Not to be used: {note.short_text()}")
+            notes += self._remarks_of(kind_below)
         line = 62
-        for note in notes + self._remarks_of(kind):
-            lines += textwrap.wrap(note, line, break_on_hyphens=False)
+        for text in notes:
+            lines += textwrap.wrap(text, line, break_on_hyphens=False)
         # To the left of the panel there is room below its labels.
         style = {"fontsize": "small", "parse_math": False, "multialignment": "left"}
         axes.set_xlabel("\n".join(lines), loc="right", **style)
 
-    def _notes_of(self, kind: str) -> list[str]:
+    def _remarks_of(self, kind: str) -> list[str]:
+        """Say which columns are not compared."""
+        return self._derived if kind == "columns" else []
+
+    def _notes_of(self, kind: str) -> list[_Note]:
+        """Say what is not to be used."""
         if kind == "columns":
             return self._notes_of_columns()
         if kind == "pairs":
             return self._notes_of_pairs()
-        if self._numbers is None:
-            return []
-        is_even = ~self._numbers["measured_within"].astype(bool)
-        names = list(dict.fromkeys(self._numbers["column"][is_even]))
-        if not names:
-            return []
-        names_text = _list_names(list(map(_short, names)))
-        return [f"where numbers lie within the bins of {names_text}: spread evenly"]
+        return [] if self._numbers is None else self._notes_of_numbers(self._numbers)
 
-    def _remarks_of(self, kind: str) -> list[str]:
-        """Say what is not compared, and which errors are not known."""
-        if kind == "columns":
-            return self._derived
-        if kind == "pairs" or self._numbers is None:
-            return []
-        names = list(
-            dict.fromkeys(self._numbers["column"][self._numbers["lower"].isna()])
-        )
-        if not names:
-            return []
-        names_text = _list_names(list(map(_short, names)))
-        return [
-            f"how well means and quantiles of {names_text} are known is not stated: bins "
-            "are private"
-        ]
-
-    def _notes_of_columns(self) -> list[str]:
+    def _notes_of_columns(self) -> list[_Note]:
         notes = []
         columns = self._rows_of("columns")
         is_measured = columns["measured"].astype(bool)
-        names = list(map(_short, columns["column"][~is_measured]))
-        if names:
-            notes.append(f"columns that were not measured: {_list_names(names)}")
+        unmeasured = columns[~is_measured]
+        if len(unmeasured):
+            text = "columns that were not measured"
+            notes.append(_Note(text, _names_of(unmeasured)))
         uncertain = columns[is_measured & (columns["n_uncertain"] > 0)]
         uncertain = uncertain.sort_values("n_uncertain", ascending=False, kind="stable")
-        parts = []
+        names = []
         for _, row in uncertain.iterrows():
-            counts = f"{row['n_uncertain']:,} of {row['n_cells']:,}"
-            parts.append(f"{counts} of {_short(row['column'])}")
-        if parts:
-            notes.append(f"{_UNCERTAIN[self.source]}: {_list_names(parts)}")
-        return notes + _notes_of_measured(columns, "columns")
+            counts = f"{row['n_uncertain']:,} of {row['n_cells']:,} of "
+            names.append(_Name((row["column"],), counts))
+        if names:
+            notes.append(_Note(_UNCERTAIN[self.source], names))
+        return notes + _notes_of_measured(columns, "columns", _NOISE[self.source])
 
-    def _notes_of_pairs(self) -> list[str]:
-        notes = []
+    def _notes_of_pairs(self) -> list[_Note]:
+        notes = [_Note(text) for text in self._changes]
         pairs = _worst_first(self._rows_of("pairs"))
-        labels = _labels(pairs)
         is_measured = pairs["measured"].astype(bool)
         n_unmeasured = int((~is_measured).sum())
         if n_unmeasured:
-            note = (
+            text = (
                 f"{n_unmeasured:,} of {len(pairs):,} pairs, which were not measured "
                 "and rely on conditional independence"
             )
-            is_doubtful = ~is_measured & (pairs["error"] > pairs["noise"])
-            if is_doubtful.any():
-                note += f"; in doubt: {_list_names(labels[is_doubtful].to_list())}"
-            notes.append(note)
-        return notes + _notes_of_measured(pairs, "pairs")
+            doubtful = pairs[~is_measured & (pairs["error"] > pairs["noise"])]
+            if len(doubtful):
+                text += "; in doubt"
+            notes.append(_Note(text, _names_of(doubtful)))
+        return notes + _notes_of_measured(pairs, "pairs", _NOISE[self.source])
+
+    def _notes_of_numbers(self, numbers: pd.DataFrame) -> list[_Note]:
+        notes = []
+        is_known = numbers["known"].astype(bool)
+        off = numbers[is_known & _is_off(numbers)]
+        if len(off):
+            text = f"off by more than twice what {_NOISE[self.source]} makes"
+            notes.append(_Note(text, _names_of_statistics(off)))
+        unknown = numbers[~is_known]
+        if len(unknown):
+            text = "not told by noisy counts, but by a fitted tail or the model alone"
+            notes.append(_Note(text, _names_of_statistics(unknown)))
+        even = numbers[~numbers["measured_within"].astype(bool)]
+        if len(even):
+            names = [_Name((name,)) for name in dict.fromkeys(even["column"])]
+            text = "where numbers lie within bins, spread evenly"
+            notes.append(_Note(text, names))
+        return notes
+
+
+_KINDS = ("columns", "pairs", "numbers")
+"""Of panels and notes, from above."""
+
+
+class _Name(NamedTuple):
+    """A column or a pair, and what is said of it."""
+
+    columns: tuple[Any, ...]
+    before: str = ""
+
+    def text(self) -> str:
+        return self.before + " × ".join(map(str, self.columns))
+
+    def short_text(self) -> str:
+        return self.before + " × ".join(map(_short, self.columns))
+
+
+class _Note(NamedTuple):
+    """What is not to be used: all of it, or a few with the number of the others."""
+
+    reason: str
+    names: Sequence[_Name] = ()
+
+    def text(self) -> str:
+        names_text = ", ".join(name.text() for name in self.names)
+        return f"{self.reason}: {names_text}" if names_text else self.reason
+
+    def short_text(self) -> str:
+        if not self.names:
+            return self.reason
+        most_names = 3
+        names_text = ", ".join(name.short_text() for name in self.names[:most_names])
+        n_others = len(self.names) - most_names
+        if n_others > 0:
+            names_text += f" and {n_others:,} more"
+        return f"{self.reason}: {names_text}"
 
 
 def _read_frame(
@@ -475,28 +549,57 @@ def _read_frame(
     return table.reset_index(drop=True)
 
 
-def _labels(table: pd.DataFrame) -> pd.Series:
-    names = list(map(_label, table["column"], table["second_column"]))
-    return pd.Series(names, index=table.index, dtype=object)
+def _names_of(table: pd.DataFrame) -> list[_Name]:
+    """Name the columns or pairs of rows."""
+    names = []
+    for first, second in zip(table["column"], table["second_column"], strict=True):
+        names.append(_Name((first,) if pd.isna(second) else (first, second)))
+    return names
 
 
-def _notes_of_measured(table: pd.DataFrame, kind: str) -> list[str]:
+def _names_of_statistics(table: pd.DataFrame) -> list[_Name]:
+    """Name the statistics of each column."""
+    statistics: dict[Any, list[str]] = {}
+    for name, statistic in zip(table["column"], table["statistic"], strict=True):
+        label, _ = _STATISTICS.get(statistic, (str(statistic), ""))
+        statistics.setdefault(name, []).append(label)
+    names = []
+    for name, labels in statistics.items():
+        is_all = len(labels) == len(_STATISTICS)
+        labels_text = "all" if is_all else " + ".join(labels)
+        names.append(_Name((name,), f"{labels_text} of "))
+    return names
+
+
+def _is_off(numbers: pd.DataFrame) -> pd.Series:
+    """Mark statistics that noise or chance does not explain."""
+    reference = numbers["reference"]
+    above = numbers["synthetic"] - reference
+    most = _LARGEST_MISFIT * (numbers["upper"] - reference)
+    least = _LARGEST_MISFIT * (numbers["lower"] - reference)
+    largest = np.maximum(numbers["synthetic"].abs(), reference.abs())
+    rounding = _ROUNDING * largest
+    return (above > most + rounding) | (above < least - rounding)
+
+
+def _notes_of_measured(table: pd.DataFrame, kind: str, noise: str) -> list[_Note]:
     """Name what was measured, and is not supported nevertheless."""
     table = table[table["measured"].astype(bool) & ~table["supported"].astype(bool)]
     table = _worst_first(table)
-    labels = _labels(table)
+    reasons = {
+        f"{kind} of which {noise} moves more than half of the rows": "noise",
+        f"{kind} with most rows in cells of large errors": "uncertain",
+        f"{kind} off by more than half of the rows": "error",
+    }
     notes = []
-    # The share of the records in uncertain cells, from which on they are a reason not
-    # to use a marginal.
-    most_uncertain = 0.5
-    # There are two reasons: cells that are noise, and a model that does not fit.
-    is_noise = table["uncertain"] > most_uncertain
-    if is_noise.any():
-        names_text = _list_names(labels[is_noise].to_list())
-        notes.append(f"{kind} with most rows in cells of large errors: {names_text}")
-    if not is_noise.all():
-        names_text = _list_names(labels[~is_noise].to_list())
-        notes.append(f"fitted worse than the noise: {names_text}")
+    # Each is named once, with the first of its reasons.
+    for reason, figure in reasons.items():
+        has_reason = table[figure] > MOST_WRONG
+        if has_reason.any():
+            notes.append(_Note(reason, _names_of(table[has_reason])))
+        table = table[~has_reason]
+    if len(table):
+        notes.append(_Note("fitted worse than the noise", _names_of(table)))
     return notes
 
 
@@ -507,8 +610,8 @@ def _worst_first(table: pd.DataFrame) -> pd.DataFrame:
     return table.iloc[order]
 
 
-def _new_panels(tables: dict[str, pd.DataFrame]) -> list[Any]:
-    """Make panels above each other, as high as their rows."""
+def _new_panels(tables: dict[str, pd.DataFrame], n_kinds: int) -> list[Any]:
+    """Make panels above each other, as high as their rows, with room for notes."""
     heights = []
     row_height = 0.24
     for kind, table in tables.items():
@@ -518,7 +621,7 @@ def _new_panels(tables: dict[str, pd.DataFrame]) -> list[Any]:
     # Inches: on a telephone, 390 pixels wide, its letters are 9 pixels high.
     width = 5.0
     margin = 1.25
-    size = width, sum(heights) + margin * len(heights)
+    size = width, sum(heights) + margin * max(len(heights), n_kinds)
     _, panels = import_pyplot().subplots(
         len(heights),
         1,
@@ -533,29 +636,30 @@ def _new_panels(tables: dict[str, pd.DataFrame]) -> list[Any]:
 def _draw_numbers(axes: Any, table: pd.DataFrame) -> list[Any]:
     """Draw the differences of the statistics of each column in a row of its own."""
     names = list(dict.fromkeys(table["column"]))
-    statistics = list(dict.fromkeys(table["statistic"]))
+    statistics = [name for name in _STATISTICS if (table["statistic"] == name).any()]
     # Statistics of a column are below each other.
     shifts = np.linspace(-0.3, 0.3, len(statistics))
     handles = []
     for number, statistic in enumerate(statistics):
-        label, mark = _STATISTICS.get(statistic, (str(statistic), "s"))
+        label, mark = _STATISTICS[statistic]
         rows = table[table["statistic"] == statistic]
         places = np.array([names.index(name) for name in rows["column"]])
         places = places + shifts[number]
-        std = rows["std"].to_numpy(float)
+        scale = rows["scale"].to_numpy(float)
         ends = {}
         for side in ("synthetic", "lower", "upper"):
-            ends[side] = (rows[side] - rows["reference"]).to_numpy(float) / std
-        is_known = np.isfinite(ends["lower"])
-        lower, upper = ends["lower"][is_known], ends["upper"][is_known]
-        axes.hlines(places[is_known], lower, upper, color=_GREY, lw=4)
+            ends[side] = (rows[side] - rows["reference"]).to_numpy(float) / scale
+        axes.hlines(places, ends["lower"], ends["upper"], color=_GREY, lw=4)
         style = {
             "linestyle": "",
             "marker": mark,
             "color": COLOURS[number % len(COLOURS)],
             "ms": 5,
         }
-        axes.plot(ends["synthetic"], places, **style)
+        # As distances that are not to be used, hollow.
+        is_off = _is_off(rows).to_numpy()
+        axes.plot(ends["synthetic"][~is_off], places[~is_off], **style)
+        axes.plot(ends["synthetic"][is_off], places[is_off], **style, mfc="white")
         handles.append(legend_entry(label, **style))
     axes.axvline(0, color=INK, lw=1)
     tidy_axes(axes)
@@ -603,11 +707,3 @@ def _short(name: Any) -> str:
     # Letters of a name in a list.
     longest_name = 15
     return text if len(text) <= longest_name else f"{text[: longest_name - 1]}…"
-
-
-def _list_names(names: list[str]) -> str:
-    """List a few names, and count the others."""
-    most_names = 3
-    text = ", ".join(names[:most_names])
-    n_others = len(names) - most_names
-    return text if n_others <= 0 else f"{text} and {n_others:,} more"

@@ -307,8 +307,11 @@ class ShapeDisplay(PanelDisplay):
             label = self._band_label
             if values.shape[1] > 1 and self.classes is not None:
                 label = str(self.classes[output])
-            draw = _draw_steps if isinstance(shape.bins, Interval) else _draw_dots
-            draw(axes, shape, values[:, output], errors[:, output], label, output)
+            function = values[:, output], errors[:, output]
+            if isinstance(shape.bins, Interval):
+                _draw_steps(axes, shape, *function, label, output)
+            else:
+                _draw_dots(axes, *function, label, output)
             # The handle just added is the last: the panel also has those of earlier
             # outputs.
             panel_handles, _ = axes.get_legend_handles_labels()
@@ -434,15 +437,13 @@ def _scale_by_logarithm(axes: Any, edges: NDArray[np.float64]) -> None:
 
 def _draw_dots(
     axes: Any,
-    shape: Any,
     values: NDArray[np.float64],
     errors: NDArray[np.float64],
     label: str,
     place: int,
 ) -> None:
     """Draw a function of declared values, one below the other."""
-    # `shape` is not read: the labels of values are those of the panel, which `plot` sets
-    # once for all outputs. It is there as `_draw` calls this and `_draw_steps` alike.
+    # The labels of values are those of the panel, set once for all outputs.
     axes.errorbar(
         values,
         np.arange(len(values)),

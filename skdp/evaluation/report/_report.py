@@ -183,7 +183,7 @@ def study_report(
         random_state=random_state,
         n_jobs=n_jobs,
     )
-    _check_before(study, out, repeats, model_repeats, delta)
+    _check_before(out, repeats, model_repeats, delta)
     models = _CLASSIFIERS if classifiers is None else classifiers
     # A step for each part: counts, models, audits, attacks and synthetic rows.
     roles = study.target, study.sensitive, attacked_column(study)
@@ -256,9 +256,7 @@ def _repaired(counts: CountStudy) -> bool:
     return not np.allclose(means, means.iloc[0])
 
 
-def _check_before(
-    study: Study, out: Path, repeats: Any, model_repeats: Any, delta: Any
-) -> None:
+def _check_before(out: Path, repeats: Any, model_repeats: Any, delta: Any) -> None:
     """Check in advance what would fail after minutes of work."""
     for name, number in (("repeats", repeats), ("model_repeats", model_repeats)):
         check_size(number, least=1, name=name)

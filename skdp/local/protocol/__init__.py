@@ -4,7 +4,6 @@ from skdp.local.protocol._columns import SAMPLED as SAMPLED
 from skdp.local.protocol._columns import attributes_of as attributes_of
 from skdp.local.protocol._columns import concat_columns as concat_columns
 from skdp.local.protocol._columns import read_report_table as read_report_table
-from skdp.local.protocol._columns import value_labels as value_labels
 from skdp.local.protocol._estimation import ShareOf as ShareOf
 from skdp.local.protocol._estimation import check_columns as check_columns
 from skdp.local.protocol._estimation import count_variances as count_variances
@@ -27,7 +26,6 @@ from skdp.local.protocol._oracle_fields import check_limits as check_limits
 from skdp.local.protocol._oracle_fields import fold as fold
 from skdp.local.protocol._oracle_fields import guarantee_of_all as guarantee_of_all
 from skdp.local.protocol._oracle_fields import guarantee_of_one as guarantee_of_one
-from skdp.local.protocol._oracle_fields import oracle_loss as oracle_loss
 from skdp.local.protocol._possible import (
     UnverifiedReportsWarning as UnverifiedReportsWarning,
 )

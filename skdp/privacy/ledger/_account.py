@@ -44,6 +44,7 @@ from skdp.privacy._guarantee import (
     check_columns,
     check_relation,
     in_one_relation,
+    written_names,
 )
 from skdp.privacy._json import Fields, written_name
 from skdp.privacy._losses import (
@@ -500,7 +501,7 @@ class Account:
         is_of_values = guarantee.relation == "replace_values"
         if is_of_values and not columns:
             raise ValueError(
-                f"{what} protects the values of {_listed(guarantee.scope)}, and may "
+                f"{what} protects the values of {written_names(guarantee.scope)}, and may "
                 "show all other columns exactly: a budget for whole records would not "
                 f"hold. {_OF_VALUES.format(columns=list(guarantee.scope))}. Nothing "
                 "was released"
@@ -528,7 +529,7 @@ class Account:
     def _refusal(self, what: str, error: ValueError) -> ValueError:
         columns = ""
         if self.budget.columns:
-            columns = f" of {_listed(self.budget.columns)}"
+            columns = f" of {written_names(self.budget.columns)}"
         return ValueError(
             f"{what}: {error}; the ledger is for {self.budget.relation!r}{columns}"
         )
@@ -605,10 +606,6 @@ _OF_VALUES = (
     "Charge a ledger of its own for these columns, such as "
     "PrivacyLedger(epsilon=..., relation='replace_values', columns={columns})"
 )
-
-
-def _listed(columns: Iterable[Any]) -> str:
-    return ", ".join(map(written_text, columns))
 
 
 def _at_least_0(amount: Decimal) -> float:

@@ -65,17 +65,6 @@ def amounts(guarantee: PrivacyGuarantee) -> str:
     return f"{epsilon}, delta {shown(guarantee.delta)}"
 
 
-def neighbours(guarantee: PrivacyGuarantee) -> str:
-    """Say how the tables differ that a guarantee compares."""
-    unit = _one(guarantee)
-    if guarantee.relation == "replace":
-        return f"replacing a {unit}"
-    if guarantee.relation == "replace_values":
-        names = ", ".join(map(str, guarantee.scope))
-        return f"replacing the values of {names} in a {unit}"
-    return f"adding or removing a {unit}"
-
-
 def conversion(guarantee: PrivacyGuarantee) -> str:
     """Say what a guarantee for adding or removing a record is for replacing one."""
     converted = guarantee.to("replace")
@@ -161,42 +150,29 @@ def meaning(facts: Facts) -> dict[str, Any] | None:
     }
 
 
-def _one(total: PrivacyGuarantee) -> str:
-    if total.max_rows_per_person == 1:
-        return "record"
-    return f"person with up to {total.max_rows_per_person} records"
-
-
 def _protected(total: PrivacyGuarantee) -> str:
     columns = ", ".join(map(str, total.scope))
     is_record = total.max_rows_per_person == 1
+    if total.relation == "add_remove":
+        they_are = "it is" if is_record else "they are"
+        return (
+            f"each {total._unit}, in the columns {columns}; whether {they_are} in the "
+            "data at all"
+        )
+    place = "in" if is_record else "of"
+    values = f"the values of {columns} {place} each {total._unit}"
     if total.relation == "replace_values":
-        where = f"in each {_one(total)}" if is_record else f"of each {_one(total)}"
-        return f"the values of {columns} {where}; all other columns are public"
-    if total.relation == "replace" and is_record:
-        return f"the values of {columns} in each record"
-    if total.relation == "replace":
-        return f"the values of {columns} of each {_one(total)}"
-    they_are = "it is" if is_record else "they are"
-    return (
-        f"each {_one(total)}, in the columns {columns}; whether {they_are} in the data "
-        "at all"
-    )
+        return f"{values}; all other columns are public"
+    return values
 
 
 def _neighbours(total: PrivacyGuarantee) -> str:
+    public = f"the number of {_unit_of(total)}s is public"
     if total.relation == "add_remove":
-        return f"one {_one(total)} added or removed"
+        return total._neighbours()
     if total.relation == "replace_values":
-        columns = ", ".join(map(str, total.scope))
-        return (
-            f"the values of {columns} replaced in one {_one(total)}; all other columns "
-            f"and the number of {_unit_of(total)}s are public"
-        )
-    return (
-        f"one {_one(total)} replaced by another; the number of {_unit_of(total)}s is "
-        "public"
-    )
+        public = f"all other columns and the number of {_unit_of(total)}s are public"
+    return f"{total._neighbours()}; {public}"
 
 
 def _unit(total: PrivacyGuarantee) -> str:

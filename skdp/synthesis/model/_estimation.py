@@ -55,9 +55,6 @@ _FINEST = 0.5
 _PATIENCE = 8
 """Halvings of a step until the steps are no more divided by shares."""
 
-_MOST_HALVINGS = 53
-"""Of a step in a row: then it is below the precision of floats."""
-
 _FAR = 2000.0
 """In variances of the noise: a marginal that is so far away is fitted by scaling."""
 
@@ -308,7 +305,11 @@ class _Descent:
         else:
             self._length /= 2
             self._n_halvings += 1
-            if self._n_halvings == _PATIENCE:
+            # Plain steps that fail count, too: they may go on to fail until they are
+            # below the precision of floats.
+            if self._is_flat:
+                self._losses.append(self.state.loss)
+            elif self._n_halvings == _PATIENCE:
                 self._flatten()
 
     def _flatten(self) -> None:
@@ -325,14 +326,12 @@ class _Descent:
         # As long as the loss is more than twice what noise makes it, or a marginal is
         # further off than noise explains, there is something left to fit: the descent
         # goes on for a tenth of the gain.
-        if self._n_halvings == _MOST_HALVINGS:
-            return True
         if len(self._losses) <= _BLOCK:
             return False
         is_explained = self.state.is_explained
         least_gain = tol if is_explained else tol / _PERSISTENCE
         gain = self._losses[-1 - _BLOCK] - self.state.loss
-        is_slow = gain <= least_gain * self.state.loss
+        is_slow = not gain > least_gain * self.state.loss
         # Steps that are divided by tiny shares stall long before they fail.
         if is_slow and not is_explained and not self._is_flat:
             self._flatten()

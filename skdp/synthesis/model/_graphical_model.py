@@ -22,13 +22,29 @@ from skdp.synthesis.model._tables import (
 )
 
 
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """The elimination of columns that marginals connect, but with no other column."""
+
+    columns: int
+    clique_of: Mapping[int, int]
+    """What each column is eliminated with, itself included."""
+    ranks: Mapping[int, tuple[int, int, int]]
+    """When each column is eliminated: by these, also among those of other parts."""
+    cliques: Sequence[tuple[tuple[int, int, int], int]]
+    """The cliques that are not within another one, with their ranks."""
+    n_cells: tuple[int, int]
+    """The cells of the largest clique, and of all together."""
+
+
 class Elimination:
     """The triangulation of the graph of some marginals."""
 
     # Columns are eliminated one after the other, always the one whose neighbours have
     # the fewest cells together ([1]_ section 9.4.3): a column and its neighbours are a
     # clique, and the neighbours become neighbours of each other. Sets of columns are
-    # the bits of a number.
+    # the bits of a number. What eliminating a column costs follows from the columns that
+    # it is connected with: a further marginal changes no other part of the graph.
     # .. [1] D. Koller, N. Friedman (2009). Probabilistic graphical models. MIT Press.
 
     def __init__(
@@ -37,88 +53,117 @@ class Elimination:
         self._sizes = tuple(sizes)
         # Most cliques come again when a further marginal is tried.
         self._cells = cache(self._count_cells)
+        self._columns = cache(_columns)
         self._neighbours = []  # of each column, itself included
         for column in range(len(self._sizes)):
             self._neighbours.append(1 << column)
         for marginal in marginals:
-            self._connect(marginal)
-        self._eliminate()
+            _connect(self._neighbours, marginal)
+        self._parts = []
+        remaining = (1 << len(self._sizes)) - 1
+        while remaining:
+            columns = _reach(self._neighbours, remaining & -remaining)
+            self._parts.append(self._eliminate(self._neighbours, columns))
+            remaining ^= columns
 
-    def _connect(self, marginal: Iterable[int]) -> None:
-        columns = list(marginal)
-        for column in columns:
-            self._neighbours[column] |= _bits(columns)
-
-    def _eliminate(self) -> None:
-        neighbours = list(self._neighbours)
-        self._rank: dict[int, int] = {}
-        self._clique_of: dict[int, int] = {}
+    def _eliminate(self, all_neighbours: Sequence[int], columns: int) -> _Part:
+        """Eliminate columns that are connected with no others."""
+        neighbours = {}
         # What eliminating a column would cost by now. A heap cannot change its entries:
         # a column is put in again, and entries with another cost are out of date.
         current: dict[int, int] = {}
         queue: list[tuple[int, int]] = []
-        for column, bits in enumerate(neighbours):
-            current[column] = self._cells(bits)
+        for column in _columns(columns):
+            neighbours[column] = all_neighbours[column]
+            current[column] = self._cells(all_neighbours[column])
             queue.append((current[column], column))
         heapq.heapify(queue)
+        clique_of: dict[int, int] = {}
+        ranks: dict[int, tuple[int, int, int]] = {}
+        # If all parts are eliminated together, a column comes before those of other
+        # parts that cost more, or have one before them that does.
+        highest = (0, 0)
         while queue:
             cells, column = heapq.heappop(queue)
             if current.get(column) != cells:
                 continue
             del current[column]
             clique = neighbours[column]
-            self._rank[column] = len(self._rank)
-            self._clique_of[column] = clique
-            for other in _columns(clique ^ (1 << column)):
+            clique_of[column] = clique
+            highest = max(highest, (cells, column))
+            ranks[column] = (*highest, len(ranks))
+            for other in self._columns(clique ^ (1 << column)):
                 neighbours[other] = (neighbours[other] | clique) ^ (1 << column)
                 current[other] = self._cells(neighbours[other])
                 heapq.heappush(queue, (current[other], other))
         # A clique is within another one exactly if it is what one leaves of its own.
         remainders = set[int]()
-        for column, clique in self._clique_of.items():
+        for column, clique in clique_of.items():
             remainders.add(clique ^ (1 << column))
-        self._maximal = []
-        for clique in self._clique_of.values():
+        cliques = []
+        n_cells = []
+        for column, clique in clique_of.items():
             if clique not in remainders:
-                self._maximal.append(clique)
-        self._n_cells = list(map(self._cells, self._maximal))
+                cliques.append((ranks[column], clique))
+                n_cells.append(self._cells(clique))
+        return _Part(columns, clique_of, ranks, cliques, (max(n_cells), sum(n_cells)))
 
     @property
     def cliques(self) -> list[Clique]:
         """The cliques of the triangulated graph, none of which is within another."""
-        return list(map(_columns, self._maximal))
+        cliques: list[tuple[tuple[int, int, int], int]] = []
+        for part in self._parts:
+            cliques += part.cliques
+        return [_columns(clique) for _, clique in sorted(cliques)]
 
     @property
     def n_cells(self) -> tuple[int, int]:
         """The cells of the largest clique, and of all together."""
-        return max(self._n_cells, default=0), sum(self._n_cells)
+        return _n_cells_of_parts(self._parts)
 
     def add(self, marginal: Clique, max_cells: int, max_total: int) -> bool:
         """Add a marginal, if few enough cells are needed; return whether it is added."""
-        if not self._fits(marginal, max_cells, max_total):
+        bits = _bits(marginal)
+        parts = []
+        joined = []
+        for part in self._parts:
+            if part.columns & bits:
+                joined.append(part)
+            else:
+                parts.append(part)
+        if not self._fits(bits, joined, max_cells, max_total):
             return False
-        before = vars(self).copy()
-        self._neighbours = list(self._neighbours)
-        self._connect(marginal)
-        self._eliminate()
-        largest, total = self.n_cells
+        neighbours = list(self._neighbours)
+        _connect(neighbours, marginal)
+        columns = 0
+        for part in joined:
+            columns |= part.columns
+        parts.append(self._eliminate(neighbours, columns))
+        largest, total = _n_cells_of_parts(parts)
         if largest > max_cells or total > max_total:
-            vars(self).update(before)
             return False
+        self._neighbours = neighbours
+        self._parts = parts
         return True
 
-    def _fits(self, marginal: Clique, max_cells: int, max_total: int) -> bool:
+    def _fits(
+        self, addition: int, parts: Iterable[_Part], max_cells: int, max_total: int
+    ) -> bool:
         """Return whether cliques stay small if columns are eliminated in this order."""
         # The clique of the first of its columns takes in the marginal, and what a
         # column leaves, its next column takes in: up the elimination tree ([1]_), until
         # nothing is new. Eliminated anew, cliques are mostly smaller.
         # .. [1] J. W. H. Liu (1990). The role of elimination trees in sparse
         #    factorization. SIAM Journal on Matrix Analysis and Applications 11(1).
-        total = sum(self._n_cells)
-        addition = _bits(marginal)
+        clique_of: dict[int, int] = {}
+        ranks: dict[int, tuple[int, int, int]] = {}
+        for part in parts:
+            clique_of |= part.clique_of
+            ranks |= part.ranks
+        _, total = self.n_cells
         while addition:
-            column = min(_columns(addition), key=self._rank.__getitem__)
-            clique = self._clique_of[column]
+            column = min(_columns(addition), key=ranks.__getitem__)
+            clique = clique_of[column]
             wider = clique | addition
             if wider == clique:
                 break
@@ -131,6 +176,33 @@ class Elimination:
 
     def _count_cells(self, bits: int) -> int:
         return n_cells_of(_columns(bits), self._sizes)
+
+
+def _n_cells_of_parts(parts: Iterable[_Part]) -> tuple[int, int]:
+    largest = 0
+    total = 0
+    for part in parts:
+        largest = max(largest, part.n_cells[0])
+        total += part.n_cells[1]
+    return largest, total
+
+
+def _connect(neighbours: list[int], marginal: Iterable[int]) -> None:
+    """Make the columns of a marginal neighbours of each other."""
+    bits = _bits(marginal)
+    for column in _columns(bits):
+        neighbours[column] |= bits
+
+
+def _reach(neighbours: Sequence[int], columns: int) -> int:
+    """Return the columns that are connected with some columns, these included."""
+    while True:
+        wider = columns
+        for column in _columns(columns):
+            wider |= neighbours[column]
+        if wider == columns:
+            return columns
+        columns = wider
 
 
 def _bits(columns: Iterable[int]) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, reduce
 
@@ -108,33 +108,69 @@ def log_sum(logs: Table, axes: tuple[int, ...]) -> Table:
         return np.log(np.exp(logs - largest).sum(axis=axes)) + largest.squeeze(axes)
 
 
+def is_small(n_cells: int, n_marginals: int) -> bool:
+    """Return whether a table is summed by the positions of its cells."""
+    return n_cells * max(1, n_marginals) <= _SMALL
+
+
+class Positions:
+    """The sums of small tables to marginals, in one vector, and the way back."""
+
+    # Where tables are small, calls take more time than sums: here each sum has the
+    # positions of its cells, in one vector of the cells of all tables.
+
+    def __init__(
+        self, tables: Iterable[tuple[Clique, Sequence[Clique]]], sizes: Sequence[int]
+    ) -> None:
+        cells = [np.empty(0, np.intp)]
+        entries = [np.empty(0, np.intp)]
+        self._n_cells = 0
+        self.size = 0
+        for columns, marginals in tables:
+            shape = shape_of(columns, sizes)
+            numbers = np.arange(self._n_cells, self._n_cells + math.prod(shape))
+            self._n_cells += numbers.size
+            for marginal_shape, marginal in zip(
+                marginal_shapes(marginals, sizes), marginals, strict=True
+            ):
+                end = self.size + math.prod(marginal_shape)
+                sums = np.arange(self.size, end).reshape(marginal_shape)
+                entries.append(
+                    np.broadcast_to(expand(sums, marginal, columns), shape).ravel()
+                )
+                cells.append(numbers)
+                self.size = end
+        self._cells = np.concatenate(cells)
+        self._entries = np.concatenate(entries)
+
+    def project(self, cells: Table) -> Table:
+        """Sum the cells of all tables to the marginals."""
+        sums = np.bincount(self._entries, cells[self._cells], self.size)
+        return np.asarray(sums, float)
+
+    def lift(self, vector: Table) -> Table:
+        """Give each cell the sum of what its marginals have: the adjoint of `project`."""
+        sums = np.bincount(self._cells, vector[self._entries], self._n_cells)
+        return np.asarray(sums, float)
+
+
 class Projections:
     """The sums of a table to several marginals, in one vector, and the way back."""
 
     # Columns are summed out one at a time, first those that most of the marginals
-    # lack: a tree of tables, in which the sums of the large ones are few. Where a table
-    # is small, calls take more time than sums: there each marginal has the position of
-    # each cell.
+    # lack: a tree of tables, in which the sums of the large ones are few.
 
     def __init__(
-        self, columns: Clique, sizes: Sequence[int], marginals: Sequence[Clique]
+        self, columns: Clique, marginals: Sequence[Clique], sizes: Sequence[int]
     ) -> None:
         self._shape = shape_of(columns, sizes)
         self._layout = Tables(marginal_shapes(marginals, sizes))
         self.size = self._layout.size
-        n_cells = math.prod(self._shape)
-        self._positions: NDArray[np.intp] | None = None  # (n_marginals, n_cells)
+        self._positions: Positions | None = None
         self._same: list[slice] = []
         self._branches: list[tuple[int, NDArray[np.intp], Projections]] = []
-        if 0 < n_cells * len(marginals) <= _SMALL:
-            self._positions = np.empty((len(marginals), n_cells), np.intp)
-            numbers = self._layout.split(np.arange(self.size))
-            for index, (marginal, number) in enumerate(
-                zip(marginals, numbers, strict=True)
-            ):
-                onto_table = expand(number, marginal, columns)
-                cells = np.broadcast_to(onto_table, self._shape)
-                self._positions[index] = cells.ravel()
+        if is_small(math.prod(self._shape), len(marginals)):
+            self._positions = Positions([(columns, marginals)], sizes)
             return
         remaining = []
         for index, marginal in enumerate(marginals):
@@ -168,16 +204,14 @@ class Projections:
             else:
                 lacking.append(marginals[index])
                 entries.append(numbers[self._layout.parts[index]])
-        smaller = Projections(columns[:axis] + columns[axis + 1 :], sizes, lacking)
+        smaller = Projections(columns[:axis] + columns[axis + 1 :], lacking, sizes)
         self._branches.append((axis, np.concatenate(entries), smaller))
         return having
 
     def project(self, table: Table) -> Table:
         """Sum a table to all of the marginals."""
         if self._positions is not None:
-            cells = np.concatenate([table.ravel()] * len(self._positions))
-            sums = np.bincount(self._positions.ravel(), cells, self.size)
-            return np.asarray(sums, float)
+            return self._positions.project(table.ravel())
         vector = np.empty(self.size)
         for part in self._same:
             vector[part] = table.ravel()
@@ -189,8 +223,7 @@ class Projections:
         """Give each cell the sum of what its marginals have: the adjoint of `project`."""
         # An axis of length 1 stands for all values.
         if self._positions is not None:
-            sums = vector[self._positions].sum(axis=0)
-            return np.asarray(sums).reshape(self._shape)
+            return self._positions.lift(vector).reshape(self._shape)
         tables = []
         for part in self._same:
             tables.append(vector[part].reshape(self._shape))
@@ -206,7 +239,8 @@ class Tables:
 
     def __init__(self, shapes: Iterable[Sequence[int]]) -> None:
         self._shapes = list(map(tuple, shapes))
-        ends = list(itertools.accumulate(map(math.prod, self._shapes), initial=0))
+        self._n_cells = list(map(math.prod, self._shapes))
+        ends = list(itertools.accumulate(self._n_cells, initial=0))
         self.size = ends[-1]
         self._starts = ends[:-1]
         self.parts = [slice(*pair) for pair in itertools.pairwise(ends)]
@@ -225,6 +259,11 @@ class Tables:
     def sums(self, vector: Table) -> Table:
         """Sum each table."""
         return np.add.reduceat(vector, self._starts)
+
+    def peaks(self, vector: Table) -> Table:
+        """Return the largest number of each cell's table."""
+        peaks = np.maximum.reduceat(vector, self._starts)
+        return np.repeat(peaks, self._n_cells)
 
 
 def marginal_shapes(
@@ -344,27 +383,52 @@ _EXACT_ROWS = 1 << 12
 """Rows whose counts are exact in single precision."""
 
 
+def hubs_of(pairs: Collection[Clique], sizes: Sequence[int]) -> list[int]:
+    """List columns of which each pair has one: few if pairs share them, otherwise all."""
+    n_pairs = Counter[int]()
+    for pair in pairs:
+        n_pairs.update(pair)
+    hubs = set[int]()
+    for pair in pairs:
+        if hubs.isdisjoint(pair):
+            hubs.add(max(pair, key=n_pairs.__getitem__))
+    if 2 * sum(shape_of(hubs, sizes)) > sum(sizes):
+        return list(range(len(sizes)))
+    return sorted(hubs)
+
+
 def count_pairs(
-    codes: Sequence[NDArray[np.integer]], sizes: Sequence[int], pairs: Iterable[Clique]
+    codes: Sequence[NDArray[np.integer]],
+    sizes: Sequence[int],
+    pairs: Collection[Clique],
 ) -> dict[Clique, NDArray[np.int64]]:
     """Count many pairs of columns of few values by products of indicators."""
+    # The counts of all pairs of values of hubs and of all columns are one matrix.
     starts = np.cumsum([0, *sizes])
     n_values = starts[-1]
-    # The counts of all pairs of values of all columns are one matrix.
-    together = np.zeros((n_values, n_values), np.int64)
+    hubs = hubs_of(pairs, sizes)
+    hub_starts = dict(zip(hubs, np.cumsum([0, *shape_of(hubs, sizes)]), strict=False))
+    hub_values = [np.arange(starts[hub], starts[hub + 1]) for hub in hubs]
+    values_of_hubs = np.concatenate(hub_values)
+    together = np.zeros((values_of_hubs.size, n_values), np.int64)
     for first_row in range(0, codes[0].size, _EXACT_ROWS):
         rows = slice(first_row, first_row + _EXACT_ROWS)
         values = np.array([code[rows] for code in codes], np.int64)  # (d, n_rows)
         values += starts[:-1, np.newaxis]
         indicators = np.zeros((values.shape[1], n_values), np.float32)
         indicators[np.arange(values.shape[1]), values] = 1
-        together += (indicators.T @ indicators).astype(np.int64)
+        # A product with itself takes half the time.
+        if len(hubs) < len(sizes):
+            products = indicators[:, values_of_hubs].T @ indicators
+        else:
+            products = indicators.T @ indicators
+        together += products.astype(np.int64)
     counts: dict[Clique, NDArray[np.int64]] = {}
     for first, second in pairs:
-        first_part = slice(starts[first], starts[first + 1])
-        counts[first, second] = together[
-            first_part, starts[second] : starts[second + 1]
-        ]
+        hub, other = (first, second) if first in hub_starts else (second, first)
+        hub_part = slice(hub_starts[hub], hub_starts[hub] + sizes[hub])
+        table = together[hub_part, starts[other] : starts[other + 1]]
+        counts[first, second] = table if hub == first else table.T
     return counts
 
 

@@ -2,6 +2,7 @@
 
 from skdp.synthesis.selection._bins import BINS as BINS
 from skdp.synthesis.selection._bins import UNLIKELY as UNLIKELY
+from skdp.synthesis.selection._bins import FineCounts as FineCounts
 from skdp.synthesis.selection._bins import FoundCells as FoundCells
 from skdp.synthesis.selection._bins import covariance_of_cells as covariance_of_cells
 from skdp.synthesis.selection._bins import find_bins as find_bins
@@ -9,12 +10,12 @@ from skdp.synthesis.selection._bins import find_cells as find_cells
 from skdp.synthesis.selection._bins import (
     planned_shares_of_cells as planned_shares_of_cells,
 )
+from skdp.synthesis.selection._bins import with_counts_of_bins as with_counts_of_bins
 from skdp.synthesis.selection._bins import without_bins as without_bins
 from skdp.synthesis.selection._determined import find_determined as find_determined
 from skdp.synthesis.selection._determined import warn_determined as warn_determined
 from skdp.synthesis.selection._moved import Caps as Caps
 from skdp.synthesis.selection._moved import ColumnCap as ColumnCap
-from skdp.synthesis.selection._moved import PlannedShare as PlannedShare
 from skdp.synthesis.selection._moved import is_within as is_within
 from skdp.synthesis.selection._moved import plan_readings as plan_readings
 from skdp.synthesis.selection._private_table import NoiseBudget as NoiseBudget

@@ -132,7 +132,7 @@ class Auto(Strategy):
     """Whether what was chosen first is measured in the second round, too."""
 
     def candidates(self, plan: Plan) -> Collection[Clique]:
-        return plan.first_candidates()
+        return plan.first_candidates
 
     def planned_shares(self, plan: Plan) -> list[PlannedShare]:
         every = tuple(range(len(plan.sizes)))
@@ -162,12 +162,12 @@ class Auto(Strategy):
         # and leaves its share to the second round: with little noise it would be worth
         # it by chance, and leave no room for what pairs do not show, such as a parity.
         # But a model of other pairs may make independent columns dependent.
-        gains = _by_workload(first.gains, plan.first_candidates())
+        gains = _by_workload(first.gains, plan.first_candidates)
         later = first.by_chance if has_second_round else set()
         cells = first.cells
         first_share = table.budget.left * first_part
         costs = _column_costs(plan, cells)
-        excess = _by_workload(first.excess, plan.first_candidates())
+        excess = _by_workload(first.excess, plan.first_candidates)
         costs_of_columns = dict(zip(plan.columns, costs, strict=False))
         chosen, refused = _choose(
             table,
@@ -244,8 +244,10 @@ class _FirstScores:
     def excess(self) -> dict[Clique, float]:
         """What each marginal gains beyond what is by chance."""
         excess = {}
-        for clique, gain in self.gains.items():
-            excess[clique] = max(0.0, gain - self.independent.chance(clique))
+        gains = self.gains
+        chances = self.independent.chances(list(gains))
+        for clique, gain in gains.items():
+            excess[clique] = max(0.0, gain - chances[clique])
         return excess
 
     @property
@@ -281,7 +283,7 @@ def _score_first(
             independent.guess,
             list_share,
             groups,
-            independent.chance,
+            independent.chances,
         )
     # No marginal gets more than all that is planned, and has less noise than this.
     least_count_error = table.budget.std_error(planned_share)
@@ -325,7 +327,7 @@ def _affordable_scores(
     with_target = []
     with_labels = []
     others = []
-    for clique in plan.first_candidates():
+    for clique in plan.first_candidates:
         if plan.target in clique:
             with_target.append(clique)
         elif not (plan.likely_labels | plan.fair).isdisjoint(clique):
@@ -708,7 +710,7 @@ def _second_candidates(
     plan: Plan, fitted: FittedTable, measured: Collection[Clique]
 ) -> dict[Clique, int]:
     """List first candidates that were not measured, triples, and small fours."""
-    candidates = plan.first_candidates()
+    candidates = dict(plan.first_candidates)
     for clique in measured:
         candidates.pop(clique, None)
     n_columns = len(plan.sizes)

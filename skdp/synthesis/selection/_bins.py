@@ -27,8 +27,17 @@ from skdp.synthesis.tables import Shape, Shapes, find_points
 BINS = ("declared", "private")
 """What `bins=` takes."""
 
-# Chosen on the tables "skewed" and "incomes" of benchmarks/synthesis_numbers.py, at
-# epsilons .5 and 1.
+# Halving and doubling, in largest distances D of the distributions of columns and in rank
+# correlations R of pairs, on "skewed" and "incomes" of benchmarks/synthesis_numbers.py and
+# six numbers of Adult, at epsilons .5 and 1 (3 seeds, errors of about .002):
+#                  half                       twice
+# _SHARE_OF_BINS   D +.001 to +.015           D -.003 to -.011, R up to +.009
+# _PAIR_NOISE      D below .002, R +-.01      D below .003, R up to +.013
+# _BRANCHES        D +-.004                   D up to +.006
+# _ROOTS           D up to +.009              nothing
+# _CLEAR           D -.001 to -.012           D -.011 to +.013
+# _CLEAR_NUMBER    D -.002 to 0               D up to +.006
+# _ROUNDS          D below .0002              nothing
 _SHARE_OF_BINS = Fraction(1, 5)
 """The share of the budget for the counts of fine cells from which bins are found."""
 
@@ -118,7 +127,7 @@ class FoundCells:
             counts = _counts_of_bins(place, self.table.marginals)
             if counts is not None:
                 counts = counts[0][: bins[-1] + 1], counts[1]
-                with_bins = _with_counts_of_bins(of_numbers, bins, *counts)
+                with_bins = with_counts_of_bins(of_numbers, bins, *counts)
             first_cells = np.flatnonzero(np.diff(bins)) + 1
             tails = _estimate_shares(with_bins, grid, first_cells)
             by_model = fitted.model.marginal((place,))[: bins[-1] + 1]
@@ -440,7 +449,7 @@ def _multiply(
     return replace(fitted, model=GraphicalModel(tree, calibrate(tree, potentials)))
 
 
-def _with_counts_of_bins(
+def with_counts_of_bins(
     fine: FineCounts,
     bins: NDArray[np.intp],
     counts: NDArray[np.float64],

@@ -15,8 +15,8 @@ With 5, 20 and 100 of them, shares of 300 merchants of 2,000 payments, at a nois
 records, are off by .37, .32 and .31 (as they come: .42), those of 15 occupations of Adult,
 at a noise of 240, by .043, .045 and .046 (.040)."""
 
-_LEAST_COUNT = 1e-6
-"""Records: what no record seems to have may still occur."""
+LEAST_COUNT = 1e-6
+"""Records of a value that no record seems to have: it may occur, and nothing is divided by 0."""
 
 
 def estimate_shares(
@@ -32,7 +32,7 @@ def estimate_shares(
             counts = _shrink(counts, std_error)
             std_error = 0.0
     # What noise makes negative may still occur: in a quarter of a standard error.
-    counts = np.maximum(counts, max(std_error / 4, _LEAST_COUNT))
+    counts = np.maximum(counts, max(std_error / 4, LEAST_COUNT))
     return np.asarray(counts / counts.sum())
 
 

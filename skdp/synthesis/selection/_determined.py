@@ -8,18 +8,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.base import level_of_the_caller
+from skdp.base import DETERMINED, SURE_STD_ERRORS, level_of_the_caller
 from skdp.pages import warn
 from skdp.privacy import WeakGuaranteeWarning
 from skdp.synthesis.model import Clique, Marginal
-from skdp.synthesis.selection._scores import SURE_STD_ERRORS
-
-_DETERMINED = 0.9
-"""Goodman and Kruskal's tau, from which one column is said to determine another.
-
-It is the share of the Gini impurity of a column that is gone once the other is known. In Adult, the
-largest of a pair is .45, but for education by its number: 1. Of a twin of which one value in twenty
-was shuffled, it is about .9."""
 
 
 def find_determined(
@@ -49,7 +41,7 @@ def find_determined(
             n_cells = len(counts)
             variance += (own_errors.get(column, 0.0) / max(1, n_cells)) ** 2
             tau, error = _tau(counts, variance)
-            if tau - SURE_STD_ERRORS * error >= _DETERMINED:
+            if tau - SURE_STD_ERRORS * error >= DETERMINED:
                 determined.setdefault(column, []).append(public)
     return determined
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.cluster.hierarchy import DisjointSet
 
+from skdp.base import SURE_STD_ERRORS
 from skdp.synthesis.model import (
     Clique,
     Groups,
@@ -21,7 +22,6 @@ from skdp.synthesis.model import (
 from skdp.synthesis.selection._private_table import PrivateTable
 from skdp.synthesis.selection._scores import (
     SCORE_SHARE,
-    SURE_STD_ERRORS,
     IndependentColumns,
     Score,
     ask,
@@ -35,7 +35,9 @@ Less than its mean, .8, since negative counts are repaired."""
 _LEAST_FOLLOWING_SHARE = 0.9
 """The share of what a pair would have if one column followed, from which it does.
 
-Of its score, or of the squares of its counts."""
+Of its score, or of the squares of its counts. With .8, pairs of "places" are 8 and 10 %
+farther from the truth at epsilons of 1 and .3; with .95, those of "postcodes" 7 % at .3, and
+others change by less than their noise (3 tables, 3 seeds)."""
 
 MOST_SCORED_AGAIN = 100
 """The most pairs that are scored again, by all values."""
@@ -136,9 +138,10 @@ def following_pairs(
     """Return pairs of which one column follows, given their gains, by groups of values or by all."""
     # What is by chance is in both: it says nothing of whether a column follows.
     independent = _independent_columns(table, counts)
+    if_one_follows = _IfOneFollows(counts)
     follows: dict[Clique, Following] = {}
     for pair, gain in gains.items():
-        full = _if_one_follows(pair, counts)
+        full = if_one_follows.of(pair)
         if gain < _LEAST_FOLLOWING_SHARE * full.gain:
             continue
         chance = independent.chance(pair)
@@ -161,16 +164,26 @@ def _independent_columns(
     return IndependentColumns(counts, errors, (None,) * len(counts))
 
 
-def _if_one_follows(pair: Clique, counts: Sequence[NDArray[np.float64]]) -> Following:
-    """Return what a pair would gain and cost if one column followed from the finer."""
-    # A value has one cell that is not empty, and it is missed if the noise of any other
-    # one is as large as its count: the largest of n numbers is sqrt(2 log n).
-    first, second = pair
-    fine, coarse = sorted([counts[first], counts[second]], key=len, reverse=True)
-    total = max(1.0, float(counts[0].sum()))
-    gain = 2 * total * (1 - float(((coarse / total) ** 2).sum()))
-    noise_of_value = max(1.0, math.sqrt(2 * math.log(coarse.size)) / NOISE_COST)
-    return Following(gain, fine.size * min(noise_of_value, float(coarse.size)))
+class _IfOneFollows:
+    """What pairs would gain and cost if one column followed from the finer."""
+
+    def __init__(self, counts: Sequence[NDArray[np.float64]]) -> None:
+        total = max(1.0, float(counts[0].sum()))
+        self._sizes = list(map(len, counts))
+        self._gains = []  # with each column as the coarser one
+        for coarse in counts:
+            squares = float(((coarse / total) ** 2).sum())
+            self._gains.append(2 * total * (1 - squares))
+
+    def of(self, pair: Clique) -> Following:
+        """Return it for a pair."""
+        # A value has one cell that is not empty, and it is missed if the noise of any
+        # other one is as large as its count: the largest of n numbers is sqrt(2 log n).
+        fine, coarse = sorted(pair, key=self._sizes.__getitem__, reverse=True)
+        size = self._sizes[coarse]
+        noise_of_value = max(1.0, math.sqrt(2 * math.log(size)) / NOISE_COST)
+        n_cells = self._sizes[fine] * min(noise_of_value, float(size))
+        return Following(self._gains[coarse], n_cells)
 
 
 def _hidden_pairs(
@@ -193,9 +206,10 @@ def _hidden_pairs(
     score_error = table.budget.score_error(
         SCORE_SHARE * MOST_SCORED_AGAIN, MOST_SCORED_AGAIN
     )
+    if_one_follows = _IfOneFollows(counts)
     hidden: dict[Clique, Following] = {}
     for pair, gain in gains.items():
-        following = _if_one_follows(pair, counts)
+        following = if_one_follows.of(pair)
         grouped_share = grouped_shares[pair[0]] + grouped_shares[pair[1]]
         noise_of_cells = NOISE_COST * least_count_error * following.n_cells
         noise = max(noise_of_cells, SURE_STD_ERRORS * score_error)

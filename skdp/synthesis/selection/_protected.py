@@ -10,6 +10,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp.base import SURE_STD_ERRORS
 from skdp.randomness import ByteSource
 from skdp.synthesis.model import (
     MOST_EVEN,
@@ -42,7 +43,6 @@ from skdp.synthesis.selection._rare_values import group_column
 from skdp.synthesis.selection._scores import (
     LEAST_SCORES,
     MOST_SCORES,
-    SURE_STD_ERRORS,
     IndependentColumns,
     Score,
 )
@@ -50,10 +50,19 @@ from skdp.synthesis.selection._strategy import COLUMN_SHARE, Plan, Strategy, Zer
 from skdp.synthesis.tables import Records
 
 _WANTED_SCORE_ERROR = 0.01
-"""The error of a score, as a share of all records, above which it gets more than the least share."""
+"""The error of a score, as a share of all records, above which it gets more than the least share.
+
+Half and twice of it change distances of pairs of Adult, COMPAS and 2,000 rows of ACS by less
+than their noise (epsilons of .1, .3 and 1, 4 seeds), but for those of income at .3, which are
+8 % farther with half of it. With the least share alone, pairs of few rows are up to 5 % nearer
+to the truth, but that a column follows from one of 100 values is missed with 1,000 rows at an
+epsilon of 2."""
 
 _LARGEST_SCORE_ERROR = 0.1
-"""The error of a score, as a share of all records, above which it says nothing."""
+"""The error of a score, as a share of all records, above which it says nothing.
+
+With half of it, pairs of 2,000 rows of ACS are 5 % nearer to the truth at an epsilon of 1; all
+else is within its noise, and so is twice of it (the same tables)."""
 
 _EXPECTED_GAIN = 0.5
 """Of the records, twice the share that independent columns are expected to misplace, where scores say nothing.

@@ -11,7 +11,9 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp.base import SURE_STD_ERRORS
 from skdp.synthesis.model import Clique, Groups, group
+from skdp.synthesis.selection._column_shares import LEAST_COUNT
 from skdp.synthesis.selection._private_table import PrivateScores, PrivateTable
 
 LEAST_SCORES, MOST_SCORES = Fraction(1, 70), Fraction(1, 7)
@@ -31,17 +33,14 @@ CAUTION = 0.5
 MEAN_ABSOLUTE = math.sqrt(2 / math.pi)
 """The mean of the absolute value of a standard normal number."""
 
-SURE_STD_ERRORS = 3.0
-"""Standard errors beyond which nothing is chance."""
-
 _ROUND = Fraction(3, 4)
 """The share of a round of scores, by that of the round before it.
 
 A round has about half as many scores, so its noise is less all the same. With .6 and
 .85, as many strong pairs of a label are found among 320 columns; with .5, a tenth less."""
 
-_LEAST_COUNT = 1e-6
-"""Records of a value that has none, so that nothing is divided by 0."""
+_BLOCK = 1 << 18
+"""Cells that are computed at once: two megabytes."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +71,9 @@ class Score:
 Guess = Callable[[Clique], NDArray[np.float64]]
 """The counts of a marginal that are guessed."""
 
+Chances = Callable[[Sequence[Clique]], Mapping[Clique, float]]
+"""What chance adds to the scores of marginals."""
+
 
 def ask(
     table: PrivateTable,
@@ -79,7 +81,7 @@ def ask(
     guess: Guess,
     share: Fraction,
     groups: Groups,
-    chance: Callable[[Clique], float] | None = None,
+    chances: Chances | None = None,
 ) -> dict[Clique, Score]:
     """Spend a share of the budget on the scores of guesses of some marginals, as far as caps allow."""
     # Of a wide table, most pairs are independent. Each round asks again only for what
@@ -93,7 +95,7 @@ def ask(
     if share == 0:
         return scores
     n_rounds = 1
-    if chance is not None and table.budget.share.kind == "mu":
+    if chances is not None and table.budget.share.kind == "mu":
         n_rounds = _n_rounds(len(cliques), share)
     exact = table.compare(cliques, map(guess, cliques), groups)
     n_guessed = float(guess(cliques[0]).sum())
@@ -102,8 +104,8 @@ def ask(
         if not candidates:
             break
         noisy = _ask_once(table, candidates, exact, n_guessed, round_share)
-        if n_rounds > 1 and chance is not None:
-            noisy = _drop_chance(noisy, chance)
+        if n_rounds > 1 and chances is not None:
+            noisy = _drop_chance(noisy, chances)
         for clique, score in noisy.items():
             if clique in scores:
                 score = score.after(scores[clique])
@@ -113,13 +115,15 @@ def ask(
 
 
 def _drop_chance(
-    scores: Mapping[Clique, Score], chance: Callable[[Clique], float]
+    scores: Mapping[Clique, Score], chances: Chances
 ) -> dict[Clique, Score]:
     """Drop the marginals whose scores are not above what chance adds to them."""
     # Chance adds something positive: for negative scores it need not be computed.
+    positive = [clique for clique, score in scores.items() if score.noisy > 0]
+    limits = chances(positive)
     judged = {}
     for clique, score in scores.items():
-        is_above = score.noisy > 0 and score.noisy > chance(clique)
+        is_above = score.noisy > limits.get(clique, 0.0)
         judged[clique] = replace(score, is_dropped=not is_above)
     return judged
 
@@ -176,28 +180,27 @@ class IndependentColumns:
         std_error: float | Sequence[float],
         groups: Groups,
     ) -> None:
-        self._counts = []
+        counts_of_columns = []
         self._relative_variances = []
         std_errors = np.broadcast_to(std_error, len(groups)).tolist()
         for column_counts, members, column_error in zip(
             counts, groups, std_errors, strict=True
         ):
             grouped = group(column_counts, (members,))
-            self._counts.append(grouped)
-            positive = np.maximum(grouped, _LEAST_COUNT)
+            counts_of_columns.append(grouped)
+            positive = np.maximum(grouped, LEAST_COUNT)
             noise = column_error * math.sqrt(column_counts.size / grouped.size)
             # A count near 0 is off by no more than itself.
             noise = np.minimum(noise, np.maximum(positive, column_error / 2))
             self._relative_variances.append((noise / positive) ** 2)
-        self._total = max(1.0, float(self._counts[0].sum()))
-
-    def _expected(self, clique: Clique) -> NDArray[np.float64]:
-        shares = [self._counts[column] / self._total for column in clique]
-        return np.asarray(self._total * reduce(np.multiply.outer, shares))
+        self._total = max(1.0, float(counts_of_columns[0].sum()))
+        self._shares = [column / self._total for column in counts_of_columns]
+        self._chances: dict[Clique, float] = {}
 
     def guess(self, clique: Clique) -> NDArray[np.float64]:
         """Return the counts of independent columns."""
-        expected = self._expected(clique)
+        shares = [self._shares[column] for column in clique]
+        expected = np.asarray(self._total * reduce(np.multiply.outer, shares))
         if expected.sum() >= expected.size:
             return expected
         # Of less than a record a cell, rounded such that sums stay.
@@ -206,12 +209,44 @@ class IndependentColumns:
 
     def chance(self, clique: Clique) -> float:
         """Estimate the score of independent columns, by chance and by their noise."""
+        return self.chances([clique])[clique]
+
+    def chances(self, cliques: Sequence[Clique]) -> dict[Clique, float]:
+        """Estimate the scores of independent columns, by chance and by their noise."""
+        # Of a wide table there are very many: those of the same shape are computed at
+        # once, and kept, as rounds of scores ask for them again.
+        new = [clique for clique in cliques if clique not in self._chances]
+        by_shape: dict[tuple[int, ...], list[Clique]] = {}
+        for clique in new:
+            shape = tuple(self._shares[column].size for column in clique)
+            by_shape.setdefault(shape, []).append(clique)
+        for shape, same in by_shape.items():
+            block_size = max(1, _BLOCK // math.prod(shape))
+            for start in range(0, len(same), block_size):
+                block = same[start : start + block_size]
+                chances = self._chances_of_shape(block, len(shape))
+                self._chances |= zip(block, chances, strict=True)
+        return {clique: self._chances[clique] for clique in cliques}
+
+    def _chances_of_shape(self, cliques: Sequence[Clique], order: int) -> list[float]:
         # A count of n records varies by n, as those of a Poisson distribution, and the
         # guess by its relative variance: that of a product is the sum of its factors'.
-        expected = self._expected(clique)
-        variances = [self._relative_variances[column] for column in clique]
-        variance = expected + expected**2 * reduce(np.add.outer, variances)
-        return chance_of(variance)
+        expected: NDArray[np.float64] = np.array(self._total)
+        relative_variance: NDArray[np.float64] = np.array(0.0)
+        for axis in range(order):
+            columns = [clique[axis] for clique in cliques]
+            shares = np.array([self._shares[column] for column in columns])
+            variances = np.array(
+                [self._relative_variances[column] for column in columns]
+            )
+            # (n_cliques, 1, ..., n_values, ..., 1)
+            shape = [len(cliques), *[1] * order]
+            shape[axis + 1] = shares.shape[1]
+            expected = expected * shares.reshape(shape)
+            relative_variance = relative_variance + variances.reshape(shape)
+        variance = expected + expected**2 * relative_variance
+        deviations = np.sqrt(variance).reshape(len(cliques), -1).sum(axis=1)
+        return [MEAN_ABSOLUTE * deviation for deviation in deviations.tolist()]
 
     def is_chance(self, clique: Clique, score: Score) -> bool:
         """Return whether independent columns may well have such a score."""

@@ -103,8 +103,9 @@ class Plan:
                 del n_uses[clique]
         return dict(n_uses)
 
-    def first_candidates(self) -> dict[Clique, int]:
-        """List the pairs that matter, and the larger marginals of the workload."""
+    @cached_property
+    def first_candidates(self) -> Mapping[Clique, int]:
+        """The pairs that matter, and the larger marginals of the workload."""
         candidates = self.candidates(2)
         for clique in self.workload:
             if len(clique) > 2 and self.n_cells(clique) <= self.max_cells:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.domain import Categories, Domain, Interval
-from skdp.synthesis._queries import find_columns, read_conditions
+from skdp.synthesis._queries import find_column, read_conditions
 from skdp.synthesis.model import (
     MOST_CELLS,
     Clique,
@@ -35,9 +35,12 @@ def read_zeros(
     """Turn combinations, rules and relations into tables of impossible cells."""
     tables: dict[Clique, NDArray[np.bool_]] = {}
     items = _read_items(zeros)
-    for item in items:
+    for index, item in enumerate(items):
         read = _read_rule if isinstance(item, tuple) else _read_combination
-        clique, is_impossible = read(item, domain)
+        try:
+            clique, is_impossible = read(item, domain)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"structural_zeros[{index}]: {error}") from None
         tables[clique] = tables.get(clique, False) | is_impossible
     _check_chains(items, domain)
     if relations is not None:
@@ -51,14 +54,17 @@ def _read_items(zeros: Any) -> list[Any]:
     """List combinations and rules."""
     if zeros is None:
         return []
-    expected = "structural_zeros must be a list of mappings and rules"
-    if isinstance(zeros, Mapping) or not isinstance(zeros, Iterable):
+    expected = (
+        "structural_zeros must be a list of mappings and of rules, which are tuples, "
+        f"such as [('start', {_ORDER!r}, 'end')]"
+    )
+    if isinstance(zeros, str | Mapping) or not isinstance(zeros, Iterable):
         raise TypeError(f"{expected}, got {type(zeros).__name__}")
     items = list(zeros)
     for item in items:
         if not isinstance(item, Mapping | tuple):
             raise TypeError(
-                f"{expected}, which are tuples, got a list with {type(item).__name__}"
+                f"{expected}, got a {type(zeros).__name__} with {type(item).__name__}"
             )
     return items
 
@@ -70,15 +76,15 @@ def _read_combination(
     weights = read_conditions(domain, combination)
     if not weights:
         raise ValueError(
-            "a combination of structural_zeros must name at least one column"
+            "a combination must name at least one column, such as {'sex': 'f'}"
         )
     clique = tuple(sorted(weights))
     is_impossible = np.ones((), bool)
     for column in clique:
         if not np.isin(weights[column], (0, 1)).all():
             raise ValueError(
-                "a combination of structural_zeros must name whole bins, and cuts one "
-                f"of column {domain.columns[column]!r}"
+                "a combination must name whole bins, and cuts one of column "
+                f"{domain.columns[column]!r}: end its range at edges of the Interval"
             )
         is_impossible = np.logical_and.outer(is_impossible, weights[column] == 1)
     return clique, is_impossible
@@ -90,20 +96,18 @@ def _read_rule(
     """Return the columns of a rule, and which of their cells it excludes."""
     if len(rule) != 3 or rule[1] not in (_ORDER, _MISSING):
         raise ValueError(
-            f"a rule of structural_zeros must be (column, {_ORDER!r}, column) or "
+            f"a rule must be (column, {_ORDER!r}, column) or "
             f"(column, {_MISSING!r}, column), got {rule!r}"
         )
     first, kind, second = rule
     if first == second:
-        raise ValueError(
-            f"a rule of structural_zeros must have two columns, got {rule!r}"
-        )
-    clique = tuple(find_columns(domain, (first, second)))
+        raise ValueError(f"a rule must have two columns, got {rule!r}")
+    clique = (find_column(domain, first), find_column(domain, second))
     n_cells = n_cells_of(clique, domain.sizes)
     if n_cells > MOST_CELLS:
         raise ValueError(
-            f"the rule {rule!r} of structural_zeros takes a table of {n_cells:,} cells;"
-            f" at most {MOST_CELLS:,} are computed. Declare coarser bins"
+            f"the rule {rule!r} takes a table of {n_cells:,} cells; at most "
+            f"{MOST_CELLS:,} are computed. Declare coarser bins"
         )
     is_missing = {}
     for name in (first, second):
@@ -117,8 +121,8 @@ def _read_rule(
         for name, missing in is_missing.items():
             if not missing.any():
                 raise ValueError(
-                    f"the rule {rule!r} of structural_zeros: column {name!r} does not "
-                    "declare missing"
+                    f"the rule {rule!r} is of missing values, and column {name!r} does "
+                    "not declare missing: add None to its values, or set missing=True"
                 )
         is_excluded = np.logical_xor.outer(is_missing[first], is_missing[second])
     if clique[0] > clique[1]:

@@ -6,9 +6,7 @@ from skdp.synthesis.tables._decode import decode as decode
 from skdp.synthesis.tables._decode import draw_rows as draw_rows
 from skdp.synthesis.tables._decode import public_template as public_template
 from skdp.synthesis.tables._decode import write_rows as write_rows
-from skdp.synthesis.tables._draws import Order as Order
 from skdp.synthesis.tables._draws import ends_of as ends_of
-from skdp.synthesis.tables._draws import ends_of_cells as ends_of_cells
 from skdp.synthesis.tables._draws import middles as middles
 from skdp.synthesis.tables._draws import values_of as values_of
 from skdp.synthesis.tables._records import CodedRecords as CodedRecords
@@ -18,14 +16,14 @@ from skdp.synthesis.tables._records import Records as Records
 from skdp.synthesis.tables._records import check_not_named as check_not_named
 from skdp.synthesis.tables._records import check_policy as check_policy
 from skdp.synthesis.tables._records import check_share as check_share
+from skdp.synthesis.tables._records import complete_domain as complete_domain
 from skdp.synthesis.tables._records import count_open_columns as count_open_columns
 from skdp.synthesis.tables._records import count_others as count_others
 from skdp.synthesis.tables._records import declared_orders as declared_orders
-from skdp.synthesis.tables._records import find_codes as find_codes
+from skdp.synthesis.tables._records import encode_records as encode_records
 from skdp.synthesis.tables._records import find_values as find_values
 from skdp.synthesis.tables._records import open_rows as open_rows
 from skdp.synthesis.tables._records import read_codes as read_codes
-from skdp.synthesis.tables._records import read_declared as read_declared
 from skdp.synthesis.tables._records import undeclared as undeclared
 from skdp.synthesis.tables._records import undeclared_in as undeclared_in
 from skdp.synthesis.tables._records import warn_undiscovered as warn_undiscovered

@@ -24,10 +24,10 @@ from skdp.central.statistics import (
     count_large,
     declared_domain,
     discover_values,
+    encode_columns,
     limit_persons,
     part_of,
 )
-from skdp.central.statistics import find_codes as find_outside
 from skdp.domain import Categories, Domain, Interval
 from skdp.pages import warn
 from skdp.randomness import ByteSource
@@ -37,17 +37,22 @@ from skdp.synthesis.model import (
     count_cells,
     count_pairs,
     cover,
+    hubs_of,
     marginal_shapes,
     shape_of,
     sum_others,
 )
 from skdp.synthesis.tables._unseen import has_order, take_nearest, without_values
-from skdp.tables import ColumnError, LargeTable, Table, shielded, to_numbers
+from skdp.tables import (
+    ColumnError,
+    LargeTable,
+    Table,
+    has_more_decimals,
+    shielded,
+    to_numbers,
+)
 
 Codes = NDArray[np.unsignedinteger]
-
-_FLOAT_ERRORS = 8
-"""Of the last place of a number: as of a sum of a few amounts."""
 
 Policy = Literal["error", "clip", "ignore"]
 POLICIES = get_args(Policy)
@@ -110,7 +115,9 @@ def read_codes(
 ) -> list[Codes]:
     """Code the columns of a table, of which rows are never left out if it `keeps_rows`."""
     check_policy(handle_unknown)
-    codes, undeclared = find_codes(table, domain, handle_unknown, others, keeps_rows)
+    codes, undeclared = encode_records(
+        table, domain, handle_unknown, others, keeps_rows
+    )
     if undeclared:
         name = undeclared[0]
         advice = _OF_ALL_ROWS if keeps_rows else _ADVICE
@@ -128,7 +135,7 @@ def read_codes(
     return codes
 
 
-def find_codes(
+def encode_records(
     table: Table,
     domain: Domain,
     handle_unknown: Any,
@@ -138,9 +145,12 @@ def find_codes(
     """Code a table, and list the columns with values that have to be declared."""
     if keeps_rows:
         # As in `fit`, where these public columns were left out, or had no value.
-        unread = [name for name in others or () if domain[name].labels == (None,)]
+        unread = []
+        for name in others or ():
+            if name in domain.columns and domain[name].labels == (None,):
+                unread.append(name)
         table = without_values(table, unread)
-    codes, unlisted = find_outside(table, domain, "error")
+    codes, unlisted = encode_columns(table, domain, "error")
     if handle_unknown != "clip":
         for name, is_fraction in _find_fractions(table, domain).items():
             place = domain.columns.index(name)
@@ -184,22 +194,6 @@ def _is_whole(values: Categories | Interval) -> bool:
     return not values.real
 
 
-def _has_more_decimals(
-    numbers: NDArray[np.float64], decimals: int
-) -> NDArray[np.bool_]:
-    """Mark numbers with more decimals than are declared."""
-    # Half precision does not hold numbers of steps, such as the 90,050 of 900.5.
-    wide = numbers.astype(float)
-    rounded = np.round(wide, decimals)
-    # Sums of amounts differ from these by a few errors of floats. In a column of single
-    # precision, each is the nearest number of it.
-    is_near = np.abs(wide - rounded) <= _FLOAT_ERRORS * np.spacing(np.abs(numbers))
-    with np.errstate(over="ignore", invalid="ignore"):
-        single = wide.astype(np.float32)
-        is_single = (single == wide) & (single == rounded.astype(np.float32))
-    return ~(is_near | is_single)
-
-
 def _find_fractions(table: Table, domain: Domain) -> dict[Any, NDArray[np.bool_]]:
     """Mark numbers with more decimals than declared, of each column that has some."""
     fractions = {}
@@ -214,7 +208,7 @@ def _find_fractions(table: Table, domain: Domain) -> dict[Any, NDArray[np.bool_]
         is_inside = (wide >= values.edges[0]) & (wide <= values.edges[-1])
         is_fraction = is_inside & (numbers != np.trunc(numbers))
         if values.decimals > 0 and is_fraction.any():
-            is_fraction[is_fraction] = _has_more_decimals(
+            is_fraction[is_fraction] = has_more_decimals(
                 numbers[is_fraction], values.decimals
             )
         if is_fraction.any():
@@ -223,15 +217,14 @@ def _find_fractions(table: Table, domain: Domain) -> dict[Any, NDArray[np.bool_]
 
 
 def _replacements(domain: Domain, handle_unknown: Any) -> dict[Any, int]:
-    """Return the code of the value that stands for what is not declared."""
+    """Return by column the code of the value that stands for what is not declared."""
     replacements: dict[Any, int] = {}
     if not isinstance(handle_unknown, Mapping):
         return replacements
     for name, value in handle_unknown.items():
+        # The domain may be of some columns only.
         if name not in domain.columns:
-            raise ValueError(
-                f"handle_unknown names {name!r}, which is no column of the domain"
-            )
+            continue
         values = domain[name]
         is_number = isinstance(values, Interval) and values.dtype.kind == "f"
         (code,) = values.encode(np.array([value], float if is_number else object))
@@ -251,7 +244,7 @@ def _clip(codes: Codes, interval: Any, column: Any) -> None:
     codes[values > edges[-1]] = len(interval.edges) - 2
 
 
-def read_declared(
+def complete_domain(
     table: Table, declared: Any, found: Mapping[Any, Any] | None = None
 ) -> Domain:
     """Build the domain of a table from what is declared, was found privately, or read of public columns."""
@@ -346,8 +339,11 @@ class CodedRecords:
         for clique in cliques:
             if len(clique) == 2 and clique not in self._counts:
                 pairs.append(clique)
-        # All pairs together are one matrix, with a row and a column for each value.
-        if sum(self._sizes) ** 2 <= min(_TOGETHER * len(pairs), _MOST_KEPT):
+        # All pairs together are one matrix, with a column for each value, and a row for
+        # each of the columns that pairs share.
+        n_rows = sum(shape_of(hubs_of(pairs, self._sizes), self._sizes))
+        n_entries = n_rows * sum(self._sizes)
+        if 0 < n_entries <= min(_TOGETHER * len(pairs), _MOST_KEPT):
             self._counts |= count_pairs(self._codes, self._sizes, pairs)
         return map(self._count, cliques)
 
@@ -412,7 +408,8 @@ class LargeRecords:
         marginals = [tuple(map(needed.index, clique)) for clique in counted]
         is_checked = self._handle_unknown == "error"
         # Workers return counts alone; what is not declared raises there.
-        tally = CellTally(domain, self._coder(domain), marginals, is_checked)
+        code = partial(encode_records, handle_unknown=self._handle_unknown)
+        tally = CellTally(domain, code, marginals, is_checked)
         error = partial(undeclared_in, domain=domain)
         tables = count_large(self._table, tally, error)
         shapes = marginal_shapes(counted, self._domain.sizes)
@@ -437,13 +434,6 @@ class LargeRecords:
                     break
                 uncounted.append(clique)
         return cover(uncounted, self._domain.sizes, _CACHE)
-
-    def _coder(self, domain: Domain) -> Any:
-        policy = self._handle_unknown
-        if isinstance(policy, Mapping):
-            names = [name for name in policy if name in domain.columns]
-            policy = {name: policy[name] for name in names}
-        return partial(find_codes, handle_unknown=policy)
 
     def _holder(self, clique: Clique) -> Clique | None:
         """Find the smallest table that was counted and holds a marginal."""

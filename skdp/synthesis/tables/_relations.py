@@ -392,7 +392,8 @@ def _broken_cells(
     size = abs(constant)
     for axis, name in enumerate(names):
         low, high = _ends_of_cells(domain[name])
-        terms = coefficients[name] * (low if coefficients[name] > 0 else high)
+        ends = low if coefficients[name] > 0 else high
+        terms = coefficients[name] * ends
         size += float(np.abs(terms).max())
         column = np.full(len(domain[name]), -np.inf)
         is_present = [label is not None for label in domain[name].labels]

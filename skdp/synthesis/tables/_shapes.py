@@ -183,10 +183,10 @@ class Shape:
 
     grid: Interval
     below: NDArray[np.float64]
-    counts: NDArray[np.float64] | None = None
-    """The unbiased noisy counts of the cells; None in files of earlier versions."""
+    counts: NDArray[np.float64]
+    """The unbiased noisy counts of the cells, without those of declared bins."""
 
-    std_error: float = 0.0
+    std_error: float
     """Of each count of a node, of which the counts of cells are made."""
 
     def share_below(self, values: NDArray[Any]) -> NDArray[np.float64]:
