@@ -23,6 +23,63 @@ from skdp.synthesis.tables import Shape, middles
 
 Table = NDArray[np.float64]
 
+_CROWDED, _WIDE = 0.5, 0.1
+"""Of records and of their variance: in a bin with more of both, no other bin tells where
+numbers are beside other columns.
+
+Of lognormal numbers, 50,000 at epsilon 10, no interval of 95 % of four held a correlation
+if 97 % of records and 33 % of their variance were in the first bin, and seven of eight
+did with 73 to 81 % and 3 to 6 %."""
+
+
+@dataclass(frozen=True, eq=False)
+class BinCells:
+    """The fine cells of a column, of which its bins are made; missing has none."""
+
+    values: NDArray[Any]
+    """(n_cells,): the middle of each, without missing."""
+
+    bins: NDArray[np.intp]
+    """(n_cells,): in which each is."""
+
+    shares: Table
+    """(n_cells,): of the records of its bin."""
+
+    counts: Table
+    """(n_cells,): noisy ones."""
+
+    noise: Table
+    """(n_cells, n_cells): what a standard deviation of each noise adds to the counts."""
+
+    @classmethod
+    def of(cls, interval: Interval, shape: Shape) -> BinCells:
+        """Find the shares of cells by their noisy counts."""
+        edges = np.array(interval.edges, interval.dtype)
+        starts = np.array(shape.grid.edges[:-1], interval.dtype)
+        bins = np.searchsorted(edges[1:-1], starts, side="right")
+        covariance = covariance_of_cells(bins.size + interval.missing)
+        roots = np.linalg.cholesky(covariance)[: bins.size, : bins.size]
+        noise = np.asarray(roots * shape.std_error, np.float64)
+        shares = _shares_in_bins(np.diff(shape.below), shape.counts, bins, noise)
+        return cls(middles(shape.grid), bins, shares, shape.counts, noise)
+
+    def divide(self, shares: Table) -> Table:
+        """Divide the shares of bins among their cells; that of missing stays."""
+        n_bins = int(self.bins[-1]) + 1
+        return np.append(shares[self.bins] * self.shares, shares[n_bins:])
+
+    def gather(self, shares: Table) -> Table:
+        """Return the shares of bins, and of missing."""
+        return np.append(
+            np.bincount(self.bins, shares[: self.bins.size]), shares[self.bins.size :]
+        )
+
+    def split(self, weights: Table) -> tuple[Table, Table]:
+        """Return the means of weights over each bin, and what they differ from these."""
+        of_cells = weights[: self.bins.size]
+        means = np.bincount(self.bins, self.shares * of_cells)
+        return np.append(means, weights[self.bins.size :]), of_cells - means[self.bins]
+
 
 @dataclass(frozen=True, eq=False)
 class BinPoints:
@@ -46,41 +103,61 @@ class BinPoints:
     noise: Table
     """(n_values, n_cells): what a standard deviation of each noise adds to the sums."""
 
-    @classmethod
-    def of(cls, interval: Interval, shape: Shape) -> BinPoints:
-        """Find the points of bins that were found by noisy counts."""
-        assert shape.counts is not None
-        edges = np.array(interval.edges, interval.dtype)
-        cells = np.array(shape.grid.edges[:-1], interval.dtype)
-        bins = np.searchsorted(edges[1:-1], cells, side="right")
-        covariance = covariance_of_cells(cells.size + interval.missing)
-        roots = np.linalg.cholesky(covariance)[: cells.size, : cells.size]
-        roots *= shape.std_error
-        shares = _shares_in_bins(np.diff(shape.below), shape.counts, bins, roots)
+    is_crowded: NDArray[np.bool_]
+    """(n_values,): whether a bin has most of the numbers, and they differ in it."""
 
+    least_share: float
+    """The noise of the count of a bin: of one with fewer records nothing is known."""
+
+    cells: BinCells
+    """What the points stand for."""
+
+    @classmethod
+    def of(
+        cls, interval: Interval, shape: Shape, least_share: float = 0.0
+    ) -> BinPoints:
+        """Find the points of bins by the noisy counts of their cells."""
+        cells = BinCells.of(interval, shape)
+        bins = cells.bins
         # From the start of each bin, as dates cannot be averaged.
-        starts = edges[:-1]
-        distances = (middles(shape.grid) - starts[bins]).astype(float)
-        moves = np.bincount(bins, shares * distances)
+        starts = np.array(interval.edges, interval.dtype)[:-1]
+        distances = (cells.values - starts[bins]).astype(float)
+        moves = np.bincount(bins, cells.shares * distances)
         means = starts + moves.astype((starts - starts).dtype)
         distances = distances - moves[bins]
-        stds = np.sqrt(np.bincount(bins, shares * distances**2))
+        stds = np.sqrt(np.bincount(bins, cells.shares * distances**2))
         cell_scores = distances / np.where(stds > 0, stds, 1.0)[bins]
-        skewness = np.bincount(bins, shares * cell_scores**3)
+        skewness = np.bincount(bins, cells.shares * cell_scores**3)
         far = np.sqrt(1 + skewness**2 / 4)
         scores = np.column_stack([skewness / 2 - far, skewness / 2 + far])
         points = scores * stds[:, np.newaxis]
         values = means[:, np.newaxis] + points.astype((means - means).dtype)
 
         weights = _by_bin(bins, cell_scores)
-        sums = weights @ shape.counts
-        noise = weights @ roots
+        sums = weights @ cells.counts
+        noise = weights @ cells.noise
+        numbers = means.astype(float)
+        shares = np.bincount(bins, np.diff(shape.below))
+        within = shares * stds**2
+        between = shares * (numbers - shares @ numbers) ** 2
+        is_crowded = shares > _CROWDED
+        is_crowded &= within > _WIDE * (within.sum() + between.sum())
         if interval.missing:
             scores = np.vstack([scores, [-1.0, 1.0]])
             sums = np.append(sums, 0.0)
-            noise = np.vstack([noise, np.zeros(cells.size)])
-        numbers = means.astype(float)
-        return cls(values.ravel(), numbers, stds, scores, sums, noise)
+            noise = np.vstack([noise, np.zeros(bins.size)])
+            is_crowded = np.append(is_crowded, False)
+        return cls(
+            values=values.ravel(),
+            means=numbers,
+            stds=stds,
+            scores=scores,
+            sums=sums,
+            noise=noise,
+            is_crowded=is_crowded,
+            least_share=least_share,
+            cells=cells,
+        )
 
     @property
     def shares(self) -> Table:
@@ -156,13 +233,15 @@ class BinPoints:
         of_shares[..., places] = (of_parts - means) / totals[places]
         return np.moveaxis(of_shares, -1, axis)
 
-    def has_neighbours(self, totals: Table) -> bool:
-        """Return whether several bins have records, by the shares of values."""
-        return self._places(totals).size > 1
+    def is_unknown(self, totals: Table) -> NDArray[np.bool_]:
+        """Mark bins of which those nearby tell nothing, by the shares of values."""
+        if self._places(totals).size < 2:
+            return np.ones(totals.size, bool)
+        return self.is_crowded
 
     def _places(self, totals: Table) -> NDArray[np.intp]:
-        """Return the bins that have records, without missing."""
-        return np.flatnonzero(totals[: self.means.size] > 0)
+        """Return the bins that have clear records, without missing."""
+        return np.flatnonzero(totals[: self.means.size] > self.least_share)
 
     def _neighbours(
         self, places: NDArray[np.intp]

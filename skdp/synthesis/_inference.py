@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
@@ -16,11 +16,12 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from skdp.base import ColumnName, check_confidence_level
 from skdp.domain import Interval
-from skdp.synthesis._bin_points import BinPoints, divide_by_points
+from skdp.synthesis._bin_points import BinCells, BinPoints, divide_by_points
 from skdp.synthesis._measured_means import (
     NEGLIGIBLE,
     MeasuredMean,
     measure_mean,
+    measured_counts,
     rake,
 )
 from skdp.synthesis._queries import find_columns
@@ -36,7 +37,9 @@ from skdp.synthesis.tables import middles
 Table = NDArray[np.float64]
 
 _MOST_CELLS = 1 << 18
-"""Combinations of values: a table of two megabytes for each term."""
+"""Combinations of values: a table of two megabytes for each term.
+
+Each column with bins doubles it."""
 
 _TERMS = [
     "term",
@@ -124,13 +127,15 @@ def synthetic_inference(
     each with the target: `analyses` of the synthesizer, declared before `fit`, has them measured. What all added rows
     change alike is not supported either, such as the number of rows, or a median, which they do not change.
 
-    Numbers in declared bins are taken as the middle of their bin: what is estimated is the statistic of a table of such
-    numbers. Of bins that ``bins="private"`` found, it is that of the numbers themselves. Where these lie in their bins
-    is estimated without bias by the counts of fine cells, whose noise is in the intervals. How that depends on the
+    Of numbers in bins, declared ones or such as ``bins="private"`` found, the figures of the numbers themselves are
+    estimated. Where they lie in their bins is estimated without bias by the counts of fine cells, whose noise is in the
+    intervals; a function of a single column is evaluated at each of these cells. How numbers depend within bins on the
     other columns of a statistic was not measured: from bin to bin, their shares are taken for linear in the number, and
-    the interval is widened by as much as this changes the estimate, which is much of a few wide bins; of a single bin
-    nothing is known, and a term is not supported. Two things may be missed: a jump within a bin that the bins
-    beside it do not show (declare an edge there), and the noise of the variance within wide bins, as of long tails.
+    the interval is widened by as much as this changes the estimate, which is much of a few wide bins. Of a bin that has
+    most of the numbers and much of their variance, other bins tell too little: a term of several columns is not
+    supported. Of several columns, three things may be missed: a jump within a bin that the bins beside it do not show
+    (declare an edge there), a function that is far from linear within a bin, and the noise of the variance within wide
+    bins, as of long tails. Bins as narrow as fine cells, such as single numbers, count as their middle.
 
     A regularised regression is that of the estimated number of rows. The number of records is private, and enters as
     the noisy counts have it. With few records a marginal of many cells, the correction is too large for first order:
@@ -158,13 +163,13 @@ def synthetic_inference(
     >>> synthesizer = synthesizer.fit(adult.frame[names])
     >>> synthetic_inference(synthesizer, lambda table: table["age"].mean(), columns=["age"]).round(2)
             term  estimate  std_error  lower  upper  p_value  supported reason
-    0  statistic     38.44       0.08  38.29  38.59      0.0       True
+    0  statistic     38.46       0.08   38.3  38.62      0.0       True
     >>> model = LogisticRegression()
     >>> synthetic_inference(synthesizer, model, columns=["age", "sex"], target="income").round(3)
             term  estimate  std_error  lower  upper  p_value  supported reason
-    0  intercept    -3.720      0.055 -3.828 -3.611      0.0       True
-    1        age     0.042      0.001  0.040  0.044      0.0       True
-    2   sex=Male     1.256      0.037  1.184  1.329      0.0       True
+    0  intercept    -3.744      0.058 -3.884 -3.606      0.0       True
+    1        age     0.042      0.001  0.040  0.045      0.0       True
+    2   sex=Male     1.257      0.037  1.183  1.330      0.0       True
     """
     if not isinstance(synthesizer, DPMarginalSynthesizer):
         kind = type(synthesizer).__name__
@@ -202,6 +207,8 @@ def synthetic_inference(
     rows = []
     for term in range(len(estimates.terms)):
         rows.append(_infer(estimates, term, n_rows, level))
+    if isinstance(estimates, PairRegression):
+        rows = _check_other_divisors(estimates, rows)
     return pd.DataFrame(rows, columns=_TERMS)
 
 
@@ -211,8 +218,13 @@ def _read_names(
     """Find the columns that an analysis reads, the target last."""
     domain_columns = synthesizer.domain_.columns
     names = list(domain_columns)
-    if columns is not None:
-        names = [columns] if isinstance(columns, str) else list(columns)
+    if isinstance(columns, str):
+        names = [columns]
+    elif isinstance(columns, Iterable) and not isinstance(columns, Mapping):
+        names = list(columns)
+    elif columns is not None:
+        kind = type(columns).__name__
+        raise TypeError(f"columns must be a list of column names, got {kind}")
     if not is_model:
         if target is not None:
             raise ValueError(
@@ -232,22 +244,28 @@ def _read_names(
 
 
 def _points_in_bins(synthesizer: Any, places: Sequence[int]) -> Mapping[int, BinPoints]:
-    """Find the points of columns whose bins were found; declared bins have middles."""
+    """Find the points of columns with fine cells; other bins have their middles."""
     points = {}
     shapes = synthesizer._shapes.columns if synthesizer._shapes else {}
     domain = synthesizer.domain_
     for place in places:
-        shape = shapes.get(domain.columns[place])
-        if shape is not None and shape.counts is not None:
-            interval = domain[domain.columns[place]]
-            points[place] = BinPoints.of(interval, shape)
+        name = domain.columns[place]
+        if name not in shapes:
+            continue
+        measured = measured_counts(synthesizer.marginals_, (place,))
+        n_rows = max(1.0, synthesizer.n_rows_)
+        noise = 0.0 if measured is None else measured[1] / n_rows
+        points[place] = BinPoints.of(domain[name], shapes[name], noise)
     return points
 
 
 def _cells(
-    synthesizer: Any, places: Sequence[int], points: Mapping[int, BinPoints]
+    synthesizer: Any,
+    places: Sequence[int],
+    points: Mapping[int, BinPoints],
+    bin_cells: BinCells | None = None,
 ) -> pd.DataFrame:
-    """List all combinations of the values of some columns, and of points in bins."""
+    """List all combinations of the values of columns, with points or cells for bins."""
     domain = synthesizer.domain_
     values_of = []
     for place in places:
@@ -257,7 +275,9 @@ def _cells(
             continue
         numbers = middles(values)
         n_missing = int(values.missing)
-        if place in points:
+        if bin_cells is not None:
+            numbers = bin_cells.values
+        elif place in points:
             numbers = points[place].values
             n_missing *= 2
         column = pd.Series(numbers)
@@ -281,21 +301,34 @@ def _differentiate(
     points: Mapping[int, BinPoints],
 ) -> _CellStatistics:
     """Differentiate statistics by the shares of all combinations of values."""
-    size = n_cells_of(places, synthesizer.domain_.sizes) << len(points)
+    size = n_cells_of(places, synthesizer.domain_.sizes)
     if size > _MOST_CELLS:
         raise ValueError(
             f"columns have {size:,} combinations of values; at most {_MOST_CELLS:,} are "
             "computed. Name fewer"
         )
+    is_logistic = isinstance(statistic, LogisticRegression)
+    if size > _MOST_CALLS and not is_logistic:
+        raise ValueError(
+            f"columns have {size:,} combinations of values, for each of which "
+            f"statistic is called; at most {_MOST_CALLS:,} are allowed. Name fewer "
+            "columns"
+        )
     shares = np.maximum(synthesizer.model_.marginal(places), 0)
-    shares = rake(marginals, places, shares, n_rows)
-    shares = divide_by_points(shares, places, points)
-    cells = _cells(synthesizer, places, points)
-    if isinstance(statistic, LogisticRegression):
+    shares = rake(marginals, places, shares, n_rows, points)
+    bin_cells = None
+    if len(places) == 1 and points:
+        # Of one column all is known that its fine cells tell, for any function of it.
+        bin_cells = points[places[0]].cells
+        shares = bin_cells.divide(shares)
+    else:
+        shares = divide_by_points(shares, places, points)
+    cells = _cells(synthesizer, places, points, bin_cells)
+    if is_logistic:
         linear = logistic_model(statistic, cells, names[-1], shares.ravel(), n_rows)
     else:
         linear = _linear_statistic(statistic, cells, shares.ravel())
-    return _CellStatistics(linear, marginals, places, shares, n_rows, points)
+    return _CellStatistics(linear, marginals, places, shares, n_rows, points, bin_cells)
 
 
 @dataclass(frozen=True, eq=False)
@@ -309,6 +342,8 @@ class _CellStatistics:
     """Of the combinations: an axis a column."""
     n_rows: float
     points: Mapping[int, BinPoints]
+    bin_cells: BinCells | None
+    """If the combinations are the fine cells of a single column."""
 
     @property
     def terms(self) -> list[str]:
@@ -341,14 +376,25 @@ class _CellStatistics:
 
     def _mean(self, weights: Table) -> MeasuredMean:
         squares = float((self.shares.ravel() * weights**2).sum())
+        small = NEGLIGIBLE * math.sqrt(squares)
+        if self.bin_cells is None:
+            weights = weights.reshape(self.shares.shape)
+            return self._measure(weights, self.shares, small, self.points)
+        weights, rest = self.bin_cells.split(weights)
+        shares = self.bin_cells.gather(self.shares)
+        mean = self._measure(weights, shares, small, {})
+        within = float(rest @ self.bin_cells.counts) / self.n_rows
+        return mean.plus(within, rest @ self.bin_cells.noise / self.n_rows)
+
+    def _measure(
+        self,
+        weights: Table,
+        shares: Table,
+        small: float,
+        points: Mapping[int, BinPoints],
+    ) -> MeasuredMean:
         return measure_mean(
-            self.marginals,
-            self.columns,
-            weights.reshape(self.shares.shape),
-            self.shares,
-            self.n_rows,
-            NEGLIGIBLE * math.sqrt(squares),
-            self.points,
+            self.marginals, self.columns, weights, shares, self.n_rows, small, points
         )
 
 
@@ -384,19 +430,37 @@ def _infer(
     # At the end of the interval that is further away, the slope matters most.
     furthest = abs(step.value) + max(reach)
     bias = (change.bias + furthest * slope.bias) / divisor
-    if bias > (low + high) / 2:
-        reason = "columns or rare values were not counted together"
-        return _unsupported(name, estimate, reason)
+    in_bins = (change.bias_in_bins + furthest * slope.bias_in_bins) / divisor
+    if bias + in_bins > (low + high) / 2:
+        return _unsupported(name, estimate, _BINS if in_bins > bias else _COLUMNS)
     # What lines between bins change widens the interval, however much it is: of Adult,
     # and of a table with jumps within bins, such intervals of 95 % hold 96 to 97 %;
     # with half of it, those of the table with jumps hold 92 %.
-    bias += (change.within + furthest * slope.within) / divisor
+    bias += in_bins + (change.within + furthest * slope.within) / divisor
     p_value = step.p_value(-value, bias)
     ends = (estimate - low - bias, estimate + high + bias)
     return (name, estimate, step.error, *ends, p_value, True, "")
 
 
+def _check_other_divisors(
+    estimates: PairRegression, rows: Sequence[tuple[Any, ...]]
+) -> list[tuple[Any, ...]]:
+    """Take the intervals of coefficients that depend on another one that noise hides."""
+    hidden = [term for term, row in enumerate(rows) if row[-1] == _DIVISOR]
+    checked = []
+    for term, row in enumerate(rows):
+        name, estimate, _, lower, upper, _, is_supported, _ = row
+        for other in hidden if is_supported else []:
+            if estimates.second_order(term, other) > (upper - lower) / 2:
+                reason = f"noise may be all of the divisor of {rows[other][0]}"
+                row = _unsupported(name, estimate, reason)
+        checked.append(row)
+    return checked
+
+
 _DIVISOR = "noise may be all of its divisor"
+_COLUMNS = "columns or rare values were not counted together"
+_BINS = "most numbers are in one wide bin: declare narrower ones"
 
 
 def _unsupported(name: str, estimate: float, reason: str) -> tuple[Any, ...]:
@@ -460,7 +524,9 @@ _N_ROWS = 20_000
 """Of the table that a statistic is differentiated at: one row more changes little."""
 
 _MOST_CALLS = 20_000
-"""Of a statistic: minutes, of one that takes ten milliseconds."""
+"""Of a statistic: minutes, of one that takes ten milliseconds.
+
+Each column with bins doubles it."""
 
 
 def _linear_statistic(
@@ -468,12 +534,6 @@ def _linear_statistic(
 ) -> Linear:
     """Differentiate a function of rows: one row of each cell is added in turn."""
     n_cells = len(cells)
-    if n_cells > _MOST_CALLS:
-        raise ValueError(
-            f"columns have {n_cells:,} combinations of values, for each of which "
-            f"statistic is called; at most {_MOST_CALLS:,} are allowed. Name fewer "
-            "columns"
-        )
     # A table of rows that is like the shares: sums from the start are rounded, so that no
     # part is lost.
     sums = np.rint(np.cumsum(shares) / shares.sum() * _N_ROWS)

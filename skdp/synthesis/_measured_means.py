@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -50,8 +50,20 @@ class MeasuredMean:
     bias: float
     """How far the weights that no marginal measures may move it."""
 
+    bias_in_bins: float
+    """How far it may depend on numbers in bins of which those nearby tell nothing."""
+
     within: float
     """How far it depends on where numbers lie in bins together with other columns."""
+
+    @property
+    def size(self) -> float:
+        """The root of the mean square, of the estimate with its noise again."""
+        return math.sqrt(self.value**2 + self.covariance(self))
+
+    def plus(self, value: float, noise: Table) -> MeasuredMean:
+        """Add what other noisy counts say."""
+        return replace(self, value=self.value + value, noise=(*self.noise, noise))
 
     def covariance(self, mean: MeasuredMean) -> float:
         """Return the covariance with the noise of another mean of the same counts."""
@@ -91,6 +103,7 @@ class ComponentSums:
         for column, of_column in points.items():
             self._slopes[column] = np.zeros(of_column.sums.size)
         self._within = 0.0
+        self._bias_in_bins = 0.0
         self._coefficients = []
         for marginal in marginals:
             self._coefficients.append(np.zeros(marginal.shape))
@@ -122,12 +135,12 @@ class ComponentSums:
             rest = slope - arrange(mean, [axis], range(slope.ndim))
             change = float((scores[axis] * rest).sum())
             self._by_model += change
-            if points.has_neighbours(totals):
-                self._within += abs(change)
-                weights = weights + points.sensitivity(rest, shares, axis)
-            else:
-                # The mean square of scores is 1 (Cauchy and Schwarz).
-                self._bias += math.sqrt(float((shares * rest**2).sum()))
+            self._within += abs(change)
+            weights = weights + points.sensitivity(rest, shares, axis)
+            # The mean square of scores is 1 (Cauchy and Schwarz).
+            is_unknown = arrange(points.is_unknown(totals), [axis], range(slope.ndim))
+            squares = float((shares * rest**2 * is_unknown).sum())
+            self._bias_in_bins += math.sqrt(squares)
         return weights, shares
 
     def add(self, columns: Sequence[int], component: Table, shares: Table) -> bool:
@@ -167,7 +180,9 @@ class ComponentSums:
             sums.append(float(coefficients @ points.sums))
             noise.append(coefficients @ points.noise / self._n_rows)
         value = math.fsum(sums) / self._n_rows + self._by_model
-        return MeasuredMean(value, tuple(noise), self._bias, self._within)
+        return MeasuredMean(
+            value, tuple(noise), self._bias, self._bias_in_bins, self._within
+        )
 
 
 def measure_mean(
@@ -278,7 +293,11 @@ _LEAST_SHARE = 5e-5
 
 
 def rake(
-    marginals: Sequence[Marginal], columns: Sequence[int], shares: Table, n_rows: float
+    marginals: Sequence[Marginal],
+    columns: Sequence[int],
+    shares: Table,
+    n_rows: float,
+    points: Mapping[int, BinPoints],
 ) -> Table:
     """Scale a model's table of shares until each column is distributed as its noisy counts."""
     # Iterative proportional fitting, as in the model's scaling. Noise draws the columns
@@ -287,28 +306,25 @@ def rake(
     targets = {}
     for axis, column in enumerate(columns):
         # Columns that are only counted in groups keep the shares of the model.
-        column_shares = _column_shares(marginals, column, n_rows)
-        if column_shares is not None:
-            targets[axis] = column_shares
+        measured = measured_counts(marginals, (column,))
+        if measured is None:
+            continue
+        counts, _ = measured
+        target = np.maximum(project_to_simplex(counts / n_rows, 1.0), _LEAST_SHARE)
+        if column in points:
+            # What is left of the noise of bins far from most numbers would have nearly
+            # all of their variance. There, the model has the tail of their fine cells.
+            by_model = sum_others(shares, [axis])
+            is_noise = by_model <= points[column].least_share
+            target = np.where(is_noise, by_model, target)
+        targets[axis] = target / target.sum()
     for _ in range(_RAKES):
         for axis, target in targets.items():
             sums = sum_others(shares, [axis])
             ones = np.ones_like(sums)
-            ratio = np.divide(target, sums, out=ones, where=sums > 0)
+            ratio = np.divide(target, sums, out=ones, where=sums > LEAST_DIVISOR)
             shares = shares * arrange(ratio, [axis], range(shares.ndim))
     return shares / shares.sum()
-
-
-def _column_shares(
-    marginals: Sequence[Marginal], column: int, n_rows: float
-) -> Table | None:
-    """Estimate the shares of a column's values, all positive, from all that count it."""
-    measured = measured_counts(marginals, (column,))
-    if measured is None:
-        return None
-    counts, _ = measured
-    shares = project_to_simplex(counts / n_rows, 1.0)
-    return np.maximum(shares, _LEAST_SHARE)
 
 
 def measured_counts(

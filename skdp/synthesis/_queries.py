@@ -57,13 +57,16 @@ def find_column(domain: Domain, name: Any, parameter: str = "") -> int:
     return domain.columns.index(name)
 
 
-def find_columns(domain: Domain, names: Iterable[Any]) -> list[int]:
+def find_columns(
+    domain: Domain, names: Iterable[Any], parameter: str = ""
+) -> list[int]:
     """Return the numbers of distinct columns, at least one."""
     listed = list(names)
-    columns = [find_column(domain, name) for name in listed]
+    columns = [find_column(domain, name, parameter) for name in listed]
     if not columns or len(set(columns)) < len(columns):
+        prefix = f"{parameter}: " if parameter else ""
         raise ValueError(
-            f"columns must name at least one column, each once, got {listed}"
+            f"{prefix}columns must name at least one column, each once, got {listed}"
         )
     return columns
 

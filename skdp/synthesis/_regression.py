@@ -270,6 +270,17 @@ class PairRegression:
         change = self._mean_of_product(step, self._residual(), 1.0, 0.0, small)
         return change, self._mean_of_product(step, step, scale, -1.0, small)
 
+    def second_order(self, term: int, other: int) -> float:
+        """Return how far the noise of another coefficient may move one beyond first order."""
+        # Newton's method takes the moments of the table for exact beside other terms. It
+        # leaves out the noise of that of a step and another term's column, times the noise
+        # of the other coefficient.
+        functions = [block[:, other] for block in self._blocks]
+        functions.append(np.zeros_like(self._targets))
+        column = _Sum(float(self._constant[other]), tuple(functions))
+        moment = self._mean_of_product(self._step(term), column, 1.0, 0.0, 0.0)
+        return moment.size * self.means(other)[0].size
+
     def sampling(self, term: int) -> Table:
         """Return the mean squares and products of both, over rows."""
         # By rows of the model. Where it does not know all pairs, they have another scale
@@ -328,11 +339,14 @@ class PairRegression:
         sums.add((), np.array(constant), np.array(1.0))
         return sums.mean()
 
+    def _rake(self, columns: Sequence[int], shares: Table) -> Table:
+        return rake(self._marginals, columns, shares, self._n_rows, self._points)
+
     def _shares_of_columns(self) -> list[Table]:
         shares = []
         for place in self._places:
             by_model = self._model.marginal((place,))
-            raked = rake(self._marginals, (place,), by_model, self._n_rows)
+            raked = self._rake((place,), by_model)
             shares.append(divide_by_points(raked, (place,), self._points))
         return shares
 
@@ -343,7 +357,7 @@ class PairRegression:
             for a in range(b):
                 pair = (self._places[a], self._places[b])
                 table = self._start_of_pair(a, b)
-                raked = rake(self._marginals, pair, table, self._n_rows)
+                raked = self._rake(pair, table)
                 shares[a, b] = divide_by_points(raked, pair, self._points)
         return shares
 

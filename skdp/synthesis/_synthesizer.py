@@ -131,8 +131,9 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     analyses : list of str or list of column names, optional
         What `skdp.synthetic_inference` will estimate, declared before the data are seen; its marginals are measured in
         any case. A formula ``"y ~ a + b"`` is a regression: of numbers, all pairs; of two values, all features
-        together, and each with y. A list of columns is any statistic of them: all together. Pairs for which the model
-        has no room tell of the regression, but rows do not have their dependence.
+        together, and each with y; its names may stand between backticks, and its numbers may not be missing. A list of
+        columns is any statistic of them: all together. Pairs for which the model has no room tell of the regression,
+        but rows do not have their dependence.
     target : column name, optional
         What models will predict (an array y is called ``"target"``): its pairs are kept better, others a little worse.
     structural_zeros : list of mapping of column name to values, or tuple, optional

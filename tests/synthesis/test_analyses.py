@@ -59,6 +59,31 @@ def test_a_regression_of_two_values_needs_its_features_together():
     assert together == {frozenset("abc"), frozenset({"a", "yes"}), frozenset({"b", "yes"}), frozenset({"c", "yes"})}
 
 
+def test_names_with_spaces_stand_between_backticks_or_without():
+    table = TABLE[["a", "yes"]].assign(**{"y + more": TABLE["y"], "of group": TABLE["b"]})
+    domain = {"a": range(3), "yes": ["no", "yes"], "y + more": range(6), "of group": range(3)}
+    parameters = {"domain": domain, "marginals": "independent", "max_iter": 5, "random_state": 0}
+    expected = {frozenset(pair) for pair in itertools.combinations(["a", "y + more", "of group"], 2)}
+    for formula in ("`y + more` ~ a + `of group`", "`y + more` ~ `a` + of group"):
+        synthesizer = DPMarginalSynthesizer(1.0, analyses=[formula], **parameters).fit(table)
+        assert {clique for clique in measured(synthesizer) if len(clique) > 1} == expected
+
+
+def test_a_function_regresses_rows_whose_numbers_are_there():
+    wage = (TABLE["y"] + 1.0).where(TABLE.index % 3 > 0)
+    table = TABLE[["a"]].assign(wage=wage)
+    domain = {"a": range(3), "wage": [*range(1, 7), None]}
+    synthesizer = DPMarginalSynthesizer(1e6, domain=domain, analyses=[["a", "wage"]], random_state=0).fit(table)
+
+    def slope(rows):
+        rows = rows.dropna()
+        return LinearRegression().fit(rows[["a"]], rows["wage"]).coef_[0]
+
+    found = synthetic_inference(synthesizer, slope, columns=["a", "wage"]).iloc[0]
+    assert found["supported"]
+    assert found["estimate"] == pytest.approx(slope(table), abs=1e-3)
+
+
 def test_a_list_of_columns_is_measured_together_and_holds_what_is_within():
     synthesizer = fitted(0.01, names=["a", "b", "y"], marginals="independent", analyses=[["y", "a", "b"], "y ~ a"])
     assert [clique for clique in synthesizer.selected_cliques_ if len(clique) > 1] == [("a", "b", "y")]
@@ -165,6 +190,11 @@ class TestRefused:
             (["y ~ a +"], ValueError, "no formula like"),
             (["y ~ nobody"], ValueError, "there is no column 'nobody'"),
             (["y ~ a + y"], ValueError, "names a column twice"),
+            (["y ~ a:b"], ValueError, "no column 'a:b' in 'y ~ a:b'. A formula has plain sums of columns"),
+            (["y ~ a - 1"], ValueError, "plain sums of columns"),
+            (["y ~ `a + b`"], ValueError, "no column 'a [+] b'"),
+            ([["a", "bee"]], ValueError, "analyses: there is no column 'bee'"),
+            ([["a", "a"]], ValueError, "analyses: columns must name at least one column, each once"),
             (["group ~ a"], ValueError, "must be a column of numbers, or of two values"),
             ([["a", "b", "c", "d", "e", "f", "group", "y"]], ValueError, "13,122 cells"),
         ],
@@ -173,6 +203,22 @@ class TestRefused:
         ledger = PrivacyLedger(epsilon=9.0)
         with pytest.raises(error, match=message):
             fitted(1.0, names=COLUMNS[:-1], analyses=analyses, max_cells=10_000, ledger=ledger)
+        assert ledger.spent.epsilon == 0
+
+    @each("formula", ["wage ~ a", "yes ~ a + wage", "yes ~ code", "maybe ~ a"])
+    def test_regressions_on_what_may_be_missing(self, formula):
+        table = TABLE.head(9).assign(wage=5.0, code=1, maybe="x")
+        domain = {
+            "a": range(3),
+            "yes": ["no", "yes"],
+            "wage": Interval(0, 9, bins=3, missing=True),
+            "code": [1, 2, None],
+            "maybe": ["x", "y", None],
+        }
+        ledger = PrivacyLedger(epsilon=9.0)
+        synthesizer = DPMarginalSynthesizer(1.0, domain=domain, analyses=[formula], ledger=ledger)
+        with pytest.raises(ValueError, match=r"analyses: .* may be missing. Name .* as a list"):
+            synthesizer.fit(table[list(domain)])
         assert ledger.spent.epsilon == 0
 
     def test_dates_are_no_numbers(self):

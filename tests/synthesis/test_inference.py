@@ -157,14 +157,15 @@ def difference(table):
     return float(np.diff(table.groupby("g")["hours"].mean())[0])
 
 
-def with_private_bins(epsilon, table, seed, domain=HOURS, **parameters):
+def with_bins(epsilon, table, seed, domain=HOURS, **parameters):
     parameters = {"bins": "private", "analyses": [["hours", "g"]], "max_iter": 20} | parameters
     return DPMarginalSynthesizer(epsilon, domain=domain, random_state=seed, **parameters).fit(table)
 
 
-def test_without_noise_statistics_of_private_bins_are_those_of_the_numbers():
+@pytest.mark.parametrize("bins", ["private", "declared"])
+def test_without_noise_statistics_of_bins_are_those_of_the_numbers(bins):
     table = workers(N, 0)
-    synthesizer = with_private_bins(1e6, table, 0)
+    synthesizer = with_bins(1e6, table, 0, bins=bins)
     mean, by_group = (
         synthetic_inference(synthesizer, statistic, columns=["hours", "g"]).iloc[0]
         for statistic in (mean_of_hours, difference)
@@ -185,7 +186,7 @@ def test_intervals_of_private_bins_hold_figures_of_the_numbers():
     n_supported = 0
     for seed in range(15):
         table = population.sample(2_000, random_state=seed, ignore_index=True)
-        synthesizer = with_private_bins(3.0, table, seed)
+        synthesizer = with_bins(3.0, table, seed)
         for statistic in n_covered:
             found = synthetic_inference(synthesizer, statistic, columns=["hours", "g"]).iloc[0]
             n_supported += found["supported"]
@@ -201,9 +202,9 @@ def test_what_is_known_from_the_bins_nearby_follows_their_counts():
     rng = np.random.default_rng(0)
     table = workers(20_000, 0)
     table["g"] = np.where(rng.random(len(table)) < 0.3 + table["hours"] / 300, "b", "a")
-    synthesizer = with_private_bins(1e6, table, 0, domain)
+    synthesizer = with_bins(1e6, table, 0, domain)
     is_moved = (table["hours"] >= 40) & (table["g"] == "b") & (rng.random(len(table)) < 0.05)
-    moved = with_private_bins(1e6, table.assign(g=table["g"].mask(is_moved, "a")), 0, domain)
+    moved = with_bins(1e6, table.assign(g=table["g"].mask(is_moved, "a")), 0, domain)
     assert moved.domain_ == synthesizer.domain_
     before, expected = (synthetic_inference(each_one, difference).iloc[0] for each_one in (synthesizer, moved))
     synthesizer.marginals_ = moved.marginals_
@@ -236,18 +237,106 @@ def test_numbers_that_are_lost_in_noise_are_not_taken_for_those_that_are_clear()
 
 def test_what_other_columns_do_within_a_single_bin_is_not_supported():
     domain = HOURS | {"hours": Interval(0, 100, bins=1)}
-    synthesizer = with_private_bins(10.0, workers(N, 0), 0, domain)
+    synthesizer = with_bins(10.0, workers(N, 0), 0, domain)
     assert synthetic_inference(synthesizer, mean_of_hours, columns=["hours", "g"])["supported"].all()
     by_group = synthetic_inference(synthesizer, difference, columns=["hours", "g"]).iloc[0]
     assert not by_group["supported"]
     assert np.isnan(by_group["lower"])
-    assert by_group["reason"] == "columns or rare values were not counted together"
+    assert by_group["reason"] == "most numbers are in one wide bin: declare narrower ones"
     model = synthetic_inference(synthesizer, LogisticRegression(), columns=["hours"], target="g")
     assert not model["supported"].any()
 
 
-def test_files_keep_where_numbers_lie_in_private_bins(tmp_path):
-    synthesizer = with_private_bins(1.0, workers(N, 0), 0)
+def figures(table):
+    x = table.iloc[:, 0]
+    return {"mean": x.mean(), "log": np.log1p(x).mean(), "above": (x >= 20).mean(), "std": x.std()}
+
+
+def test_intervals_of_a_skewed_column_hold_figures_of_its_numbers():
+    """Nearly all of its numbers are in the first of 50 bins, whose middle is eight times their mean."""
+    table = pd.DataFrame({"cost": np.random.default_rng(0).lognormal(6, 1, 20_000).round(2)})
+    domain = {"cost": Interval(0, 500_000, bins=50, decimals=2)}
+    synthesizer = DPMarginalSynthesizer(1.0, delta=1e-6, domain=domain, analyses=[["cost"]], random_state=0)
+    found = synthetic_inference(synthesizer.fit(table), figures).set_index("term")
+    true = pd.Series(figures(table))
+    assert found["supported"].all()
+    assert ((found["lower"] <= true) & (true <= found["upper"])).all()
+    assert found.loc["mean", "upper"] < 5_000
+    assert found.loc["log", "std_error"] < 0.03
+    # That of the squares, over twice the deviation: not over that of noise in bins without records.
+    assert found.loc["std", "std_error"] > 10_000
+
+
+def test_without_noise_any_function_of_a_single_column_is_of_its_numbers():
+    table = workers(N, 0)[["hours"]]
+    domain = {"hours": Interval(0, 100, bins=2)}
+    synthesizer = DPMarginalSynthesizer(1e6, domain=domain, analyses=[["hours"]], random_state=0)
+    found = synthetic_inference(synthesizer.fit(table), figures).set_index("term")["estimate"]
+    for name, true in figures(table).items():
+        assert found[name] == pytest.approx(true, rel=1e-3)
+
+
+def test_what_other_columns_do_within_a_bin_of_most_numbers_is_not_supported():
+    table = workers(N, 0)
+    wide, narrow = (HOURS | {"hours": Interval(0, 240, bins=n_bins)} for n_bins in (3, 24))
+    for domain, is_supported in ((wide, False), (narrow, True)):
+        synthesizer = with_bins(100.0, table, 0, domain, bins="declared")
+        assert synthetic_inference(synthesizer, mean_of_hours, columns=["hours"])["supported"].all()
+        by_group = synthetic_inference(synthesizer, difference, columns=["hours", "g"]).iloc[0]
+        assert by_group["supported"] == is_supported
+        assert ("most numbers are in one wide bin" in by_group["reason"]) != is_supported
+
+
+def test_bins_whose_records_may_be_noise_tell_nothing_of_those_beside_them():
+    """A bin of 10^-9 of all records would give a slope by its share of another column a weight of 10^9."""
+    hours = Interval(0, 90, bins=3)
+    grid = fine_grid(hours)
+    even = np.linspace(0, 1, len(grid.edges))
+    shape = Shape(grid, even, np.full(even.size - 1, 100.0), 1e-3)
+    points = BinPoints.of(hours, shape, least_share=0.01)
+    shares = np.array([[0.3, 0.2], [1e-9, 2e-9], [0.1, 0.4]])
+    slopes = np.array([[1.0, -1.0], [1.0, -1.0], [1.0, -1.0]])
+    assert np.abs(points.sensitivity(slopes, shares, 0)).max() < 10
+    scores = points.interpolate(shares, 0)
+    assert scores[1] == pytest.approx(0)
+    # From the first bin to the third, 60 apart, a share falls from .6 to .2.
+    assert scores[0, 0] == pytest.approx(points.stds[0] * (0.2 - 0.6) / 60 / 0.6, rel=0.01)
+
+
+def test_coefficients_beside_one_that_noise_hides_are_not_supported():
+    """Bins far beyond all hours have as much variance by noise alone; a rare category changes no other one."""
+    table = workers(N, 0)
+    rng = np.random.default_rng(0)
+    table["y"] = rng.integers(0, 4, N) + (table["g"] == "b")
+    table["rare"] = np.where(np.arange(N) < 2, "r", np.where(rng.random(N) < 0.5, "s", "t"))
+    domain = HOURS | {"hours": Interval(0, 1_000, bins=100), "y": range(5), "rare": ["s", "t", "r"]}
+    analyses = ["y ~ hours + g", "y ~ rare"]
+    for epsilon, is_supported in ((3.0, False), (1e4, True)):
+        synthesizer = with_bins(epsilon, table, 0, domain, bins="declared", analyses=analyses)
+        model = LinearRegression()
+        found = synthetic_inference(synthesizer, model, columns=["hours", "g"], target="y").set_index("term")
+        assert found.loc["g=b", "supported"] == is_supported
+        if not is_supported:
+            assert found.loc["hours", "reason"] == "noise may be all of its divisor"
+            assert found.loc["g=b", "reason"] == "noise may be all of the divisor of hours"
+            assert np.isnan(found.loc["g=b", "upper"])
+            rare = synthetic_inference(synthesizer, model, columns=["rare"], target="y").set_index("term")
+            assert rare["supported"].to_dict() == {"intercept": True, "rare=t": True, "rare=r": False}
+
+
+def test_bins_of_single_numbers_have_no_points():
+    table = pd.DataFrame({"n": [0, 1, 1, 2, 5, 5, 5, 3]})
+    figures = []
+    for values in (Interval(0, 5, bins=5), range(6)):
+        synthesizer = DPMarginalSynthesizer(1e6, domain={"n": values}, random_state=0).fit(table)
+        figures.append(synthetic_inference(synthesizer, lambda rows: rows["n"].mean()).iloc[0]["estimate"])
+    # The last bin, which is closed, has 4 and 5.
+    assert figures == [pytest.approx((1 + 1 + 2 + 3 + 3 * 4.5) / 8, abs=1e-3), pytest.approx(22 / 8, abs=1e-3)]
+
+
+@pytest.mark.parametrize("bins", ["private", "declared"])
+def test_files_keep_where_numbers_lie_in_bins(tmp_path, bins):
+    synthesizer = with_bins(1.0, workers(N, 0), 0, bins=bins)
     synthesizer.save(tmp_path / "fitted.json")
     again = DPMarginalSynthesizer.load(tmp_path / "fitted.json")
     expected, found = (
@@ -256,13 +345,14 @@ def test_files_keep_where_numbers_lie_in_private_bins(tmp_path):
     pd.testing.assert_frame_equal(found, expected)
 
 
-def test_missing_numbers_and_dates_in_private_bins():
+@pytest.mark.parametrize("bins", ["private", "declared"])
+def test_missing_numbers_and_dates_in_bins(bins):
     table = workers(N, 0)
     days = pd.Timestamp("2020-01-01") + pd.to_timedelta(table["hours"], "D")
     table = pd.DataFrame({"day": days.where(table.index % 5 > 0), "g": table["g"]})
     ends = pd.Timestamp("2020-01-01"), pd.Timestamp("2020-06-01")
     domain = {"day": Interval(*ends, bins=10, missing=True), "g": ["a", "b"]}
-    synthesizer = with_private_bins(1e6, table, 0, domain, analyses=[["day", "g"]])
+    synthesizer = with_bins(1e6, table, 0, domain, bins=bins, analyses=[["day", "g"]])
 
     def statistics(table):
         days = (table["day"] - ends[0]) / pd.Timedelta(days=1)
@@ -362,6 +452,8 @@ class TestRefused:
         "options error message",
         [
             ({"target": "x"}, ValueError, "target is for an estimator; got 'x' with a function"),
+            ({"columns": 3}, TypeError, "columns must be a list of column names, got int"),
+            ({"columns": ["x", "h"]}, ValueError, "there is no column 'h'"),
             ({"synthesizer": LinearRegression()}, TypeError, "must be a DPMarginalSynthesizer, got LinearRegression"),
         ],
     )

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from skdp.domain import Categories, Domain, Interval
-from skdp.synthesis._queries import find_column, find_columns
+from skdp.synthesis._queries import find_columns
 from skdp.synthesis.model import Clique, n_cells_of
 from skdp.tables import kind_of
+
+_OUTSIDE = "(?=(?:[^`]*`[^`]*`)*[^`]*$)"
+"""Behind a sign that is not between backticks: the rest has an even number of them."""
 
 
 def read_analyses(analyses: Any, domain: Domain, max_cells: int) -> tuple[Clique, ...]:
@@ -24,7 +28,7 @@ def read_analyses(analyses: Any, domain: Domain, max_cells: int) -> tuple[Clique
         if isinstance(analysis, str):
             needed = _marginals_of_formula(analysis, domain)
         elif isinstance(analysis, Iterable) and not isinstance(analysis, Mapping):
-            needed = [find_columns(domain, analysis)]
+            needed = [find_columns(domain, analysis, "analyses")]
         else:
             raise TypeError(f"{expected}; {analysis!r} is neither")
         for columns in needed:
@@ -51,17 +55,28 @@ def read_analyses(analyses: Any, domain: Domain, max_cells: int) -> tuple[Clique
 
 def _marginals_of_formula(formula: str, domain: Domain) -> list[list[int]]:
     """List the columns that a regression needs together."""
-    target_name, tilde, terms = formula.partition("~")
-    names = [name.strip() for name in (target_name, *terms.split("+"))]
-    if not tilde or "" in names:
+    sides = re.split("~" + _OUTSIDE, formula, maxsplit=1)
+    texts = [sides[0], *re.split(r"\+" + _OUTSIDE, sides[-1])]
+    texts = [text.strip() for text in texts]
+    if len(sides) < 2 or "" in texts:
         raise ValueError(f"analyses: {formula!r} is no formula like 'y ~ a + b'")
-    columns = []
-    for name in names:
-        columns.append(find_column(domain, name, "analyses"))
+    columns = [_find_term(formula, text, domain) for text in texts]
     if len(set(columns)) < len(columns):
         raise ValueError(f"analyses: {formula!r} names a column twice")
     target, *features = columns
-    values = domain[names[0]]
+    target_name = domain.columns[target]
+    values = domain[target_name]
+    for column in columns:
+        name = domain.columns[column]
+        is_regressed = column == target or _has_numbers(domain[name])
+        if is_regressed and _may_be_missing(domain[name]):
+            listed = [domain.columns[place] for place in columns]
+            raise ValueError(
+                f"analyses: {formula!r} needs {name!r} of all rows, and it may be "
+                f"missing. Name {listed} as a list instead, and let "
+                "synthetic_inference call a function that regresses the rows that "
+                "dropna leaves"
+            )
     if len(values.labels) == 2:
         # The score of a logistic regression is x * (y - mean(x)): a product of the
         # target and a feature, and a function of all features.
@@ -70,11 +85,26 @@ def _marginals_of_formula(formula: str, domain: Domain) -> list[list[int]]:
         return needed
     if not _has_numbers(values):
         raise ValueError(
-            f"analyses: the target {names[0]!r} of {formula!r} must be a column of "
+            f"analyses: the target {target_name!r} of {formula!r} must be a column of "
             "numbers, or of two values; for another analysis, give a list of columns"
         )
     # A linear regression follows from means of squares and products.
     return [list(pair) for pair in itertools.combinations(columns, 2)]
+
+
+def _find_term(formula: str, text: str, domain: Domain) -> int:
+    """Return the number of the column that a formula names, between backticks or not."""
+    quoted = re.fullmatch("`([^`]+)`", text)
+    if quoted is not None and text not in domain.columns:
+        text = quoted[1]
+    if text in domain.columns:
+        return domain.columns.index(text)
+    raise ValueError(
+        f"analyses: there is no column {text!r} in {formula!r}. A formula has plain "
+        "sums of columns, without interactions, functions or constants (a regression "
+        "adds an intercept, and indicators of categories); the columns are "
+        f"{list(domain.columns)}"
+    )
 
 
 def _has_numbers(values: Categories | Interval) -> bool:
@@ -82,3 +112,9 @@ def _has_numbers(values: Categories | Interval) -> bool:
         return values.dtype.kind == "f"
     kinds = {kind_of(value) for value in values.values if value is not None}
     return kinds == {"number"}
+
+
+def _may_be_missing(values: Categories | Interval) -> bool:
+    if isinstance(values, Interval):
+        return values.missing
+    return None in values.values
