@@ -372,6 +372,28 @@ def survey(seed: int, n: int = 8_000) -> Generated:
     return _cut(columns, sizes, n, target="label")
 
 
+def crowded(seed: int, n: int = 20_000) -> Generated:
+    """Draw 60 columns that all follow six hidden traits, 15 of them of two values: a label of 5 % is one of these."""
+    rng = np.random.default_rng(seed)
+    m = 2 * n
+    traits = rng.normal(size=(6, m))
+    columns: dict[str, Codes] = {}
+    sizes: dict[str, int] = {}
+    for place in range(59):
+        loads = rng.normal(size=6) / np.arange(1, 7)
+        answers = loads @ traits + rng.normal(size=m)
+        n_values = 2 if place < 14 else int(rng.integers(3, 15))
+        shares = np.linspace(0, 1, n_values + 1)[1:-1] ** rng.uniform(0.5, 2)
+        columns[f"answer{place}"] = np.digitize(answers, np.quantile(answers, shares))
+        sizes[f"answer{place}"] = n_values
+    logits = 1.2 * traits[0] - 0.8 * traits[1]
+    # With the noise of the label, 5 % are above this.
+    limit = np.quantile(logits + rng.logistic(size=m), 0.95)
+    columns["label"] = _label(rng, logits - limit)
+    sizes["label"] = 2
+    return _cut(columns, sizes, n, target="label")
+
+
 def fine(size: int, n: int = 30_000) -> Generated:
     """Draw eight numbers in many bins, all tied to two hidden ones."""
     rng = np.random.default_rng(7)

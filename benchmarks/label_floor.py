@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from _synthesis_generated import Generated, rare_label, survey, wide
+from _synthesis_generated import Generated, crowded, rare_label, survey, wide
 from _timing import write_results
 from scipy.stats import norm
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -45,6 +45,9 @@ CASES = {
     ),
     "a survey with a label of 5 %, 8,000 x 30": Case(
         tuple(lambda seed=seed: survey(seed) for seed in (1, 2, 3, 4)), 1.0, 2
+    ),
+    "a label of 5 % that has no room, 20,000 x 60": Case(
+        tuple(lambda seed=seed: crowded(seed) for seed in (1, 2, 3)), 1.0, 2
     ),
     "160 columns, 20,000 rows": Case((lambda: wide(160),), 1.0, 3),
     "320 columns, 20,000 rows": Case((lambda: wide(320),), 1.0, 3),

@@ -106,6 +106,21 @@ def test_a_strong_pair_comes_first_where_weak_ones_are_more_in_sum():
     assert table.budget.left == 0
 
 
+def test_a_rare_label_has_room_for_its_strongest_pairs():
+    """What it gains is few records, and so all the room went to other pairs first."""
+    rng, n, sizes = np.random.default_rng(0), 20_000, (*[6] * 8, 2)
+    trait = rng.normal(size=n)
+    columns = []
+    for _ in range(8):
+        columns.append(np.digitize(trait + 0.5 * rng.normal(size=n), [-1.5, -0.7, 0, 0.7, 1.5]))
+    columns.append((trait + rng.normal(size=n) > 3).astype(int))
+    table = private_table(np.array(columns).T, sizes, make_budget("gaussian", 100))
+    AUTO.measure(table, plan(sizes, max_cells=300, max_iter=2))
+    of_label = {marginal.clique for marginal in table.marginals if 8 in marginal.clique}
+    assert len(of_label - {(8,)}) >= 2
+    assert table.budget.left == 0
+
+
 @pytest.mark.parametrize("seed", [2, 3])
 def test_pairs_that_show_nothing_leave_room_for_what_pairs_do_not_show(seed):
     """With little noise, pairs of independent columns were worth it by chance, and filled the model."""

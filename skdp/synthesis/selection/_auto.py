@@ -100,6 +100,13 @@ _MAY_BE_PREDICTED = 1.5
 
 With 2, errors of columns of "flights" at epsilon .1 are 5 % larger, with 1.5 2 %."""
 
+_PAIRS_OF_A_LABEL = 2
+"""The pairs of a likely label that have room before all others.
+
+With 0, 2, 3, 4 of them, the AUC of a label of 5 % among 60 columns at epsilon 1 is .644,
+.735, .747, .752 on average, with standard errors of .008 to .047 (six fits); with 4, the
+worst pair of 160 columns at epsilon 10 is .084, in place of .057."""
+
 _MOST_CANDIDATES = 1000
 """The most marginals that the second round scores: each costs a little of noise."""
 
@@ -620,7 +627,30 @@ def _best_choice(
         if missed(choice, 2) >= missed(best, 2):
             break
         best = choice
+
+    # What a rare label gains in records is little, and may come when no room is left.
+    of_labels = _refused_of_labels(plan, best, measured, excess)
+    if of_labels:
+        best = choose(best_power, [*of_labels, *first])
     return best
+
+
+def _refused_of_labels(
+    plan: Plan,
+    choice: Choice,
+    measured: Iterable[Clique],
+    excess: Mapping[Clique, float],
+) -> list[Clique]:
+    """List the strongest refused pairs of the likely labels that have few others."""
+    pairs = []
+    for label in sorted(plan.likely_labels):
+        held = [clique for clique in (*measured, *choice.chosen) if label in clique]
+        if len(held) >= _PAIRS_OF_A_LABEL:
+            continue
+        refused = [clique for clique in choice.refused if label in clique]
+        refused.sort(key=lambda clique: excess.get(clique, 0.0), reverse=True)
+        pairs += refused[:_PAIRS_OF_A_LABEL]
+    return pairs
 
 
 def _spend(
