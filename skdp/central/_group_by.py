@@ -409,8 +409,9 @@ class DPGroupBy(CentralStatistic):
     ) -> Plan:
         """Plan a release of which the keys are found."""
         part = check_share("keys_share", self.keys_share)
-        discovery = check_discovery("keys", rows, share * part, self.delta, 1)
-        coded = code_together(rows.table, self._key_names, "keys")
+        delta = check_delta(self.delta)
+        discovery = check_discovery("keys", rows, share * part, delta, n_columns=1)
+        values, codes = code_together(rows.table, self._key_names, "keys")
         is_missing_allowed = self.missing == "ignore"
         numbers = _read_numbers(measured.table, missing=is_missing_allowed)
         weights = None
@@ -420,9 +421,8 @@ class DPGroupBy(CentralStatistic):
             weights = weight_steps(values_of_weights, self.max_weight)
         noise = self._noise(share * (1 - part), len(ends))
         mechanism = _mechanism(noise, len(ends))
-        delta = check_delta(self.delta)
         search = KeySearch(
-            discovery, *coded, rows.table.persons, numbers, ends, weights
+            discovery, values, codes, rows.table.persons, numbers, ends, weights
         )
         return Plan(
             GroupPlan(search, library_of(rows.table), measured.names),
@@ -538,17 +538,20 @@ class DPGroupBy(CentralStatistic):
     def _find_keys(self, search: KeySearch, source: ByteSource) -> Groups:
         """Find the keys that enough persons have, and add up their rows."""
         values = search.values
+        # Combinations of keys are as the values of one column.
         coded = [(values, search.codes)]
         (published,) = search.discovery.find(source, coded, search.persons)
         # Of no values, there is one list of kinds.
         warn_of_kinds(zip(self._key_names, published.other_kinds, strict=False))
         n_groups = len(published.places)
-        group = np.full(len(values) + 1, n_groups, np.intp)
-        group[published.places] = np.arange(n_groups)
+        # The last code is that of rows with an infinite key. They are in no group, as rows
+        # whose keys are not published.
+        group_of_code = np.full(len(values) + 1, n_groups, np.intp)
+        group_of_code[published.places] = np.arange(n_groups)
         sums = sums_of_groups(
             search.numbers,
             search.ends,
-            group[search.codes],
+            group_of_code[search.codes],
             n_groups,
             weights=search.weights,
         )

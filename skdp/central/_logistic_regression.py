@@ -429,8 +429,8 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
         scales: Sequence[Scale] | None = None,
     ) -> Placement:
         """Return rows on a grid."""
-        # A constant makes up for a shift; without it, a column of large numbers would
-        # hide what differs between rows.
+        # With a constant, columns may be measured from the point of their bounds that is
+        # nearest to 0: from 0, large numbers would hide what differs between rows.
         starts = np.zeros(len(ends))
         if self.fit_intercept:
             starts = np.clip(0.0, *ends.T)

@@ -177,8 +177,8 @@ def marginal_errors(
     -------
     pandas.DataFrame
         One row per marginal: ``columns`` (a tuple of names), ``error``, from 0 to 1, and ``values``: of columns with
-        bins, the largest difference of the shares of rows up to any value, from 0 to 1, which the error of bins does
-        not see; nan if no column of the marginal has bins.
+        bins, the largest difference of the shares of rows up to any value, from 0 to 1, which sees what differs within
+        bins, too; nan if no column of the marginal has bins.
 
     Raises
     ------
@@ -217,16 +217,16 @@ def marginal_errors(
     distances = {}
     for name in names:
         if isinstance(declared.get(name), Interval):
-            distance = _distance_within(tables, name, declared[name])
+            distance = _distance_of_values(tables, name, declared[name])
             if not math.isnan(distance):
                 distances[name] = distance
-    values = []
+    largest = []
     # A marginal is as far off as the worst of its columns with bins.
     for marginal in marginals:
         of_columns = [distances[name] for name in marginal if name in distances]
-        values.append(max(of_columns, default=math.nan))
+        largest.append(max(of_columns, default=math.nan))
     errors = _distances(pair, marginals)
-    return pd.DataFrame({"columns": marginals, "error": errors, "values": values})
+    return pd.DataFrame({"columns": marginals, "error": errors, "values": largest})
 
 
 def _choose_marginals(
@@ -244,8 +244,8 @@ def _choose_marginals(
     return list(compress(marginals, is_chosen))
 
 
-def _distance_within(tables: tuple[Table, Table], name: Any, declared: Any) -> float:
-    """Return how far the values of a column are apart, nan if there are none."""
+def _distance_of_values(tables: tuple[Table, Table], name: Any, declared: Any) -> float:
+    """Return the Kolmogorov-Smirnov distance of a whole column, nan if it has no values."""
     real = read_values(tables[0], name, declared)
     synthetic = read_values(tables[1], name, declared)
     if real.size == 0 or synthetic.size == 0:

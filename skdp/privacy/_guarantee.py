@@ -454,6 +454,7 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
             ("neighbours", neighbours),
             ("columns", ", ".join(map(str, self.scope))),
             ("mechanism", self.mechanism),
+            ("changes", self.changes),
             ("random bits", "secure" if self.secure else "NOT SECURE: from a seed"),
         ]
         return html_facts("Privacy guarantee", facts, self.in_odds())

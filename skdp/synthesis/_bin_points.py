@@ -89,7 +89,7 @@ class BinPoints:
     """(2 * n_bins,): both points of the first bin, and so on; without missing."""
 
     means: Table
-    """(n_bins,): where bins are; without missing."""
+    """(n_bins,): the mean of the numbers in each bin, dates as floats; without missing."""
 
     stds: Table
     """(n_bins,): of the numbers in each bin; without missing."""
@@ -107,7 +107,7 @@ class BinPoints:
     """(n_values,): whether a bin has most of the numbers, and they differ in it."""
 
     least_share: float
-    """The noise of the count of a bin: of one with fewer records nothing is known."""
+    """The noise of a bin's count, as a share of all records: of a bin with less, nothing is known."""
 
     cells: BinCells
     """What the points stand for."""

@@ -279,7 +279,7 @@ def _cells(
             numbers = bin_cells.values
         elif place in points:
             numbers = points[place].values
-            n_missing *= 2
+            n_missing *= 2  # Missing has two points, too.
         column = pd.Series(numbers)
         values_of.append(column.reindex(range(len(numbers) + n_missing)))
     sizes = list(map(len, values_of))

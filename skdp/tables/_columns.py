@@ -349,8 +349,8 @@ _FLOAT_ERRORS = 8
 def has_more_decimals(
     numbers: NDArray[np.floating], decimals: int
 ) -> NDArray[np.bool_]:
-    """Mark numbers with more than some decimals, but for errors of floats."""
-    # Half precision does not hold numbers of steps, such as the 90,050 of 900.5.
+    """Mark those of finite numbers that have more than some decimals, but for errors of floats."""
+    # Rounding multiplies first: 900.5 to two decimals is 90,050, beyond half precision.
     wide = numbers.astype(float)
     rounded = np.round(wide, decimals)
     # Sums of amounts differ from these by a few errors of floats. In a column of single

@@ -147,15 +147,15 @@ def find_missing(column: Any) -> NDArray[np.bool_]:
     return missing
 
 
-def number_values(column: Any, name: str, *, sort: bool = False) -> NDArray[np.intp]:
-    """Return the number of each value among the distinct ones, in order of appearance or sorted; -1 if missing."""
+def number_values(column: Any, name: str) -> NDArray[np.intp]:
+    """Return the number of each value among the distinct ones, in order of appearance; -1 if missing."""
     try:
         values = shielded(_for_pandas, column)
         if getattr(values, "ndim", 1) != 1:
             raise ValueError(
                 f"{name} must be 1-dimensional, got {values.ndim} dimensions"
             )
-        return shielded(_factorize, values, sort)
+        return shielded(_factorize, values)
     except ColumnError as error:
         raise ValueError(f"{name} {error}") from None
 
@@ -170,12 +170,12 @@ def _for_pandas(column: Any) -> Any:
     return series.to_pandas() if is_series else np.asarray(column)
 
 
-def _factorize(values: Any, sort: bool) -> NDArray[np.intp]:
+def _factorize(values: Any) -> NDArray[np.intp]:
     # Of a list, pandas would make floats where one is a fraction: large integers would
     # be one person.
     dtype = object if isinstance(values, list | tuple) else None
     series = pd.Series(values, dtype=dtype).reset_index(drop=True)
-    return pd.factorize(series, sort=sort)[0]
+    return pd.factorize(series)[0]
 
 
 def read_persons(groups: Any, table: Table) -> NDArray[np.intp]:

@@ -344,17 +344,20 @@ class Walk:
         is_of_target = isinstance(getattr(estimator, "protect", None), str)
         if not is_of_target or not hasattr(estimator, "guarantee_"):
             return False
+        # A target is stated by another name if X has a column of its own. A y without a
+        # name is called "target", whatever columns X has.
+        public = []
         for name, stated_name in targets.items():
-            # A y without a name is called "target", whatever columns X has.
-            if name in (stated_name, "target"):
-                continue
-            self.notes.append(
-                f"{step} protects a y of the name of a column of X, {name}, which is "
-                "released as is: so nothing is promised of y. If it is about something "
-                "else, name it otherwise."
-            )
-            return True
-        return False
+            if name not in (stated_name, "target"):
+                public.append(name)
+        if not public:
+            return False
+        self.notes.append(
+            f"{step} protects a y of the name of a column of X, {public[0]}, which is "
+            "released as is: so nothing is promised of y. If it is about something "
+            "else, name it otherwise."
+        )
+        return True
 
     def _note_caps(self, estimator: Any, step: str) -> None:
         """Note what a step of ours was to lose at most for some columns of its table."""

@@ -153,12 +153,13 @@ def check_decodable(template: Table, domain: Domain) -> None:
 
 def assemble(template: Table, columns: Sequence[Any], names: Sequence[Any]) -> Any:
     """Make a table of new rows."""
-    # A frame of pandas has a new index, and the labels of its columns, also in levels.
+    # A frame of pandas has a new index and, where it has as many columns as the template,
+    # the labels of that, also in levels, in place of the names.
     native = template.native
     if not isinstance(native, pd.DataFrame):
         return template.rebuild(columns, names)
-    rows = pd.DataFrame(index=pd.RangeIndex(len(columns[0])))
-    frame = Table(template.names, template.columns, rows).rebuild(columns, names)
+    new_index = pd.DataFrame(index=pd.RangeIndex(len(columns[0])))
+    frame = Table(template.names, template.columns, new_index).rebuild(columns, names)
     if len(frame.columns) == len(native.columns):
         frame.columns = labels_of(native.columns)
     return frame
