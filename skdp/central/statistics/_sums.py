@@ -189,10 +189,11 @@ def sums_of_groups(
 ) -> list[Integers]:
     """Add up rows, each as often as it counts, for `GroupSums`; those of no group have the number after the last.
 
-    Weights are in steps, from 0 to `GRID`. Of each column comes how many values are not
-    finite, and of each group the rows or weights; then, of columns by groups, the numbers
-    of values, and the upper and lower halves of the sums of places, and of squares.
+    Weights are in steps, from 0 to `GRID`.
     """
+    # Of each column comes how many values are not finite, and of each group the rows or
+    # weights; then, of columns by groups, the numbers of values, and the upper and lower
+    # halves of the sums of places, and of squares.
     n_odd = np.zeros(len(columns), np.int64)
     limbs = np.zeros((5, len(columns), n_groups), np.int64)
     if groups is not None:
