@@ -378,7 +378,8 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
             trust=fields.one_of("trust", TRUSTS),
             scope=fields.columns("scope"),
             mechanism=fields.text("mechanism"),
-            changes=fields.text("changes"),
+            # Records that were written before there were any have none.
+            changes=fields.text("changes") if fields.has("changes") else "",
             secure=fields.flag("secure"),
             rho=fields.optional("rho", lambda name: fields.number(name, at_least_0)),
             losses=tuple(fields.parts("losses", read_loss, most=MOST_LOSSES)),

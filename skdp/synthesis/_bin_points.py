@@ -23,13 +23,14 @@ from skdp.synthesis.tables import Shape, middles
 
 Table = NDArray[np.float64]
 
-_CROWDED, _WIDE = 0.5, 0.1
+_CROWDED, _WIDE = 0.5, 0.02
 """Of records and of their variance: in a bin with more of both, no other bin tells where
 numbers are beside other columns.
 
-Of lognormal numbers, 50,000 at epsilon 10, no interval of 95 % of four held a correlation
-if 97 % of records and 33 % of their variance were in the first bin, and seven of eight
-did with 73 to 81 % and 3 to 6 %."""
+Of amounts of which 80 % are 0 in one group and 20 % in the other, with 83 % of records
+and 2 to 4 % of the variance in the first bin, three of eight intervals held the difference
+of means (epsilon 3, 30,000 records): they are not supported. Seven of eight held where
+56 % were there."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -434,7 +434,7 @@ def _infer(
     if bias + in_bins > (low + high) / 2:
         return _unsupported(name, estimate, _BINS if in_bins > bias else _COLUMNS)
     # What lines between bins change widens the interval, however much it is: of Adult,
-    # and of a table with jumps within bins, such intervals of 95 % hold 96 to 97 %;
+    # and of one table with jumps within bins, such intervals of 95 % hold 96 to 97 %;
     # with half of it, those of the table with jumps hold 92 %.
     bias += in_bins + (change.within + furthest * slope.within) / divisor
     p_value = step.p_value(-value, bias)

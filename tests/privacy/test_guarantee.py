@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import pickle
 import sys
@@ -216,3 +217,12 @@ def test_the_smallest_losses_count_in_every_budget(epsilon):
     exact = Fraction(epsilon)
     assert pure_mu(exact) >= exact * Fraction("1.2533")  # the root of pi / 2
     assert Fraction(pure_rho(epsilon)) >= exact**2 / 2
+
+
+def test_records_from_before_there_were_changes_are_read():
+    record = json.loads(PrivacyGuarantee(1.0, changes="rows made fair").to_json())
+    assert PrivacyGuarantee.from_json(json.dumps(record)).changes == "rows made fair"
+    without = json.loads(json.dumps(record))
+    for part in (without, *[value for value in without.values() if isinstance(value, dict)]):
+        part.pop("changes", None)
+    assert PrivacyGuarantee.from_json(json.dumps(without)) == PrivacyGuarantee(1.0)

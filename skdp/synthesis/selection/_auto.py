@@ -622,14 +622,20 @@ def _best_choice(
     # "ACS Public Coverage" at epsilon 10 misses a pair by .13, in place of .04.
     first: list[Clique] = []
     while best.refused:
-        first.append(max(best.refused, key=lambda clique: excess.get(clique, 0.0)))
-        choice = choose(best_power, first)
+        strongest = max(best.refused, key=lambda clique: excess.get(clique, 0.0))
+        choice = choose(best_power, [*first, strongest])
         if missed(choice, 2) >= missed(best, 2):
             break
+        first.append(strongest)
         best = choice
 
     # What a rare label gains in records is little, and may come when no room is left.
-    of_labels = _refused_of_labels(plan, best, measured, excess)
+    # What may be independent needs no room.
+    dependent = {}
+    for clique, gain in excess.items():
+        if gain > 0 and clique not in later:
+            dependent[clique] = gain
+    of_labels = _refused_of_labels(plan, best, measured, dependent)
     if of_labels:
         best = choose(best_power, [*of_labels, *first])
     return best
@@ -641,14 +647,17 @@ def _refused_of_labels(
     measured: Iterable[Clique],
     excess: Mapping[Clique, float],
 ) -> list[Clique]:
-    """List the strongest refused pairs of the likely labels that have few others."""
+    """List the strongest pairs of likely labels that have few others, of those with an excess."""
     pairs = []
     for label in sorted(plan.likely_labels):
         held = [clique for clique in (*measured, *choice.chosen) if label in clique]
         if len(held) >= _PAIRS_OF_A_LABEL:
             continue
-        refused = [clique for clique in choice.refused if label in clique]
-        refused.sort(key=lambda clique: excess.get(clique, 0.0), reverse=True)
+        refused = []
+        for clique in choice.refused:
+            if label in clique and clique in excess:
+                refused.append(clique)
+        refused.sort(key=excess.__getitem__, reverse=True)
         pairs += refused[:_PAIRS_OF_A_LABEL]
     return pairs
 
