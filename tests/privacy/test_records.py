@@ -322,7 +322,8 @@ def test_what_is_wrong_is_named(thing, place, value, message):
 def test_a_record_has_all_its_fields(thing):
     """Also those within: of the budget, of a charge and of a step."""
     text = thing.to_json()
-    for name in json.loads(text):
+    # Older records have no changes.
+    for name in json.loads(text).keys() - {"changes"}:
         content = json.loads(text)
         del content[name]
         with pytest.raises(ValueError, match=f"{name} is missing"):
