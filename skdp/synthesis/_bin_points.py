@@ -141,7 +141,8 @@ class BinPoints:
         shares = np.bincount(bins, np.diff(shape.below))
         within = shares * stds**2
         between = shares * (numbers - shares @ numbers) ** 2
-        is_crowded = shares > _CROWDED
+        # Of two or three bins, as noise allows no more, one has half of the records.
+        is_crowded = shares > max(_CROWDED, 2 / shares.size)
         is_crowded &= within > _WIDE * (within.sum() + between.sum())
         if interval.missing:
             scores = np.vstack([scores, [-1.0, 1.0]])

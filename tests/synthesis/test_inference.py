@@ -287,6 +287,20 @@ def test_what_other_columns_do_within_a_bin_of_most_numbers_is_not_supported():
         assert ("most numbers are in one wide bin" in by_group["reason"]) != is_supported
 
 
+def test_private_bins_are_not_crowded_for_being_few():
+    """Of two or three bins with as many records each, one may have more than half."""
+    n_bins = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        table = pd.DataFrame({"hours": rng.gamma(2, 15, 3_000).round(), "g": rng.choice(["a", "b"], 3_000)})
+        domain = HOURS | {"hours": Interval(0, 500, bins=50)}
+        synthesizer = with_bins(0.2, table, seed, domain, delta=1e-6)
+        n_bins.append(len(synthesizer.domain_["hours"].edges) - 1)
+        found = synthetic_inference(synthesizer, difference, columns=["hours", "g"]).iloc[0]
+        assert found["supported"], found["reason"]
+    assert max(n_bins) <= 3
+
+
 def test_bins_whose_records_may_be_noise_tell_nothing_of_those_beside_them():
     """A bin of 10^-9 of all records would give a slope by its share of another column a weight of 10^9."""
     hours = Interval(0, 90, bins=3)
