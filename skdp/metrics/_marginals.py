@@ -6,7 +6,6 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, combinations, compress
-from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +14,14 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import ks_2samp, wasserstein_distance
 from sklearn.utils.random import sample_without_replacement
 
-from skdp.base import ColumnName, TableLike
+from skdp.base import (
+    MOST_WRONG,
+    NORMAL_RANGE,
+    QUANTILES,
+    REACH,
+    ColumnName,
+    TableLike,
+)
 from skdp.domain import DomainLike, Interval
 from skdp.metrics._table_pairs import (
     Counts,
@@ -449,19 +455,6 @@ def _kolmogorov_smirnov(real: Numbers, synthetic: Numbers) -> float:
         return float(ks_2samp(real, synthetic, method="asymp").statistic)
 
 
-QUANTILES = (0.1, 0.5, 0.9)
-
-# Half the width of an interval of 95 %, in standard errors.
-_REACH = NormalDist().inv_cdf(0.975)
-
-# From the 10 % to the 90 % quantile of a normal law, in standard deviations.
-_NORMAL_RANGE = NormalDist().inv_cdf(0.9) - NormalDist().inv_cdf(0.1)
-
-# The share of the rows that may have wrong values: in cells without a true digit, by
-# chance alone, or all. Above it, a marginal says less of the real rows than it hides.
-_MOST_WRONG = 0.5
-
-
 def compare_marginals(
     real: TableLike, synthetic: TableLike, *, domain: DomainLike | None = None
 ) -> Any:
@@ -498,7 +491,7 @@ def _compare_counts(real: Counts, synthetic: Counts) -> dict[str, Any]:
         "noise": chance,
         "uncertain": uncertain,
         "measured": True,
-        "supported": max(uncertain, chance, error) <= _MOST_WRONG,
+        "supported": max(uncertain, chance, error) <= MOST_WRONG,
     }
 
 
@@ -559,7 +552,7 @@ def _compare_statistics(
     # By chance, the means of two samples of the same law differ by at most this multiple
     # of the standard deviation, with a probability of 95 %. Of a quantile, this is so of
     # the share of the values below it, whose deviation is sqrt(share * (1 - share)).
-    reach = _REACH * math.sqrt(1 / real.size + 1 / synthetic.size)
+    reach = REACH * math.sqrt(1 / real.size + 1 / synthetic.size)
     mean = float(real.mean())
     std = float(real.std())
     mean_reach = reach * std
@@ -607,7 +600,7 @@ def _scale_of(values: Numbers) -> float:
     # quantiles. Where these are equal, as of a column that is mostly 0, it is the
     # deviation after all.
     low, high = np.quantile(values, [0.1, 0.9], method="inverted_cdf").tolist()
-    scale = (high - low) / _NORMAL_RANGE
+    scale = (high - low) / NORMAL_RANGE
     if scale <= 0:
         scale = float(values.std())
     # Of the largest number: deviations that are rounding.

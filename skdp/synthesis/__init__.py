@@ -3,7 +3,6 @@
 from skdp.synthesis._answers import ModelCount
 from skdp.synthesis._classifier import MarginalClassifier
 from skdp.synthesis._inference import synthetic_inference
-from skdp.synthesis._quality import MOST_WRONG as MOST_WRONG
 from skdp.synthesis._quality import changes_of_rows as changes_of_rows
 from skdp.synthesis._quality import derived_columns as derived_columns
 from skdp.synthesis._quality import marginal_quality as marginal_quality

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -41,16 +41,18 @@ _MOST_CELLS = 1 << 18
 
 Each column with bins doubles it."""
 
-_TERMS = [
-    "term",
-    "estimate",
-    "std_error",
-    "lower",
-    "upper",
-    "p_value",
-    "supported",
-    "reason",
-]
+
+class _Term(NamedTuple):
+    """A row of the result."""
+
+    term: str
+    estimate: float
+    std_error: float
+    lower: float
+    upper: float
+    p_value: float
+    supported: bool
+    reason: str
 
 
 def synthetic_inference(
@@ -209,7 +211,7 @@ def synthetic_inference(
         rows.append(_infer(estimates, term, n_rows, level))
     if isinstance(estimates, PairRegression):
         rows = _check_other_divisors(estimates, rows)
-    return pd.DataFrame(rows, columns=_TERMS)
+    return pd.DataFrame(rows)
 
 
 def _read_names(
@@ -403,7 +405,7 @@ def _infer(
     term: int,
     n_rows: float,
     level: float,
-) -> tuple[Any, ...]:
+) -> _Term:
     """Estimate a statistic from the counts, as far as it is linear in them."""
     # A step of Newton's method, in which the slope has noise too.
     name = estimates.terms[term]
@@ -437,23 +439,30 @@ def _infer(
     # and of one table with jumps within bins, such intervals of 95 % hold 96 to 97 %;
     # with half of it, those of the table with jumps hold 92 %.
     bias += in_bins + (change.within + furthest * slope.within) / divisor
-    p_value = step.p_value(-value, bias)
-    ends = (estimate - low - bias, estimate + high + bias)
-    return (name, estimate, step.error, *ends, p_value, True, "")
+    return _Term(
+        term=name,
+        estimate=estimate,
+        std_error=step.error,
+        lower=estimate - low - bias,
+        upper=estimate + high + bias,
+        p_value=step.p_value(-value, bias),
+        supported=True,
+        reason="",
+    )
 
 
 def _check_other_divisors(
-    estimates: PairRegression, rows: Sequence[tuple[Any, ...]]
-) -> list[tuple[Any, ...]]:
+    estimates: PairRegression, rows: Sequence[_Term]
+) -> list[_Term]:
     """Take the intervals of coefficients that depend on another one that noise hides."""
-    hidden = [term for term, row in enumerate(rows) if row[-1] == _DIVISOR]
+    hidden = [term for term, row in enumerate(rows) if row.reason == _DIVISOR]
     checked = []
     for term, row in enumerate(rows):
-        name, estimate, _, lower, upper, _, is_supported, _ = row
-        for other in hidden if is_supported else []:
-            if estimates.second_order(term, other) > (upper - lower) / 2:
-                reason = f"noise may be all of the divisor of {rows[other][0]}"
-                row = _unsupported(name, estimate, reason)
+        for other in hidden:
+            is_lost = estimates.second_order(term, other) > (row.upper - row.lower) / 2
+            if row.supported and is_lost:
+                reason = f"noise may be all of the divisor of {rows[other].term}"
+                row = _unsupported(row.term, row.estimate, reason)
         checked.append(row)
     return checked
 
@@ -463,8 +472,17 @@ _COLUMNS = "columns or rare values were not counted together"
 _BINS = "most numbers are in one wide bin: declare narrower ones"
 
 
-def _unsupported(name: str, estimate: float, reason: str) -> tuple[Any, ...]:
-    return (name, estimate, *[math.nan] * 4, False, reason)
+def _unsupported(name: str, estimate: float, reason: str) -> _Term:
+    return _Term(
+        term=name,
+        estimate=estimate,
+        std_error=math.nan,
+        lower=math.nan,
+        upper=math.nan,
+        p_value=math.nan,
+        supported=False,
+        reason=reason,
+    )
 
 
 @dataclass(frozen=True)

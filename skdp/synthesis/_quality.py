@@ -6,7 +6,6 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.isotonic import isotonic_regression
 from sklearn.utils.validation import check_is_fitted
 
+from skdp.base import MOST_WRONG, NORMAL_RANGE, QUANTILES, REACH
 from skdp.domain import Interval
 from skdp.synthesis._measured_means import measured_counts
 from skdp.synthesis._synthesizer import DPMarginalSynthesizer
@@ -32,21 +32,6 @@ from skdp.tables import add_dates, frame_like
 
 Counts = NDArray[np.float64]
 
-QUANTILES = (0.1, 0.5, 0.9)
-
-_REACH = NormalDist().inv_cdf(0.975)
-"""Of an interval of 95 %, in standard errors."""
-
-MOST_WRONG = 0.5
-"""The share of the records that may have wrong values; above it, a marginal is noise.
-
-A distance of one half is a table of which every second row has to be changed. Noise that
-moves as many tells less of a marginal than it hides, whatever a model makes of it: the
-model has records where noise says so. Of 735 columns of diabetes, wine and two generated
-tables of 400 rows (10 values a column, epsilons .1 to 1, three seeds), half of those with
-more noise are further away from the real ones than this; of the 300 supported ones, one is.
-"""
-
 _LARGEST_MISFIT = 2.0
 """Of an error relative to the noise: what is above, noise does not explain.
 
@@ -61,9 +46,6 @@ _ROUNDING = 1e-12
 
 _NARROWEST = 2.0**-20
 """Of the whole interval: the width of a cell of a single number, the narrowest there is."""
-
-_NORMAL_RANGE = NormalDist().inv_cdf(0.9) - NormalDist().inv_cdf(0.1)
-"""From the 10 % to the 90 % quantile of a normal law, in standard deviations."""
 
 _MICROSECONDS_OF_DAY = 24 * 60 * 60 * 1_000_000
 
@@ -361,7 +343,7 @@ class _Numbers:
     def _reach_of(self, weights: Counts) -> float:
         """Return how far noise moves a sum of weighted counts, in 95 % of all fits."""
         variance = float(weights @ self.fine.covariance @ weights)
-        return _REACH * math.sqrt(max(0.0, variance))
+        return REACH * math.sqrt(max(0.0, variance))
 
     def _quantile(self, share: float) -> _Statistic:
         reference = self._quantile_of(self.fine.counts, share)
@@ -375,7 +357,7 @@ class _Numbers:
         excess = below - share * below[-1]
         variances = covariance.diagonal() - 2 * share * covariance[-1]
         variances = variances + share**2 * covariance[-1, -1]
-        reach = _REACH * np.sqrt(np.maximum(variances, 0.0))
+        reach = REACH * np.sqrt(np.maximum(variances, 0.0))
         is_possible = (excess[:-1] <= reach[:-1]) & (excess[1:] >= -reach[1:])
         cells = np.flatnonzero(is_possible)
         if cells.size == 0:
@@ -405,7 +387,7 @@ class _Numbers:
         # Noise far from all records makes a deviation many times as large, and hardly
         # moves quantiles. Where these are equal, as of a column that is mostly 0, it is
         # that of the rows.
-        scale = (quantiles[-1].reference - quantiles[0].reference) / _NORMAL_RANGE
+        scale = (quantiles[-1].reference - quantiles[0].reference) / NORMAL_RANGE
         if scale <= 0:
             scale = deviation.synthetic
         ends = np.array([self.lowest[0], self.highest[-1]])

@@ -435,7 +435,7 @@ def _time(value: Any) -> Any:
         if is_time and getattr(value, "tzinfo", None) is None:
             return np.datetime64(value, "us")
     except Exception:  # an object that hides its class, or is no date in spite of it
-        pass
+        return _NO_TIME
     return _NO_TIME
 
 

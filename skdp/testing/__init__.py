@@ -2,6 +2,7 @@
 
 from skdp.testing._curator import check_curator
 from skdp.testing._curator import curator_checks as curator_checks
+from skdp.testing._error_checks import texts_of as texts_of
 from skdp.testing._privatizer import check_privatizer
 from skdp.testing._privatizer import privatizer_checks as privatizer_checks
 from skdp.testing._replay import Replay as Replay

@@ -79,9 +79,9 @@ def test_a_function_regresses_rows_whose_numbers_are_there():
         rows = rows.dropna()
         return LinearRegression().fit(rows[["a"]], rows["wage"]).coef_[0]
 
-    found = synthetic_inference(synthesizer, slope, columns=["a", "wage"]).iloc[0]
-    assert found["supported"]
-    assert found["estimate"] == pytest.approx(slope(table), abs=1e-3)
+    terms = synthetic_inference(synthesizer, slope, columns=["a", "wage"]).iloc[0]
+    assert terms["supported"]
+    assert terms["estimate"] == pytest.approx(slope(table), abs=1e-3)
 
 
 def test_a_list_of_columns_is_measured_together_and_holds_what_is_within():
@@ -114,16 +114,16 @@ class TestWithoutRoom:
     def test_a_linear_regression_is_that_of_the_table(self):
         synthesizer = self.synthesizer()
         assert self.without_room(synthesizer)
-        found = synthetic_inference(synthesizer, LinearRegression(), columns=[*FEATURES, "group"], target="y")
-        design = pd.get_dummies(TABLE[[*FEATURES, "group"]], prefix_sep="=", dtype=float)[list(found["term"][1:])]
+        terms = synthetic_inference(synthesizer, LinearRegression(), columns=[*FEATURES, "group"], target="y")
+        design = pd.get_dummies(TABLE[[*FEATURES, "group"]], prefix_sep="=", dtype=float)[list(terms["term"][1:])]
         true = LinearRegression().fit(design, TABLE["y"])
-        assert found["supported"].all()
-        np.testing.assert_allclose(found["estimate"], [true.intercept_, *true.coef_], atol=2e-3)
+        assert terms["supported"].all()
+        np.testing.assert_allclose(terms["estimate"], [true.intercept_, *true.coef_], atol=2e-3)
         X = np.column_stack([np.ones(len(TABLE)), design])
         residuals = (TABLE["y"] - true.predict(design)).to_numpy()
         inverse = np.linalg.inv(X.T @ X)
         robust = np.sqrt(np.diag(inverse @ (X.T * residuals**2) @ X @ inverse))
-        np.testing.assert_allclose(found["std_error"], robust, rtol=0.05)
+        np.testing.assert_allclose(terms["std_error"], robust, rtol=0.05)
 
     @pytest.mark.long
     def test_tables_are_drawn_and_files_are_read(self, tmp_path):
@@ -168,14 +168,14 @@ class TestWithoutRoom:
         for seed in range(20):
             table = population.sample(20_000, random_state=seed, ignore_index=True)
             synthesizer = self.synthesizer(1.0, table, delta=1e-6, random_state=seed)
-            found = synthetic_inference(synthesizer, LinearRegression(), columns=names, target="y").set_index("term")
+            terms = synthetic_inference(synthesizer, LinearRegression(), columns=names, target="y").set_index("term")
             design = pd.DataFrame({term: population[term] for term in FEATURES})
-            for term in found.index[len(FEATURES) + 1 :]:
+            for term in terms.index[len(FEATURES) + 1 :]:
                 design[term] = population["group"] == term.partition("=")[2]
             true = LinearRegression().fit(design.astype(float), population["y"]).coef_
-            found = found.drop(index="intercept")
-            assert found["supported"].mean() >= 0.95
-            covered += list((found["lower"] <= true) & (true <= found["upper"]))
+            terms = terms.drop(index="intercept")
+            assert terms["supported"].mean() >= 0.95
+            covered += list((terms["lower"] <= true) & (true <= terms["upper"]))
         assert np.mean(covered) > 130 / 160
 
 

@@ -50,12 +50,12 @@ def correlation(table):
 
 def test_without_noise_statistics_are_those_of_the_table():
     synthesizer = fitted([("x", "g"), ("x", "y")])
-    found = synthetic_inference(synthesizer, means, columns=["g", "x"])
-    assert found["term"].tolist() == ["a", "b"]
+    terms = synthetic_inference(synthesizer, means, columns=["g", "x"])
+    assert terms["term"].tolist() == ["a", "b"]
     true = means(TABLE)
-    np.testing.assert_allclose(found["estimate"], true, atol=2e-3)
+    np.testing.assert_allclose(terms["estimate"], true, atol=2e-3)
     errors = TABLE.groupby("g")["x"].std() / TABLE.groupby("g").size() ** 0.5
-    np.testing.assert_allclose(found["std_error"], errors, rtol=0.02)
+    np.testing.assert_allclose(terms["std_error"], errors, rtol=0.02)
     one = synthetic_inference(synthesizer, correlation, columns=["x", "y"], confidence_level=0.5).iloc[0]
     assert one["estimate"] == pytest.approx(correlation(TABLE), abs=2e-3)
     assert one["upper"] - one["lower"] == pytest.approx(2 * 0.6745 * one["std_error"], rel=0.01)
@@ -63,16 +63,16 @@ def test_without_noise_statistics_are_those_of_the_table():
 
 def test_without_noise_a_linear_regression_is_that_of_the_table():
     synthesizer = fitted([("x", "g"), ("x", "y"), ("g", "y")])  # pairs are enough
-    found = synthetic_inference(synthesizer, LinearRegression(), columns=["g", "x"], target="y").set_index("term")
+    terms = synthetic_inference(synthesizer, LinearRegression(), columns=["g", "x"], target="y").set_index("term")
     design = pd.DataFrame({"g=b": TABLE["g"] == "b", "x": TABLE["x"]}).astype(float)
     true = LinearRegression().fit(design, TABLE["y"])
-    assert found["supported"].all()
-    np.testing.assert_allclose(found["estimate"], [true.intercept_, *true.coef_], atol=2e-3)
+    assert terms["supported"].all()
+    np.testing.assert_allclose(terms["estimate"], [true.intercept_, *true.coef_], atol=2e-3)
     residuals = (TABLE["y"] - true.predict(design)).to_numpy()
     X = np.column_stack([np.ones(N), design])
     inverse = np.linalg.inv(X.T @ X)
     robust = np.sqrt(np.diag(inverse @ (X.T * residuals**2) @ X @ inverse))
-    np.testing.assert_allclose(found["std_error"], robust, rtol=0.02)
+    np.testing.assert_allclose(terms["std_error"], robust, rtol=0.02)
 
 
 # scikit-learn 1.8 calls C=inf inconsistent with itself.
@@ -82,11 +82,11 @@ def test_without_noise_a_linear_regression_is_that_of_the_table():
 def test_without_noise_a_logistic_regression_is_that_of_the_table(strength, fit_intercept):
     synthesizer = fitted([("x", "g", "y")])
     model = LogisticRegression(C=strength, fit_intercept=fit_intercept, tol=1e-8, max_iter=1000)
-    found = synthetic_inference(synthesizer, model, columns=["x", "g"], target="y").set_index("term")["estimate"]
+    terms = synthetic_inference(synthesizer, model, columns=["x", "g"], target="y").set_index("term")["estimate"]
     design = pd.DataFrame({"x": TABLE["x"], "g=b": TABLE["g"] == "b"}).astype(float)
     model.fit(design, TABLE["y"])
-    np.testing.assert_allclose(found[["x", "g=b"]], model.coef_[0], atol=3e-3)
-    assert ("intercept" in found) == fit_intercept
+    np.testing.assert_allclose(terms[["x", "g=b"]], model.coef_[0], atol=3e-3)
+    assert ("intercept" in terms) == fit_intercept
 
 
 def _mean_of_one_group(n_of_group, seed):
@@ -102,11 +102,11 @@ def _mean_of_one_group(n_of_group, seed):
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_the_error_of_a_ratio_is_that_at_the_estimate(seed):
-    found, marginal = _mean_of_one_group(60, seed)
+    terms, marginal = _mean_of_one_group(60, seed)
     counts, y = marginal.counts[1], np.arange(8)
-    assert found["estimate"] == pytest.approx(counts @ y / counts.sum())
-    noise = marginal.std_error * np.linalg.norm(y - found["estimate"]) / counts.sum()
-    assert noise < found["std_error"] < 1.3 * noise  # the rest is that of the records as a sample
+    assert terms["estimate"] == pytest.approx(counts @ y / counts.sum())
+    noise = marginal.std_error * np.linalg.norm(y - terms["estimate"]) / counts.sum()
+    assert noise < terms["std_error"] < 1.3 * noise  # the rest is that of the records as a sample
 
 
 def test_intervals_of_a_ratio_hold_the_ratios_that_its_noise_allows():
@@ -131,8 +131,8 @@ def test_what_was_not_measured_has_no_interval():
     synthesizer = fitted([("x", "g"), ("y",), ("z",)])
     for statistic, columns in ((correlation, ["x", "y"]), (LinearRegression(), ["x", "z"])):
         target = "y" if statistic is not correlation else None
-        found = synthetic_inference(synthesizer, statistic, columns=columns, target=target)
-        slopes = found[found["term"] != "intercept"]
+        terms = synthetic_inference(synthesizer, statistic, columns=columns, target=target)
+        slopes = terms[terms["term"] != "intercept"]
         assert not slopes["supported"].any()
         assert slopes[["std_error", "lower", "upper", "p_value"]].isna().all(axis=None)
     mean = synthetic_inference(synthesizer, lambda table: table["x"].mean(), columns=["x", "y"])
@@ -188,9 +188,9 @@ def test_intervals_of_private_bins_hold_figures_of_the_numbers():
         table = population.sample(2_000, random_state=seed, ignore_index=True)
         synthesizer = with_bins(3.0, table, seed)
         for statistic in n_covered:
-            found = synthetic_inference(synthesizer, statistic, columns=["hours", "g"]).iloc[0]
-            n_supported += found["supported"]
-            is_covered = not found["supported"] or found["lower"] <= statistic(population) <= found["upper"]
+            terms = synthetic_inference(synthesizer, statistic, columns=["hours", "g"]).iloc[0]
+            n_supported += terms["supported"]
+            is_covered = not terms["supported"] or terms["lower"] <= statistic(population) <= terms["upper"]
             n_covered[statistic] += is_covered
     assert min(n_covered.values()) > 7
     assert n_supported > 20
@@ -257,23 +257,23 @@ def test_intervals_of_a_skewed_column_hold_figures_of_its_numbers():
     table = pd.DataFrame({"cost": np.random.default_rng(0).lognormal(6, 1, 20_000).round(2)})
     domain = {"cost": Interval(0, 500_000, bins=50, decimals=2)}
     synthesizer = DPMarginalSynthesizer(1.0, delta=1e-6, domain=domain, analyses=[["cost"]], random_state=0)
-    found = synthetic_inference(synthesizer.fit(table), figures).set_index("term")
+    terms = synthetic_inference(synthesizer.fit(table), figures).set_index("term")
     true = pd.Series(figures(table))
-    assert found["supported"].all()
-    assert ((found["lower"] <= true) & (true <= found["upper"])).all()
-    assert found.loc["mean", "upper"] < 5_000
-    assert found.loc["log", "std_error"] < 0.03
+    assert terms["supported"].all()
+    assert ((terms["lower"] <= true) & (true <= terms["upper"])).all()
+    assert terms.loc["mean", "upper"] < 5_000
+    assert terms.loc["log", "std_error"] < 0.03
     # That of the squares, over twice the deviation: not over that of noise in bins without records.
-    assert found.loc["std", "std_error"] > 10_000
+    assert terms.loc["std", "std_error"] > 10_000
 
 
 def test_without_noise_any_function_of_a_single_column_is_of_its_numbers():
     table = workers(N, 0)[["hours"]]
     domain = {"hours": Interval(0, 100, bins=2)}
     synthesizer = DPMarginalSynthesizer(1e6, domain=domain, analyses=[["hours"]], random_state=0)
-    found = synthetic_inference(synthesizer.fit(table), figures).set_index("term")["estimate"]
+    terms = synthetic_inference(synthesizer.fit(table), figures).set_index("term")["estimate"]
     for name, true in figures(table).items():
-        assert found[name] == pytest.approx(true, rel=1e-3)
+        assert terms[name] == pytest.approx(true, rel=1e-3)
 
 
 def test_what_other_columns_do_within_a_bin_of_most_numbers_is_not_supported():
@@ -296,8 +296,8 @@ def test_private_bins_are_not_crowded_for_being_few():
         domain = HOURS | {"hours": Interval(0, 500, bins=50)}
         synthesizer = with_bins(0.2, table, seed, domain, delta=1e-6)
         n_bins.append(len(synthesizer.domain_["hours"].edges) - 1)
-        found = synthetic_inference(synthesizer, difference, columns=["hours", "g"]).iloc[0]
-        assert found["supported"], found["reason"]
+        terms = synthetic_inference(synthesizer, difference, columns=["hours", "g"]).iloc[0]
+        assert terms["supported"], terms["reason"]
     assert max(n_bins) <= 3
 
 
@@ -328,12 +328,12 @@ def test_coefficients_beside_one_that_noise_hides_are_not_supported():
     for epsilon, is_supported in ((3.0, False), (1e4, True)):
         synthesizer = with_bins(epsilon, table, 0, domain, bins="declared", analyses=analyses)
         model = LinearRegression()
-        found = synthetic_inference(synthesizer, model, columns=["hours", "g"], target="y").set_index("term")
-        assert found.loc["g=b", "supported"] == is_supported
+        terms = synthetic_inference(synthesizer, model, columns=["hours", "g"], target="y").set_index("term")
+        assert terms.loc["g=b", "supported"] == is_supported
         if not is_supported:
-            assert found.loc["hours", "reason"] == "noise may be all of its divisor"
-            assert found.loc["g=b", "reason"] == "noise may be all of the divisor of hours"
-            assert np.isnan(found.loc["g=b", "upper"])
+            assert terms.loc["hours", "reason"] == "noise may be all of its divisor"
+            assert terms.loc["g=b", "reason"] == "noise may be all of the divisor of hours"
+            assert np.isnan(terms.loc["g=b", "upper"])
             rare = synthetic_inference(synthesizer, model, columns=["rare"], target="y").set_index("term")
             assert rare["supported"].to_dict() == {"intercept": True, "rare=t": True, "rare=r": False}
 
@@ -353,10 +353,10 @@ def test_files_keep_where_numbers_lie_in_bins(tmp_path, bins):
     synthesizer = with_bins(1.0, workers(N, 0), 0, bins=bins)
     synthesizer.save(tmp_path / "fitted.json")
     again = DPMarginalSynthesizer.load(tmp_path / "fitted.json")
-    expected, found = (
+    expected, terms = (
         synthetic_inference(each_one, difference, columns=["hours", "g"]) for each_one in (synthesizer, again)
     )
-    pd.testing.assert_frame_equal(found, expected)
+    pd.testing.assert_frame_equal(terms, expected)
 
 
 @pytest.mark.parametrize("bins", ["private", "declared"])
@@ -372,10 +372,10 @@ def test_missing_numbers_and_dates_in_bins(bins):
         days = (table["day"] - ends[0]) / pd.Timedelta(days=1)
         return {"missing": table["day"].isna().mean(), "days": days.mean()}
 
-    found = synthetic_inference(synthesizer, statistics, columns=["day", "g"]).set_index("term")
-    assert found.loc["missing", "estimate"] == pytest.approx(0.2, abs=1e-3)
-    assert found.loc["days", "estimate"] == pytest.approx(statistics(table)["days"], abs=0.15)
-    assert found["supported"].all()
+    terms = synthetic_inference(synthesizer, statistics, columns=["day", "g"]).set_index("term")
+    assert terms.loc["missing", "estimate"] == pytest.approx(0.2, abs=1e-3)
+    assert terms.loc["days", "estimate"] == pytest.approx(statistics(table)["days"], abs=0.15)
+    assert terms["supported"].all()
 
 
 @pytest.mark.long
@@ -387,13 +387,13 @@ def test_coverage_and_rejections():
     for seed in range(15):
         table = population.sample(N, replace=True, random_state=seed).reset_index(drop=True)
         synthesizer = fitted([("x", "g"), ("x", "z"), ("z", "y"), ("x", "y")], 1.0, table, seed, max_iter=50)
-        found = [
+        terms = [
             synthetic_inference(synthesizer, lambda table: table["x"].mean(), columns=["x"]).iloc[0],
             synthetic_inference(synthesizer, LinearRegression(), columns=["g"], target="x").iloc[1],
             synthetic_inference(synthesizer, LinearRegression(), columns=["x", "z"], target="y").iloc[2],
         ]
-        held += [one["lower"] <= true <= one["upper"] for true, one in zip(truth, found, strict=True)]
-        rejected.append(found[2]["p_value"] < 0.05)
+        held += [one["lower"] <= true <= one["upper"] for true, one in zip(truth, terms, strict=True)]
+        rejected.append(terms[2]["p_value"] < 0.05)
     # 45 intervals of 95 %: fewer than 37 with a probability of 0.1 %; more than 4 of 15 rejections with 0.1 %.
     assert sum(held) >= 37
     assert sum(rejected) <= 4
@@ -421,11 +421,11 @@ def test_a_component_is_estimated_by_all_that_tell_of_it():
     counts = np.arange(12.0).reshape(3, 4)
     weights = np.repeat([[1.0], [2.0], [6.0]], 4, axis=1)  # of the first column only
     one, both = Marginal((0,), counts.sum(axis=1), 2.0), Marginal((0, 1), counts, 3.0)
-    found = [measure_mean(kept, (0, 1), weights, counts / 66, 66.0, 0.0, {}) for kept in ([one], [both], [one, both])]
-    for each_one in found:
+    means = [measure_mean(kept, (0, 1), weights, counts / 66, 66.0, 0.0, {}) for kept in ([one], [both], [one, both])]
+    for each_one in means:
         assert each_one.value == pytest.approx(float((weights * counts).sum()) / 66)
         assert each_one.bias == pytest.approx(0, abs=1e-9)
-    first, second, all_of_them = (1 / one.covariance(one) for one in found)
+    first, second, all_of_them = (1 / one.covariance(one) for one in means)
     assert all_of_them == pytest.approx(first + second, rel=0.01)
 
 
@@ -494,13 +494,13 @@ class TestRefused:
 
 
 def test_what_no_row_changes_has_no_interval():
-    found = synthetic_inference(
+    terms = synthetic_inference(
         fitted([("x",)]),
         lambda table: {"mean": table["x"].mean(), "median": table["x"].median(), "rows": len(table)},
         columns=["x"],
     ).set_index("term")
-    assert found["supported"].to_dict() == {"mean": True, "median": False, "rows": False}
-    assert found.loc[["median", "rows"], ["std_error", "lower", "upper", "p_value"]].isna().all(axis=None)
+    assert terms["supported"].to_dict() == {"mean": True, "median": False, "rows": False}
+    assert terms.loc[["median", "rows"], ["std_error", "lower", "upper", "p_value"]].isna().all(axis=None)
 
 
 class TestSeveralTables:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from skdp import DPMarginalSynthesizer, SyntheticResampler
-from skdp.testing._error_checks import texts_of
+from skdp.testing import texts_of
 from tests.conftest import each
 
 SECRET = "s3cr3t"

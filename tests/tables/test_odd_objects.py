@@ -16,7 +16,7 @@ from skdp import Domain, Interval, RandomizedResponseEncoder, SecretKey
 from skdp.local import HeavyHitters
 from skdp.metrics import fairness_report
 from skdp.tables import ColumnError, ValueCoder, distinct_values, to_dates, to_numbers
-from skdp.testing._error_checks import texts_of
+from skdp.testing import texts_of
 from tests.conftest import each
 
 SECRET = "s3cr3t"

@@ -11,7 +11,7 @@ import pytest
 
 from skdp import Domain, DPMarginalSynthesizer, Interval, RandomizedResponseEncoder
 from skdp.tables import ColumnError, read_table
-from skdp.testing._error_checks import texts_of
+from skdp.testing import texts_of
 from tests.conftest import each
 
 DAY = date(2020, 1, 2)

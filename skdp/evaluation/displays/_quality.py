@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-from skdp.base import AxesLike, TableLike, check_choice
+from skdp.base import MOST_WRONG, AxesLike, TableLike, check_choice
 from skdp.domain import DomainLike
 from skdp.evaluation._common import check_count, check_table
 from skdp.evaluation.displays._marginals import cut_numbers
@@ -26,7 +26,6 @@ from skdp.evaluation.displays._style import (
 )
 from skdp.metrics import compare_marginals, compare_numbers
 from skdp.synthesis import (
-    MOST_WRONG,
     DPMarginalSynthesizer,
     changes_of_rows,
     derived_columns,

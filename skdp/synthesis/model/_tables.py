@@ -128,18 +128,17 @@ class Positions:
         self.size = 0
         for columns, marginals in tables:
             shape = shape_of(columns, sizes)
-            numbers = np.arange(self._n_cells, self._n_cells + math.prod(shape))
-            self._n_cells += numbers.size
-            for marginal_shape, marginal in zip(
-                marginal_shapes(marginals, sizes), marginals, strict=True
-            ):
+            cells_of_table = np.arange(self._n_cells, self._n_cells + math.prod(shape))
+            self._n_cells += cells_of_table.size
+            for marginal in marginals:
+                marginal_shape = shape_of(marginal, sizes)
                 end = self.size + math.prod(marginal_shape)
-                sums = np.arange(self.size, end).reshape(marginal_shape)
-                entries.append(
-                    np.broadcast_to(expand(sums, marginal, columns), shape).ravel()
-                )
-                cells.append(numbers)
+                positions = np.arange(self.size, end).reshape(marginal_shape)
                 self.size = end
+                # Each cell of the table is a term of one entry of the marginal.
+                of_cells = np.broadcast_to(expand(positions, marginal, columns), shape)
+                entries.append(of_cells.ravel())
+                cells.append(cells_of_table)
         self._cells = np.concatenate(cells)
         self._entries = np.concatenate(entries)
 

@@ -12,8 +12,8 @@ from skdp.synthesis._queries import find_columns
 from skdp.synthesis.model import Clique, n_cells_of
 from skdp.tables import kind_of
 
-_OUTSIDE = "(?=(?:[^`]*`[^`]*`)*[^`]*$)"
-"""Behind a sign that is not between backticks: the rest has an even number of them."""
+_PIECE = re.compile("`[^`]*`|[~+]|[^~+`]+|`")
+"""Of a formula: a name between backticks, a sign, or what is between them."""
 
 
 def read_analyses(analyses: Any, domain: Domain, max_cells: int) -> tuple[Clique, ...]:
@@ -55,12 +55,9 @@ def read_analyses(analyses: Any, domain: Domain, max_cells: int) -> tuple[Clique
 
 def _marginals_of_formula(formula: str, domain: Domain) -> list[list[int]]:
     """List the columns that a regression needs together."""
-    sides = re.split("~" + _OUTSIDE, formula, maxsplit=1)
-    texts = [sides[0], *re.split(r"\+" + _OUTSIDE, sides[-1])]
-    texts = [text.strip() for text in texts]
-    if len(sides) < 2 or "" in texts:
-        raise ValueError(f"analyses: {formula!r} is no formula like 'y ~ a + b'")
-    columns = [_find_term(formula, text, domain) for text in texts]
+    columns = []
+    for text in _split(formula):
+        columns.append(_find_term(formula, text, domain))
     if len(set(columns)) < len(columns):
         raise ValueError(f"analyses: {formula!r} names a column twice")
     target, *features = columns
@@ -90,6 +87,24 @@ def _marginals_of_formula(formula: str, domain: Domain) -> list[list[int]]:
         )
     # A linear regression follows from means of squares and products.
     return [list(pair) for pair in itertools.combinations(columns, 2)]
+
+
+def _split(formula: str) -> list[str]:
+    """Return the target and the terms of a formula, as they are written."""
+    signs = []
+    texts = [""]
+    for piece in _PIECE.findall(formula):
+        if piece in ("~", "+"):
+            signs.append(piece)
+            texts.append("")
+        else:
+            texts[-1] += piece
+    texts = [text.strip() for text in texts]
+    # Behind the first sign, all others are sums.
+    is_formula = signs[:1] == ["~"] and "~" not in signs[1:]
+    if not is_formula or "" in texts:
+        raise ValueError(f"analyses: {formula!r} is no formula like 'y ~ a + b'")
+    return texts
 
 
 def _find_term(formula: str, text: str, domain: Domain) -> int:

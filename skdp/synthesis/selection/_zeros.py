@@ -39,8 +39,10 @@ def read_zeros(
         read = _read_rule if isinstance(item, tuple) else _read_combination
         try:
             clique, is_impossible = read(item, domain)
-        except (TypeError, ValueError) as error:
-            raise type(error)(f"structural_zeros[{index}]: {error}") from None
+        except TypeError as error:
+            raise TypeError(f"structural_zeros[{index}]: {error}") from None
+        except ValueError as error:
+            raise ValueError(f"structural_zeros[{index}]: {error}") from None
         tables[clique] = tables.get(clique, False) | is_impossible
     _check_chains(items, domain)
     if relations is not None:
