@@ -290,6 +290,18 @@ class TestDamage:
         with pytest.raises(ValueError, match=message):
             self.load(change)
 
+    def test_numbers_in_bins_of_an_earlier_version(self):
+        table = pd.DataFrame({"cost": np.linspace(0, 900, 200), "sex": ["F", "M"] * 100})
+        domain = {"cost": Interval(0, 1000, bins=4, real=True), "sex": ["F", "M"]}
+        file = io.BytesIO()
+        DPMarginalSynthesizer(1.0, domain=domain, random_state=0).fit(table).save(file)
+
+        def change(estimator):
+            estimator["fitted"]["shapes"]["columns"][0]["counts"] = None
+
+        with pytest.raises(ValueError, match="bins of 'cost', as it was written by an earlier version"):
+            DPMarginalSynthesizer.load(io.BytesIO(forged(file.getvalue(), change)))
+
     def test_numbers_that_are_not_finite(self):
         def change(estimator):
             estimator["fitted"]["marginals"][0]["counts"]["$array"]["values"][0] = {"$float": "nan"}
