@@ -88,12 +88,12 @@ Table = NDArray[np.float64]
 
 
 class Tails(NamedTuple):
-    """Shares of cells, and the cells before and from which on counts do not say where records are."""
+    """Shares of cells, and from where to where counts say where records are."""
 
     shares: Table
     start: int
     stop: int
-    # Whether the shares there are those of a law; else there is none.
+    # Whether the shares before the start, or from the stop on, are those of a law.
     has_law_before: bool
     has_law_after: bool
 
@@ -122,6 +122,43 @@ class _Side(NamedTuple):
     limit: float
     """The share beyond an edge from which on the law is fitted."""
 
+    def distances(self, start: int) -> Table:
+        """Return how far edges are from the origin, in units of the edge at the start."""
+        unit = self.edges[start] - self.origin
+        return (self.edges - self.origin) / unit
+
+
+class _Laws(NamedTuple):
+    """Laws of the share of records beyond a distance."""
+
+    # At a distance x, in units of that of the start of the tail, the normal quantile of
+    # the share is start + slope * (x**power - 1) / power. A law each: (n_laws,).
+    power_codes: NDArray[np.intp]
+    """The places of powers in `_POWERS`."""
+    slopes: Table
+    starts: Table
+
+    def select(self, is_selected: NDArray[np.bool_]) -> _Laws:
+        """Return some of the laws."""
+        return _Laws(
+            self.power_codes[is_selected],
+            self.slopes[is_selected],
+            self.starts[is_selected],
+        )
+
+    def quantiles(self, distances: Table) -> Table:
+        """Return what each law has at each distance: (n_laws, n_distances)."""
+        transformed = _powers_of(distances)[self.power_codes]
+        return self.starts[:, np.newaxis] + self.slopes[:, np.newaxis] * transformed
+
+    def mean_quantiles(self, weights: Table, distances: Table) -> Table:
+        """Return the weighted mean of all laws at each distance."""
+        # The weighted mean of lines is, for each power, one of starts and one of slopes.
+        weighted_slopes = weights * self.slopes
+        slopes = np.bincount(self.power_codes, weighted_slopes, _POWERS.size)
+        mean: Table = slopes @ _powers_of(distances) + weights @ self.starts
+        return mean
+
 
 def add_tails(
     shares: Table,
@@ -132,74 +169,86 @@ def add_tails(
     n_rows: float,
 ) -> Tails:
     """Replace the shares of cells beyond the clear ones by those of fitted tails."""
-    edges = np.array(grid.edges, grid.dtype).astype(float)
-    # In a unit of the size of the interval, as sums would overflow otherwise: a power of
-    # two, which changes no digit.
-    exponent = math.frexp(max(-edges[0], edges[-1]))[1]
-    edges = np.ldexp(edges, -exponent)
-    below = np.cumsum(shares)
-    middle_cell = int(np.searchsorted(below, 0.5))
-    middle_cell = min(middle_cell, shares.size - 1)
-    middle = (edges[middle_cell] + edges[middle_cell + 1]) / 2
-    above_share = 1.0
-    below_share = 1.0
-    limit = 0.5
-    has_atom = bool(shares[middle_cell] > _MIDDLE_ATOM)
-    if has_atom:
-        # Beside a point of mass, such as 0, each side has a law of its own.
-        middle = edges[middle_cell]
-        above_share = float(shares[middle_cell + 1 :].sum())
-        below_share = float(shares[:middle_cell].sum())
-        limit = _LIMIT
-    # The tail of positive numbers is a law of the numbers, others of distances.
-    is_number = grid.dtype.kind == "f"
-    is_positive = is_number and shares[edges[:-1] < 0].sum() <= _NONE_BELOW
-    is_negative = is_number and shares[edges[1:] > 0].sum() <= _NONE_BELOW
-    upper = _Side(
-        edges,
-        counts,
-        covariance,
-        nodes,
-        middle,
-        origin=0.0 if is_positive else middle,
-        share=above_share,
-        limit=limit * above_share,
-    )
-    lower = _Side(
-        -edges[::-1],
-        counts[::-1],
-        covariance[::-1, ::-1],
-        shares.size - nodes[::-1],
-        -middle,
-        origin=0.0 if is_negative else -middle,
-        share=below_share,
-        limit=limit * below_share,
-    )
+    lower, upper = _sides(shares, counts, covariance, nodes, grid)
     after = _with_tail(shares, upper, n_rows)
+    # All that belongs to the lower side is mirrored, such that its tail comes last.
     before = _with_tail(after.shares[::-1], lower, n_rows)
     return Tails(
-        before.shares[::-1],
-        shares.size - before.start,
-        after.start,
+        shares=before.shares[::-1],
+        start=shares.size - before.start,
+        stop=after.start,
         has_law_before=before.has_law,
         has_law_after=after.has_law,
     )
 
 
+def _sides(
+    shares: Table,
+    counts: Table,
+    covariance: Table,
+    nodes: NDArray[np.intp],
+    grid: Interval,
+) -> tuple[_Side, _Side]:
+    """Return the sides below and above the middle of a column."""
+    edges = _scaled_edges(grid)
+    middle_cell = int(np.searchsorted(np.cumsum(shares), 0.5))
+    middle_cell = min(middle_cell, shares.size - 1)
+    if shares[middle_cell] > _MIDDLE_ATOM:
+        # Beside a point of mass, such as 0, each side has a law of its own.
+        middle = edges[middle_cell]
+        lower_share = float(shares[:middle_cell].sum())
+        upper_share = float(shares[middle_cell + 1 :].sum())
+        limit = _LIMIT
+    else:
+        middle = (edges[middle_cell] + edges[middle_cell + 1]) / 2
+        lower_share = 1.0
+        upper_share = 1.0
+        limit = 0.5
+
+    # The tail of positive numbers is a law of the numbers, others of distances.
+    is_number = grid.dtype.kind == "f"
+    is_positive = is_number and shares[edges[:-1] < 0].sum() <= _NONE_BELOW
+    is_negative = is_number and shares[edges[1:] > 0].sum() <= _NONE_BELOW
+    lower = _Side(
+        edges=-edges[::-1],
+        counts=counts[::-1],
+        covariance=covariance[::-1, ::-1],
+        nodes=shares.size - nodes[::-1],
+        middle=-middle,
+        origin=0.0 if is_negative else -middle,
+        share=lower_share,
+        limit=limit * lower_share,
+    )
+    upper = _Side(
+        edges=edges,
+        counts=counts,
+        covariance=covariance,
+        nodes=nodes,
+        middle=middle,
+        origin=0.0 if is_positive else middle,
+        share=upper_share,
+        limit=limit * upper_share,
+    )
+    return lower, upper
+
+
+def _scaled_edges(grid: Interval) -> Table:
+    """Return edges in a unit of the size of the interval, as sums would overflow otherwise."""
+    edges = np.array(grid.edges, grid.dtype).astype(float)
+    # A power of two, which changes no digit.
+    exponent = math.frexp(max(-edges[0], edges[-1]))[1]
+    return np.ldexp(edges, -exponent)
+
+
 def _with_tail(shares: Table, side: _Side, n_rows: float) -> _Tail:
     """Replace the shares beyond the last clear one by those of a law, if there is one."""
-    # Of each edge, the share of the records beyond it, and the covariances of these.
-    beyond = np.cumsum(side.counts[::-1])[::-1] / n_rows
-    # Sums along rows are the fast ones, and a covariance is its own transpose.
-    sums_of_rows = side.covariance[::-1, ::-1].cumsum(axis=1)
-    covariance = sums_of_rows.T.copy().cumsum(axis=1)
-    covariance = covariance[::-1, ::-1] / n_rows**2
+    beyond, covariance = _shares_beyond(side, n_rows)
     errors = np.sqrt(np.maximum(np.diag(covariance), 0.0))
-    first = int(np.searchsorted(side.edges, side.middle, side="right"))
-    first = min(first, shares.size)
+    middle_edge = int(np.searchsorted(side.edges, side.middle, side="right"))
+    middle_edge = min(middle_edge, shares.size)
     is_clear = (beyond > 0) & (beyond >= CLEAR_SHARE * errors)
-    is_clear[:first] = False
-    start = first
+    is_clear[:middle_edge] = False
+    start = middle_edge
     if is_clear.any():
         start = int(np.flatnonzero(is_clear)[-1])
         in_cell = side.counts[start] / n_rows
@@ -208,28 +257,39 @@ def _with_tail(shares: Table, side: _Side, n_rows: float) -> _Tail:
             # Nearly all that is beyond is in this cell.
             return _Tail(shares, start + 1, has_law=False)
     if start < shares.size - 2:
-        tail = _fit_tail(side, beyond, covariance, first, start)
+        tail = _fit_tail(side, beyond, covariance, middle_edge, start)
         if tail is not None:
             return _Tail(_join(shares, tail, start), start, has_law=True)
     return _Tail(shares, start, has_law=False)
 
 
+def _shares_beyond(side: _Side, n_rows: float) -> tuple[Table, Table]:
+    """Return the noisy share of the records beyond each edge, and their covariances."""
+    # Beyond the start of a cell are its own records and those of all later cells.
+    beyond = np.cumsum(side.counts[::-1])[::-1] / n_rows
+    # Sums along rows are the fast ones, and a covariance is its own transpose.
+    sums_of_rows = side.covariance[::-1, ::-1].cumsum(axis=1)
+    covariance = sums_of_rows.T.copy().cumsum(axis=1)
+    return beyond, covariance[::-1, ::-1] / n_rows**2
+
+
 def _fit_tail(
-    side: _Side, beyond: Table, covariance: Table, first: int, start: int
+    side: _Side, beyond: Table, covariance: Table, middle_edge: int, start: int
 ) -> Table | None:
     """Return the shares of cells of a tail; None if noise hides that there is one."""
-    clear_edges = _clear_edges(side, beyond, first, start)
+    clear_edges = _clear_edges(side, beyond, middle_edge, start)
     if start not in clear_edges:
         return None
-    clear_edges = _choose(clear_edges, beyond)
+    clear_edges = _spaced_edges(clear_edges, beyond)
     law = _fit_law(side, beyond, covariance, clear_edges, start)
     # What the noisy shares say, as far as they are better known than the deviation is.
     deviations = _deviations(law, law[0])
     variances = deviations + covariance[start:, start:]
     variances += _LEAST_VARIANCE * np.eye(law.size)
     weights = np.linalg.solve(variances, beyond[start:] - law)
-    law = np.append(law + deviations @ weights, 0.0)
-    return np.maximum(0.0, -np.diff(law))
+    # Nothing is beyond the last edge.
+    tail_beyond = np.append(law + deviations @ weights, 0.0)
+    return np.maximum(0.0, -np.diff(tail_beyond))
 
 
 def _deviations(shares: Table, share_of_start: float) -> Table:
@@ -241,12 +301,12 @@ def _deviations(shares: Table, share_of_start: float) -> Table:
 
 
 def _clear_edges(
-    side: _Side, beyond: Table, first: int, start: int
+    side: _Side, beyond: Table, middle_edge: int, start: int
 ) -> NDArray[np.intp]:
-    """Return the edges from the middle, at `first`, to the start of the tail."""
+    """Return the edges from the middle to the start of the tail."""
     # The start is one of them even where the share beyond it is above the limit.
     is_clear = beyond < side.limit
-    is_clear[:first] = False
+    is_clear[:middle_edge] = False
     is_clear[start + 1 :] = False
     is_clear[start] = beyond[start] < side.share
     # Powers are of positive distances, and logarithms of positive shares.
@@ -265,13 +325,15 @@ def _join(shares: Table, tail: Table, start: int) -> Table:
     return joined / joined.sum()
 
 
-def _choose(places: NDArray[np.intp], beyond: Table) -> NDArray[np.intp]:
+def _spaced_edges(edges: NDArray[np.intp], beyond: Table) -> NDArray[np.intp]:
     """Choose edges whose shares beyond them are about a geometric sequence."""
-    logs = np.log(np.maximum(beyond[places], beyond[places[-1]] / 2))
-    chosen_places = {int(places[-1])}
+    last_edge = int(edges[-1])
+    logs = np.log(np.maximum(beyond[edges], beyond[last_edge] / 2))
+    spaced_edges = {last_edge}
     for log in np.linspace(logs[0], logs[-1], _N_SHARES):
-        chosen_places.add(int(places[np.abs(logs - log).argmin()]))
-    return np.array(sorted(chosen_places))
+        nearest = np.abs(logs - log).argmin()
+        spaced_edges.add(int(edges[nearest]))
+    return np.array(sorted(spaced_edges))
 
 
 def _nodes_beyond(side: _Side, start: int) -> NDArray[np.intp]:
@@ -279,8 +341,8 @@ def _nodes_beyond(side: _Side, start: int) -> NDArray[np.intp]:
     nodes = side.nodes[side.nodes > start]
     if nodes.size == 0:
         return nodes
-    places = np.geomspace(1, nodes.size, _N_BEYOND)
-    return nodes[np.unique(np.rint(places).astype(np.intp)) - 1]
+    ranks = np.geomspace(1, nodes.size, _N_BEYOND)
+    return nodes[np.unique(np.rint(ranks).astype(np.intp)) - 1]
 
 
 def _fit_law(
@@ -291,47 +353,60 @@ def _fit_law(
     start: int,
 ) -> Table:
     """Return the share beyond each edge from a start on, by the mean of likely laws."""
-    places = np.append(clear_edges, _nodes_beyond(side, start))
-    unit = side.edges[start] - side.origin
-    distances = (side.edges[places] - side.origin) / unit
-    tail_distances = (side.edges[start:] - side.origin) / unit
-    error = math.sqrt(covariance[start, start])
-    start_shares = (beyond[start] + _STEPS * error) / side.share
-    start_quantiles = -ndtri(np.clip(start_shares, _LEAST_START, _MOST_START))
-    grid = np.meshgrid(np.arange(_POWERS.size), _SLOPES, start_quantiles, indexing="ij")
-    laws = np.array(grid).reshape(3, -1)  # (3, n_laws)
-    powers = laws[0].astype(np.intp)
-    slopes_of_laws = laws[1]
-    starts_of_laws = laws[2]
-    # A law says that the quantile of the share beyond a distance x, in units of that of
-    # the start, is start + slope * (x**power - 1) / power.
-    transformed = _powers_of(distances)[powers]
-    expected_quantiles = (
-        starts_of_laws[:, np.newaxis] + slopes_of_laws[:, np.newaxis] * transformed
-    )
-    expected = side.share * ndtr(-expected_quantiles)
-    # Beyond the start, deviations are less than noise.
-    n_clear = clear_edges.size
-    variances = covariance[np.ix_(places, places)]
-    variances[:n_clear, :n_clear] += _deviations(beyond[clear_edges], beyond[start])
-    root = np.linalg.cholesky(variances + _LEAST_VARIANCE * np.eye(places.size))
-    residuals = solve_triangular(root, (expected - beyond[places]).T, lower=True)
-    slope_scores = np.log(slopes_of_laws / _PRIOR_SLOPE) / _PRIOR_SLOPE_DEVIATION
-    power_scores = (_POWERS[powers] - _PRIOR_POWER) / _PRIOR_DEVIATION
-    squares = (residuals**2).sum(axis=0) + slope_scores**2 + power_scores**2
-    weights = np.exp((squares.min() - squares) / 2)
+    start_error = math.sqrt(covariance[start, start])
+    laws = _grid_of_laws(beyond[start], start_error, side.share)
+    residuals = _residuals(laws, side, beyond, covariance, clear_edges, start)
+    weights = _weights_of_laws(laws, residuals)
     is_likely = weights >= _LEAST_WEIGHT
-    weights = weights[is_likely] / weights[is_likely].sum()
-    # The weighted mean of lines is, for each power, one of starts and one of slopes.
-    powers = powers[is_likely]
-    slopes = np.bincount(powers, weights * slopes_of_laws[is_likely], _POWERS.size)
-    tail_quantiles = slopes @ _powers_of(tail_distances)
-    tail_quantiles += weights @ starts_of_laws[is_likely]
-    # The share beyond an edge is that of the side times the upper tail of a normal law.
+    likely_laws = laws.select(is_likely)
+    likely_weights = weights[is_likely] / weights[is_likely].sum()
+    tail_distances = side.distances(start)[start:]
+    quantiles = likely_laws.mean_quantiles(likely_weights, tail_distances)
+    law = side.share * ndtr(-quantiles)
     # Nothing is beyond the last edge: what the law has there is before it.
-    law = side.share * ndtr(-tail_quantiles)
     within: Table = law[:-1] - law[-1]
     return within * (law[0] / within[0])
+
+
+def _grid_of_laws(start_share: float, error: float, side_share: float) -> _Laws:
+    """List the laws that may be averaged, by the noisy share beyond the start."""
+    start_shares = (start_share + _STEPS * error) / side_share
+    starts = -ndtri(np.clip(start_shares, _LEAST_START, _MOST_START))
+    power_codes, slopes, starts = np.meshgrid(
+        np.arange(_POWERS.size), _SLOPES, starts, indexing="ij"
+    )
+    return _Laws(power_codes.ravel(), slopes.ravel(), starts.ravel())
+
+
+def _residuals(
+    laws: _Laws,
+    side: _Side,
+    beyond: Table,
+    covariance: Table,
+    clear_edges: NDArray[np.intp],
+    start: int,
+) -> Table:
+    """Return how far laws are from noisy shares, in standard errors: (n_edges, n_laws)."""
+    edges = np.append(clear_edges, _nodes_beyond(side, start))
+    quantiles = laws.quantiles(side.distances(start)[edges])
+    # The share beyond an edge is that of the side times the upper tail of a normal law.
+    expected = side.share * ndtr(-quantiles)
+    variances = covariance[np.ix_(edges, edges)]
+    # Beyond the start, deviations are less than noise.
+    n_clear = clear_edges.size
+    variances[:n_clear, :n_clear] += _deviations(beyond[clear_edges], beyond[start])
+    # Residuals over the root of their covariance are independent, with a variance of 1.
+    root = np.linalg.cholesky(variances + _LEAST_VARIANCE * np.eye(edges.size))
+    return np.asarray(solve_triangular(root, (expected - beyond[edges]).T, lower=True))
+
+
+def _weights_of_laws(laws: _Laws, residuals: Table) -> Table:
+    """Return likelihoods times priors, against those of the best law."""
+    slope_scores = np.log(laws.slopes / _PRIOR_SLOPE) / _PRIOR_SLOPE_DEVIATION
+    power_scores = (_POWERS[laws.power_codes] - _PRIOR_POWER) / _PRIOR_DEVIATION
+    # A normal density is in proportion to exp(-square / 2).
+    squares = (residuals**2).sum(axis=0) + slope_scores**2 + power_scores**2
+    return np.asarray(np.exp((squares.min() - squares) / 2))
 
 
 def _powers_of(distances: Table) -> Table:
