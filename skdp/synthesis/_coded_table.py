@@ -42,10 +42,11 @@ _FEW_VALUES = 32
 
 
 class PrivateRows(NamedTuple):
-    """A private table, the rows of it that count, and where it is if it is large."""
+    """A private table, and where it is if it is large."""
 
     table: Table
-    keep: NDArray[np.bool_]
+    is_counted: NDArray[np.bool_]
+    """Whether each row counts."""
     large: LargeTable | None
 
     @property
@@ -71,15 +72,15 @@ class CodedTable(NamedTuple):
     strategy: Strategy
     codes: list[NDArray[np.unsignedinteger]]
     """Of the cells, a column each, without rows that are left out."""
-    others: dict[Any, Any]
-    """What stands for all values of a column that were not found, or not seen."""
+    substitutes: dict[Any, Any]
+    """Of each column, what stands for values that were not found, or not seen."""
     relations: Relations
     """What holds in all rows that are drawn."""
     fair: Fair | None
     """What they are changed by."""
 
     @property
-    def first(self) -> list[Clique]:
+    def first_cliques(self) -> list[Clique]:
         """The marginals that are counted first."""
         if self.cells is self.domain:
             return self.strategy.first_cliques(self.plan)
@@ -89,23 +90,21 @@ class CodedTable(NamedTuple):
 def code_table(
     synthesizer: Any,
     table: Table,
-    keep: NDArray[np.bool_],
-    values: dict[Any, Any],
+    is_counted: NDArray[np.bool_],
+    found_values: dict[Any, Any],
     public_values: Mapping[Any, Any] | None = None,
 ) -> CodedTable:
-    """Complete the domain by values that were found, or are public, and code the rows that count."""
-    completed = values | dict(public_values or {})
-    declared = complete_domain(table, synthesizer.domain, completed)
+    """Code the rows that count, by the domain with the values found, and public ones."""
+    public_values = dict(public_values or {})
+    undeclared_values = found_values | public_values
+    declared = complete_domain(table, synthesizer.domain, undeclared_values)
     relations = read_relations(synthesizer.relations, declared)
     domain = relations.coarsen(declared)
     finds_bins = synthesizer.bins == "private"
     if finds_bins:
-        why = "whose bins bins='private' is to find; use bins='declared'"
-        zeros = synthesizer.structural_zeros
-        check_not_named(_intervals(domain), None, zeros, why=why)
-    plan, strategy, fair = _read_plan(
-        synthesizer, domain, relations, declared_orders(domain, public_values or ())
-    )
+        _check_bins_not_named(synthesizer, domain)
+    orders = declared_orders(domain, public_values)
+    plan, strategy, fair = _read_plan(synthesizer, domain, relations, orders)
     check_decodable(sample_template(table, domain), domain)
     _check_widths(domain)
     # With `protect`, cells are the declared values and bins: what is protected is not
@@ -113,27 +112,56 @@ def code_table(
     cells = domain
     if synthesizer.protect is None:
         cells = _cut(domain, finds_bins, relations.derived)
-    others = {name: listed[-1] for name, listed in values.items()}
-    # Any value of a public column, until rows are coded: all of its values were read, and
-    # only infinite numbers are not among them.
-    others |= {name: domain[name].values[0] for name in public_values or ()}
-    policy = synthesizer.handle_unknown
-    if isinstance(policy, Mapping):
-        for name in policy:
-            if name not in domain.columns:
-                raise ValueError(
-                    f"handle_unknown names {name!r}, which is no column of the domain"
-                )
+
+    substitutes = {}
+    for name, values in found_values.items():
+        # The last one is for records with none of the values that were found.
+        substitutes[name] = values[-1]
+    for name in public_values:
+        # Any value of a public column, until rows are coded: all of its values were
+        # read, and only infinite numbers are not among them.
+        substitutes[name] = domain[name].values[0]
+    _check_unknown_names(synthesizer.handle_unknown, domain)
     codes = read_codes(
         table,
         cells,
-        policy,
-        others,
+        synthesizer.handle_unknown,
+        substitutes,
         keeps_rows=synthesizer.protect is not None,
     )
-    codes = _counted_codes(codes, cells.sizes, keep)
-    others |= choose_substitutes(domain, codes, public_values or {})
-    return CodedTable(domain, cells, plan, strategy, codes, others, relations, fair)
+    codes = _counted_codes(codes, cells.sizes, is_counted)
+    substitutes |= choose_substitutes(domain, codes, public_values)
+    return CodedTable(
+        domain=domain,
+        cells=cells,
+        plan=plan,
+        strategy=strategy,
+        codes=codes,
+        substitutes=substitutes,
+        relations=relations,
+        fair=fair,
+    )
+
+
+def _check_bins_not_named(synthesizer: Any, domain: Domain) -> None:
+    """Refuse structural zeros of columns whose bins are not known yet."""
+    check_not_named(
+        _intervals(domain),
+        None,
+        synthesizer.structural_zeros,
+        why="whose bins bins='private' is to find; use bins='declared'",
+    )
+
+
+def _check_unknown_names(handle_unknown: Any, domain: Domain) -> None:
+    """Refuse a value for the unknown ones of a column that the domain lacks."""
+    if not isinstance(handle_unknown, Mapping):
+        return
+    for name in handle_unknown:
+        if name not in domain.columns:
+            raise ValueError(
+                f"handle_unknown names {name!r}, which is no column of the domain"
+            )
 
 
 def _read_plan(
@@ -164,15 +192,15 @@ def _read_plan(
 def _counted_codes(
     codes: list[NDArray[np.unsignedinteger]],
     sizes: Sequence[int],
-    keep: NDArray[np.bool_],
+    is_counted: NDArray[np.bool_],
 ) -> list[NDArray[np.unsignedinteger]]:
     """Return the codes of the rows that count: no column has an unknown value there."""
-    is_counted = keep
+    is_known = is_counted
     for code, size in zip(codes, sizes, strict=True):
-        is_counted = is_counted & (code < size)
-    if is_counted.all():
+        is_known = is_known & (code < size)
+    if is_known.all():
         return codes
-    return [code[is_counted] for code in codes]
+    return [code[is_known] for code in codes]
 
 
 def _cut(domain: Domain, finds_bins: bool, derived: Collection[Any]) -> Domain:

@@ -480,7 +480,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         budget, rho = open_budget(promise * rest, delta * rest, max_rows)
         check_not_named(open_columns, self.handle_unknown, self.structural_zeros)
         placeholders = {name: [None] for name in open_columns}
-        coded = code_table(self, private.table, private.keep, placeholders)
+        coded = code_table(self, private.table, private.is_counted, placeholders)
         self._check_relations(coded)
         never_measured = out_of_reach(coded.plan, coded.strategy)
         warn_left_out(coded.plan, coded.domain.columns, never_measured)
@@ -516,17 +516,17 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
                 max_rows,
                 max_values,
             )
-            coded = code_table(self, private.table, private.keep, values)
+            coded = code_table(self, private.table, private.is_counted, values)
             records = private.records(coded, self.handle_unknown)
         else:
             records = private.records(coded, self.handle_unknown)
-            records.prepare(coded.first)
+            records.prepare(coded.first_cliques)
             source = spend(mechanism, delta=delta, rho=rho, losses=budget.losses)
 
         # What is lost for the values of some columns is known, unless values were found,
         # or what caps save went to other columns.
         if not open_columns and not is_by_person and not caps:
-            self._readings = self._plan_readings(budget, coded)
+            self._readings = self._losses_of_columns(budget, coded)
         self._ignores_persons = groups is None
 
         # Measure.
@@ -570,8 +570,8 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         caps = []
         stated = []
         zeros = coded.plan.zeros
-        readings = self._plan_readings(budget, coded)
-        binds = readings is None
+        losses = self._losses_of_columns(budget, coded)
+        binds = losses is None
         for columns, epsilon, share in read_caps(
             self.epsilon_for,
             coded.domain,
@@ -581,7 +581,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             delta,
         ):
             caps.append(ColumnCap(map(names.index, columns), share.amount))
-            binds |= not is_within(readings or (), columns, share.amount)
+            binds |= not is_within(losses or (), columns, share.amount)
             is_gaussian = share.kind == "mu"
             stated.append(
                 PrivacyGuarantee(
@@ -604,20 +604,22 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             return Caps()
         return Caps(caps, budget.share.amount)
 
-    def _plan_readings(
+    def _losses_of_columns(
         self, budget: NoiseBudget, coded: CodedTable
     ) -> tuple[Reading, ...] | None:
-        """Return what measurements read, whatever is chosen."""
+        """Return the most that `fit` may lose for the values of columns."""
+        # Cells come first: the shares of marginals are of what these leave.
         shares = planned_shares_of_cells(coded.cells, coded.domain, self.bins)
-        remainder = Fraction(1)
+        share_of_marginals = Fraction(1)
         for planned in shares:
-            remainder -= planned.share
+            share_of_marginals -= planned.share
         for planned in coded.strategy.planned_shares(coded.plan):
-            shares.append(replace(planned, share=planned.share * remainder))
+            share = planned.share * share_of_marginals
+            shares.append(replace(planned, share=share))
         if self.handle_unknown == "ignore":
             # A value that is not declared leaves its record out of all counts.
-            every = tuple(range(len(coded.domain.columns)))
-            shares = [replace(planned, columns=every) for planned in shares]
+            all_columns = tuple(range(len(coded.domain.columns)))
+            shares = [replace(planned, columns=all_columns) for planned in shares]
         return plan_readings(budget.share, shares, coded.domain.columns)
 
     def planned_guarantee(self) -> PrivacyGuarantee:
@@ -659,7 +661,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             public = set(undeclared(private.table, self.domain)) - set(names)
             public_values, left_out = read_public_values(private.table, public)
         table = without_values(private.table, left_out)
-        coded = code_table(self, table, private.keep, {}, public_values)
+        coded = code_table(self, table, private.is_counted, {}, public_values)
         domain = coded.domain
         check_undetermined(coded.plan.zeros, domain, names)
         protected = sorted(map(domain.columns.index, names))
@@ -688,7 +690,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         cells = FoundCells(
             table=counts, domain=domain, cells=domain, shapes={}, fine_counts={}
         )
-        self._set_fitted(fitted, None, cells, coded.others)
+        self._set_fitted(fitted, None, cells, coded.substitutes)
         self._template = sample_template(table, domain)
         self._set_relations(coded.relations)
         self._set_fair(None)
@@ -752,7 +754,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         if not share:
             return {}, share
         names = undeclared(private.table, self.domain)
-        open_columns = count_open_columns(private.table, names, private.keep)
+        open_columns = count_open_columns(private.table, names, private.is_counted)
         return open_columns, share if open_columns else Fraction(0)
 
     def _measure(
@@ -767,7 +769,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         with one_thread():
             measured = coded.strategy.measure(cells.table, plan)
             fitted, shapes = cells.place(measured, self._generator("shapes"))
-        self._set_fitted(fitted, shapes, cells, coded.others)
+        self._set_fitted(fitted, shapes, cells, coded.substitutes)
         return cells, plan, fitted
 
     def _warnings(
@@ -855,11 +857,11 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             refuse_shared_name(table, y, self._named_columns())
             table = with_target(table, y)
         check_width(len(table.names))
-        keep = np.ones(len(table.columns[0]), bool)
+        is_counted = np.ones(len(table.columns[0]), bool)
         if large is None and groups is not None:
             persons = read_persons(groups, table)
-            keep = rows_within(persons, rows, self._generator("contribution"))
-        return PrivateRows(table, keep, large)
+            is_counted = rows_within(persons, rows, self._generator("contribution"))
+        return PrivateRows(table, is_counted, large)
 
     def _named_columns(self) -> set[Any]:
         """Return the columns for which `protect` or `epsilon_for` promises something."""
