@@ -7,6 +7,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +27,7 @@ from skdp.synthesis.selection._following import (
     find_following,
 )
 from skdp.synthesis.selection._moved import PlannedShare
-from skdp.synthesis.selection._private_table import PrivateTable
+from skdp.synthesis.selection._private_table import NoiseBudget, PrivateTable
 from skdp.synthesis.selection._rare_values import group_column
 from skdp.synthesis.selection._scores import (
     LEAST_SCORES,
@@ -155,13 +156,13 @@ class Auto(Strategy):
         table.budget.left_for_scores = _most_for_scores(plan)
         # Measure columns: all else is compared with what they say.
         counts = measure_columns(table, plan, COLUMN_SHARE, equal=True)
-        column_error = _column_error(table, plan, counts)
+        column_distance = _column_distance(table, plan, counts)
         requests = _affordable_scores(table, plan, counts)
-        if not requests or column_error > 1:
+        if not requests or column_distance > 1:
             return _measure_certain(table, plan)
 
         # Ask for the scores of independent columns.
-        has_second_round = len(plan.sizes) > 2 and column_error < self.precise
+        has_second_round = len(plan.sizes) > 2 and column_distance < self.precise
         first_part = 1 - self.second_round if has_second_round else Fraction(1)
         first = _score_first(table, plan, counts, requests, first_part)
 
@@ -176,7 +177,7 @@ class Auto(Strategy):
         costs = _column_costs(plan, cells)
         excess = _by_workload(first.excess, plan.first_candidates)
         costs_of_columns = dict(zip(plan.columns, costs, strict=False))
-        chosen, refused = _choose(
+        choice = _choose(
             table,
             plan,
             gains,
@@ -188,16 +189,16 @@ class Auto(Strategy):
         )
 
         # Spend the first round's share, and the second's on what the model misses.
-        if chosen:
-            _spend(table, plan, chosen, cells, first_share, costs, later)
+        if choice.chosen:
+            _spend(table, plan, choice.chosen, cells, first_share, costs, later)
         else:
             measure_columns(table, plan, first_share, equal=True)
         fitted = fit_measured(table, plan)
         if has_second_round:
-            measured = set(chosen) - later
+            measured = set(choice.chosen) - later
             again = measured if self.measures_again else ()
             fitted = _measure_missing(table, plan, fitted, measured, again)
-        unknown = _unknown_pairs(fitted, refused, first)
+        unknown = _unknown_pairs(fitted, choice.refused, first)
         noisy = {}
         for pair, score in first.scores.items():
             noisy[pair] = (score.noisy, score.std_error)
@@ -308,11 +309,12 @@ def _gains(scores: Mapping[Clique, Score]) -> dict[Clique, float]:
     return gains
 
 
-def _column_error(
+def _column_distance(
     table: PrivateTable, plan: Plan, counts: Sequence[NDArray[np.float64]]
 ) -> float:
-    """Estimate the total-variation distance of columns that got all that is left."""
-    # Half the sum of the mean absolute errors of all values, as a share of records.
+    """Estimate how far columns would be from the truth with all that is left."""
+    # The total-variation distance: half the sum of the mean absolute errors of all
+    # values, as a share of records.
     share = table.budget.left / len(plan.sizes)
     noise = MEAN_ABSOLUTE * table.budget.std_error(share) * float(np.mean(plan.sizes))
     return noise / 2 / max(1.0, float(counts[0].sum()))
@@ -429,70 +431,87 @@ def _weight(clique: Clique, plan: Plan) -> float:
     return 1
 
 
-class Choice:
-    """Marginals that gain more than their noise costs all that share the budget."""
+class Choice(NamedTuple):
+    """Marginals that were chosen, and those for which the model has no room."""
+
+    chosen: list[Clique]
+    refused: list[Clique]
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Marginals to choose among, and what they share the budget with."""
 
     # Gains are in records. The noise of a marginal is what it costs, in standard
     # deviations of a count that gets the whole share. With the share split for the least
     # sum of noise, this sum is ``sum(noise ** power) ** (1 / power)``.
 
-    def __init__(
+    budget: NoiseBudget
+    share: Fraction
+    """Of the budget, for all that is chosen, and columns."""
+    plan: Plan
+    gains: Mapping[Clique, float]
+    noise: Mapping[Clique, float]
+    """Of each candidate, and of each marginal of planned analyses."""
+    column_noise: Sequence[float] = ()
+    """Of what has a part of the share in any case."""
+    measured: Collection[Clique] = ()
+    """The marginals that the model has already."""
+    analyses: Sequence[Clique] = ()
+    """Marginals of planned analyses, which are measured in any case."""
+    following: Collection[Clique] = ()
+    """Pairs of which one column follows from the other."""
+    later: Collection[Clique] = ()
+    """Candidates that leave their room to others."""
+
+    def choose(self, rank_power: float = 1.0, first: Collection[Clique] = ()) -> Choice:
+        """Choose what gains more than its noise costs all that share the budget."""
+        power = 1 / (1 + float(self.budget.power))
+        count_error = self.budget.std_error(self.share)
+        costs = {}
+        for clique, noise in self.noise.items():
+            costs[clique] = noise**power
+        spent = math.fsum(noise**power for noise in self.column_noise)
+        room = Room(self.plan, self.measured)
+        chosen = []
+        refused = []
+        # Planned analyses have room before others, in the order in which they are given.
+        for clique in self.analyses:
+            spent += costs[clique]
+            chosen.append(clique)
+            if not room.take(clique):
+                refused.append(clique)
+        for clique in self._ranked(costs, rank_power, first):
+            if clique in self.analyses:
+                continue
+            spent_with = spent + costs[clique]
+            error_with = count_error * spent_with ** (1 / power)
+            error_without = count_error * spent ** (1 / power)
+            if self.gains[clique] <= error_with - error_without:
+                continue
+            if room.take(clique):
+                chosen.append(clique)
+                spent = spent_with
+            else:
+                refused.append(clique)
+        return Choice(chosen, refused)
+
+    def _ranked(
         self,
-        table: PrivateTable,
-        plan: Plan,
-        gains: Mapping[Clique, float],
-        noise: Mapping[Clique, float],
-        share: Fraction,
-        column_noise: Iterable[float] = (),
-        measured: Iterable[Clique] = (),
-        later: Collection[Clique] = (),
-        rank_power: float = 1.0,
-        first: Collection[Clique] = (),
-        analyses: Sequence[Clique] = (),
-        following: Collection[Clique] = (),
-    ) -> None:
-        self.chosen: list[Clique] = []
-        self.refused: list[Clique] = []
-        self._power = 1 / (1 + float(table.budget.power))
-        self._count_error = table.budget.std_error(share)
-        self._room = Room(plan, measured)
-        self._gains = gains
-        self._costs: dict[Clique, float] = {}
-        for clique, clique_noise in noise.items():
-            self._costs[clique] = clique_noise**self._power
-        self._spent = math.fsum(value**self._power for value in column_noise)
+        costs: Mapping[Clique, float],
+        rank_power: float,
+        first: Collection[Clique],
+    ) -> list[Clique]:
+        """Sort candidates by their gains over a power of their costs."""
 
-        # Pairs of which one column follows from the other come first, then what is named
-        # first, and what is for later last, each by their ratio of gain to cost, or to a
-        # power of it.
+        # Pairs of which one column follows from the other come before all, then what is
+        # named first, and what is for later last.
         def rank(clique: Clique) -> tuple[bool, bool, bool, float]:
-            ratio = gains[clique] / self._costs[clique] ** rank_power
-            follows = clique in following
-            return follows, clique in first, clique not in later, ratio
+            ratio = self.gains[clique] / costs[clique] ** rank_power
+            follows = clique in self.following
+            return follows, clique in first, clique not in self.later, ratio
 
-        # What planned analyses need is measured in any case, and has room before others,
-        # in the order in which it is given.
-        for clique in analyses:
-            self._spent += self._costs[clique]
-            self.chosen.append(clique)
-            if not self._room.take(clique):
-                self.refused.append(clique)
-        for clique in sorted(gains, key=rank, reverse=True):
-            if clique not in analyses:
-                self._take(clique)
-
-    def _error(self, spent: float) -> float:
-        return self._count_error * spent ** (1 / self._power)
-
-    def _take(self, clique: Clique) -> None:
-        spent = self._spent + self._costs[clique]
-        if self._gains[clique] <= self._error(spent) - self._error(self._spent):
-            return
-        if self._room.take(clique):
-            self.chosen.append(clique)
-            self._spent = spent
-        else:
-            self.refused.append(clique)
+        return sorted(self.gains, key=rank, reverse=True)
 
 
 def _choose(
@@ -505,12 +524,11 @@ def _choose(
     costs_of_others: Mapping[Clique, float],
     measured: Sequence[Clique] = (),
     later: Collection[Clique] = (),
-) -> tuple[list[Clique], list[Clique]]:
-    """Choose marginals beside others that cost something, and list those for which the model has no room."""
+) -> Choice:
+    """Choose marginals beside others that cost something."""
     others = list(costs_of_others.values())
-    choice = _best_choice(
-        table, plan, gains, excess, cells, share, others, measured, later
-    )
+    candidates = _candidates(table, plan, gains, cells, share, others, measured, later)
+    choice = _best_choice(candidates, excess)
     part = table.caps.part_for_counts
     hold = table.caps.hold
     marginals = [*costs_of_others, *choice.chosen]
@@ -521,7 +539,7 @@ def _choose(
         for clique, clique_part in zip(marginals, parts, strict=True):
             capped_part += clique_part * hold(clique)
     if capped_part <= part:
-        return choice.chosen, choice.refused
+        return choice
 
     # Where a cap binds, marginals with one share what it leaves them, and add no noise
     # to others, which are chosen first.
@@ -537,20 +555,20 @@ def _choose(
         for clique, cost in costs_of_others.items():
             if hold(clique) == is_capped:
                 group_costs.append(cost)
-        group = _best_choice(
+        group_candidates = _candidates(
             table,
             plan,
             group_gains,
-            excess,
             replace(cells, analyses=analyses),
             group_share,
             group_costs,
-            measured=[*measured, *chosen],
-            later=later,
+            [*measured, *chosen],
+            later,
         )
-        chosen += group.chosen
-        refused += group.refused
-    return chosen, refused
+        group_choice = _best_choice(group_candidates, excess)
+        chosen += group_choice.chosen
+        refused += group_choice.refused
+    return Choice(chosen, refused)
 
 
 def _costs(
@@ -565,56 +583,48 @@ def _costs(
     return costs
 
 
-def _best_choice(
+def _candidates(
     table: PrivateTable,
     plan: Plan,
     gains: Mapping[Clique, float],
-    excess: Mapping[Clique, float],
     cells: Cells,
     share: Fraction,
     column_costs: Sequence[float],
-    measured: Sequence[Clique],
+    measured: Collection[Clique],
     later: Collection[Clique],
-) -> Choice:
-    """Choose such that the least is missed that the model has no room for."""
-    # A weight counts what is gained, and what noise costs.
+) -> Candidates:
+    """Weigh what marginals gain, and what their noise costs."""
     weighted_gains = {}
     for clique, gain in gains.items():
         weighted_gains[clique] = gain * _weight(clique, plan)
     noise = {}
     for clique in [*gains, *cells.analyses]:
         noise[clique] = NOISE_COST * _weight(clique, plan) * cells.cost(clique)
-    column_noise = [NOISE_COST * cost for cost in column_costs]
-    # The strongest first.
-    analyses = sorted(cells.analyses, key=lambda clique: -gains.get(clique, 0))
+    return Candidates(
+        budget=table.budget,
+        share=share,
+        plan=plan,
+        gains=weighted_gains,
+        noise=noise,
+        column_noise=[NOISE_COST * cost for cost in column_costs],
+        measured=measured,
+        # The strongest first.
+        analyses=sorted(cells.analyses, key=lambda clique: -gains.get(clique, 0)),
+        following=cells.following,
+        later=later,
+    )
 
+
+def _best_choice(candidates: Candidates, excess: Mapping[Clique, float]) -> Choice:
+    """Choose such that the least is missed that the model has no room for."""
     # By their ratio of gain to noise, many small marginals come before a strong pair of
     # many values, and may leave no room for it; by their gain, the other way round.
-    def choose(rank_power: float, first: Collection[Clique] = ()) -> Choice:
-        return Choice(
-            table,
-            plan,
-            weighted_gains,
-            noise,
-            share,
-            column_noise,
-            measured,
-            later,
-            rank_power,
-            first,
-            analyses,
-            cells.following,
-        )
-
-    def missed(choice: Choice, power: int) -> float:
-        return math.fsum(excess.get(clique, 0.0) ** power for clique in choice.refused)
-
     choices = {}
     for power in _RANK_POWERS:
-        choices[power] = choose(power)
+        choices[power] = candidates.choose(power)
         if not choices[power].refused:
             break
-    best_power = min(choices, key=lambda power: missed(choices[power], 1))
+    best_power = min(choices, key=lambda power: _missed(choices[power], excess, 1))
     best = choices[best_power]
 
     # One strong pair may take the room of many that are weak: the strongest that is left
@@ -623,8 +633,8 @@ def _best_choice(
     first: list[Clique] = []
     while best.refused:
         strongest = max(best.refused, key=lambda clique: excess.get(clique, 0.0))
-        choice = choose(best_power, [*first, strongest])
-        if missed(choice, 2) >= missed(best, 2):
+        choice = candidates.choose(best_power, [*first, strongest])
+        if _missed(choice, excess, 2) >= _missed(best, excess, 2):
             break
         first.append(strongest)
         best = choice
@@ -633,24 +643,29 @@ def _best_choice(
     # What may be independent needs no room.
     dependent = {}
     for clique, gain in excess.items():
-        if gain > 0 and clique not in later:
+        if gain > 0 and clique not in candidates.later:
             dependent[clique] = gain
-    of_labels = _refused_of_labels(plan, best, measured, dependent)
+    of_labels = _refused_of_labels(candidates, best, dependent)
     if of_labels:
-        best = choose(best_power, [*of_labels, *first])
+        best = candidates.choose(best_power, [*of_labels, *first])
     return best
 
 
+def _missed(choice: Choice, excess: Mapping[Clique, float], power: int) -> float:
+    """Sum powers of what marginals without room gain beyond what is by chance."""
+    return math.fsum(excess.get(clique, 0.0) ** power for clique in choice.refused)
+
+
 def _refused_of_labels(
-    plan: Plan,
-    choice: Choice,
-    measured: Iterable[Clique],
-    excess: Mapping[Clique, float],
+    candidates: Candidates, choice: Choice, excess: Mapping[Clique, float]
 ) -> list[Clique]:
     """List the strongest pairs of likely labels that have few others, of those with an excess."""
     pairs = []
-    for label in sorted(plan.likely_labels):
-        held = [clique for clique in (*measured, *choice.chosen) if label in clique]
+    for label in sorted(candidates.plan.likely_labels):
+        held = []
+        for clique in (*candidates.measured, *choice.chosen):
+            if label in clique:
+                held.append(clique)
         if len(held) >= _PAIRS_OF_A_LABEL:
             continue
         refused = []
@@ -724,7 +739,7 @@ def _measure_missing(
     costs = {}
     for clique in again:
         costs[clique] = _weight(clique, plan) * cells.cost(clique)
-    chosen, _ = _choose(
+    choice = _choose(
         table,
         plan,
         _by_workload(gains, n_uses),
@@ -734,9 +749,9 @@ def _measure_missing(
         costs,
         measured=held,
     )
-    cliques = list(chosen)
+    cliques = list(choice.chosen)
     for clique in again:
-        if not any(set(clique) <= set(larger) for larger in chosen):
+        if not any(set(clique) <= set(larger) for larger in choice.chosen):
             cliques.append(clique)
     if cliques:
         _spend(table, plan, cliques, cells, share_of_counts)

@@ -22,7 +22,7 @@ from skdp.synthesis.model import (
     n_cells_of,
     shape_of,
 )
-from skdp.synthesis.selection._auto import Choice
+from skdp.synthesis.selection._auto import Candidates
 from skdp.synthesis.selection._column_shares import estimate_shares
 from skdp.synthesis.selection._following import (
     LEAST_SHARE,
@@ -488,19 +488,18 @@ def _choose(
         # `NOISE_COST` expects to be repaired.
         cost_of_noise = NOISE_COST if clique in cells.following else _GROUPED_NOISE_COST
         noise[clique] = cost_of_noise * _noise_of(table, clique, cells)
-    # `Choice` raises noise to 1 / (1 + power). This power undoes it: marginals are ranked
-    # by gain over the noise of all their cells.
-    choice = Choice(
-        table,
-        replace(plan, sizes=tuple(sizes)),
-        gains,
-        noise,
-        table.budget.left,
-        [_GROUPED_NOISE_COST * weight for weight in weights.values()],
-        rank_power=1 + float(table.budget.power),
+    candidates = Candidates(
+        budget=table.budget,
+        share=table.budget.left,
+        plan=replace(plan, sizes=tuple(sizes)),
+        gains=gains,
+        noise=noise,
+        column_noise=[_GROUPED_NOISE_COST * weight for weight in weights.values()],
         following=cells.following,
     )
-    return choice.chosen
+    # Costs are noise to the power of 1 / (1 + power of the budget). This power undoes
+    # it: marginals are ranked by gain over the noise of all their cells.
+    return candidates.choose(rank_power=1 + float(table.budget.power)).chosen
 
 
 def expected_gains(scores: Mapping[Clique, Score]) -> dict[Clique, float]:
