@@ -252,6 +252,7 @@ class JunctionTree:
         for child, parent in enumerate(parents, start=1):
             separator = sorted(set(cliques[child]) & set(cliques[parent]))
             links.append(Link(child, parent, tuple(separator)))
+        # In the order of the cliques, of which the first is the root and has none.
         self.links = tuple(links)
 
     @cached_property
@@ -266,6 +267,10 @@ class JunctionTree:
     def shape(self, clique: int) -> tuple[int, ...]:
         """Return the shape of the table of a clique."""
         return shape_of(self.cliques[clique], self.sizes)
+
+    def link_of(self, clique: int) -> Link:
+        """Return the link of a clique, but for the root, to its parent."""
+        return self.links[clique - 1]
 
     def holder(self, columns: Iterable[int]) -> int | None:
         """Find the smallest clique that holds some columns."""
@@ -293,13 +298,13 @@ class JunctionTree:
 
     def path(self, columns: Iterable[int]) -> list[int]:
         """List cliques from the root to the first of each of some columns."""
-        indices = {0}
+        cliques = {0}
         for column in columns:
-            index = self.first_with(column)
-            while index not in indices:
-                indices.add(index)
-                index = self.links[index - 1].parent
-        return sorted(indices)
+            clique = self.first_with(column)
+            while clique not in cliques:
+                cliques.add(clique)
+                clique = self.link_of(clique).parent
+        return sorted(cliques)
 
 
 def _join(cliques: Sequence[Clique]) -> tuple[list[Clique], list[int]]:
@@ -354,7 +359,7 @@ class GraphicalModel:
             # A child without a named column of its own says nothing more.
             if set(onto) <= set(link.separator):
                 continue
-            shared = expand(self.separators[link.child - 1], link.separator, onto)
+            shared = expand(self._separator_law(link.child), link.separator, onto)
             law = divide(project(table, clique, onto), shared)
             pending.setdefault(link.parent, []).append((law, onto))
         return project(*self._absorb(0, pending.pop(0, [])), names)
@@ -391,7 +396,7 @@ class GraphicalModel:
         for link in reversed(self.tree.links):
             if link.child in messages:
                 table, clique = self._absorb(link.child, messages.pop(link.child))
-                shared = self.separators[link.child - 1]
+                shared = self._separator_law(link.child)
                 message = divide(project(table, clique, link.separator), shared)
                 messages.setdefault(link.parent, []).append((message, link.separator))
         table, _ = self._absorb(0, messages.pop(0, []))
@@ -445,16 +450,20 @@ class GraphicalModel:
             total[is_impossible] = np.log(self.marginal([column]))
         return total - logsumexp(total, axis=1, keepdims=True)
 
-    def log_conditional(self, index: int) -> Table:
+    def log_conditional(self, clique: int) -> Table:
         """Compute the log law of a clique given what it shares with its parent."""
         # The probability of a row is the product of these over all cliques.
-        table = self.beliefs[index]
-        if index > 0:
-            separator = self.tree.links[index - 1].separator
-            shared = self.separators[index - 1]
-            table = divide(table, expand(shared, separator, self.tree.cliques[index]))
+        table = self.beliefs[clique]
+        if clique > 0:
+            separator = self.tree.link_of(clique).separator
+            law = self._separator_law(clique)
+            table = divide(table, expand(law, separator, self.tree.cliques[clique]))
         with np.errstate(divide="ignore"):
             return np.log(table)
+
+    def _separator_law(self, clique: int) -> Table:
+        """Return the marginal of what a clique shares with its parent."""
+        return self.separators[clique - 1]
 
     @cached_property
     def separators(self) -> tuple[Table, ...]:

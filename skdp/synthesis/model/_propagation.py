@@ -43,7 +43,7 @@ class _Node:
         above = []
         for index in cliques:
             columns = tree.cliques[index]
-            separators = [tree.links[index - 1].separator] if index > 0 else []
+            separators = [tree.link_of(index).separator] if index > 0 else []
             below.append((columns, marginals_of_cliques[index]))
             above.append((columns, separators))
         self.below: Projections | Positions
@@ -103,7 +103,7 @@ class Propagation:
             members[tree.holder_of(marginal)].append(index)
         marginals_of_cliques = []
         for index in range(len(tree.cliques)):
-            onto = [tree.links[child - 1].separator for child in children[index]]
+            onto = [tree.link_of(child).separator for child in children[index]]
             onto += [marginals[member] for member in members[index]]
             marginals_of_cliques.append(onto)
         self._nodes = _nodes(tree, marginals_of_cliques)
@@ -118,7 +118,7 @@ class Propagation:
             start = end
             for index in node.cliques:
                 for child in children[index]:
-                    n_cells = tree.n_cells(tree.links[child - 1].separator)
+                    n_cells = tree.n_cells(tree.link_of(child).separator)
                     messages[child] = np.arange(end, end + n_cells)
                     end += n_cells
                 for member in members[index]:

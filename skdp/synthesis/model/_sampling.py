@@ -35,27 +35,35 @@ def sample(
     rng: np.random.Generator,
     columns: Iterable[int] | None = None,
 ) -> NDArray[np.int32]:
-    """Draw rows from a model, or some of their columns; the others are left at 0."""
+    """Draw n rows by their codes: (n_columns, n)."""
+    # If only some columns are asked for, those of the cliques that are needed for them
+    # are drawn, and all others are left at 0.
     # Columns are drawn one after the other, each given those of its clique that are
     # drawn already. Within a group of rows that agree on those, values are stratified
     # (one uniform number in each of as many equal parts of [0, 1) as the group has
     # rows) and dealt to the rows at random: each row has the model's law, and counts
     # vary less than those of independent rows.
-    sizes = model.tree.sizes
-    rows = np.zeros((len(sizes), n), np.int32)
+    tree = model.tree
+    rows = np.zeros((len(tree.sizes), n), np.int32)
     drawn: list[int] = []
-    for index in model.tree.path(range(len(sizes)) if columns is None else columns):
-        clique = model.tree.cliques[index]
+    if columns is None:
+        columns = range(len(tree.sizes))
+    for clique_index in tree.path(columns):
+        clique = tree.cliques[clique_index]
+        belief = model.beliefs[clique_index]
         for column in clique:
             if column in drawn:
                 continue
             conditions = _common(clique, drawn)
-            law = project(model.beliefs[index], clique, (*conditions, column))
+            law = project(belief, clique, (*conditions, column))
+            # Rows with the same values of the conditions have the same number, that of
+            # the cell in row-major order.
             groups = np.zeros(n, np.int64)
             for condition in conditions:
-                groups *= sizes[condition]
+                groups *= tree.sizes[condition]
                 groups += rows[condition]
-            rows[column] = draw(law.reshape(-1, sizes[column]), groups, rng)
+            law_of_groups = law.reshape(-1, tree.sizes[column])
+            rows[column] = draw(law_of_groups, groups, rng)
             drawn.append(column)
     return rows
 
@@ -341,21 +349,21 @@ def _factors(model: GraphicalModel, names: Sequence[int]) -> list[_Factor]:
     # A clique is the child of another one if both share a named column: conditions are
     # known for each row, and carry no message.
     factors: list[_Factor] = []
-    ranks: dict[int, int] = {}
-    for index, clique in enumerate(model.tree.cliques):
+    places: dict[int, int] = {}  # of the factor of each clique, among all factors
+    for clique_index, clique in enumerate(model.tree.cliques):
         named = _common(clique, names)
         if not named:
             continue
         conditions = _common(clique, set(clique) - set(named))
         axes = list(map(clique.index, conditions + named))
-        logs = np.transpose(model.log_conditional(index), axes)
+        logs = np.transpose(model.log_conditional(clique_index), axes)
         shared: Clique = ()
         parent = -1
-        if index > 0:
-            link = model.tree.links[index - 1]
+        if clique_index > 0:
+            link = model.tree.link_of(clique_index)
             shared = _common(named, link.separator)
-            parent = ranks[link.parent] if shared else -1
-        ranks[index] = len(factors)
+            parent = places[link.parent] if shared else -1
+        places[clique_index] = len(factors)
         factors.append(
             _Factor(np.ascontiguousarray(logs), conditions, named, shared, parent)
         )
