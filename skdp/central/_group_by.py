@@ -347,13 +347,19 @@ class DPGroupBy(CentralStatistic):
         check_choice("missing", self.missing, get_args(Unknown))
         check_choice("handle_unknown", self.handle_unknown, get_args(Unknown))
         measured = self._bounded(rows)
-        ends = (
-            read_bounds(bounds, measured.names) if measured.names else np.empty((0, 2))
-        )
+        ends = np.empty((0, 2))
+        if measured.names:
+            ends = read_bounds(bounds, measured.names)
         if self.missing == "ignore":
             warn_of_objects(measured.table)
         if isinstance(self.keys, str) and self.keys == "private":
             return self._plan_private(rows, measured, ends, share)
+        return self._plan_declared(rows, measured, ends, share)
+
+    def _plan_declared(
+        self, rows: Batches, measured: Batches, ends: Floats, share: Share
+    ) -> Plan:
+        """Plan a release of which the keys are declared."""
         domain = declared_domain(rows.select(self._key_names).table, self.keys, "keys")
         if domain.size > _MOST_GROUPS:
             raise ValueError(
@@ -363,18 +369,29 @@ class DPGroupBy(CentralStatistic):
         groups = self._sum_groups(rows, measured, domain, ends)
         exact = GroupPlan(groups, library_of(rows.table), measured.names)
         protected = protected_columns(self.protect, measured.names)
-        noise = self._noise(share, len(ends))
         if protected:
+            # Another value moves the sum of its column from one end to the other.
             noise = Noise.joint(share, 2 * GRID, len(protected))
-            mechanism = _mechanism(noise, len(ends))
-            return Plan(exact, (noise,), mechanism, protected=protected)
+            readings = None
+        else:
+            noise = self._noise(share, len(ends))
+            readings = self._readings_of_groups(noise, domain, measured)
+        mechanism = _mechanism(noise, len(ends))
+        return Plan(exact, (noise,), mechanism, protected=protected, readings=readings)
+
+    def _readings_of_groups(
+        self, noise: Noise, domain: Domain, measured: Batches
+    ) -> tuple[Reading, ...]:
+        """Return what is lost at most for the values of keys, and of other columns."""
         # Another key moves a row from one group to another one.
         of_keys = Reading(domain.columns, noise.loss_of_cells)
-        size = self._n_numbers(len(ends))
-        weight = self.sample_weight
-        of_numbers = sums_readings(noise, measured.names, size, weight=weight)
-        mechanism = _mechanism(noise, len(ends))
-        return Plan(exact, (noise,), mechanism, readings=(of_keys, *of_numbers))
+        of_numbers = sums_readings(
+            noise,
+            measured.names,
+            self._n_numbers(len(measured.names)),
+            weight=self.sample_weight,
+        )
+        return (of_keys, *of_numbers)
 
     def _sum_groups(
         self, rows: Batches, measured: Batches, domain: Domain, ends: Floats

@@ -202,18 +202,20 @@ class _Piece:
 def _weights_of_groups(
     weights: Counts, members: NDArray[np.intp] | None
 ) -> tuple[Counts, Counts]:
-    """Return the share of each group that is counted at least and at most."""
-    # How many records are in a part of a bin was not measured.
+    """Return the least and the largest weight that the records of each group may have."""
+    # How many records are in a part of a bin was not measured: none, or all of them.
     least = np.floor(weights + _ROUNDING)
-    most = np.ceil(weights - _ROUNDING)
+    largest = np.ceil(weights - _ROUNDING)
     if members is None:
-        return least, most
-    # Of a group, all values count at least as much as the one that counts least.
-    low = np.ones(members.max() + 1)
-    high = np.zeros(members.max() + 1)
-    np.minimum.at(low, members, least)
-    np.maximum.at(high, members, most)
-    return low, high
+        return least, largest
+    # All records of a group may have the value that weighs least, or the one that
+    # weighs most. Weights are from 0 to 1.
+    n_groups = members.max() + 1
+    least_of_groups = np.ones(n_groups)
+    largest_of_groups = np.zeros(n_groups)
+    np.minimum.at(least_of_groups, members, least)
+    np.maximum.at(largest_of_groups, members, largest)
+    return least_of_groups, largest_of_groups
 
 
 def _bounds(

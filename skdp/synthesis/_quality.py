@@ -346,22 +346,10 @@ class _Numbers:
         return REACH * math.sqrt(max(0.0, variance))
 
     def _quantile(self, share: float) -> _Statistic:
+        """Compare quantiles."""
         reference = self._quantile_of(self.fine.counts, share)
-        # A quantile may be in each cell but those with clearly more than the share
-        # before them, or clearly less up to their end: anywhere in it.
-        counts = self.fine.counts
-        below = np.append(0.0, np.cumsum(counts))
-        covariance = np.zeros((below.size, below.size))
-        covariance[1:, 1:] = self.fine.covariance.cumsum(axis=0).cumsum(axis=1)
-        # Of the records below an edge, less this share of all records.
-        excess = below - share * below[-1]
-        variances = covariance.diagonal() - 2 * share * covariance[-1]
-        variances = variances + share**2 * covariance[-1, -1]
-        reach = REACH * np.sqrt(np.maximum(variances, 0.0))
-        is_possible = (excess[:-1] <= reach[:-1]) & (excess[1:] >= -reach[1:])
-        cells = np.flatnonzero(is_possible)
-        if cells.size == 0:
-            cells = np.arange(counts.size)
+        # The quantile may be anywhere in these cells.
+        cells = self._cells_of_quantile(share)
         return _Statistic(
             f"quantile {share:g}",
             reference,
@@ -369,6 +357,26 @@ class _Numbers:
             min(reference, float(self.lowest[cells[0]])),
             max(reference, float(self.highest[cells[-1]])),
         )
+
+    def _cells_of_quantile(self, share: float) -> NDArray[np.intp]:
+        """Return the cells that a quantile may be in, as far as noise lets one know."""
+        # Of the records below each edge, less this share of all records: it is at most
+        # 0 where the cell of the quantile starts, and at least 0 where that cell ends.
+        below = np.append(0.0, np.cumsum(self.fine.counts))
+        excess = below - share * below[-1]
+        # Var(below - share * all) is
+        # Var(below) - 2 * share * Cov(below, all) + share**2 * Var(all).
+        covariance = np.zeros((below.size, below.size))
+        covariance[1:, 1:] = self.fine.covariance.cumsum(axis=0).cumsum(axis=1)
+        variances = covariance.diagonal() - 2 * share * covariance[-1]
+        variances = variances + share**2 * covariance[-1, -1]
+        reach = REACH * np.sqrt(np.maximum(variances, 0.0))
+        may_start = excess[:-1] <= reach[:-1]
+        may_end = excess[1:] >= -reach[1:]
+        cells = np.flatnonzero(may_start & may_end)
+        if cells.size == 0:
+            return np.arange(self.fine.counts.size)
+        return cells
 
     def _quantile_of(self, counts: Counts, share: float) -> float:
         """Return the number below which a share of the records is."""

@@ -814,26 +814,31 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
                 "relations leave out rows that break them, among which labels may not "
                 "be independent as fair says: set one of them to None"
             )
-        relations = coded.relations
-        parameters: dict[str, list[Any]] = {"target": [self.target]}
+        for parameter, names in self._names_in_parameters(coded).items():
+            coded.relations.check_not_derived(parameter, names)
+        if self.redraw is not None:
+            coded.relations.check_redrawn(list(self.redraw))
+
+    def _names_in_parameters(self, coded: CodedTable) -> dict[str, list[Any]]:
+        """Return the columns that parameters about measurements name."""
+        names: dict[str, list[Any]] = {"target": [self.target]}
         for parameter in ("workload", "marginals"):
-            parameters[parameter] = []
+            names[parameter] = []
             cliques = getattr(self, parameter)
             if cliques is None or isinstance(cliques, str):
                 continue
             for clique in cliques:
-                names = [clique] if isinstance(clique, str) else list(clique)
-                parameters[parameter] += names
-        parameters["analyses"] = []
+                is_column = isinstance(clique, str)
+                names[parameter] += [clique] if is_column else list(clique)
+        # Formulas are read by now.
+        names["analyses"] = []
         for clique in coded.plan.analyses:
             for column in clique:
-                parameters["analyses"].append(coded.domain.columns[column])
-        for item in self.structural_zeros or ():
-            parameters.setdefault("structural_zeros", []).extend(item)
-        for parameter, names_of_parameter in parameters.items():
-            relations.check_not_derived(parameter, names_of_parameter)
-        if self.redraw is not None:
-            relations.check_redrawn(list(self.redraw))
+                names["analyses"].append(coded.domain.columns[column])
+        names["structural_zeros"] = []
+        for combination in self.structural_zeros or ():
+            names["structural_zeros"].extend(combination)
+        return names
 
     def _read_private(self, X: Any, y: Any, groups: Any, rows: int) -> PrivateRows:
         """Read a table, with its target, and choose the rows of each person."""

@@ -289,18 +289,18 @@ def _least_safe(is_safe: Callable[[int], bool], too_low: int) -> int:
 
 
 def _is_safe(above: int, scale: Fraction, delta: Fraction, max_rows: int) -> bool:
-    """Bound by delta the probability that a value of one person alone passes ``max_rows + above``."""
-    # Everything is a lower bound of a probability times 2**bits, and rounded down.
-    bits = (
-        64
-        + 2 * max_rows.bit_length()
-        + (delta.denominator // delta.numerator).bit_length()
-    )
+    """Return whether a threshold publishes what one person alone has by at most delta."""
+    # The threshold is ``max_rows + above``. Probabilities are in units of 2**-bits, and
+    # all are rounded down, so that an error by rounding is on the safe side.
+    bits_of_delta = (delta.denominator // delta.numerator).bit_length()
+    bits = 64 + 2 * max_rows.bit_length() + bits_of_delta
+    # Nothing is published with the least probability if the person has one value with
+    # all rows, or as many values with a row each: see `discovery_threshold`.
     one_value = _stays_below(above, scale, bits)
-    many_values = _power(
-        _stays_below(above + max_rows - 1, scale, bits), max_rows, bits
-    )
-    return Fraction(min(one_value, many_values), 1 << bits) >= 1 - delta
+    one_of_many = _stays_below(above + max_rows - 1, scale, bits)
+    many_values = _power(one_of_many, max_rows, bits)
+    nothing_published = Fraction(min(one_value, many_values), 1 << bits)
+    return nothing_published >= 1 - delta
 
 
 def _stays_below(distance: int, scale: Fraction, bits: int) -> int:
