@@ -116,27 +116,39 @@ class FoundCells:
             return fitted, None
         columns: dict[int, NDArray[np.float64]] = {}
         shapes = {}
-        for name, fine in self.fine_counts.items():
+        for name in self.fine_counts:
             place = self.domain.columns.index(name)
-            grid, interval = self.cells[name], self.domain[name]
-            assert isinstance(grid, Interval)
-            assert isinstance(interval, Interval)
-            bins = _bins_of_cells(grid, interval)[: len(grid.edges) - 1]
-            of_numbers = fine.without_missing(grid)
-            with_bins = of_numbers
-            counts = _counts_of_bins(place, self.table.marginals)
-            if counts is not None:
-                counts = counts[0][: bins[-1] + 1], counts[1]
-                with_bins = with_counts_of_bins(of_numbers, bins, *counts)
-            first_cells = np.flatnonzero(np.diff(bins)) + 1
-            tails = _estimate_shares(with_bins, grid, first_cells)
-            by_model = fitted.model.marginal((place,))[: bins[-1] + 1]
-            columns[place] = _shares_of_bins(tails, bins, interval, by_model, counts)
-            mass = _split_bins(columns[place], tails.shares, bins, grid)
-            below = np.append(0.0, np.cumsum(mass)) / mass.sum()
-            # Without those of bins, which are in other marginals, too.
-            shapes[name] = Shape(grid, below, of_numbers.counts, fine.std_error)
+            by_model = fitted.model.marginal((place,))
+            columns[place], shapes[name] = self._place_column(name, place, by_model)
         return fit_column_shares(fitted, columns), Shapes.alone(shapes)
+
+    def _place_column(
+        self, name: Any, place: int, by_model: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], Shape]:
+        """Return the shares of the bins of a column, and how records lie within."""
+        grid = self.cells[name]
+        interval = self.domain[name]
+        assert isinstance(grid, Interval)
+        assert isinstance(interval, Interval)
+        # Missing, the last cell and the last bin, is no number.
+        bins = _bins_of_cells(grid, interval)[: len(grid.edges) - 1]
+        n_bins = bins[-1] + 1
+        fine = self.fine_counts[name].without_missing(grid)
+
+        # What the counts of cells say, and those of bins in marginals.
+        with_bins = fine
+        counts = _counts_of_bins(place, self.table.marginals)
+        if counts is not None:
+            counts = counts[0][:n_bins], counts[1]
+            with_bins = with_counts_of_bins(fine, bins, *counts)
+        first_cells = np.flatnonzero(np.diff(bins)) + 1
+        tails = _estimate_shares(with_bins, grid, first_cells)
+        shares = _shares_of_bins(tails, bins, interval, by_model[:n_bins], counts)
+
+        mass = _split_bins(shares, tails.shares, bins, grid)
+        below = np.append(0.0, np.cumsum(mass)) / mass.sum()
+        # The shape has the counts of cells without those of bins, which are in marginals.
+        return shares, Shape(grid, below, fine.counts, fine.std_error)
 
 
 def find_cells(
