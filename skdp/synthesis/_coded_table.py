@@ -94,7 +94,7 @@ def code_table(
     found_values: dict[Any, Any],
     public_values: Mapping[Any, Any] | None = None,
 ) -> CodedTable:
-    """Code the rows that count, by the domain with the values found, and public ones."""
+    """Code the rows that count, by a domain with found and public values."""
     public_values = dict(public_values or {})
     undeclared_values = found_values | public_values
     declared = complete_domain(table, synthesizer.domain, undeclared_values)

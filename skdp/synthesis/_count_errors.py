@@ -202,7 +202,7 @@ class _Piece:
 def _weights_of_groups(
     weights: Counts, members: NDArray[np.intp] | None
 ) -> tuple[Counts, Counts]:
-    """Return the least and the largest weight that the records of each group may have."""
+    """Return the least and the largest weight that records of each group may have."""
     # How many records are in a part of a bin was not measured: none, or all of them.
     least = np.floor(weights + _ROUNDING)
     largest = np.ceil(weights - _ROUNDING)

@@ -289,18 +289,19 @@ def _least_safe(is_safe: Callable[[int], bool], too_low: int) -> int:
 
 
 def _is_safe(above: int, scale: Fraction, delta: Fraction, max_rows: int) -> bool:
-    """Return whether a threshold publishes what one person alone has by at most delta."""
-    # The threshold is ``max_rows + above``. Probabilities are in units of 2**-bits, and
-    # all are rounded down, so that an error by rounding is on the safe side.
+    """Return whether the threshold ``max_rows + above`` is high enough for delta."""
+    # It is if a person's values that nobody else has are all hidden with a probability
+    # of at least 1 - delta. Probabilities are in units of 2**-bits and rounded down, so
+    # that errors of rounding are on the safe side.
     bits_of_delta = (delta.denominator // delta.numerator).bit_length()
     bits = 64 + 2 * max_rows.bit_length() + bits_of_delta
-    # Nothing is published with the least probability if the person has one value with
-    # all rows, or as many values with a row each: see `discovery_threshold`.
+    # The worst person has one value with all rows, or as many values with a row each:
+    # see `discovery_threshold`.
     one_value = _stays_below(above, scale, bits)
     one_of_many = _stays_below(above + max_rows - 1, scale, bits)
     many_values = _power(one_of_many, max_rows, bits)
-    nothing_published = Fraction(min(one_value, many_values), 1 << bits)
-    return nothing_published >= 1 - delta
+    all_hidden = Fraction(min(one_value, many_values), 1 << bits)
+    return all_hidden >= 1 - delta
 
 
 def _stays_below(distance: int, scale: Fraction, bits: int) -> int:

@@ -475,7 +475,7 @@ class Candidates:
         room = Room(self.plan, self.measured)
         chosen = []
         refused = []
-        # Planned analyses have room before others, in the order in which they are given.
+        # Planned analyses have room before others, in the order that they are given in.
         for clique in self.analyses:
             spent += costs[clique]
             chosen.append(clique)

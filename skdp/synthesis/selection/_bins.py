@@ -147,7 +147,7 @@ class FoundCells:
 
         mass = _split_bins(shares, tails.shares, bins, grid)
         below = np.append(0.0, np.cumsum(mass)) / mass.sum()
-        # The shape has the counts of cells without those of bins, which are in marginals.
+        # A shape has the counts of cells alone: those of bins are in other marginals.
         return shares, Shape(grid, below, fine.counts, fine.std_error)
 
 

@@ -123,7 +123,7 @@ class _Side(NamedTuple):
     """The share beyond an edge from which on the law is fitted."""
 
     def distances(self, start: int) -> Table:
-        """Return how far edges are from the origin, in units of the edge at the start."""
+        """Return the distances of edges, in units of that of the start."""
         unit = self.edges[start] - self.origin
         return (self.edges - self.origin) / unit
 
@@ -153,7 +153,7 @@ class _Laws(NamedTuple):
 
     def mean_quantiles(self, weights: Table, distances: Table) -> Table:
         """Return the weighted mean of all laws at each distance."""
-        # The weighted mean of lines is, for each power, one of starts and one of slopes.
+        # The weighted mean of lines is, for each power, that of starts and of slopes.
         weighted_slopes = weights * self.slopes
         slopes = np.bincount(self.power_codes, weighted_slopes, _POWERS.size)
         mean: Table = slopes @ _powers_of(distances) + weights @ self.starts
@@ -233,9 +233,9 @@ def _sides(
 
 
 def _scaled_edges(grid: Interval) -> Table:
-    """Return edges in a unit of the size of the interval, as sums would overflow otherwise."""
+    """Return edges in a unit of the size of the interval."""
+    # Otherwise sums would overflow. The unit is a power of two, which changes no digit.
     edges = np.array(grid.edges, grid.dtype).astype(float)
-    # A power of two, which changes no digit.
     exponent = math.frexp(max(-edges[0], edges[-1]))[1]
     return np.ldexp(edges, -exponent)
 
@@ -386,7 +386,7 @@ def _residuals(
     clear_edges: NDArray[np.intp],
     start: int,
 ) -> Table:
-    """Return how far laws are from noisy shares, in standard errors: (n_edges, n_laws)."""
+    """Return the standard errors between laws and noisy shares: (n_edges, n_laws)."""
     edges = np.append(clear_edges, _nodes_beyond(side, start))
     quantiles = laws.quantiles(side.distances(start)[edges])
     # The share beyond an edge is that of the side times the upper tail of a normal law.
