@@ -21,7 +21,6 @@ from skdp.synthesis._measured_means import (
     NEGLIGIBLE,
     MeasuredMean,
     measure_mean,
-    measured_counts,
     rake,
 )
 from skdp.synthesis._queries import find_columns
@@ -29,6 +28,7 @@ from skdp.synthesis._regression import Linear, PairRegression, logistic_model
 from skdp.synthesis._synthesizer import DPMarginalSynthesizer
 from skdp.synthesis.model import (
     Marginal,
+    measured_counts,
     merge,
     n_cells_of,
 )

@@ -19,6 +19,7 @@ from skdp.synthesis.model import (
     arrange,
     divide,
     group,
+    measured_counts,
     n_cells_of,
     spread,
     sum_others,
@@ -325,26 +326,3 @@ def rake(
             ratio = np.divide(target, sums, out=ones, where=sums > LEAST_DIVISOR)
             shares = shares * arrange(ratio, [axis], range(shares.ndim))
     return shares / shares.sum()
-
-
-def measured_counts(
-    marginals: Sequence[Marginal], columns: Sequence[int]
-) -> tuple[Table, float] | None:
-    """Estimate counts of columns from all that count each cell of them, with the error."""
-    weighted = np.zeros(1)
-    precision = 0.0
-    for marginal in marginals:
-        if not set(columns) <= set(marginal.clique):
-            continue
-        if any(marginal.groups_of(column) is not None for column in columns):
-            continue
-        axes = [marginal.clique.index(column) for column in columns]
-        counts = sum_others(marginal.counts, axes)
-        # The variance of a sum of counts: that of each times their number.
-        variance = marginal.std_error**2 * marginal.counts.size / counts.size
-        ordered = [column for column in marginal.clique if column in columns]
-        weighted = weighted + arrange(counts, ordered, columns) / variance
-        precision += 1 / variance
-    if precision == 0:
-        return None
-    return weighted / precision, 1 / math.sqrt(precision)

@@ -16,9 +16,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import MOST_WRONG, NORMAL_RANGE, QUANTILES, REACH
 from skdp.domain import Interval
-from skdp.synthesis._measured_means import measured_counts
 from skdp.synthesis._synthesizer import DPMarginalSynthesizer
-from skdp.synthesis.model import Clique, Groups, Marginal, group, merge, spread
+from skdp.synthesis.model import (
+    Clique,
+    Groups,
+    Marginal,
+    group,
+    measured_counts,
+    merge,
+    spread,
+)
 from skdp.synthesis.selection import (
     MEAN_ABSOLUTE,
     FineCounts,

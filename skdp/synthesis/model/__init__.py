@@ -29,6 +29,7 @@ from skdp.synthesis.model._tables import expand as expand
 from skdp.synthesis.model._tables import group as group
 from skdp.synthesis.model._tables import hubs_of as hubs_of
 from skdp.synthesis.model._tables import marginal_shapes as marginal_shapes
+from skdp.synthesis.model._tables import measured_counts as measured_counts
 from skdp.synthesis.model._tables import merge as merge
 from skdp.synthesis.model._tables import n_cells_of as n_cells_of
 from skdp.synthesis.model._tables import project as project

@@ -301,11 +301,18 @@ class Marginal:
         """Return the groups of the values of one of its columns, if there are any."""
         return self.groups[self.clique.index(column)] if self.groups else None
 
-    def counts_of(self, column: int) -> tuple[Table, float]:
-        """Return its counts of one column, and the standard deviation of their noise."""
-        axis = self.clique.index(column)
-        counts = sum_others(self.counts, [axis])
-        return counts, self.std_error * math.sqrt(self.counts.size / counts.size)
+    def counts_each(self, columns: Iterable[int]) -> bool:
+        """Return whether it counts each combination of values of some columns apart."""
+        held = [column in self.clique for column in columns]
+        return all(held) and all(self.groups_of(column) is None for column in columns)
+
+    def counts_of(self, columns: Sequence[int]) -> tuple[Table, float]:
+        """Return its counts of some columns, and the standard deviation of their noise."""
+        axes = list(map(self.clique.index, columns))
+        sums = sum_others(self.counts, axes)
+        std_error = self.std_error * math.sqrt(self.counts.size / sums.size)
+        ordered = [column for column in self.clique if column in columns]
+        return arrange(sums, ordered, columns), std_error
 
 
 def group(table: NDArray, groups: Groups | None) -> NDArray:
@@ -353,6 +360,24 @@ def merge(marginals: Iterable[Marginal]) -> list[Marginal]:
                 marginal.clique, counts / both, 1 / math.sqrt(both)
             )
     return [*means.values(), *apart]
+
+
+def measured_counts(
+    marginals: Iterable[Marginal], columns: Sequence[int]
+) -> tuple[Table, float] | None:
+    """Estimate counts of columns by all marginals that count each cell, with the error."""
+    # Weighted by the inverse of their variances, the mean of independent estimates has
+    # the least variance.
+    weighted_sum = np.zeros(1)
+    precision = 0.0
+    for marginal in marginals:
+        if marginal.counts_each(columns):
+            counts, std_error = marginal.counts_of(columns)
+            weighted_sum = weighted_sum + counts * std_error**-2
+            precision += std_error**-2
+    if precision == 0:
+        return None
+    return weighted_sum / precision, precision**-0.5
 
 
 def estimate_total(marginals: Iterable[Marginal]) -> tuple[float, float]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -17,7 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.domain import Domain, Interval
-from skdp.synthesis.model import GraphicalModel, Marginal, calibrate, expand
+from skdp.synthesis.model import (
+    GraphicalModel,
+    Marginal,
+    calibrate,
+    expand,
+    measured_counts,
+)
 from skdp.synthesis.selection._moved import PlannedShare
 from skdp.synthesis.selection._private_table import PrivateTable
 from skdp.synthesis.selection._strategy import FittedTable
@@ -137,7 +143,7 @@ class FoundCells:
 
         # What the counts of cells say, and those of bins in marginals.
         with_bins = fine
-        counts = _counts_of_bins(place, self.table.marginals)
+        counts = measured_counts(self.table.marginals, (place,))
         if counts is not None:
             counts = counts[0][:n_bins], counts[1]
             with_bins = with_counts_of_bins(fine, bins, *counts)
@@ -559,17 +565,3 @@ def _split_bins(
     sums = np.bincount(bins, shares)
     mass: NDArray[np.float64] = np.maximum(shares_of_bins, _LEAST_SHARE)[bins] * shares
     return mass / sums[bins]
-
-
-def _counts_of_bins(
-    column: int, marginals: Iterable[Marginal]
-) -> tuple[NDArray[np.float64], float] | None:
-    """Return the mean of all noisy counts of a column, by precision, and its error."""
-    precision = 0.0
-    weighted = np.zeros(1)
-    for marginal in marginals:
-        if column in marginal.clique and marginal.groups_of(column) is None:
-            counts, error = marginal.counts_of(column)
-            precision += error**-2
-            weighted = weighted + counts * error**-2
-    return None if precision == 0 else (weighted / precision, precision**-0.5)

@@ -288,9 +288,9 @@ def _most_precise(
     best = np.zeros(1)
     least_error = math.inf
     for marginal in marginals:
-        if column not in marginal.clique or marginal.groups_of(column) is not None:
+        if not marginal.counts_each((column,)):
             continue
-        counts, error = marginal.counts_of(column)
+        counts, error = marginal.counts_of((column,))
         if error < least_error:
             best = counts
             least_error = error
