@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp import Domain
+from skdp.domain import Categories
 
 Codes = NDArray[np.int64]
 Rng = np.random.Generator
@@ -29,8 +30,12 @@ class Generated:
 
     @property
     def domain(self) -> Domain:
-        """The declared values: numbers in columns with an order, whose dtype declares it, texts in others."""
-        return Domain({name: list(self._values(name)) for name in self.sizes})
+        """The declared values: numbers in columns with an order, texts in others."""
+        columns = {}
+        for name in self.sizes:
+            is_ordered = name not in self.unordered
+            columns[name] = Categories(self._values(name), ordered=is_ordered)
+        return Domain(columns)
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -44,25 +49,16 @@ class Generated:
 
     def rows(self, codes: dict[str, Codes]) -> pd.DataFrame:
         """Decode rows."""
-        columns = {name: self._column(name, codes[name]) for name in codes}
+        columns = {}
+        for name in codes:
+            columns[name] = self._values(name)[codes[name]]
         return pd.DataFrame(columns)
-
-    def _column(self, name: str, codes: Codes) -> pd.Series:
-        values = self._values(name)
-        dtype = (
-            values.dtype
-            if name in self.unordered
-            else pd.CategoricalDtype(values, ordered=True)
-        )
-        return pd.Series(values[codes], dtype=dtype)
 
     def _values(self, name: str) -> NDArray:
         values = np.arange(self.sizes[name])
-        return (
-            np.array([f"v{value}" for value in values], object)
-            if name in self.unordered
-            else values
-        )
+        if name in self.unordered:
+            return np.array([f"v{value}" for value in values], object)
+        return values
 
     def encode(self, rows: pd.DataFrame) -> dict[str, Codes]:
         """Code rows."""
