@@ -903,7 +903,7 @@ def _observed(name: Any, column: Any) -> Categories:
         )
     try:
         return Categories(values)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise ValueError(f"column {name!r}: {error}") from None
 
 

@@ -515,7 +515,7 @@ class DPGroupBy(CentralStatistic):
             estimates["mean"] = mean_estimates(noisy, sums.bounds, noise, level)
         if "sum" in self._statistics:
             sum_estimate = sum_estimates(noisy, sums.bounds, noise, level)
-            largest = 1.0 if self.max_weight is None else self.max_weight
+            largest = 1.0 if self.max_weight is None else float(self.max_weight)
             estimates["sum"] = Estimate(*(part * largest for part in sum_estimate))
         for place, name in enumerate(exact.names):
             for statistic, estimate in estimates.items():
@@ -665,7 +665,7 @@ def count_estimate(
 ) -> Estimate:
     """Estimate numbers of rows from noisy ones in units, or sums of weights."""
     if max_weight is not None:
-        scale = max_weight / unit
+        scale = float(max_weight) / unit
         value = counts * scale
         error = np.full_like(counts, as_float(noise.error) * scale)
         reach = as_float(noise.reach(level)) * scale

@@ -334,9 +334,10 @@ class DPHistogram(CentralStatistic):
         self.std_error_ = np.sqrt(_noise_variances(tree, share))
         if self.max_weight is not None:
             steps = noisy[0] if is_flat else tree.estimate(noisy)
-            self.counts_ = steps * (self.max_weight / GRID)
+            step = float(self.max_weight) / GRID
+            self.counts_ = steps * step
             # That of counts, which are whole, is a little smaller than in steps.
-            error_of_step = as_float(plan.noises[0].error) * self.max_weight / GRID
+            error_of_step = as_float(plan.noises[0].error) * step
             self.std_error_ = error_of_step * np.sqrt(tree.cell_variances)
         elif is_flat:
             self.counts_ = noisy[0].astype(np.int64)
@@ -499,7 +500,7 @@ def planned_half_width(
         std_error = math.sqrt(_noise_variances(tree, share).max())
     is_whole = histogram.max_weight is None
     if histogram.max_weight is not None:
-        std_error *= histogram.max_weight
+        std_error *= float(histogram.max_weight)
     lower, upper = count_interval(0, std_error, level, is_whole=is_whole)
     return float(upper - lower) / 2
 

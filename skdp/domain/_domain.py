@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from itertools import pairwise
 from numbers import Real
 from typing import Any, Self, TypeAlias
@@ -29,6 +29,7 @@ from skdp.tables import (
     dates_like,
     decoder,
     dtype_like,
+    is_comparable,
     is_whole_number,
     kind_of,
     kind_of_values,
@@ -94,6 +95,13 @@ class Categories:
         is_unordered = isinstance(values, str | bytes | Mapping | Set)
         if is_unordered or not isinstance(values, Iterable):
             raise TypeError(f"expected a list of values, got {type(values).__name__}")
+        values = tuple(values)
+        for value in values:
+            if not is_comparable(value):
+                raise TypeError(
+                    "expected text, numbers, dates or other scalars, "
+                    f"got {type(value).__name__}"
+                )
         self.values = tuple(map(plain, values))
         if not self.values:
             raise ValueError("expected at least one value")
@@ -112,12 +120,6 @@ class Categories:
                 "expected finite numbers, got one that is infinite, "
                 "or beyond the range of floats"
             )
-        for value in self.values:
-            if not isinstance(value, Hashable):
-                raise TypeError(
-                    "expected text, numbers, dates or other scalars, "
-                    f"got {type(value).__name__}"
-                )
         if len(set(self.values)) < len(self.values):
             raise ValueError("expected distinct values, got duplicates")
         if not isinstance(ordered, bool):
@@ -900,7 +902,8 @@ class Domain:
         if len(labels) == 1:
             # Beside a missing value, pandas would make floats of whole numbers.
             dtype = object if None in labels[0] else None
-            return pd.Index(labels[0], dtype=dtype, name=self.columns[0])
+            name = self.columns[0]
+            return pd.Index(labels[0], dtype=dtype, name=name, tupleize_cols=False)
         return pd.MultiIndex.from_product(labels, names=self.columns)
 
 

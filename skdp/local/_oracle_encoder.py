@@ -741,11 +741,6 @@ def unknown_codes(handle_unknown: Any, domain: Domain) -> str | dict[Any, int]:
     """Return "error", "uniform", or the code for undeclared values by column."""
     if isinstance(handle_unknown, str) and handle_unknown in ("error", "uniform"):
         return handle_unknown
-    if not np.isscalar(handle_unknown) and not is_missing(handle_unknown):
-        raise TypeError(
-            "handle_unknown must be a single value, got "
-            f"{type(handle_unknown).__name__}"
-        )
     # An array of objects, which numpy would not make of a date or a tuple.
     value = np.empty(1, object)
     value[0] = handle_unknown
@@ -754,10 +749,11 @@ def unknown_codes(handle_unknown: Any, domain: Domain) -> str | dict[Any, int]:
         codes[name] = int(domain[name].encode(value)[0])
         # The code after those of the declared values is that of all others.
         if codes[name] == len(domain[name]):
+            kind = type(handle_unknown).__name__
+            got = repr(handle_unknown) if kind == "str" else f"a value of type {kind}"
             raise ValueError(
                 "handle_unknown must be 'error', 'uniform' or a value that every "
-                f"column declares; column {name!r} does not declare "
-                f"{handle_unknown!r}"
+                f"column declares, got {got}, which column {name!r} does not declare"
             )
     return codes
 

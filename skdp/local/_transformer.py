@@ -411,11 +411,12 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         Returns
         -------
         same kind as X
-            The reports, with the row index of X. In pandas and pyarrow they carry their
-            protocol and the counts of this release (guide page "Clients in other
-            languages"), which beside a part of the rows tell of those left out: before
-            you publish a part, remove ``reports.attrs["skdp.releases"]``, or the
-            metadata of the schema.
+            The reports, with the row index of X. A MultiIndex of columns stays where all
+            columns are those of X; beside others, as ``sampled``, labels are tuples. In
+            pandas and pyarrow they carry their protocol and the counts of this release
+            (guide page "Clients in other languages"), which beside a part of the rows
+            tell of those left out: before you publish a part, remove
+            ``reports.attrs["skdp.releases"]``, or the metadata of the schema.
 
         Raises
         ------

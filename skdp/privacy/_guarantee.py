@@ -197,6 +197,10 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
             )
         if isinstance(self.scope, str):
             raise TypeError("scope must be a tuple of names, got str")
+        for name in ("mechanism", "changes"):
+            text = getattr(self, name)
+            if not isinstance(text, str):
+                raise TypeError(f"{name} must be a str, got {type(text).__name__}")
         if self.relation == "replace_values" and not self.scope:
             raise ValueError(
                 "scope must name the protected columns with relation='replace_values', "

@@ -101,6 +101,20 @@ def plain(value: Any) -> Any:
     return float(value) if isinstance(value, np.floating) else value
 
 
+def is_comparable(value: Any) -> bool:
+    """Whether a value can be hashed, compared and written, as declared values are."""
+    # What a class of others raises may hold the value.
+    if type(value) in _KINDS:
+        return True
+    try:
+        value = plain(value)
+        hash(value)
+        str(value)
+        return bool(value == value)
+    except Exception:
+        return False
+
+
 Times = NDArray[np.datetime64]
 
 _BLOCK = 1 << 16

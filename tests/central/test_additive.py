@@ -217,7 +217,7 @@ def test_errors_say_what_to_declare():
     "parameters, weights, message",
     [
         ({}, np.ones(N), "max_weight must be declared with sample_weight"),
-        ({"max_weight": 0}, np.ones(N), "max_weight must be a number > 0 .*, got 0"),
+        ({"max_weight": 0}, np.ones(N), "max_weight must be a number > 0, .*, got 0"),
         ({"max_weight": "1"}, np.ones(N), "max_weight must be an int or a float, got str"),
         ({"max_weight": 1}, np.ones(N - 1), "sample_weight has 2999 entries; X has 3000 rows"),
         ({"max_weight": 1}, np.ones((N, 2)), "sample_weight must be one column"),

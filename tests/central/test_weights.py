@@ -159,7 +159,10 @@ def test_they_are_saved(make, tmp_path):
         ({"sample_weight": [1.0, 2.0]}, "the name of a column of X"),
         ({"max_weight": 0}, "max_weight must be a number > 0"),
         ({"max_weight": np.inf}, "max_weight must be a number > 0"),
-        ({"max_weight": 10**5000}, "max_weight must be a number > 0"),
+        ({"max_weight": 10**5000}, "max_weight must be a number > 0, from 1.2e-271 to 8.5e.270, got a longer int"),
+        ({"max_weight": 1e300}, "max_weight must be a number > 0, .*, got 1e.300"),
+        ({"max_weight": 5e-324}, "max_weight must be a number > 0, .*, got 4.9.*e-324"),
+        ({"max_weight": np.float32(-1)}, "max_weight must be a number > 0, .*, got -1"),
         ({"max_weight": Fraction(3, 7)}, "an int or a float, got Fraction"),
         ({"max_weight": True}, "max_weight must be an int or a float"),
         ({"max_weight": "10"}, "max_weight must be an int or a float"),
@@ -168,6 +171,17 @@ def test_they_are_saved(make, tmp_path):
 def test_weights_are_declared(make, options, message):
     with pytest.raises((TypeError, ValueError), match=message):
         make(**options).fit(PEOPLE[NAMES[make]])
+
+
+@pytest.mark.parametrize("max_weight", [2.0**900, 2.0**-900, np.float32(3e38)])
+def test_weights_of_any_size_give_finite_numbers(max_weight):
+    people = PEOPLE.assign(weight=PEOPLE["weight"] / 10 * float(max_weight))
+    counted = histogram(epsilon=60.0, max_weight=max_weight, random_state=0).fit(people[NAMES[histogram]])
+    usual = histogram(epsilon=60.0, random_state=0).fit(PEOPLE[NAMES[histogram]])
+    np.testing.assert_allclose(counted.counts_ / max_weight * 10, usual.counts_)
+    np.testing.assert_allclose(counted.std_error_ / max_weight * 10, usual.std_error_)
+    in_groups = groups(max_weight=max_weight, random_state=0).fit(people[NAMES[groups]])
+    assert np.isfinite(in_groups.to_frame().to_numpy(float)).all()
 
 
 def test_a_missing_weight_is_an_error_where_missing_values_are():

@@ -199,6 +199,22 @@ def test_unbiased_columns_have_the_frequencies_as_means():
         encoder.estimate_counts(broken)
 
 
+def test_levels_of_columns_stay_where_all_columns_are_those_of_the_input():
+    labels = pd.MultiIndex.from_tuples([("home", "sex"), ("home", "smokes")], names=["place", "question"])
+    table = pd.DataFrame([["f", "no"], ["m", "yes"]] * 200, columns=labels)
+    values = {("home", "sex"): ["f", "m"], ("home", "smokes"): ["no", "yes"]}
+    encoder = RandomizedResponseEncoder(3.0, categories=values, random_state=0)
+    for strategy in ("split", "joint", "sample"):
+        reports = encoder.set_params(strategy=strategy).fit(table).transform(table)
+        if strategy == "sample":
+            assert reports.columns.to_list() == [*labels, "sampled"]
+        else:
+            assert reports.columns.equals(labels)
+            assert reports.columns.names == labels.names
+        counts = encoder.estimate_counts(reports, columns=[("home", "sex")])
+        assert (abs(counts["count"] - 200) < 6 * counts["std_error"]).all()
+
+
 def test_names_of_the_output():
     encoder = make("buckets", strategy="joint").fit(pd.DataFrame(data(5)))
     assert encoder.get_feature_names_out().tolist() == ["sex_job_age_seed", "sex_job_age_bucket"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import pickle
 from collections import Counter
+from datetime import date, datetime
 from itertools import product
 
 import numpy as np
@@ -20,6 +21,7 @@ from skdp import (
     HadamardResponseEncoder,
     Interval,
     LocalHashingEncoder,
+    LocalTableEncoder,
     PrivacyLeakWarning,
     RandomizedResponseEncoder,
     SubsetSelectionEncoder,
@@ -31,6 +33,15 @@ from tests.conftest import each
 
 FALSE_ALARM = 1e-6
 CATEGORIES = {"sex": ["Female", "Male"], "job": ["clerk", None, "sales"], "rank": [3, 1, 2]}
+
+
+class Hostile:
+    """An object that can be neither compared nor shown."""
+
+    def fail(self, *others):
+        raise ArithmeticError
+
+    __eq__ = __hash__ = __repr__ = __str__ = fail
 
 
 @pytest.fixture
@@ -199,12 +210,39 @@ class TestUnknownValues:
         )
         assert values_of(fitted.fit_transform(frame), "sex") == ["F", stand_in, stand_in]
 
-    @pytest.mark.parametrize("stand_in", ["Z", 1, None])
-    def test_a_stand_in_must_be_declared(self, stand_in):
-        with pytest.raises(ValueError, match=r"handle_unknown must be .* column 'sex' does not declare"):
-            RandomizedResponseEncoder(categories={"sex": ["F", "M"]}, handle_unknown=stand_in).fit(
-                pd.DataFrame({"sex": ["F"]})
-            )
+    @pytest.mark.parametrize(
+        ("stand_in", "values"),
+        [
+            (date(2020, 1, 1), [date(2020, 1, 1), date(2021, 1, 1)]),
+            (datetime(2020, 1, 1, 12), [datetime(2020, 1, 1, 12), datetime(2021, 1, 1)]),
+            (date(2020, 2, 3), Interval(date(2020, 1, 1), date(2022, 1, 1), bins=2)),
+        ],
+    )
+    def test_a_declared_date_stands_in(self, stand_in, values):
+        days = pd.DataFrame({"day": [stand_in, type(stand_in)(2023, 5, 6)]}, dtype=object)
+        fitted = RandomizedResponseEncoder(60, categories={"day": values}, handle_unknown=stand_in, random_state=0)
+        assert fitted.tally(fitted.fit_transform(days)).counts[0].tolist() == [2, 0]
+
+    @each(
+        "stand_in, got",
+        [
+            ("Z", "'Z'"),
+            (1, "a value of type int"),
+            (None, "a value of type NoneType"),
+            (date(2020, 1, 1), "a value of type date"),
+            (["F"], "a value of type list"),
+            (pd.Series(["F"]), "a value of type Series"),
+            (Hostile(), "a value of type Hostile"),
+        ],
+    )
+    def test_a_stand_in_must_be_declared(self, stand_in, got):
+        expected = (
+            f"handle_unknown must be 'error', 'uniform' or a value .*, got {got}, which column 'sex' does not declare"
+        )
+        table = pd.DataFrame({"sex": ["F"]})
+        for maker in (RandomizedResponseEncoder, LocalTableEncoder):
+            with pytest.raises(ValueError, match=expected):
+                maker(categories={"sex": ["F", "M"]}, handle_unknown=stand_in).fit(table)
 
 
 class TestBadInput:

@@ -120,6 +120,13 @@ def test_impossible_promises_are_refused(arguments, error):
         PrivacyGuarantee(**arguments)
 
 
+@each("name", ["mechanism", "changes"])
+@each("value", [None, 5, ["a"], b"a"])
+def test_what_is_printed_is_text(name, value):
+    with pytest.raises(TypeError, match=f"{name} must be a str, got {type(value).__name__}"):
+        PrivacyGuarantee(1.0, **{name: value})
+
+
 def test_sums_list_the_losses_of_both_and_count_equal_ones():
     noise = PrivacyGuarantee(1.0, 1e-6, losses=(GaussianLoss(0.2),))
     assert pickle.loads(pickle.dumps(noise)) == noise

@@ -12,7 +12,13 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from skdp import Domain, Interval, RandomizedResponseEncoder, SecretKey
+from skdp import (
+    Domain,
+    Interval,
+    RandomizedResponseEncoder,
+    SecretKey,
+    UnaryEncodingTransformer,
+)
 from skdp.local import HeavyHitters
 from skdp.metrics import fairness_report
 from skdp.tables import ColumnError, ValueCoder, distinct_values, to_dates, to_numbers
@@ -132,6 +138,49 @@ def test_no_error_holds_an_odd_object(odd):
     memoised = RandomizedResponseEncoder(categories={"job": ["a", "b"]}, memoize=True, secret_key=key)
     rows = pd.DataFrame({"job": labels})
     check_hidden(memoised.fit(rows).transform, rows, record_id=list(column_with(odd, [1, 2, 3])), name="record_id")
+
+
+def in_order(**methods):
+    """Make two objects that can be hashed and sorted."""
+    odd = type("Odd", (), {"__lt__": lambda self, other: id(self) < id(other), **methods})
+    return odd(), odd()
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_objects_that_can_be_sorted_are_no_categories_if_they_cannot_be_compared_or_written():
+    def fail(self, *others):
+        raise ArithmeticError(SECRET)
+
+    of_text = raising(float, "__str__", "__repr__")
+    of_day = raising(date, "__str__", "__repr__", "__format__")
+    pairs = [
+        in_order(__str__=fail),
+        in_order(__str__=lambda self: 5),
+        in_order(__eq__=fail, __hash__=lambda self: id(self)),
+        in_order(__eq__=lambda self, other: np.array([True, False]), __hash__=lambda self: id(self)),
+        (of_text(5), of_text(6)),
+        (of_day(2020, 1, 1), of_day(2021, 1, 1)),
+    ]
+    columns = []
+    for pair in pairs:
+        columns.append(pd.Series(column_with(pair[0], pair[1:]), dtype=object))
+    columns.append(columns[0].astype("category"))
+    for column in columns:
+        for encoder in (UnaryEncodingTransformer(), RandomizedResponseEncoder()):
+            caught = error_of(encoder.fit, pd.DataFrame({"job": column}))
+            assert isinstance(caught, TypeError | ValueError)
+            assert str(caught) == "column 'job': expected text, numbers, dates or other scalars, got Odd"
+            assert not any(SECRET in text for text in texts_of(caught))
+
+
+def test_tuples_are_categories():
+    pairs = [("a", 1), ("b",)]
+    table = pd.DataFrame({"job": pd.Series(column_with(pairs[0], pairs[1:]), dtype=object)})
+    encoder = RandomizedResponseEncoder(60, categories={"job": pairs}, random_state=0)
+    counts = encoder.estimate_counts(encoder.fit_transform(table))
+    assert counts.index.to_list() == pairs
+    assert counts.index.name == "job"
+    assert counts["count"].round(3).to_list() == [1, 1]
 
 
 def test_all_errors_of_a_domain_are_its_own():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,24 +28,27 @@ def check_weight(sample_weight: Any, max_weight: Any, names: Sequence[Any]) -> N
     check_max_weight(max_weight)
 
 
+# A step is 2**-29 of the largest weight. It, the sum of 2**64 weights, and noise of as
+# many are floats of full precision then, which are from 2**-1022 to 2**1024.
+_LEAST_MAX_WEIGHT = 2.0**-900
+_MOST_MAX_WEIGHT = 2.0**900
+
+
 def check_max_weight(max_weight: Any) -> None:
     """Check the largest weight."""
-    number = int | float | np.integer | np.floating
-    if isinstance(max_weight, bool) or not isinstance(max_weight, number):
+    is_number = isinstance(max_weight, int | float | np.integer | np.floating)
+    if isinstance(max_weight, bool) or not is_number:
         raise TypeError(
             "max_weight must be an int or a float, got " + type(max_weight).__name__
         )
-    # Neither an int beyond every float nor one that is too long to be written fails.
-    if isinstance(max_weight, int):
-        in_range = 0 < max_weight <= sys.float_info.max
-    else:
-        in_range = bool(np.isfinite(max_weight) and max_weight > 0)
-    if not in_range:
-        most = sys.float_info.max
-        is_beyond = isinstance(max_weight, int) and abs(max_weight) > most
-        got = "an int beyond" if is_beyond else f"{max_weight:g}"
+    # An int may be beyond all floats, and the limits are beyond those of 32 bits.
+    number = max_weight if isinstance(max_weight, int) else float(max_weight)
+    if not _LEAST_MAX_WEIGHT <= number <= _MOST_MAX_WEIGHT:
+        is_long = isinstance(number, int) and abs(number) > _MOST_MAX_WEIGHT
+        got = "a longer int" if is_long else f"{number:g}"
         raise ValueError(
-            f"max_weight must be a number > 0 and at most {most:g}, got {got}"
+            f"max_weight must be a number > 0, from {_LEAST_MAX_WEIGHT:.2g} to "
+            f"{_MOST_MAX_WEIGHT:.2g}, got {got}"
         )
 
 

@@ -147,8 +147,9 @@ class TableQualityDisplay(PanelDisplay):
 
     With `from_estimator`, an error is that of the model from noisy counts: with the noise it says how well these were
     fitted, and the noise how well they are known. Noisy counts can be further apart than any shares: both are at most
-    1. A marginal of which noise moves more than half of the records is not supported, whatever its model. Where a pair
-    was measured, the model is mostly closer to the true counts than the noise; one with an error of more than twice the
+    1. The number of rows is noisy, too: the noise is that of the fewest that there may be, in 95 % of all fits. A
+    marginal of which noise moves more than half of the records is not supported, whatever its model. Where a pair was
+    measured, the model is mostly closer to the true counts than the noise; one with an error of more than twice the
     noise contradicts its own counts, and is not supported. With `from_tables`, chance is that of two samples of the
     same law. Where numbers are not declared as an `Interval`, more than 30 different ones are cut into bins.
 
