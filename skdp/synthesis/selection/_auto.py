@@ -17,6 +17,7 @@ from skdp.synthesis.model import (
     Groups,
     count_cells,
     group,
+    measured_counts,
     sample,
     shape_of,
 )
@@ -399,8 +400,16 @@ def _rare_groups(
     noise = table.budget.std_error(share / (2 * len(plan.sizes)))
     n_records = max(1.0, float(counts[0].sum()))
     groups = []
-    for column_counts, ordered in zip(counts, plan.ordered, strict=True):
-        groups.append(group_column(column_counts, n_records, noise, ordered=ordered))
+    for column, column_counts in enumerate(counts):
+        estimate = measured_counts(table.marginals, (column,))
+        members = group_column(
+            column_counts,
+            n_records,
+            noise,
+            ordered=plan.ordered[column],
+            count_error=0.0 if estimate is None else estimate[1],
+        )
+        groups.append(members)
     return tuple(groups)
 
 

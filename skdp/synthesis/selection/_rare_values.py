@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from skdp.synthesis.selection._following import NOISE_COST
 
@@ -22,6 +23,7 @@ def group_column(
     noise: float,
     *,
     ordered: bool,
+    count_error: float = 0.0,
     largest_rare_share: float = 1.0,
 ) -> NDArray[np.intp] | None:
     """Group values of a column that are rare against the noise of pairs.
@@ -34,7 +36,10 @@ def group_column(
     least = _RARE_STD_ERRORS * noise
     if ordered and counts.size > 2 * n_affordable:
         least = max(least, n_records / n_affordable)
-    if not ordered:
+    if not ordered and counts.size > 1:
+        # About one of all values has such a count by the noise of the column alone. Those
+        # that had it by noise would look as if they depended on all other columns.
+        least = max(least, count_error * float(ndtri(1 - 1 / counts.size)))
         least = min(least, largest_rare_share * n_records)
     return group_rare_values(counts, least, ordered=ordered)
 

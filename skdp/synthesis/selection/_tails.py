@@ -55,6 +55,15 @@ _PRIOR_POWER, _PRIOR_DEVIATION = 0.3, 0.3
 _PRIOR_SLOPE, _PRIOR_SLOPE_DEVIATION = 1.4, 0.5
 """Of the slope, and of its logarithm; of a lognormal law, 1 / sigma."""
 
+_STEEP = 4.0
+"""The slope of a law of the numbers from which on distances count from the middle.
+
+Numbers far from 0, such as temperatures in degrees, have slopes beyond those of all laws:
+with an infinite limit, the deviation of nine clinical columns is too large by up to 25 %
+(20,000 rows at epsilon 1) and 114 % (5,000). With 8, 4 and 2.5 it is off by at most 4, 4, 4
+and 9, 9, 9 %, and of those of a slope of 5 to 8 by 2.4, 1.6, 1.6 % (declared bins) and 7.1,
+4.1, 4.1 % (private ones)."""
+
 _LEAST_WEIGHT = math.exp(-12)
 """Of a law that is averaged, against that of the best one."""
 
@@ -280,6 +289,11 @@ def _fit_tail(
     clear_edges = _clear_edges(side, beyond, middle_edge, start)
     if start not in clear_edges:
         return None
+    # Where numbers are far from 0, a law of the numbers says little of them: no power of
+    # nearly equal numbers tells laws apart.
+    if _is_steep(side, beyond, clear_edges):
+        side = side._replace(origin=side.middle)
+        clear_edges = _clear_edges(side, beyond, middle_edge, start)
     clear_edges = _spaced_edges(clear_edges, beyond)
     law = _fit_law(side, beyond, covariance, clear_edges, start)
     # What the noisy shares say, as far as they are better known than the deviation is.
@@ -290,6 +304,15 @@ def _fit_tail(
     # Nothing is beyond the last edge.
     tail_beyond = np.append(law + deviations @ weights, 0.0)
     return np.maximum(0.0, -np.diff(tail_beyond))
+
+
+def _is_steep(side: _Side, beyond: Table, clear_edges: NDArray[np.intp]) -> bool:
+    """Return whether shares fall too fast for a law of these distances."""
+    ends = clear_edges[[0, -1]]
+    shares = np.clip(beyond[ends] / side.share, _LEAST_START, _MOST_START)
+    quantile_start, quantile_end = -ndtri(shares)
+    log_start, log_end = np.log(side.edges[ends] - side.origin)
+    return bool(quantile_end - quantile_start > _STEEP * (log_end - log_start))
 
 
 def _deviations(shares: Table, share_of_start: float) -> Table:
