@@ -158,3 +158,14 @@ def test_counts_that_noise_nearly_hides_are_not_emptied():
         rare_shares.append((rows["rare"] > 0).mean())
     # They had none in all seeds; the noise of their counts is that of 30 records.
     assert abs(np.mean(rare_shares) - 0.04) < 0.02
+
+
+def test_tails_of_numbers_far_from_zero():
+    # A law of the numbers has no power by which 38 and 40 degrees differ.
+    rng = np.random.default_rng(100)
+    warm = pd.DataFrame({"degrees": rng.normal(36.9, 0.5, 5_000).round(1), "side": rng.integers(0, 2, 5_000)})
+    cold = warm - [30, 0]
+    for table, low in ((warm, 30.0), (cold, 0.0)):
+        domain = {"degrees": Interval(low, low + 15, bins=15, decimals=1), "side": [0, 1]}
+        rows = fitted(table, domain).sample(5_000)
+        assert 0.9 < rows["degrees"].std() / table["degrees"].std() < 1.15  # it was 1.3 for warm
