@@ -115,9 +115,14 @@ class BinPoints:
 
     @classmethod
     def of(
-        cls, interval: Interval, shape: Shape, least_share: float = 0.0
+        cls,
+        interval: Interval,
+        shape: Shape,
+        least_share: float = 0.0,
+        *,
+        are_private: bool = False,
     ) -> BinPoints:
-        """Find the points of bins by the noisy counts of their cells."""
+        """Find the points of bins, which may be private, by the noisy counts of their cells."""
         cells = BinCells.of(interval, shape)
         bins = cells.bins
         # From the start of each bin, as dates cannot be averaged.
@@ -141,8 +146,12 @@ class BinPoints:
         shares = np.bincount(bins, np.diff(shape.below))
         within = shares * stds**2
         between = shares * (numbers - shares @ numbers) ** 2
-        # Of two or three bins, as noise allows no more, one has half of the records.
-        is_crowded = shares > max(_CROWDED, 2 / shares.size)
+        most = _CROWDED
+        if are_private:
+            # There are as many private bins as noise allows. Where it allows two or three,
+            # one of them has half of the records, and noise hides what is within it.
+            most = max(_CROWDED, 2 / shares.size)
+        is_crowded = shares > most
         is_crowded &= within > _WIDE * (within.sum() + between.sum())
         if interval.missing:
             scores = np.vstack([scores, [-1.0, 1.0]])

@@ -257,7 +257,12 @@ def _points_in_bins(synthesizer: Any, places: Sequence[int]) -> Mapping[int, Bin
         measured = measured_counts(synthesizer.marginals_, (place,))
         n_rows = max(1.0, synthesizer.n_rows_)
         noise = 0.0 if measured is None else measured[1] / n_rows
-        points[place] = BinPoints.of(domain[name], shapes[name], noise)
+        points[place] = BinPoints.of(
+            domain[name],
+            shapes[name],
+            noise,
+            are_private=synthesizer.bins == "private",
+        )
     return points
 
 

@@ -156,8 +156,10 @@ def _compare_measured(
     grouped = group(shares, estimate.groups)
     error = float(np.abs(estimate.counts / n_rows - grouped).sum() / 2)
     # Noise alone moves each count by this much on average.
-    noise_of_counts = MEAN_ABSOLUTE * estimate.std_error * estimate.counts.size
-    noise = noise_of_counts / (2 * _fewest_rows(synthesizer))
+    noise_of_counts = MEAN_ABSOLUTE * estimate.std_error * estimate.counts.size / 2
+    noise = noise_of_counts / _fewest_rows(synthesizer)
+    # The error is of as many rows as there seem to be, and so is what noise explains.
+    is_explained = error <= _LARGEST_MISFIT * noise_of_counts / n_rows
     # Records of values that were counted together may all have one of them.
     of_others = spread(grouped, estimate.groups) - shares
     is_uncertain = n_rows * (shares - of_others) <= estimate.std_error
@@ -170,10 +172,7 @@ def _compare_measured(
         "noise": min(1.0, noise),
         "uncertain": uncertain,
         "measured": True,
-        "supported": (
-            max(uncertain, noise, error) <= MOST_WRONG
-            and error <= _LARGEST_MISFIT * noise
-        ),
+        "supported": is_explained and max(uncertain, noise, error) <= MOST_WRONG,
     }
 
 

@@ -287,6 +287,20 @@ def test_what_other_columns_do_within_a_bin_of_most_numbers_is_not_supported():
         assert ("most numbers are in one wide bin" in by_group["reason"]) != is_supported
 
 
+def test_of_two_declared_bins_one_may_be_crowded():
+    """No interval held a difference of which all is within the first of two bins."""
+    rng = np.random.default_rng(0)
+    g = rng.choice(["a", "b"], N)
+    is_far = rng.random(N) < 0.05
+    hours = np.where(is_far, rng.uniform(10, 100, N), rng.uniform(0, 5, N) + 5 * (g == "b"))
+    table = pd.DataFrame({"hours": hours, "g": g})
+    domain = HOURS | {"hours": Interval(edges=[0, 10, 100], real=True)}
+    synthesizer = with_bins(3.0, table, 0, domain, bins="declared", delta=1e-6)
+    terms = synthetic_inference(synthesizer, difference, columns=["hours", "g"]).iloc[0]
+    assert not terms["supported"]
+    assert "most numbers are in one wide bin" in terms["reason"]
+
+
 def test_private_bins_are_not_crowded_for_being_few():
     """Of two or three bins with as many records each, one may have more than half."""
     n_bins = []
