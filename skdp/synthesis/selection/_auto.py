@@ -17,7 +17,7 @@ from skdp.synthesis.model import (
     Groups,
     count_cells,
     group,
-    measured_counts,
+    mean_counts,
     sample,
     shape_of,
 )
@@ -401,13 +401,13 @@ def _rare_groups(
     n_records = max(1.0, float(counts[0].sum()))
     groups = []
     for column, column_counts in enumerate(counts):
-        estimate = measured_counts(table.marginals, (column,))
+        estimate = mean_counts(table.marginals, (column,))
         members = group_column(
             column_counts,
             n_records,
             noise,
             ordered=plan.ordered[column],
-            count_error=0.0 if estimate is None else estimate[1],
+            count_error=0.0 if estimate is None else estimate.std_error,
         )
         groups.append(members)
     return tuple(groups)
