@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import product
 from typing import Any, Literal, NamedTuple, get_args
@@ -452,30 +452,33 @@ class DPGroupBy(CentralStatistic):
     def _noise(self, share: Share, n_columns: int) -> Noise:
         """Return the noise of the numbers of all groups."""
         if not n_columns:
-            # A row changes the sum of weights by up to `GRID` steps.
-            return Noise.of(share, 1 if self.max_weight is None else GRID)
+            return Noise.of(share, self._change_of_count(n_columns))
         return Noise.joint(share, GRID, self._n_numbers(n_columns))
 
     def _n_numbers(self, n_columns: int) -> int:
         """Return how many numbers of each group get noise."""
-        if not n_columns:
-            return 1
-        shared = self.missing == "error"
-        size = n_numbers(n_columns, squares=False, shared_count=shared)
-        return size + self._counts_rows(n_columns)
+        is_shared = self._shares_count(n_columns)
+        size = n_numbers(n_columns, squares=False, shared_count=is_shared)
+        return size + 1 if self._counts_rows(n_columns) else size
 
     @property
     def _unit(self) -> int:
         """By what sums of rows are multiplied: weights are in steps already."""
         return GRID if self.max_weight is None else 1
 
+    def _shares_count(self, n_columns: int) -> bool:
+        """Whether the number of rows is that of the values of each column."""
+        return self.missing == "error" and n_columns > 0
+
     def _counts_rows(self, n_columns: int) -> bool:
         """Whether the number of rows gets noise of its own: the columns do not share it."""
-        is_shared = self.missing == "error" and n_columns > 0
-        return "count" in self._statistics and not is_shared
+        return "count" in self._statistics and not self._shares_count(n_columns)
+
+    def _change_of_count(self, n_columns: int) -> int:
+        """Return what a row changes its count by, at most, in the units of the noise."""
+        return 1 if n_columns == 0 and self.max_weight is None else GRID
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
-        (noise,) = plan.noises
         exact: GroupPlan = plan.exact
         groups = exact.groups
         if isinstance(groups, KeySearch):
@@ -484,66 +487,80 @@ class DPGroupBy(CentralStatistic):
         self._library = exact.library
         self.keys_ = groups.keys or [as_objects([]) for _ in self._key_names]
         if plan.protected:
-            return self._release_protected(plan, sums, source)
+            estimates = self._estimate_protected(plan, sums, source)
+        else:
+            (noise,) = plan.noises
+            numbers = self._noisy_numbers(sums, noise, source)
+            estimates = self._estimate(numbers, sums.bounds, noise)
+        self._store(estimates, exact.names)
 
-        # One block of noise for each group: (n_groups, n_numbers). The number of rows,
-        # if the columns do not share it already, comes first.
+    def _noisy_numbers(
+        self, sums: GroupSums, noise: Noise, source: ByteSource
+    ) -> Floats:
+        """Add noise to the numbers of all groups: (n_groups, n_numbers)."""
+        # One block of noise for each group. The number of rows, if the columns do not
+        # share it already, comes first.
         n_columns = len(sums.bounds)
-        # What a row changes its count by, at most, in the units of the noise.
-        unit = GRID if n_columns or self.max_weight is not None else 1
-        factor = self._unit if n_columns else 1
-        is_shared = self.missing == "error" and n_columns > 0
-        exact_numbers = sums.numbers(squares=False, shared_count=is_shared)
+        is_shared = self._shares_count(n_columns)
+        exact = sums.numbers(squares=False, shared_count=is_shared)
         if self._counts_rows(n_columns):
-            n_rows = sums.rows[:, np.newaxis] * factor
-            exact_numbers = np.hstack([n_rows, exact_numbers])
-        drawn = noise.draw_each(source, *exact_numbers.shape)
-        numbers = clip_floats(exact_numbers + drawn)
+            n_rows = sums.rows[:, np.newaxis]
+            if self.max_weight is None:
+                n_rows = n_rows * self._change_of_count(n_columns)
+            exact = np.hstack([n_rows, exact])
+        return clip_floats(exact + noise.draw_each(source, *exact.shape))
 
+    def _estimate(
+        self, numbers: Floats, bounds: Floats, noise: Noise
+    ) -> dict[str, Estimate]:
+        """Estimate the statistics by noisy numbers: of counts (n_groups,), of others (n_groups, n_columns)."""
+        n_columns = len(bounds)
         level = check_confidence_level(self.confidence_level)
-        self.estimates_ = {}
-        if "count" in self._statistics:
-            counts = count_estimate(numbers[:, 0], noise, level, unit, self.max_weight)
-            self.estimates_["count"] = np.column_stack(counts)
-        if not n_columns:
-            return
-        n_counts = 1 if is_shared else n_columns
-        of_columns = numbers[:, self._counts_rows(n_columns) :]
-        noisy = NoisySums(of_columns[:, :n_counts], of_columns[:, n_counts:], None)
         estimates = {}
+        if "count" in self._statistics:
+            unit = self._change_of_count(n_columns)
+            estimates["count"] = _estimate_counts(
+                numbers[:, 0], noise, level, unit, self.max_weight
+            )
+        if n_columns == 0:
+            return estimates
+        if self._counts_rows(n_columns):
+            numbers = numbers[:, 1:]
+        n_counts = 1 if self._shares_count(n_columns) else n_columns
+        noisy = NoisySums.of(numbers, n_counts, squares=False)
         if "mean" in self._statistics:
-            estimates["mean"] = mean_estimates(noisy, sums.bounds, noise, level)
+            estimates["mean"] = mean_estimates(noisy, bounds, noise, level)
         if "sum" in self._statistics:
-            sum_estimate = sum_estimates(noisy, sums.bounds, noise, level)
+            sum_estimate = sum_estimates(noisy, bounds, noise, level)
             largest = 1.0 if self.max_weight is None else float(self.max_weight)
             estimates["sum"] = Estimate(*(part * largest for part in sum_estimate))
-        for place, name in enumerate(exact.names):
-            for statistic, estimate in estimates.items():
-                columns = [part[:, place] for part in estimate]
-                self.estimates_[f"{name}_{statistic}"] = np.column_stack(columns)
+        return estimates
 
-    def _release_protected(
+    def _estimate_protected(
         self, plan: Plan, sums: GroupSums, source: ByteSource
-    ) -> None:
-        """Release statistics of protected columns, in groups whose sizes are public."""
+    ) -> dict[str, Estimate]:
+        """Estimate statistics of protected columns, in groups whose sizes are public."""
         (noise,) = plan.noises
-        names = plan.exact.names
         level = check_confidence_level(self.confidence_level)
-        is_protected = np.array([name in plan.protected for name in names])
+        is_protected = np.array([name in plan.protected for name in plan.exact.names])
         noisy = noisy_places(sums, is_protected, noise, source)
-        of_columns = estimates_of_public_sizes(
+        means, totals = estimates_of_public_sizes(
             noisy, sums.bounds, noise, level, is_protected
         )
-        estimates = dict(zip(("mean", "sum"), of_columns, strict=True))
+        sizes = sums.rows.astype(float)
+        counts = Estimate(sizes, np.zeros_like(sizes), sizes, sizes)
+        estimates = {"count": counts, "mean": means, "sum": totals}
+        return {statistic: estimates[statistic] for statistic in self._statistics}
+
+    def _store(self, estimates: Mapping[str, Estimate], names: Sequence[Any]) -> None:
+        """Set `estimates_`: the counts, and then the statistics of each column."""
         self.estimates_ = {}
-        if "count" in self._statistics:
-            sizes = sums.rows.astype(float)
-            exact = Estimate(sizes, np.zeros_like(sizes), sizes, sizes)
-            self.estimates_["count"] = np.column_stack(exact)
+        if "count" in estimates:
+            self.estimates_["count"] = np.column_stack(estimates["count"])
         for place, name in enumerate(names):
-            for statistic in self._statistics:
+            for statistic, estimate in estimates.items():
                 if statistic != "count":
-                    columns = [part[:, place] for part in estimates[statistic]]
+                    columns = [part[:, place] for part in estimate]
                     self.estimates_[f"{name}_{statistic}"] = np.column_stack(columns)
 
     @property
@@ -656,12 +673,8 @@ def _sums_of_keys(
     return [np.array(is_undeclared, np.int64), n_odd, *sums]
 
 
-def count_estimate(
-    counts: Floats,
-    noise: Noise,
-    level: float,
-    unit: int = 1,
-    max_weight: float | None = None,
+def _estimate_counts(
+    counts: Floats, noise: Noise, level: float, unit: int, max_weight: float | None
 ) -> Estimate:
     """Estimate numbers of rows from noisy ones in units, or sums of weights."""
     if max_weight is not None:

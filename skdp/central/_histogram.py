@@ -484,10 +484,8 @@ def _weights_of_cells(
     return [np.array(is_undeclared, np.int64), sums]
 
 
-def planned_half_width(
-    histogram: DPHistogram, domain: Domain, count: float, level: float
-) -> float:
-    """Return half the width of the widest interval of `to_frame` for cells of a given count, before `fit`."""
+def planned_half_width(histogram: DPHistogram, domain: Domain, level: float) -> float:
+    """Return half the width of the widest interval of `to_frame`, before `fit`."""
     share = replace(read_share(histogram.epsilon), rows=histogram.max_rows_per_person)
     protected = protected_columns(histogram.protect, domain.columns)
     if protected:

@@ -29,7 +29,7 @@ from skdp.tables import (
     dates_like,
     decoder,
     dtype_like,
-    is_comparable,
+    is_declarable,
     is_whole_number,
     kind_of,
     kind_of_values,
@@ -97,7 +97,7 @@ class Categories:
             raise TypeError(f"expected a list of values, got {type(values).__name__}")
         values = tuple(values)
         for value in values:
-            if not is_comparable(value):
+            if not is_declarable(value):
                 raise TypeError(
                     "expected text, numbers, dates or other scalars, "
                     f"got {type(value).__name__}"

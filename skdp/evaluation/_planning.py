@@ -189,7 +189,7 @@ def plan_epsilon(
         A public guess of the share of the records that have the value, or, of "parity", that are privileged, between 0
         and 1; the other values are taken to be equally frequent. By default the worst share; "parity" needs one. Of
         differences and coefficients, the share of the second group, or of the rows that have the value of a reported
-        predictor; half by default.
+        predictor; half by default. Of a `DPHistogram`, it changes nothing, as noise does not depend on counts.
     privileged : value or list of values, optional
         For "parity": as for `debiased_fairness`.
     rates : tuple of float, default=(0.5, 0.5)
@@ -752,10 +752,7 @@ class _Release:
         """Return half the width of the widest interval, for a number of rows."""
         question = self.question
         if isinstance(self.estimator, DPHistogram):
-            share = 1.0 if question.share is None else question.share
-            width = planned_half_width(
-                self.estimator, self.domain, n_rows * share, question.level
-            )
+            width = planned_half_width(self.estimator, self.domain, question.level)
             return width / n_rows if question.of == "frequency" else width
         if question.of == "parity":
             return parity_half_width(

@@ -476,22 +476,24 @@ def compare_marginals(
 
 
 def _compare_counts(real: Counts, synthetic: Counts) -> dict[str, Any]:
+    """Compare the shares of cells, and say how far chance alone would move them."""
     n_real = int(real.sum())
     n_synthetic = int(synthetic.sum())
     real_shares = real / n_real
     shares = synthetic / n_synthetic
     differences = np.abs(shares - real_shares)
     is_uncertain = (differences >= real_shares) & (differences > 0)
-    uncertain = float(shares[is_uncertain].sum())
+    uncertain_share = float(shares[is_uncertain].sum())
     error = total_variation(real, synthetic)
-    chance = _chance(real + synthetic, n_real, n_synthetic)
+    noise = _chance(real + synthetic, n_real, n_synthetic)
     return {
         "n_uncertain": int(is_uncertain.sum()),
         "error": error,
-        "noise": chance,
-        "uncertain": uncertain,
+        "noise": noise,
+        "uncertain": uncertain_share,
+        # Of rows, all pairs are known; of a model, only those that were measured.
         "measured": True,
-        "supported": max(uncertain, chance, error) <= MOST_WRONG,
+        "supported": max(uncertain_share, noise, error) <= MOST_WRONG,
     }
 
 

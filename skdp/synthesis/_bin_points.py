@@ -127,32 +127,23 @@ class BinPoints:
         bins = cells.bins
         # From the start of each bin, as dates cannot be averaged.
         starts = np.array(interval.edges, interval.dtype)[:-1]
-        distances = (cells.values - starts[bins]).astype(float)
-        moves = np.bincount(bins, cells.shares * distances)
-        means = starts + moves.astype((starts - starts).dtype)
-        distances = distances - moves[bins]
-        stds = np.sqrt(np.bincount(bins, cells.shares * distances**2))
-        cell_scores = distances / np.where(stds > 0, stds, 1.0)[bins]
+        offsets = (cells.values - starts[bins]).astype(float)
+        mean_offsets = np.bincount(bins, cells.shares * offsets)
+        means = starts + mean_offsets.astype((starts - starts).dtype)
+        deviations = offsets - mean_offsets[bins]
+        stds = np.sqrt(np.bincount(bins, cells.shares * deviations**2))
+        cell_scores = deviations / np.where(stds > 0, stds, 1.0)[bins]
         skewness = np.bincount(bins, cells.shares * cell_scores**3)
-        far = np.sqrt(1 + skewness**2 / 4)
-        scores = np.column_stack([skewness / 2 - far, skewness / 2 + far])
-        points = scores * stds[:, np.newaxis]
-        values = means[:, np.newaxis] + points.astype((means - means).dtype)
+        scores = _two_scores(skewness)
+        distances = scores * stds[:, np.newaxis]
+        values = means[:, np.newaxis] + distances.astype((means - means).dtype)
 
         weights = _by_bin(bins, cell_scores)
         sums = weights @ cells.counts
         noise = weights @ cells.noise
         numbers = means.astype(float)
-        shares = np.bincount(bins, np.diff(shape.below))
-        within = shares * stds**2
-        between = shares * (numbers - shares @ numbers) ** 2
-        most = _CROWDED
-        if are_private:
-            # There are as many private bins as noise allows. Where it allows two or three,
-            # one of them has half of the records, and noise hides what is within it.
-            most = max(_CROWDED, 2 / shares.size)
-        is_crowded = shares > most
-        is_crowded &= within > _WIDE * (within.sum() + between.sum())
+        bin_shares = np.bincount(bins, np.diff(shape.below))
+        is_crowded = _is_crowded(bin_shares, numbers, stds, are_private)
         if interval.missing:
             scores = np.vstack([scores, [-1.0, 1.0]])
             sums = np.append(sums, 0.0)
@@ -271,6 +262,28 @@ def _by_bin(bins: NDArray[np.intp], values: Table) -> Table:
     table = np.zeros((bins[-1] + 1, bins.size))
     table[bins, np.arange(bins.size)] = values
     return table
+
+
+def _two_scores(skewness: NDArray[Any]) -> Table:
+    """Return the two points of a mean of 0, a variance of 1 and each skewness: (n_bins, 2)."""
+    # Their product is -1, which makes the variance 1, and their sum is the skewness.
+    reach = np.sqrt(1 + skewness**2 / 4)
+    return np.column_stack([skewness / 2 - reach, skewness / 2 + reach])
+
+
+def _is_crowded(
+    bin_shares: NDArray[Any], means: Table, stds: Table, are_private: bool
+) -> NDArray[np.bool_]:
+    """Return whether a bin has most of the records, and much of their variance: (n_bins,)."""
+    within = bin_shares * stds**2
+    between = bin_shares * (means - bin_shares @ means) ** 2
+    most = _CROWDED
+    if are_private:
+        # There are as many private bins as noise allows. Where it allows two or three,
+        # one of them has half of the records, and noise hides what is within it.
+        most = max(_CROWDED, 2 / bin_shares.size)
+    is_wide: NDArray[np.bool_] = within > _WIDE * (within.sum() + between.sum())
+    return (bin_shares > most) & is_wide
 
 
 def _shares_in_bins(

@@ -28,7 +28,7 @@ from skdp.synthesis._regression import Linear, PairRegression, logistic_model
 from skdp.synthesis._synthesizer import DPMarginalSynthesizer
 from skdp.synthesis.model import (
     Marginal,
-    measured_counts,
+    mean_counts,
     merge,
     n_cells_of,
 )
@@ -254,9 +254,9 @@ def _points_in_bins(synthesizer: Any, places: Sequence[int]) -> Mapping[int, Bin
         name = domain.columns[place]
         if name not in shapes:
             continue
-        measured = measured_counts(synthesizer.marginals_, (place,))
+        estimate = mean_counts(synthesizer.marginals_, (place,))
         n_rows = max(1.0, synthesizer.n_rows_)
-        noise = 0.0 if measured is None else measured[1] / n_rows
+        noise = 0.0 if estimate is None else estimate.std_error / n_rows
         points[place] = BinPoints.of(
             domain[name],
             shapes[name],

@@ -19,7 +19,7 @@ from skdp.synthesis.model import (
     arrange,
     divide,
     group,
-    measured_counts,
+    mean_counts,
     n_cells_of,
     spread,
     sum_others,
@@ -307,10 +307,10 @@ def rake(
     targets = {}
     for axis, column in enumerate(columns):
         # Columns that are only counted in groups keep the shares of the model.
-        measured = measured_counts(marginals, (column,))
-        if measured is None:
+        estimate = mean_counts(marginals, (column,))
+        if estimate is None:
             continue
-        counts, _ = measured
+        counts = estimate.counts
         target = np.maximum(project_to_simplex(counts / n_rows, 1.0), _LEAST_SHARE)
         if column in points:
             # What is left of the noise of bins far from most numbers would have nearly

@@ -324,33 +324,38 @@ def _read_shapes(described: Any, domain: Domain) -> Shapes | None:
         return None
     columns = {}
     for about in described["columns"]:
-        name, grid = about["column"], about["grid"]
-        interval = domain[name]
-        if not isinstance(grid, Interval) or not isinstance(interval, Interval):
-            raise ValueError("a shape is not of numbers or dates")
-        if grid.missing != interval.missing:
-            raise ValueError("a shape has another declaration of missing")
-        ends = (grid.edges[0], grid.edges[-1])
-        has_ends = ends == (interval.edges[0], interval.edges[-1])
-        if not has_ends or not set(interval.edges) <= set(grid.edges):
-            raise ValueError("a shape has other edges than its column")
-        below = _table(about["below"], (len(grid.edges),))
-        has_range = below[0] == 0 and abs(below[-1] - 1) <= _TOLERANCE
-        if not has_range or (np.diff(below) < 0).any():
-            raise ValueError("a shape has no probabilities")
-        if about["counts"] is None:
-            raise ValueError(
-                f"it has no noisy counts of the numbers in bins of {name!r}, as it was "
-                "written by an earlier version of skdp: read it with that version"
-            )
-        counts = _table(about["counts"], (len(grid.edges) - 1,))
-        std_error = _positive(about["std_error"])
-        columns[name] = Shape(grid, below, counts, std_error)
+        columns[about["column"]] = _read_shape(about, domain)
     correlations = _table(described["correlations"], (len(columns), len(columns)))
     is_symmetric = (correlations == correlations.T).all()
     if not is_symmetric or np.linalg.eigvalsh(correlations)[0] <= 0:
         raise ValueError("there are no correlations of shapes")
     return Shapes(columns, correlations)
+
+
+def _read_shape(about: Mapping[str, Any], domain: Domain) -> Shape:
+    name = about["column"]
+    grid = about["grid"]
+    interval = domain[name]
+    if not isinstance(grid, Interval) or not isinstance(interval, Interval):
+        raise ValueError("a shape is not of numbers or dates")
+    if grid.missing != interval.missing:
+        raise ValueError("a shape has another declaration of missing")
+    ends = (grid.edges[0], grid.edges[-1])
+    has_ends = ends == (interval.edges[0], interval.edges[-1])
+    if not has_ends or not set(interval.edges) <= set(grid.edges):
+        raise ValueError("a shape has other edges than its column")
+    below = _table(about["below"], (len(grid.edges),))
+    has_range = below[0] == 0 and abs(below[-1] - 1) <= _TOLERANCE
+    if not has_range or (np.diff(below) < 0).any():
+        raise ValueError("the shares of a shape do not rise from 0 to 1")
+    if about["counts"] is None:
+        raise ValueError(
+            f"it has no noisy counts of the numbers in bins of {name!r}, as it was "
+            "written by an earlier version of skdp: read it with that version"
+        )
+    counts = _table(about["counts"], (len(grid.edges) - 1,))
+    std_error = _positive(about["std_error"])
+    return Shape(grid, below, counts, std_error)
 
 
 def _read_clique(names: Sequence[Any], domain: Domain) -> Clique:

@@ -23,7 +23,7 @@ from skdp.synthesis.model import (
     Groups,
     Marginal,
     group,
-    measured_counts,
+    mean_counts,
     merge,
     spread,
 )
@@ -129,16 +129,16 @@ class _Estimate:
 
     @classmethod
     def of(cls, marginals: Sequence[Marginal], clique: Clique) -> _Estimate:
-        measured = measured_counts(marginals, clique)
-        if measured is not None:
-            return cls(*measured, groups=(None,) * len(clique))
+        estimate = mean_counts(marginals, clique)
+        if estimate is not None:
+            return cls(*estimate, groups=(None,) * len(clique))
         # No marginal counts each cell apart: the most cells tell the most.
         best = max(marginals, key=lambda marginal: marginal.counts.size)
         groups = tuple(best.groups_of(column) for column in clique)
         alone = Marginal(best.clique, best.counts, best.std_error)
-        measured = measured_counts([alone], clique)
-        assert measured is not None
-        return cls(*measured, groups=groups)
+        estimate = mean_counts([alone], clique)
+        assert estimate is not None
+        return cls(*estimate, groups=groups)
 
 
 def _fewest_rows(synthesizer: DPMarginalSynthesizer) -> float:
@@ -234,12 +234,12 @@ def number_quality(synthesizer: DPMarginalSynthesizer) -> Any:
         is_derived = name in synthesizer._relations.derived
         if is_derived or not isinstance(interval, Interval):
             continue
-        measured = measured_counts(marginals, (column,))
-        if measured is None:
+        estimate = mean_counts(marginals, (column,))
+        if estimate is None:
             continue
         if interval.dtype.kind == "M":
             dates.append(name)
-        numbers = _Numbers.of(synthesizer, column, interval, *measured)
+        numbers = _Numbers.of(synthesizer, column, interval, *estimate)
         for figures in numbers.compare():
             rows.append({"column": name} | figures)
     if not rows:

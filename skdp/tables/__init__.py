@@ -15,7 +15,7 @@ from skdp.tables._columns import as_objects as as_objects
 from skdp.tables._columns import distinct_values as distinct_values
 from skdp.tables._columns import flatten_lists as flatten_lists
 from skdp.tables._columns import has_more_decimals as has_more_decimals
-from skdp.tables._columns import is_comparable as is_comparable
+from skdp.tables._columns import is_declarable as is_declarable
 from skdp.tables._columns import is_missing as is_missing
 from skdp.tables._columns import is_whole_number as is_whole_number
 from skdp.tables._columns import kind_of as kind_of

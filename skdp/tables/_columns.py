@@ -101,16 +101,16 @@ def plain(value: Any) -> Any:
     return float(value) if isinstance(value, np.floating) else value
 
 
-def is_comparable(value: Any) -> bool:
-    """Whether a value can be hashed, compared and written, as declared values are."""
-    # What a class of others raises may hold the value.
+def is_declarable(value: Any) -> bool:
+    """Whether a value may be declared: it can be hashed and written, and equals itself; missing may."""
     if type(value) in _KINDS:
         return True
+    # Errors of foreign classes are dropped: their text may hold the value.
     try:
-        value = plain(value)
-        hash(value)
-        str(value)
-        return bool(value == value)
+        plain_value = plain(value)
+        hash(plain_value)
+        str(plain_value)
+        return bool(plain_value == plain_value)
     except Exception:
         return False
 
@@ -418,7 +418,7 @@ def _dates(column: Any, dtype: Any) -> Times:
         )
     cells, is_null = cells_of(column)
     if cells.dtype.kind == "O":
-        dates = list(map(_time, cells))
+        dates = list(map(_to_datetime, cells))
         times = np.array(dates, "datetime64[us]")
     else:
         times = _clipped(cells)
@@ -439,18 +439,19 @@ def _clipped(times: Times) -> Times:
     return np.clip(times, *_YEARS.astype(times.dtype))
 
 
-def _time(value: Any) -> Any:
+def _to_datetime(value: Any) -> Any:
     """Return a date or datetime; NaT if it is missing, another object, or has a time zone."""
+    time = _NO_TIME
     try:
-        if isinstance(value, np.datetime64):
-            return _clipped(np.array([value])).astype("datetime64[us]")[0]
         # NaT is an instance of datetime.
         is_time = isinstance(value, date) and value is not pd.NaT
-        if is_time and getattr(value, "tzinfo", None) is None:
-            return np.datetime64(value, "us")
+        if isinstance(value, np.datetime64):
+            time = _clipped(np.array([value])).astype("datetime64[us]")[0]
+        elif is_time and getattr(value, "tzinfo", None) is None:
+            time = np.datetime64(value, "us")
     except Exception:  # an object that hides its class, or is no date in spite of it
-        return _NO_TIME
-    return _NO_TIME
+        pass
+    return time
 
 
 def objects_of(column: Any) -> list[Any]:

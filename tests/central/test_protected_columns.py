@@ -219,7 +219,7 @@ class TestEstimates:
     def test_plans_know_the_errors(self, name):
         histogram = made(name, epsilon=0.5, random_state=0).fit(words(np.random.default_rng(0), 500))
         frame = histogram.to_frame(confidence_level=0.9)
-        width = planned_half_width(made(name, epsilon=0.5), histogram.domain_, 50, 0.9)
+        width = planned_half_width(made(name, epsilon=0.5), histogram.domain_, 0.9)
         assert ((frame["upper"] - frame["lower"]) / 2).max() == pytest.approx(width)
 
     @pytest.mark.long

@@ -298,8 +298,8 @@ def test_files_keep_the_shapes(synthesizer):
 @pytest.mark.parametrize(
     ("part", "convert", "message"),
     [
-        (0, lambda array: array + 0.1, "a shape has no probabilities"),
-        (1, lambda array: array[::-1].copy(), "a shape has no probabilities"),
+        (0, lambda array: array + 0.1, "do not rise from 0 to 1"),
+        (1, lambda array: array[::-1].copy(), "do not rise from 0 to 1"),
         (1, lambda array: array[1:], "another shape"),
         (None, lambda array: array - 2, "no correlations"),
         (None, lambda array: np.triu(array), "no correlations"),

@@ -19,6 +19,7 @@ from skdp.synthesis.model._sampling import sample as sample
 from skdp.synthesis.model._tables import Clique as Clique
 from skdp.synthesis.model._tables import Groups as Groups
 from skdp.synthesis.model._tables import Marginal as Marginal
+from skdp.synthesis.model._tables import MeanCounts as MeanCounts
 from skdp.synthesis.model._tables import arrange as arrange
 from skdp.synthesis.model._tables import count_cells as count_cells
 from skdp.synthesis.model._tables import count_pairs as count_pairs
@@ -29,7 +30,7 @@ from skdp.synthesis.model._tables import expand as expand
 from skdp.synthesis.model._tables import group as group
 from skdp.synthesis.model._tables import hubs_of as hubs_of
 from skdp.synthesis.model._tables import marginal_shapes as marginal_shapes
-from skdp.synthesis.model._tables import measured_counts as measured_counts
+from skdp.synthesis.model._tables import mean_counts as mean_counts
 from skdp.synthesis.model._tables import merge as merge
 from skdp.synthesis.model._tables import n_cells_of as n_cells_of
 from skdp.synthesis.model._tables import project as project

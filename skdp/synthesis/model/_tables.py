@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, reduce
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -301,7 +302,7 @@ class Marginal:
         """Return the groups of the values of one of its columns, if there are any."""
         return self.groups[self.clique.index(column)] if self.groups else None
 
-    def counts_each(self, columns: Iterable[int]) -> bool:
+    def has_cells_of(self, columns: Iterable[int]) -> bool:
         """Return whether it counts each combination of values of some columns apart."""
         held = [column in self.clique for column in columns]
         return all(held) and all(self.groups_of(column) is None for column in columns)
@@ -362,22 +363,29 @@ def merge(marginals: Iterable[Marginal]) -> list[Marginal]:
     return [*means.values(), *apart]
 
 
-def measured_counts(
+class MeanCounts(NamedTuple):
+    """A weighted mean of noisy counts of the same cells."""
+
+    counts: Table
+    std_error: float
+
+
+def mean_counts(
     marginals: Iterable[Marginal], columns: Sequence[int]
-) -> tuple[Table, float] | None:
-    """Estimate counts of columns by all marginals that count each cell, with the error."""
+) -> MeanCounts | None:
+    """Estimate counts of columns by all marginals that count each cell, if there are any."""
     # Weighted by the inverse of their variances, the mean of independent estimates has
     # the least variance.
     weighted_sum = np.zeros(1)
     precision = 0.0
     for marginal in marginals:
-        if marginal.counts_each(columns):
+        if marginal.has_cells_of(columns):
             counts, std_error = marginal.counts_of(columns)
             weighted_sum = weighted_sum + counts * std_error**-2
             precision += std_error**-2
     if precision == 0:
         return None
-    return weighted_sum / precision, precision**-0.5
+    return MeanCounts(weighted_sum / precision, precision**-0.5)
 
 
 def estimate_total(marginals: Iterable[Marginal]) -> tuple[float, float]:

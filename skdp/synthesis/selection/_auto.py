@@ -17,7 +17,7 @@ from skdp.synthesis.model import (
     Groups,
     count_cells,
     group,
-    measured_counts,
+    mean_counts,
     sample,
     shape_of,
 )
@@ -401,13 +401,13 @@ def _rare_groups(
     n_records = max(1.0, float(counts[0].sum()))
     groups = []
     for column, column_counts in enumerate(counts):
-        estimate = measured_counts(table.marginals, (column,))
+        estimate = mean_counts(table.marginals, (column,))
         members = group_column(
             column_counts,
             n_records,
             noise,
             ordered=plan.ordered[column],
-            count_error=0.0 if estimate is None else estimate[1],
+            count_error=0.0 if estimate is None else estimate.std_error,
         )
         groups.append(members)
     return tuple(groups)
@@ -490,7 +490,7 @@ class Candidates:
             chosen.append(clique)
             if not room.take(clique):
                 refused.append(clique)
-        for clique in self._ranked(costs, rank_power, first):
+        for clique in self._by_rank(costs, rank_power, first):
             if clique in self.analyses:
                 continue
             spent_with = spent + costs[clique]
@@ -505,7 +505,7 @@ class Candidates:
                 refused.append(clique)
         return Choice(chosen, refused)
 
-    def _ranked(
+    def _by_rank(
         self,
         costs: Mapping[Clique, float],
         rank_power: float,
@@ -513,9 +513,10 @@ class Candidates:
     ) -> list[Clique]:
         """Sort candidates by their gains over a power of their costs."""
 
-        # Pairs of which one column follows from the other come before all, then what is
-        # named first, and what is for later last.
         def rank(clique: Clique) -> tuple[bool, bool, bool, float]:
+            """Larger comes first."""
+            # Pairs of which one column follows from the other come before all, then what
+            # is named first, and what is for later last.
             ratio = self.gains[clique] / costs[clique] ** rank_power
             follows = clique in self.following
             return follows, clique in first, clique not in self.later, ratio
@@ -534,35 +535,29 @@ def _choose(
     measured: Sequence[Clique] = (),
     later: Collection[Clique] = (),
 ) -> Choice:
-    """Choose marginals beside others that cost something."""
+    """Choose marginals beside those measured in any case; in two groups if caps bind."""
     others = list(costs_of_others.values())
     candidates = _candidates(table, plan, gains, cells, share, others, measured, later)
     choice = _best_choice(candidates, excess)
     part = table.caps.part_for_counts
-    hold = table.caps.hold
     marginals = [*costs_of_others, *choice.chosen]
     costs = _costs(plan, choice.chosen, cells, others)
-    capped_part = Fraction(0)
-    if any(map(hold, marginals)):
-        parts = table.budget.best_shares(costs, Fraction(1))
-        for clique, clique_part in zip(marginals, parts, strict=True):
-            capped_part += clique_part * hold(clique)
-    if capped_part <= part:
+    if _capped_part(table, marginals, costs) <= part:
         return choice
 
     # Where a cap binds, marginals with one share what it leaves them, and add no noise
     # to others, which are chosen first.
+    cliques = {*gains, *costs_of_others, *cells.analyses}
+    capped = set(filter(table.caps.hold, cliques))
+    free = cliques - capped
     chosen: list[Clique] = []
     refused: list[Clique] = []
-    for is_capped, group_share in ((False, share * (1 - part)), (True, share * part)):
-        group_gains = {}
-        for clique, gain in gains.items():
-            if hold(clique) == is_capped:
-                group_gains[clique] = gain
-        analyses = [clique for clique in cells.analyses if hold(clique) == is_capped]
+    for members, group_share in ((free, share * (1 - part)), (capped, share * part)):
+        group_gains = {clique: gains[clique] for clique in gains if clique in members}
+        analyses = [clique for clique in cells.analyses if clique in members]
         group_costs = []
         for clique, cost in costs_of_others.items():
-            if hold(clique) == is_capped:
+            if clique in members:
                 group_costs.append(cost)
         group_candidates = _candidates(
             table,
@@ -578,6 +573,17 @@ def _choose(
         chosen += group_choice.chosen
         refused += group_choice.refused
     return Choice(chosen, refused)
+
+
+def _capped_part(
+    table: PrivateTable, marginals: Sequence[Clique], costs: Sequence[float]
+) -> Fraction:
+    """Return the part of the share that marginals with a capped column have."""
+    is_capped = list(map(table.caps.hold, marginals))
+    if not any(is_capped):
+        return Fraction(0)
+    parts = table.budget.best_shares(costs, Fraction(1))
+    return sum(itertools.compress(parts, is_capped), Fraction(0))
 
 
 def _costs(

@@ -20,9 +20,10 @@ from skdp.domain import Domain, Interval
 from skdp.synthesis.model import (
     GraphicalModel,
     Marginal,
+    MeanCounts,
     calibrate,
     expand,
-    measured_counts,
+    mean_counts,
 )
 from skdp.synthesis.selection._moved import PlannedShare
 from skdp.synthesis.selection._private_table import PrivateTable
@@ -143,13 +144,13 @@ class FoundCells:
 
         # What the counts of cells say, and those of bins in marginals.
         with_bins = fine
-        counts = measured_counts(self.table.marginals, (place,))
-        if counts is not None:
-            counts = counts[0][:n_bins], counts[1]
-            with_bins = with_counts_of_bins(fine, bins, *counts)
+        estimate = mean_counts(self.table.marginals, (place,))
+        if estimate is not None:
+            estimate = estimate._replace(counts=estimate.counts[:n_bins])
+            with_bins = with_counts_of_bins(fine, bins, *estimate)
         first_cells = np.flatnonzero(np.diff(bins)) + 1
         tails = _estimate_shares(with_bins, grid, first_cells)
-        shares = _shares_of_bins(tails, bins, interval, by_model[:n_bins], counts)
+        shares = _shares_of_bins(tails, bins, interval, by_model[:n_bins], estimate)
 
         mass = _split_bins(shares, tails.shares, bins, grid)
         below = np.append(0.0, np.cumsum(mass)) / mass.sum()
@@ -490,7 +491,7 @@ def _shares_of_bins(
     bins: NDArray[np.intp],
     interval: Interval,
     by_model: NDArray[np.float64],
-    counts: tuple[NDArray[np.float64], float] | None,
+    estimate: MeanCounts | None,
 ) -> NDArray[np.float64]:
     """Return the shares of bins: of laws in tails, of others by the model."""
     shares = np.bincount(bins, tails.shares).astype(float)
@@ -500,8 +501,8 @@ def _shares_of_bins(
     stop = n_bins if tails.stop == bins.size else int(bins[tails.stop])
     is_body = np.zeros(n_bins, bool)
     is_body[first:stop] = True
-    if counts is not None:
-        noisy, error = counts
+    if estimate is not None:
+        noisy, error = estimate
         total = max(1.0, float(noisy.sum()))
         before = np.arange(first - 1, -1, -1)
         after = np.arange(stop, n_bins)

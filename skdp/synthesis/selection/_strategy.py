@@ -288,7 +288,7 @@ def _most_precise(
     best = np.zeros(1)
     least_error = math.inf
     for marginal in marginals:
-        if not marginal.counts_each((column,)):
+        if not marginal.has_cells_of((column,)):
             continue
         counts, error = marginal.counts_of((column,))
         if error < least_error:

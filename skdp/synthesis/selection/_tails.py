@@ -49,7 +49,7 @@ _STEPS = np.linspace(-3, 3, 13)
 tail, and standard deviations of the share beyond it. None is heavier than lognormal laws
 with a sigma of 2: where little is known, such a tail would decide on the mean."""
 
-_PRIOR_POWER, _PRIOR_DEVIATION = 0.3, 0.3
+_PRIOR_POWER, _PRIOR_POWER_DEVIATION = 0.3, 0.3
 """Of the power: about an exponential law, between a lognormal and a normal one."""
 
 _PRIOR_SLOPE, _PRIOR_SLOPE_DEVIATION = 1.4, 0.5
@@ -68,7 +68,7 @@ _LEAST_WEIGHT = math.exp(-12)
 """Of a law that is averaged, against that of the best one."""
 
 _N_SHARES, _N_BEYOND = 12, 6
-"""The most clear shares that a law is fitted to, and those beyond the start of the tail.
+"""The most shares of the body, and of the tail, that a law is fitted to.
 
 With four or eight of the latter, errors change by less than 3 %; with none, by a third."""
 
@@ -242,8 +242,8 @@ def _sides(
 
 
 def _scaled_edges(grid: Interval) -> Table:
-    """Return edges in a unit of the size of the interval."""
-    # Otherwise sums would overflow. The unit is a power of two, which changes no digit.
+    """Return edges over a power of two, such that none is beyond 1."""
+    # Otherwise sums would overflow. A power of two changes no digit.
     edges = np.array(grid.edges, grid.dtype).astype(float)
     exponent = math.frexp(max(-edges[0], edges[-1]))[1]
     return np.ldexp(edges, -exponent)
@@ -285,57 +285,58 @@ def _shares_beyond(side: _Side, n_rows: float) -> tuple[Table, Table]:
 def _fit_tail(
     side: _Side, beyond: Table, covariance: Table, middle_edge: int, start: int
 ) -> Table | None:
-    """Return the shares of cells of a tail; None if noise hides that there is one."""
-    clear_edges = _clear_edges(side, beyond, middle_edge, start)
-    if start not in clear_edges:
+    """Return the shares of cells of a tail; None if noise hides the share at its start."""
+    body_edges = _body_edges(side, beyond, middle_edge, start)
+    if start not in body_edges:
+        # The share beyond it is not positive, or not less than that of the side.
         return None
     # Where numbers are far from 0, a law of the numbers says little of them: no power of
     # nearly equal numbers tells laws apart.
-    if _is_steep(side, beyond, clear_edges):
+    if _is_steep(side, beyond, body_edges):
         side = side._replace(origin=side.middle)
-        clear_edges = _clear_edges(side, beyond, middle_edge, start)
-    clear_edges = _spaced_edges(clear_edges, beyond)
-    law = _fit_law(side, beyond, covariance, clear_edges, start)
+        body_edges = _body_edges(side, beyond, middle_edge, start)
+    body_edges = _spaced_edges(body_edges, beyond)
+    law = _fit_law(side, beyond, covariance, body_edges, start)
     # What the noisy shares say, as far as they are better known than the deviation is.
-    deviations = _deviations(law, law[0])
-    variances = deviations + covariance[start:, start:]
-    variances += _LEAST_VARIANCE * np.eye(law.size)
-    weights = np.linalg.solve(variances, beyond[start:] - law)
+    of_deviations = _covariance_of_deviations(law, law[0])
+    tail_covariances = of_deviations + covariance[start:, start:]
+    tail_covariances += _LEAST_VARIANCE * np.eye(law.size)
+    kriging_weights = np.linalg.solve(tail_covariances, beyond[start:] - law)
     # Nothing is beyond the last edge.
-    tail_beyond = np.append(law + deviations @ weights, 0.0)
+    tail_beyond = np.append(law + of_deviations @ kriging_weights, 0.0)
     return np.maximum(0.0, -np.diff(tail_beyond))
 
 
-def _is_steep(side: _Side, beyond: Table, clear_edges: NDArray[np.intp]) -> bool:
+def _is_steep(side: _Side, beyond: Table, body_edges: NDArray[np.intp]) -> bool:
     """Return whether shares fall too fast for a law of these distances."""
-    ends = clear_edges[[0, -1]]
+    ends = body_edges[[0, -1]]
     shares = np.clip(beyond[ends] / side.share, _LEAST_START, _MOST_START)
     quantile_start, quantile_end = -ndtri(shares)
     log_start, log_end = np.log(side.edges[ends] - side.origin)
     return bool(quantile_end - quantile_start > _STEEP * (log_end - log_start))
 
 
-def _deviations(shares: Table, share_of_start: float) -> Table:
+def _covariance_of_deviations(shares: Table, share_of_start: float) -> Table:
     """Return the covariances of what the shares beyond edges deviate from the law."""
     # A random walk in both directions from the start, on the scale of logarithms.
     times = np.abs(np.log(np.maximum(shares, _LEAST_SHARE) / share_of_start))
-    deviations: Table = np.minimum.outer(times, times) * np.outer(shares, shares)
-    return _DEVIATION**2 * deviations
+    covariances: Table = np.minimum.outer(times, times) * np.outer(shares, shares)
+    return _DEVIATION**2 * covariances
 
 
-def _clear_edges(
+def _body_edges(
     side: _Side, beyond: Table, middle_edge: int, start: int
 ) -> NDArray[np.intp]:
     """Return the edges from the middle to the start of the tail."""
     # The start is one of them even where the share beyond it is above the limit.
-    is_clear = beyond < side.limit
-    is_clear[:middle_edge] = False
-    is_clear[start + 1 :] = False
-    is_clear[start] = beyond[start] < side.share
+    is_body = beyond < side.limit
+    is_body[:middle_edge] = False
+    is_body[start + 1 :] = False
+    is_body[start] = beyond[start] < side.share
     # Powers are of positive distances, and logarithms of positive shares.
     distances = side.edges[:-1] - side.origin
-    is_clear &= (distances > 0) & (beyond > 0)
-    return np.flatnonzero(is_clear)
+    is_body &= (distances > 0) & (beyond > 0)
+    return np.flatnonzero(is_body)
 
 
 def _join(shares: Table, tail: Table, start: int) -> Table:
@@ -372,13 +373,13 @@ def _fit_law(
     side: _Side,
     beyond: Table,
     covariance: Table,
-    clear_edges: NDArray[np.intp],
+    body_edges: NDArray[np.intp],
     start: int,
 ) -> Table:
-    """Return the share beyond each edge from a start on, by the mean of likely laws."""
+    """Return by likely laws the share beyond each edge but the last: (n_cells - start,)."""
     start_error = math.sqrt(covariance[start, start])
     laws = _grid_of_laws(beyond[start], start_error, side.share)
-    residuals = _residuals(laws, side, beyond, covariance, clear_edges, start)
+    residuals = _residuals(laws, side, beyond, covariance, body_edges, start)
     weights = _weights_of_laws(laws, residuals)
     is_likely = weights >= _LEAST_WEIGHT
     likely_laws = laws.select(is_likely)
@@ -406,27 +407,28 @@ def _residuals(
     side: _Side,
     beyond: Table,
     covariance: Table,
-    clear_edges: NDArray[np.intp],
+    body_edges: NDArray[np.intp],
     start: int,
 ) -> Table:
-    """Return the standard errors between laws and noisy shares: (n_edges, n_laws)."""
-    edges = np.append(clear_edges, _nodes_beyond(side, start))
+    """Return residuals of laws, decorrelated, in standard errors: (n_edges, n_laws)."""
+    edges = np.append(body_edges, _nodes_beyond(side, start))
     quantiles = laws.quantiles(side.distances(start)[edges])
     # The share beyond an edge is that of the side times the upper tail of a normal law.
     expected = side.share * ndtr(-quantiles)
-    variances = covariance[np.ix_(edges, edges)]
+    edge_covariances = covariance[np.ix_(edges, edges)]
     # Beyond the start, deviations are less than noise.
-    n_clear = clear_edges.size
-    variances[:n_clear, :n_clear] += _deviations(beyond[clear_edges], beyond[start])
+    n_body = body_edges.size
+    of_deviations = _covariance_of_deviations(beyond[body_edges], beyond[start])
+    edge_covariances[:n_body, :n_body] += of_deviations
     # Residuals over the root of their covariance are independent, with a variance of 1.
-    root = np.linalg.cholesky(variances + _LEAST_VARIANCE * np.eye(edges.size))
+    root = np.linalg.cholesky(edge_covariances + _LEAST_VARIANCE * np.eye(edges.size))
     return np.asarray(solve_triangular(root, (expected - beyond[edges]).T, lower=True))
 
 
 def _weights_of_laws(laws: _Laws, residuals: Table) -> Table:
     """Return likelihoods times priors, against those of the best law."""
     slope_scores = np.log(laws.slopes / _PRIOR_SLOPE) / _PRIOR_SLOPE_DEVIATION
-    power_scores = (_POWERS[laws.power_codes] - _PRIOR_POWER) / _PRIOR_DEVIATION
+    power_scores = (_POWERS[laws.power_codes] - _PRIOR_POWER) / _PRIOR_POWER_DEVIATION
     # A normal density is in proportion to exp(-square / 2).
     squares = (residuals**2).sum(axis=0) + slope_scores**2 + power_scores**2
     return np.asarray(np.exp((squares.min() - squares) / 2))
