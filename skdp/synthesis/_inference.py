@@ -120,7 +120,7 @@ def synthetic_inference(
     variance is that of the noise, which is known, and the mean of f(x)**2 divided by the number of records. Intervals
     are normal; those of coefficients are Fieller's ([3]_), as a coefficient is a ratio of sums that both have noise.
     Where that of the divisor may be all of it, as of a rare value whose noisy count may be 0, a coefficient may be
-    anything, and is not supported.
+    anything, and is not supported. Nor is any term where noise may be all of the number of records.
 
     A component of columns that no marginal holds is taken from the model, as are differences between rare values that
     were counted together. The most that these can change is added to the interval, if it is less than what the interval
@@ -206,9 +206,15 @@ def synthetic_inference(
         estimates = _differentiate(
             statistic, synthesizer, places, names, marginals, n_rows, points
         )
+    # As `Ratio.reach` has it, with the number of records as the divisor.
+    quantile = NormalDist().inv_cdf((1 + level) / 2)
+    has_no_records = n_rows <= quantile * synthesizer.n_rows_std_error_
     rows = []
-    for term in range(len(estimates.terms)):
-        rows.append(_infer(estimates, term, n_rows, level))
+    for term, name in enumerate(estimates.terms):
+        if has_no_records:
+            rows.append(_unsupported(name, float(estimates.values[term]), _RECORDS))
+        else:
+            rows.append(_infer(estimates, term, n_rows, level))
     if isinstance(estimates, PairRegression):
         rows = _check_other_divisors(estimates, rows)
     return pd.DataFrame(rows)
@@ -468,6 +474,7 @@ def _check_other_divisors(
 
 
 _DIVISOR = "noise may be all of its divisor"
+_RECORDS = "noise may be all of the number of records"
 _COLUMNS = "columns or rare values were not counted together"
 _BINS = "most numbers are in one wide bin: declare narrower ones"
 

@@ -338,6 +338,24 @@ def test_coefficients_beside_one_that_noise_hides_are_not_supported():
             assert rare["supported"].to_dict() == {"intercept": True, "rare=t": True, "rare=r": False}
 
 
+def test_nothing_is_supported_where_noise_may_be_all_of_the_number_of_records():
+    """Of no record, a mean is noise divided by noise; a wider interval takes more records."""
+    for epsilon, n_records in ((0.1, 0), (0.1, 20), (10.0, 20)):
+        synthesizer = fitted([("x", "g"), ("x", "y"), ("g", "y")], epsilon, people(n_records))
+        is_clear = synthesizer.n_rows_ > 1.96 * synthesizer.n_rows_std_error_
+        assert is_clear == (epsilon == 10.0)
+        terms = [
+            synthetic_inference(synthesizer, lambda table: table["x"].mean(), columns=["x"]),
+            synthetic_inference(synthesizer, LinearRegression(), columns=["x"], target="y"),
+        ]
+        assert terms[0]["supported"].all() == is_clear
+        if not is_clear:
+            assert set(pd.concat(terms)["reason"]) == {"noise may be all of the number of records"}
+            assert pd.concat(terms)[["std_error", "lower", "upper", "p_value"]].isna().all(axis=None)
+            # The model's rows say no number that there is not.
+            assert 0 <= terms[0].loc[0, "estimate"] <= 3
+
+
 def test_bins_of_single_numbers_have_no_points():
     table = pd.DataFrame({"n": [0, 1, 1, 2, 5, 5, 5, 3]})
     figures = []
