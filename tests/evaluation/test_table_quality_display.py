@@ -3,6 +3,7 @@
 import io
 import itertools
 import math
+import re
 from datetime import date
 
 import numpy as np
@@ -287,7 +288,22 @@ def test_what_is_noise_is_not_supported_and_every_column_is_named():
         assert len(notes) == (not supported)
         for note in notes:
             assert all(name in note for name in names)
-            assert "a column of no… and 3 more" in display.axes_[0].get_xlabel().replace("\n", " ")
+            text = display.axes_[0].get_xlabel().replace("\n", " ")
+            assert re.search(r"a colum…umber \d and 3 more", text)
+
+
+def test_long_names_are_cut_such_that_labels_differ():
+    """Of questions of a survey the start is the same, or both ends are."""
+    names = ["short", "question of a survey, number 1", "question of a survey, number 12"]
+    names += ["question asked twice, number 1", 7, "7"]
+    frame = pd.DataFrame({name: [0, 1] * 20 for name in names})
+    labels = ["short", "questio…umber 1", "questio…mber 12", "questio…umber 1 #4", "7", "7 #6"]
+    display = TableQualityDisplay.from_tables(frame, frame, max_pairs=15)
+    columns, pairs, numbers = display.axes_
+    assert [label.get_text() for label in columns.get_yticklabels()] == labels
+    assert {label.get_text() for label in numbers.get_yticklabels()} == set(labels)
+    of_pairs = {label.get_text() for label in pairs.get_yticklabels()}
+    assert of_pairs == {" × ".join(pair) for pair in itertools.combinations(labels, 2)}
 
 
 def test_columns_without_a_count_are_named():
