@@ -236,6 +236,21 @@ def test_the_pair_that_fair_changes_in_rows_is_named(conditions, text):
     )
 
 
+def test_the_pair_that_fair_changed_in_a_table_is_named():
+    frame = people()
+    display = TableQualityDisplay.from_tables(frame, frame, domain=PEOPLE, fair=("sex", "job", ["age"]))
+    text = "label 'job' redrawn in rows, independent of 'sex' given 'age', which moves its other pairs too"
+    assert f"sex × job in rows, changed by choice: {text}" in display.notes
+    assert f"Not to be used: sex × job in rows, changed by choice: {text}" in display.axes_[1].get_xlabel().replace(
+        "\n", " "
+    )
+    assert not any("choice" in note for note in TableQualityDisplay.from_tables(frame, frame, domain=PEOPLE).notes)
+    with pytest.raises(ValueError, match=r"fair must name columns of the tables, got \['wage'\]; they have \['age'"):
+        TableQualityDisplay.from_tables(frame, frame, fair=("wage", "job"))
+    with pytest.raises(TypeError, match=r"fair must be \(group, label\) or \(group, label, conditions\), got str"):
+        TableQualityDisplay.from_tables(frame, frame, fair="sex")
+
+
 @pytest.mark.filterwarnings("ignore:about .* of the rows that the model draws")
 def test_columns_that_follow_from_others_are_not_compared_and_are_named():
     rng = np.random.default_rng(2)

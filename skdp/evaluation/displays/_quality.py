@@ -27,6 +27,7 @@ from skdp.evaluation.displays._style import (
 from skdp.metrics import compare_marginals, compare_numbers
 from skdp.synthesis import (
     DPMarginalSynthesizer,
+    changes_by_fair,
     changes_of_rows,
     derived_columns,
     marginal_quality,
@@ -141,9 +142,9 @@ class TableQualityDisplay(PanelDisplay):
     notes say that rows follow a fitted tail there. A known statistic is noted as off where its distance from the
     reference is more than twice that of the end of its interval.
 
-    With `fair`, figures are those of the model, of which `marginal` and counts are, too. In rows the label is drawn
-    again, so that the pair of group and label is another one by choice, and other pairs of the label with it: notes
-    name it.
+    With `fair`, the label of rows is drawn again, so that the pair of group and label is another one by choice, and
+    other pairs of the label with it: notes name it. Figures of `from_estimator` are those of the model before, of which
+    `marginal` and counts are, too; those of `from_tables`, which has to be told of `fair`, are of the rows.
 
     With `from_estimator`, an error is that of the model from noisy counts: with the noise it says how well these were
     fitted, and the noise how well they are known. Noisy counts can be further apart than any shares: both are at most
@@ -247,6 +248,7 @@ class TableQualityDisplay(PanelDisplay):
         synthetic: TableLike,
         *,
         domain: DomainLike | None = None,
+        fair: Any = None,
         max_columns: int = 40,
         max_pairs: int = 12,
         ax: AxesLike | None = None,
@@ -262,6 +264,9 @@ class TableQualityDisplay(PanelDisplay):
         domain : Domain or mapping of column name to values or Interval, optional
             The values of columns. For a column that `domain` leaves out, those that occur; more than 30 distinct
             numbers are cut into at most 30 bins of equal width.
+        fair : tuple of group and label, or of group, label and list of conditions, optional
+            That of the synthesizer, if its rows have a label that was drawn again: `notes` then say that their pair
+            differs from that of the real rows by choice.
         max_columns, max_pairs, ax : optional
             See `plot`.
 
@@ -281,6 +286,8 @@ class TableQualityDisplay(PanelDisplay):
         marginals = compare_marginals(real, synthetic, domain=declared)
         numbers = compare_numbers(real, synthetic, domain=declared)
         display = cls(marginals, numbers, source="real")
+        names = list(display._marginals["column"].unique())
+        display._changes = changes_by_fair(fair, names)
         return display.plot(max_columns=max_columns, max_pairs=max_pairs, ax=ax)
 
     @property
