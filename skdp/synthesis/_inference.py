@@ -78,7 +78,8 @@ def synthetic_inference(
         A function that takes a pandas DataFrame of rows of `columns` and returns a number, or several in a mapping, a
         Series or an array. It must be smooth in the shares of the rows (means, differences, correlations, ratios,
         coefficients; no quantile), and not depend on their number. Or a regression of scikit-learn, whose coefficients
-        are estimated.
+        are estimated: a feature of numbers has one, and any other has one for each of its values but the first. Dates
+        have one for each part of a bin: for a trend, give the synthesizer days as numbers.
     columns : list of column names, optional
         The columns that `statistic` reads, or the features of a regression; by default all. A function is called once
         for each of their combinations of values, and a logistic regression takes a table of them, so name no more than
