@@ -121,7 +121,9 @@ def synthetic_inference(
     variance is that of the noise, which is known, and the mean of f(x)**2 divided by the number of records. Intervals
     are normal; those of coefficients are Fieller's ([3]_), as a coefficient is a ratio of sums that both have noise.
     Where that of the divisor may be all of it, as of a rare value whose noisy count may be 0, a coefficient may be
-    anything, and is not supported. Nor is any term where noise may be all of the number of records.
+    anything, and is not supported; nor are those of columns that noisy counts do not tell apart, nor others whose
+    interval is shorter than what the noise of products with such columns may change. Nor is any term where noise may be
+    all of the number of records.
 
     A component of columns that no marginal holds is taken from the model, as are differences between rare values that
     were counted together. The most that these can change is added to the interval, if it is less than what the interval
@@ -421,6 +423,8 @@ def _infer(
     divisor = 1 + slope.value
     if not estimates.is_determined[term]:
         return _unsupported(name, value, "the rows do not determine it")
+    if isinstance(estimates, PairRegression) and estimates.is_hidden[term]:
+        return _unsupported(name, value, _APART)
     if divisor <= 0:
         return _unsupported(name, value, _DIVISOR)
     # Covariances of both, of the noise and of the records as a sample.
@@ -462,7 +466,10 @@ def _check_other_divisors(
     estimates: PairRegression, rows: Sequence[_Term]
 ) -> list[_Term]:
     """Take the intervals of coefficients that depend on another one that noise hides."""
-    hidden = [term for term, row in enumerate(rows) if row.reason == _DIVISOR]
+    hidden = []
+    for term, row in enumerate(rows):
+        if row.reason in (_DIVISOR, _APART):
+            hidden.append(term)
     checked = []
     for term, row in enumerate(rows):
         for other in hidden:
@@ -475,6 +482,7 @@ def _check_other_divisors(
 
 
 _DIVISOR = "noise may be all of its divisor"
+_APART = "noise may be all of its divisor: noisy counts do not tell columns apart"
 _RECORDS = "noise may be all of the number of records"
 _COLUMNS = "columns or rare values were not counted together"
 _BINS = "most numbers are in one wide bin: declare narrower ones"
