@@ -388,6 +388,35 @@ def test_nothing_is_supported_where_noise_may_be_all_of_the_number_of_records():
             assert 0 <= terms[0].loc[0, "estimate"] <= 3
 
 
+def test_functions_of_a_group_whose_count_may_be_noise_are_not_supported():
+    """Of ten records, a share is noise divided by noise; how many these are is known to the noise."""
+    rng = np.random.default_rng(0)
+    g = np.r_[np.repeat("r", 10), rng.choice(["s", "t"], N - 10)]
+    table = pd.DataFrame({"g": g, "sex": rng.choice(["f", "m"], N), "y": rng.integers(0, 2, N)})
+    domain = {"g": ["s", "t", "r"], "sex": ["f", "m"], "y": [0, 1]}
+
+    def statistics(table):
+        shares = table.groupby("g")["y"].mean()
+        of_women = table[(table["g"] == "r") & (table["sex"] == "f")]
+        return {
+            "share of s": shares["s"],
+            "share of r": shares["r"],
+            "difference": shares["t"] - shares["r"],
+            "women of r": of_women["y"].mean(),
+            "r": (table["g"] == "r").mean(),
+            "y": table["y"].mean(),
+        }
+
+    for epsilon in (0.5, 50.0):
+        synthesizer = DPMarginalSynthesizer(epsilon, domain=domain, marginals=[("g", "sex", "y")], random_state=1)
+        terms = synthetic_inference(synthesizer.fit(table), statistics).set_index("term")
+        hidden = ["share of r", "difference", "women of r"]
+        assert terms.drop(hidden)["supported"].all()
+        assert (terms.loc[hidden, "supported"] == (epsilon == 50.0)).all()
+        if epsilon == 0.5:
+            assert set(terms.loc[hidden, "reason"]) == {"noise may be all of its divisor"}
+
+
 def test_bins_of_single_numbers_have_no_points():
     table = pd.DataFrame({"n": [0, 1, 1, 2, 5, 5, 5, 3]})
     figures = []
