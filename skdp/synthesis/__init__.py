@@ -3,6 +3,7 @@
 from skdp.synthesis._answers import ModelCount
 from skdp.synthesis._classifier import MarginalClassifier
 from skdp.synthesis._inference import synthetic_inference
+from skdp.synthesis._quality import changes_by_fair as changes_by_fair
 from skdp.synthesis._quality import changes_of_rows as changes_of_rows
 from skdp.synthesis._quality import derived_columns as derived_columns
 from skdp.synthesis._quality import marginal_quality as marginal_quality

@@ -36,10 +36,8 @@ class Fair(NamedTuple):
         return text
 
 
-def read_fair(fair: Any, domain: Domain, zeros: Any = None) -> Fair | None:
-    """Read the parameter `fair`, and check that the label can be drawn again."""
-    if fair is None:
-        return None
+def parse_fair(fair: Any) -> Fair:
+    """Read the parameter `fair`, whatever columns there are."""
     expected = "fair must be (group, label) or (group, label, conditions)"
     if isinstance(fair, str | Mapping) or not isinstance(fair, Iterable):
         raise TypeError(f"{expected}, got {type(fair).__name__}")
@@ -59,12 +57,22 @@ def read_fair(fair: Any, domain: Domain, zeros: Any = None) -> Fair | None:
             )
         conditions = tuple(condition_names)
     names = [group, label, *conditions]
-    columns = [find_column(domain, name, "fair") for name in names]
-    if len(set(columns)) < len(columns):
+    if any(name in names[:place] for place, name in enumerate(names)):
         raise ValueError(
             "fair must name a group, another column as the label, and further ones as "
             f"conditions, each once, got {names}"
         )
+    return Fair(group, label, conditions)
+
+
+def read_fair(fair: Any, domain: Domain, zeros: Any = None) -> Fair | None:
+    """Read the parameter `fair`, and check that the label can be drawn again."""
+    if fair is None:
+        return None
+    parsed = parse_fair(fair)
+    label = parsed.label
+    for name in (parsed.group, label, *parsed.conditions):
+        find_column(domain, name, "fair")
     values = domain[label]
     if not isinstance(values, Categories) or len(values) != 2 or None in values.values:
         raise ValueError(
@@ -77,7 +85,7 @@ def read_fair(fair: Any, domain: Domain, zeros: Any = None) -> Fair | None:
                 f"structural_zeros name the label {label!r} of fair, which is drawn "
                 "again whatever a row's other values are: leave them out"
             )
-    return Fair(group, label, conditions)
+    return parsed
 
 
 class FairLabels:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ from skdp.base import ColumnName, check_confidence_level
 from skdp.domain import Interval
 from skdp.synthesis._bin_points import BinCells, BinPoints, divide_by_points
 from skdp.synthesis._measured_means import (
+    LEAST_DIVISOR,
     NEGLIGIBLE,
     MeasuredMean,
     measure_mean,
@@ -78,7 +80,8 @@ def synthetic_inference(
         A function that takes a pandas DataFrame of rows of `columns` and returns a number, or several in a mapping, a
         Series or an array. It must be smooth in the shares of the rows (means, differences, correlations, ratios,
         coefficients; no quantile), and not depend on their number. Or a regression of scikit-learn, whose coefficients
-        are estimated.
+        are estimated: a feature of numbers has one, and any other has one for each of its values but the first. Dates
+        have one for each part of a bin: for a trend, give the synthesizer days as numbers.
     columns : list of column names, optional
         The columns that `statistic` reads, or the features of a regression; by default all. A function is called once
         for each of their combinations of values, and a logistic regression takes a table of them, so name no more than
@@ -120,7 +123,11 @@ def synthetic_inference(
     variance is that of the noise, which is known, and the mean of f(x)**2 divided by the number of records. Intervals
     are normal; those of coefficients are Fieller's ([3]_), as a coefficient is a ratio of sums that both have noise.
     Where that of the divisor may be all of it, as of a rare value whose noisy count may be 0, a coefficient may be
-    anything, and is not supported.
+    anything, and is not supported; nor are those of columns that noisy counts do not tell apart, nor others whose
+    interval is shorter than what the noise of products with such columns may change. A function may be a ratio too, as
+    the mean of a group is: where a record adds less than half to it with so many more of the group as noise may be,
+    noise may be all of its divisor. Groups are values of one or two columns without bins. No term is supported where
+    noise may be all of the number of records.
 
     A component of columns that no marginal holds is taken from the model, as are differences between rare values that
     were counted together. The most that these can change is added to the interval, if it is less than what the interval
@@ -192,6 +199,9 @@ def synthetic_inference(
     synthesizer._relations.check_not_derived("columns", names)
     marginals = merge(synthesizer.marginals_)
     n_rows = synthesizer.n_rows_
+    # As `Ratio.reach` has it, with the number of records as the divisor.
+    quantile = NormalDist().inv_cdf((1 + level) / 2)
+    has_no_records = n_rows <= quantile * synthesizer.n_rows_std_error_
     points = _points_in_bins(synthesizer, places)
     estimates: _CellStatistics | PairRegression
     if type(statistic) is LinearRegression:
@@ -206,9 +216,15 @@ def synthetic_inference(
         estimates = _differentiate(
             statistic, synthesizer, places, names, marginals, n_rows, points
         )
+        if not isinstance(statistic, LogisticRegression) and not has_no_records:
+            is_hidden = _find_hidden(statistic, estimates, level)
+            estimates = replace(estimates, is_hidden=is_hidden)
     rows = []
-    for term in range(len(estimates.terms)):
-        rows.append(_infer(estimates, term, n_rows, level))
+    for term, name in enumerate(estimates.terms):
+        if has_no_records:
+            rows.append(_unsupported(name, float(estimates.values[term]), _RECORDS))
+        else:
+            rows.append(_infer(estimates, term, n_rows, level))
     if isinstance(estimates, PairRegression):
         rows = _check_other_divisors(estimates, rows)
     return pd.DataFrame(rows)
@@ -335,7 +351,10 @@ def _differentiate(
         linear = logistic_model(statistic, cells, names[-1], shares.ravel(), n_rows)
     else:
         linear = _linear_statistic(statistic, cells, shares.ravel())
-    return _CellStatistics(linear, marginals, places, shares, n_rows, points, bin_cells)
+    is_hidden = np.zeros(len(linear.terms), bool)
+    return _CellStatistics(
+        linear, cells, marginals, places, shares, n_rows, points, bin_cells, is_hidden
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -343,6 +362,7 @@ class _CellStatistics:
     """Statistics near a table, by what each combination of values adds to them."""
 
     linear: Linear
+    cells: pd.DataFrame
     marginals: Sequence[Marginal]
     columns: Sequence[int]
     shares: Table
@@ -351,6 +371,8 @@ class _CellStatistics:
     points: Mapping[int, BinPoints]
     bin_cells: BinCells | None
     """If the combinations are the fine cells of a single column."""
+    is_hidden: NDArray[np.bool_]
+    """Which statistics are ratios whose divisor noise may be all of."""
 
     @property
     def terms(self) -> list[str]:
@@ -419,6 +441,9 @@ def _infer(
     divisor = 1 + slope.value
     if not estimates.is_determined[term]:
         return _unsupported(name, value, "the rows do not determine it")
+    if estimates.is_hidden[term]:
+        is_regression = isinstance(estimates, PairRegression)
+        return _unsupported(name, value, _APART if is_regression else _DIVISOR)
     if divisor <= 0:
         return _unsupported(name, value, _DIVISOR)
     # Covariances of both, of the noise and of the records as a sample.
@@ -460,7 +485,10 @@ def _check_other_divisors(
     estimates: PairRegression, rows: Sequence[_Term]
 ) -> list[_Term]:
     """Take the intervals of coefficients that depend on another one that noise hides."""
-    hidden = [term for term, row in enumerate(rows) if row.reason == _DIVISOR]
+    hidden = []
+    for term, row in enumerate(rows):
+        if row.reason in (_DIVISOR, _APART):
+            hidden.append(term)
     checked = []
     for term, row in enumerate(rows):
         for other in hidden:
@@ -473,6 +501,8 @@ def _check_other_divisors(
 
 
 _DIVISOR = "noise may be all of its divisor"
+_APART = "noise may be all of its divisor: noisy counts do not tell columns apart"
+_RECORDS = "noise may be all of the number of records"
 _COLUMNS = "columns or rare values were not counted together"
 _BINS = "most numbers are in one wide bin: declare narrower ones"
 
@@ -557,10 +587,7 @@ def _linear_statistic(
 ) -> Linear:
     """Differentiate a function of rows: one row of each cell is added in turn."""
     n_cells = len(cells)
-    # A table of rows that is like the shares: sums from the start are rounded, so that no
-    # part is lost.
-    sums = np.rint(np.cumsum(shares) / shares.sum() * _N_ROWS)
-    counts = np.diff(sums, prepend=0.0).astype(np.int64)
+    counts = _round_shares(shares, _N_ROWS)
     rows = cells.iloc[np.repeat(np.arange(n_cells), counts)]
     terms, values = _read_terms(statistic(rows.reset_index(drop=True)))
     # One row more changes the share of its cell by about 1 / n_rows.
@@ -579,6 +606,72 @@ def _linear_statistic(
     means = influence @ (counts / _N_ROWS)
     influence -= means[:, np.newaxis]
     return Linear(terms, values, influence, is_determined, np.ones_like(influence))
+
+
+def _round_shares(shares: Table, n_rows: int) -> NDArray[np.int64]:
+    """Return how many rows of each cell a table has that is like the shares."""
+    # Sums from the start are rounded, so that no part is lost.
+    sums = np.rint(np.cumsum(shares) / shares.sum() * n_rows)
+    return np.diff(sums, prepend=0.0).astype(np.int64)
+
+
+# What a record adds to a ratio, such as the mean of a group, is divided by the count of
+# the group. A count that noise may be all of is at most the quantile of its noise: with
+# as many records more in the group, the records that change the ratio most must differ
+# by half as much or less. Those of a statistic without a divisor differ as before.
+def _find_hidden(
+    statistic: Callable[[Any], Any], estimates: _CellStatistics, level: float
+) -> NDArray[np.bool_]:
+    """Find the statistics whose divisor noise may be all of, as far as groups tell."""
+    is_hidden = np.zeros(len(estimates.terms), bool)
+    if estimates.bin_cells is not None:
+        return is_hidden
+    cells = estimates.cells
+    counts = _round_shares(estimates.shares.ravel(), _N_ROWS)
+    for term, influence in enumerate(estimates.linear.influence):
+        ends = (int(influence.argmax()), int(influence.argmin()))
+        for more in _records_of_groups(estimates, ends, level):
+            rows = cells.iloc[np.repeat(np.arange(len(cells)), counts + more)]
+            values = []
+            for end in ends:
+                more_rows = pd.concat([rows, cells.iloc[[end]]], ignore_index=True)
+                values.append(_read_terms(statistic(more_rows))[1][term])
+            difference = float(values[0] - values[1]) * (_N_ROWS + 1)
+            if difference <= np.ptp(influence) / 2:
+                is_hidden[term] = True
+                break
+    return is_hidden & estimates.is_determined
+
+
+def _records_of_groups(
+    estimates: _CellStatistics, cells: Sequence[int], level: float
+) -> Iterator[NDArray[np.int64]]:
+    """Yield rows of each group of some cells that may be noise, as many as that reaches."""
+    quantile = NormalDist().inv_cdf((1 + level) / 2)
+    columns = estimates.columns
+    codes_of_cells = [np.unravel_index(cell, estimates.shares.shape) for cell in cells]
+    # Values of numbers in bins are points, of which there are no counts.
+    listed = [axis for axis, name in enumerate(columns) if name not in estimates.points]
+    sets = [*itertools.combinations(listed, 1), *itertools.combinations(listed, 2)]
+    for axes in sets:
+        names = [columns[axis] for axis in axes]
+        measured = measured_counts(estimates.marginals, names)
+        if measured is None:
+            continue
+        counts, std_error = measured
+        reach = quantile * std_error
+        n_rows = math.ceil(reach / estimates.n_rows * _N_ROWS)
+        groups = {tuple(int(codes[axis]) for axis in axes) for codes in codes_of_cells}
+        for group_codes in sorted(groups):
+            if counts[group_codes] > reach:
+                continue
+            place: list[Any] = [slice(None)] * len(columns)
+            for axis, code in zip(axes, group_codes, strict=True):
+                place[axis] = code
+            shares = np.zeros_like(estimates.shares)
+            # Of a group without a share, all values are alike.
+            shares[tuple(place)] = estimates.shares[tuple(place)] + LEAST_DIVISOR
+            yield _round_shares(shares.ravel(), n_rows)
 
 
 def _read_terms(statistics: Any) -> tuple[list[str], Table]:

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import MOST_WRONG, NORMAL_RANGE, QUANTILES, REACH
 from skdp.domain import Interval
+from skdp.synthesis._fair_rows import Fair, parse_fair
 from skdp.synthesis._synthesizer import DPMarginalSynthesizer
 from skdp.synthesis.model import (
     Clique,
@@ -102,10 +103,28 @@ def changes_of_rows(synthesizer: DPMarginalSynthesizer) -> list[str]:
     fair = synthesizer.fair_
     if fair is None:
         return []
-    return [
+    return [f"{_change_of(fair)}; figures are of the model before"]
+
+
+def changes_by_fair(fair: Any, names: Sequence[Any]) -> list[str]:
+    """Say which pairs synthetic rows do not have, by choice: `fair` is that of a synthesizer."""
+    if fair is None:
+        return []
+    parsed = parse_fair(fair)
+    columns = [parsed.group, parsed.label, *parsed.conditions]
+    unknown = [name for name in columns if name not in names]
+    if unknown:
+        raise ValueError(
+            f"fair must name columns of the tables, got {unknown}; they have {list(names)}"
+        )
+    return [_change_of(parsed)]
+
+
+def _change_of(fair: Fair) -> str:
+    return (
         f"{fair.group} × {fair.label} in rows, changed by choice: {fair}, which moves its "
-        "other pairs too; figures are of the model before"
-    ]
+        "other pairs too"
+    )
 
 
 def _holders(marginals: Sequence[Marginal]) -> dict[Clique, list[Marginal]]:

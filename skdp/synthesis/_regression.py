@@ -173,6 +173,13 @@ _N_ROWS = 1 << 16
 _SINGULAR = 1e-8
 """The least eigenvalue of correlations: what is smaller is rounding, or noise."""
 
+_MOST_OF_NOISE = 0.01
+"""Of the square of a term, in directions of which noise is all that counts tell.
+
+What a smaller part may change is compared with the interval of the term. Of 80 tables of
+bills with two correlated columns, parts were below .001 or above .1.
+"""
+
 
 @dataclass(frozen=True)
 class _Sum:
@@ -256,11 +263,15 @@ class PairRegression:
             self._blocks.append(padded)
 
         moments, products, square = self._moments()
-        self._inverse = _invert(moments)
+        self._inverse, of_noise = _invert(moments)
         self.values = self._inverse @ products
         self._variance = float(square - products @ self.values)
-        of_terms = np.diag(self._inverse @ moments)
+        of_terms = np.diag(self._inverse @ moments) + of_noise
         self.is_determined = np.isclose(of_terms, 1, atol=1e-4)
+        self.is_hidden = of_noise > _MOST_OF_NOISE
+        # What noise hides may be anything that explains all that the fit leaves.
+        hidden_variance = of_noise * max(0.0, self._variance)
+        self._hidden = np.sqrt(hidden_variance) / _scale_of(moments)
 
     def means(self, term: int) -> tuple[MeasuredMean, MeasuredMean]:
         """Estimate the means of what rows add to a coefficient, and to its slope."""
@@ -279,7 +290,8 @@ class PairRegression:
         functions.append(np.zeros_like(self._targets))
         column = _Sum(float(self._constant[other]), tuple(functions))
         moment = self._mean_of_product(self._step(term), column, 1.0, 0.0, 0.0)
-        return moment.size * self.means(other)[0].size
+        size = max(self.means(other)[0].size, float(self._hidden[other]))
+        return moment.size * size
 
     def sampling(self, term: int) -> Table:
         """Return the mean squares and products of both, over rows."""
@@ -406,10 +418,22 @@ class PairRegression:
         return moments, products, float(of_target @ self._targets**2)
 
 
-def _invert(moments: Table) -> Table:
-    """Invert a matrix of moments, but for what has no variance, or a negative one."""
-    scale = np.sqrt(np.maximum(np.diag(moments), LEAST_DIVISOR))
+def _invert(moments: Table) -> tuple[Table, Table]:
+    """Invert a matrix of moments, but for what has no variance, or a negative one.
+
+    Return how much of the square of each term has a negative one, too.
+    """
+    scale = _scale_of(moments)
     values, vectors = np.linalg.eigh(moments / np.outer(scale, scale))
     is_sure = values > _SINGULAR
     inverse = (vectors[:, is_sure] / values[is_sure]) @ vectors[:, is_sure].T
-    return inverse / np.outer(scale, scale)
+    # Moments of rows have none below 0: these are the noise of counts.
+    is_noise = values < -_SINGULAR
+    of_noise = (vectors[:, is_noise] ** 2).sum(axis=1)
+    return inverse / np.outer(scale, scale), of_noise
+
+
+def _scale_of(moments: Table) -> Table:
+    """Return the root mean square of each column."""
+    scale: Table = np.sqrt(np.maximum(np.diag(moments), LEAST_DIVISOR))
+    return scale

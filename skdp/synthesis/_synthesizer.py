@@ -562,6 +562,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         if self.epsilon_for is None:
             return Caps()
         names = coded.domain.columns
+        changes = "" if coded.fair is None else str(coded.fair)
         delta = Fraction(0)
         if budget.share.kind == "mu":
             delta = check_delta(self.delta)
@@ -591,6 +592,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
                     trust="central",
                     scope=columns,
                     mechanism=mechanism,
+                    changes=changes,
                     secure=self.random_state is None,
                     rho=round_up(share.amount / 2) if is_gaussian else None,
                     losses=NoiseBudget(share).losses,

@@ -3,6 +3,7 @@
 import io
 import itertools
 import math
+import re
 from datetime import date
 
 import numpy as np
@@ -254,6 +255,21 @@ def test_the_pair_that_fair_changes_in_rows_is_named(conditions, text):
     )
 
 
+def test_the_pair_that_fair_changed_in_a_table_is_named():
+    frame = people()
+    display = TableQualityDisplay.from_tables(frame, frame, domain=PEOPLE, fair=("sex", "job", ["age"]))
+    text = "label 'job' redrawn in rows, independent of 'sex' given 'age', which moves its other pairs too"
+    assert f"sex × job in rows, changed by choice: {text}" in display.notes
+    assert f"Not to be used: sex × job in rows, changed by choice: {text}" in display.axes_[1].get_xlabel().replace(
+        "\n", " "
+    )
+    assert not any("choice" in note for note in TableQualityDisplay.from_tables(frame, frame, domain=PEOPLE).notes)
+    with pytest.raises(ValueError, match=r"fair must name columns of the tables, got \['wage'\]; they have \['age'"):
+        TableQualityDisplay.from_tables(frame, frame, fair=("wage", "job"))
+    with pytest.raises(TypeError, match=r"fair must be \(group, label\) or \(group, label, conditions\), got str"):
+        TableQualityDisplay.from_tables(frame, frame, fair="sex")
+
+
 @pytest.mark.filterwarnings("ignore:about .* of the rows that the model draws")
 def test_columns_that_follow_from_others_are_not_compared_and_are_named():
     rng = np.random.default_rng(2)
@@ -306,7 +322,22 @@ def test_what_is_noise_is_not_supported_and_every_column_is_named():
         assert len(notes) == (not supported)
         for note in notes:
             assert all(name in note for name in names)
-            assert "a column of no… and 3 more" in display.axes_[0].get_xlabel().replace("\n", " ")
+            text = display.axes_[0].get_xlabel().replace("\n", " ")
+            assert re.search(r"a colum…umber \d and 3 more", text)
+
+
+def test_long_names_are_cut_such_that_labels_differ():
+    """Of questions of a survey the start is the same, or both ends are."""
+    names = ["short", "question of a survey, number 1", "question of a survey, number 12"]
+    names += ["question asked twice, number 1", 7, "7"]
+    frame = pd.DataFrame({name: [0, 1] * 20 for name in names})
+    labels = ["short", "questio…umber 1", "questio…mber 12", "questio…umber 1 #4", "7", "7 #6"]
+    display = TableQualityDisplay.from_tables(frame, frame, max_pairs=15)
+    columns, pairs, numbers = display.axes_
+    assert [label.get_text() for label in columns.get_yticklabels()] == labels
+    assert {label.get_text() for label in numbers.get_yticklabels()} == set(labels)
+    of_pairs = {label.get_text() for label in pairs.get_yticklabels()}
+    assert of_pairs == {" × ".join(pair) for pair in itertools.combinations(labels, 2)}
 
 
 def test_columns_without_a_count_are_named():

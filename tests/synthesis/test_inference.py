@@ -352,6 +352,85 @@ def test_coefficients_beside_one_that_noise_hides_are_not_supported():
             assert rare["supported"].to_dict() == {"intercept": True, "rare=t": True, "rare=r": False}
 
 
+def bills(n, seed):
+    """Costs with a long tail, of which some pay a tenth themselves; older people pay more."""
+    rng = np.random.default_rng(seed)
+    cost = rng.lognormal(6, 1, n).round(2).clip(0, 90_000)
+    copay = np.where(rng.random(n) < 0.6, 0, (cost * 0.1).round(2)).clip(0, 4999)
+    age = (45 + 0.1 * copay + rng.normal(0, 10, n)).round().clip(0, 104)
+    return pd.DataFrame({"copay": copay, "cost": cost, "g": rng.choice(["a", "b"], n), "age": age})
+
+
+def test_columns_that_noisy_counts_do_not_tell_apart_are_said_to_be_so():
+    """Of long tails, the noise of the product of two columns makes a correlation of more than 1."""
+    domain = {
+        "copay": Interval(0, 5_000, bins=20, decimals=2),
+        "cost": Interval(0, 100_000, bins=40, decimals=2),
+        "g": ["a", "b"],
+        "age": Interval(0, 105, bins=21),
+    }
+    synthesizer = with_bins(1.0, bills(30_000, 0), 0, domain, delta=1e-6, analyses=["age ~ copay + cost + g"])
+    terms = synthetic_inference(synthesizer, LinearRegression(), columns=["copay", "cost", "g"], target="age")
+    terms = terms.set_index("term")
+    # The intercept, 45.3, was 46.4 with an interval of .6 on each side.
+    assert terms["supported"].to_dict() == {"intercept": False, "copay": False, "cost": False, "g=b": True}
+    reason = "noise may be all of its divisor: noisy counts do not tell columns apart"
+    assert terms.loc[["copay", "cost"], "reason"].tolist() == [reason, reason]
+    assert terms.loc["intercept", "reason"] == "noise may be all of the divisor of copay"
+    assert terms.loc["g=b", "lower"] < 0 < terms.loc["g=b", "upper"]
+    # A column of a single number, that the rows do not tell from an intercept, is no matter of noise.
+    constant = fitted([("x", "y")], table=TABLE.assign(x=2), domain={"x": [2], "y": [0, 1]})
+    terms = synthetic_inference(constant, LinearRegression(), columns=["x"], target="y")
+    assert set(terms["reason"]) == {"the rows do not determine it"}
+
+
+def test_nothing_is_supported_where_noise_may_be_all_of_the_number_of_records():
+    """Of no record, a mean is noise divided by noise; a wider interval takes more records."""
+    for epsilon, n_records in ((0.1, 0), (0.1, 20), (10.0, 20)):
+        synthesizer = fitted([("x", "g"), ("x", "y"), ("g", "y")], epsilon, people(n_records))
+        is_clear = synthesizer.n_rows_ > 1.96 * synthesizer.n_rows_std_error_
+        assert is_clear == (epsilon == 10.0)
+        terms = [
+            synthetic_inference(synthesizer, lambda table: table["x"].mean(), columns=["x"]),
+            synthetic_inference(synthesizer, LinearRegression(), columns=["x"], target="y"),
+        ]
+        assert terms[0]["supported"].all() == is_clear
+        if not is_clear:
+            assert set(pd.concat(terms)["reason"]) == {"noise may be all of the number of records"}
+            assert pd.concat(terms)[["std_error", "lower", "upper", "p_value"]].isna().all(axis=None)
+            # The model's rows say no number that there is not.
+            assert 0 <= terms[0].loc[0, "estimate"] <= 3
+
+
+def test_functions_of_a_group_whose_count_may_be_noise_are_not_supported():
+    """Of ten records, a share is noise divided by noise; how many these are is known to the noise."""
+    rng = np.random.default_rng(0)
+    g = np.r_[np.repeat("r", 10), rng.choice(["s", "t"], N - 10)]
+    table = pd.DataFrame({"g": g, "sex": rng.choice(["f", "m"], N), "y": rng.integers(0, 2, N)})
+    domain = {"g": ["s", "t", "r"], "sex": ["f", "m"], "y": [0, 1]}
+
+    def statistics(table):
+        shares = table.groupby("g")["y"].mean()
+        of_women = table[(table["g"] == "r") & (table["sex"] == "f")]
+        return {
+            "share of s": shares["s"],
+            "share of r": shares["r"],
+            "difference": shares["t"] - shares["r"],
+            "women of r": of_women["y"].mean(),
+            "r": (table["g"] == "r").mean(),
+            "y": table["y"].mean(),
+        }
+
+    for epsilon in (0.5, 50.0):
+        synthesizer = DPMarginalSynthesizer(epsilon, domain=domain, marginals=[("g", "sex", "y")], random_state=1)
+        terms = synthetic_inference(synthesizer.fit(table), statistics).set_index("term")
+        hidden = ["share of r", "difference", "women of r"]
+        assert terms.drop(hidden)["supported"].all()
+        assert (terms.loc[hidden, "supported"] == (epsilon == 50.0)).all()
+        if epsilon == 0.5:
+            assert set(terms.loc[hidden, "reason"]) == {"noise may be all of its divisor"}
+
+
 def test_bins_of_single_numbers_have_no_points():
     table = pd.DataFrame({"n": [0, 1, 1, 2, 5, 5, 5, 3]})
     figures = []

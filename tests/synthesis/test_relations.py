@@ -338,8 +338,11 @@ def test_without_relations_rows_are_as_before():
     [
         ("total = wage + bonus", TypeError, "relations must be a list of texts"),
         ([("wage", "<=", "total")], TypeError, "relations must be texts, got a tuple"),
-        (["total wage"], ValueError, "the relation 'total wage' must have one of"),
-        (["total = wage = bonus"], ValueError, "must have one of"),
+        (["total wage"], ValueError, "the relation 'total wage' must have exactly one of .*, it has 0; "),
+        (["total = wage = bonus"], ValueError, "exactly one of .*, it has 2 .write 'a <= b <= c' as two relations"),
+        (["0 <= wage <= total"], ValueError, "it has 2 .write 'a <= b <= c' as two relations, 'a <= b' and 'b <= c'"),
+        (["wage <= 1e2"], ValueError, "'wage <= 1e2': numbers are written without an exponent, such as 100 or 0.01"),
+        (["wage >= 2.5E-3 * total"], ValueError, "numbers are written without an exponent"),
         (["total = wage +"], ValueError, r"'total = wage \+' lacks a column or a number"),
         (["total = wage bonus"], ValueError, r"lacks a \+ or -"),
         (["total = wage * bonus"], ValueError, "is not linear"),

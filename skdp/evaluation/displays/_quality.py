@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -27,6 +27,7 @@ from skdp.evaluation.displays._style import (
 from skdp.metrics import compare_marginals, compare_numbers
 from skdp.synthesis import (
     DPMarginalSynthesizer,
+    changes_by_fair,
     changes_of_rows,
     derived_columns,
     marginal_quality,
@@ -141,9 +142,9 @@ class TableQualityDisplay(PanelDisplay):
     notes say that rows follow a fitted tail there. A known statistic is noted as off where its distance from the
     reference is more than twice that of the end of its interval.
 
-    With `fair`, figures are those of the model, of which `marginal` and counts are, too. In rows the label is drawn
-    again, so that the pair of group and label is another one by choice, and other pairs of the label with it: notes
-    name it.
+    With `fair`, the label of rows is drawn again, so that the pair of group and label is another one by choice, and
+    other pairs of the label with it: notes name it. Figures of `from_estimator` are those of the model before, of which
+    `marginal` and counts are, too; those of `from_tables`, which has to be told of `fair`, are of the rows.
 
     With `from_estimator`, an error is that of the model from noisy counts: with the noise it says how well these were
     fitted, and the noise how well they are known. Noisy counts can be further apart than any shares: both are at most
@@ -193,6 +194,7 @@ class TableQualityDisplay(PanelDisplay):
         self.marginals = marginals
         self.numbers = numbers
         self.source = source
+        self._labels = self._label_columns()
         self._derived: list[str] = []
         self._changes: list[str] = []
 
@@ -246,6 +248,7 @@ class TableQualityDisplay(PanelDisplay):
         synthetic: TableLike,
         *,
         domain: DomainLike | None = None,
+        fair: Any = None,
         max_columns: int = 40,
         max_pairs: int = 12,
         ax: AxesLike | None = None,
@@ -261,6 +264,9 @@ class TableQualityDisplay(PanelDisplay):
         domain : Domain or mapping of column name to values or Interval, optional
             The values of columns. For a column that `domain` leaves out, those that occur; more than 30 distinct
             numbers are cut into at most 30 bins of equal width.
+        fair : tuple of group and label, or of group, label and list of conditions, optional
+            That of the synthesizer, if its rows have a label that was drawn again: `notes` then say that their pair
+            differs from that of the real rows by choice.
         max_columns, max_pairs, ax : optional
             See `plot`.
 
@@ -280,6 +286,8 @@ class TableQualityDisplay(PanelDisplay):
         marginals = compare_marginals(real, synthetic, domain=declared)
         numbers = compare_numbers(real, synthetic, domain=declared)
         display = cls(marginals, numbers, source="real")
+        names = list(display._marginals["column"].unique())
+        display._changes = changes_by_fair(fair, names)
         return display.plot(max_columns=max_columns, max_pairs=max_pairs, ax=ax)
 
     @property
@@ -343,7 +351,7 @@ class TableQualityDisplay(PanelDisplay):
             kinds.setdefault(below, []).append(kind)
         for axes, (kind, table) in zip(panels, tables.items(), strict=True):
             if kind == "numbers":
-                handles = _draw_numbers(axes, table)
+                handles = _draw_numbers(axes, table, self._labels)
                 title = "columns of numbers"
             else:
                 handles = self._draw_distances(axes, table)
@@ -356,6 +364,28 @@ class TableQualityDisplay(PanelDisplay):
             if kind != "pairs" or "columns" not in tables:
                 _draw_key(axes, handles)
         return self
+
+    def _label_columns(self) -> Mapping[Any, str]:
+        """Give each column a short label of its own."""
+        names = list(self._marginals["column"])
+        names += list(self._marginals["second_column"].dropna())
+        if self._numbers is not None:
+            names += list(self._numbers["column"])
+        labels: dict[Any, str] = {}
+        used = set()
+        for number, name in enumerate(dict.fromkeys(names), start=1):
+            label = _shorten(str(name))
+            if label in used:
+                label += f" #{number}"
+            used.add(label)
+            labels[name] = label
+        return labels
+
+    def _label_row(self, column: Any, second_column: Any) -> str:
+        """Name a column, or a pair."""
+        if pd.isna(second_column):
+            return self._labels[column]
+        return f"{self._labels[column]} × {self._labels[second_column]}"
 
     def _tables(self, max_columns: int, max_pairs: int) -> dict[str, pd.DataFrame]:
         """Return the rows of each panel that has any."""
@@ -403,7 +433,8 @@ class TableQualityDisplay(PanelDisplay):
         unsupported = {**style, "marker": "s", "color": COLOURS[1], "mfc": "white"}
         axes.plot(errors[~is_supported], places[~is_supported], **unsupported)
         tidy_axes(axes)
-        _label_rows(axes, list(map(_label, table["column"], table["second_column"])))
+        labels = map(self._label_row, table["column"], table["second_column"])
+        _label_rows(axes, list(labels))
         axes.set_xlim(left=0)
         axes.locator_params(axis="x", nbins=5)
         # A panel without a dot: no distance is known of what was not measured.
@@ -423,7 +454,7 @@ class TableQualityDisplay(PanelDisplay):
         notes = []
         for kind_below in kinds:
             for note in self._notes_of(kind_below):
-                notes.append(f"Not to be used: {note.short_text()}")
+                notes.append(f"Not to be used: {note.short_text(self._labels)}")
             notes += self._remarks_of(kind_below)
         line = 62
         for text in notes:
@@ -510,8 +541,8 @@ class _Name(NamedTuple):
     def text(self) -> str:
         return self.before + " × ".join(map(str, self.columns))
 
-    def short_text(self) -> str:
-        return self.before + " × ".join(map(_short, self.columns))
+    def short_text(self, labels: Mapping[Any, str]) -> str:
+        return self.before + " × ".join(labels[name] for name in self.columns)
 
 
 class _Note(NamedTuple):
@@ -524,11 +555,12 @@ class _Note(NamedTuple):
         names_text = ", ".join(name.text() for name in self.names)
         return f"{self.reason}: {names_text}" if names_text else self.reason
 
-    def short_text(self) -> str:
+    def short_text(self, labels: Mapping[Any, str]) -> str:
         if not self.names:
             return self.reason
         most_names = 3
-        names_text = ", ".join(name.short_text() for name in self.names[:most_names])
+        texts = [name.short_text(labels) for name in self.names[:most_names]]
+        names_text = ", ".join(texts)
         n_others = len(self.names) - most_names
         if n_others > 0:
             names_text += f" and {n_others:,} more"
@@ -633,7 +665,9 @@ def _new_panels(tables: dict[str, pd.DataFrame], n_kinds: int) -> list[Any]:
     return list(panels.flat)
 
 
-def _draw_numbers(axes: Any, table: pd.DataFrame) -> list[Any]:
+def _draw_numbers(
+    axes: Any, table: pd.DataFrame, labels: Mapping[Any, str]
+) -> list[Any]:
     """Draw the differences of the statistics of each column in a row of its own."""
     names = list(dict.fromkeys(table["column"]))
     statistics = [name for name in _STATISTICS if (table["statistic"] == name).any()]
@@ -663,7 +697,7 @@ def _draw_numbers(axes: Any, table: pd.DataFrame) -> list[Any]:
         handles.append(legend_entry(label, **style))
     axes.axvline(0, color=INK, lw=1)
     tidy_axes(axes)
-    _label_rows(axes, list(map(_short, names)))
+    _label_rows(axes, [labels[name] for name in names])
     axes.locator_params(axis="x", nbins=5)
     return handles
 
@@ -694,16 +728,9 @@ def _draw_key(axes: Any, handles: list[Any]) -> None:
     )
 
 
-def _label(column: Any, second_column: Any) -> str:
-    """Name a column, or a pair."""
-    if pd.isna(second_column):
-        return _short(column)
-    return f"{_short(column)} × {_short(second_column)}"
-
-
-def _short(name: Any) -> str:
-    """Cut a long name."""
-    text = str(name)
-    # Letters of a name in a list.
-    longest_name = 15
-    return text if len(text) <= longest_name else f"{text[: longest_name - 1]}…"
+def _shorten(name: str) -> str:
+    """Cut the middle of a long name: questions of a survey may differ at their end."""
+    n_letters = 7  # on each side
+    if len(name) <= 2 * n_letters + 1:
+        return name
+    return f"{name[:n_letters]}…{name[-n_letters:]}"

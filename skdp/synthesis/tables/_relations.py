@@ -23,6 +23,7 @@ _TOKEN = re.compile(
     r"\s*(?:(?P<number>\d+(?:\.\d*)?)|(?P<name>[^\W\d]\w*)|`(?P<quoted>[^`]+)`"
     r"|(?P<sign><=|>=|==|=|<|>)|(?P<operator>[-+*]))"
 )
+_EXPONENT = re.compile(r"[eE][-+]?\d")
 _FORM = (
     "a relation is such as 'total = a + b', 'end >= start' or 'a + 2 * b <= 100'; names "
     "with other characters than letters, digits and _ stand between backticks"
@@ -506,9 +507,14 @@ def _read_relation(text: str, domain: Domain) -> Relation:
     names = {str(name): name for name in domain.columns}
     tokens = _tokens(text)
     kinds = [kind for kind, _ in tokens]
-    if kinds.count("sign") != 1:
+    n_signs = kinds.count("sign")
+    if n_signs != 1:
+        advice = ""
+        if n_signs > 1:
+            advice = " (write 'a <= b <= c' as two relations, 'a <= b' and 'b <= c')"
         raise ValueError(
-            f"the relation {text!r} must have one of {sorted(_COMPARISONS)}; {_FORM}"
+            f"the relation {text!r} must have exactly one of {sorted(_COMPARISONS)}, it "
+            f"has {n_signs}{advice}; {_FORM}"
         )
     middle = kinds.index("sign")
     sign = tokens[middle][1]
@@ -535,6 +541,11 @@ def _tokens(text: str) -> list[tuple[str, str]]:
             )
         tokens.append((match.lastgroup, match[match.lastgroup]))
         place = match.end()
+        if match.lastgroup == "number" and _EXPONENT.match(text, place):
+            raise ValueError(
+                f"the relation {text!r}: numbers are written without an exponent, such "
+                "as 100 or 0.01"
+            )
     return tokens
 
 
