@@ -20,7 +20,7 @@ from skdp import (
     UnaryEncodingTransformer,
 )
 from skdp.local import HeavyHitters
-from skdp.metrics import fairness_report
+from skdp.metrics import compare_marginals, fairness_report, marginal_error
 from skdp.tables import ColumnError, ValueCoder, distinct_values, to_dates, to_numbers
 from skdp.testing import texts_of
 from tests.conftest import each
@@ -203,6 +203,28 @@ def test_objects_that_fail_late_are_in_no_error():
     check_hidden(Domain, {"job": alike}, name="job")
     for n_calls in range(6):
         check_hidden(Domain, {"job": hashed_at_first(n_calls)}, name="job")
+
+
+def test_objects_of_two_tables_are_in_no_error():
+    def equals_itself(self, other):
+        if other is self:
+            return True
+        raise ArithmeticError(SECRET)
+
+    def fail(self, *others):
+        raise ArithmeticError(SECRET)
+
+    for methods in ({"__lt__": fail}, {"__eq__": equals_itself, "__hash__": lambda self: 1}, {"__str__": fail}):
+        # Each table has one of them, which nothing compares before.
+        pair = in_order(**methods)
+        tables = [pd.DataFrame({"job": pd.Series([odd], dtype=object), "sex": 0}) for odd in pair]
+        for compare in (compare_marginals, marginal_error):
+            caught = error_of(compare, *tables)
+            assert isinstance(caught, ValueError)
+            assert str(caught).startswith("column 'job': ")
+            assert not any(SECRET in text for text in texts_of(caught))
+    rows = [[raising(object, "__array__")()]]
+    check_hidden(compare_marginals, rows, rows, name="real cannot be read")
 
 
 def test_tuples_are_categories():
