@@ -14,8 +14,12 @@ import pytest
 
 from skdp import (
     Domain,
+    DPMarginalSynthesizer,
+    FrequencyOracleEncoder,
+    HadamardResponseEncoder,
     Interval,
     RandomizedResponseEncoder,
+    ReportLogisticRegression,
     SecretKey,
     UnaryEncodingTransformer,
 )
@@ -227,14 +231,34 @@ def test_objects_of_two_tables_are_in_no_error():
     check_hidden(compare_marginals, rows, rows, name="real cannot be read")
 
 
-def test_tuples_are_categories():
-    pairs = [("a", 1), ("b",)]
-    table = pd.DataFrame({"job": pd.Series(column_with(pairs[0], pairs[1:]), dtype=object)})
+@each("kind", [FrequencyOracleEncoder, HadamardResponseEncoder, RandomizedResponseEncoder, UnaryEncodingTransformer])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_no_array_is_made_of_an_object(kind):
+    def fail(self, *others):
+        raise ArithmeticError(SECRET)
+
+    pair = in_order(**dict.fromkeys(["__array__", "__len__", "__getitem__", "__bool__"], fail))
+    table = pd.DataFrame({"job": pd.Series(pair, dtype=object)})
+    for options in ({}, {"categories": {"job": pair}}, {"categories": {"job": pair}, "handle_unknown": pair[0]}):
+        found = kind(1.0, random_state=0, **options).fit(table).categories_[0]
+        assert set(found) == set(pair)
+    declared = DPMarginalSynthesizer(1.0, domain={"job": pair}, random_state=0).fit(table)
+    assert declared.count({"job": list(pair)}) == pytest.approx(declared.count({}))
+
+
+@each("pairs", [[("a", 1), ("b",)], [("a", 1), ("b", 2)]])
+def test_tuples_are_categories(pairs):
+    table = pd.DataFrame({"job": pd.Series([*pairs, *pairs], dtype=object)})
     encoder = RandomizedResponseEncoder(60, categories={"job": pairs}, random_state=0)
-    counts = encoder.estimate_counts(encoder.fit_transform(table))
+    reports = encoder.fit_transform(table)
+    assert encoder.categories_[0].tolist() == pairs
+    assert encoder.categories_[0].shape == (2,)
+    learnt = ReportLogisticRegression(target_encoder=encoder).fit([[0.0], [0.0], [1.0], [1.0]], reports)
+    assert learnt.classes_.tolist() == pairs
+    counts = encoder.estimate_counts(reports)
     assert counts.index.to_list() == pairs
     assert counts.index.name == "job"
-    assert counts["count"].round(3).to_list() == [1, 1]
+    assert counts["count"].round(3).to_list() == [2, 2]
 
 
 def test_all_errors_of_a_domain_are_its_own():
