@@ -521,13 +521,23 @@ class DPGroupBy(CentralStatistic):
         if "mean" in self._statistics:
             estimates["mean"] = mean_estimates(noisy, sums.bounds, noise, level)
         if "sum" in self._statistics:
-            sum_estimate = sum_estimates(noisy, sums.bounds, noise, level)
-            largest = 1.0 if self.max_weight is None else float(self.max_weight)
-            estimates["sum"] = Estimate(*(part * largest for part in sum_estimate))
+            estimates["sum"] = self._sums(noisy, sums.bounds, noise, level)
         for place, name in enumerate(exact.names):
             for statistic, estimate in estimates.items():
                 columns = [part[:, place] for part in estimate]
                 self.estimates_[f"{name}_{statistic}"] = np.column_stack(columns)
+
+    def _sums(
+        self, noisy: NoisySums, bounds: Floats, noise: Noise, level: float
+    ) -> Estimate:
+        """Estimate sums; those beyond floats, which private bounds allow, are infinite."""
+        # In units of the bounds, powers of two, in which all that is computed is finite.
+        exponents = np.frexp(np.abs(bounds).max(axis=1))[1]
+        scaled_bounds = np.ldexp(bounds, -exponents[:, np.newaxis])
+        scaled = sum_estimates(noisy, scaled_bounds, noise, level)
+        largest = 1.0 if self.max_weight is None else float(self.max_weight)
+        with np.errstate(over="ignore"):
+            return Estimate(*(np.ldexp(part * largest, exponents) for part in scaled))
 
     def _release_protected(
         self, plan: Plan, sums: GroupSums, source: ByteSource

@@ -230,6 +230,17 @@ def test_sums_beyond_floats_are_refused_before_anything_is_charged(max_weight, b
     assert np.isfinite(found.to_numpy(float)).all()
 
 
+@each("max_weight", [2.0**800, 1.0])
+def test_sums_beyond_floats_are_infinite_if_the_bounds_are_private(max_weight):
+    huge = PEOPLE.assign(age=1e307 * (1 + PEOPLE["age"] / 100), weight=PEOPLE["weight"] / 10 * max_weight)
+    options = {"max_weight": max_weight, "sample_weight": "weight", "random_state": 0}
+    fitted = DPGroupBy("sex", keys=SEXES, statistics=["mean", "sum"], bounds="private", **options).fit(huge)
+    found = fitted.to_frame()
+    assert (found["age_sum"] == np.inf).all()
+    assert np.isfinite(found["age_mean"]).all()
+    assert not found.isna().any(axis=None)
+
+
 def test_a_missing_weight_is_an_error_where_missing_values_are():
     people = PEOPLE[["age", "weight"]].copy()
     people.loc[3, "weight"] = np.nan
