@@ -45,6 +45,7 @@ from skdp.central.statistics import (
     check_discovery,
     check_share,
     check_weight,
+    check_weighted_bounds,
     clip_floats,
     code_together,
     declared_domain,
@@ -107,8 +108,8 @@ class DPGroupBy(CentralStatistic):
         as is an infinite value, which reveals that there is one. Then all columns share one count, and noise is less.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_columns, 2), or "private"
         The lowest and the highest value of all columns that are no keys, or of each, from what is publicly known.
-        Values outside are clipped to them. ``"private"``, for all columns or in place of a pair, finds bounds that hold
-        nearly all values, as in `DPMean`.
+        Values outside are clipped to them. For sums they are at most 2**800, also times `max_weight`. ``"private"``,
+        for all columns or in place of a pair, finds bounds that hold nearly all values, as in `DPMean`.
     sample_weight : column name, optional
         The column of X that holds the weight of each row, such as how many people it stands for. Counts are then sums
         of weights, and sums and means are weighted. It is protected as the other columns are. What is no finite number
@@ -335,12 +336,18 @@ class DPGroupBy(CentralStatistic):
         return None if self._statistics == ["count"] else self.bounds
 
     def _split_bounds(self, names: Sequence[Any]) -> tuple[list[int], Any]:
-        if not protected_columns(self.protect, names, public=self._key_names):
-            return super()._split_bounds(names)
-        check_protected_means(self.missing, self.max_weight)
-        if isinstance(self.keys, str):
-            raise ValueError(f"keys must be declared with protect, got {self.keys!r}")
-        return declared_bounds(self.bounds, names)
+        if protected_columns(self.protect, names, public=self._key_names):
+            check_protected_means(self.missing, self.max_weight)
+            if isinstance(self.keys, str):
+                raise ValueError(
+                    f"keys must be declared with protect, got {self.keys!r}"
+                )
+            places, bounds = declared_bounds(self.bounds, names)
+        else:
+            places, bounds = super()._split_bounds(names)
+        if "sum" in self._statistics:
+            check_weighted_bounds(read_bounds(bounds, names), self.max_weight)
+        return places, bounds
 
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         check_confidence_level(self.confidence_level)
@@ -531,10 +538,20 @@ class DPGroupBy(CentralStatistic):
         if "mean" in self._statistics:
             estimates["mean"] = mean_estimates(noisy, bounds, noise, level)
         if "sum" in self._statistics:
-            sum_estimate = sum_estimates(noisy, bounds, noise, level)
-            largest = 1.0 if self.max_weight is None else float(self.max_weight)
-            estimates["sum"] = Estimate(*(part * largest for part in sum_estimate))
+            estimates["sum"] = self._sums(noisy, bounds, noise, level)
         return estimates
+
+    def _sums(
+        self, noisy: NoisySums, bounds: Floats, noise: Noise, level: float
+    ) -> Estimate:
+        """Estimate sums; those beyond floats, which private bounds allow, are infinite."""
+        # In units of the bounds, powers of two, in which all that is computed is finite.
+        exponents = np.frexp(np.abs(bounds).max(axis=1))[1]
+        scaled_bounds = np.ldexp(bounds, -exponents[:, np.newaxis])
+        scaled = sum_estimates(noisy, scaled_bounds, noise, level)
+        largest = 1.0 if self.max_weight is None else float(self.max_weight)
+        with np.errstate(over="ignore"):
+            return Estimate(*(np.ldexp(part * largest, exponents) for part in scaled))
 
     def _estimate_protected(
         self, plan: Plan, sums: GroupSums, source: ByteSource

@@ -43,7 +43,7 @@ from skdp.central.statistics import (
 from skdp.domain import DomainLike
 from skdp.privacy import Loss, Mu, PrivacyLedger, Reading, Rho, Share, doubled
 from skdp.randomness import ByteSource
-from skdp.tables import Table, kind_of
+from skdp.tables import Table, as_objects, kind_of
 
 Strategy = Literal["mean", "median", "most_frequent"]
 
@@ -237,7 +237,7 @@ class DPSimpleImputer(CentralTransformer):
         )
         values = []
         for place, name in enumerate(domain.columns):
-            declared = np.array([*domain[name].values, None], object)[:-1]
+            declared = as_objects(domain[name].values)
             is_value = np.array([value is not None for value in declared])
             if not is_value.any():
                 raise ValueError(

@@ -77,8 +77,8 @@ class Categories:
         If the values are not a collection of hashable scalars, are of several kinds, or
         hold an `Interval`.
     ValueError
-        If there is no value, a duplicate (1 and 1.0 are one), or a number that is not
-        finite.
+        If there is no value, a duplicate (1 and 1.0 are one), a number that is not
+        finite, or an object that raises an error when it is hashed or compared.
 
     Examples
     --------
@@ -102,30 +102,15 @@ class Categories:
                     "expected text, numbers, dates or other scalars, "
                     f"got {type(value).__name__}"
                 )
-        self.values = tuple(map(plain, values))
-        if not self.values:
-            raise ValueError("expected at least one value")
-        if any(isinstance(value, Interval) for value in self.values):
-            raise TypeError(
-                "an Interval is declared alone, not in a list of values: write "
-                "Interval(..., missing=True) for numbers that may be missing"
-            )
-        kinds = kinds_of(self.values)
-        if len(kinds) > 1:
-            raise TypeError(
-                f"expected values of one kind, got {' and '.join(sorted(kinds))}"
-            )
-        if not all(map(_is_finite, self.values)):
-            raise ValueError(
-                "expected finite numbers, got one that is infinite, "
-                "or beyond the range of floats"
-            )
-        if len(set(self.values)) < len(self.values):
-            raise ValueError("expected distinct values, got duplicates")
+        # What objects of other classes raise may hold a value, which may be private.
+        self.values = shielded(tuple, map(plain, values))
+        error = shielded(_error_of, self.values)
+        if error is not None:
+            raise error
         if not isinstance(ordered, bool):
             raise TypeError(f"ordered must be True or False, got {_type(ordered)}")
         self.ordered = ordered
-        self._coder = ValueCoder(self.values)
+        self._coder = shielded(ValueCoder, self.values)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -181,6 +166,30 @@ class Categories:
         """
         self._coder.check_dtype(column, declared=repr(self))
         return self._coder.encode(column)
+
+
+def _error_of(values: tuple[Any, ...]) -> TypeError | ValueError | None:
+    """Return the error of values that cannot be declared together."""
+    if not values:
+        return ValueError("expected at least one value")
+    if any(isinstance(value, Interval) for value in values):
+        return TypeError(
+            "an Interval is declared alone, not in a list of values: write "
+            "Interval(..., missing=True) for numbers that may be missing"
+        )
+    kinds = kinds_of(values)
+    if len(kinds) > 1:
+        return TypeError(
+            f"expected values of one kind, got {' and '.join(sorted(kinds))}"
+        )
+    if not all(map(_is_finite, values)):
+        return ValueError(
+            "expected finite numbers, got one that is infinite, "
+            "or beyond the range of floats"
+        )
+    if len(set(values)) < len(values):
+        return ValueError("expected distinct values, got duplicates")
+    return None
 
 
 def _is_finite(value: Any) -> bool:

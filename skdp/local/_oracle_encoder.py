@@ -58,7 +58,7 @@ from skdp.privacy import (
     any_pair,
     check_epsilon,
 )
-from skdp.tables import Table, is_missing
+from skdp.tables import Table, as_objects, is_missing
 
 Shares: TypeAlias = Literal["uniform", "proportional"] | Mapping[Any, float]
 """How "split" divides epsilon."""
@@ -322,7 +322,7 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         self.oracles_ = protocol.oracles
         self.categories_ = []
         for name in self.domain_.columns:
-            self.categories_.append(np.array(self.domain_[name].labels, dtype=object))
+            self.categories_.append(as_objects(self.domain_[name].labels))
         fields = cast(tuple[CategoryField, ...], protocol.fields)
         # What an earlier fit has set is replaced in its place, so that nothing tells of
         # it.
@@ -741,9 +741,7 @@ def unknown_codes(handle_unknown: Any, domain: Domain) -> str | dict[Any, int]:
     """Return "error", "uniform", or the code for undeclared values by column."""
     if isinstance(handle_unknown, str) and handle_unknown in ("error", "uniform"):
         return handle_unknown
-    # An array of objects, which numpy would not make of a date or a tuple.
-    value = np.empty(1, object)
-    value[0] = handle_unknown
+    value = as_objects([handle_unknown])
     codes = {}
     for name in domain.columns:
         codes[name] = int(domain[name].encode(value)[0])

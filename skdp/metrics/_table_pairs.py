@@ -21,6 +21,7 @@ from skdp.tables import (
     is_frame,
     kind_of,
     read_table,
+    shielded,
 )
 
 Counts = NDArray[np.int64]
@@ -110,13 +111,18 @@ def _observed(name: Any, real: Any, synthetic: Any) -> Categories:
                 f"column {name!r} holds values of the kind {real_kind} in real, "
                 f"{synthetic_kind} in synthetic"
             )
-    values = sorted({*in_real, *in_synthetic})
-    if real_has_missing or synthetic_has_missing:
-        values.append(None)
     try:
+        values = shielded(_merged, in_real, in_synthetic)
+        if real_has_missing or synthetic_has_missing:
+            values.append(None)
         return Categories(values)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise ValueError(f"column {name!r}: {error}") from None
+
+
+def _merged(first: list[Any], second: list[Any]) -> list[Any]:
+    """Return the values of two lists, sorted."""
+    return sorted({*first, *second})
 
 
 Values = Categories | Interval
@@ -219,11 +225,10 @@ def encode_column(
 
 def _read(label: str, data: Any) -> Table:
     if not is_frame(data):
-        data = (
-            np.asarray(data)
-            if hasattr(data, "__array__")
-            else np.asarray(data, dtype=object)
-        )
+        try:
+            data = shielded(_as_array, data)
+        except ColumnError as error:
+            raise ValueError(f"{label} {error}") from None
         if data.ndim != 2:
             raise ValueError(
                 f"{label} must be a dataframe or a 2-D array, got {data.ndim}"
@@ -233,6 +238,10 @@ def _read(label: str, data: Any) -> Table:
     if not table.names:
         raise ValueError(f"{label} has no columns")
     return table
+
+
+def _as_array(data: Any) -> NDArray[Any]:
+    return np.asarray(data, None if hasattr(data, "__array__") else object)
 
 
 def _is_missing(column: Any) -> NDArray[np.bool_]:

@@ -22,7 +22,7 @@ from skdp.survey._regression import (
     prediction_table,
 )
 from skdp.survey._rows import is_series, one_column, warn_of_unexplained
-from skdp.tables import is_frame
+from skdp.tables import as_objects, is_frame
 
 
 class ReportLogisticRegression(ClassifierMixin, ReportRegression):
@@ -227,7 +227,7 @@ class ReportLogisticRegression(ClassifierMixin, ReportRegression):
             )
         warn_of_unexplained(self.target_encoder, table[weights > 0])
         (question,) = questions
-        self.classes_ = np.array(question.values, dtype=object)
+        self.classes_ = as_objects(question.values)
         unknowns = []
         if question.unknown is not None and question.slope is not None:
             slope = question.slope[:, ::-1]

@@ -655,10 +655,10 @@ def _records_of_groups(
     sets = [*itertools.combinations(listed, 1), *itertools.combinations(listed, 2)]
     for axes in sets:
         names = [columns[axis] for axis in axes]
-        measured = measured_counts(estimates.marginals, names)
-        if measured is None:
+        estimate = mean_counts(estimates.marginals, names)
+        if estimate is None:
             continue
-        counts, std_error = measured
+        counts, std_error = estimate
         reach = quantile * std_error
         n_rows = math.ceil(reach / estimates.n_rows * _N_ROWS)
         groups = {tuple(int(codes[axis]) for axis in axes) for codes in codes_of_cells}

@@ -348,7 +348,7 @@ def _read_shape(about: Mapping[str, Any], domain: Domain) -> Shape:
     has_range = below[0] == 0 and abs(below[-1] - 1) <= _TOLERANCE
     if not has_range or (np.diff(below) < 0).any():
         raise ValueError("the shares of a shape do not rise from 0 to 1")
-    if about["counts"] is None:
+    if about.get("counts") is None:
         raise ValueError(
             f"it has no noisy counts of the numbers in bins of {name!r}, as it was "
             "written by an earlier version of skdp: read it with that version"

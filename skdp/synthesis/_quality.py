@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
@@ -338,6 +338,18 @@ class _Numbers:
 
     def compare(self) -> list[dict[str, Any]]:
         """Return the figures of the mean, of the deviation and of quantiles."""
+        # In a unit of the size of the numbers: otherwise squares would overflow. It is
+        # a power of two, which changes no digit.
+        largest = max(abs(self.lowest[0]), abs(self.highest[-1]))
+        exponent = math.frexp(largest)[1]
+        lowest, highest = np.ldexp((self.lowest, self.highest), -exponent)
+        rows = replace(self, lowest=lowest, highest=highest)._compare()
+        for figures in rows:
+            for name in ("reference", "synthetic", "lower", "upper", "scale"):
+                figures[name] = math.ldexp(figures[name], exponent)
+        return rows
+
+    def _compare(self) -> list[dict[str, Any]]:
         mean = self._mean()
         deviation = self._deviation(mean)
         quantiles = [self._quantile(share) for share in QUANTILES]

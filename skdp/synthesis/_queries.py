@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from skdp.central.statistics import find_range
 from skdp.domain import Categories, Domain, Interval
 from skdp.synthesis.tables import Shape
-from skdp.tables import is_missing, to_dates
+from skdp.tables import as_objects, is_missing, to_dates
 
 _AGES = tuple(np.array(["-0001-01-01", "10001-01-01"], "datetime64[us]"))
 """Before and after all dates of Python."""
@@ -126,7 +126,7 @@ def _read_numbers(name: Any, low: Any, high: Any) -> tuple[Any, Any]:
 
 
 def _read_dates(name: Any, low: Any, high: Any) -> tuple[Any, Any]:
-    ends = np.array([low, high, None], object)[:-1]
+    ends = as_objects([low, high])
     dates = list(to_dates(ends, "datetime64[us]"))
     for index, end in enumerate(ends):
         if end is None:
@@ -154,8 +154,7 @@ def _value_weights(
     is_list = isinstance(condition, Iterable) and not isinstance(condition, str | bytes)
     listed = list(condition) if is_list else [condition]
     listed = [None if is_missing(value) else value for value in listed]
-    # None and no more behind the values: NumPy makes an array of objects of them.
-    codes = values.encode(np.array([*listed, None], object)[:-1])
+    codes = values.encode(as_objects(listed))
     if (codes == len(values)).any():
         raise ValueError(
             f"a value for column {name!r} is not among its declared ones, {values!r}"

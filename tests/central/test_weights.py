@@ -8,9 +8,9 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from skdp import DPGroupBy, DPHistogram, DPMean, Interval, load, plan_epsilon, save
+from skdp import DPGroupBy, DPHistogram, DPMean, Interval, PrivacyLedger, load, plan_epsilon, save
 from skdp.testing import check_curator, check_sensitivity
-from tests.conftest import often
+from tests.conftest import each, often
 
 RNG = np.random.default_rng(5)
 N = 4_000
@@ -159,7 +159,7 @@ def test_they_are_saved(make, tmp_path):
         ({"sample_weight": [1.0, 2.0]}, "the name of a column of X"),
         ({"max_weight": 0}, "max_weight must be a number > 0"),
         ({"max_weight": np.inf}, "max_weight must be a number > 0"),
-        ({"max_weight": 10**5000}, "max_weight must be a number > 0, from 1.2e-271 to 8.5e.270, got a longer int"),
+        ({"max_weight": 10**5000}, "max_weight must be a number > 0, from 1.2e-271 to 6.7e.240, got a longer int"),
         ({"max_weight": 1e300}, "max_weight must be a number > 0, .*, got 1e.300"),
         ({"max_weight": 5e-324}, "max_weight must be a number > 0, .*, got 4.9.*e-324"),
         ({"max_weight": np.float32(-1)}, "max_weight must be a number > 0, .*, got -1"),
@@ -173,7 +173,7 @@ def test_weights_are_declared(make, options, message):
         make(**options).fit(PEOPLE[NAMES[make]])
 
 
-@pytest.mark.parametrize("max_weight", [2.0**900, 2.0**-900, np.float32(3e38)])
+@pytest.mark.parametrize("max_weight", [2.0**800, 2.0**-900, np.float32(3e38), np.longdouble(3)])
 def test_weights_of_any_size_give_finite_numbers(max_weight):
     people = PEOPLE.assign(weight=PEOPLE["weight"] / 10 * float(max_weight))
     counted = histogram(epsilon=60.0, max_weight=max_weight, random_state=0).fit(people[NAMES[histogram]])
@@ -182,6 +182,63 @@ def test_weights_of_any_size_give_finite_numbers(max_weight):
     np.testing.assert_allclose(counted.std_error_ / max_weight * 10, usual.std_error_)
     in_groups = groups(max_weight=max_weight, random_state=0).fit(people[NAMES[groups]])
     assert np.isfinite(in_groups.to_frame().to_numpy(float)).all()
+    np.testing.assert_array_equal(
+        mean(max_weight=max_weight, random_state=0).fit(people[NAMES[mean]]).mean_,
+        mean(max_weight=float(max_weight), random_state=0).fit(people[NAMES[mean]]).mean_,
+    )
+
+
+@each("epsilon", [5e-324, 1.0])
+@each(
+    "max_weight, high", [(2.0**800, 1.0), (2.0**700, 2.0**100), (None, 2.0**800), (2.0**-900, 2.0**-90), (None, 1e-300)]
+)
+def test_sums_are_finite_with_any_epsilon(epsilon, max_weight, high):
+    factor = max_weight or 1.0
+    people = PEOPLE.assign(age=PEOPLE["age"] / 100 * high, weight=PEOPLE["weight"] / 10 * factor)
+    options = {"max_weight": max_weight, "sample_weight": "weight" if max_weight else None}
+    names = NAMES[groups] if max_weight else ["sex", "age"]
+    sums = DPGroupBy(
+        "sex", epsilon, keys=SEXES, statistics=["count", "sum"], bounds=(-high, high), random_state=0, **options
+    )
+    found = sums.fit(people[names]).to_frame()
+    assert np.isfinite(found.to_numpy(float)).all()
+    assert (found[["count_std_error", "age_sum_std_error"]] > 0).all(axis=None)
+    if max_weight:
+        counted = histogram(epsilon=epsilon, max_weight=max_weight, random_state=0).fit(people[NAMES[histogram]])
+        assert np.isfinite(counted.to_frame().to_numpy(float)).all()
+
+
+@each(
+    "max_weight, bounds, message",
+    [
+        (2.0**800, (0, 1e50), "for sums, bounds times max_weight must be at most 6.7e.240, got 6.6.*e.290"),
+        (2.0**800, (-1e300, 0), "for sums, bounds times max_weight must be at most 6.7e.240, got inf"),
+        (2.0**-900, (0, 1e-50), "for sums, bounds times max_weight must be at least 1e-300 apart, got 1.*e-321"),
+        (None, (0, 1e250), "for sums, bounds must be at most 6.7e.240, got 1e.250"),
+    ],
+)
+def test_sums_beyond_floats_are_refused_before_anything_is_charged(max_weight, bounds, message):
+    ledger = PrivacyLedger(epsilon=1.0)
+    weight = "weight" if max_weight else None
+    options = {"keys": SEXES, "bounds": bounds, "max_weight": max_weight, "sample_weight": weight, "ledger": ledger}
+    names = NAMES[groups] if max_weight else ["sex", "age"]
+    with pytest.raises(ValueError, match=message):
+        DPGroupBy("sex", statistics=["mean", "sum"], **options).fit(PEOPLE[names])
+    assert ledger.spent.epsilon == 0
+    # Means are between the bounds.
+    found = DPGroupBy("sex", statistics="mean", random_state=0, **options).fit(PEOPLE[names]).to_frame()
+    assert np.isfinite(found.to_numpy(float)).all()
+
+
+@each("max_weight", [2.0**800, 1.0])
+def test_sums_beyond_floats_are_infinite_if_the_bounds_are_private(max_weight):
+    huge = PEOPLE.assign(age=1e307 * (1 + PEOPLE["age"] / 100), weight=PEOPLE["weight"] / 10 * max_weight)
+    options = {"max_weight": max_weight, "sample_weight": "weight", "random_state": 0}
+    fitted = DPGroupBy("sex", keys=SEXES, statistics=["mean", "sum"], bounds="private", **options).fit(huge)
+    found = fitted.to_frame()
+    assert (found["age_sum"] == np.inf).all()
+    assert np.isfinite(found["age_mean"]).all()
+    assert not found.isna().any(axis=None)
 
 
 def test_a_missing_weight_is_an_error_where_missing_values_are():

@@ -392,6 +392,20 @@ def test_numbers_of_a_model_are_those_of_its_bins_and_of_the_noisy_counts():
 WIDE = {"paid": Interval(0, 10_000, bins=50, decimals=2)}
 
 
+def test_numbers_of_any_size_have_the_same_figures_in_their_unit():
+    cost = np.random.default_rng(0).lognormal(0, 1, 500).clip(0, 99)
+    tables = []
+    # Of such sizes, no decimals of the numbers decide where they are counted.
+    for unit in (2.0**300, 2.0**540, 2.0**1010, 2.0**-900):
+        domain = {"cost": Interval(edges=[*(unit * np.linspace(0, 128, 9))], real=True)}
+        frame = pd.DataFrame({"cost": cost * unit})
+        table = TableQualityDisplay.from_estimator(fit(frame, domain=domain)).numbers
+        numbers = table[["reference", "synthetic", "lower", "upper", "scale"]] / unit
+        tables.append(numbers.assign(known=table["known"]))
+    for table in tables[1:]:
+        pd.testing.assert_frame_equal(table, tables[0])
+
+
 def test_intervals_of_quantiles_hold_the_true_ones_also_within_bins():
     inside = []
     for seed in range(6):

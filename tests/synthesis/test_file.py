@@ -290,14 +290,18 @@ class TestDamage:
         with pytest.raises(ValueError, match=message):
             self.load(change)
 
-    def test_numbers_in_bins_of_an_earlier_version(self):
+    @each("lacking", [[], ["counts", "std_error"]])
+    def test_numbers_in_bins_of_an_earlier_version(self, lacking):
         table = pd.DataFrame({"cost": np.linspace(0, 900, 200), "sex": ["F", "M"] * 100})
         domain = {"cost": Interval(0, 1000, bins=4, real=True), "sex": ["F", "M"]}
         file = io.BytesIO()
         DPMarginalSynthesizer(1.0, domain=domain, random_state=0).fit(table).save(file)
 
         def change(estimator):
-            estimator["fitted"]["shapes"]["columns"][0]["counts"] = None
+            column = estimator["fitted"]["shapes"]["columns"][0]
+            column["counts"] = None
+            for key in lacking:
+                del column[key]
 
         with pytest.raises(ValueError, match="bins of 'cost', as it was written by an earlier version"):
             DPMarginalSynthesizer.load(io.BytesIO(forged(file.getvalue(), change)))

@@ -14,13 +14,17 @@ import pytest
 
 from skdp import (
     Domain,
+    DPMarginalSynthesizer,
+    FrequencyOracleEncoder,
+    HadamardResponseEncoder,
     Interval,
     RandomizedResponseEncoder,
+    ReportLogisticRegression,
     SecretKey,
     UnaryEncodingTransformer,
 )
 from skdp.local import HeavyHitters
-from skdp.metrics import fairness_report
+from skdp.metrics import compare_marginals, fairness_report, marginal_error
 from skdp.tables import ColumnError, ValueCoder, distinct_values, to_dates, to_numbers
 from skdp.testing import texts_of
 from tests.conftest import each
@@ -173,14 +177,88 @@ def test_objects_that_can_be_sorted_are_no_categories_if_they_cannot_be_compared
             assert not any(SECRET in text for text in texts_of(caught))
 
 
-def test_tuples_are_categories():
-    pairs = [("a", 1), ("b",)]
-    table = pd.DataFrame({"job": pd.Series(column_with(pairs[0], pairs[1:]), dtype=object)})
+def hashed_at_first(n_calls):
+    """Make two objects of which the hash fails after some calls."""
+    left = [None] * n_calls
+
+    def count_down(self):
+        try:
+            left.pop()
+        except IndexError:
+            raise LookupError(SECRET) from None
+        return 1
+
+    return in_order(__hash__=count_down, __eq__=lambda self, other: self is other)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_objects_that_fail_late_are_in_no_error():
+    def equals_itself(self, other):
+        if other is self:
+            return True
+        raise LookupError(SECRET)
+
+    alike = in_order(__eq__=equals_itself, __hash__=lambda self: 1)
+    no_float = raising(Fraction, "__float__")
+    pairs = [alike, (no_float(1, 3), no_float(2, 3)), *map(hashed_at_first, range(20))]
+    for pair in pairs:
+        table = pd.DataFrame({"job": pd.Series(column_with(pair[0], pair[1:]), dtype=object)})
+        check_hidden(RandomizedResponseEncoder().fit, table, name="job")
+    check_hidden(Domain, {"job": alike}, name="job")
+    for n_calls in range(6):
+        check_hidden(Domain, {"job": hashed_at_first(n_calls)}, name="job")
+
+
+def test_objects_of_two_tables_are_in_no_error():
+    def equals_itself(self, other):
+        if other is self:
+            return True
+        raise ArithmeticError(SECRET)
+
+    def fail(self, *others):
+        raise ArithmeticError(SECRET)
+
+    for methods in ({"__lt__": fail}, {"__eq__": equals_itself, "__hash__": lambda self: 1}, {"__str__": fail}):
+        # Each table has one of them, which nothing compares before.
+        pair = in_order(**methods)
+        tables = [pd.DataFrame({"job": pd.Series([odd], dtype=object), "sex": 0}) for odd in pair]
+        for compare in (compare_marginals, marginal_error):
+            caught = error_of(compare, *tables)
+            assert isinstance(caught, ValueError)
+            assert str(caught).startswith("column 'job': ")
+            assert not any(SECRET in text for text in texts_of(caught))
+    rows = [[raising(object, "__array__")()]]
+    check_hidden(compare_marginals, rows, rows, name="real cannot be read")
+
+
+@each("kind", [FrequencyOracleEncoder, HadamardResponseEncoder, RandomizedResponseEncoder, UnaryEncodingTransformer])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_no_array_is_made_of_an_object(kind):
+    def fail(self, *others):
+        raise ArithmeticError(SECRET)
+
+    pair = in_order(**dict.fromkeys(["__array__", "__len__", "__getitem__", "__bool__"], fail))
+    table = pd.DataFrame({"job": pd.Series(pair, dtype=object)})
+    for options in ({}, {"categories": {"job": pair}}, {"categories": {"job": pair}, "handle_unknown": pair[0]}):
+        found = kind(1.0, random_state=0, **options).fit(table).categories_[0]
+        assert set(found) == set(pair)
+    declared = DPMarginalSynthesizer(1.0, domain={"job": pair}, random_state=0).fit(table)
+    assert declared.count({"job": list(pair)}) == pytest.approx(declared.count({}))
+
+
+@each("pairs", [[("a", 1), ("b",)], [("a", 1), ("b", 2)]])
+def test_tuples_are_categories(pairs):
+    table = pd.DataFrame({"job": pd.Series([*pairs, *pairs], dtype=object)})
     encoder = RandomizedResponseEncoder(60, categories={"job": pairs}, random_state=0)
-    counts = encoder.estimate_counts(encoder.fit_transform(table))
+    reports = encoder.fit_transform(table)
+    assert encoder.categories_[0].tolist() == pairs
+    assert encoder.categories_[0].shape == (2,)
+    learnt = ReportLogisticRegression(target_encoder=encoder).fit([[0.0], [0.0], [1.0], [1.0]], reports)
+    assert learnt.classes_.tolist() == pairs
+    counts = encoder.estimate_counts(reports)
     assert counts.index.to_list() == pairs
     assert counts.index.name == "job"
-    assert counts["count"].round(3).to_list() == [1, 1]
+    assert counts["count"].round(3).to_list() == [2, 2]
 
 
 def test_all_errors_of_a_domain_are_its_own():

@@ -105,5 +105,8 @@ from skdp.central.statistics._sums import warn_of_objects as warn_of_objects
 from skdp.central.statistics._sums import weight_steps as weight_steps
 from skdp.central.statistics._weights import check_max_weight as check_max_weight
 from skdp.central.statistics._weights import check_weight as check_weight
+from skdp.central.statistics._weights import (
+    check_weighted_bounds as check_weighted_bounds,
+)
 from skdp.central.statistics._weights import read_weights as read_weights
 from skdp.central.statistics._weights import without_weight as without_weight

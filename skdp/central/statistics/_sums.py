@@ -83,9 +83,10 @@ def weight_steps(weights: Floats, max_weight: float) -> Floats:
     """Return weights in whole steps, from 0 to `GRID`; what is no number has none."""
     # So a row changes a sum of weights by at most `GRID`, as a row without weight
     # changes `GRID` times a count: what is proven of the latter holds.
-    clipped = np.clip(np.nan_to_num(weights, nan=0.0, posinf=0.0), 0, max_weight)
+    largest = float(max_weight)  # of any type of NumPy
+    clipped = np.clip(np.nan_to_num(weights, nan=0.0, posinf=0.0), 0, largest)
     # The quotient is at most 1, whatever the maximum.
-    steps: Floats = np.rint(clipped / max_weight * GRID)
+    steps: Floats = np.rint(clipped / largest * GRID)
     return steps
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from skdp.base import check_same_order, one_column
 from skdp.central.statistics._batches import Batches
+from skdp.central.statistics._sums import Floats
 from skdp.tables import Table, is_frame
 
 
@@ -28,10 +29,15 @@ def check_weight(sample_weight: Any, max_weight: Any, names: Sequence[Any]) -> N
     check_max_weight(max_weight)
 
 
-# A step is 2**-29 of the largest weight. It, the sum of 2**64 weights, and noise of as
-# many are floats of full precision then, which are from 2**-1022 to 2**1024.
+# A step is 2**-29 of the largest weight, and noise is of up to 2**200 steps (`as_float`).
+# Both are floats of full precision then, which are from 2**-1022 to 2**1024.
 _LEAST_MAX_WEIGHT = 2.0**-900
-_MOST_MAX_WEIGHT = 2.0**900
+_MOST_MAX_WEIGHT = 2.0**800
+
+# The sums of values have steps and noise of such sizes, too. The least width is that of
+# bounds.
+_LEAST_WIDTH = 1e-300
+_LARGEST_VALUE = _MOST_MAX_WEIGHT
 
 
 def check_max_weight(max_weight: Any) -> None:
@@ -49,6 +55,22 @@ def check_max_weight(max_weight: Any) -> None:
         raise ValueError(
             f"max_weight must be a number > 0, from {_LEAST_MAX_WEIGHT:.2g} to "
             f"{_MOST_MAX_WEIGHT:.2g}, got {got}"
+        )
+
+
+def check_weighted_bounds(bounds: Floats, max_weight: float | None) -> None:
+    """Check that sums of weighted values between declared bounds are floats."""
+    factor = 1.0 if max_weight is None else float(max_weight)
+    what = "bounds" if max_weight is None else "bounds times max_weight"
+    largest = factor * float(np.abs(bounds).max())
+    if largest > _LARGEST_VALUE:
+        raise ValueError(
+            f"for sums, {what} must be at most {_LARGEST_VALUE:.2g}, got {largest:g}"
+        )
+    width = factor * float((bounds[:, 1] - bounds[:, 0]).min())
+    if width < _LEAST_WIDTH:
+        raise ValueError(
+            f"for sums, {what} must be at least {_LEAST_WIDTH:g} apart, got {width:g}"
         )
 
 

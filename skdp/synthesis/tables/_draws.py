@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from skdp.domain import Categories, Interval, declared_kind
 from skdp.synthesis.tables._shapes import Shape
-from skdp.tables import kind_of, number_dtype, to_dates
+from skdp.tables import as_objects, kind_of, number_dtype, to_dates
 
 _LITTLE = 1e-12
 """The share of an empty cell, for the mean of a bin without records."""
@@ -52,7 +52,7 @@ def values_of(values: Categories | Interval, column: Any) -> NDArray[Any]:
 def listed_values(values: Categories) -> NDArray[Any]:
     """Return declared numbers or dates, which compare with edges; nan if missing."""
     kind = kind_of(next(value for value in values.values if value is not None))
-    listed = np.array([*values.values, None], object)[:-1]
+    listed = as_objects(values.values)
     if kind == "number":
         return listed.astype(float)
     return to_dates(listed, "datetime64[D]" if kind == "date" else "datetime64[us]")

@@ -17,6 +17,7 @@ from skdp.tables import (
     ORDERED_KINDS,
     ColumnError,
     Table,
+    as_objects,
     kind_of,
     present,
     to_dates,
@@ -86,7 +87,7 @@ def take_nearest(
     """Give numbers and dates without a code that of the nearest value or bin."""
     if not has_order(values):
         return
-    listed = np.array(present(values.values), object)
+    listed = as_objects(present(values.values))
     kind = kind_of(listed[0])
     # Of a categorical dtype, or with a time zone, values are no numbers.
     with suppress(ColumnError):
