@@ -441,9 +441,8 @@ def _infer(
     divisor = 1 + slope.value
     if not estimates.is_determined[term]:
         return _unsupported(name, value, "the rows do not determine it")
-    if estimates.is_hidden[term]:
-        is_regression = isinstance(estimates, PairRegression)
-        return _unsupported(name, value, _APART if is_regression else _DIVISOR)
+    if estimates.is_hidden[term] and isinstance(estimates, PairRegression):
+        return _unsupported(name, value, _APART)
     if divisor <= 0:
         return _unsupported(name, value, _DIVISOR)
     # Covariances of both, of the noise and of the records as a sample.
@@ -465,6 +464,8 @@ def _infer(
     in_bins = (change.bias_in_bins + furthest * slope.bias_in_bins) / divisor
     if bias + in_bins > (low + high) / 2:
         return _unsupported(name, estimate, _BINS if in_bins > bias else _COLUMNS)
+    if estimates.is_hidden[term]:
+        return _unsupported(name, value, _DIVISOR)
     # What lines between bins change widens the interval, however much it is: of Adult,
     # and of one table with jumps within bins, such intervals of 95 % hold 96 to 97 %;
     # with half of it, those of the table with jumps hold 92 %.
@@ -615,10 +616,15 @@ def _round_shares(shares: Table, n_rows: int) -> NDArray[np.int64]:
     return np.diff(sums, prepend=0.0).astype(np.int64)
 
 
+_NO_DIVISOR = 0.99
+"""Of what records add: a statistic without a divisor keeps 1, but for rounding."""
+
+
 # What a record adds to a ratio, such as the mean of a group, is divided by the count of
-# the group. A count that noise may be all of is at most the quantile of its noise: with
-# as many records more in the group, the records that change the ratio most must differ
-# by half as much or less. Those of a statistic without a divisor differ as before.
+# the group. A count that noise may be all of is at most the quantile of its noise. With
+# as many records more in the group, a share m of all, what records of a group of a share
+# p add is p * (1 + m) / (p + m) of what they added before: (1 + m) / 2 or less, if p is
+# at most m.
 def _find_hidden(
     statistic: Callable[[Any], Any], estimates: _CellStatistics, level: float
 ) -> NDArray[np.bool_]:
@@ -628,16 +634,22 @@ def _find_hidden(
         return is_hidden
     cells = estimates.cells
     counts = _round_shares(estimates.shares.ravel(), _N_ROWS)
+    added: dict[tuple[Any, int], Table] = {}
     for term, influence in enumerate(estimates.linear.influence):
         ends = (int(influence.argmax()), int(influence.argmin()))
-        for more in _records_of_groups(estimates, ends, level):
-            rows = cells.iloc[np.repeat(np.arange(len(cells)), counts + more)]
-            values = []
+        for group_of_records, more in _records_of_groups(estimates, ends, level):
+            n_rows = _N_ROWS + int(more.sum())
+            # Terms share groups and ends, and a call of the statistic has all terms.
             for end in ends:
-                more_rows = pd.concat([rows, cells.iloc[[end]]], ignore_index=True)
-                values.append(_read_terms(statistic(more_rows))[1][term])
-            difference = float(values[0] - values[1]) * (_N_ROWS + 1)
-            if difference <= np.ptp(influence) / 2:
+                if (group_of_records, end) not in added:
+                    rows = cells.iloc[np.repeat(np.arange(len(cells)), counts + more)]
+                    more_rows = pd.concat([rows, cells.iloc[[end]]], ignore_index=True)
+                    values = _read_terms(statistic(more_rows))[1]
+                    added[group_of_records, end] = values * (n_rows + 1)
+            highest = added[group_of_records, ends[0]][term]
+            lowest = added[group_of_records, ends[1]][term]
+            least = min(n_rows / _N_ROWS / 2, _NO_DIVISOR)
+            if highest - lowest <= least * np.ptp(influence):
                 is_hidden[term] = True
                 break
     return is_hidden & estimates.is_determined
@@ -645,8 +657,8 @@ def _find_hidden(
 
 def _records_of_groups(
     estimates: _CellStatistics, cells: Sequence[int], level: float
-) -> Iterator[NDArray[np.int64]]:
-    """Yield rows of each group of some cells that may be noise, as many as that reaches."""
+) -> Iterator[tuple[Any, NDArray[np.int64]]]:
+    """Yield each group of some cells that may be noise, and as many rows as that reaches."""
     quantile = NormalDist().inv_cdf((1 + level) / 2)
     columns = estimates.columns
     codes_of_cells = [np.unravel_index(cell, estimates.shares.shape) for cell in cells]
@@ -671,7 +683,7 @@ def _records_of_groups(
             shares = np.zeros_like(estimates.shares)
             # Of a group without a share, all values are alike.
             shares[tuple(place)] = estimates.shares[tuple(place)] + LEAST_DIVISOR
-            yield _round_shares(shares.ravel(), n_rows)
+            yield (axes, group_codes), _round_shares(shares.ravel(), n_rows)
 
 
 def _read_terms(statistics: Any) -> tuple[list[str], Table]:

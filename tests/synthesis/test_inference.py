@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from statistics import NormalDist
 
 import numpy as np
@@ -607,3 +608,22 @@ class TestSeveralTables:
         shares = np.array([(table["z"] == 1).mean() for table in tables])
         noise = synthesizer.noise_scale_[("z",)] / N
         assert shares.std() == pytest.approx(noise, rel=0.6)
+
+
+def test_statistics_without_a_divisor_are_supported_however_many_records_noise_may_be():
+    """The noise of one pair of a hundred columns may be more than all records, whose number all pairs tell."""
+    rng = np.random.default_rng(0)
+    columns = [f"x{place}" for place in range(100)]
+    table = pd.DataFrame({name: rng.integers(0, 12, 3_000) for name in columns})
+    synthesizer = DPMarginalSynthesizer(
+        0.3,
+        domain={name: range(12) for name in columns},
+        marginals=list(itertools.pairwise(columns)),
+        random_state=0,
+    ).fit(table)
+
+    def plain(rows):
+        return {"mean": rows["x0"].mean(), "share": ((rows["x0"] == 1) & (rows["x1"] == 2)).mean()}
+
+    terms = synthetic_inference(synthesizer, plain, columns=["x0", "x1"])
+    assert terms["supported"].all(), terms["reason"]
