@@ -620,11 +620,48 @@ _NO_DIVISOR = 0.99
 """Of what records add: a statistic without a divisor keeps 1, but for rounding."""
 
 
-# What a record adds to a ratio, such as the mean of a group, is divided by the count of
-# the group. A count that noise may be all of is at most the quantile of its noise. With
-# as many records more in the group, a share m of all, what records of a group of a share
-# p add is p * (1 + m) / (p + m) of what they added before: (1 + m) / 2 or less, if p is
-# at most m.
+class _NoisyGroup(NamedTuple):
+    """A group of records that may all be noise, by its noisy count."""
+
+    key: tuple[tuple[int, ...], tuple[int, ...]]
+    """Its columns, as axes, and their codes."""
+    more_rows: NDArray[np.int64]
+    """Of each cell: together as many, of `_N_ROWS`, as the noise of the count reaches."""
+
+    @property
+    def least(self) -> float:
+        """What records still add, of what they add before, if no noise is as large."""
+        # What a record adds to a ratio, such as the mean of a group, is divided by the
+        # share p of the group. With m more of the group, of all records, it is
+        # p * (1 + m) / (p + m) of that: (1 + m) / 2 or less, if p is at most m.
+        m = int(self.more_rows.sum()) / _N_ROWS
+        return min((1 + m) / 2, _NO_DIVISOR)
+
+
+class _AddedRecords:
+    """What a record adds to statistics where a group has more records."""
+
+    def __init__(
+        self, statistic: Callable[[Any], Any], estimates: _CellStatistics
+    ) -> None:
+        self._statistic = statistic
+        self._cells = estimates.cells
+        self._counts = _round_shares(estimates.shares.ravel(), _N_ROWS)
+        # Statistics share groups and cells, and each call returns all statistics.
+        self._kept: dict[Any, Table] = {}
+
+    def of(self, group: _NoisyGroup, cell: int) -> Table:
+        """Return what a record of a cell adds, up to what any record adds: (n_terms,)."""
+        key = group.key, cell
+        if key not in self._kept:
+            counts = self._counts + group.more_rows
+            counts[cell] += 1
+            rows = self._cells.iloc[np.repeat(np.arange(counts.size), counts)]
+            _, values = _read_terms(self._statistic(rows.reset_index(drop=True)))
+            self._kept[key] = values * len(rows)
+        return self._kept[key]
+
+
 def _find_hidden(
     statistic: Callable[[Any], Any], estimates: _CellStatistics, level: float
 ) -> NDArray[np.bool_]:
@@ -632,58 +669,56 @@ def _find_hidden(
     is_hidden = np.zeros(len(estimates.terms), bool)
     if estimates.bin_cells is not None:
         return is_hidden
-    cells = estimates.cells
-    counts = _round_shares(estimates.shares.ravel(), _N_ROWS)
-    added: dict[tuple[Any, int], Table] = {}
+    added = _AddedRecords(statistic, estimates)
     for term, influence in enumerate(estimates.linear.influence):
-        ends = (int(influence.argmax()), int(influence.argmin()))
-        for group_of_records, more in _records_of_groups(estimates, ends, level):
-            n_rows = _N_ROWS + int(more.sum())
-            # Terms share groups and ends, and a call of the statistic has all terms.
-            for end in ends:
-                if (group_of_records, end) not in added:
-                    rows = cells.iloc[np.repeat(np.arange(len(cells)), counts + more)]
-                    more_rows = pd.concat([rows, cells.iloc[[end]]], ignore_index=True)
-                    values = _read_terms(statistic(more_rows))[1]
-                    added[group_of_records, end] = values * (n_rows + 1)
-            highest = added[group_of_records, ends[0]][term]
-            lowest = added[group_of_records, ends[1]][term]
-            least = min(n_rows / _N_ROWS / 2, _NO_DIVISOR)
-            if highest - lowest <= least * np.ptp(influence):
+        highest = int(influence.argmax())
+        lowest = int(influence.argmin())
+        for group in _noisy_groups(estimates, (highest, lowest), level):
+            difference = added.of(group, highest) - added.of(group, lowest)
+            if difference[term] <= group.least * np.ptp(influence):
                 is_hidden[term] = True
                 break
     return is_hidden & estimates.is_determined
 
 
-def _records_of_groups(
+def _noisy_groups(
     estimates: _CellStatistics, cells: Sequence[int], level: float
-) -> Iterator[tuple[Any, NDArray[np.int64]]]:
-    """Yield each group of some cells that may be noise, and as many rows as that reaches."""
+) -> Iterator[_NoisyGroup]:
+    """Yield the groups by one or two columns that hold some cells and may be noise."""
     quantile = NormalDist().inv_cdf((1 + level) / 2)
-    columns = estimates.columns
-    codes_of_cells = [np.unravel_index(cell, estimates.shares.shape) for cell in cells]
+    shape = estimates.shares.shape
+    codes_of_cells = np.transpose(
+        np.unravel_index(cells, shape)
+    )  # (n_cells, n_columns)
     # Values of numbers in bins are points, of which there are no counts.
-    listed = [axis for axis, name in enumerate(columns) if name not in estimates.points]
+    listed = []
+    for axis, column in enumerate(estimates.columns):
+        if column not in estimates.points:
+            listed.append(axis)
     sets = [*itertools.combinations(listed, 1), *itertools.combinations(listed, 2)]
     for axes in sets:
-        names = [columns[axis] for axis in axes]
-        estimate = mean_counts(estimates.marginals, names)
+        columns = [estimates.columns[axis] for axis in axes]
+        estimate = mean_counts(estimates.marginals, columns)
         if estimate is None:
             continue
-        counts, std_error = estimate
-        reach = quantile * std_error
-        n_rows = math.ceil(reach / estimates.n_rows * _N_ROWS)
-        groups = {tuple(int(codes[axis]) for axis in axes) for codes in codes_of_cells}
-        for group_codes in sorted(groups):
-            if counts[group_codes] > reach:
-                continue
-            place: list[Any] = [slice(None)] * len(columns)
-            for axis, code in zip(axes, group_codes, strict=True):
-                place[axis] = code
-            shares = np.zeros_like(estimates.shares)
-            # Of a group without a share, all values are alike.
-            shares[tuple(place)] = estimates.shares[tuple(place)] + LEAST_DIVISOR
-            yield (axes, group_codes), _round_shares(shares.ravel(), n_rows)
+        reach = quantile * estimate.std_error
+        n_more = math.ceil(reach / estimates.n_rows * _N_ROWS)
+        groups = np.unique(codes_of_cells[:, axes], axis=0).tolist()
+        for codes in map(tuple, groups):
+            if estimate.counts[codes] <= reach:
+                shares = _shares_of_group(estimates.shares, axes, codes)
+                yield _NoisyGroup((axes, codes), _round_shares(shares, n_more))
+
+
+def _shares_of_group(shares: Table, axes: Sequence[int], codes: Sequence[int]) -> Table:
+    """Return the shares of cells with some codes along some axes, and 0 for others: (n_cells,)."""
+    place: list[Any] = [slice(None)] * shares.ndim
+    for axis, code in zip(axes, codes, strict=True):
+        place[axis] = code
+    of_group = np.zeros_like(shares)
+    # Of a group without a share, all cells are alike.
+    of_group[tuple(place)] = shares[tuple(place)] + LEAST_DIVISOR
+    return of_group.ravel()
 
 
 def _read_terms(statistics: Any) -> tuple[list[str], Table]:

@@ -200,9 +200,9 @@ def test_sums_are_finite_with_any_epsilon(epsilon, max_weight, high):
     sums = DPGroupBy(
         "sex", epsilon, keys=SEXES, statistics=["count", "sum"], bounds=(-high, high), random_state=0, **options
     )
-    found = sums.fit(people[names]).to_frame()
-    assert np.isfinite(found.to_numpy(float)).all()
-    assert (found[["count_std_error", "age_sum_std_error"]] > 0).all(axis=None)
+    estimates = sums.fit(people[names]).to_frame()
+    assert np.isfinite(estimates.to_numpy(float)).all()
+    assert (estimates[["count_std_error", "age_sum_std_error"]] > 0).all(axis=None)
     if max_weight:
         counted = histogram(epsilon=epsilon, max_weight=max_weight, random_state=0).fit(people[NAMES[histogram]])
         assert np.isfinite(counted.to_frame().to_numpy(float)).all()
@@ -226,8 +226,8 @@ def test_sums_beyond_floats_are_refused_before_anything_is_charged(max_weight, b
         DPGroupBy("sex", statistics=["mean", "sum"], **options).fit(PEOPLE[names])
     assert ledger.spent.epsilon == 0
     # Means are between the bounds.
-    found = DPGroupBy("sex", statistics="mean", random_state=0, **options).fit(PEOPLE[names]).to_frame()
-    assert np.isfinite(found.to_numpy(float)).all()
+    estimates = DPGroupBy("sex", statistics="mean", random_state=0, **options).fit(PEOPLE[names]).to_frame()
+    assert np.isfinite(estimates.to_numpy(float)).all()
 
 
 @each("max_weight", [2.0**800, 1.0])
@@ -235,10 +235,10 @@ def test_sums_beyond_floats_are_infinite_if_the_bounds_are_private(max_weight):
     huge = PEOPLE.assign(age=1e307 * (1 + PEOPLE["age"] / 100), weight=PEOPLE["weight"] / 10 * max_weight)
     options = {"max_weight": max_weight, "sample_weight": "weight", "random_state": 0}
     fitted = DPGroupBy("sex", keys=SEXES, statistics=["mean", "sum"], bounds="private", **options).fit(huge)
-    found = fitted.to_frame()
-    assert (found["age_sum"] == np.inf).all()
-    assert np.isfinite(found["age_mean"]).all()
-    assert not found.isna().any(axis=None)
+    estimates = fitted.to_frame()
+    assert (estimates["age_sum"] == np.inf).all()
+    assert np.isfinite(estimates["age_mean"]).all()
+    assert not estimates.isna().any(axis=None)
 
 
 def test_a_missing_weight_is_an_error_where_missing_values_are():

@@ -515,7 +515,9 @@ def test_a_component_is_estimated_by_all_that_tell_of_it():
     counts = np.arange(12.0).reshape(3, 4)
     weights = np.repeat([[1.0], [2.0], [6.0]], 4, axis=1)  # of the first column only
     one, both = Marginal((0,), counts.sum(axis=1), 2.0), Marginal((0, 1), counts, 3.0)
-    means = [measure_mean(kept, (0, 1), weights, counts / 66, 66.0, 0.0, {}) for kept in ([one], [both], [one, both])]
+    means = []
+    for marginals in ([one], [both], [one, both]):
+        means.append(measure_mean(marginals, (0, 1), weights, counts / 66, 66.0, 0.0, {}))
     for each_one in means:
         assert each_one.value == pytest.approx(float((weights * counts).sum()) / 66)
         assert each_one.bias == pytest.approx(0, abs=1e-9)

@@ -240,8 +240,8 @@ def test_no_array_is_made_of_an_object(kind):
     pair = in_order(**dict.fromkeys(["__array__", "__len__", "__getitem__", "__bool__"], fail))
     table = pd.DataFrame({"job": pd.Series(pair, dtype=object)})
     for options in ({}, {"categories": {"job": pair}}, {"categories": {"job": pair}, "handle_unknown": pair[0]}):
-        found = kind(1.0, random_state=0, **options).fit(table).categories_[0]
-        assert set(found) == set(pair)
+        categories = kind(1.0, random_state=0, **options).fit(table).categories_[0]
+        assert set(categories) == set(pair)
     declared = DPMarginalSynthesizer(1.0, domain={"job": pair}, random_state=0).fit(table)
     assert declared.count({"job": list(pair)}) == pytest.approx(declared.count({}))
 

@@ -137,6 +137,13 @@ class _Side(NamedTuple):
         return (self.edges - self.origin) / unit
 
 
+class _NoisyShares(NamedTuple):
+    """The share of the records beyond each edge, by noisy counts."""
+
+    beyond: Table
+    covariance: Table
+
+
 class _Laws(NamedTuple):
     """Laws of the share of records beyond a distance."""
 
@@ -251,8 +258,9 @@ def _scaled_edges(grid: Interval) -> Table:
 
 def _with_tail(shares: Table, side: _Side, n_rows: float) -> _Tail:
     """Replace the shares beyond the last clear one by those of a law, if there is one."""
-    beyond, covariance = _shares_beyond(side, n_rows)
-    errors = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    noisy = _shares_beyond(side, n_rows)
+    beyond = noisy.beyond
+    errors = np.sqrt(np.maximum(np.diag(noisy.covariance), 0.0))
     middle_edge = int(np.searchsorted(side.edges, side.middle, side="right"))
     middle_edge = min(middle_edge, shares.size)
     is_clear = (beyond > 0) & (beyond >= CLEAR_SHARE * errors)
@@ -266,26 +274,27 @@ def _with_tail(shares: Table, side: _Side, n_rows: float) -> _Tail:
             # Nearly all that is beyond is in this cell.
             return _Tail(shares, start + 1, has_law=False)
     if start < shares.size - 2:
-        tail = _fit_tail(side, beyond, covariance, middle_edge, start)
+        tail = _fit_tail(side, noisy, middle_edge, start)
         if tail is not None:
             return _Tail(_join(shares, tail, start), start, has_law=True)
     return _Tail(shares, start, has_law=False)
 
 
-def _shares_beyond(side: _Side, n_rows: float) -> tuple[Table, Table]:
-    """Return the noisy share of the records beyond each edge, and their covariances."""
+def _shares_beyond(side: _Side, n_rows: float) -> _NoisyShares:
+    """Add up the noisy counts beyond each edge."""
     # Beyond the start of a cell are its own records and those of all later cells.
     beyond = np.cumsum(side.counts[::-1])[::-1] / n_rows
     # Sums along rows are the fast ones, and a covariance is its own transpose.
     sums_of_rows = side.covariance[::-1, ::-1].cumsum(axis=1)
     covariance = sums_of_rows.T.copy().cumsum(axis=1)
-    return beyond, covariance[::-1, ::-1] / n_rows**2
+    return _NoisyShares(beyond, covariance[::-1, ::-1] / n_rows**2)
 
 
 def _fit_tail(
-    side: _Side, beyond: Table, covariance: Table, middle_edge: int, start: int
+    side: _Side, noisy: _NoisyShares, middle_edge: int, start: int
 ) -> Table | None:
     """Return the shares of cells of a tail; None if noise hides the share at its start."""
+    beyond = noisy.beyond
     body_edges = _body_edges(side, beyond, middle_edge, start)
     if start not in body_edges:
         # The share beyond it is not positive, or not less than that of the side.
@@ -296,10 +305,10 @@ def _fit_tail(
         side = side._replace(origin=side.middle)
         body_edges = _body_edges(side, beyond, middle_edge, start)
     body_edges = _spaced_edges(body_edges, beyond)
-    law = _fit_law(side, beyond, covariance, body_edges, start)
+    law = _fit_law(side, noisy, body_edges, start)
     # What the noisy shares say, as far as they are better known than the deviation is.
     of_deviations = _covariance_of_deviations(law, law[0])
-    tail_covariances = of_deviations + covariance[start:, start:]
+    tail_covariances = of_deviations + noisy.covariance[start:, start:]
     tail_covariances += _LEAST_VARIANCE * np.eye(law.size)
     kriging_weights = np.linalg.solve(tail_covariances, beyond[start:] - law)
     # Nothing is beyond the last edge.
@@ -370,16 +379,12 @@ def _nodes_beyond(side: _Side, start: int) -> NDArray[np.intp]:
 
 
 def _fit_law(
-    side: _Side,
-    beyond: Table,
-    covariance: Table,
-    body_edges: NDArray[np.intp],
-    start: int,
+    side: _Side, noisy: _NoisyShares, body_edges: NDArray[np.intp], start: int
 ) -> Table:
     """Return by likely laws the share beyond each edge but the last: (n_cells - start,)."""
-    start_error = math.sqrt(covariance[start, start])
-    laws = _grid_of_laws(beyond[start], start_error, side.share)
-    residuals = _residuals(laws, side, beyond, covariance, body_edges, start)
+    start_error = math.sqrt(noisy.covariance[start, start])
+    laws = _grid_of_laws(noisy.beyond[start], start_error, side.share)
+    residuals = _residuals(laws, side, noisy, body_edges, start)
     weights = _weights_of_laws(laws, residuals)
     is_likely = weights >= _LEAST_WEIGHT
     likely_laws = laws.select(is_likely)
@@ -405,8 +410,7 @@ def _grid_of_laws(start_share: float, error: float, side_share: float) -> _Laws:
 def _residuals(
     laws: _Laws,
     side: _Side,
-    beyond: Table,
-    covariance: Table,
+    noisy: _NoisyShares,
     body_edges: NDArray[np.intp],
     start: int,
 ) -> Table:
@@ -415,14 +419,16 @@ def _residuals(
     quantiles = laws.quantiles(side.distances(start)[edges])
     # The share beyond an edge is that of the side times the upper tail of a normal law.
     expected = side.share * ndtr(-quantiles)
-    edge_covariances = covariance[np.ix_(edges, edges)]
+    edge_covariances = noisy.covariance[np.ix_(edges, edges)]
     # Beyond the start, deviations are less than noise.
     n_body = body_edges.size
-    of_deviations = _covariance_of_deviations(beyond[body_edges], beyond[start])
+    body_shares = noisy.beyond[body_edges]
+    of_deviations = _covariance_of_deviations(body_shares, noisy.beyond[start])
     edge_covariances[:n_body, :n_body] += of_deviations
     # Residuals over the root of their covariance are independent, with a variance of 1.
     root = np.linalg.cholesky(edge_covariances + _LEAST_VARIANCE * np.eye(edges.size))
-    return np.asarray(solve_triangular(root, (expected - beyond[edges]).T, lower=True))
+    differences = expected - noisy.beyond[edges]
+    return np.asarray(solve_triangular(root, differences.T, lower=True))
 
 
 def _weights_of_laws(laws: _Laws, residuals: Table) -> Table:
