@@ -3,7 +3,7 @@
 Run ``make bench``, or ``python benchmarks/synthesis_numbers.py`` wherever skdp is installed. The tables are generated,
 with 20,000 rows and as many that are kept for testing; the bins of each are declared with wide ends, as who has not
 seen the data would. The numbers of the method were chosen on the columns of four tables; those of `fifth` and `sixth`
-check them.
+check them. Those of `seventh` are far from 0.
 """
 
 from __future__ import annotations
@@ -416,6 +416,23 @@ def sixth_columns() -> dict[str, Column]:
     }
 
 
+def seventh_columns() -> dict[str, Column]:
+    """Draw ten columns of numbers far from 0."""
+    rng, f, _ = _factors(907)
+    return {
+        "degrees (normal)": Column(36.9 + 0.5 * rng.normal(size=N), 1, (30, 45)),
+        "fever (gamma 2)": Column(36.2 + rng.gamma(2, 0.4, N), 1, (30, 45)),
+        "pH (normal)": Column(7.4 + 0.05 * rng.normal(size=N), 2, (6.8, 7.8)),
+        "pressure (normal)": Column(1_013 + 9 * rng.normal(size=N), 1, (870, 1_085)),
+        "height (normal)": Column(170 + 8 * rng.normal(size=N) + 4 * f, 1, (100, 230)),
+        "sodium (normal)": Column(140 + 3 * rng.normal(size=N), 0, (100, 180)),
+        "systolic (normal)": Column(125 + 17 * rng.normal(size=N), 0, (50, 250)),
+        "year (normal)": Column(1_980 + 12 * rng.normal(size=N), 0, (1_880, 2_024)),
+        "wait (from 100)": Column(100 + rng.exponential(3, N), 2, (100, 200)),
+        "frequency (Laplace)": Column(rng.laplace(50, 0.02, N), 3, (49, 51)),
+    }
+
+
 COLUMNS = {
     "first": first_columns,
     "further": further_columns,
@@ -423,6 +440,7 @@ COLUMNS = {
     "fourth": fourth_columns,
     "fifth": fifth_columns,
     "sixth": sixth_columns,
+    "seventh": seventh_columns,
 }
 
 
@@ -627,7 +645,8 @@ def main() -> None:
             f"{options.column_seeds} seeds: of the mean and the standard deviation as "
             "shares of these, of the share of rows at a point of mass, and the largest error of the distribution "
             "at 99 quantiles. The numbers of the method were chosen on the columns of `first` to `fourth`; those of "
-            "`fifth` and `sixth` check them. Behind them is what a tenth of the budget would reach that is spent on "
+            "`fifth` and `sixth` check them; those of `seventh` are far from 0. "
+            "Behind them is what a tenth of the budget would reach that is spent on "
             "the mean, or on the deviation, alone: the clipped sum whose bias and noise are least together, by limits "
             "that are chosen with the private numbers. "
             "nan: a column of which all rows of some table have one number has no correlation.",
