@@ -117,6 +117,7 @@ bench: .venv/installed .venv/spark .venv-bench/installed .venv-bench-central/ins
 	$(BIN)/python benchmarks/shares.py
 	$(BIN)/python benchmarks/survey_weights.py
 	$(BIN)/python benchmarks/synthetic_inference.py
+	$(BIN)/python benchmarks/unsupported.py
 	$(BIN)/python benchmarks/label_floor.py
 	$(BIN)/python benchmarks/date_spans.py
 

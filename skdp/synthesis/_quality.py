@@ -54,11 +54,7 @@ _REACH_BELOW = NormalDist().inv_cdf(0.95)
 """Standard errors that the number of rows may be below its estimate, in 95 % of all fits.
 
 Of 20 to 60 rows at epsilon .1, an estimate is often twice the number or more, and noise
-divided by it looks small then. Of 6,043 columns and pairs of one or two columns of such
-tables, 9.3 % of those that are off by more than half of the rows would be supported with
-the estimate, and .8 % are; of 3,768 of two to five columns, 20 to 150 rows and epsilons of
-.1 and .5, 2.9 % and .4 %. It is no better to ask only for an estimate clearly above 0.
-"""
+divided by it looks small then."""
 
 _ROUNDING = 1e-12
 """Of the largest number: deviations that are rounding."""
