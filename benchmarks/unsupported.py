@@ -124,9 +124,11 @@ def noisy_groups() -> Iterator[dict[str, Any]]:
         "share of yes in the group": share_of_group,
         "share of the group and yes": share_of_all,
     }
-    for share in GROUP_SHARES:
+    for place, share in enumerate(GROUP_SHARES):
         for seed in range(SEEDS):
-            rng = np.random.default_rng(seed)
+            # Of each share, other tables and other noise.
+            number = place * SEEDS + seed
+            rng = np.random.default_rng(number)
             is_rare = rng.random(N_GROUPS) < share
             is_yes = rng.random(N_GROUPS) < np.where(is_rare, 0.7, 0.4)
             table = pd.DataFrame(
@@ -140,7 +142,7 @@ def noisy_groups() -> Iterator[dict[str, Any]]:
                 table,
                 domain=domain,
                 marginals=[("group", "answer")],
-                random_state=seed,
+                random_state=number,
             )
             true = {
                 "share of yes in the group": 0.7,
