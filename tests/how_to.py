@@ -23,7 +23,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted((ROOT / "docs" / "how_to").glob("new_*.md"))
-COPIED = ("benchmarks", "changelog.d", "docs", "examples", "notebooks", "skdp", "tests")
+COPIED = ("benchmarks", "docs", "examples", "notebooks", "skdp", "tests")
 
 BLOCK = re.compile(
     r"^(?P<head>[^\n]*)\n\n?"

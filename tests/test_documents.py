@@ -52,21 +52,6 @@ def test_one_version_and_date():
     assert f"\n## {version} - {date}\n" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
-def test_each_change_has_a_type_that_the_changelog_knows():
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["towncrier"]
-    types = {kind["directory"] for kind in settings["type"]}
-    for path in (ROOT / "changelog.d").iterdir():
-        if path.name == "README.md":
-            continue
-        name, kind, ending = path.name.split(".")
-        assert name.startswith("+"), path.name
-        assert kind in types, path.name
-        assert ending == "md", path.name
-        text = path.read_text(encoding="utf-8")
-        assert text.strip(), path.name
-        assert not text.startswith("-"), path.name
-
-
 def test_no_file_holds_the_marks_of_a_merge():
     texts = [ROOT / "Makefile", *ROOT.glob("*.md"), *ROOT.glob("*.toml")]
     for folder in ("benchmarks", "docs", "examples", "notebooks", "skdp", "tests", ".ci"):
