@@ -1,0 +1,85 @@
+"""Each benchmark runs: one small cell of each method, through the runner."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+FOLDER = Path(__file__).parent.parent / "benchmarks"
+
+
+def load_script(name):
+    spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+run = load_script("run")
+
+
+def find_scripts():
+    """List the scripts, which have no command line of their own."""
+    paths = FOLDER.glob("[a-z]*.py")
+    return sorted(path.stem for path in paths if "__main__" not in path.read_text())
+
+
+@pytest.mark.parametrize("name", find_scripts())
+def test_a_cell_of_each_benchmark_runs(name):
+    script = load_script(name)
+    tables = run.TableCache(script, quick=True)
+    seen = set()
+    for cell in run.list_cells(script, quick=True):
+        if cell.task not in seen:
+            seen.add(cell.task)
+            answer = run.run_cell(tables, cell)
+            assert "failed" not in answer, answer
+            assert "skipped" in answer or not any(map(math.isnan, answer["metrics"].values())), answer
+
+
+def make_rows(shift):
+    return [
+        dict.fromkeys(run.COLUMNS, "")
+        | {"seed": seed, "epsilon": 1, "metric": "error", "value": value + change}
+        | {"seconds": 0, "commit": commit}
+        for seed, value in enumerate([1.0, 2.0, 3.0])
+        for commit, change in (("a", 0), ("b", shift * value))
+    ]
+
+
+def test_two_commits_are_compared_on_equal_seeds():
+    difference = run.compare_commits(run.read_rows(make_rows(shift=0.1)), "a", "b")
+    assert difference["percent"].item() == pytest.approx(10)
+    # The differences are 0.1, 0.2 and 0.3, so the standard error of their mean is 0.1 / sqrt(3).
+    assert difference["error"].item() == pytest.approx(100 * 0.1 / math.sqrt(3) / 2)
+
+
+def test_a_cell_is_not_run_again(tmp_path):
+    cell = run.Cell("task", "table", "method", 0.5, 3)
+    run.ResultFile(tmp_path / "x.csv").add(cell, {"seconds": 0.1, "metrics": {"error": 2.0}}, "abc")
+    results = run.ResultFile(tmp_path / "x.csv")
+    assert results.find_done("abc") == {run.write_key(cell)}
+    assert not results.find_done("abd")
+    assert list(pd.read_csv(tmp_path / "x.csv").columns) == run.COLUMNS
+
+
+def test_a_missing_name_skips_a_method_and_an_error_is_a_row():
+    def skip(table, epsilon, seed):
+        raise ImportError("no name")
+
+    def fail(table, epsilon, seed):
+        raise ValueError("no")
+
+    script = type(sys)("script")
+    script.EPSILONS, script.SEEDS = (1.0,), 1
+    script.tables = lambda quick: {"a": int}
+    script.methods = lambda: {"skip": skip, "fail": fail}
+    script.score = lambda table, result: {}
+    first, second = (run.run_cell(run.TableCache(script, True), cell) for cell in run.list_cells(script))
+    assert "metrics" not in first
+    assert list(second["metrics"]) == ["failed"]
