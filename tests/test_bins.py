@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import skdp.domain
-from skdp.domain import Interval
+from skdp import DPKBinsDiscretizer
+from skdp.domain import Domain, Interval
 
 EDGES = [
     np.linspace(0, 100, 11),
@@ -52,6 +54,35 @@ def test_bins_are_what_comparing_says(edges, missing, dtype):
     with np.errstate(over="ignore"):
         values = np.concatenate([*near, inside, ends]).astype(dtype)
     assert interval.encode(values).tolist() == compared(values, narrow, missing).tolist()
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "bins"),
+    [
+        (0, 1, 10),
+        (0, 10, 100),
+        (-1, 1, 20),
+        (0, 0.7, 7),
+        (0.1, 12345678.9, 48),
+        (0, 1e-300, 3),
+        (-1.7e308, 1.7e308, 34),
+        (1 / 3, 0.7, 9),
+    ],
+)
+def test_even_edges_are_decimal_fractions(low, high, bins):
+    first, last = Fraction(repr(low)), Fraction(repr(high))
+    expected = [float(first + (last - first) * index / bins) for index in range(bins + 1)]
+    interval = Interval(low, high, bins=bins)
+    assert list(interval.edges) == expected
+    assert interval.encode(np.array(expected[:-1])).tolist() == list(range(bins))
+    domain = Domain({"x": interval})
+    assert f"bins = {bins}" in domain.to_toml()
+    assert Domain.from_toml(domain.to_toml()) == domain
+
+
+def test_uniform_bins_of_the_discretizer_are_those_of_an_interval():
+    bins = DPKBinsDiscretizer(1.0, n_bins=10, strategy="uniform", bounds=(0, 1)).fit(np.zeros((1, 1)))
+    assert tuple(bins.bin_edges_[0]) == Interval(0, 1, bins=10).edges
 
 
 def test_the_vectors_of_clients_hold():

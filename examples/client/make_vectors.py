@@ -40,7 +40,7 @@ ORACLES = [
 VECTORS_EACH = 12
 
 INTERVALS = [
-    Interval(0, 1, bins=10),  # edges such as 0.30000000000000004
+    Interval(0, 1, bins=10),  # the third edge is 0.3
     Interval(0, 100, bins=7, missing=True),
     Interval(-1, 1, bins=2),
     Interval(edges=[0, 18, 38, 65, 120]),

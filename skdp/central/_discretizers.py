@@ -21,13 +21,13 @@ from skdp.central._base import (
 from skdp.central.statistics import (
     Batches,
     Candidates,
-    equal_steps,
     plan_quantiles,
     read_candidates,
     read_probability,
     read_values,
     warn_of_objects,
 )
+from skdp.domain import cut_evenly
 from skdp.oracles import check_size
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
@@ -315,7 +315,7 @@ class DPKBinsDiscretizer(CentralTransformer):
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         if plan.free:
-            edges = [equal_steps(low, high, self.n_bins) for low, high in plan.exact]
+            edges = [cut_evenly(low, high, self.n_bins) for low, high in plan.exact]
         else:
             quantiles, ends = plan.exact
             released = quantiles.draw(source)

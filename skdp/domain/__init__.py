@@ -1,5 +1,6 @@
 """The declared values of each column, and their integer codes."""
 
+from skdp.domain._bins import cut_evenly as cut_evenly
 from skdp.domain._bins import edge_text as edge_text
 from skdp.domain._domain import FEW as FEW
 from skdp.domain._domain import Categories, Codes, Domain, Interval

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from fractions import Fraction
 from functools import partial
 from numbers import Real
 from typing import Any, NamedTuple
@@ -33,9 +34,7 @@ _LARGEST_EXACT = 1 << 53
 def even_edges(low: Any, high: Any, bins: int) -> list[Any]:
     """Return the edges of even bins; those of dates have equal numbers of months if possible."""
     if isinstance(low, float):
-        # Edges that are not finite are refused later.
-        with np.errstate(over="ignore", invalid="ignore"):
-            return np.linspace(low, high, bins + 1).tolist()
+        return cut_evenly(low, high, bins).tolist()
     # Months are of different lengths; a year of 12 bins has one for each.
     months = 12 * (high.year - low.year) + high.month - low.month
     # The last day that every month has.
@@ -47,6 +46,20 @@ def even_edges(low: Any, high: Any, bins: int) -> list[Any]:
     unit = timedelta.resolution
     span = (high - low) // unit
     return [low + index * span // bins * unit for index in range(bins + 1)]
+
+
+def cut_evenly(low: float, high: float, bins: int) -> NDArray[np.float64]:
+    """Return the edges of equal bins: the floats nearest to fractions of the decimal numbers `low` and `high`."""
+    # The third edge of 10 bins from 0 to 1 is 0.3, as a user writes it, and not 3 * 0.1,
+    # which is 0.30000000000000004.
+    first, last = Fraction(repr(float(low))), Fraction(repr(float(high)))
+    unit = math.lcm(first.denominator, last.denominator)
+    start, end = int(first * unit), int(last * unit)
+    # Floats compute the same as integers of any size while all products are exact.
+    largest = bins * max(abs(start), abs(end), unit)
+    index = np.arange(bins + 1, dtype=float if largest <= _LARGEST_EXACT else object)
+    edges = (start * (bins - index) + end * index) / (bins * unit)
+    return edges.astype(float)
 
 
 def _after(start: Any, months: int) -> Any:
@@ -114,45 +127,39 @@ def shortest_edge(edge: Edge) -> Edge | int:
 
 
 class Grid(NamedTuple):
-    """Bins of equal width, in which arithmetic finds the bin of a value instead of comparison with each edge."""
+    """Bins of about equal width, in which arithmetic finds the bin of a value instead of comparison with each edge."""
 
     # With ``k = floor((x - low) * scale)``, a value between the first and the last edge
-    # is in bin ``k - (x < k * width + low)``, or in the last bin if that equals the
-    # number of bins. The number is negative below the first edge, and at least that of
-    # the last bin above the last edge.
+    # is in bin ``k - (x < edges[k])``, or in the last bin if that equals the number of
+    # bins. The number is negative below the first edge, and at least the number of the
+    # last bin above the last edge.
 
-    low: float
+    edges: NDArray[np.float64]
     scale: float
-    width: float
 
     @classmethod
     def of(cls, edges: NDArray[np.float64]) -> Grid | None:
-        """Return the grid of some edges, None if the arithmetic is not exact."""
+        """Return the grid of some edges, None if their widths differ too much."""
         # index, k: (n_bins + 1,), one for each edge
         low = edges[0]
-        n_bins = edges.size - 1
         index = np.arange(edges.size)
         with np.errstate(all="ignore"):
-            width = (edges[-1] - low) / n_bins
             # Rounded up: k is at most one too high, never too low.
-            scale = (1 + 2.0**-50) / width
+            scale = (index[1:] / (edges[1:] - low)).max() * (1 + 2.0**-50)
             k = np.floor((edges - low) * scale)
-            # Rounding is monotone: what holds at both edges of a bin holds between them.
-            is_exact = (index * width + low == edges)[:-1] & (k == index)[:-1]
-        if not is_exact.all() or not k[-1] <= n_bins:
-            return None
-        return cls(float(low), float(scale), float(width))
+        # Rounding is monotone: what holds at both edges of a bin holds between them.
+        return cls(edges, float(scale)) if (k == index).all() else None
 
-    def bins(self, values: NDArray[np.float64], n_bins: int) -> NDArray[np.intp]:
-        """Return the bins of values; that of a value which is outside of all edges, or nan, is arbitrary."""
+    def bins(self, values: NDArray[np.float64]) -> NDArray[np.intp]:
+        """Return the bins of values; the bin of a value outside all edges, or of nan, is arbitrary."""
         with np.errstate(all="ignore"):
-            places = values - self.low
+            places = values - self.edges[0]
             places *= self.scale
         # nan gets a place, too.
         np.fmax(places, 0.0, out=places)
-        np.fmin(places, n_bins, out=places)
+        np.fmin(places, self.edges.size - 1, out=places)
         codes = places.astype(np.intp)
-        codes -= values < codes * self.width + self.low
+        codes -= values < np.take(self.edges, codes)
         return codes
 
 
@@ -209,7 +216,7 @@ def encode_numbers(
     bins_of: Callable[[Any], NDArray[np.intp]] = partial(_compare, edges=edges)
     are_floats = edges.dtype == np.float64 and values.dtype == np.float64
     if grid is not None:
-        bins_of = partial(grid.bins, n_bins=n_bins)
+        bins_of = grid.bins
     elif are_floats and values.size >= _BUCKETS_PER_EDGE * edges.size:
         bins_of = Buckets.of(edges).bins
     for start in range(0, values.size, BLOCK):

@@ -237,8 +237,9 @@ class Interval:
         The ends of the range, together with `bins`: both numbers, both dates, or both
         datetimes (without a time zone).
     bins : int, optional
-        The number of bins, from 1 to 2**22. Bins of numbers have equal widths. Bins of
-        dates have equal numbers of months, if the range is a whole number of months
+        The number of bins, from 1 to 2**22. Bins of numbers have equal widths: their
+        edges are the floats nearest to decimal fractions, as 0.3 for the third edge of
+        10 bins from 0 to 1. Bins of dates have equal numbers of months, if the range is a whole number of months
         that `bins` divides and does not start on the 29th or later; otherwise equal
         widths, rounded down to days or microseconds.
     edges : sequence of float, date or datetime, optional

@@ -20,7 +20,6 @@ from skdp.central.statistics import (
     Noise,
     _halving,
     _noise,
-    equal_steps,
     plan_quantiles,
     read_candidates,
     read_probability,
@@ -34,6 +33,7 @@ from skdp.central.statistics._quantiles import (
     ranked_quantiles,
     scores,
 )
+from skdp.domain import cut_evenly
 from skdp.privacy import Mu, Share
 from skdp.randomness import SecureSource, SeededSource
 from skdp.tables import read_table
@@ -198,7 +198,7 @@ class TestCandidates:
         assert np.array_equal(found, np.arange(first, last + 1))
 
     @pytest.mark.parametrize("bounds", [(0, 100.5), (0.5, 100), (0, 100_001), (-8e307, 8e307)])
-    def test_elsewhere_they_are_equal_steps(self, bounds):
+    def test_elsewhere_they_are_cut_evenly(self, bounds):
         (found,) = read_candidates(None, ["age"], bounds)
         assert found.size == 10_001
         assert (found[0], found[-1]) == bounds
@@ -208,7 +208,7 @@ class TestCandidates:
     def test_decimals_are_candidates_as_they_are_written(self, bounds):
         low, high = bounds
         expected = [float(Fraction(low) + Fraction((high - low) * index, 10_000)) for index in range(10_001)]
-        assert equal_steps(*map(float, bounds), 10_000).tolist() == expected
+        assert cut_evenly(*map(float, bounds), 10_000).tolist() == expected
 
     def test_may_be_declared(self):
         a, b, c = read_candidates({"a": 2, "b": [3, 1, 1]}, "abc", (0, 4))
@@ -294,7 +294,7 @@ class TestCountedQuantiles:
         """Skewed values with many ties, of which half are 0; not one of the columns that constants were chosen on."""
         rng = np.random.default_rng(7)
         column = np.where(rng.random(20_000) < 0.5, 0.0, np.round(rng.gamma(3, 2, 20_000), 1))
-        grid, share = equal_steps(0, 100, 10_000), Share("epsilon", Fraction(1, 10))
+        grid, share = cut_evenly(0, 100, 10_000), Share("epsilon", Fraction(1, 10))
         probabilities = [Fraction(index, 51) for index in range(1, 51)]
         ranks, source = count_below(column, grid), SeededSource("fifty")
 
@@ -409,7 +409,7 @@ class TestHalving:
     @pytest.mark.parametrize("epsilon", [Fraction(1, 10**30), Fraction(1)])
     @pytest.mark.parametrize("rows", [[], [2.0, 3.0]], ids=len)
     def test_little_is_known(self, rows, epsilon):
-        grid, share = equal_steps(0, 1, 5000), Share("epsilon", epsilon)
+        grid, share = cut_evenly(0, 1, 5000), Share("epsilon", epsilon)
         ranks = count_below(np.array(rows), grid)
         (released,) = halved_quantiles([ranks], QUARTILES, [grid], share, SeededSource("tiny"))
         assert (np.diff(released) >= 0).all()
@@ -421,7 +421,7 @@ def test_how_quantiles_are_released_depends_on_their_number_and_that_of_candidat
 
     def name(k, steps):
         probabilities = [Fraction(index, k + 1) for index in range(1, k + 1)]
-        return plan_quantiles(Batches(table), [equal_steps(0, 1, steps)], probabilities, share).mechanism
+        return plan_quantiles(Batches(table), [cut_evenly(0, 1, steps)], probabilities, share).mechanism
 
     assert [name(k, 10_000)[:4] for k in (1, 2, 3, 7, 8)] == ["perm", "perm", "expo", "expo", "disc"]
     assert [name(k, 1000)[:4] for k in (1, 2, 3, 4)] == ["perm", "perm", "disc", "disc"]

@@ -51,7 +51,6 @@ from skdp.central.statistics._private_bounds import split_bounds as split_bounds
 from skdp.central.statistics._quantiles import Candidates as Candidates
 from skdp.central.statistics._quantiles import QuantilePlan as QuantilePlan
 from skdp.central.statistics._quantiles import check_steps as check_steps
-from skdp.central.statistics._quantiles import equal_steps as equal_steps
 from skdp.central.statistics._quantiles import plan_quantiles as plan_quantiles
 from skdp.central.statistics._quantiles import read_candidates as read_candidates
 from skdp.central.statistics._quantiles import read_probability as read_probability

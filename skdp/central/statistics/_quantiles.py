@@ -24,6 +24,7 @@ from skdp.central.statistics._noise import (
     choose,
 )
 from skdp.central.statistics._sums import read_values, warn_of_objects
+from skdp.domain import cut_evenly
 from skdp.oracles import check_size
 from skdp.privacy import Loss, Share, doubled, exponential_loss
 from skdp.randomness import ByteSource
@@ -394,8 +395,6 @@ STEPS = 10_000
 MOST_INTEGERS = 100_000
 MOST_CANDIDATES = 1_000_000
 
-_SCALE = 2.0**-20
-
 
 def read_candidates(
     candidates: Any, names: Sequence[Any], bounds: Any
@@ -437,12 +436,12 @@ def check_steps(candidates: Any, names: Sequence[Any]) -> None:
 
 def _read(name: Any, declared: Any, low: float, high: float) -> NDArray[np.float64]:
     if declared is None:
-        return equal_steps(low, high, _default_steps(low, high))
+        return cut_evenly(low, high, _default_steps(low, high))
     if isinstance(declared, str):
         return _integers(name, declared, low, high)
     if hasattr(declared, "__len__") and not isinstance(declared, bytes):
         return _read_values(name, declared, low, high)
-    return equal_steps(
+    return cut_evenly(
         low,
         high,
         check_size(declared, least=1, most=MOST_CANDIDATES, name="candidates"),
@@ -494,16 +493,3 @@ def _integers(name: Any, declared: str, low: float, high: float) -> NDArray[np.f
             f"the bounds {low:g} and {high:g}"
         )
     return np.arange(least, most + 1, dtype=float)
-
-
-def equal_steps(low: float, high: float, steps: int) -> NDArray[np.float64]:
-    """Cut the range between two bounds into equal steps."""
-    index = np.arange(steps + 1)
-    # Where the sum is exact, as of small whole bounds, this is the float that the
-    # decimal fraction is written as. The power of 2 changes no digit, and keeps the
-    # product of large bounds finite.
-    steps_between = (
-        (_SCALE * low * (steps - index) + _SCALE * high * index) / steps / _SCALE
-    )
-    steps_between[0], steps_between[-1] = low, high
-    return np.clip(steps_between, low, high)
