@@ -30,7 +30,7 @@ from skdp.metrics import (
     fairness_report,
     find_positive_label,
     name_groups,
-    read_column,
+    read_classes,
     read_columns,
 )
 from skdp.tables import is_frame, read_table, take_rows
@@ -167,7 +167,7 @@ def read_scoring(
         raise ValueError(f"scoring {next(iter(fair.values()))!r} needs privileged=")
     # By all targets: those of a fold may lack a label.
     if fair:
-        column = read_column(targets, "y")
+        column = read_classes(targets, "y")
         positive_label = find_positive_label(positive_label, y=column)
         labels = {"privileged": privileged, "positive_label": positive_label}
         measures.append(partial(_fairness, fair, labels))
@@ -604,7 +604,7 @@ class OneRelease(MetaEstimatorMixin, BaseEstimator):
 
 
 def read_groups(features: Any, X: Any, rows: int) -> Any:
-    """Read the groups of rows: an array, or of several columns a table."""
+    """Read the groups of rows: a series, a table, or an array without a name."""
     # A list as long as the table is values, a shorter one names.
     is_list = isinstance(features, list | tuple)
     if isinstance(features, str | Integral):
@@ -629,7 +629,7 @@ def read_groups(features: Any, X: Any, rows: int) -> Any:
             f"sensitive_features has a group {ALL!r}, which stands for all rows in the "
             "result; rename it"
         )
-    return values
+    return values if name is None else pd.Series(values, name=name)
 
 
 def _are_names(features: Sequence[Any], X: Any) -> bool:

@@ -13,6 +13,7 @@ from sklearn.utils import check_consistent_length
 
 from skdp.base import Label, check_same_order
 from skdp.domain import Domain, Interval
+from skdp.metrics import read_privileged
 from skdp.tables import is_frame
 
 
@@ -86,7 +87,9 @@ class StudyTable:
         domain = self._read_domain(protect)
         self._check_labels()
         _check_values(self.X, domain, protect)
-        self._check_groups(domain)
+        privileged = self._read_privileged(domain)
+        if isinstance(self.privileged, Mapping):
+            object.__setattr__(self, "privileged", privileged)
         object.__setattr__(self, "protect", protect)
         object.__setattr__(self, "domain", domain)
 
@@ -127,22 +130,23 @@ class StudyTable:
                 f"got {labels.nunique()} kinds"
             )
 
-    def _check_groups(self, domain: Domain) -> None:
-        """Check the column of the groups, and that the privileged ones are declared."""
+    def _read_privileged(self, domain: Domain) -> list[Any]:
+        """Return the privileged values; they must be declared, and no group missing."""
         if self.X[self.sensitive].isna().any():
             raise ValueError(
                 f"column {self.sensitive!r} has missing values: give them a name, as "
                 "groups are compared by name"
             )
+        ((privileged,),) = read_privileged(self.privileged, [self.sensitive])
         if self.sensitive in categories_of(domain, self.X):
             values = domain[self.sensitive].labels
-            privileged = np.atleast_1d(self.privileged).tolist()
             unknown = [value for value in privileged if value not in values]
             if unknown:
                 raise ValueError(
                     f"privileged {unknown} is not declared for column "
                     f"{self.sensitive!r}, which has {list(values)}"
                 )
+        return privileged
 
     def __repr__(self) -> str:
         protect = ", ".join(map(str, self.protect or ()))

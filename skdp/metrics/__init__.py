@@ -16,8 +16,9 @@ from skdp.metrics._fairness_report import LABELS as LABELS
 from skdp.metrics._fairness_report import fairness_report
 from skdp.metrics._inputs import find_positive_label as find_positive_label
 from skdp.metrics._inputs import name_groups as name_groups
-from skdp.metrics._inputs import read_column as read_column
+from skdp.metrics._inputs import read_classes as read_classes
 from skdp.metrics._inputs import read_columns as read_columns
+from skdp.metrics._inputs import read_privileged as read_privileged
 from skdp.metrics._intervals import proportion as proportion
 from skdp.metrics._intervals import two_sided as two_sided
 from skdp.metrics._marginals import compare_marginals as compare_marginals

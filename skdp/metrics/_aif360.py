@@ -24,7 +24,7 @@ from skdp.metrics._inputs import (
     check_both,
     encode_frame,
     find_positive_label,
-    read_column,
+    read_classes,
     read_frame,
     read_numbers,
     read_privileged,
@@ -106,7 +106,7 @@ def to_aif360(
     datasets = import_optional("aif360.datasets")
     check_row_order(X=X, y=y, sample_weight=sample_weight)
     frame = read_frame(X)
-    labels = read_column(y, "y")
+    labels = read_classes(y, "y")
     if len(labels) != len(frame):
         raise ValueError(f"X has {len(frame)} rows, y has {len(labels)} labels")
     if label_name in map(str, frame.columns):

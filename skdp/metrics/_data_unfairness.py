@@ -9,7 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.base import ColumnLike, Label, TableLike, check_row_order
-from skdp.metrics._inputs import find_positive_label, read_column
+from skdp.metrics._inputs import (
+    find_positive_label,
+    read_classes,
+    read_column,
+)
 from skdp.metrics._intervals import Numbers
 from skdp.metrics._private_groups import check_encoder
 from skdp.oracles import FrequencyOracle, LocalHashing
@@ -89,7 +93,7 @@ def data_unfairness(
     check_encoder(encoder)
     field = _only_field(encoder)
     check_row_order(y=y, sensitive_features=sensitive_features)
-    labels = read_column(y, "y")
+    labels = read_classes(y, "y")
     codes = _cells(sensitive_features, field)
     if len(codes) != len(labels):
         raise ValueError(

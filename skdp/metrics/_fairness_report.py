@@ -330,14 +330,14 @@ def fairness_report(
     Parameters
     ----------
     y_true, y_pred : array-like or series of shape (n_samples,), or dataframe of one column
-        True and predicted labels.
+        True and predicted labels. Numbers with fractions, such as probabilities, are refused: apply a threshold first.
     sensitive_features : array-like or series of shape (n_samples,), or dataframe or array of several columns
         The value of each row that defines its group; of several columns, the combination of values. Missing values form
         a separate group, "missing" (or "(missing)", if a value has this name). The three are matched by position.
     privileged : value, list of values or mapping of column name to such, optional
         The values that make a row privileged; other values make it unprivileged, and so do missing ones, unless None or
-        nan is in the list. For several columns, a tuple of values or a list of them, or a mapping: a row is privileged
-        if it matches in all columns. By default no group is privileged, and groups are compared with each other only.
+        nan is in the list. A mapping fits named columns, or a named series. For several columns, a tuple of values or a
+        list of them, or a mapping: a row is privileged if it matches in all columns. By default no group is privileged, and groups are compared with each other only.
     positive_label : label, optional
         The favourable label. By default 1, if all labels are 0 and 1, or False and True. If
         there are more than two labels, it is compared with all others together.

@@ -59,6 +59,29 @@ def read_column(values: Any, name: str, *, missing: bool = False) -> pd.Series:
         raise ValueError(f"{name} {error}") from None
 
 
+def read_classes(values: Any, name: str) -> pd.Series:
+    """Read a column of class labels; fractions are refused, as by scikit-learn."""
+    column = read_column(values, name)
+    if not is_fractional(column):
+        return column
+    raise ValueError(
+        f"{name} must be class labels, got numbers with fractions, such as "
+        "probabilities. Apply a threshold first, for example `score >= 0.5`."
+    )
+
+
+def is_fractional(column: pd.Series) -> bool:
+    """Return whether a column holds numbers of which any has a fraction."""
+    # scikit-learn's type_of_target agrees, but warns of many classes.
+    kind = pd.api.types.infer_dtype(column, skipna=False)
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        kind = pd.api.types.infer_dtype(column.cat.categories, skipna=False)
+    if kind not in ("floating", "decimal"):
+        return False
+    numbers = column.to_numpy(dtype=np.float64)
+    return bool((numbers != np.floor(numbers)).any())
+
+
 def _as_series(values: Any, missing: bool) -> pd.Series:
     series = nw.from_native(values, pass_through=True, allow_series=True)
     if isinstance(values, pd.Series):
@@ -112,8 +135,8 @@ def read_predictions(
 
     `groups` names what has the groups, with its number of rows.
     """
-    true = read_column(y_true, "y_true")
-    predicted = read_column(y_pred, "y_pred")
+    true = read_classes(y_true, "y_true")
+    predicted = read_classes(y_pred, "y_pred")
     lengths = {"y_true": len(true), "y_pred": len(predicted)} | groups
     scores = weights = None
     if y_score is not None:
@@ -207,7 +230,10 @@ def read_columns(features: Any, name: str) -> dict[Any, pd.Series]:
     """
     if not is_frame(features):
         if read_array(features, name).ndim != 2:
-            return {None: read_column(features, name, missing=True)}
+            # An unnamed polars series has the name "".
+            label = getattr(features, "name", None)
+            label = None if isinstance(label, str) and not label else label
+            return {label: read_column(features, name, missing=True)}
         # Keep objects: NumPy would convert 1 and "a" of two columns to strings.
         features = np.array(features, dtype=object)
     table = read_table(features)
@@ -262,10 +288,15 @@ def name_groups(cells: Cells) -> list[Any]:
 def read_privileged(privileged: Any, names: Sequence[Any]) -> list[Product]:
     """Return the privileged values, as products whose union is privileged."""
     if isinstance(privileged, Mapping):
+        if list(names) == [None]:
+            raise ValueError(
+                "`privileged` must be a value or a list of values for a column "
+                "without a name, got a mapping. Name the column, or pass the values."
+            )
         if set(privileged) != set(names):
             raise ValueError(
-                f"privileged has the keys {list(privileged)}; the groups are of "
-                f"{list(names)}"
+                f"`privileged` must have the keys {list(names)}, got "
+                f"{list(privileged)}."
             )
         return [[_list_values(privileged[name]) for name in names]]
     if len(names) == 1:
@@ -287,6 +318,12 @@ def read_privileged(privileged: Any, names: Sequence[Any]) -> list[Product]:
 
 def _list_values(values: Any) -> list[Any]:
     listed = list(values) if is_collection(values) else [values]
+    if any(map(callable, listed)):
+        raise TypeError(
+            "`privileged` must be values of the sensitive feature, got a function. "
+            "Pass its result as the sensitive feature, for example "
+            "`sensitive_features=age > 25, privileged=True`."
+        )
     return [None if is_missing(value) else value for value in listed]
 
 
@@ -331,9 +368,8 @@ def split_rows(
     names = []
     for place, name in enumerate(columns):
         if name is None:
-            # A series keeps its name, and others are named as by fairlearn.
-            name = getattr(control_features, "name", None)
-            name = name or f"control_feature_{place}"
+            # fairlearn's name of an unnamed column.
+            name = f"control_feature_{place}"
         if name in _RESULT_COLUMNS:
             raise ValueError(
                 f"control_features has a column {name!r}, which is one of the result; "

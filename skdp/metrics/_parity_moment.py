@@ -10,7 +10,7 @@ import pandas as pd
 from fairlearn.reductions import ClassificationMoment, ErrorRate
 
 from skdp.base import check_row_order
-from skdp.metrics._inputs import read_column
+from skdp.metrics._inputs import read_classes
 from skdp.metrics._intervals import Numbers
 from skdp.metrics._private_groups import read_groups
 
@@ -47,7 +47,7 @@ class PrivateParity(ClassificationMoment):
 
     def load_data(self, X: Any, y: Any, *, sensitive_features: Any) -> None:
         check_row_order(X=X, y=y, sensitive_features=sensitive_features)
-        labels = read_column(y, "y")
+        labels = read_classes(y, "y")
         if not set(labels.unique()) <= {0, 1}:
             raise ValueError("y must hold the labels 0 and 1 only")
         super().load_data(X, labels.astype(int))

@@ -30,6 +30,7 @@ from skdp.local import ReportTransformer, read_carried, refuse_impossible
 from skdp.metrics._inputs import (
     find_positive_label,
     is_in_products,
+    read_classes,
     read_column,
     read_privileged,
 )
@@ -241,7 +242,9 @@ def read_labels(
     labels = []
     lengths = {"reports": len(groups)}
     for name, values in columns.items():
-        column = read_column(values, name)
+        # y_pred may be scores with few levels: a joint distribution counts each level.
+        read = read_classes if name == "y_true" else read_column
+        column = read(values, name)
         lengths[name] = len(column)
         labels.append(pd.Categorical(column))
     if len(set(lengths.values())) > 1:
@@ -311,7 +314,8 @@ def joint_distribution(
     Parameters
     ----------
     y_true, y_pred : array-like or series of shape (n_samples,), dataframe of one column, or None
-        True and predicted labels, of any number of classes, or other values with few levels; None leaves them out.
+        True and predicted labels, of any number of classes; y_pred may be scores rounded to a few levels. None leaves
+        them out.
     reports : array-like or dataframe, as returned by the encoder's `transform`
         The privatised groups, a row for each label, matched by position. Of an encoder of one column, which reports in
         one column, a series or a 1-D array is enough.

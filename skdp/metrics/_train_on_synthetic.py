@@ -12,7 +12,7 @@ from sklearn.dummy import DummyClassifier
 from sklearn.metrics import check_scoring
 
 from skdp.base import ColumnLike, ColumnName, TableLike, check_row_order
-from skdp.metrics._inputs import read_column
+from skdp.metrics._inputs import read_classes, read_column
 from skdp.metrics._table_pairs import column_of, names_in_one_only
 from skdp.pages import warn
 from skdp.tables import is_frame, kind_of, read_table
@@ -93,10 +93,11 @@ def train_on_synthetic(
     synthetic       1.0       0.5
     real            1.0       1.0
     """
-    train = {"synthetic": _split("synthetic", synthetic, target)}
+    read_target = read_classes if is_classifier(estimator) else read_column
+    train = {"synthetic": _split("synthetic", synthetic, target, read_target)}
     if real_train is not None:
-        train["real_train"] = _split("real_train", real_train, target)
-    X_test, y_test = _split("real_test", real_test, target)
+        train["real_train"] = _split("real_train", real_train, target, read_target)
+    X_test, y_test = _split("real_test", real_test, target, read_target)
     scorer = check_scoring(estimator, scoring)
     rows = {}
     for name, (X, y) in train.items():
@@ -109,7 +110,9 @@ def train_on_synthetic(
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("trained_on")
 
 
-def _split(label: str, data: Any, target: Any) -> tuple[Any, pd.Series]:
+def _split(
+    label: str, data: Any, target: Any, read_target: Callable[..., pd.Series]
+) -> tuple[Any, pd.Series]:
     if isinstance(data, tuple):
         if len(data) != 2:
             raise ValueError(
@@ -120,7 +123,7 @@ def _split(label: str, data: Any, target: Any) -> tuple[Any, pd.Series]:
         check_row_order(X=X, y=y)
     else:
         X, y = _take_out(label, data, target)
-    y = read_column(y, f"the target of {label}")
+    y = read_target(y, f"the target of {label}")
     rows = X.shape[0] if hasattr(X, "shape") else len(X)
     if rows != len(y):
         raise ValueError(f"X of {label} has {rows} rows, y has {len(y)}")

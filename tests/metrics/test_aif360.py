@@ -93,7 +93,7 @@ def test_a_missing_value_is_refused_by_the_name_of_its_column(column, missing):
         ({"positive_label": "Yes"}, "no label that equals positive_label"),
         ({"sensitive_features": "gender"}, r"columns of X, which are \['age', 'job', 'sex', 'member'\]"),
         ({"sensitive_features": ["sex", "age"]}, r"mapping with the keys \['sex', 'age'\]"),
-        ({"privileged": {"gender": "Male"}}, r"keys \['gender'\]; the groups are of \['sex'\]"),
+        ({"privileged": {"gender": "Male"}}, r"keys \['sex'\], got \['gender'\]"),
         ({"privileged": "male"}, "sensitive feature 'sex' has no row with a privileged value"),
         ({"label_name": "job"}, "set label_name"),
         ({"y": pd.DataFrame({"a": LABELS, "b": LABELS})}, "y must be one column, got 2"),

@@ -204,7 +204,7 @@ def test_privileged_groups_are_found_by_their_values(domain, privileged, marked)
     "domain, privileged, message",
     [
         (SEX, "male", "column 'sex' does not declare"),
-        (SEX, {"gender": "Male"}, r"keys \['gender'\]; the groups are of \['sex'\]"),
+        (SEX, {"gender": "Male"}, r"keys \['sex'\], got \['gender'\]"),
         (SEX, [], "some of the declared groups"),
         (SEX, ["Male", "Female"], "not all"),
         (BOTH, "Male", r"keys \['race', 'sex'\], or a tuple with a value"),
