@@ -95,7 +95,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         follow the noise, and seem to explain more than they do where it is large. What long rows count less, which
         differs from fit to fit, is not in it. Infinite if private bounds of a column are not found.
     explained_variance_ratio_ : ndarray of shape (n_components,)
-        Its share of the noisy variance of all columns.
+        Its fraction of the total noisy variance, which is the sum of the explained variances of all components.
     mean_ : ndarray of shape (n_features,)
         The noisy mean of the rows, of which long ones count less, between the bounds.
     n_components_ : int
@@ -231,8 +231,9 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         of_pairs = 2 * squares.sum(axis=1) ** 2 - (squares**2).sum(axis=1)
         errors = covariance.error * np.sqrt(of_pairs)
         errors = np.hypot(errors, covariance.error_of_count * values)
+        explained = np.maximum(values, errors)
         # A table without rows has no variance at all where the noise is 0.
-        total = max(np.trace(matrix), values[0], errors[0], np.finfo(float).tiny)
+        ratios = explained / max(explained.sum(), np.finfo(float).tiny)
         # The norm of symmetric noise is about twice the norm of a row of it.
         if 3 * covariance.error * float(np.linalg.norm(shares)) > values[0]:
             warn(
@@ -243,8 +244,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
                 stacklevel=level_of_the_caller(),
             )
         if isinstance(n_components, float):
-            explained_shares = np.cumsum(np.maximum(values, 0)) / total
-            n_enough = int(np.searchsorted(explained_shares, n_components)) + 1
+            n_enough = int(np.searchsorted(np.cumsum(ratios), n_components)) + 1
             n_components = min(n_enough, len(values))
 
         # The value of largest size is positive.
@@ -252,12 +252,11 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         signs = np.sign(vectors[np.arange(len(vectors)), places])
         self.components_ = (vectors * signs[:, np.newaxis])[:n_components]
         self.n_components_ = n_components
-        errors = errors[:n_components]
-        explained = np.maximum(values[:n_components], errors)
+        self.explained_variance_ratio_ = ratios[:n_components]
         with np.errstate(over="ignore"):
-            self.explained_variance_ = explained * largest * largest
-            self.explained_variance_std_error_ = errors * largest * largest
-        self.explained_variance_ratio_ = np.minimum(explained / total, 1.0)
+            self.explained_variance_ = explained[:n_components] * largest * largest
+            errors = errors[:n_components] * largest * largest
+        self.explained_variance_std_error_ = errors
 
     def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
         self.explained_variance_std_error_[:] = np.inf

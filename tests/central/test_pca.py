@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -93,3 +95,18 @@ def test_too_few_rows_are_warned_of(delta):
     assert np.isfinite(pca.transform(TABLE)).all(axis=None)
     with pytest.warns(UserWarning, match="the noise hides the components"):
         DPPCA(epsilon=0.1, delta=delta, bounds=(-5, 5), random_state=0).fit(rng.normal(size=(6_000, 40)))
+
+
+@pytest.mark.parametrize("scale", [0.0, 0.01, 1.0])
+@pytest.mark.parametrize("n_components", [None, 2, 0.9])
+def test_fractions_of_the_variance_add_up_to_one_at_most(scale, n_components):
+    rows = scale * np.random.default_rng(0).normal(size=(500, 5)).clip(-4, 4)
+    for seed in range(5):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            pca = DPPCA(n_components, epsilon=5.0, bounds=(-4, 4), random_state=seed).fit(rows)
+        assert pca.explained_variance_ratio_.sum() <= 1 + 1e-9
+        assert np.allclose(pca.explained_variance_ratio_ * pca.explained_variance_[0],
+                           pca.explained_variance_ * pca.explained_variance_ratio_[0])
+        if n_components == 0.9:
+            assert pca.explained_variance_ratio_.sum() >= 0.9
