@@ -337,7 +337,8 @@ def fairness_report(
     privileged : value, list of values or mapping of column name to such, optional
         The values that make a row privileged; other values make it unprivileged, and so do missing ones, unless None or
         nan is in the list. A mapping fits named columns, or a named series. For several columns, a tuple of values or a
-        list of them, or a mapping: a row is privileged if it matches in all columns. By default no group is privileged, and groups are compared with each other only.
+        list of them, or a mapping: a row is privileged if it matches in all columns. By default no group is privileged,
+        and groups are compared with each other only.
     positive_label : label, optional
         The favourable label. By default 1, if all labels are 0 and 1, or False and True. If
         there are more than two labels, it is compared with all others together.

@@ -106,7 +106,9 @@ def test_fractions_of_the_variance_add_up_to_one_at_most(scale, n_components):
             warnings.simplefilter("ignore")
             pca = DPPCA(n_components, epsilon=5.0, bounds=(-4, 4), random_state=seed).fit(rows)
         assert pca.explained_variance_ratio_.sum() <= 1 + 1e-9
-        assert np.allclose(pca.explained_variance_ratio_ * pca.explained_variance_[0],
-                           pca.explained_variance_ * pca.explained_variance_ratio_[0])
+        assert np.allclose(
+            pca.explained_variance_ratio_ * pca.explained_variance_[0],
+            pca.explained_variance_ * pca.explained_variance_ratio_[0],
+        )
         if n_components == 0.9:
             assert pca.explained_variance_ratio_.sum() >= 0.9

@@ -93,7 +93,6 @@ class TestAccuracy:
             assert np.mean([run.scale_std_error_ for run in runs], axis=0) == pytest.approx(of_scale, rel=0.02)
             assert np.abs(errors.mean(axis=0)).max() < 5 * of_scale / math.sqrt(250)
 
-
     @pytest.mark.parametrize("epsilon", often([1.0, 5.0, 25.0], [5.0]))
     def test_the_error_of_the_scale_covers_columns_of_any_variance(self, epsilon):
         """A coverage of 0.935 fails in less than one of a million."""

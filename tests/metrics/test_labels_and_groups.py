@@ -9,8 +9,14 @@ from sklearn.linear_model import LogisticRegression
 from skdp import Domain, DPGaussianNB, RandomizedResponseEncoder
 from skdp.evaluation import StudyTable, privacy_curve, study_report
 from skdp.metrics import (
-    debiased_fairness, fairness_report, joint_distribution, private_parity, private_reweighing, private_threshold_optimizer,
-    to_aif360, train_on_synthetic,
+    debiased_fairness,
+    fairness_report,
+    joint_distribution,
+    private_parity,
+    private_reweighing,
+    private_threshold_optimizer,
+    to_aif360,
+    train_on_synthetic,
 )
 from tests.conftest import each
 
@@ -38,17 +44,35 @@ USERS = {  # of labels y and the parameter `privileged`
         PEOPLE, y, sensitive="sex", privileged=m, positive_label=1, domain={"sex": ["f", "m"]}
     ),
     "study_report": lambda y, m: study_report(
-        PEOPLE.assign(y=pd.Series(y)), Domain({"sex": ["f", "m"]}), "unused", source="test", target="y", positive_label=1,
-        sensitive="sex", privileged=m, epsilons=[1.0],
+        PEOPLE.assign(y=pd.Series(y)),
+        Domain({"sex": ["f", "m"]}),
+        "unused",
+        source="-",
+        target="y",
+        positive_label=1,
+        sensitive="sex",
+        privileged=m,
+        epsilons=[1.0],
     ),
     "privacy_curve": lambda y, m: privacy_curve(
-        DPGaussianNB(bounds=(0, 6), classes=[0, 1]), FEATURES[["x"]], y, epsilons=[1.0], param_name="epsilon", sensitive_features=SEX, privileged=m,
-        positive_label=1, scoring="statistical_parity_difference", cv=2, random_state=0,
+        DPGaussianNB(bounds=(0, 6), classes=[0, 1]),
+        FEATURES[["x"]],
+        y,
+        epsilons=[1.0],
+        param_name="epsilon",
+        sensitive_features=SEX,
+        privileged=m,
+        positive_label=1,
+        scoring="statistical_parity_difference",
+        cv=2,
+        random_state=0,
     ),
 }
 USERS_OF_LABELS = USERS | {
     "joint_distribution": lambda y, m: joint_distribution(y, LABELS, REPORTS, ENCODER),
-    "private_threshold_optimizer": lambda y, m: private_threshold_optimizer(y, LABELS, REPORTS, ENCODER, positive_label=1),
+    "private_threshold_optimizer": lambda y, m: private_threshold_optimizer(
+        y, LABELS, REPORTS, ENCODER, positive_label=1
+    ),
     "private_parity": lambda y, m: private_parity(ENCODER).load_data(PEOPLE, y, sensitive_features=REPORTS),
     "train_on_synthetic": lambda y, m: train_on_synthetic(
         LogisticRegression(), (FEATURES[["x"]], y), (FEATURES[["x"]], LABELS), scoring="accuracy"
@@ -59,7 +83,7 @@ USERS_OF_LABELS = USERS | {
 @each("scores", [SCORES, SCORES.tolist(), pl.Series(SCORES), SCORES.astype("Float64"), SCORES.astype("category")])
 @each("user", USERS_OF_LABELS)
 def test_scores_are_refused_where_classes_are_expected(user, scores):
-    with pytest.raises((TypeError, ValueError), match="threshold|two kinds of labels"):
+    with pytest.raises((TypeError, ValueError), match=r"threshold|two kinds of labels"):
         USERS_OF_LABELS[user](scores, "m")
 
 
