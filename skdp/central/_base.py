@@ -108,7 +108,7 @@ def charge(
         mechanism=mechanism,
         changes=changes,
         secure=random_state is None,
-        max_rows_per_person=share.rows,
+        **share.unit,
         **share.stated(losses, delta, rho),
     )
     warn_of_release(guarantee)
@@ -267,7 +267,8 @@ class CentralEstimator(OnSite, BaseEstimator):
         Returns
         -------
         PrivacyGuarantee
-            What `privacy_statement` says before `fit`: at least `guarantee_`, without columns and mechanism.
+            What `privacy_statement` says before `fit`: at least `guarantee_`, without columns and mechanism. With
+            ``groups``, `guarantee_` is for all rows of one person.
 
         Raises
         ------
@@ -502,8 +503,9 @@ class CentralStatistic(CentralEstimator):
         y : None
             Ignored.
         groups : 1-D array-like of shape (n_samples,), optional
-            The person of each row: of each at most `max_rows_per_person` rows are used, chosen at random. For a large
-            table, the name of a column, of which no statistic is released; the rows with the least hashes are used.
+            The person of each row: of each at most `max_rows_per_person` rows are used, chosen at random. The guarantee
+            is then for all rows of one person. For a large table, the name of a column, of which no statistic is
+            released; the rows with the least hashes are used.
 
         Returns
         -------
@@ -532,7 +534,9 @@ class CentralStatistic(CentralEstimator):
         n_most = check_size(
             self.max_rows_per_person, name="max_rows_per_person", least=1
         )
-        share = replace(self._check_promise(), rows=n_most)
+        share = replace(
+            self._check_promise(), rows=n_most, by_person=groups is not None
+        )
         rows = self._read(X, y, groups, n_most)
         share = self._settled(share, rows)
 

@@ -75,8 +75,9 @@ class SupervisedStatistic(CentralStatistic):
             The private target, without missing values; `guarantee_` has it under its name, or as ``"target"`` if it has
             none, or that of a column of X. For a large table, the name of a column of X.
         groups : 1-D array-like of shape (n_samples,), optional
-            The person of each row: of each at most `max_rows_per_person` rows are used, chosen at random. For a large
-            table, the name of a column, which is no part of what is learnt; the rows with the least hashes are used.
+            The person of each row: of each at most `max_rows_per_person` rows are used, chosen at random. The guarantee
+            is then for all rows of one person. For a large table, the name of a column, which is no part of what is
+            learnt; the rows with the least hashes are used.
 
         Returns
         -------

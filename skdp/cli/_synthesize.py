@@ -180,7 +180,7 @@ def add_synthesize(commands: Any) -> None:
         "--person-column",
         help=(
             "the column that identifies the person of a row: surplus rows of a person "
-            "are left out"
+            "are left out, and the guarantee is for all rows of one person"
         ),
     )
     add_handle_unknown(

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from numbers import Integral
-from operator import attrgetter
 from typing import Any, ClassVar, Literal, Self, get_args
 
 from skdp.exact import round_up
@@ -76,6 +75,8 @@ class PrivacyLeakWarning(UserWarning):
 
 Relation = Literal["replace", "add_remove", "replace_values"]
 RELATIONS: tuple[Relation, ...] = get_args(Relation)
+Unit = Literal["record", "person", "limited_person"]
+UNITS: tuple[Unit, ...] = get_args(Unit)
 Trust = Literal["local", "shuffle", "central"]
 # From those that trust nobody to those that trust somebody with the data.
 TRUSTS: tuple[Trust, ...] = get_args(Trust)
@@ -85,6 +86,8 @@ _CHANGES = {
     "add_remove": "adding or removing",
     "replace_values": "replacing",
 }
+
+ALL_ROWS = "all rows of one person"
 
 _TRUSTED = {
     "local": "local: no one is trusted",
@@ -130,12 +133,15 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
         releases together. All of it is composed; empty if no more is known than epsilon, delta and rho. Of more than
         512 different ones, similar ones are rounded up together.
     max_rows_per_person : int, default=1
-        Neighbouring inputs differ in up to as many records, all those of one person; with 1, in one record. Of releases
-        together it is the least: each of them protects persons with up to as many records, and with any number where
-        epsilon and delta are 0.
+        The largest number of records of one person that the release uses.
     changes : str, default=""
         What was done by choice to what was released, which then no longer shows what the data say: printed with the
         guarantee. It is post-processing, and changes no number of it.
+    unit : {"record", "person", "limited_person"}, default="record"
+        How neighbouring inputs differ. ``"record"``: in any `max_rows_per_person` records. ``"person"``: in all rows
+        of one person, however many, as with the ``groups`` of `fit`. A single row of a person with several is then
+        protected less, because it may replace another row in the release. ``"limited_person"``: in all rows of one
+        person who has up to `max_rows_per_person`; this is the unit of a sum of guarantees of the other two units.
 
     Notes
     -----
@@ -178,6 +184,7 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
     losses: tuple[Loss, ...] = ()
     max_rows_per_person: int = 1
     changes: str = ""
+    unit: Unit = "record"
 
     def __post_init__(self) -> None:
         fields: dict[str, Any] = {
@@ -190,11 +197,15 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
         if self.trust not in TRUSTS:
             choices = ", ".join(map(repr, TRUSTS))
             raise ValueError(f"trust must be one of {choices}, got {self.trust!r}")
+        if self.unit not in UNITS:
+            choices = ", ".join(map(repr, UNITS))
+            raise ValueError(f"unit must be one of {choices}, got {self.unit!r}")
         rows = self.max_rows_per_person
         if isinstance(rows, bool) or not isinstance(rows, Integral) or rows < 1:
             raise ValueError(
                 f"max_rows_per_person must be a whole number >= 1, got {rows!r}"
             )
+        fields["max_rows_per_person"] = int(rows)
         if isinstance(self.scope, str):
             raise TypeError("scope must be a tuple of names, got str")
         for name in ("mechanism", "changes"):
@@ -206,7 +217,6 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
                 "scope must name the protected columns with relation='replace_values', "
                 "got none"
             )
-        fields["max_rows_per_person"] = int(rows)
         for name, value in fields.items():
             object.__setattr__(self, name, value)
         object.__setattr__(self, "losses", self._checked_losses())
@@ -352,7 +362,7 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
         all other records, and is right about 50 times in 100 when guessing which of two values a record has, is right
         at most 74 times in 100 after seeing what is released.
         """
-        who = "record" if self.max_rows_per_person == 1 else "person"
+        who = "record" if self._is_for_records else "person"
         columns = ""
         if self.relation == "replace_values":
             columns = written_names(self.scope)
@@ -370,13 +380,16 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
             "secure": bool(self.secure),
             "rho": self.rho,
             "losses": [loss._content() for loss in self.losses],
+            "unit": self._unit,
             "max_rows_per_person": self.max_rows_per_person,
         }
 
     @classmethod
     def _of(cls, fields: Fields) -> Self:
-        return cls(
-            fields.number("epsilon", at_least_0),
+        epsilon = fields.number("epsilon", at_least_0)
+        unit = fields.text("unit")
+        guarantee = cls(
+            epsilon,
             fields.number("delta", check_delta),
             relation=fields.one_of("relation", RELATIONS),
             trust=fields.one_of("trust", TRUSTS),
@@ -387,8 +400,12 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
             secure=fields.flag("secure"),
             rho=fields.optional("rho", lambda name: fields.number(name, at_least_0)),
             losses=tuple(fields.parts("losses", read_loss, most=MOST_LOSSES)),
+            unit=_read_unit(unit),
             max_rows_per_person=fields.take("max_rows_per_person"),
         )
+        if unit != guarantee._unit:
+            raise ValueError(f"{fields.at('unit')} must be {guarantee._unit!r}")
+        return guarantee
 
     def _stated_loss(self) -> StatedLoss:
         return StatedLoss(self.epsilon, self.delta, self.rho)
@@ -429,23 +446,44 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
         if not self.scope:
             return self._neighbours()
         values = "one record's values of"
-        rows = self.max_rows_per_person
-        if rows > 1:
+        if self.unit != "record":
+            values = f"{self._unit}, in the columns"
+        elif self.max_rows_per_person != 1:
+            rows = self.max_rows_per_person
             values = f"one person's values, in up to {rows} records, of"
         return f"{_CHANGES[self.relation]} {values}: {written_names(self.scope)}"
 
     def _neighbours(self) -> str:
         """Say how the tables differ that it compares."""
-        unit = f"one {self._unit}"
+        unit = self._unit
         if self.relation == "replace_values":
             unit = f"the values of {written_names(self.scope)} in {unit}"
         return f"{_CHANGES[self.relation]} {unit}"
 
     @property
     def _unit(self) -> str:
-        """What neighbours differ in."""
+        """Write what neighbours differ in."""
         rows = self.max_rows_per_person
-        return "record" if rows == 1 else f"person with up to {rows} records"
+        if self._is_for_records:
+            return "one record"
+        if self.unit == "record":
+            return f"one person with up to {rows} records"
+        if self.unit == "person":
+            return ALL_ROWS
+        return f"{ALL_ROWS} with at most {rows}"
+
+    @property
+    def _is_for_records(self) -> bool:
+        """Whether any single record is protected, and no more."""
+        return self.unit == "record" and self.max_rows_per_person == 1
+
+    def _compares_all_of(self, other: PrivacyGuarantee) -> bool:
+        """Whether it compares all tables that differ in the units of another guarantee."""
+        if self.unit == "person":
+            return other.unit != "record"
+        if other.unit not in (self.unit, "limited_person"):
+            return False
+        return self.max_rows_per_person >= other.max_rows_per_person
 
     def _repr_html_(self) -> str:
         neighbours = self._neighbours()
@@ -613,17 +651,12 @@ def _shared(releases: Sequence[PrivacyGuarantee]) -> dict[str, Any]:
     changes = ""
     trust = TRUSTS[0]
     is_secure = True
-    limits = []
     for release in releases:
         names |= dict.fromkeys(release.scope)
         mechanisms = _listed(mechanisms, release.mechanism)
         changes = _listed(changes, release.changes)
         trust = max(trust, release.trust, key=TRUSTS.index)
         is_secure = is_secure and release.secure
-        # A release of no loss protects any number of rows.
-        if release.epsilon or release.delta:
-            limits.append(release.max_rows_per_person)
-    unlimited = min(releases, key=attrgetter("max_rows_per_person"))
     return {
         "relation": releases[0].relation,
         "trust": trust,
@@ -631,8 +664,26 @@ def _shared(releases: Sequence[PrivacyGuarantee]) -> dict[str, Any]:
         "mechanism": mechanisms,
         "changes": changes,
         "secure": is_secure,
-        "max_rows_per_person": min(limits, default=unlimited.max_rows_per_person),
+        **_common_unit(releases),
     }
+
+
+def _common_unit(releases: Sequence[PrivacyGuarantee]) -> dict[str, Any]:
+    """Return the unit, and the number of its records, that all releases protect."""
+    # A release without a loss protects every unit.
+    lossy = [release for release in releases if release.epsilon or release.delta]
+    units = {release.unit for release in lossy or releases}
+    unit = units.pop() if len(units) == 1 else "limited_person"
+    # Every person is protected by a release for all rows of one, however many there are.
+    limiting = [release for release in lossy if release.unit != "person"]
+    rows = [release.max_rows_per_person for release in limiting or lossy or releases]
+    return {"unit": unit, "max_rows_per_person": min(rows)}
+
+
+def _read_unit(text: str) -> Unit:
+    if not text.startswith(ALL_ROWS):
+        return "record"
+    return "person" if text == ALL_ROWS else "limited_person"
 
 
 def _listed(texts: str, further: str) -> str:

@@ -256,6 +256,8 @@ class Share:
     given: Rho | Mu | None = None
     # The most rows of one person: noise is in proportion to it.
     rows: int = 1
+    # Whether the rows of each person were chosen, so that neighbours differ in all.
+    by_person: bool = False
 
     def __mul__(self, part: Fraction) -> Share:
         return replace(self, amount=self.amount * part)
@@ -292,6 +294,12 @@ class Share:
         if self.kind == "rho":
             return max(_root(8 * self.amount), self.pure)
         return 2 * self.pure
+
+    @property
+    def unit(self) -> dict[str, Any]:
+        """The unit of a guarantee, and the number of rows of a person."""
+        unit = "person" if self.by_person else "record"
+        return {"unit": unit, "max_rows_per_person": self.rows}
 
     def loss(self, delta: Fraction = Fraction(0)) -> Loss:
         """Return the loss of a part of which no more is known than this epsilon and a delta."""

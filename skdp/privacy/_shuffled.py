@@ -429,7 +429,7 @@ def _parts_of(reporter: Any, released: Released) -> tuple[Pairs, PrivacyGuarante
             "reporter must be a fitted local transformer, its protocol, or an oracle, "
             f"got {type(reporter).__name__}{unfitted}"
         )
-    of_records = local.relation == "replace" and local.max_rows_per_person == 1
+    of_records = local.relation == "replace" and local._is_for_records
     if local.trust != "local" or local.delta or not of_records:
         raise ValueError(
             "reporter must randomise each record by itself, without delta; its "

@@ -149,7 +149,8 @@ class MarginalClassifier(ProbabilisticClassifier, OfSynthesizer):
         y : 1-D array-like of shape (n_samples,)
             The target.
         groups : 1-D array-like of shape (n_samples,), optional
-            The person of each row, for the synthesizer's `max_rows_per_person`.
+            The person of each row, for the synthesizer's `max_rows_per_person`; `guarantee_` is then for all rows of
+            one person.
 
         Returns
         -------

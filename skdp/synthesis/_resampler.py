@@ -113,7 +113,8 @@ class SyntheticResampler(MetaEstimatorMixin, OfSynthesizer):
         y : 1-D array-like of shape (n_samples,), optional
             The target.
         groups : 1-D array-like of shape (n_samples,), optional
-            The person of each row, for the synthesizer's `max_rows_per_person`. A pipeline passes them on only with
+            The person of each row, for the synthesizer's `max_rows_per_person`; `guarantee_` is then for all rows of
+            one person. A pipeline passes them on only with
             metadata routing (``sklearn.set_config(enable_metadata_routing=True)``).
 
         Returns

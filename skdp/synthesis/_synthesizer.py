@@ -434,8 +434,9 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             One more column, declared under its name, or as ``"target"`` if it has none, or that of a column of X; but
             `protect` and `epsilon_for` may not name such a column. Of a large table, the target is a column.
         groups : 1-D array-like of shape (n_samples,), optional
-            The person of each row: of each at most `max_rows_per_person` rows are kept, chosen at random. For a large
-            table, the name of a column, which is not modelled; the rows with the least hashes are kept.
+            The person of each row: of each at most `max_rows_per_person` rows are kept, chosen at random. The guarantee
+            is then for all rows of one person. For a large table, the name of a column, which is not modelled; the rows
+            with the least hashes are kept.
 
         Returns
         -------
@@ -468,8 +469,8 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             self.max_rows_per_person, name="max_rows_per_person", least=1
         )
         self._check_options()
+        of_persons = replace(promise, rows=max_rows, by_person=groups is not None)
         if self.protect is not None:
-            of_persons = replace(promise, rows=max_rows)
             return self._fit_protected(X, y, groups, of_persons, delta)
         private = self._read_private(X, y, groups, max_rows)
         open_columns, discover_share = self._read_open_columns(private, promise, delta)
@@ -489,10 +490,10 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         is_by_person = private.large is not None and groups is not None
         if self.epsilon_for is not None:
             self._check_capped(is_by_person)
-        caps = self._plan_caps(budget, coded, promise, mechanism)
+        caps = self._plan_caps(budget, coded, of_persons, mechanism)
         spend = partial(
             self._spend,
-            replace(promise, rows=max_rows),
+            of_persons,
             private.table.names,
             n_rows=private.n_rows,
             changes="" if coded.fair is None else str(coded.fair),
@@ -596,7 +597,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
                     secure=self.random_state is None,
                     rho=round_up(share.amount / 2) if is_gaussian else None,
                     losses=NoiseBudget(share).losses,
-                    max_rows_per_person=share.rows,
+                    **promise.unit,
                 )
             )
         self._caps = tuple(stated)

@@ -12,10 +12,11 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from skdp import DPHistogram
+from skdp import DPHistogram, DPMarginalSynthesizer, PrivacyGuarantee, PrivacyLedger, privacy_statement
 from skdp.central.statistics import GRID, Noise, choose
 from skdp.privacy import Mu, Rho, Share, read_share
 from skdp.randomness import SeededSource
+from tests.conftest import each
 
 
 class TestNoise:
@@ -67,3 +68,79 @@ class TestRows:
     def test_large_numbers_of_a_list_are_different_persons(self):
         X, people = np.ones((4, 1)), [1 << 53, (1 << 53) + 1, 0.5, 0.5]
         assert DPHistogram(1e6, domain=[[1.0]], random_state=0).fit(X, groups=people).counts_.tolist() == [3]
+
+
+SECOND = pd.DataFrame({"x": [0, 1], "who": ["ann", "ann"]})
+DECLARED = {"x": [0, 1]}
+
+
+def histogram_counts(table, groups, **parameters):
+    histogram = DPHistogram(domain=DECLARED, **parameters).fit(table, groups=groups)
+    return histogram.counts_, histogram
+
+
+def synthesizer_counts(table, groups, **parameters):
+    synthesizer = DPMarginalSynthesizer(domain=DECLARED, **parameters).fit(table, groups=groups)
+    rows = synthesizer.sample(1000)["x"]
+    return np.bincount(rows, minlength=2) / 1000, synthesizer
+
+
+RELEASES = {
+    "histogram": lambda **parameters: histogram_counts(SECOND[["x"]], SECOND["who"], **parameters),
+    "large table": lambda **parameters: histogram_counts(pl.from_pandas(SECOND).lazy(), "who", **parameters),
+    "synthesizer": lambda **parameters: synthesizer_counts(SECOND[["x"]], SECOND["who"], **parameters),
+}
+
+
+class TestUnit:
+    @each("name", list(RELEASES))
+    def test_a_second_row_replaces_the_first_and_the_guarantee_is_for_all_rows(self, name):
+        # Without the second row, the counts are (1, 0): adding it changes both of them by 1, and the noise is for
+        # one. At epsilon 2, this loses ln((1 + e**4) / 2) = 3.3.
+        counted = set()
+        for seed in range(12):
+            counts, estimator = RELEASES[name](epsilon=1e6, random_state=seed)
+            counted.add(tuple(np.rint(counts)))
+            assert estimator.guarantee_.unit == "person"
+        assert counted == {(1.0, 0.0), (0.0, 1.0)}
+
+    @each("rows", [1, 3])
+    def test_all_five_places_state_it(self, rows):
+        ledger = PrivacyLedger(epsilon=1.0)
+        histogram = DPHistogram(1.0, domain=DECLARED, max_rows_per_person=rows, ledger=ledger)
+        histogram.fit(SECOND[["x"]], groups=SECOND["who"])
+        statement = privacy_statement(histogram)
+        record = statement.to_dict()
+        texts = [
+            str(histogram.guarantee_),
+            histogram.guarantee_._repr_html_(),
+            histogram.guarantee_.to_dict()["unit"],
+            str(statement),
+            record["meaning"]["unit"],
+            record["meaning"]["neighbours"],
+            record["total"]["unit"],
+            ledger.report()["unit"].item(),
+            ledger.to_dict()["charges"][0]["guarantee"]["unit"],
+            str(privacy_statement(ledger)),
+        ]
+        assert all("all rows of one person" in text for text in texts)
+        assert "one record" not in "".join(texts)
+        assert PrivacyGuarantee.from_json(histogram.guarantee_.to_json()) == histogram.guarantee_
+
+    def test_without_groups_it_is_one_record(self):
+        guarantee = DPHistogram(1.0, domain=DECLARED).fit(SECOND[["x"]]).guarantee_
+        assert guarantee.unit == "record"
+        assert "adding or removing one record" in str(guarantee)
+
+    def test_sums_are_for_persons_with_as_many_rows_as_records_are_protected(self):
+        of_rows = {
+            unit: [PrivacyGuarantee(1.0, relation="add_remove", unit=unit, max_rows_per_person=n) for n in (1, 2)]
+            for unit in ("record", "person")
+        }
+        (record, two_records), (person, other_person) = of_rows["record"], of_rows["person"]
+        together = [person + other_person, record + two_records, record + person, two_records + person]
+        units = [(total.unit, total.max_rows_per_person) for total in together]
+        assert units == [("person", 1), ("record", 1), ("limited_person", 1), ("limited_person", 2)]
+        assert "all rows of one person with at most 2" in str(together[3])
+        assert (person + replace(record, epsilon=0.0)).unit == "person"
+        assert person.to("replace").unit == "person"

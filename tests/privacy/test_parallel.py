@@ -244,7 +244,7 @@ def test_what_is_refused():
     persons = PrivacyGuarantee(0.1, relation="add_remove", trust="central", max_rows_per_person=3)
     with ledger.parallel() as parts:
         with parts.rows([0]):
-            with pytest.raises(ValueError, match="persons with up to 3 rows, which may be in several parts"):
+            with pytest.raises(ValueError, match="one person with up to 3 records, which may be in several parts"):
                 ledger.charge(persons, "persons")
             with pytest.raises(RuntimeError, match="a plan is for all rows"):
                 ledger.plan([PrivacyGuarantee(0.1)], "plan")

@@ -424,7 +424,7 @@ CONTRADICTIONS = {
     ),
     "secure": (lambda record: record["total"].update(secure=True), "total is not the sum of its steps"),
     "rows a person may have": (
-        lambda record: record["total"].update(max_rows_per_person=2),
+        lambda record: record["total"].update(max_rows_per_person=2, unit="one person with up to 2 records"),
         "total is not the sum of its steps",
     ),
 }

@@ -215,8 +215,9 @@ class AdditiveModel(SupervisedStatistic):
             that none is an error: a negative one, and what is no finite number, counts as 0, a larger one as
             `max_weight`. For a large table, the name of a column of X, which is no part of what is learnt.
         groups : 1-D array-like of shape (n_samples,), optional
-            The person of each row: of each at most `max_rows_per_person` rows are used, chosen at random. For a large
-            table, the name of a column, which is no part of what is learnt; the rows with the least hashes are used.
+            The person of each row: of each at most `max_rows_per_person` rows are used, chosen at random. The guarantee
+            is then for all rows of one person. For a large table, the name of a column, which is no part of what is
+            learnt; the rows with the least hashes are used.
 
         Returns
         -------

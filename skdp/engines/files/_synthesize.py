@@ -211,7 +211,8 @@ def synthesize_file(
         How many rows to write; by default the estimated number of records.
     person_column : str, optional
         The column that says who a row is about, not in the domain: of each person at most ``max_rows_per_person`` rows
-        are counted. Persons in a CSV file are distinguished by their text: 7 and 007 are two.
+        are counted, and the guarantee is for all rows of one person. Persons in a CSV file are distinguished by their
+        text: 7 and 007 are two.
     save : str or path-like, optional
         Where to save the fitted model, as `DPMarginalSynthesizer.save` does, before rows are drawn: if writing these
         fails, `DPMarginalSynthesizer.load` gives any number of rows, free. It must not exist.

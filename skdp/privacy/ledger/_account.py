@@ -725,7 +725,7 @@ class Plan(Account):
             raise BudgetExceeded(
                 f"the plan says {closest}; {charge.what} is {request}, which promises "
                 "less. Nothing was released. Plan a release with the trust, secure, "
-                "max_rows_per_person and scope of what it pays for."
+                "unit, max_rows_per_person and scope of what it pays for."
             )
         return min(covering, key=partial(_distance, request=request))
 
@@ -748,7 +748,7 @@ def _distance(
 ) -> tuple[float, float, int]:
     """Order releases by size, and equal ones by what they state otherwise than a request."""
     n_differences = 0
-    for name in ("trust", "secure", "max_rows_per_person", "scope"):
+    for name in ("trust", "secure", "unit", "max_rows_per_person", "scope"):
         n_differences += getattr(release, name) != getattr(request, name)
     return release.epsilon, release.delta, n_differences
 
@@ -769,9 +769,9 @@ def _promises_no_more(release: PrivacyGuarantee, request: PrivacyGuarantee) -> b
         return False
     if release.secure and not request.secure:
         return False
-    # What loses nothing protects any number of rows.
+    # A release without a loss protects every unit.
     has_loss = request.epsilon > 0 or request.delta > 0
-    if has_loss and release.max_rows_per_person > request.max_rows_per_person:
+    if has_loss and not request._compares_all_of(release):
         return False
     # Without names, the scope is all columns.
     if not request.scope:

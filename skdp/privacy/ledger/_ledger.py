@@ -193,11 +193,10 @@ class ParallelRows:
                     "the rows of this release are not open any more, and nothing was "
                     "released"
                 )
-            if guarantee.max_rows_per_person > 1:
+            if not guarantee._is_for_records:
                 raise ValueError(
-                    f"{what} is for persons with up to {guarantee.max_rows_per_person} "
-                    "rows, which may be in several parts: charge it outside of "
-                    "parallel(), and nothing was released"
+                    f"{what} is for {guarantee._unit}, which may be in several parts: "
+                    "charge it outside of parallel(), and nothing was released"
                 )
             yield
 
@@ -357,6 +356,10 @@ class PrivacyLedger(JsonRecord):
     Add/remove charges are converted for a "replace" budget, the earlier ones too if it was not declared; a "replace"
     charge cannot be made to an add/remove budget that was. Unless it is declared, whether there is a charge for
     replacing a record must not depend on results of earlier releases.
+
+    Charges for records and charges for all rows of a person (``groups`` of `fit`) add up for persons with up to as many
+    rows as the charges for records protect: `report` lists the unit of each charge, and `privacy_statement` the unit of
+    their sum.
 
     A budget for whole records never takes a release that protects named columns only, as it may show all others. A
     budget for the values of some columns (``relation="replace_values"``) takes all releases: converted, those for whole
@@ -532,7 +535,8 @@ class PrivacyLedger(JsonRecord):
         Returns
         -------
         pandas.DataFrame
-            A row per charge: ``what, epsilon, delta, rho, relation, trust, scope, mechanism, secure, time`` (UTC).
+            A row per charge: ``what, epsilon, delta, rho, relation, unit, trust, scope, mechanism, secure, time``; the
+            time is in UTC.
         """
         return _table(self._record_book().charges())
 
@@ -801,6 +805,7 @@ _COLUMNS = [
     "delta",
     "rho",
     "relation",
+    "unit",
     "trust",
     "scope",
     "mechanism",
@@ -820,6 +825,7 @@ def _table(charges: Sequence[Charge]) -> pd.DataFrame:
             float(charge.sums.delta),
             guarantee.rho,
             charge.relation,
+            guarantee._unit,
             guarantee.trust,
             ", ".join(map(str, guarantee.scope)),
             guarantee.mechanism,

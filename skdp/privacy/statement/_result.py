@@ -125,7 +125,7 @@ def listed(names: list[str]) -> str:
 
 def _unit_of(total: PrivacyGuarantee) -> str:
     """Return what is protected as a whole."""
-    return "record" if total.max_rows_per_person == 1 else "person"
+    return "record" if total._is_for_records else "person"
 
 
 def meaning(facts: Facts) -> dict[str, Any] | None:
@@ -152,15 +152,14 @@ def meaning(facts: Facts) -> dict[str, Any] | None:
 
 def _protected(total: PrivacyGuarantee) -> str:
     columns = ", ".join(map(str, total.scope))
-    is_record = total.max_rows_per_person == 1
+    unit = total._unit.replace("one ", "each ")
     if total.relation == "add_remove":
-        they_are = "it is" if is_record else "they are"
+        they_are = "it is" if total._is_for_records else "they are"
         return (
-            f"each {total._unit}, in the columns {columns}; whether {they_are} in the "
-            "data at all"
+            f"{unit}, in the columns {columns}; whether {they_are} in the data at all"
         )
-    place = "in" if is_record else "of"
-    values = f"the values of {columns} {place} each {total._unit}"
+    place = "of" if unit.startswith("each person") else "in"
+    values = f"the values of {columns} {place} {unit}"
     if total.relation == "replace_values":
         return f"{values}; all other columns are public"
     return values
@@ -178,6 +177,12 @@ def _neighbours(total: PrivacyGuarantee) -> str:
 def _unit(total: PrivacyGuarantee) -> str:
     more = " and delta larger still" if total.delta else ""
     rows = total.max_rows_per_person
+    if total.unit != "record":
+        several = (
+            "A single record of a person with several is protected less than the "
+            "person: it may replace another one that was used"
+        )
+        return f"{total._unit}. {several}"
     if rows == 1:
         return (
             "one record (a row). A person with several records is protected less: with "
@@ -454,7 +459,8 @@ def _with_groups(ledger: dict[str, Any]) -> dict[str, Any]:
         columns = ", ".join(map(str, charge["guarantee"]["scope"]))
         mechanism = charge["guarantee"]["mechanism"]
         amounts = charge["epsilon"], charge["delta"]
-        key = (charge["what"], *amounts, mechanism, columns)
+        unit = charge["guarantee"]["unit"]
+        key = (charge["what"], *amounts, mechanism, columns, unit)
         group = groups.setdefault(key, charge | {"number": 0, "columns": columns})
         group["number"] += 1
     return ledger | {"groups": list(groups.values()), "number": len(ledger["charges"])}

@@ -363,12 +363,9 @@ class Walk:
         """Note what a step of ours was to lose at most for some columns of its table."""
         caps = getattr(estimator, "_caps", ()) if is_of_skdp(estimator) else ()
         for cap in caps:
-            records = "one record"
-            if cap.max_rows_per_person > 1:
-                records = f"up to {cap.max_rows_per_person} records of one person"
             self.notes.append(
                 f"{listed(list(map(str, cap.scope)))} alone: {amounts(cap)}, for "
-                f"replacing their values in {records}, from what the fit of {step} has "
+                f"replacing their values in {cap._unit}, from what the fit of {step} has "
                 "learnt, if all other columns of its table are public (epsilon_for)."
             )
         if caps:
