@@ -62,6 +62,10 @@ def kind_of(value: Any) -> str:
             return "string"
         if isinstance(value, datetime | np.datetime64):
             return "datetime"
+        if isinstance(value, timedelta | np.timedelta64):
+            return "timedelta"
+        if isinstance(value, bytes):
+            return "bytes"
     except Exception:  # an object that hides its class
         pass
     return type(value).__name__
@@ -96,6 +100,8 @@ def plain(value: Any) -> Any:
         return str.__str__(value)  # not `str`, which returns the name of an Enum member
     if kind == "datetime":
         return pd.Timestamp(value)
+    if isinstance(value, np.timedelta64):
+        return pd.Timedelta(value)
     if isinstance(value, Integral):
         return int(value)
     return float(value) if isinstance(value, np.floating) else value
@@ -139,11 +145,13 @@ def library_of(column: Any) -> str:
 def held_by(column: Any) -> tuple[str, Any]:
     """Return the library that holds the values of a column, which pandas may leave to others, and its column."""
     library = library_of(column)
-    if library != "pandas":
+    if library not in ("numpy", "pandas"):
         return library, column
     dtype = column.dtype
     if isinstance(dtype, np.dtype):
-        return "numpy", column.to_numpy()
+        # In the byte order of the machine, which all code below expects.
+        native = dtype.newbyteorder("=")
+        return "numpy", np.asarray(column).astype(native, copy=False)
     # Text of pandas is Arrow's where pyarrow is installed.
     if isinstance(dtype, pd.ArrowDtype) or getattr(dtype, "storage", None) == "pyarrow":
         import pyarrow
@@ -157,8 +165,7 @@ def held_by(column: Any) -> tuple[str, Any]:
 # The kind of a dtype that holds values of any kind, or none at all.
 ANY = "any"
 
-# The kind of a dtype that is none of those of `kind_of` with a name of their own, such
-# as one of lists.
+# The kind of a dtype of lists, records or other objects that cannot be declared.
 OTHER = "other"
 
 _DECIMAL = Decimal.__name__
@@ -170,8 +177,17 @@ KIND_NAMES = {
     "datetime": "dates with times",
     "number": "numbers",
     "string": "text",
+    "bytes": "bytes",
+    "time": "times of day",
+    "timedelta": "durations",
+    "Decimal": "decimal numbers",
+    "Period": "periods",
+    "Interval": "intervals",
+    OTHER: "lists, records or other objects",
 }
 
+# The kind of a dtype of any other library, by the word that its lower-case name begins
+# with.
 _KIND_OF_NAME = {
     "bool": "boolean",
     "boolean": "boolean",
@@ -179,20 +195,43 @@ _KIND_OF_NAME = {
     "datetime": "datetime",
     "timestamp": "datetime",
     "decimal": _DECIMAL,
+    "duration": "timedelta",
+    "interval": "Interval",
     "null": ANY,
-    "object": ANY,
+    "period": "Period",
+    "time": "time",
 }
 _KIND_OF_NAME |= dict.fromkeys(
     ("int", "uint", "halffloat", "float", "double"), "number"
 )
 _KIND_OF_NAME |= dict.fromkeys(
-    ("str", "stringdtype", "string", "large_string", "string_view"), "string"
+    (
+        "str",
+        "string",
+        "large_string",
+        "string_view",
+        "categorical",
+        "enum",
+    ),
+    "string",
 )
-# The names of these dtypes of NumPy begin with a byte order.
-_KIND_OF_LETTER = {"U": "string", "M": "datetime"}
+_KIND_OF_NAME |= dict.fromkeys(
+    ("binary", "large_binary", "binary_view", "fixed_size_binary"), "bytes"
+)
 
-# The kind of a dtype of any library, by the word that its lower-case name begins with.
-_KIND_OF_NAME |= dict.fromkeys(("categorical", "enum"), "string")
+# The names of dtypes of NumPy may begin with a byte order.
+_KIND_OF_LETTER = {
+    "b": "boolean",
+    "i": "number",
+    "u": "number",
+    "f": "number",
+    "m": "timedelta",
+    "M": "datetime",
+    "O": ANY,
+    "S": "bytes",
+    "T": "string",
+    "U": "string",
+}
 
 
 def value_dtype(column: Any) -> Any:
@@ -216,9 +255,9 @@ def kind_of_dtype(column: Any) -> str:
     dtype = value_dtype(column)
     if library_of(column) == "polars":
         dtype = dtype.base_type()  # without the values of an Enum
-    # Such as "int64", "timestamp[us, tz=UTC]", "decimal128(10, 2)" or "<U5".
-    if isinstance(dtype, np.dtype) and dtype.kind in _KIND_OF_LETTER:
-        return _KIND_OF_LETTER[dtype.kind]
+    if isinstance(dtype, np.dtype):
+        return _KIND_OF_LETTER.get(dtype.kind, OTHER)
+    # Such as "int64", "timestamp[us, tz=UTC]" or "decimal128(10, 2)".
     word = re.match("[a-z_]*", str(dtype).lower())
     return _KIND_OF_NAME.get(word[0], OTHER) if word else OTHER
 
@@ -237,13 +276,14 @@ def name_of_dtype(column: Any) -> str:
     return str(dtype)
 
 
-def may_hold_nothing(column: Any) -> bool:
-    """Whether a dtype is what libraries make of a column in which all values are missing."""
-    # Floats, and what `convert_dtypes` of pandas makes of them.
-    if str(value_dtype(column)).lower().startswith(("float", "double", "halffloat")):
-        return True
-    is_pandas = library_of(column) == "pandas"
-    return is_pandas and str(column.dtype) in ("Int64", "int64[pyarrow]")
+def is_all_missing(column: Any) -> bool:
+    """Return whether no row of a column has a value; libraries give such a column any dtype."""
+    cells, is_null = cells_of(column)
+    if is_null is None:
+        is_null = np.zeros(len(cells), bool)
+    if cells.dtype.kind in "OfmM":
+        is_null = is_null | pd.isna(cells)
+    return bool(is_null.all())
 
 
 def cells_of(column: Any) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
@@ -335,8 +375,10 @@ def to_numbers(column: Any, *, truth: bool = False) -> NDArray[np.floating]:
 def _numbers(column: Any, truth: bool) -> NDArray[np.floating]:
     # With `truth`, truth values are 0 and 1.
     kind = kind_of_dtype(column)
-    is_number = kind in ("number", _DECIMAL) or (truth and kind == "boolean")
-    if not is_number and kind != ANY:
+    is_number = kind in ("number", _DECIMAL, ANY) or (truth and kind == "boolean")
+    if not is_number and is_all_missing(column):
+        return np.full(len(column), np.nan)
+    if not is_number:
         raise ColumnError(
             f"expected numbers, got a column of dtype {name_of_dtype(column)}"
         )
@@ -411,7 +453,11 @@ def to_dates(column: Any, dtype: Any) -> Times:
 
 
 def _dates(column: Any, dtype: Any) -> Times:
-    if kind_of_dtype(column) not in ("date", "datetime", ANY) or _has_zone(column):
+    is_date = kind_of_dtype(column) in ("date", "datetime", ANY)
+    is_comparable = is_date and not _has_zone(column)
+    if not is_comparable and is_all_missing(column):
+        return np.full(len(column), "NaT", dtype)
+    if not is_comparable:
         raise ColumnError(
             "expected dates, or datetimes without a time zone, "
             f"got a column of dtype {name_of_dtype(column)}"
@@ -490,8 +536,8 @@ def _distinct(column: Any) -> tuple[list[Any], bool]:
         if str(column.type) == "string_view":
             # `unique` of Arrow misreads nulls in views.
             column = column.cast("large_string")
-    elif isinstance(column, np.ndarray):
-        column = pd.Series(column)
+    elif library == "numpy":
+        column = pd.Series(held_column)
     elif isinstance(column.dtype, pd.CategoricalDtype):
         used = column.unique().remove_unused_categories()
         values, _ = _distinct(pd.Series(used.categories))
@@ -583,20 +629,28 @@ class ValueCoder:
         self._texts = self.codes if self.kind == "string" else {}
 
     def check_dtype(self, column: Any, *, declared: str) -> None:
-        """Refuse a dtype that can hold none of the declared values: it is public, unlike the values of objects."""
-        kind = kind_of_dtype(column)
-        if self.kind is None or kind == self.kind or kind not in KIND_NAMES:
+        """Refuse a dtype that cannot hold the declared values, unless all values are missing."""
+        if self._fits(column) or is_all_missing(column):
             return
-        # What libraries make of a column without values, or in which all of them are
-        # missing: to refuse it would show that no record has a value.
-        may_be_missing = None in self.values or len(column) == 0
-        if may_be_missing and may_hold_nothing(column):
-            return
+        held = KIND_NAMES[kind_of_dtype(column)]
+        if self._fits_but_for_zone(column):
+            held = f"times {'with' if _has_zone(column) else 'without'} a time zone"
         raise ColumnError(
-            f"its dtype {name_of_dtype(column)} holds {KIND_NAMES[kind]}, which the "
-            f"declared values {declared} are not; convert the column, or declare what "
-            "it holds"
+            f"its dtype {name_of_dtype(column)} holds {held}, which the declared "
+            f"values {declared} are not; convert the column, or declare what it holds"
         )
+
+    def _fits(self, column: Any) -> bool:
+        """Return whether a dtype can hold declared values."""
+        if self.kind != "datetime" or kind_of_dtype(column) == ANY:
+            return self._fits_but_for_zone(column)
+        zones = {value.tzinfo is not None for value in self.codes}
+        return self._fits_but_for_zone(column) and _has_zone(column) in zones
+
+    def _fits_but_for_zone(self, column: Any) -> bool:
+        kind = kind_of_dtype(column)
+        is_decimal = kind == _DECIMAL and self.kind == "number"
+        return self.kind is None or kind in (ANY, self.kind) or is_decimal
 
     def encode(self, column: Any) -> Codes:
         """Code a column."""
@@ -632,7 +686,12 @@ class ValueCoder:
             return self.missing
         # Objects that cannot be converted, hashed or compared are not declared.
         try:
-            if kind_of(value) == self.kind:
+            kind = kind_of(value)
+            if kind == _DECIMAL and self.kind == "number":
+                # The float that is written as this decimal fraction.
+                value = int(value) if value == int(value) else float(value)
+                kind = "number"
+            if kind == self.kind:
                 return self.codes.get(plain(value), self.outside)
         except Exception:
             pass
@@ -707,7 +766,6 @@ class ValueCoder:
         kind = kind_of_dtype(column)
         if kind == "date":
             times = times.astype("datetime64[D]")  # Arrow may have milliseconds of days
-        times = times.astype(times.dtype.newbyteorder("="), copy=False)
         code_of = {}
         for value, code in self.codes.items():
             is_duration = isinstance(value, timedelta)

@@ -1,0 +1,199 @@
+"""A column is coded by value, or refused by its dtype: no dtype makes a declared value an undeclared one."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from skdp import (
+    Domain,
+    DPHistogram,
+    DPMean,
+    DPStandardScaler,
+    Interval,
+    NumericPerturber,
+    PrivacyLedger,
+    RandomizedResponseEncoder,
+)
+from tests.conftest import each
+
+DAYS = [dt.date(2020, 1, 1), dt.date(2020, 1, 2)]
+TIMES = [dt.datetime(2020, 1, 1), dt.datetime(2020, 1, 2)]
+ZONED = [time.replace(tzinfo=dt.UTC) for time in TIMES]
+DOMAINS = {
+    "text": ["a", "b"],
+    "whole": [1, 2],
+    "fractions": [0.1, 2.5],
+    "truth": [False, True],
+    "dates": DAYS,
+    "times": TIMES,
+    "zoned": ZONED,
+    "bytes": [b"a", b"b"],
+    "durations": [dt.timedelta(1), dt.timedelta(2)],
+    "numbers": Interval(edges=[0, 1.5, 3]),
+    "days": Interval(edges=[*DAYS, dt.date(2020, 1, 3)]),
+}
+UNDECLARED = [2, 2]  # the codes of values that are not among two declared ones
+WHOLE = {"whole": [0, 1], "fractions": UNDECLARED, "numbers": [0, 1]}
+FRACTIONS = {"fractions": [0, 1], "whole": UNDECLARED, "numbers": [0, 1]}
+TEXT, TRUTH, BYTES = {"text": [0, 1]}, {"truth": [0, 1]}, {"bytes": [0, 1]}
+DATED = {"dates": [0, 1], "days": [0, 1]}
+TIMED = {"times": [0, 1], "days": [0, 1]}
+
+# For each dtype of Arrow two values, and their codes in the domains that can hold them.
+ARROW = {
+    **dict.fromkeys([pa.string(), pa.large_string(), pa.string_view()], (["a", "b"], TEXT)),
+    pa.dictionary(pa.int8(), pa.string()): (["a", "b"], TEXT),
+    **dict.fromkeys([pa.int8(), pa.uint16(), pa.int64(), pa.decimal128(9, 0)], ([1, 2], WHOLE)),
+    **dict.fromkeys([pa.float32(), pa.float64()], ([0.1, 2.5], FRACTIONS)),
+    **dict.fromkeys([pa.decimal128(9, 2), pa.decimal256(40, 1)], ([Decimal("0.1"), Decimal("2.5")], FRACTIONS)),
+    pa.dictionary(pa.int32(), pa.decimal128(9, 1)): ([Decimal("0.1"), Decimal("2.5")], FRACTIONS),
+    pa.bool_(): ([False, True], TRUTH),
+    **dict.fromkeys([pa.date32(), pa.date64()], (DAYS, DATED)),
+    **dict.fromkeys([pa.timestamp("s"), pa.timestamp("ns")], (TIMES, TIMED)),
+    pa.timestamp("us", "UTC"): (ZONED, {"zoned": [0, 1]}),
+    **dict.fromkeys([pa.binary(), pa.large_binary(), pa.binary(1)], ([b"a", b"b"], BYTES)),
+    pa.duration("us"): ([dt.timedelta(1), dt.timedelta(2)], {"durations": [0, 1]}),
+    pa.time64("us"): ([dt.time(1), dt.time(2)], {}),
+    pa.list_(pa.string()): ([["a"], ["b"]], {}),
+    pa.struct({"a": pa.int64()}): ([{"a": 1}, {"a": 2}], {}),
+}
+NUMPY = {
+    **dict.fromkeys(["<U1", ">U1"], (["a", "b"], TEXT)),
+    **dict.fromkeys([">i2", ">i8", ">u4"], ([1, 2], WHOLE)),
+    **dict.fromkeys([">f4", ">f8", "f2"], ([0.1, 2.5], FRACTIONS)),
+    "?": ([False, True], TRUTH),
+    **dict.fromkeys([">M8[s]", "M8[us]"], (TIMES, TIMED)),
+    "S1": ([b"a", b"b"], BYTES),
+    ">m8[s]": ([dt.timedelta(1), dt.timedelta(2)], {"durations": [0, 1]}),
+    "V1": ([b"a", b"b"], {}),
+    "c16": ([1, 2], {}),
+}
+READERS = {
+    "pyarrow": lambda array: pa.chunked_array([array]),
+    "polars": lambda array: pl.Series(pl.from_arrow(array)),
+    "pandas of Arrow": lambda array: pd.Series(pd.arrays.ArrowExtensionArray(array)),
+    "pandas": lambda array: array.to_pandas(),
+}
+
+
+def check(column, expected, domain):
+    """The codes of a column are those that are expected, or an error names the column and its dtype."""
+    declared = Domain({"age": DOMAINS[domain]})
+    dtype = getattr(column, "dtype", None)
+    if isinstance(dtype, pd.CategoricalDtype):
+        dtype = dtype.categories.dtype
+    if domain in expected:
+        assert declared.encode([column])[0].tolist() == expected[domain]
+    elif str(dtype) == "object":  # which does not say of what kind the values are
+        assert declared.encode([column])[0].tolist() == UNDECLARED
+    else:
+        with pytest.raises(ValueError, match=r"column 'age': .*dtype"):
+            declared.encode([column])
+
+
+def arrow_array(values, dtype):
+    if pa.types.is_dictionary(dtype):
+        return pa.array(values, dtype.value_type).dictionary_encode()
+    return pa.array(values, dtype)
+
+
+NOT_IN_POLARS = [pa.dictionary(pa.int32(), pa.decimal128(9, 1)), pa.decimal256(40, 1), pa.date64()]
+
+
+@each("domain", DOMAINS)
+@each("reader", READERS)
+@pytest.mark.parametrize("dtype", ARROW, ids=str)
+def test_a_dtype_of_arrow_is_right_or_refused(dtype, reader, domain):
+    if reader == "polars" and dtype in NOT_IN_POLARS:
+        return
+    values, expected = ARROW[dtype]
+    check(READERS[reader](arrow_array(values, dtype)), expected, domain)
+
+
+@each("domain", DOMAINS)
+@each("library", [np.asarray, pd.Series])
+@each("dtype", NUMPY)
+def test_a_dtype_of_numpy_is_right_or_refused(dtype, library, domain):
+    values, expected = NUMPY[dtype]
+    array = np.array(values, "S1").view("V1") if dtype == "V1" else np.array(values).astype(dtype)
+    check(library(array), expected, domain)
+
+
+NOTHING = {
+    "None": pd.Series([None, None]),
+    "nan": pd.Series([np.nan, np.nan]),
+    "array": np.full(2, np.nan),
+    "NaT": pd.Series([pd.NaT, pd.NaT]),
+    "NA": pd.Series([pd.NA, pd.NA], dtype="Int64"),
+    "text": pd.Series([None, None], dtype="string"),
+    "category": pd.Series(pd.Categorical([None, None], ["a"])),
+    "null of polars": pl.Series([None, None]),
+    "nan of polars": pl.Series([np.nan, None]),
+    "zone": pl.Series([None, None], dtype=pl.Datetime("us", "UTC")),
+    **{str(dtype): pa.chunked_array([pa.nulls(2, dtype)]) for dtype in [pa.null(), *ARROW]},
+}
+
+
+@each("missing", [False, True])
+@each("domain", DOMAINS)
+@pytest.mark.parametrize("kind", NOTHING)
+def test_a_column_without_values_is_missing_whatever_its_dtype(kind, domain, missing):
+    declared = DOMAINS[domain]
+    if missing:
+        declared = Interval(edges=declared.edges, missing=True) if isinstance(declared, Interval) else [*declared, None]
+    (codes,) = Domain({"age": declared}).encode([NOTHING[kind]])
+    assert codes.tolist() == UNDECLARED
+
+
+def central(unknown, **declared):
+    return DPHistogram(1.0, domain=declared, handle_unknown=unknown, random_state=0)
+
+
+def local(unknown, **declared):
+    return RandomizedResponseEncoder(1.0, categories=declared, handle_unknown=unknown, random_state=0)
+
+
+@each(
+    "make",
+    [
+        lambda c, ledger: central("ignore", c=c).set_params(ledger=ledger),
+        lambda c, ledger: local("uniform", c=c).set_params(ledger=ledger),
+    ],
+)
+@pytest.mark.parametrize("dtype", [pa.binary(), pa.duration("us"), pa.time64("us"), pa.list_(pa.string())], ids=str)
+def test_a_refused_dtype_is_named_before_the_charge(dtype, make):
+    ledger = PrivacyLedger(epsilon=9)
+    table = pa.table({"c": pa.array(ARROW[dtype][0], dtype)})
+    with pytest.raises(ValueError, match=rf"column 'c': its dtype {re.escape(str(dtype))} holds"):
+        make(["a", "b"], ledger).fit(table).transform(table)
+    assert ledger.spent.epsilon == 0
+
+
+def test_decimals_are_numbers_of_any_estimator():
+    table = pa.table({"c": pa.array([Decimal("0.1"), Decimal("2.50")] * 500, pa.decimal128(9, 2))})
+    encoder = RandomizedResponseEncoder(30.0, categories={"c": [0.1, 2.5]}, random_state=0)
+    assert encoder.fit_transform(table)["c"].to_pylist() == [0.1, 2.5] * 500
+
+
+@each("library", [np.asarray, pd.DataFrame])
+def test_numbers_in_another_byte_order_are_numbers(library):
+    numbers = np.random.default_rng(0).random((500, 1))
+    swapped = library(numbers.astype(numbers.dtype.newbyteorder()))
+    for estimator in (
+        DPMean(5.0, bounds=(0, 1)),
+        DPStandardScaler(5.0, bounds=(0, 1)),
+        NumericPerturber(5.0, bounds=(0, 1)),
+    ):
+        outputs = []
+        for X in (library(numbers), swapped):
+            fitted = estimator.set_params(random_state=0).fit(X)
+            outputs.append(np.asarray(fitted.transform(X)) if hasattr(fitted, "transform") else fitted.mean_)
+        assert np.array_equal(*outputs)
