@@ -487,8 +487,8 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         sample_weight : array-like of shape (n_samples,), optional
             The design weight of each record, at least 0: how many people it stands for.
             A count is then the sum of weights (Horvitz and Thompson), a frequency that
-            sum over the sum of all weights (Hájek), with linearised errors [1]_; a
-            weight of 0 keeps a record out of a group that is estimated. With weights,
+            sum over the sum of all weights (Hájek), with linearised errors [1]_.
+            `shuffled_guarantee` does not cover weighted sums. With weights,
             strata or clusters, the estimate is the population's: ``rows="population"``.
             The weights of a tally are given to `tally`.
         strata : array-like of shape (n_samples,), optional

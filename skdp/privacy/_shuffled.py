@@ -208,7 +208,8 @@ class Shuffled:
     **Privacy.** Those who shuffle or sum the reports are trusted not to look at them: they, and everybody if the
     reports are published unshuffled, face the local epsilon, which `guarantee_` of the transformer states and its
     ledger is charged with: reports leave the transformer unshuffled, and a charge has to hold for all that is shown
-    together. `privacy_statement` states both. The rest as for `shuffled_guarantee`.
+    together. `privacy_statement` states both. It covers unweighted sums of all n reports only, as does
+    `shuffled_guarantee`.
 
     Examples
     --------
@@ -272,7 +273,8 @@ def shuffled_guarantee(
         The failure probability, in [0, 1); well below 1 / n. With 0, it is the local guarantee.
     released : {"reports", "tally"}, default="reports"
         What is released: the reports in random order, the columns of a record together (`shuffle_reports`), or only
-        the sums of each attribute (``"tally"``), as `estimate_counts` needs them. It matters for ``strategy="split"``
+        the unweighted sums of each attribute over all n reports (``"tally"``), as `estimate_counts` needs them without
+        `sample_weight`. It matters for ``strategy="split"``
         and for several columns of numbers.
 
     Returns
@@ -297,7 +299,8 @@ def shuffled_guarantee(
     -----
     **Privacy.** Model of shuffling: a record is replaced by another; the number of records is public. It holds for any
     values of all other records, against everybody who sees nothing of the reports but what is released. Trusted are
-    those who shuffle or sum them. A frame whose row index, order or ids tell who sent a row is not shuffled. It is for
+    those who shuffle or sum them. It covers unweighted sums of all n reports only: a weight of 0 for all reports but
+    one releases this one. A frame whose row index, order or ids tell who sent a row is not shuffled. It is for
     *one* release of *one* collection. New reports of the same persons are further releases, which add up (`compose`).
     The same reports must not be summed or shuffled a second time, in another set: the difference of two sums may show a
     single report. So permanent reports (``memoize=True``) are refused: they have the local guarantee.
@@ -332,12 +335,10 @@ def shuffled_guarantee(
     n = _check_n(n)
     _check_released(released)
     pairs, local = _parts_of(reporter, released)
-    done = "summed" if released == "tally" else "shuffled"
-    promise = replace(
-        local,
-        trust="shuffle",
-        mechanism=f"{local.mechanism}, {done} from {n:,} reports",
-    )
+    done = f"shuffled from {n:,} reports"
+    if released == "tally":
+        done = f"unweighted sums of all {n:,} reports"
+    promise = replace(local, trust="shuffle", mechanism=f"{local.mechanism}, {done}")
     if local.epsilon >= _LARGEST:
         return promise
     epsilon = shuffled_epsilon(pairs, n, exact_delta)

@@ -44,7 +44,10 @@ def test_one_attribute_has_the_guarantee_of_its_oracle():
     assert promise.scope == ("sex", "age")
     assert promise.mechanism == "k-ary randomised response, shuffled from 10,000 reports"
     assert promise == shuffled_guarantee(joint.protocol_, N, DELTA)
-    assert shuffled_guarantee(joint, N, DELTA, released="tally").epsilon == promise.epsilon
+    summed = shuffled_guarantee(joint, N, DELTA, released="tally")
+    assert summed.epsilon == promise.epsilon
+    # Weights of 0 for all reports but one would release this one.
+    assert summed.mechanism == "k-ary randomised response, unweighted sums of all 10,000 reports"
 
 
 def test_columns_that_stay_together_reveal_more_than_their_sums():

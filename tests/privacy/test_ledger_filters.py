@@ -312,3 +312,23 @@ def test_a_mean_by_a_seed_is_not_paid_by_a_plan_of_secure_reports(make):
     assert DPMean(1.0, bounds={"v": (0, 1)}, ledger=plan, random_state=1).fit(people).guarantee_ == guarantee
     total = privacy_statement(ledger).total
     assert (total.trust, total.secure) == ("central", False)
+
+
+@each("budget", [{"rho": 0.5}, {"mu": 1.0}])
+def test_the_statement_adds_no_deltas_of_charges_to_a_budget_without_one(budget):
+    ledger = PrivacyLedger(**budget)
+    for delta in (1e-3, 1e-9):
+        ledger.charge(gaussian(0.1, delta), "mean")
+    total = privacy_statement(ledger).total
+    # The filter: the whole budget, at a delta that no charge has chosen.
+    assert total.delta == 1e-6
+    whole = zcdp_epsilon(0.5, 1e-6) if "rho" in budget else gaussian_epsilon(1.0, 1e-6)
+    assert total.epsilon == whole
+    assert "do not add up" in str(privacy_statement(ledger))
+
+
+def test_the_statement_of_charges_without_delta_adds_epsilons():
+    ledger = PrivacyLedger(rho=0.5)
+    ledger.charge(PrivacyGuarantee(0.25, relation="add_remove", trust="central"), "mean")
+    total = privacy_statement(ledger).total
+    assert (total.epsilon, total.delta) == (0.25, 0.0)

@@ -619,3 +619,11 @@ def test_reports_are_shuffled_as_they_were_fitted():
     """An epsilon that was set after `fit` is not stated as that of the reports."""
     encoder = sex(4.0).fit(SEX).set_params(epsilon=Shuffled(0.001, 1e-6, 100))
     assert 1 < privacy_statement(encoder).steps[0].shuffled.epsilon <= 4
+
+
+def test_the_statement_names_the_guarantee_of_a_synthesizer_that_was_only_sampled():
+    fitted = synthesizer(target=False).fit(TABLE)
+    fitted.sample(5)
+    statement = privacy_statement(fitted)
+    assert (statement.total.epsilon, statement.total.relation) == (2 * fitted.guarantee_.epsilon, "replace")
+    assert f"If only fit and sample are used, its guarantee_ holds: {fitted.guarantee_}." in str(statement)

@@ -19,11 +19,19 @@ import pandas as pd
 
 from skdp.exact import round_up
 from skdp.markup import written_row, written_text
-from skdp.privacy._conversions import check_delta, check_epsilon
+from skdp.privacy._conversions import (
+    check_delta,
+    check_epsilon,
+    gaussian_epsilon,
+    zcdp_epsilon,
+)
 from skdp.privacy._guarantee import RELATIONS, TRUSTS, PrivacyGuarantee
 from skdp.privacy._json import Fields, written_name
 from skdp.privacy.ledger import PrivacyLedger
 from skdp.privacy.statement._known import EVERYTHING, TARGET
+
+# Delta of the total of a ledger in rho or mu, fixed before any charge.
+STATED_DELTA = 1e-6
 
 AS_IS = "released as is"
 
@@ -305,14 +313,21 @@ def total_of_ledger(
     if not steps:
         return None
     epsilon, delta = ledger.spent
+    rho = None
     # Where earlier results decide about charges, a sum of deltas is no guarantee: the
-    # last charge may be the one that shows most.
+    # last charge may be the one that shows most. The whole budget holds.
     if delta and ledger.delta is not None:
         delta = ledger.delta
+    elif delta and ledger.rho is not None:
+        rho, delta = ledger.rho, STATED_DELTA
+        epsilon = zcdp_epsilon(rho, delta)
+    elif delta and ledger.mu is not None:
+        delta = STATED_DELTA
+        epsilon = gaussian_epsilon(ledger.mu, delta)
     # The sum has each release once; the sums of the ledger count them all (of those
     # from parts of the rows, what the records that lose most lose).
     total = sum_of(step.guarantee for step in steps)
-    return replace(total, epsilon=epsilon, delta=delta, rho=None, losses=())
+    return replace(total, epsilon=epsilon, delta=delta, rho=rho, losses=())
 
 
 def rows_of_ledger(ledger: PrivacyLedger) -> tuple[list[Row], list[StatedStep]]:

@@ -403,7 +403,9 @@ _OF_A_LEDGER = (
 
 _TOTAL_OF_A_LEDGER = (
     "The total is what the ledger was charged so far, with the delta of the budget if "
-    "it has one. What is promised however charges were chosen, and of later ones, too, "
+    "it has one. For a budget of rho or mu and charges with a delta, the total is the "
+    "epsilon of the whole budget at delta = 0.000001, because deltas of charges that "
+    "depend on earlier results do not add up. What is promised however charges were chosen, and of later ones, too, "
     "is the budget."
 )
 

@@ -466,10 +466,10 @@ class Walk:
             )
             return replace(converted, scope=names)
         self.notes.append(
-            f"{step} returns as many rows as it is given, which shows how many there "
-            "are: so the promise about them is for replacing a record: "
-            f"{conversion(guarantee)}. Its guarantee_ is the promise about what it has "
-            "learnt."
+            f"If transform of {step} is used, it returns as many rows as it is given, "
+            "which reveals how many there are: so the guarantee stated here is for "
+            f"replacing a record: {conversion(guarantee)}. If only fit and sample "
+            f"are used, its guarantee_ holds: {guarantee}."
         )
         return converted
 
@@ -554,7 +554,7 @@ class Walk:
 
 def _promise_of_shuffled(request: Shuffled, shuffled: PrivacyGuarantee) -> str:
     """Say what reports guarantee after shuffling, and against whom."""
-    released = "their sums are"
+    released = "their unweighted sums over all of them are"
     if request.released == "reports":
         # In the rows of a table, reports of other steps or other columns tell which of
         # them are of one person.
