@@ -16,7 +16,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import TableLike, check_choice, read_bounds, read_input, read_numbers
-from skdp.central._base import CentralTransformer, Plan, check_different
+from skdp.central._base import CentralTransformer, Plan
 from skdp.central._supervised import (
     SupervisedStatistic,
     declared_target_bounds,
@@ -49,6 +49,23 @@ OneHotUnknown = Literal["auto", "error", "ignore", "infrequent_if_exist"]
 TargetUnknown = Literal["auto", "error", "ignore"]
 
 Floats = NDArray[np.float64]
+
+
+def _make_distinct(names: Sequence[str]) -> list[str]:
+    """Append underscores to each name that an earlier column has."""
+    # By the names alone: found categories are released, and an error would come after
+    # the charge.
+    reserved = set(names)
+    used: set[str] = set()
+    distinct = []
+    for name in names:
+        if name in used:
+            while name in reserved:
+                name += "_"
+            reserved.add(name)
+        used.add(name)
+        distinct.append(name)
+    return distinct
 
 
 def code_known(
@@ -333,14 +350,13 @@ class DPOneHotEncoder(CentralTransformer):
         Returns
         -------
         ndarray of str objects
-            ``<column>_<category>`` for each category that is not dropped.
+            ``<column>_<category>`` for each category that is not dropped. A name that an earlier column has gets
+            underscores at its end.
         """
         return as_objects(self._names(super().get_feature_names_out(input_features)))
 
     def _output_names(self) -> Sequence[Any]:
-        names = self._names(super()._output_names())
-        check_different(names)
-        return names
+        return self._names(super()._output_names())
 
     def _labels(self) -> list[list[Any]]:
         """Return the categories of each column, and the name of those that were not found."""
@@ -367,7 +383,7 @@ class DPOneHotEncoder(CentralTransformer):
                 if code != code_to_drop:
                     names.append(f"{column}_{label}")
             place += 1
-        return names
+        return _make_distinct(names)
 
 
 class DPTargetEncoder(SupervisedStatistic, CentralTransformer):

@@ -128,8 +128,24 @@ class TestPrivate:
         assert limited.categories_[0].size == 0
 
 
-def test_columns_of_one_name_are_refused():
-    table = pl.DataFrame({"a": ["b_c"], "a_b": ["c"]})
-    fitted = encoder(categories={"a": ["b_c"], "a_b": ["c"]}).fit(table)
-    with pytest.raises(ValueError, match="two columns of the result would be called 'a_b_c'"):
-        fitted.transform(table)
+COLLIDING = {
+    "two columns": (pd.DataFrame({"a": ["b_c", "x"] * 300, "a_b": ["c", "c_"] * 300}), 6),
+    "missing": (pd.DataFrame({"a": pd.Series(["None", None, "None_"] * 200, dtype=object)}), 4),
+}
+
+
+@pytest.mark.parametrize("declared", [False, True])
+@pytest.mark.parametrize("output", ["pandas", "polars"])
+@pytest.mark.parametrize("case", COLLIDING)
+def test_names_that_collide_are_made_distinct(case, output, declared):
+    people, n_columns = COLLIDING[case]
+    found = finder(20.0).set_output(transform=output)
+    if declared:
+        found.set_params(categories={name: list(dict.fromkeys(people[name])) for name in people})
+        n_columns -= people.shape[1]  # of values that are not found
+    encoded = found.fit(people).transform(people)
+    names = list(found.get_feature_names_out())
+    assert list(encoded.columns) == names
+    assert len(set(names)) == len(names) == n_columns
+    assert (encoded.to_numpy().sum(axis=1) == people.shape[1]).all()
+    assert found.inverse_transform(encoded).tolist() == people.astype(object).to_numpy().tolist()
