@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import date, datetime
 from fractions import Fraction
+from numbers import Real
 from typing import Any, Literal, get_args
 
 import narwhals.stable.v2 as nw
@@ -59,7 +61,7 @@ class DPSimpleImputer(CentralTransformer):
     strategy : {"mean", "median", "most_frequent"}, default="mean"
         The statistic that replaces the missing values of a column. The first two are for numbers, and need `bounds`;
         ``"most_frequent"`` is for a few declared values of any kind, see `categories`. Numbers become floats;
-        ``"most_frequent"`` keeps the dtype of a column where it can hold the statistic.
+        ``"most_frequent"`` keeps the dtype of a column where it can hold the statistic; columns of dates get the day.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or "private"
         The lowest and the highest value of all columns, or of each, from what is publicly known. `fit` clips values
         outside; `transform` does not.
@@ -246,6 +248,7 @@ class DPSimpleImputer(CentralTransformer):
                 )
             values.append(declared[is_value].tolist())
             counts[place] = counts[place][is_value]
+            _check_fill(name, rows.table.columns[place], values[-1])
         return values, counts
 
     def _transform_table(self, table: Table) -> Sequence[Any]:
@@ -258,6 +261,29 @@ class DPSimpleImputer(CentralTransformer):
         for column, value in zip(columns, self.statistics_, strict=True):
             filled.append(np.where(np.isnan(column), value, column))
         return filled
+
+
+def _check_fill(name: Any, column: Any, values: Sequence[Any]) -> None:
+    """Refuse a dtype that cannot be filled, before any charge; the rows are not read."""
+    if isinstance(column, np.ndarray):
+        return
+    missing = _make_missing(column)
+    numbers = [value for value in values if isinstance(value, Real)]
+    extremes = [min(numbers), max(numbers)] if numbers else []
+    one_of_each_type = {type(value): value for value in values}
+    for value in [*one_of_each_type.values(), *extremes]:
+        _fill(name, missing, value)
+
+
+def _make_missing(column: Any) -> Any:
+    """Return a column of the same dtype with one value, which is missing."""
+    if isinstance(column, pd.Series):
+        return column.iloc[:0].reset_index(drop=True).reindex([0])
+    if not type(column).__module__.startswith("pyarrow"):
+        return column.clear(1)  # a series of polars
+    import pyarrow
+
+    return pyarrow.chunked_array([pyarrow.nulls(1, column.type)])
 
 
 def _fill(name: Any, column: Any, value: Any) -> Any:
@@ -273,6 +299,7 @@ def fill_missing(column: Any, value: Any) -> Any:
     """Replace the missing values of a column."""
     if isinstance(column, np.ndarray):
         return _fill_array(column, value)
+    value = _match_dates(column, value)
     series = nw.from_native(_make_room(column, value), series_only=True)
     filled = series.fill_null(value)
     # nan is a number to polars, pyarrow and pandas' own dtypes.
@@ -297,6 +324,23 @@ def _fill_array(column: NDArray[Any], value: Any) -> NDArray[Any]:
     return filled
 
 
+def _match_dates(column: Any, value: Any) -> Any:
+    """Return a date as a date with a time, or the reverse, if the column holds them."""
+    dtype = nw.from_native(column, series_only=True).dtype
+    if isinstance(dtype, nw.Date) and isinstance(value, datetime):
+        return value.date()
+    is_day = isinstance(value, date) and not isinstance(value, datetime)
+    if isinstance(dtype, nw.Datetime) and is_day:
+        return pd.Timestamp(value, tz=dtype.time_zone).to_pydatetime()
+    return value
+
+
+def _exceeds(dtype: str, value: Any) -> bool:
+    """Return whether an integer dtype, named as by NumPy, is too small for a number."""
+    limits = np.iinfo(dtype)
+    return not limits.min <= value <= limits.max
+
+
 def _make_room(column: Any, value: Any) -> Any:
     """Change the dtype of a column where it cannot hold a value."""
     if isinstance(column, pd.Series):
@@ -313,6 +357,9 @@ def _make_room(column: Any, value: Any) -> Any:
             and not value.is_integer()
         ):
             return nw.from_native(column, series_only=True).cast(nw.Float64).to_native()
+        series = nw.from_native(column, series_only=True)
+        if series.dtype.is_integer() and _exceeds(str(series.dtype).lower(), value):
+            return series.cast(nw.Int64).to_native()
         return column
     if type(column).__module__.startswith("pyarrow"):
         return _make_room_arrow(column, value)
@@ -334,6 +381,8 @@ def _make_room_arrow(column: Any, value: Any) -> Any:
         and not value.is_integer()
     ):
         return column.cast(pyarrow.float64(), safe=False)
+    if types.is_integer(column.type) and _exceeds(str(column.type), value):
+        return column.cast(pyarrow.int64())
     if types.is_string_view(column.type):
         return column.cast(pyarrow.large_string())  # nothing can be filled into views
     return column

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from datetime import date, datetime
 
 import numpy as np
 import pandas as pd
@@ -8,7 +9,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from skdp import DPSimpleImputer, Interval
+from skdp import DPSimpleImputer, Interval, PrivacyLedger
 from tests.conftest import each
 
 NUMERIC = ["mean", "median"]
@@ -52,6 +53,10 @@ class TestMostFrequent:
         (pd.Series(["x", None], dtype="category"), "z", ["x", "z"], "category"),
         (pd.Series([1, None], dtype="Int64"), 1.5, [1.0, 1.5], "Float64"),
         (pd.Series([1, None], dtype="Int64"), 2, [1, 2], "Int64"),
+        (pd.Series([1, None], dtype="Int8"), 1000, [1, 1000], "Int64"),
+        (pd.Series([1, None], dtype="uint8[pyarrow]"), -5, [1, -5], "int64[pyarrow]"),
+        (pl.Series([1, None], dtype=pl.Int8), 1000, [1, 1000], "Int16"),
+        (pa.chunked_array([pa.array([1, None], pa.int8())]), 1000, [1, 1000], "int64"),
         (pd.Series([1, None], dtype="float32"), 1.5, [1.0, 1.5], "float32"),
         (pd.Series([1, None], dtype="int64[pyarrow]"), 1.5, [1.0, 1.5], "double[pyarrow]"),
         (pl.Series(["x", None], dtype=pl.Enum(["x"])), "z", ["x", "z"], "String"),
@@ -72,6 +77,47 @@ def test_a_dtype_gives_way_only_if_it_must(column, value, filled, dtype):
     out = imputer.fit(frame).transform(frame)["a"]
     assert (out.to_pylist() if isinstance(out, pa.ChunkedArray) else list(out)) == filled
     assert str(out.type if isinstance(out, pa.ChunkedArray) else out.dtype).startswith(dtype)
+
+
+DATES = [date(2020, 1, 1), date(2020, 3, 1), date(2021, 8, 1), None] * 50
+TIMES = [day and datetime(day.year, day.month, day.day) for day in DATES]
+
+
+@each("bound", [date, datetime])
+@each(
+    "column",
+    [
+        pd.Series(pd.to_datetime(TIMES)),
+        pd.Series(pd.to_datetime(TIMES)).astype("datetime64[s]"),
+        pd.Series(TIMES, dtype=pd.ArrowDtype(pa.timestamp("us"))),
+        pd.Series(DATES, dtype=pd.ArrowDtype(pa.date32())),
+        pl.Series(DATES),
+        pl.Series(TIMES),
+        pa.chunked_array([pa.array(DATES)]),
+        pa.chunked_array([pa.array(DATES, pa.date64())]),
+        pa.chunked_array([pa.array(TIMES, pa.timestamp("s"))]),
+    ],
+)
+def test_a_column_of_dates_stays_one(column, bound):
+    """The middle of the second bin is in the middle of a day."""
+    make = {pd.Series: pd.DataFrame, pl.Series: pl.DataFrame, pa.ChunkedArray: pa.table}[type(column)]
+    days = Interval(bound(2019, 1, 1), bound(2022, 1, 1), bins=3)
+    imputer = DPSimpleImputer(strategy="most_frequent", categories={"a": days}, random_state=0)
+    filled = imputer.fit_transform(make({"a": column}))["a"]
+    is_arrow = isinstance(filled, pa.ChunkedArray)
+    assert (filled.type == column.type) if is_arrow else (filled.dtype == column.dtype)
+    values = filled.to_pylist() if is_arrow else filled.to_list()
+    assert str(values[3])[:10] == "2020-07-02"
+    assert str(values[4])[:10] == "2020-01-01"
+
+
+def test_a_dtype_that_cannot_be_filled_costs_nothing():
+    ledger = PrivacyLedger(epsilon=10)
+    table = pa.table({"a": pa.array(np.array([1, 2, np.nan], np.float16))})
+    imputer = DPSimpleImputer(strategy="most_frequent", categories={"a": [1, 2]}, ledger=ledger)
+    with pytest.raises(ValueError, match="column 'a' cannot be filled in"):
+        imputer.fit(table)
+    assert ledger.report().empty
 
 
 class TestNumbers:
