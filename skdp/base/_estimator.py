@@ -761,10 +761,13 @@ def _read_pair(pair: Any, what: str) -> tuple[float, float]:
         raise ValueError(
             f"{what} must be finite, got a number beyond the range of floats"
         ) from None
-    # The difference of two finite numbers may still be infinite.
-    if not (math.isfinite(high - low) and low < high):
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise ValueError(
             f"{what} must be finite with low < high, got ({low:g}, {high:g})"
+        )
+    if not math.isfinite(high - low):
+        raise ValueError(
+            f"{what} must be less than 1.8e308 apart, got ({low:g}, {high:g})"
         )
     if not floats_between(low, high):
         raise ValueError(

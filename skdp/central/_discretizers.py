@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import compress
 from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Tags
 
-from skdp.base import Bounds, check_choice, read_bounds
+from skdp.base import Bounds, check_choice, level_of_the_caller, read_bounds
 from skdp.central._base import (
     CentralTransformer,
     Columns,
@@ -29,6 +30,7 @@ from skdp.central.statistics import (
 )
 from skdp.domain import cut_evenly
 from skdp.oracles import check_size
+from skdp.pages import warn
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
 
@@ -212,7 +214,7 @@ class DPKBinsDiscretizer(CentralTransformer):
     ----------
     bin_edges_ : list of ndarray of float
         The edges of each column, ascending, the bounds among them. A bin includes its left edge, the last one also its
-        right edge. Quantiles that coincide are one edge.
+        right edge. Quantiles that coincide are one edge, and `fit` warns.
     n_bins_ : ndarray of int, shape (n_features,)
         The resulting number of bins.
     bounds_ : ndarray of shape (n_features, 2)
@@ -322,6 +324,16 @@ class DPKBinsDiscretizer(CentralTransformer):
             edges = list(np.column_stack([ends[:, :1], released, ends[:, 1:]]))
         self.bin_edges_ = list(map(np.unique, edges))
         self.n_bins_ = np.array([column.size - 1 for column in self.bin_edges_])
+        merged = self.n_bins_ < self.n_bins
+        if merged.any():
+            names = list(compress(self.guarantee_.scope, merged))
+            warn(
+                f"the edges of {names} coincide, so that there are fewer bins than "
+                f"n_bins={self.n_bins}. Decrease n_bins, or set strategy='uniform'",
+                UserWarning,
+                about="guide/preprocessing",
+                stacklevel=level_of_the_caller(),
+            )
 
     def get_feature_names_out(
         self, input_features: ArrayLike | None = None

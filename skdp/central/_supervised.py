@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
@@ -202,6 +203,10 @@ def tables_readings(
 
 def _check_read(labels: NDArray[Any]) -> None:
     """Check a target whose classes are read, as scikit-learn does; errors of objects may hold a value."""
+    if pd.isna(labels).any():
+        raise ValueError(
+            "y has missing labels (NaN or None). Drop the rows without a label first."
+        )
     if labels.dtype != object:
         return _check_labels(labels)
     try:

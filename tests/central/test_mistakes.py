@@ -59,6 +59,7 @@ def test_parameters_that_all_have(name):
         ((1, 1), "bounds of column 'a' must be finite with low < high"),
         ((0, math.inf), "bounds of column 'a' must be finite with low < high"),
         ((0, math.nan), "bounds of column 'a' must be finite with low < high"),
+        ((-1e308, 1e308), "bounds of column 'a' must be less than 1.8e308 apart"),
         ((False, True), "bounds of column 'a' must be two numbers"),
         ((1e17, 1e17 + 16), "too close together for floats"),
         ([(0, 1)] * 4, "bounds has 4 rows; X has 2 columns"),
@@ -218,6 +219,27 @@ def test_targets(name, y, match):
     refuse(name, EVERY[name][1], match, y)
     with pytest.raises(ValueError, match="requires y"):
         made(name).fit(EVERY[name][1], None)
+
+
+@each("name", ["DPLogisticRegression", "DPGaussianNB", "DPCategoricalNB", "DPAdditiveClassifier"])
+@each(
+    "y",
+    [
+        pd.Series([None, "hush", "b"] * 20, dtype=object),
+        pd.Series([None, "hush", "b"] * 20),
+        pd.Series([None, "hush", "b"] * 20, dtype="category"),
+        pd.Series([None, True, False] * 20, dtype="boolean"),
+        pd.Series([None, 0, 1] * 20, dtype="Int64"),
+        pd.Series([np.nan, 0, 1] * 20),
+        pl.Series([None, "hush", "b"] * 20),
+        pa.chunked_array([[None, "hush", "b"] * 20]),
+        [None, "hush", "b"] * 20,
+    ],
+)
+def test_missing_labels_are_called_missing(name, y):
+    table = EVERY[name][1]
+    refuse(name, table, "y has missing labels", y, classes=None)
+    refuse(name, table, r"y holds a missing value|its dtype", y, classes=["a", "b"])
 
 
 @each(

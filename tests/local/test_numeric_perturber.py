@@ -178,7 +178,8 @@ class TestBounds:
             (None, ValueError, "bounds must be declared"),
             *[(bounds, TypeError, "bounds must be") for bounds in ("auto", 3)],
             *[(bounds, ValueError, "finite with low < high")
-              for bounds in ((1, 0), (1, 1), (0, math.inf), (math.nan, 1), (-1e308, 1e308), np.zeros((2, 2)))],
+              for bounds in ((1, 0), (1, 1), (0, math.inf), (math.nan, 1), np.zeros((2, 2)))],
+            ((-1e308, 1e308), ValueError, "less than 1.8e308 apart"),
             *[(bounds, TypeError, "two numbers, got") for bounds in ((False, True), ("0", "1"), (None, 1))],
             *[(bounds, ValueError, "rows; X has 2 columns") for bounds in ((0, 1, 2), [(0, 1)])],
             *[(bounds, ValueError, "column 'b' must be a pair")
