@@ -69,7 +69,7 @@ release: release-check book
 	$(BIN)/python .ci/tag_release.py
 
 # The peers pin old packages, so they have environments of their own.
-bench: .venv/installed .venv/spark .venv-bench/installed .venv-bench-central/installed .venv-bench-models/installed .venv-bench-accounting/installed .venv-bench-mbi/installed .venv-bench-dpmm/installed
+bench: .venv/installed .venv/spark .venv-bench/installed .venv-bench-accounting/installed
 	.venv-bench/bin/python benchmarks/randomized_response.py
 	.venv-bench/bin/python benchmarks/transform.py
 	.venv-bench/bin/python benchmarks/local_oracles.py
@@ -85,30 +85,7 @@ bench: .venv/installed .venv/spark .venv-bench/installed .venv-bench-central/ins
 	$(BIN)/python benchmarks/sensitivity.py
 	.venv-bench/bin/python benchmarks/posterior_features.py
 	$(BIN)/python benchmarks/report_regression.py
-	$(BIN)/python benchmarks/column_scales.py
-	$(BIN)/python benchmarks/model_classifier.py
-	$(BIN)/python benchmarks/fair_rows.py
-	.venv-bench-central/bin/python benchmarks/central_mean.py
-	$(BIN)/python benchmarks/central_preprocessing.py
-	.venv-bench-models/bin/python benchmarks/central_components.py
-	.venv-bench-models/bin/python benchmarks/central_models.py
-	.venv-bench-models/bin/python benchmarks/additive_models.py
-	$(BIN)/python benchmarks/additive_bands.py
-	$(BIN)/python benchmarks/wide_bounds.py
-	$(BIN)/python benchmarks/model_choice.py
-	$(BIN)/python benchmarks/central_regression.py
-	$(BIN)/python benchmarks/private_target.py
 	.venv-bench-accounting/bin/python benchmarks/accounting.py
-	.venv-bench/bin/python benchmarks/synthesis_adult.py
-	.venv-bench/bin/python benchmarks/synthesis_adult.py --setting aim
-	.venv-bench/bin/python benchmarks/synthesis_adult.py --setting growth
-	.venv-bench/bin/python benchmarks/synthesis_tables.py
-	.venv-bench/bin/python benchmarks/synthesis_numbers.py
-	$(BIN)/python benchmarks/privacy_curve.py
-	$(BIN)/python benchmarks/adult_fairness.py
-	$(BIN)/python benchmarks/debiased_fairness.py
-	$(BIN)/python benchmarks/fairness_intervals.py
-	$(BIN)/python benchmarks/fair_learning.py
 	$(BIN)/python benchmarks/engines_local.py
 	$(BIN)/python benchmarks/engines_counts.py
 	$(BIN)/python benchmarks/engines_cost.py
@@ -116,10 +93,6 @@ bench: .venv/installed .venv/spark .venv-bench/installed .venv-bench-central/ins
 	$(BIN)/python benchmarks/shuffle.py
 	$(BIN)/python benchmarks/shares.py
 	$(BIN)/python benchmarks/survey_weights.py
-	$(BIN)/python benchmarks/synthetic_inference.py
-	$(BIN)/python benchmarks/unsupported.py
-	$(BIN)/python benchmarks/label_floor.py
-	$(BIN)/python benchmarks/date_spans.py
 
 # Results that are older than the last change of their script or of the code that they measure.
 bench-stale: .venv/installed
@@ -155,22 +128,10 @@ bench-stale: .venv/installed
 	.venv-bench/bin/pip install --quiet --constraint constraints.txt --editable . --requirement benchmarks/requirements.txt
 	touch $@
 
-.venv-bench-central/installed .venv-bench-accounting/installed: .venv-bench-%/installed: pyproject.toml benchmarks/requirements-%.txt
+.venv-bench-accounting/installed: .venv-bench-%/installed: pyproject.toml benchmarks/requirements-%.txt
 	$(PYTHON) -m venv .venv-bench-$*
 	.venv-bench-$*/bin/pip install --quiet --editable . --requirement benchmarks/requirements-$*.txt
 	touch $@
 
-.venv-bench-models/installed: pyproject.toml benchmarks/requirements-models.txt
-	$(PYTHON) -m venv .venv-bench-models
-	.venv-bench-models/bin/pip install --quiet --requirement benchmarks/requirements-models.txt
-	.venv-bench-models/bin/pip install --quiet --no-deps --editable .
-	touch $@
-
-# Other synthesizers, without skdp: the benchmark exchanges codes with them.
-.venv-bench-mbi/installed .venv-bench-dpmm/installed: .venv-bench-%/installed: benchmarks/requirements-%.txt
-	$(PYTHON) -m venv .venv-bench-$*
-	.venv-bench-$*/bin/pip install --quiet --requirement $<
-	touch $@
-
 clean:
-	rm -rf .venv .venv-versions .venv-bench .venv-bench-central .venv-bench-models .venv-bench-accounting .venv-bench-mbi .venv-bench-dpmm report site
+	rm -rf .venv .venv-versions .venv-bench .venv-bench-accounting report site

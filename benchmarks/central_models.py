@@ -1,303 +1,473 @@
-"""How well private classifiers predict rows that were held out, beside DP-EBM of interpret and diffprivlib.
+"""How well private models predict test rows, beside scikit-learn's models without privacy.
 
-Run ``make bench``. The peers have an environment of their own, as diffprivlib does not import beside scikit-learn 1.9;
-those that are missing are left out. All fits of skdp draw secure coins. Arguments: the number of fits of skdp and of
-each peer.
+Metrics: "AUC", the area under the ROC curve; "unexplained", the mean squared error on test
+rows over their variance (R2 is 1 minus it); "explained", the variance that components
+explain over the variance that the best components explain; "missed", the proportion of
+the k best columns that are not selected. Each seed draws another split of a table.
+
+scikit-learn's models do not depend on epsilon: they run in tasks of their own. Peers:
+DP-EBM of interpret-core 0.7.3, if it is installed; diffprivlib 0.6.6 does not import
+beside scikit-learn 1.9.
 """
 
 from __future__ import annotations
 
-import sys
-import time
-import warnings
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from _timing import best_of, verdict, write_results
-from sklearn.datasets import make_classification
-from sklearn.linear_model import LogisticRegression
+from _tables import Table, encode_column, load_published
+from numpy.typing import NDArray
+from sklearn.datasets import load_breast_cancer, load_digits
+from sklearn.ensemble import (
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+)
+from sklearn.feature_selection import f_classif
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from skdp import Domain, DPCategoricalNB, DPGaussianNB, DPLogisticRegression, Interval
-from skdp.datasets import load_adult
+from skdp import Interval
 
-FITS, PEER_FITS = (
-    int(argument) for argument in (*sys.argv[1:3], *(10, 3)[len(sys.argv[1:3]) :])
-)
+Numbers = NDArray[np.float64]
+
 DELTA = 1e-6
-EPSILONS = (0.1, 0.5, 1.0, 4.0)
-TARGETS = {
-    "Adult": (0.874, 0.898, 0.899, 0.899),
-    "wide": (None, None, 0.973 - 0.983 + 0.9734, None),
+N_QUICK_ROWS = 1_500
+EPSILONS = dict.fromkeys(
+    ("classification", "regression", "components", "selection"), (0.5, 0.1, 1.0, 4.0)
+) | dict.fromkeys(
+    ("classification without privacy", "regression without privacy"), (math.inf,)
+)
+SEEDS = {"classification": 4, "regression": 6, "components": 6, "selection": 10} | {
+    "classification without privacy": 2,
+    "regression without privacy": 2,
 }
-"""What the area should be at least; of "wide", whose generator is another one, as far below the ceiling."""
 
 
 @dataclass(frozen=True, eq=False)
-class Case:
-    """A table: columns for linear models and their bounds, and the columns that trees take."""
+class ModelTable:
+    """Rows with numeric columns and categorical columns, a target, and their declared values."""
 
-    columns: np.ndarray
-    target: np.ndarray
-    bounds: tuple[float, float]
-    frame: pd.DataFrame
-    privacy_bounds: dict[str, tuple[float, float]]
-    words: tuple[pd.DataFrame, Domain] | None = None
-    """The values that categorical naive Bayes takes, and what is declared of them."""
+    rows: pd.DataFrame
+    target: Numbers
+    bounds: dict[str, tuple[float, float]]
+    categories: dict[str, list[Any]]
+    target_bounds: tuple[float, float] | None = None  # None for classes 0 and 1.
 
+    def split(self, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the indices of training rows and of test rows."""
+        indices = np.arange(len(self.rows))
+        return train_test_split(indices, test_size=0.25, random_state=seed)
 
-def adult() -> Case:
-    """Return Adult: words and bins of numbers as indicators; trees take the numbers themselves."""
-    loaded = load_adult()
-    names = [name for name in loaded.domain.columns if name not in ("income", "fnlwgt")]
-    parts = []
-    for name in names:
-        attribute = loaded.domain[name]
-        codes = attribute.encode(loaded.frame[name])
-        parts.append(np.eye(len(attribute.values) + 1)[codes.astype(int)])
-    numbers = [name for name in names if isinstance(loaded.domain[name], Interval)]
-    bounds = {
-        name: (float(min(edges)), float(max(edges)))
-        for name in numbers
-        for edges in [loaded.domain[name].edges]
-    }
-    words = {name: object for name in names if name not in numbers}
-    frame = loaded.frame[names].astype(words).fillna(dict.fromkeys(words, "missing"))
-    target = (loaded.target == ">50K").to_numpy().astype(int)
-    declared = loaded.frame[names], loaded.domain.select(names)
-    return Case(np.hstack(parts), target, (0, 1), frame, bounds, declared)
+    @cache  # noqa: B019 (tables live as long as the process)
+    def indicators(self) -> tuple[Numbers, Numbers]:
+        """Numbers and indicators of categories, with their bounds."""
+        parts = [self.rows[list(self.bounds)].to_numpy(float)]
+        ends = list(self.bounds.values())
+        for name, values in self.categories.items():
+            column = self.rows[name].to_numpy(object)[:, np.newaxis]
+            parts.append((column == np.array(values, object)).astype(float))
+            ends += [(0.0, 1.0)] * len(values)
+        return np.hstack(parts), np.array(ends)
 
 
-def of_numbers(columns: np.ndarray, target: np.ndarray, end: float) -> Case:
-    columns = np.clip(columns, -end, end)
-    frame = pd.DataFrame(
-        columns, columns=[f"x{place}" for place in range(columns.shape[1])]
-    )
-    return Case(
-        columns, target, (-end, end), frame, dict.fromkeys(frame.columns, (-end, end))
-    )
+# Tables
 
 
-def wide() -> Case:
-    """Return 100 numeric columns, of which all matter."""
-    random = np.random.default_rng(5)
-    columns, weights = random.normal(size=(32_000, 100)), random.normal(size=100)
-    logits = columns @ weights * 6 / np.linalg.norm(weights)
-    return of_numbers(
-        columns, (random.random(32_000) < 1 / (1 + np.exp(-logits))).astype(int), 4
-    )
-
-
-def clusters() -> Case:
-    """Return 20,000 rows of 30 columns of scikit-learn's clusters."""
-    columns, target = make_classification(
-        20_000, 30, n_informative=10, n_redundant=5, random_state=3
-    )
-    return of_numbers(columns, target, 10)
-
-
-CASES: dict[str, Callable[[], Case]] = {
-    "Adult": adult,
-    "wide": wide,
-    "clusters": clusters,
-}
-Score = Callable[[Case, np.ndarray, np.ndarray, float], np.ndarray]
-
-
-def ours(case: Case, train: np.ndarray, test: np.ndarray, epsilon: float) -> np.ndarray:
-    model = DPLogisticRegression(
-        epsilon, delta=DELTA, bounds=case.bounds, classes=[0, 1]
-    )
-    return model.fit(case.columns[train], case.target[train]).decision_function(
-        case.columns[test]
-    )
-
-
-def naive_bayes(
-    case: Case, train: np.ndarray, test: np.ndarray, epsilon: float
-) -> np.ndarray:
-    if case.words is None:
-        numbers = DPGaussianNB(epsilon, delta=DELTA, bounds=case.bounds, classes=[0, 1])
-        return numbers.fit(case.columns[train], case.target[train]).predict_proba(
-            case.columns[test]
-        )[:, 1]
-    rows, domain = case.words
-    words = DPCategoricalNB(
-        epsilon, delta=DELTA, categories=domain, classes=[0, 1], handle_unknown="ignore"
-    )
-    return words.fit(rows.iloc[train], case.target[train]).predict_proba(
-        rows.iloc[test]
-    )[:, 1]
-
-
-def without_privacy(
-    case: Case, train: np.ndarray, test: np.ndarray, epsilon: float
-) -> np.ndarray:
-    model = LogisticRegression(max_iter=2_000).fit(
-        case.columns[train], case.target[train]
-    )
-    return model.decision_function(case.columns[test])
-
-
-def in_diffprivlib(
-    case: Case, train: np.ndarray, test: np.ndarray, epsilon: float
-) -> np.ndarray:
-    from diffprivlib.models import LogisticRegression as Peer
-
-    # Read from the data, in the peer's favour.
-    norm = float(np.quantile(np.linalg.norm(case.columns, axis=1), 0.99))
-    return (
-        Peer(epsilon=epsilon, data_norm=norm)
-        .fit(case.columns[train], case.target[train])
-        .predict_proba(case.columns[test])[:, 1]
-    )
-
-
-def bayes_in_diffprivlib(
-    case: Case, train: np.ndarray, test: np.ndarray, epsilon: float
-) -> np.ndarray:
-    from diffprivlib.models import GaussianNB as Peer
-
-    model = Peer(epsilon=epsilon, bounds=case.bounds).fit(
-        case.columns[train], case.target[train]
-    )
-    return np.nan_to_num(model.predict_proba(case.columns[test])[:, 1], nan=0.5)
-
-
-def in_interpret(
-    case: Case, train: np.ndarray, test: np.ndarray, epsilon: float
-) -> np.ndarray:
-    from interpret.privacy import DPExplainableBoostingClassifier
-
-    kinds = [
-        "continuous" if name in case.privacy_bounds else "nominal"
-        for name in case.frame
-    ]
-    model = DPExplainableBoostingClassifier(
-        epsilon=epsilon,
-        delta=DELTA,
-        privacy_bounds=case.privacy_bounds,
-        feature_types=kinds,
-    )
-    rows = case.frame
-    return model.fit(rows.iloc[train], case.target[train]).predict_proba(
-        rows.iloc[test]
-    )[:, 1]
-
-
-MODELS: dict[str, tuple[Score, str, int]] = {
-    "**skdp**: DPLogisticRegression": (ours, "(ε, δ), add/remove, n private", FITS),
-    "**skdp**: DPCategoricalNB (Adult), DPGaussianNB": (
-        naive_bayes,
-        "(ε, δ) or ε, add/remove, n private",
-        FITS,
-    ),
-    "interpret: DP-EBM": (in_interpret, "(ε, δ), n public", PEER_FITS),
-    "diffprivlib: LogisticRegression": (
-        in_diffprivlib,
-        "ε, replace, n public",
-        PEER_FITS,
-    ),
-    "diffprivlib: GaussianNB": (bayes_in_diffprivlib, "ε, n private", PEER_FITS),
-    "scikit-learn: LogisticRegression": (without_privacy, "none", 1),
-}
-
-
-def rows_of(name: str, case: Case) -> Iterator[list[str]]:
-    train, test = train_test_split(
-        np.arange(len(case.target)), random_state=0, test_size=0.25
-    )
-    for model, (score, promise, fits) in MODELS.items():
-        cells, met = [], []
-        start = time.process_time()
-        try:
-            for epsilon, wanted in zip(
-                EPSILONS, TARGETS.get(name, (None,) * len(EPSILONS)), strict=True
-            ):
-                areas = [
-                    roc_auc_score(case.target[test], score(case, train, test, epsilon))
-                    for _ in range(fits)
-                ]
-                cells.append(f"{np.mean(areas):.4f} ± {np.std(areas):.4f}")
-                if wanted is not None and score is ours:
-                    cells[-1] += f" (≥ {wanted:.3f})"
-                    met.append(np.mean(areas) >= wanted)
-        except ImportError:
-            yield [name, model, promise, *["not installed"] * len(EPSILONS), "–", "–"]
+def convert(load: Callable[[], Table]) -> ModelTable:
+    """Take intervals and long scales as numbers, and other columns as categories."""
+    table = load()
+    frame = pd.concat([table.train, table.test], ignore_index=True)
+    rows, bounds, categories = {}, {}, {}
+    for name in table.columns:
+        declared = table.domain[name]
+        if name == table.target:
             continue
-        seconds = (time.process_time() - start) / (len(EPSILONS) * fits)
-        yield [
-            name,
-            model,
-            promise,
-            *cells,
-            f"{seconds:.2f}",
-            verdict(all(met)) if met else "–",
-        ]
+        if isinstance(declared, Interval):
+            bounds[name] = (float(declared.edges[0]), float(declared.edges[-1]))
+            rows[name] = frame[name].astype(float)
+        elif is_scale(declared.values):
+            bounds[name] = (float(min(declared.values)), float(max(declared.values)))
+            rows[name] = frame[name].astype(float)
+        else:
+            values = [f"v{i}" for i in range(len(declared.values))]
+            categories[name] = values
+            codes = encode_column(frame[name], declared)
+            rows[name] = np.array(values, object)[codes]
+    target = encode_column(frame[table.target], table.domain[table.target])
+    return ModelTable(pd.DataFrame(rows), target.astype(float), bounds, categories)
 
 
-def speed() -> list[list[str]]:
-    random = np.random.default_rng(0)
-    columns = random.normal(size=(1_000_000, 50)).clip(-4, 4)
-    target = (
-        columns @ random.normal(size=50) + random.logistic(size=1_000_000) > 0
-    ).astype(int)
-    private = DPLogisticRegression(1.0, bounds=(-4, 4), classes=[0, 1])
-    seconds = best_of(
-        {
-            "skdp": lambda: private.fit(columns, target),
-            "scikit-learn": lambda: LogisticRegression().fit(columns, target),
+def is_scale(values: tuple[Any, ...]) -> bool:
+    """Whether values are more than six numbers."""
+    return len(values) > 6 and all(isinstance(value, int | float) for value in values)
+
+
+def declare(
+    columns: Numbers,
+    target: Numbers,
+    ends: tuple[float, float] | Numbers,
+    target_bounds: tuple[float, float] | None = None,
+) -> ModelTable:
+    """Clip numeric columns, and name them."""
+    bounds = np.broadcast_to(np.asarray(ends, float), (columns.shape[1], 2))
+    rows = pd.DataFrame(columns.clip(*bounds.T)).add_prefix("x")
+    named = dict(zip(rows, map(tuple, bounds.tolist()), strict=True))
+    if target_bounds is not None:
+        target = target.clip(*target_bounds)
+    return ModelTable(rows, target, named, {}, target_bounds)
+
+
+def draw_classes(rng: np.random.Generator, logits: Numbers) -> Numbers:
+    """Draw classes of 0 and 1 with the given log-odds."""
+    return (rng.random(len(logits)) < 1 / (1 + np.exp(-logits))).astype(float)
+
+
+def skewed(n: int = 16_000) -> ModelTable:
+    """Draw 20 lognormal columns of several scales, in bounds that hold all of them."""
+    rng = np.random.default_rng(101)
+    normal, weights = rng.normal(size=(n, 20)), rng.normal(size=20)
+    logits = 2.5 * normal @ weights / np.linalg.norm(weights)
+    columns = np.exp(normal + rng.normal(0, 1.5, 20))
+    return declare(columns, draw_classes(rng, logits), (0, 1e4))
+
+
+def curves(n: int = 20_000) -> ModelTable:
+    """Draw ten columns that matter by curves, a step and a product."""
+    rng = np.random.default_rng(102)
+    x = rng.uniform(-1, 1, (n, 10))
+    logits = 1.5 * np.sin(4 * x[:, 0]) + np.abs(x[:, 1]) - x[:, 2] - 1
+    logits += 2 * (x[:, 3] > 0.5) + 2 * x[:, 4] * x[:, 5]
+    return declare(x, draw_classes(rng, logits), (-1, 1))
+
+
+def houses(n: int = 20_000) -> ModelTable:
+    """Draw districts like California's: incomes with a tail, and two towns."""
+    rng = np.random.default_rng(104)
+    is_south = rng.random(n) < 0.55
+    latitude = np.where(is_south, 34.0, 37.7) + rng.normal(0, 0.7, n)
+    longitude = np.where(is_south, -118.2, -122.2) + rng.normal(0, 0.8, n)
+    income = rng.lognormal(1.2, 0.45, n)
+    age, crowd = rng.integers(1, 53, n), rng.lognormal(1.0, 0.3, n)
+    south = np.hypot(latitude - 34, longitude + 118.4)
+    north = np.hypot(latitude - 37.8, longitude + 122.4)
+    price = 0.6 + 0.4 * income + 1.2 * np.exp(-np.minimum(south, north))
+    price += 0.006 * age - 0.5 * np.log(crowd) + rng.normal(0, 0.55, n)
+    columns = np.column_stack([latitude, longitude, income, age, crowd])
+    ends = np.array([(32, 42), (-125, -114), (0, 20), (0, 60), (0, 100)])
+    return declare(columns, price, ends, (0, 5))
+
+
+def diamonds(n: int = 20_000) -> ModelTable:
+    """Draw stones with log prices that grow with the logarithm of the weight."""
+    rng = np.random.default_rng(105)
+    carat = np.round(rng.lognormal(-0.4, 0.58, n), 2).clip(0.2, 5)
+    length = 6.4 * np.cbrt(carat) + rng.normal(0, 0.05, n)
+    price = 8.4 + 1.8 * np.log(carat) + rng.normal(0, 0.11, n)
+    rows = pd.DataFrame({"carat": carat, "length": length.clip(0, 12)})
+    categories = {}
+    for name, size, step in (("cut", 5, 0.03), ("color", 7, -0.08), ("clear", 8, 0.12)):
+        codes = rng.integers(0, size, n)
+        price += step * codes
+        categories[name] = [f"v{i}" for i in range(size)]
+        rows[name] = np.array(categories[name], object)[codes]
+    bounds = {"carat": (0.0, 5.0), "length": (0.0, 12.0)}
+    ends = (math.log(100), math.log(1e5))
+    return ModelTable(rows, price.clip(*ends), bounds, categories, ends)
+
+
+def correlated(n: int = 20_000) -> ModelTable:
+    """Draw 20 normal columns, each pair with a correlation of one half."""
+    rng = np.random.default_rng(106)
+    columns = rng.normal(size=(n, 20)) + rng.normal(size=(n, 1))
+    target = columns @ rng.normal(size=20)
+    target = target / target.std() + 0.5 * rng.normal(size=n)
+    return declare(columns, target, (-6, 6), (-6, 6))
+
+
+def classification_tables(quick: bool) -> dict[str, Callable[[], ModelTable]]:
+    if quick:
+        return {"curves": partial(curves, N_QUICK_ROWS)}
+    published = {
+        name: partial(convert, load) for name, load in load_published().items()
+    }
+    return published | {"20 lognormal columns": skewed, "curves": curves}
+
+
+def regression_tables(quick: bool) -> dict[str, Callable[[], ModelTable]]:
+    if quick:
+        return {"houses": partial(houses, N_QUICK_ROWS)}
+    names = "houses", "diamonds", "20 correlated columns"
+    return dict(zip(names, (houses, diamonds, correlated), strict=True))
+
+
+# Models. A result is a prediction of the test rows and the test rows' target.
+
+Prediction = tuple[Numbers, Numbers]
+
+
+def fit_linear(table: ModelTable, epsilon: float, seed: int, name: str) -> Prediction:
+    """Fit a model of indicators."""
+    import skdp
+
+    train, test = table.split(seed)
+    columns, bounds = table.indicators()
+    options: dict[str, Any] = {"bounds": bounds, "random_state": seed, "delta": DELTA}
+    if table.target_bounds is None:
+        options["classes"] = [0.0, 1.0]
+    else:
+        options["target_bounds"] = table.target_bounds
+    model = getattr(skdp, name)(epsilon, **options)
+    model.fit(columns[train], table.target[train])
+    return predict(model, columns[test]), table.target[test]
+
+
+def predict(model: Any, rows: Any) -> Numbers:
+    """Return scores of the second class, or predicted numbers."""
+    if hasattr(model, "predict_proba"):
+        return model.predict_proba(rows)[:, 1]
+    return model.predict(rows)
+
+
+def fit_additive(table: ModelTable, epsilon: float, seed: int) -> Prediction:
+    """Fit an additive model without pairs of columns."""
+    import skdp
+
+    train, test = table.split(seed)
+    options: dict[str, Any] = {"bounds": table.bounds, "delta": DELTA}
+    options |= {"categories": table.categories or None, "random_state": seed}
+    if table.target_bounds is None:
+        name, options["classes"] = "DPAdditiveClassifier", [0.0, 1.0]
+    else:
+        name, options["target_bounds"] = "DPAdditiveRegressor", table.target_bounds
+    model = getattr(skdp, name)(epsilon, **options)
+    if hasattr(model, "interactions"):
+        model.set_params(interactions=0)
+    model.fit(table.rows.iloc[train], table.target[train])
+    return predict(model, table.rows.iloc[test]), table.target[test]
+
+
+def fit_categorical(table: ModelTable, epsilon: float, seed: int) -> Prediction:
+    """Fit naive Bayes on categories, and on numbers cut into 16 bins of equal width."""
+    from skdp import DPCategoricalNB
+
+    train, test = table.split(seed)
+    rows, domain = table.rows[list(table.categories)].copy(), dict(table.categories)
+    for name, (low, high) in table.bounds.items():
+        bins = 16 * (table.rows[name] - low) / (high - low)
+        rows[name] = bins.astype(int).clip(0, 15)
+        domain[name] = list(range(16))
+    options: dict[str, Any] = {"delta": DELTA, "random_state": seed}
+    model = DPCategoricalNB(epsilon, categories=domain, classes=[0.0, 1.0], **options)
+    model.fit(rows.iloc[train], table.target[train])
+    return predict(model, rows.iloc[test]), table.target[test]
+
+
+def fit_ebm(table: ModelTable, epsilon: float, seed: int) -> Prediction:
+    """Fit DP-EBM of interpret, which takes the number of rows as public."""
+    from interpret import privacy
+
+    train, test = table.split(seed)
+    types = ["continuous" if n in table.bounds else "nominal" for n in table.rows]
+    options: dict[str, Any] = {"feature_types": types, "random_state": seed}
+    options |= {"privacy_bounds": table.bounds, "delta": DELTA}
+    if table.target_bounds is None:
+        make = privacy.DPExplainableBoostingClassifier
+    else:
+        make, (low, high) = privacy.DPExplainableBoostingRegressor, table.target_bounds
+        options |= {"privacy_target_min": low, "privacy_target_max": high}
+    model = make(epsilon=epsilon, **options)
+    model.fit(table.rows.iloc[train], table.target[train])
+    return predict(model, table.rows.iloc[test]), table.target[test]
+
+
+def classifiers() -> dict[str, Callable[..., Prediction]]:
+    linear = "DPLogisticRegression", "DPGaussianNB"
+    return {name: partial(fit_linear, name=name) for name in linear} | {
+        "DPCategoricalNB": fit_categorical,
+        "DPAdditiveClassifier": fit_additive,
+        "DP-EBM": fit_ebm,
+    }
+
+
+def regressors() -> dict[str, Callable[..., Prediction]]:
+    linear = "DPLinearRegression", "DPRidge"
+    methods = {name: partial(fit_linear, name=name) for name in linear}
+    return methods | {"DPAdditiveRegressor": fit_additive, "DP-EBM": fit_ebm}
+
+
+def fit_public_linear(table: ModelTable, epsilon: float, seed: int) -> Prediction:
+    """Fit scikit-learn's linear model."""
+    train, test = table.split(seed)
+    columns, _ = table.indicators()
+    regression = LinearRegression()
+    if table.target_bounds is None:
+        regression = LogisticRegression(max_iter=1_000)
+    model = make_pipeline(StandardScaler(), regression)
+    model.fit(columns[train], table.target[train])
+    return predict(model, columns[test]), table.target[test]
+
+
+def fit_public_trees(table: ModelTable, epsilon: float, seed: int) -> Prediction:
+    """Fit scikit-learn's boosted trees."""
+    train, test = table.split(seed)
+    columns, _ = table.indicators()
+    make = HistGradientBoostingRegressor
+    if table.target_bounds is None:
+        make = HistGradientBoostingClassifier
+    model = make(random_state=0).fit(columns[train], table.target[train])
+    return predict(model, columns[test]), table.target[test]
+
+
+def public_models() -> dict[str, Callable[..., Prediction]]:
+    return {"linear model": fit_public_linear, "boosted trees": fit_public_trees}
+
+
+def score_classes(table: ModelTable, result: Prediction) -> dict[str, float]:
+    """Area under the ROC curve."""
+    predicted, target = result
+    return {"AUC": roc_auc_score(target, np.nan_to_num(predicted, nan=0.5))}
+
+
+def score_numbers(table: ModelTable, result: Prediction) -> dict[str, float]:
+    """Mean squared error over the variance."""
+    predicted, target = result
+    return {"unexplained": np.mean((predicted - target) ** 2) / np.var(target)}
+
+
+# Components and selected columns
+
+
+@dataclass(frozen=True, eq=False)
+class WideTable:
+    """Numeric columns, their bounds, and a number of components or columns to find."""
+
+    columns: Numbers
+    bounds: Numbers
+    k: int
+    target: NDArray[np.int64] | None = None
+
+
+def digits() -> WideTable:
+    """Return digits: 64 pixels and ten classes."""
+    loaded = load_digits()
+    bounds = np.tile([0.0, 16.0], (64, 1))
+    return WideTable(loaded.data, bounds, 5, loaded.target)
+
+
+def factors(n: int = 20_000) -> WideTable:
+    """Draw 50 columns of five hidden factors."""
+    rng = np.random.default_rng(1)
+    scales = np.array([3, 2.5, 2, 1.5, 1])[:, np.newaxis]
+    columns = rng.normal(size=(n, 5)) @ (rng.normal(size=(5, 50)) * scales)
+    columns = ((columns + rng.normal(size=columns.shape)) / 4).clip(-5, 5)
+    return WideTable(columns, np.tile([-5.0, 5.0], (50, 1)), 5)
+
+
+def skewed_factors(n: int = 5_000) -> WideTable:
+    """Draw 20 skewed columns of three hidden factors, in different units."""
+    rng = np.random.default_rng(2)
+    logs = rng.normal(size=(n, 3)) @ rng.normal(size=(3, 20)) / 2
+    columns = np.exp(logs + rng.normal(size=logs.shape) / 4).clip(0, 30)
+    columns *= rng.choice([0.1, 1, 3], 20)
+    high = 10 ** np.ceil(np.log10(columns.max(axis=0)))
+    return WideTable(columns, np.column_stack([np.zeros(20), high]), 3)
+
+
+def patients() -> WideTable:
+    """Return breast cancer: 30 columns and two classes."""
+    loaded = load_breast_cancer()
+    high = 10 ** np.ceil(np.log10(loaded.data.max(axis=0)))
+    bounds = np.column_stack([np.zeros(30), high])
+    return WideTable(loaded.data, bounds, 3, loaded.target)
+
+
+def shifted(n: int = 20_000) -> WideTable:
+    """Draw 100 normal columns, of which 20 differ between two classes."""
+    rng = np.random.default_rng(3)
+    target = rng.integers(0, 2, n)
+    shifts = np.append(np.linspace(0.3, 0.03, 20), np.zeros(80))
+    columns = (rng.normal(size=(n, 100)) + np.outer(target, shifts)).clip(-6, 6)
+    return WideTable(columns, np.tile([-6.0, 6.0], (100, 1)), 10, target)
+
+
+def component_tables(quick: bool) -> dict[str, Callable[[], WideTable]]:
+    if quick:
+        return {"skewed factors": skewed_factors}
+    names = "digits", "factors", "skewed factors", "breast cancer"
+    return dict(zip(names, (digits, factors, skewed_factors, patients), strict=True))
+
+
+def selection_tables(quick: bool) -> dict[str, Callable[[], WideTable]]:
+    if quick:
+        return {"shifted": partial(shifted, N_QUICK_ROWS)}
+    return {"shifted": shifted, "digits": digits, "breast cancer": patients}
+
+
+def fit_components(
+    table: WideTable, epsilon: float, seed: int, delta: float | None = DELTA
+) -> Numbers:
+    """Fit private principal components."""
+    from skdp import DPPCA
+
+    options: dict[str, Any] = {"bounds": table.bounds, "delta": delta}
+    pca = DPPCA(table.k, epsilon=epsilon, random_state=seed, **options)
+    return pca.fit(table.columns).components_
+
+
+def score_components(table: WideTable, components: Numbers) -> dict[str, float]:
+    """Variance that components explain, over the largest one."""
+    covariance = np.cov(table.columns, rowvar=False)
+    best = np.linalg.eigvalsh(covariance)[-len(components) :].sum()
+    return {"explained": np.trace(components @ covariance @ components.T) / best}
+
+
+def select_columns(table: WideTable, epsilon: float, seed: int) -> NDArray[np.int64]:
+    """Select columns by private choices."""
+    from skdp import DPSelectKBest
+
+    classes = range(int(table.target.max()) + 1)
+    options: dict[str, Any] = {"classes": classes, "bounds": table.bounds}
+    options |= {"delta": DELTA, "random_state": seed}
+    selector = DPSelectKBest(table.k, epsilon=epsilon, **options)
+    selector.fit(table.columns, table.target)
+    return selector.get_support(indices=True)
+
+
+def score_selection(table: WideTable, chosen: NDArray[np.int64]) -> dict[str, float]:
+    """Proportion of the k columns with the largest F statistics that are missed."""
+    statistics = np.nan_to_num(f_classif(table.columns, table.target)[0])
+    best = np.argsort(-statistics)[: table.k]
+    return {"missed": 1 - np.isin(best, chosen).mean()}
+
+
+TASKS = {
+    "classification": (classification_tables, classifiers, score_classes),
+    "regression": (regression_tables, regressors, score_numbers),
+    "components": (
+        component_tables,
+        lambda: {
+            "DPPCA": fit_components,
+            "DPPCA, pure": partial(fit_components, delta=None),
         },
-        3,
-    )
-    ratio = seconds["skdp"] / seconds["scikit-learn"]
-    return [
-        [
-            "DPLogisticRegression.fit",
-            f"{seconds['skdp']:.1f}",
-            f"{ratio:.2f}",
-            "≤ 3",
-            verdict(ratio <= 3),
-        ],
-        [
-            "scikit-learn: LogisticRegression.fit",
-            f"{seconds['scikit-learn']:.1f}",
-            "1.00",
-            "–",
-            "–",
-        ],
-    ]
-
-
-if __name__ == "__main__":
-    # The peers', of bounds that they read and of their age.
-    warnings.simplefilter("ignore")
-    areas = [row for name, make in CASES.items() for row in rows_of(name, make())]
-    columns = (
-        "table",
-        "model",
-        "promise",
-        *(f"ε = {epsilon:g}" for epsilon in EPSILONS),
-        "CPU s a fit",
-        "targets met?",
-    )
-    write_results(
-        "central_models",
-        "Private classifiers",
-        ["skdp", "numpy", "scikit-learn", "interpret-core", "diffprivlib"],
-        f"Areas under the ROC curve on a quarter of the rows that was held out, δ = {DELTA:g}: means and standard "
-        f"deviations over {FITS} fits of skdp and {PEER_FITS} of each peer. Adult has 32,561 rows, as indicators of "
-        "words and of public bins for linear models; *wide* has 100 numeric columns of which all matter, *clusters* is "
-        "made by scikit-learn. Of skdp only bounds and classes are declared; its constants were chosen with these "
-        "tables and three others in view. diffprivlib is pure and is given a norm of rows that was read from the data.",
-        {
-            "Areas under the curve": (columns, areas),
-            "A million rows of 50 columns": (
-                ("what", "seconds", "× scikit-learn", "target", "met?"),
-                speed(),
-            ),
-        },
-    )
+        score_components,
+    ),
+    "selection": (
+        selection_tables,
+        lambda: {"DPSelectKBest": select_columns},
+        score_selection,
+    ),
+    "classification without privacy": (
+        classification_tables,
+        public_models,
+        score_classes,
+    ),
+    "regression without privacy": (regression_tables, public_models, score_numbers),
+}

@@ -20,8 +20,8 @@
 # whose noise is inverted; it trains on privatised columns, and puts the result beside published numbers; and it learns
 # under a fairness constraint where no true group is known.
 #
-# What is computed here is small, so that the notebook runs in a minute or two. Tables from the full studies in
-# `benchmarks/results` are marked. All randomness here comes from seeds, so that the text and the output agree: **a seed
+# What is computed here is small, so that the notebook runs in a minute or two. `benchmarks/fairness.py` measures the same
+# functions with more repeats. All randomness here comes from seeds, so that the text and the output agree: **a seed
 # voids the guarantee**. For a release, leave `random_state` out.
 
 # %%
@@ -317,14 +317,6 @@ for metric in PEOPLE:
 pd.DataFrame(repeated).T.round(4)
 
 # %% [markdown]
-# From the full study, of another classifier (`benchmarks/results/debiased_fairness.md`: 15,060 test rows, randomised
-# response on sex, ε = 1, 5,000 repeats):
-#
-# | metric | true | naive | ratio | theory | debiased, mean | bias / standard error | coverage of 95 % |
-# | --- | --- | --- | --- | --- | --- | --- | --- |
-# | statistical parity difference | −.1787 | −.0744 | .4167 | .4171 | −.1786 | +.005 | 95.2 % |
-# | equal opportunity difference | −.0752 | −.0196 | .2608 | .2639 | −.0750 | +.004 | 94.6 % |
-#
 # How the three compare, by ε. Here all intervals are about people in general, of whom these are a sample
 # (`rows="population"`, the default), so that those of known groups have one too.
 
@@ -463,45 +455,7 @@ change = scores.drop(index=math.inf) - scores.loc[math.inf]
 change.groupby("epsilon").agg(["mean", "sem"]).round(4)
 
 # %% [markdown]
-# Three splits are few, and the band is their range. The full study (`benchmarks/results/adult_fairness.md`: 45,222
-# rows, 40 seeds, each with an 80/20 split and new draws, ± a standard error; here differences are **male − female**, as
-# in the literature) against a reference that was computed without skdp (8 seeds):
-#
-# | ε | accuracy | reference | parity difference | reference | equal opportunity difference | reference |
-# | --- | --- | --- | --- | --- | --- | --- |
-# | no privacy | .8368 ± .0006 | .8351 | .1957 ± .0013 | .1942 | .1620 ± .0045 | .1533 |
-# | 0.5 | .8283 ± .0006 | .8276 | .1816 ± .0021 | .1828 | .1389 ± .0049 | .1424 |
-# | 1 | .8288 ± .0007 | .8272 | .1821 ± .0022 | .1796 | .1401 ± .0046 | .1419 |
-# | 4 | .8292 ± .0006 | .8280 | .1876 ± .0017 | .1836 | .1524 ± .0053 | .1407 |
-# | 8 | .8300 ± .0006 | .8301 | .1929 ± .0015 | .1907 | .1598 ± .0048 | .1510 |
-# | 1, for sex only | .8364 ± .0007 | .8347 | .1927 ± .0013 | .1912 | .1441 ± .0047 | .1371 |
-#
-# Every number is within two standard errors of the difference of the two means (those of the reference follow from its
-# standard deviations without privacy). What privacy changes, on the same splits, beside Arcolezi, Makhlouf and
-# Palamidessi (2023), who found that it costs little and tends to help:
-#
-# | ε | accuracy, here | published | parity, here | published | equal opportunity, here | published |
-# | --- | --- | --- | --- | --- | --- | --- |
-# | 0.5 | −.0085 ± .0003 | −.0112 | −.0140 ± .0022 | −.0304 | −.0231 ± .0035 | −.0287 |
-# | 1 | −.0080 ± .0004 | −.0108 | −.0136 ± .0018 | −.0291 | −.0219 ± .0027 | −.0267 |
-# | 4 | −.0076 ± .0003 | −.0105 | −.0081 ± .0013 | −.0204 | −.0096 ± .0028 | −.0141 |
-# | 8 | −.0068 ± .0003 | −.0083 | −.0028 ± .0011 | −.0100 | −.0022 ± .0023 | −.0044 |
-#
-# The direction is the same, and so is the size of the loss: about one point of accuracy (published: 1.1). The published
-# parity falls by .03, here by .014; but theirs starts from .3649 and here it starts from .1957, so in relation they are
-# 8.3 and 7.2 percent at ε = 0.5. What differs:
-#
-# - the question: more than 26K there, more than 50K here, so that far fewer are predicted to have it;
-# - the data: there the reconstructed Adult, 45,849 rows; here the original;
-# - the classifier: a tuned LightGBM there, logistic regression here; age and hours are categories here;
-# - the number of seeds: 20 there, 40 here.
-#
-# Protocol, privatised columns, split of ε and clean test rows are the same.
-#
-# Neither study has the baseline that decides what this shows: the model without the four columns. On ten splits of the
-# same rows (`fairness_study`; male − female, 95 % intervals in pairs of splits), parity at ε = 1 is .002 larger than with the
-# columns left out (−.006 to .010) and accuracy .000 lower (−.001 to .002 lower); without privacy, parity is .017 larger
-# (.011 to .024) and accuracy .007 higher. Reports are as fair as no column here, and not fairer.
+# Three splits are few, and the band is their range.
 #
 # ## Learning to be fair, with reports only
 #
@@ -694,24 +648,6 @@ plt.show()
 # At ε = 0.5 a constraint on the reports changes little here, as the reports hardly differ to begin with; the inversion
 # finds more, with more scatter. At ε = 8 all three leave a violation of about .03. The two steps, each of which has
 # half of the rows, have the larger error.
-#
-# The full study (`benchmarks/results/fair_learning.md`: 32,561 rows, a quarter of them to test, 5 trials, constraint
-# within .001, twelve values of ε; error / violation, in the mean):
-#
-# | ε | constraint on the reports | two steps, report decides | two steps, true group at decision | `private_parity` |
-# | --- | --- | --- | --- | --- |
-# | 0.1 | .191 / .157 | .241 / .000 | .223 / .198 | .199 / .134 |
-# | 0.316 | .197 / .092 | .240 / .019 | .214 / .114 | .201 / .078 |
-# | 1.26 | .210 / .029 | .224 / .045 | .222 / .049 | .190 / .021 |
-# | 3.16 | .190 / .026 | .190 / .020 | .190 / .020 | .187 / .022 |
-# | 10 | .187 / .021 | .192 / .014 | .192 / .014 | .187 / .021 |
-#
-# ![Error and violation of equalised odds against epsilon](../benchmarks/results/fair_learning.png)
-#
-# Without a constraint the error is .177 and the violation .191. As in their figure, two steps with the report in the
-# decision are fair at small ε, at the price of error: .241 is the error of refusing every applicant, which is fair in
-# this sense and useless. A constraint on the reports alone does less there, and so does a second step that needs the
-# true group at decision, at ε = 0.1 no better than no constraint; from ε = 1 on, the first step does most of the work.
 #
 # ## What remains
 #

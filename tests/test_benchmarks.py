@@ -29,8 +29,10 @@ def find_scripts():
     return sorted(path.stem for path in paths if "__main__" not in path.read_text())
 
 
+@pytest.mark.filterwarnings("ignore")  # As in the runner.
 @pytest.mark.parametrize("name", find_scripts())
-def test_a_cell_of_each_benchmark_runs(name):
+def test_a_cell_of_each_benchmark_runs(name, monkeypatch):
+    monkeypatch.syspath_prepend(FOLDER)  # As in a script, which imports its neighbors.
     script = load_script(name)
     tables = run.TableCache(script, quick=True)
     seen = set()

@@ -438,7 +438,7 @@ def fairness_report(
     small. Intervals of 95 % cover in .86 to .92 of tables of 1,000 rows of which 1 % have half of the weight, and in
     .92 to .94 where these have a third.
 
-    Simultaneous intervals are Šidák's. Measured coverage and widths: ``benchmarks/results/fairness_intervals.md``.
+    Simultaneous intervals are Šidák's. Measured coverage and widths: ``benchmarks/fairness.py``.
 
     References
     ----------

@@ -3,7 +3,7 @@
 A rate has the score interval, or, where the groups are known and the rows are a sample of a population, that of Clopper
 and Pearson. Differences and ratios are made from score intervals, never from exact ones (MOVER). `proportion` is for
 shares of rows in attacks. Intervals of 95 % hold the truth in at least 93 % from 50 rows a group on; the settings are
-in ``benchmarks/fairness_intervals.py``.
+in ``benchmarks/fairness.py``.
 """
 
 from __future__ import annotations

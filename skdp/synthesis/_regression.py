@@ -177,7 +177,7 @@ _MOST_OF_NOISE = 0.01
 """Of the square of a term, in directions of which noise is all that counts tell.
 
 What a smaller part may change is compared with the interval of the term. A tenth or ten
-times of it changes one of 320 terms of benchmarks/unsupported.py."""
+times of it changes one of 320 terms of planned analyses."""
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,7 @@ _MOST_DECLARED_VALUES = 4096
 # Bins are supported with a count of so many deviations of its noise at least, and an
 # outer one, of a tail, if it is at most so many times as wide as that beside it. With
 # independent columns, intervals of 95 % held 92 to 98 % of such outer bins, and 77 to
-# 89 % of the others (benchmarks/additive_bands.py).
+# 89 % of the others.
 _LEAST_COUNT, _WIDEST = 3.0, 2.0
 
 # Bins are not supported after fewer epochs: with so much noise, functions are still far

@@ -26,7 +26,7 @@ from skdp.central.additive._smoothing import (
 )
 from skdp.central.statistics import Bins
 
-# Constants were chosen on tables of benchmarks/additive_bands.py. Below is what half and
+# Below is what half and
 # twice of them change of other rows (10,000, five targets, epsilon .5 to 4, 2 fits). With
 # a correlation of .8, 62 % of the bins are supported, of which intervals of 95 % hold
 # .97; with .95, 1 % are supported.

@@ -51,7 +51,7 @@ from skdp.synthesis.selection._strategy import (
 )
 
 # Constants were chosen on Adult and on the generated tables of
-# benchmarks/synthesis_tables.py, at epsilons from .03 to 10, and are rounded. With half
+# benchmarks/synthesis.py, at epsilons from .03 to 10, and are rounded. With half
 # and with twice each of them, the mean total variation of all pairs of Adult changes by,
 # in per cent (other seeds alone: by 0 to 13 at epsilon .3, and 5 to 6 at 3):
 #                     epsilon .3    epsilon 3

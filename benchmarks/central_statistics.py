@@ -1,0 +1,480 @@
+"""Errors of means, standard deviations, quantiles, counts and categories released by a curator.
+
+Each cell repeats a release, so that few seeds are enough. Errors of means and standard
+deviations are mean absolute errors over columns, divided by the standard deviation of the
+column. Errors of quantiles are differences of ranks, in percent of the rows. Errors of
+counts are in rows. "rows missed" is the proportion of rows with a value that was not found.
+
+Private bounds and private categories come from `discover_domain` where skdp has it, with
+a fifth of epsilon, and from ``bounds="private"`` elsewhere. The peer is OpenDP, if it is
+installed; diffprivlib 0.6.6 does not import beside scikit-learn 1.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from _tables import adult, encode_column, flights, postcodes
+from numpy.typing import NDArray
+from sklearn.datasets import load_breast_cancer
+
+from skdp import Domain, Interval
+
+Numbers = NDArray[np.float64]
+Sample = dict[str, list[Numbers]]  # Releases, one per repeat.
+
+EPSILONS = (1.0, 0.1, 4.0)
+SEEDS = {"means": 8, "quantiles": 6, "counts": 10, "categories": 6}
+DELTA = 1e-6
+N_REPEATS = 10
+N_SLOW_REPEATS = 4
+N_ROWS = 20_000
+N_QUICK_ROWS = 4_000
+PROBABILITIES = np.arange(1, 20) / 20
+DISCOVERY_FRACTION = 0.2
+
+
+def list_seeds(seed: int, n_repeats: int = N_REPEATS) -> range:
+    """List the seeds of the repeats within a cell."""
+    return range(seed * n_repeats, (seed + 1) * n_repeats)
+
+
+# Means and quantiles of numeric columns
+
+
+@dataclass(frozen=True, eq=False)
+class NumberTable:
+    """Numeric columns with declared bounds."""
+
+    values: Numbers
+    bounds: Numbers
+
+
+def declare(columns: dict[str, tuple[Numbers, float, float]]) -> NumberTable:
+    """Stack columns and their bounds."""
+    values, low, high = zip(*columns.values(), strict=True)
+    bounds = np.column_stack([low, high])
+    return NumberTable(np.column_stack(values).clip(*bounds.T), bounds)
+
+
+def adult_numbers(n: int | None = None) -> NumberTable:
+    """Five numeric columns of Adult."""
+    ends = {"age": (0, 100), "education-num": (1, 16), "hours-per-week": (1, 100)}
+    ends |= {"capital-gain": (0, 100_000), "capital-loss": (0, 5_000)}
+    frame = adult().train[:n]
+    return declare({c: (frame[c].to_numpy(float), *ends[c]) for c in ends})
+
+
+def skewed_numbers(n: int = N_ROWS) -> NumberTable:
+    """Eight skewed or heavy-tailed columns, between bounds that are far too wide."""
+    rng = np.random.default_rng(21)
+    zeros = np.where(rng.random(n) < 0.9, 0, rng.geometric(0.1, n))
+    return declare(
+        {
+            "exponential": (rng.exponential(3_000, n), 0, 100_000),
+            "lognormal": (rng.lognormal(3, 1, n), 0, 10_000),
+            "lognormal, heavy": (rng.lognormal(3, 1.5, n), 0, 100_000),
+            "gamma": (rng.gamma(2, 1, n), 0, 100),
+            "Pareto": (rng.pareto(2.5, n) + 1, 0, 1_000),
+            "Student's t": (rng.standard_t(3, n), -1_000, 1_000),
+            "Weibull": (rng.weibull(0.7, n), 0, 1_000),
+            "90 % zeros": (zeros.astype(float), 0, 1_000),
+        }
+    )
+
+
+def compact_numbers(n: int = N_ROWS) -> NumberTable:
+    """Six columns without tails, some of them far from 0."""
+    rng = np.random.default_rng(22)
+    two_modes = np.where(rng.random(n) < 0.5, 20, 80) + rng.normal(0, 2, n)
+    return declare(
+        {
+            "uniform": (rng.uniform(1_000, 1_010, n), 900, 1_100),
+            "normal": (rng.normal(50, 5, n), 0, 100),
+            "two modes": (two_modes, 0, 100),
+            "arcsine": (100 + 10 * rng.beta(0.5, 0.5, n), 0, 200),
+            "pressure": (rng.normal(125, 15, n).round(), 0, 300),
+            "triangular": (rng.triangular(200, 220, 300, n), 0, 500),
+        }
+    )
+
+
+def cancer_numbers(n: int | None = None) -> NumberTable:
+    """Thirty columns of 569 patients, with bounds rounded up to a power of 10."""
+    values = load_breast_cancer().data
+    high = 10 ** np.ceil(np.log10(values.max(axis=0)))
+    return NumberTable(values[:n], np.column_stack([np.zeros(len(high)), high]))
+
+
+def number_tables(quick: bool) -> dict[str, Callable[[], NumberTable]]:
+    if quick:
+        return {"compact": lambda: compact_numbers(N_QUICK_ROWS)}
+    return {
+        "Adult": adult_numbers,
+        "skewed": skewed_numbers,
+        "compact": compact_numbers,
+        "breast cancer": cancer_numbers,
+    }
+
+
+def release(
+    table: NumberTable,
+    epsilon: float,
+    seed: int,
+    *,
+    name: str,
+    read: Callable[[Any], dict[str, Numbers]],
+    n_repeats: int = N_REPEATS,
+    **options: Any,
+) -> Sample:
+    """Fit an estimator with declared bounds in each repeat, and read its attributes."""
+    import skdp
+
+    releases = []
+    for one in list_seeds(seed, n_repeats):
+        estimator = getattr(skdp, name)(
+            epsilon, bounds=table.bounds, random_state=one, **options
+        )
+        releases.append(read(estimator.fit(table.values)))
+    return {key: [found[key] for found in releases] for key in releases[0]}
+
+
+def discover_means(table: NumberTable, epsilon: float, seed: int) -> Sample:
+    """Release bounds, and the means between them."""
+    from skdp import DPMean
+
+    means = []
+    for one in list_seeds(seed, N_SLOW_REPEATS):
+        bounds, rest = find_bounds(table, epsilon, one)
+        mean = DPMean(rest, bounds=bounds, random_state=one)
+        means.append(mean.fit(as_frame(table)).mean_)
+    return {"mean": means}
+
+
+def find_bounds(table: NumberTable, epsilon: float, seed: int) -> tuple[Any, float]:
+    """Return private bounds, and the epsilon that is left."""
+    try:
+        from skdp import discover_domain
+    except ImportError:  # The estimator finds its bounds itself.
+        return "private", epsilon
+    spent = DISCOVERY_FRACTION * epsilon
+    options = {"epsilon": spent, "delta": DELTA, "random_state": seed}
+    return discover_domain(as_frame(table), **options), epsilon - spent
+
+
+def as_frame(table: NumberTable) -> pd.DataFrame:
+    """Name the columns."""
+    return pd.DataFrame(table.values).add_prefix("x")
+
+
+def release_opendp(table: NumberTable, epsilon: float, seed: int) -> Sample:
+    """Release a noisy sum and a noisy count of each column with OpenDP, in integers."""
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    part = epsilon / len(table.bounds) / 2
+    columns = []
+    for values, (low, high) in zip(table.values.T, table.bounds, strict=True):
+        step = (high - low) / 2**20  # OpenDP sums integers exactly.
+        data = ((values - low) / step).round().astype(int).tolist()
+        space = dp.vector_domain(dp.atom_domain(T=int)), dp.symmetric_distance()
+        total = space >> dp.t.then_clamp((0, 2**20)) >> dp.t.then_sum()
+        count = space >> dp.t.then_count()
+        sums = total >> dp.m.then_laplace(2**20 / part)
+        counts = count >> dp.m.then_laplace(1 / part)
+        repeats = [sums(data) / max(counts(data), 1) for _ in range(N_REPEATS)]
+        columns.append(low + step * np.array(repeats))
+    return {"mean": list(np.column_stack(columns))}
+
+
+def mean_methods() -> dict[str, Callable[..., Sample]]:
+    return {
+        "DPMean": partial(release, name="DPMean", read=lambda m: {"mean": m.mean_}),
+        "DPMean, private bounds": discover_means,
+        "DPStandardScaler": partial(
+            release,
+            name="DPStandardScaler",
+            read=lambda m: {"mean": m.mean_, "standard deviation": m.scale_},
+        ),
+        "DPSimpleImputer": partial(
+            release, name="DPSimpleImputer", read=lambda m: {"mean": m.statistics_}
+        ),
+        "OpenDP": release_opendp,
+    }
+
+
+def score_means(table: NumberTable, sample: Sample) -> dict[str, float]:
+    """Mean absolute errors in standard deviations of the columns."""
+    scale = table.values.std(axis=0)
+    truth = {"mean": table.values.mean(axis=0), "standard deviation": scale}
+    return {
+        name: float(np.mean(np.abs(np.array(values) - truth[name]) / scale))
+        for name, values in sample.items()
+    }
+
+
+def quantile_methods() -> dict[str, Callable[..., Sample]]:
+    slow = partial(release, n_repeats=N_SLOW_REPEATS)
+    return {
+        "DPQuantileTransformer": partial(
+            slow,
+            name="DPQuantileTransformer",
+            n_quantiles=21,
+            read=lambda m: {"5 % steps": np.asarray(m.quantiles_).T},
+        ),
+        "DPKBinsDiscretizer": partial(
+            slow,
+            name="DPKBinsDiscretizer",
+            n_bins=20,
+            read=lambda m: {"5 % steps": pad_edges(m.bin_edges_)},
+        ),
+        "DPRobustScaler": partial(
+            slow,
+            name="DPRobustScaler",
+            read=lambda m: {
+                "median": m.center_[:, np.newaxis],
+                "quartile range": m.scale_,
+            },
+        ),
+        "DPMinMaxScaler": partial(
+            slow,
+            name="DPMinMaxScaler",
+            quantile_range=(0.01, 0.99),
+            read=lambda m: {"ends": np.column_stack([m.data_min_, m.data_max_])},
+        ),
+        "DPSimpleImputer, median": partial(
+            slow,
+            name="DPSimpleImputer",
+            strategy="median",
+            read=lambda m: {"median": m.statistics_[:, np.newaxis]},
+        ),
+    }
+
+
+def pad_edges(edges: Any) -> Numbers:
+    """Repeat the last edge in place of equal edges, which are merged."""
+    n_edges = len(PROBABILITIES) + 2
+    return np.array([(*e, *[e[-1]] * n_edges)[:n_edges] for e in edges])
+
+
+def score_quantiles(table: NumberTable, sample: Sample) -> dict[str, float]:
+    """Mean errors of ranks in percent, and relative errors of quartile ranges."""
+    probabilities = {
+        "5 % steps": PROBABILITIES,
+        "median": np.array([0.5]),
+        "ends": np.array([0.01, 0.99]),
+    }
+    scores = {}
+    for name, releases in sample.items():
+        if name == "quartile range":
+            low, high = np.quantile(table.values, [0.25, 0.75], axis=0)
+            has_range = high > low
+            ratios = np.array(releases)[:, has_range] / (high - low)[has_range]
+            scores[name] = float(np.mean(np.abs(ratios - 1)))
+            continue
+        errors = [
+            rank_errors(values, released, probabilities[name])
+            for release in releases
+            for values, released in zip(table.values.T, release, strict=True)
+        ]
+        scores[f"rank error, {name}"] = 100 * float(np.mean(errors))
+    return scores
+
+
+def rank_errors(values: Numbers, released: Numbers, targets: Numbers) -> Numbers:
+    """Distance of each target rank from the nearest rank of a released value."""
+    ordered = np.sort(values)
+    low = np.searchsorted(ordered, released, side="left") / ordered.size
+    high = np.searchsorted(ordered, released, side="right") / ordered.size
+    targets = targets[:, np.newaxis]
+    return np.maximum(np.maximum(low - targets, targets - high), 0).min(axis=1)
+
+
+# Counts
+
+
+@dataclass(frozen=True, eq=False)
+class CountTable:
+    """Rows with an ordered column, two key columns and a numeric column, and their domain."""
+
+    frame: pd.DataFrame
+    domain: Domain
+    ordered: str
+    keys: tuple[str, str]
+    number: str
+    bounds: tuple[float, float]
+
+
+def count_tables(quick: bool) -> dict[str, Callable[[], CountTable]]:
+    if quick:
+        return {"flights": lambda: count_flights(N_QUICK_ROWS)}
+    return {"Adult": count_adult, "flights": count_flights}
+
+
+def count_adult() -> CountTable:
+    """Adult: ages, and hours by education and sex."""
+    table = adult()
+    keys = ("education", "sex")
+    ages = Interval(16, 96, bins=80)
+    domain = Domain({"age": ages} | {name: table.domain[name] for name in keys})
+    return CountTable(table.train, domain, "age", keys, "hours-per-week", (0, 100))
+
+
+def count_flights(n: int | None = None) -> CountTable:
+    """Flights: hours and delays by carrier and month."""
+    table = flights()
+    frame = table.train[:n].reset_index(drop=True)
+    keys = ("carrier", "month")
+    domain = Domain({name: table.domain[name] for name in ("airport", "hour", *keys)})
+    return CountTable(frame, domain, "hour", keys, "delay", (0, 15))
+
+
+def count_methods() -> dict[str, Callable[..., Sample]]:
+    return {
+        "DPHistogram, one column": release_bins,
+        "DPHistogram, two columns": release_cells,
+        "DPGroupBy": release_groups,
+    }
+
+
+def release_bins(table: CountTable, epsilon: float, seed: int) -> Sample:
+    """Count an ordered column; ranges are sums of the same counts."""
+    counts = fit_histograms(table, [table.ordered], epsilon, seed)
+    return {"bins": counts, "ranges": counts}
+
+
+def release_cells(table: CountTable, epsilon: float, seed: int) -> Sample:
+    """Count combinations of two columns."""
+    return {"cells": fit_histograms(table, list(table.keys), epsilon, seed)}
+
+
+def fit_histograms(
+    table: CountTable, names: list[str], epsilon: float, seed: int
+) -> list[Numbers]:
+    from skdp import DPHistogram
+
+    domain = table.domain.select(names)
+    return [
+        DPHistogram(epsilon, domain=domain, random_state=one)
+        .fit(table.frame[names])
+        .counts_
+        for one in list_seeds(seed)
+    ]
+
+
+def release_groups(table: CountTable, epsilon: float, seed: int) -> Sample:
+    """Release counts and means of groups."""
+    from skdp import DPGroupBy
+
+    sample: Sample = {"cells": [], "group means": []}
+    names = list(table.keys)
+    for one in list_seeds(seed):
+        groups = DPGroupBy(
+            names,
+            epsilon,
+            keys=table.domain.select(names),
+            bounds=table.bounds,
+            random_state=one,
+        ).fit(table.frame[[*names, table.number]])
+        sample["cells"].append(groups.estimates_["count"][:, 0])
+        sample["group means"].append(groups.estimates_[f"{table.number}_mean"][:, 0])
+    return sample
+
+
+def score_counts(table: CountTable, sample: Sample) -> dict[str, float]:
+    """Mean absolute errors of cells, ranges, and means of groups with at least 20 rows."""
+    cells = count_cells(table, list(table.keys))
+    bins = count_cells(table, [table.ordered])
+    low, high = np.triu_indices(len(bins) + 1, 1)
+    scores = {}
+    for name, releases in sample.items():
+        if name == "group means":
+            sums = count_cells(table, list(table.keys), table.frame[table.number])
+            is_large = cells >= 20
+            means = sums[is_large] / cells[is_large]
+            errors = np.array(releases)[:, is_large] - means
+        elif name == "ranges":
+            steps = [np.cumsum([0, *(counts - bins)]) for counts in releases]
+            errors = np.array([one[high] - one[low] for one in steps])
+        else:
+            errors = np.array(releases) - (bins if name == "bins" else cells)
+        scores[name] = float(np.mean(np.abs(errors)))
+    return scores
+
+
+def count_cells(
+    table: CountTable, names: list[str], weights: Any = None
+) -> NDArray[np.float64]:
+    """Count combinations of values."""
+    shape = tuple(len(table.domain[name]) for name in names)
+    codes = [encode_column(table.frame[name], table.domain[name]) for name in names]
+    cells = np.ravel_multi_index(codes, shape)
+    return np.bincount(cells, weights, minlength=int(np.prod(shape)))
+
+
+# Categories
+
+
+def category_tables(quick: bool) -> dict[str, Callable[[], pd.DataFrame]]:
+    if quick:
+        return {"flights": lambda: select_texts(flights().train[:N_QUICK_ROWS])}
+    return {
+        "Adult": lambda: select_texts(adult().train),
+        "flights": lambda: select_texts(flights().train),
+        "postcodes": lambda: select_texts(postcodes().train),
+    }
+
+
+def select_texts(frame: pd.DataFrame) -> pd.DataFrame:
+    """Select the columns of texts."""
+    texts = frame.select_dtypes(exclude="number")
+    return texts.astype(object).reset_index(drop=True)
+
+
+def discover_categories(
+    table: pd.DataFrame, epsilon: float, seed: int
+) -> list[dict[str, set[Any]]]:
+    """Find the frequent values of all columns in each repeat."""
+    found = []
+    for one in list_seeds(seed, 2):
+        options = {"epsilon": epsilon, "delta": DELTA, "random_state": one}
+        try:
+            from skdp import discover_domain
+        except ImportError:
+            from skdp import DPOneHotEncoder
+
+            encoder = DPOneHotEncoder(categories="private", **options).fit(table)
+            found.append(dict(zip(table, map(set, encoder.categories_), strict=True)))
+            continue
+        domain = discover_domain(table, **options)
+        found.append({name: set(domain[name].values) for name in domain.columns})
+    return found
+
+
+def score_categories(
+    table: pd.DataFrame, sample: list[dict[str, set[Any]]]
+) -> dict[str, float]:
+    """Mean proportion of rows with a value that was not found, over columns and repeats."""
+    missed = [
+        1 - table[name].isin(list(found.get(name, ()))).mean()
+        for found in sample
+        for name in table
+    ]
+    return {"rows missed": float(np.mean(missed))}
+
+
+TASKS = {
+    "means": (number_tables, mean_methods, score_means),
+    "quantiles": (number_tables, quantile_methods, score_quantiles),
+    "counts": (count_tables, count_methods, score_counts),
+    "categories": (
+        category_tables,
+        lambda: {"private categories": discover_categories},
+        score_categories,
+    ),
+}

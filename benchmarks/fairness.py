@@ -1,0 +1,467 @@
+"""Errors and coverage of fairness metrics, fair models from private groups, and the privacy curve.
+
+- "report": `fairness_report` on 1,000 rows that are drawn from the table with replacement.
+- "debiased": `debiased_fairness` on reports of the groups; the rows stay, and the reports
+  are drawn again in each repeat. "error" is the mean absolute error of five metrics,
+  "coverage" the fraction of 95 % intervals that cover, "width" their mean width.
+- "mitigation": equalized odds by fairlearn, with the groups reported (`private_parity`) or
+  on synthetic rows (`DPMarginalSynthesizer`, then fairlearn as without privacy), beside
+  fairlearn on reports that are taken for the truth. "violation" is the largest difference
+  of true and false positive rates of the true groups in test rows, "error" the
+  misclassification rate.
+- "curve": `privacy_curve` of a logistic regression with three reported columns: the score,
+  and its CPU time over the time of a plain loop of fits and predictions.
+
+Decisions of fairlearn are random; metrics are expectations over its draws.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from _tables import Table, adult, load_published
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer, make_column_selector
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+Numbers = NDArray[np.float64]
+Intervals = list[pd.DataFrame]  # Estimates of a repeat: value, lower, upper and truth.
+
+DELTA = 1e-6
+EPSILONS = {
+    "report": (math.inf,),
+    "debiased": (1.0, 4.0),
+    "mitigation": (1.0, 4.0),
+    "mitigation without privacy": (math.inf,),
+    "curve": (1.0, 4.0),
+}
+SEEDS = {
+    "report": 16,
+    "debiased": 16,
+    "mitigation": 5,
+    "mitigation without privacy": 5,
+    "curve": 4,
+}
+N_REPEATS = 10
+N_QUICK_ROWS = 400
+N_DRAWN_ROWS = 1_000
+N_MITIGATION_ROWS = 6_000
+MAX_ITERATIONS = 15
+GROUPS = {"sex": ["Female", "Male"], "race": ["Other", "White"]}
+
+
+# Metrics of groups
+
+
+@dataclass(frozen=True, eq=False)
+class PeopleTable:
+    """Groups of people, their labels, and the predictions of a model."""
+
+    groups: pd.DataFrame
+    privileged: Any
+    y_true: Numbers
+    y_pred: Numbers
+
+    @cache  # noqa: B019 (tables live as long as the process)
+    def truth(self) -> dict[tuple[str, str], float]:
+        """Return the metrics of these rows."""
+        goal = self.privileged
+        goal = list(goal) if isinstance(goal, tuple) else [goal]
+        is_privileged = (self.groups == goal).all(axis=1).to_numpy()
+        rates = []
+        for chosen in (~is_privileged, is_privileged):
+            true, predicted = self.y_true[chosen], self.y_pred[chosen]
+            by_label = [predicted[true == label].mean() for label in (1, 0)]
+            rates.append([predicted.mean(), *by_label])
+        selected, tpr, fpr = np.array(rates).T
+        return {
+            ("selection_rate", "unprivileged"): selected[0],
+            ("selection_rate", "privileged"): selected[1],
+            ("statistical_parity_difference", ""): selected[0] - selected[1],
+            ("equal_opportunity_difference", ""): tpr[0] - tpr[1],
+            ("average_odds_difference", ""): (tpr[0] - tpr[1] + fpr[0] - fpr[1]) / 2,
+        }
+
+
+def people_tables(quick: bool) -> dict[str, Callable[[], PeopleTable]]:
+    if quick:
+        return {"Adult, sex": partial(predict_adult, ["sex"], "Male", 4_000)}
+    both = partial(predict_adult, ["race", "sex"], ("White", "Male"))
+    return {
+        "Adult, sex": partial(predict_adult, ["sex"], "Male"),
+        "Adult, race x sex": both,
+    }
+
+
+def report(table: PeopleTable, epsilon: float, seed: int) -> Intervals:
+    """Report metrics of rows that are drawn with replacement, with intervals."""
+    from skdp.metrics import fairness_report
+
+    found = []
+    for one in list_seeds(seed):
+        rng = np.random.default_rng(one)
+        rows = rng.integers(len(table.y_true), size=N_DRAWN_ROWS)
+        frame = fairness_report(
+            table.y_true[rows],
+            table.y_pred[rows],
+            table.groups.iloc[rows].reset_index(drop=True),
+            privileged=table.privileged,
+            by_group=False,
+            confidence_level=0.95,
+        )
+        found.append(join_truth(frame, table.truth()))
+    return found
+
+
+def list_seeds(seed: int) -> range:
+    """List the seeds of the repeats within a cell."""
+    return range(seed * N_REPEATS, (seed + 1) * N_REPEATS)
+
+
+def join_truth(
+    frame: pd.DataFrame, truth: dict[tuple[str, str], float]
+) -> pd.DataFrame:
+    """Select metrics that have a true value, and add it."""
+    keys = zip(frame["metric"], frame["group"].fillna("").astype(str), strict=True)
+    frame = frame.assign(truth=[truth.get(key, np.nan) for key in keys])
+    return frame.dropna(subset="truth")[["value", "lower", "upper", "truth"]]
+
+
+def score_intervals(table: Any, found: Intervals) -> dict[str, float]:
+    """Mean absolute error, coverage and mean width of intervals."""
+    frame = pd.concat(found)
+    covers = frame["truth"].between(frame["lower"] - 1e-9, frame["upper"] + 1e-9)
+    return {
+        "error": (frame["value"] - frame["truth"]).abs().mean(),
+        "coverage": covers.mean(),
+        "width": (frame["upper"] - frame["lower"]).mean(),
+    }
+
+
+def predict_adult(
+    names: list[str], privileged: Any, n_rows: int | None = None
+) -> PeopleTable:
+    """Predict test rows of Adult."""
+    table = adult()
+    train, test = table.train[:n_rows], table.test[:n_rows].reset_index(drop=True)
+    features = [name for name in table.columns if name not in ("income", *names)]
+    model = make_model(train[features])
+    model.fit(train[features], table.is_positive(train))
+    y_true = table.is_positive(test).astype(int)
+    y_pred = model.predict(test[features]).astype(int)
+    groups = test[names].astype(object)
+    if "race" in names:
+        groups["race"] = np.where(groups["race"] == "White", "White", "Other")
+    return PeopleTable(groups, privileged, y_true, y_pred)
+
+
+def make_model(features: pd.DataFrame) -> Any:
+    """Make a logistic regression of numbers and one-hot columns."""
+    columns = ColumnTransformer(
+        [
+            ("numbers", StandardScaler(), make_column_selector(dtype_include="number")),
+            (
+                "texts",
+                OneHotEncoder(handle_unknown="ignore"),
+                make_column_selector(dtype_exclude="number"),
+            ),
+        ]
+    )
+    return make_pipeline(columns, LogisticRegression(max_iter=1_000))
+
+
+def debias(
+    table: PeopleTable, epsilon: float, seed: int, name: str, **options: Any
+) -> Intervals:
+    """Estimate the metrics from reports of the groups."""
+    import skdp
+    from skdp.metrics import debiased_fairness
+
+    domain = {column: GROUPS[column] for column in table.groups}
+    found = []
+    for one in list_seeds(seed):
+        encoder = getattr(skdp, name)(
+            epsilon, categories=domain, random_state=one, **options
+        )
+        reports = encoder.fit_transform(table.groups)
+        frame = debiased_fairness(
+            table.y_true,
+            table.y_pred,
+            reports,
+            encoder,
+            privileged=table.privileged,
+            by_group=False,
+            rows="table",
+        )
+        found.append(join_truth(frame, table.truth()))
+    return found
+
+
+def debiasing_methods() -> dict[str, Callable[..., Intervals]]:
+    """Return encoders of the groups."""
+    joint = partial(debias, strategy="joint")
+    return {
+        "randomized response": partial(debias, name="RandomizedResponseEncoder"),
+        "randomized response, joint": partial(joint, name="RandomizedResponseEncoder"),
+        "unary encoding, joint": partial(joint, name="UnaryEncodingTransformer"),
+        "subset selection, joint": partial(joint, name="SubsetSelectionEncoder"),
+    }
+
+
+# Fair models
+
+
+@dataclass(frozen=True, eq=False)
+class FairTable:
+    """A table with a column of two groups."""
+
+    table: Table
+    group: str
+
+    @property
+    def values(self) -> list[Any]:
+        """The two groups."""
+        return list(self.table.domain[self.group].values)
+
+
+def fair_tables(quick: bool) -> dict[str, Callable[[], FairTable]]:
+    """Return published tables with two groups."""
+    if quick:
+        return {"Adult, sex": partial(choose, adult, "sex", N_QUICK_ROWS)}
+    groups = {"Adult": "sex", "LSAC": "gender", "ACS": "SEX"}
+    return {
+        f"{name}, {groups[name]}": partial(choose, load, groups[name])
+        for name, load in load_published().items()
+        if name in groups
+    }
+
+
+def choose(
+    load: Callable[[], Table], group: str, n_rows: int = N_MITIGATION_ROWS
+) -> FairTable:
+    """Take some rows of a table."""
+    table = load()
+    parts = [part[:n_rows].reset_index(drop=True) for part in (table.train, table.test)]
+    return FairTable(Table(*parts, table.domain, table.target), group)
+
+
+def encode_features(data: FairTable, rows: pd.DataFrame) -> Numbers:
+    """One-hot columns of all declared values but those of the group and the target."""
+    codes = data.table.encode(rows)
+    names = [n for n in data.table.columns if n not in (data.group, data.table.target)]
+    return np.hstack([np.eye(data.table.sizes[name])[codes[name]] for name in names])
+
+
+def reduce(
+    data: FairTable, rows: pd.DataFrame, groups: Any, constraints: Any
+) -> Numbers:
+    """Learn from rows by fairlearn's reduction, and return chances of test rows."""
+    from fairlearn.reductions import ExponentiatedGradient
+
+    model = ExponentiatedGradient(
+        LogisticRegression(solver="liblinear"), constraints, max_iter=MAX_ITERATIONS
+    )
+    label = data.table.is_positive(rows).astype(int)
+    model.fit(encode_features(data, rows), label, sensitive_features=groups)
+    features = encode_features(data, data.table.test)
+    weights = model.weights_
+    chances = [
+        weights[i] * model.predictors_[i].predict(features) for i in weights.index
+    ]
+    return np.sum(chances, axis=0)
+
+
+def odds(bound: float = 0.01) -> Any:
+    """Make fairlearn's constraint of equalized odds."""
+    from fairlearn.reductions import EqualizedOdds
+
+    return EqualizedOdds(difference_bound=bound)
+
+
+def report_groups(
+    data: FairTable, epsilon: float, seed: int
+) -> tuple[Any, pd.DataFrame]:
+    """Report the groups of the training rows."""
+    from skdp import RandomizedResponseEncoder
+
+    domain = {data.group: data.values}
+    encoder = RandomizedResponseEncoder(epsilon, categories=domain, random_state=seed)
+    return encoder, encoder.fit_transform(data.table.train[[data.group]].astype(object))
+
+
+def constrain_groups(data: FairTable, epsilon: float, seed: int) -> Numbers:
+    """Constrain the odds of the true groups, estimated from their reports."""
+    from skdp.metrics import private_parity
+
+    encoder, reports = report_groups(data, epsilon, seed)
+    constraints = private_parity(encoder, difference_bound=0.01)
+    return reduce(data, data.table.train, reports, constraints)
+
+
+def constrain_reports(data: FairTable, epsilon: float, seed: int) -> Numbers:
+    """Constrain the odds of the reported groups."""
+    _, reports = report_groups(data, epsilon, seed)
+    return reduce(data, data.table.train, reports[data.group], odds())
+
+
+def constrain_synthetic(data: FairTable, epsilon: float, seed: int) -> Numbers:
+    """Constrain the odds of the groups of synthetic rows."""
+    from skdp import DPMarginalSynthesizer
+
+    table = data.table
+    options: dict[str, Any] = {"domain": table.domain, "random_state": seed}
+    synthesizer = DPMarginalSynthesizer(
+        epsilon, delta=DELTA, target=table.target, **options
+    )
+    rows = synthesizer.fit(table.train).sample(len(table.train))
+    return reduce(data, rows, rows[data.group].astype(object), odds())
+
+
+def resample_rows(data: FairTable, seed: int) -> pd.DataFrame:
+    """Draw training rows with replacement."""
+    return data.table.train.sample(frac=1, replace=True, random_state=seed)
+
+
+def constrain_truth(data: FairTable, epsilon: float, seed: int) -> Numbers:
+    """Constrain the odds of the true groups."""
+    rows = resample_rows(data, seed).reset_index(drop=True)
+    return reduce(data, rows, rows[data.group].astype(object), odds())
+
+
+def fit_unconstrained(data: FairTable, epsilon: float, seed: int) -> Numbers:
+    """Fit a logistic regression without constraint."""
+    rows = resample_rows(data, seed)
+    model = LogisticRegression(solver="liblinear")
+    model.fit(encode_features(data, rows), data.table.is_positive(rows))
+    return model.predict(encode_features(data, data.table.test)).astype(float)
+
+
+def mitigation_methods() -> dict[str, Callable[..., Numbers]]:
+    """Return fair models from private data."""
+    return {
+        "private_parity": constrain_groups,
+        "fairlearn on reports": constrain_reports,
+        "fairlearn on synthetic rows": constrain_synthetic,
+    }
+
+
+def public_methods() -> dict[str, Callable[..., Numbers]]:
+    """Return models without privacy."""
+    return {"fairlearn": constrain_truth, "unconstrained": fit_unconstrained}
+
+
+def score_decisions(data: FairTable, chance: Numbers) -> dict[str, float]:
+    """Error and violation of equalized odds on test rows."""
+    y_true = data.table.is_positive(data.table.test)
+    is_second = (
+        data.table.test[data.group].astype(object) == data.values[1]
+    ).to_numpy()
+    gaps = []
+    for label in (False, True):
+        rates = [chance[(y_true == label) & (is_second == b)].mean() for b in (0, 1)]
+        gaps.append(abs(rates[1] - rates[0]))
+    error = np.mean(np.where(y_true, 1 - chance, chance))
+    return {"error": error, "violation": max(gaps)}
+
+
+# The privacy curve
+
+
+@dataclass(frozen=True, eq=False)
+class CurveTable:
+    """Features, labels, and the columns to report."""
+
+    X: pd.DataFrame
+    y: pd.Series
+    domain: Any
+
+
+def curve_tables(quick: bool) -> dict[str, Callable[[], CurveTable]]:
+    """Return a small table."""
+    return {
+        "Adult, 4,000 rows": partial(make_curve_table, N_QUICK_ROWS if quick else 4_000)
+    }
+
+
+def make_curve_table(n_rows: int) -> CurveTable:
+    """Take some rows of Adult."""
+    table = adult()
+    rows = table.train[:n_rows]
+    domain = table.domain.select(["sex", "race", "relationship"])
+    X = rows.drop(columns="income")
+    return CurveTable(X, pd.Series(table.is_positive(rows).astype(int)), domain)
+
+
+def trace_curve(data: CurveTable, epsilon: float, seed: int) -> dict[str, float]:
+    """Score a pipeline with `privacy_curve` and with a plain loop."""
+    from skdp import RandomizedResponseEncoder
+    from skdp.evaluation import privacy_curve
+
+    names = list(data.domain.columns)
+    encoder = RandomizedResponseEncoder(categories=data.domain, random_state=seed)
+    private = make_pipeline(encoder, OneHotEncoder(handle_unknown="ignore"))
+    public = make_model(data.X.drop(columns=names)).steps[0][1].transformers
+    columns = ColumnTransformer(
+        [("private", private, names), *resolve(public, data, names)]
+    )
+    model = make_pipeline(columns, LogisticRegression(max_iter=1_000))
+    parameter = "columntransformer__private__randomizedresponseencoder__epsilon"
+    folds = StratifiedKFold(5, shuffle=True, random_state=seed)
+    start = time.process_time()
+    curve = privacy_curve(
+        model,
+        data.X,
+        data.y,
+        param_name=parameter,
+        epsilons=[epsilon],
+        scoring="roc_auc",
+        cv=folds,
+        baseline=None,
+        random_state=seed,
+    )
+    middle = time.process_time()
+    for train, test in folds.split(data.X, data.y):
+        fitted = clone(model).set_params(**{parameter: epsilon})
+        fitted.fit(data.X.iloc[train], data.y.iloc[train])
+        fitted.predict_proba(data.X.iloc[test])
+    end = time.process_time()
+    return {
+        "AUC": curve["value"].mean(),
+        "time ratio": (middle - start) / (end - middle),
+    }
+
+
+def resolve(transformers: Any, data: CurveTable, names: list[str]) -> Any:
+    """Apply column selectors to the public columns."""
+    public = data.X.drop(columns=names)
+    return [(name, step, selector(public)) for name, step, selector in transformers]
+
+
+def curve_methods() -> dict[str, Callable[..., dict[str, float]]]:
+    """Return the curve."""
+    return {"privacy_curve": trace_curve}
+
+
+def score_curve(data: CurveTable, result: dict[str, float]) -> dict[str, float]:
+    """Return the metrics as they are."""
+    return result
+
+
+TASKS = {
+    "report": (people_tables, lambda: {"fairness_report": report}, score_intervals),
+    "debiased": (people_tables, debiasing_methods, score_intervals),
+    "mitigation": (fair_tables, mitigation_methods, score_decisions),
+    "mitigation without privacy": (fair_tables, public_methods, score_decisions),
+    "curve": (curve_tables, curve_methods, score_curve),
+}
