@@ -55,10 +55,12 @@ from skdp.central.statistics import (
 from skdp.oracles import check_size
 from skdp.pages import warn
 from skdp.privacy import (
+    LaplaceLoss,
     Loss,
     Mu,
     PrivacyGuarantee,
     PrivacyLedger,
+    PureLoss,
     Reading,
     Relation,
     Rho,
@@ -300,6 +302,36 @@ class CentralEstimator(OnSite, BaseEstimator):
             max_rows_per_person=self.max_rows_per_person,
             **numbers,
         )
+
+    def _follows_from_parameters(self, guarantee: PrivacyGuarantee) -> bool:
+        """Whether `fit` with these parameters may have stated a guarantee, as read from a file."""
+        planned = self.planned_guarantee()
+        if not guarantee.epsilon and not guarantee.delta:
+            return self._is_free(guarantee.scope)
+        share = self._check_promise()
+        epsilons = {planned.epsilon}
+        if share.given is not None:
+            stated = share.stated(guarantee.losses, Fraction(0), None)
+            epsilons.add(stated["epsilon"])
+        deltas = {planned.delta}
+        # Noise without a delta may be smaller.
+        if all(isinstance(loss, PureLoss | LaplaceLoss) for loss in guarantee.losses):
+            deltas.add(0.0 if guarantee.losses else planned.delta)
+        is_of_values = planned.relation == "replace_values"
+        return (
+            guarantee.epsilon in epsilons
+            and guarantee.delta in deltas
+            and (guarantee.relation == "replace_values") == is_of_values
+            and guarantee.relation != "replace"
+            and guarantee.trust == "central"
+            and (planned.secure or not guarantee.secure)
+            and guarantee.unit != "limited_person"
+            and guarantee.max_rows_per_person == planned.max_rows_per_person
+        )
+
+    def _is_free(self, names: Sequence[Any]) -> bool:
+        """Whether `fit` uses no values of columns, as all is declared."""
+        return False
 
     def guarantee_for(self, columns: Sequence[ColumnName]) -> PrivacyGuarantee:
         """Return what `fit` promises for the values of some columns, if all other columns are public.

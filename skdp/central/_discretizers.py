@@ -301,6 +301,9 @@ class DPKBinsDiscretizer(CentralTransformer):
         self.ledger = ledger
         self.random_state = random_state
 
+    def _is_free(self, names: Sequence[Any]) -> bool:
+        return self.strategy == "uniform" and not self._split_bounds(names)[0]
+
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         n_bins = check_size(self.n_bins, most=_MOST_BINS, name="n_bins")
         check_choice("strategy", self.strategy, get_args(Strategy))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import partial
 from typing import Any, Literal, NamedTuple, get_args
@@ -209,6 +209,13 @@ class DPOneHotEncoder(CentralTransformer):
         )
         tags.transformer_tags.preserves_dtype = []
         return tags
+
+    def _is_free(self, names: Sequence[Any]) -> bool:
+        declared = self.categories
+        if isinstance(declared, Mapping):
+            declared = list(declared.values())
+        entries = declared if isinstance(declared, list | tuple) else [declared]
+        return not any(isinstance(each, str) and each == "private" for each in entries)
 
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         check_choice("handle_unknown", self.handle_unknown, get_args(OneHotUnknown))

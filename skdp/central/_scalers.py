@@ -411,6 +411,10 @@ class DPMinMaxScaler(InvertibleTransformer):
         self.ledger = ledger
         self.random_state = random_state
 
+    def _is_free(self, names: Sequence[Any]) -> bool:
+        is_declared = not self._split_bounds(names)[0]
+        return is_declared and self._read_quantile_range() is None
+
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         self._read_feature_range()
         probabilities = self._read_quantile_range()

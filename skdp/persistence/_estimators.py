@@ -46,6 +46,9 @@ def write_estimator(estimator: Any, values: Values) -> dict[str, Any]:
     values.has_others = values.has_others or not saved.name.startswith("skdp.")
     parameters = estimator.get_params(deep=False)
     _check_fixed(saved, parameters)
+    guarantee = vars(estimator).get("guarantee_")
+    if guarantee is not None:
+        check_guarantee(estimator, guarantee)
     content: dict[str, Any] = {"class": saved.name, "parameters": {}}
     for name, value in parameters.items():
         content["parameters"][name] = values.write_of(estimator, name, value)
@@ -160,6 +163,18 @@ def _check_common(estimator: Any) -> None:
     guarantee = fitted.get("guarantee_")
     if guarantee is not None and not isinstance(guarantee, PrivacyGuarantee):
         raise ValueError("the guarantee is none")
+    if guarantee is not None:
+        check_guarantee(estimator, guarantee)
+
+
+def check_guarantee(estimator: Any, guarantee: PrivacyGuarantee) -> None:
+    """Refuse a guarantee that does not follow from the parameters."""
+    follows = getattr(estimator, "_follows_from_parameters", None)
+    if follows is not None and not follows(guarantee):
+        raise ValueError(
+            f"the guarantee_ of {type(estimator).__name__} does not follow from its"
+            " parameters: they were changed after fit, or the file was. Fit it again"
+        )
 
 
 def _set_output(estimator: Any, output: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import warnings
 from decimal import Decimal
@@ -16,7 +17,7 @@ from sklearn.feature_selection import VarianceThreshold
 from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import QuantileTransformer
 
-import skdp.engines  # noqa: F401 so that `fit` knows the engines
+import skdp.engines  # so that `fit` knows the engines
 from skdp import PrivacyLedger, central
 from skdp.base import rows_and_target
 from skdp.evaluation import audit_epsilon
@@ -37,6 +38,7 @@ from tests.central.estimators import (
     whole,
 )
 from tests.conftest import each
+from tests.persistence.forgery import forged, saved
 
 # Another kind of each is fitted alike; all of them in `make test-long`.
 SOME = [
@@ -258,3 +260,36 @@ def test_an_audit_of_draws_refutes_none(name):
     found = audit_epsilon(made(name, epsilon=1.0, random_state=None), [table, table[:-1]], n_draws=100)
     assert found.passed
     assert found.epsilon_claimed <= 1
+
+
+@each("name", list(EVERY))
+def test_an_edited_guarantee_is_not_loaded(name):
+    data = saved(fitted(made(name), whole(name)))
+    guarantee = skdp.load(io.BytesIO(data)).guarantee_
+    edits = [{"epsilon": 0.01, "losses": []}, {"relation": "replace"}, {"secure": True}, {"delta": 0.5}]
+    edits.append({"epsilon": 0.0, "delta": 0.0, "losses": [], "rho": None})
+    if not guarantee.epsilon:
+        # Nothing was spent, which holds for every relation.
+        edits = edits[:1]
+    for edit in edits:
+        if edit.items() <= guarantee.to_dict().items():
+            continue
+
+        def change(content, edit=edit):
+            content["fitted"].get("guarantee_", content["fitted"].get("guarantee"))["$guarantee"].update(edit)
+
+        with pytest.raises(ValueError, match="does not follow from its parameters"):
+            skdp.load(io.BytesIO(forged(data, change)))
+
+
+def test_a_guarantee_of_other_parameters_is_not_saved():
+    estimator = fitted(made("DPMean"), whole("DPMean")).set_params(epsilon=0.01)
+    with pytest.raises(ValueError, match="does not follow from its parameters"):
+        saved(estimator)
+
+
+@each("name", [name for name in EVERY if name != FREE])
+def test_guarantees_of_budgets_are_loaded(name):
+    for given in (Rho(0.2, delta=1e-6), Mu(0.4, delta=1e-6)):
+        estimator = fitted(made(name, epsilon=given), whole(name))
+        assert skdp.load(io.BytesIO(saved(estimator))).guarantee_ == estimator.guarantee_
