@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,31 @@ def warn_of_share(problem: str) -> None:
         ModelWarning,
         about="guide/report_regression#warnings",
         stacklevel=level_of_the_caller(),
+    )
+
+
+def warn_of_impossible(
+    column: Any,
+    names: Sequence[Any],
+    estimates: Numbers,
+    excess: Numbers,
+    errors: Numbers,
+) -> None:
+    """Warn of the estimate that is furthest outside its range, if chance hardly gives one.
+
+    `excess` is how far each estimate is outside; `errors` are of possible numbers.
+    """
+    distances = excess / np.maximum(errors, np.finfo(float).tiny)
+    worst = int(distances.argmax())
+    # Below 1e-6 by chance, also in small samples: tests enumerate their reports.
+    max_standard_errors = 6.0
+    if distances[worst] <= max_standard_errors:
+        return
+    warn_of_share(
+        f"the reports in column {column!r} give the impossible share "
+        f"{estimates[worst]:.3g} of {names[worst]!r}, {distances[worst]:.0f} standard "
+        "errors outside its range. The design has wrong probabilities, groups are "
+        "exchanged, or people do not follow the instruction"
     )
 
 

@@ -6,6 +6,7 @@ import math
 import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -15,13 +16,14 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import ColumnLike, ColumnName, SavedByArguments
+from skdp.exact import log_upper
 from skdp.local import NumberField, ReportTransformer, read_carried
 from skdp.local.protocol import CategoryField
 from skdp.oracles import bin_positions
 from skdp.survey import _channels
 from skdp.survey._likelihood import Numbers
 from skdp.survey._shares import estimate_shares, read_sample
-from skdp.tables import read_table
+from skdp.tables import is_frame, read_table
 
 # Of a reported number: sums over them are integrals over its value up to 1e-9, if its
 # standard deviation is a twentieth of its bounds or more (a normal density, summed at
@@ -502,15 +504,16 @@ class ReportDesign(SavedByArguments):
         # Of an unknown number, nothing is known that would bound it.
         if self.unknown is not None:
             return math.inf
-        largest = 1.0
+        largest = Fraction(1)
         for table in self.channels.values():
             for column in table.T:
                 if column.max() == 0:
                     continue
                 if column.min() == 0:
                     return math.inf
-                largest = max(largest, column.max() / column.min())
-        return math.log(largest)
+                ratio = Fraction(float(column.max())) / Fraction(float(column.min()))
+                largest = max(largest, ratio)
+        return log_upper(largest)
 
     def likelihood(self, X: pd.DataFrame) -> Numbers:
         """Return the probability of each report given each true value.
@@ -630,8 +633,11 @@ class ReportDesign(SavedByArguments):
         whose weights are those of maximum likelihood (Fisher scoring). Where there are as many free shares as
         parameters, as for two values and two groups with an unknown number, the fit is the moment estimate.
 
+        Standard errors are at least the errors that the randomization alone gives, also where all reports are equal.
+
         A ``ModelWarning`` tells of reports whose share no truth explains (an exact test of each, at 1e-6), as in
-        regressions. Shares stay as they are then, below 0 or above 1, and lie in their intervals. A
+        regressions; with an unknown number, of a share or number more than six standard errors outside its range.
+        Shares stay as they are then, below 0 or above 1, and lie in their intervals. A
         ``ConvergenceWarning`` tells of reports so far from any shares that the fit does not end.
 
         Examples
@@ -763,8 +769,13 @@ class Question:
     groups: NDArray[np.intp] | None = None
 
 
-def as_pandas(frame: Any) -> pd.DataFrame:
-    """Return a dataframe of any library as one of pandas, with rows numbered."""
+def as_pandas(frame: Any, name: str = "X") -> pd.DataFrame:
+    """Return a dataframe of any library as one of pandas, with rows numbered; `name` is that of its parameter."""
+    if not is_frame(frame):
+        raise TypeError(
+            f"{name} must be a dataframe with the columns of the reports, got "
+            f"{type(frame).__name__}: make one, such as by .to_frame() of a series"
+        )
     if isinstance(frame, pd.DataFrame):
         return frame.reset_index(drop=True)
     table = read_table(frame)

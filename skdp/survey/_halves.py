@@ -27,9 +27,10 @@ from skdp.base import (
 from skdp.local import RandomizedResponseEncoder
 from skdp.privacy import PrivacyGuarantee, check_epsilon
 from skdp.randomness import uniform_integers
-from skdp.survey._agreement import warn_of_groups_that_differ
+from skdp.survey._agreement import warn_of_groups_that_differ, warn_of_impossible
 from skdp.survey._design import ReportDesign, as_pandas, report_counts
 from skdp.survey._likelihood import Numbers, likeliest_shares
+from skdp.survey._shares import possible_shares
 from skdp.tables import is_frame
 
 HALVES = (0, 1)
@@ -344,11 +345,13 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
         Notes
         -----
         **Privacy.** Post-processing of reports: free.
+
+        A ``ModelWarning`` tells of a share more than six standard errors below 0 or above 1.
         """
         check_choice("postprocess", postprocess, ("none", "simplex"))
         level = check_confidence_level(confidence_level)
         design = self.design(column)
-        counts = report_counts(design, as_pandas(reports))
+        counts = report_counts(design, as_pandas(reports, "reports"))
         if (counts.sum(axis=1) == 0).any():
             raise ValueError("reports must have rows of both halves")
         index = list(design.values)
@@ -366,6 +369,9 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
         warn_of_groups_that_differ(
             design.column, counts, counts, fitted, len(shares) - 1
         )
+        possible_errors = share_errors(stacked, counts, possible_shares(shares))
+        excess = np.maximum(-shares, shares - 1)
+        warn_of_impossible(design.column, index, shares, excess, possible_errors)
         std_error = share_errors(stacked, counts, shares)
         reach = NormalDist().inv_cdf((1 + level) / 2) * std_error
         lower, upper = shares - reach, shares + reach

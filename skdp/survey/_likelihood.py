@@ -26,6 +26,9 @@ _LEAST_SHARE = 1e-3
 # Rows of the first search.
 _MOST_SEARCHED = 1 << 15
 
+# Of errors of a target with standard deviation 1.
+MIN_LOG_DEVIATION = math.log(1e-9)
+
 # The square of a step in standard errors, from which on the information is kept: its
 # relative change is of the size of the step in units of the parameters, below 1e-4.
 _CLOSE = 1e-8
@@ -408,15 +411,23 @@ def maximise(model: HiddenModel) -> Fit:
     if not model.weights.all():
         model = model.of_rows(np.flatnonzero(model.weights))
     start = model.start()
-    # Of many rows, the search is for a part of them: the steps of Newton need a good
-    # start, not the best one.
-    step = max(1, len(model.weights) // _MOST_SEARCHED)
-    part = model.of_rows(slice(None, None, step)) if step > 1 else model
+    # Many rows are searched in a part of them: the steps of Newton need a good start,
+    # not the best one. The part is random, as rows may report columns in turns.
+    part = model
+    n_rows = len(model.weights)
+    if n_rows > 2 * _MOST_SEARCHED:
+        rows = np.random.default_rng(0).choice(n_rows, _MOST_SEARCHED, replace=False)
+        part = model.of_rows(np.sort(rows))
     # Without reports, least squares are the maximum already.
     is_plain = model.n_cells == 1 and isinstance(model.outcome, Gaussian)
     parameters = start if is_plain else _search(part, start)
     value, score = _value_and_score(model, parameters)
     information = model.information(parameters)
+    if part is not model and not _is_definite(information):
+        # The part of the rows ended too far from the maximum of all rows.
+        parameters = _search(model, parameters)
+        value, score = _value_and_score(model, parameters)
+        information = model.information(parameters)
     # Of Newton's method, which needs three to six after the quasi-Newton start.
     most_steps = 50
     # The square of the last step in standard errors.
@@ -638,7 +649,10 @@ class Gaussian:
         self, parameters: Numbers, features: Features, rows: slice
     ) -> tuple[Numbers, float]:
         means = features.times(parameters[:-1, np.newaxis])[:, :, 0]
-        return self.values[rows][:, np.newaxis] - means, float(parameters[-1])
+        # Where predictors determine the target, the likelihood grows without bound as
+        # the errors go to 0: below this it is constant, and has no clear maximum.
+        log_deviation = max(float(parameters[-1]), MIN_LOG_DEVIATION)
+        return self.values[rows][:, np.newaxis] - means, log_deviation
 
     def log_densities(
         self, parameters: Numbers, features: Features, rows: slice, seen: Any

@@ -21,8 +21,12 @@ from skdp.survey._regression import (
     cells_given_reports,
     prediction_table,
 )
-from skdp.survey._rows import is_series, one_column, warn_of_unexplained
-from skdp.tables import as_objects, is_frame
+from skdp.survey._rows import (
+    one_column,
+    read_target_reports,
+    warn_of_unexplained,
+)
+from skdp.tables import as_objects
 
 
 class ReportLogisticRegression(ClassifierMixin, ReportRegression):
@@ -158,7 +162,8 @@ class ReportLogisticRegression(ClassifierMixin, ReportRegression):
         X : dataframe of shape (n_samples, n_features), or array without reports
             True predictors and reports.
         y : array-like of shape (n_samples,), or dataframe of reports
-            The true target, or its reports.
+            The true target, or its reports: a dataframe with their columns, or, for reports of one column, a series or
+            an array.
         sample_weight : array-like of shape (n_samples,), optional
             Design weights, at least 0. Only their ratios matter.
         clusters : array-like of shape (n_samples,), optional
@@ -213,13 +218,8 @@ class ReportLogisticRegression(ClassifierMixin, ReportRegression):
                 raise ValueError("y must have two classes or more, got one class")
             is_class = np.equal.outer(codes, np.arange(len(self.classes_)))
             return is_class.astype(float), [], None
-        reports = y.to_frame() if is_series(y) else y
-        if not is_frame(reports):
-            raise TypeError(
-                "y must be a dataframe with the columns of the reports, or a series of "
-                f"one, got {type(y).__name__}"
-            )
-        table = as_pandas(reports)
+        reports = read_target_reports(y, self.target_encoder)
+        table = as_pandas(reports, "y")
         questions = read_questions(self.target_encoder, table, reports, "y")
         if len(questions) != 1:
             raise ValueError(

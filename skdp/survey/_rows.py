@@ -29,11 +29,28 @@ from skdp.survey._likelihood import (
     Numbers,
     Unknown,
 )
+from skdp.tables import is_frame
 
 
-def is_series(y: Any) -> bool:
-    """Whether y is a series that has a name: of pandas or polars."""
-    return nw.dependencies.is_into_series(y) and hasattr(y, "to_frame")
+def read_target_reports(y: Any, encoder: Any) -> Any:
+    """Return the reports of a target as a dataframe; reports without a name are of the only column."""
+    if is_frame(y):
+        return y
+    is_series = nw.dependencies.is_into_series(y) and hasattr(y, "to_frame")
+    # The name of an unnamed series is None in pandas, and empty in polars.
+    if is_series and getattr(y, "name", None) not in (None, ""):
+        return y.to_frame()
+    names: list[Any] = []
+    if isinstance(encoder, ReportDesign):
+        names = [encoder.column] if encoder.group is None else []
+    elif hasattr(encoder, "protocol_"):
+        names = list(encoder.protocol_.report_columns)
+    if len(names) != 1:
+        raise TypeError(
+            "y must be a dataframe with the columns of the reports, got "
+            f"{type(y).__name__}"
+        )
+    return pd.DataFrame({names[0]: one_column("y", y)})
 
 
 def check_given(y: Any) -> None:

@@ -15,6 +15,7 @@ from skdp.local.protocol import SampledCounts, SampleDesign, WeightedMeans, read
 from skdp.survey._agreement import (
     unexplained_share,
     warn_of_groups_that_differ,
+    warn_of_impossible,
     warn_of_no_end,
     warn_of_share,
 )
@@ -26,6 +27,8 @@ _BLOCK = 1 << 14
 
 def read_sample(X: Any, n_rows: int, drawn: Mapping[str, Any]) -> SampleDesign:
     """Read how rows were drawn: by themselves and with equal weights, by default."""
+    if not n_rows:
+        raise ValueError("X must have two rows or more, got 0 rows")
     options = dict(drawn)
     if options["sample_weight"] is None:
         options["sample_weight"] = np.ones(n_rows)
@@ -55,6 +58,10 @@ def estimate_shares(
     scores = fit.influences(shares, unknown)  # (n_cells, n_estimates)
     blocks = influence_blocks(scores[cells] * sample.weights[:, np.newaxis])
     estimates = np.append(shares, [] if unknown is None else [unknown])
+    squares = np.bincount(cells, sample.weights**2, n_cells).astype(float)
+    squares = squares.reshape(fit.weights.shape)
+    if unknown is not None and sample.clusters is None:
+        _warn_of_impossible(design, fit, (shares, unknown), scores, squares)
     total_weight = float(sample.weights.sum())
     kish = float((sample.weights**2).sum() / total_weight**2)
     means = WeightedMeans(
@@ -67,6 +74,9 @@ def estimate_shares(
     sampled = means.counts()
     result = sampled.table(confidence_level, what="frequency", index=index)
     result["lower"], result["upper"] = _interval(sampled, confidence_level)
+    # A few equal reports have no variance between them, but their noise has one.
+    noise = fit.noise_variances(unknown, scores, squares)
+    result["std_error"] = np.maximum(result["std_error"], np.sqrt(noise))
     result.attrs["rows"] = "population"
     return result
 
@@ -96,6 +106,78 @@ def _warn_of_misfit(
             fit.expected(shares, unknown),
             len(shares) - 1 + (unknown is not None),
         )
+
+
+def _warn_of_impossible(
+    design: Any,
+    fit: _ShareFit,
+    solution: tuple[Numbers, float],
+    scores: Numbers,
+    squares: Numbers,
+) -> None:
+    """Warn if a share, or the unknown number, is outside its range beyond chance."""
+    shares, unknown = solution
+    place = _cheaters_place(design)
+    low, high = (0.0, 1.0) if place is not None else _unknown_range(design)
+    nearest = possible_shares(shares)
+    nearest_unknown = float(np.clip(unknown, low, high))
+    names = [*design.values, design.unknown]
+    estimates = np.append(shares, unknown)
+    excess = np.append(
+        np.maximum(-shares, shares - 1), max(low - unknown, unknown - high)
+    )
+    if place is not None:
+        # Cheaters are a part of the people with this value.
+        nearest_unknown = min(nearest_unknown, float(nearest[place]))
+        names.append(f"honest {design.values[place]}")
+        estimates = np.append(estimates, shares[place] - unknown)
+        excess = np.append(excess, unknown - shares[place])
+        honest = scores[:, place] - scores[:, -1]
+        scores = np.column_stack([scores, honest])
+    # Errors of the estimates if the nearest possible numbers were true.
+    expected = np.clip(fit.expected(nearest, nearest_unknown), 0, 1)
+    by_group = scores.reshape(*expected.shape, -1)
+    means = np.einsum("gr,gre->ge", expected, by_group)
+    moments = np.einsum("gr,gre->ge", expected, by_group**2)
+    variances = squares.sum(axis=1) @ np.maximum(moments - means**2, 0)
+    warn_of_impossible(design.column, names, estimates, excess, np.sqrt(variances))
+
+
+def possible_shares(shares: Numbers) -> Numbers:
+    """Return the shares with negative ones set to 0, scaled to add up to 1."""
+    clipped = np.clip(shares, 0, None)
+    return np.asarray(clipped / clipped.sum())
+
+
+def _unknown_range(design: Any) -> tuple[float, float]:
+    """Return the range of an unknown number in which the channel holds probabilities."""
+    low, high = -np.inf, np.inf
+    for key, slope in design.slopes.items():
+        table = design.channels[key][slope != 0]
+        factors = slope[slope != 0]
+        ends = np.sort(np.stack([-table / factors, (1 - table) / factors]), axis=0)
+        low = max(low, float(ends[0].max(initial=-np.inf)))
+        high = min(high, float(ends[1].min(initial=np.inf)))
+    return low, high
+
+
+def _cheaters_place(design: Any) -> int | None:
+    """Return the place of the value that `with_cheaters` counts cheaters with; None in other designs."""
+    # A cheater replaces an honest person with this value: the slope, the same for all
+    # values, is from the channel of this value to a report that is always the same.
+    if design.unknown != "cheaters":
+        return None
+    for place in range(len(design.values)):
+        always = [
+            design.slopes[key][place] + design.channels[key][place]
+            for key in design.slopes
+        ]
+        are_constant = all(
+            np.ptp(slope, axis=0).max() == 0 for slope in design.slopes.values()
+        )
+        if are_constant and np.isclose(np.max(always, axis=1), 1).all():
+            return place
+    return None
 
 
 def _interval(sampled: SampledCounts, confidence_level: float) -> tuple[Any, Any]:
@@ -197,6 +279,23 @@ class _ShareFit:
                 "reports"
             )
         return np.asarray(np.linalg.solve(matrix, right), float)
+
+    def noise_variances(
+        self, unknown: float | None, scores: Numbers, squares: Numbers
+    ) -> Numbers:
+        """Return the smallest variance that the randomization alone gives to each estimate.
+
+        `scores` are (n_cells, n_estimates); `squares` the sums of squared weights, (n_groups, n_reports).
+        """
+        table = self.channels
+        if unknown is not None and self.slopes is not None:
+            table = np.clip(table + unknown * self.slopes, 0, 1)
+        by_group = scores.reshape(*self.weights.shape, -1)
+        means = np.einsum("gvr,gre->gve", table, by_group)
+        moments = np.einsum("gvr,gre->gve", table, by_group**2)
+        # Whatever the true values are, each report varies at least as much.
+        smallest = np.maximum(moments - means**2, 0).min(axis=1)
+        return np.asarray(squares.sum(axis=1) @ smallest)
 
     def influences(self, shares: Numbers, unknown: float | None) -> Numbers:
         """Return what a row of weight 1 adds to each estimate, by cell: (n_cells, n_estimates)."""

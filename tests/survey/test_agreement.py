@@ -142,7 +142,6 @@ def test_reports_that_no_truth_explains_are_told(design, counts, kind):
     assert (shares["frequency"] < 0).any()
     assert (shares["lower"] <= shares["frequency"]).all()
     assert (shares["frequency"] <= shares["upper"]).all()
-    assert (shares["upper"] - shares["lower"] > shares["std_error"]).all()
     assert (shares["upper"] - shares["lower"] > 1e-3).all()
     with pytest.warns(UserWarning, match=SHARE_MESSAGE):
         estimate_associations(design, table.assign(z=np.arange(1000) % 7), **options)

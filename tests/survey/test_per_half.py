@@ -303,3 +303,12 @@ def test_the_name_of_the_half_is_checked_before_the_charge():
     with pytest.raises(TypeError, match="group must be a str, got int"):
         PerHalf(encoder, group=3).fit_transform(people)
     assert ledger.spent.epsilon == 0
+
+
+def test_impossible_shares_warn():
+    halves = PerHalf(RandomizedResponseEncoder(categories={"q": ["no", "yes"]}), epsilons=(0.5, 3.0))
+    halves.fit(pd.DataFrame({"q": ["no", "yes"]}))
+    yes = np.repeat([1, 0, 1, 0], [600, 400, 50, 950])
+    reports = pd.DataFrame({"q": np.where(yes, "yes", "no"), "half": np.repeat([0, 1], 1000)})
+    with pytest.warns(UserWarning, match="impossible share"):
+        halves.estimate_frequencies(reports, cheaters="no")

@@ -957,8 +957,8 @@ def test_rows_without_weight_say_nothing():
     ],
 )
 def test_no_value_is_shown_and_no_row_is_counted_wrongly(options, message):
-    encoder, reports, y = sexes(pd.DataFrame)
-    settings = {"y": y, **options}
+    encoder, reports, _ = sexes(pd.DataFrame)
+    settings = {"y": np.arange(400.0), **options}
     with pytest.raises(ValueError, match=message) as error:
         ReportLinearRegression(encoder).fit(reports, **settings)
     assert "secret" not in str(error.value)
@@ -1000,3 +1000,37 @@ def test_reports_need_names_and_categories():
     text = ReportDesign("a", [[0.75, 0.25], [0.25, 0.75]], values=["f", "m"])
     with pytest.raises(ValueError, match="reported_as='numbers' needs numbers"):
         ReportLinearRegression(text, reported_as="numbers").fit(pd.DataFrame({"a": ["f", "m"] * 5}), range(10))
+
+
+@pytest.mark.parametrize("make", [lambda y: y.to_numpy(), lambda y: y.rename(None), lambda y: pl.Series(y.to_list())])
+def test_reports_without_a_name_are_of_the_only_column(make):
+    """An error advises `y.to_numpy()`, which was refused."""
+    design = ReportDesign.forced("q", yes=1 / 6, no=1 / 6)
+    y = pd.Series(["yes", "no", "no"] * 200, name="q")
+    X = pd.DataFrame({"x": np.random.default_rng(0).normal(size=600)})
+    model = ReportLogisticRegression(target_encoder=design)
+    expected = model.fit(X, y).summary()
+    pd.testing.assert_frame_equal(clone(model).fit(X, make(y)).summary(), expected)
+    by_group = ReportDesign.warner("q", {0: 0.7, 1: 0.9}, group="half")
+    with pytest.raises(TypeError, match="y must be a dataframe with the columns of the reports"):
+        ReportLogisticRegression(target_encoder=by_group).fit(X, make(y))
+
+
+@pytest.mark.parametrize("n_values", [1, 2, 5])
+def test_a_linear_target_of_few_values_is_refused(n_values):
+    """Two values gave a coefficient of exactly 1, one an OverflowError, and answers from 1 to 5 were 6 errors off."""
+    X = pd.DataFrame({"q": ["no", "yes"] * 300})
+    y = np.arange(600) % n_values
+    with pytest.raises(ValueError, match=r"y must have 10 distinct values or more.* ReportLogisticRegression"):
+        ReportLinearRegression(ReportDesign.warner("q", 0.9)).fit(X, y)
+
+
+def test_a_linear_target_without_errors_has_no_errors_of_coefficients():
+    """The likelihood has no maximum: a true predictor, plus one of two values."""
+    rng = np.random.default_rng(0)
+    x, q = rng.normal(size=600), rng.integers(0, 2, 600)
+    design = ReportDesign.warner("q", 0.9, values=[0, 1])
+    reports = np.where(rng.random(600) < 0.9, q, 1 - q)
+    with pytest.warns(ConvergenceWarning, match="no clear maximum"):
+        model = ReportLinearRegression(design).fit(pd.DataFrame({"x": x, "q": reports}), x + q)
+    assert np.isnan(model.coef_std_error_).all()
