@@ -1,0 +1,286 @@
+"""Results of audits, replays and attacks, beside what the guarantee allows.
+
+- `transformers`: `audit_epsilon` of correct transformers; `lower` is the lower bound divided by the guarantee and stays
+  below 1, `exact` is the exact loss of the channel divided by the guarantee.
+- `faults`: the same for releases with more loss than they claim; `rejected` is 1 if the audit finds the fault.
+- `replays`: `replay_release` of curators on neighbouring tables that reach the sensitivity; `loss` is the loss of all
+  draws divided by the guarantee, at most 1, and `findings` is the number of contradictions.
+- `attacks`: the accuracy of `attribute_inference` on the reports of Adult and its bound.
+- `oracles`: the exact accuracy of the best guess from one report.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+EPSILONS = {
+    "transformers": (1.0, 3.0),
+    "faults": (1.0,),
+    "replays": (1.0,),
+    "attacks": (1.0, 3.0),
+    "oracles": (1.0, 3.0),
+}
+SEEDS = {"transformers": 3, "faults": 4, "replays": 1, "attacks": 3, "oracles": 1}
+
+
+# Audits.
+
+
+def load_values(quick: bool) -> dict[str, Any]:
+    """Return numbers of values and of draws."""
+    n_draws = 1_000 if quick else 2_000
+    return {
+        f"{k} values": partial(tuple, (k, n_draws)) for k in ((3,) if quick else (3, 8))
+    }
+
+
+def audit_transformer(name: str, table: Any, epsilon: float, seed: int) -> Any:
+    """Audit an encoder of one column."""
+    import skdp
+    from skdp.evaluation import audit_epsilon
+
+    k, n_draws = table
+    encoder = getattr(skdp, name)(
+        epsilon, categories=[[f"v{code}" for code in range(k)]]
+    )
+    return audit_epsilon(encoder, n_draws=n_draws, random_state=seed)
+
+
+def audit_perturber(table: Any, epsilon: float, seed: int) -> Any:
+    """Audit a perturber of numbers."""
+    from skdp import NumericPerturber
+    from skdp.evaluation import audit_epsilon
+
+    k, n_draws = table
+    perturber = NumericPerturber(epsilon, bounds={"x": (0, 10)}, grid_size=2 * k)
+    return audit_epsilon(perturber, n_draws=n_draws, random_state=seed)
+
+
+def transformer_methods() -> dict[str, Any]:
+    """Return the transformers."""
+    names = (
+        "RandomizedResponseEncoder",
+        "UnaryEncodingTransformer",
+        "SubsetSelectionEncoder",
+        "LocalHashingEncoder",
+    )
+    return {name: partial(audit_transformer, name) for name in names} | {
+        "NumericPerturber": audit_perturber
+    }
+
+
+def score_audit(table: Any, audit: Any) -> dict[str, float]:
+    """Return the bounds, divided by the guarantee."""
+    scores = {
+        "lower": audit.epsilon_lower / audit.epsilon_claimed,
+        "rejected": float(audit.rejected),
+    }
+    if audit.epsilon_exact is not None:
+        scores["exact"] = audit.epsilon_exact / audit.epsilon_claimed
+    return scores
+
+
+def load_excess(quick: bool) -> dict[str, Any]:
+    """Return how many times the loss exceeds the claim, and the number of draws."""
+    n_draws = 1_000 if quick else 2_000
+    factors = (2.0,) if quick else (1.5, 2.0)
+    return {
+        f"loss {factor} times the claim": partial(tuple, (factor, n_draws))
+        for factor in factors
+    }
+
+
+def audit_response(table: Any, epsilon: float, seed: int) -> Any:
+    """Audit randomized response with a larger loss than it claims."""
+    from skdp import RandomizedResponseEncoder
+    from skdp.evaluation import audit_epsilon
+
+    factor, n_draws = table
+    encoder = RandomizedResponseEncoder(factor * epsilon, categories=[["a", "b", "c"]])
+    return audit_epsilon(
+        encoder, epsilon=epsilon, n_draws=n_draws, exact=False, random_state=seed
+    )
+
+
+def audit_mean(table: Any, epsilon: float, seed: int) -> Any:
+    """Audit a mean with a larger loss than it claims."""
+    from skdp import DPMean
+    from skdp.evaluation import audit_epsilon
+
+    factor, n_draws = table
+    rows = pd.DataFrame({"x": [1.0, 1.0, 0.0]})
+    release = DPMean(factor * epsilon, bounds={"x": (0, 1)})
+    return audit_epsilon(
+        release,
+        [rows, rows.iloc[1:]],
+        epsilon=epsilon,
+        n_draws=n_draws // 4,
+        random_state=seed,
+    )
+
+
+# Replays.
+
+NUMBERS = pd.DataFrame(
+    {
+        "x": [0.0, 100.0, 100.0, 37.5, 50.0, 0.0],
+        "z": [100.0, 0.0, 100.0, 0.0, 50.0, 100.0],
+    }
+)
+CODES = pd.DataFrame({"a": [0, 1, 2, 2, 0, 1], "b": [1, 0, 1, 1, 0, 1]})
+
+
+def load_neighbours(quick: bool) -> dict[str, Any]:
+    """Return the number of the row that one table lacks."""
+    return {
+        f"without row {row}": partial(int, row)
+        for row in ((1,) if quick else (1, 2, 5))
+    }
+
+
+def replay(
+    name: str, options: dict[str, Any], table: int, epsilon: float, seed: int
+) -> Any:
+    """Replay the draws of a curator on a table without one row."""
+    import skdp
+    from skdp.testing import replay_release
+
+    rows = CODES if "domain" in options else NUMBERS
+    curator = getattr(skdp, name)(epsilon=epsilon, **options)
+    return replay_release(curator, rows, rows.drop(index=table), random_state=seed)
+
+
+def replay_methods() -> dict[str, Any]:
+    """Return the curators."""
+    bounds = {"bounds": {"x": (0, 100), "z": (0, 100)}}
+    domain = {"domain": {"a": [0, 1, 2], "b": [0, 1]}}
+    return {
+        "DPMean": partial(replay, "DPMean", bounds),
+        "DPStandardScaler": partial(replay, "DPStandardScaler", bounds),
+        "DPRobustScaler": partial(replay, "DPRobustScaler", bounds),
+        "DPQuantileTransformer": partial(replay, "DPQuantileTransformer", bounds),
+        "DPPCA": partial(replay, "DPPCA", bounds | {"n_components": 1}),
+        "DPHistogram": partial(replay, "DPHistogram", domain),
+        "DPMarginalSynthesizer": partial(replay, "DPMarginalSynthesizer", domain),
+    }
+
+
+def score_replay(table: Any, replay: Any) -> dict[str, float]:
+    """Return the loss, divided by the guarantee, and the number of findings."""
+    loss = replay.epsilon / replay.guarantee.epsilon
+    return {"loss": loss, "findings": len(replay.findings)}
+
+
+# Attacks.
+
+NAMES = ["age", "education", "hours-per-week", "occupation"]
+
+
+def load_people(quick: bool) -> dict[str, Any]:
+    """Return rows of Adult and the column to guess."""
+    return {
+        column: partial(load_adult_rows, column, 300 if quick else 1_500)
+        for column in ("sex", "relationship")
+    }
+
+
+def load_adult_rows(column: str, n_rows: int) -> tuple[pd.DataFrame, Any]:
+    """Return rows of Adult, and the declared values of the column to guess."""
+    from skdp.datasets import load_adult
+
+    adult = load_adult(dropna=True)
+    rows = adult.data[[column, *NAMES]].sample(
+        n_rows, random_state=0, ignore_index=True
+    )
+    return rows, adult.domain.select([column])
+
+
+def attack_reports(name: str, table: Any, epsilon: float, seed: int) -> Any:
+    """Guess a reported column from its report and the other columns."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder
+
+    import skdp
+    from skdp.evaluation import attribute_inference
+
+    rows, domain = table
+    column = rows.columns[0]
+    encoder = getattr(skdp, name)(epsilon, categories=domain, random_state=seed)
+    reports = encoder.fit_transform(rows[[column]])
+    released = pd.concat([reports.astype(str), rows[NAMES]], axis=1)
+    attacker = make_pipeline(
+        OneHotEncoder(handle_unknown="ignore"), LogisticRegression(max_iter=200)
+    )
+    return attribute_inference(
+        released,
+        None,
+        rows[column],
+        encoder=encoder,
+        estimator=attacker,
+        cv=3,
+        random_state=seed,
+    )
+
+
+def attack_methods() -> dict[str, Any]:
+    """Return the encoders under attack."""
+    names = ("RandomizedResponseEncoder", "UnaryEncodingTransformer")
+    return {name: partial(attack_reports, name) for name in names}
+
+
+def score_attack(table: Any, attack: Any) -> dict[str, float]:
+    """Return the accuracies of the attacker and the bound for the report alone."""
+    return {
+        "accuracy": attack.accuracy,
+        "accuracy_without_report": attack.accuracy_without_report,
+        "report_accuracy": attack.report_accuracy,
+        "bayes_bound": attack.bayes_bound,
+    }
+
+
+def load_priors(quick: bool) -> dict[str, Any]:
+    """Return distributions of the true values."""
+    sizes = (3,) if quick else (3, 10)
+    return {f"{k} skewed values": partial(make_prior, k) for k in sizes}
+
+
+def make_prior(k: int) -> Any:
+    """Return shares that fall as one over the rank."""
+    shares = 1 / np.arange(1, k + 1)
+    return shares / shares.sum()
+
+
+def guess_report(name: str, table: Any, epsilon: float, seed: int) -> float:
+    """Return the exact accuracy of the best guess."""
+    from skdp import oracles
+    from skdp.evaluation import bayes_accuracy
+
+    return float(bayes_accuracy(getattr(oracles, name)(len(table), epsilon), table))
+
+
+def oracle_methods() -> dict[str, Any]:
+    """Return the oracles."""
+    names = ("RandomizedResponse", "UnaryEncoding", "SubsetSelection")
+    return {name: partial(guess_report, name) for name in names}
+
+
+TASKS = {
+    "transformers": (load_values, transformer_methods, score_audit),
+    "faults": (
+        load_excess,
+        lambda: {"randomized response": audit_response, "mean": audit_mean},
+        score_audit,
+    ),
+    "replays": (load_neighbours, replay_methods, score_replay),
+    "attacks": (load_people, attack_methods, score_attack),
+    "oracles": (
+        load_priors,
+        oracle_methods,
+        lambda table, accuracy: {"accuracy": accuracy},
+    ),
+}

@@ -1,0 +1,205 @@
+"""CPU time of tallies, privatization and histograms of Parquet files, beside the engine's own queries.
+
+`seconds_of_engine` is the shortest CPU time of all threads, of three turns, in which skdp and its rival alternate.
+`relative_time` is that time divided by the rival's: a GROUP BY of the same column in the same engine for tallies and
+histograms, and reading and writing the file unchanged for privatization. The table's name is its number of rows.
+"""
+
+from __future__ import annotations
+
+import math
+import shutil
+import tempfile
+import time
+import weakref
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+EPSILONS = (2.0,)
+SEEDS = 8
+LABELS = ["never", "sometimes", "often", "always"]
+COLUMNS = ["smokes", "drinks", "gambles"]
+ENGINES = ("pyarrow", "duckdb", "polars", "dask")
+
+
+class Folder:
+    """A temporary folder with a file of rows and one of a single column; it goes with this object."""
+
+    def __init__(self, n_rows: int) -> None:
+        import pyarrow
+        import pyarrow.parquet
+
+        folder = Path(tempfile.mkdtemp())
+        weakref.finalize(self, shutil.rmtree, folder)
+        self.path = folder / "rows.parquet"
+        self.column = folder / "column.parquet"
+        self.target = folder / "out"
+        rng = np.random.default_rng(0)
+        labels = np.array(LABELS)
+        rows = {name: labels[rng.integers(4, size=n_rows)] for name in COLUMNS}
+        table = pyarrow.table(rows)
+        for path, names in ((self.path, COLUMNS), (self.column, COLUMNS[:1])):
+            part = table.select(names)
+            pyarrow.parquet.write_table(part, path, row_group_size=1 << 17)
+
+    def remove_target(self) -> None:
+        """Remove what was written."""
+        if self.target.is_dir():
+            shutil.rmtree(self.target)
+        else:
+            self.target.unlink(missing_ok=True)
+
+
+def tables(quick: bool) -> dict[str, Any]:
+    """Return files of few and of many rows."""
+    sizes = (10_000,) if quick else (100_000, 1_000_000)
+    return {f"{n_rows} rows": partial(Folder, n_rows) for n_rows in sizes}
+
+
+def open_rows(engine: str, path: Path) -> Any:
+    """Open a file with an engine."""
+    if engine == "pyarrow":
+        import pyarrow.dataset
+
+        return pyarrow.dataset.dataset(path)
+    if engine == "polars":
+        import polars
+
+        return polars.scan_parquet(path)
+    if engine == "dask":
+        import dask.dataframe
+
+        return dask.dataframe.read_parquet(path, split_row_groups=1)
+    import duckdb
+
+    return duckdb.read_parquet(str(path))
+
+
+def group_rows(engine: str, path: Path) -> None:
+    """Count the values of a column with the engine alone."""
+    name = COLUMNS[0]
+    rows = open_rows(engine, path)
+    if engine == "polars":
+        import polars
+
+        rows.group_by(name).agg(polars.len()).collect()
+    elif engine == "pyarrow":
+        rows.to_table(columns=[name]).group_by(name).aggregate([(name, "count")])
+    elif engine == "dask":
+        rows[name].value_counts().compute(scheduler="synchronous")
+    else:
+        rows.aggregate(f"{name}, count(*)", name).fetchall()
+
+
+def copy_rows(engine: str, folder: Folder) -> None:
+    """Read and write a file unchanged."""
+    rows = open_rows(engine, folder.path)
+    if engine == "polars":
+        rows.sink_parquet(folder.target)
+    elif engine == "dask":
+        rows.to_parquet(folder.target, write_index=False)
+    else:
+        import pyarrow.parquet
+
+        is_arrow = engine == "pyarrow"
+        reader = (
+            rows.scanner(batch_size=1 << 17).to_reader()
+            if is_arrow
+            else rows.to_arrow_reader(1 << 17)
+        )
+        with pyarrow.parquet.ParquetWriter(folder.target, reader.schema) as writer:
+            for batch in reader:
+                writer.write_batch(batch)
+    folder.remove_target()
+
+
+def make_encoder(names: list[str], epsilon: float) -> Any:
+    """Return an encoder that is fitted without rows of the file."""
+    import pandas as pd
+
+    from skdp import RandomizedResponseEncoder
+
+    encoder = RandomizedResponseEncoder(
+        epsilon, categories=dict.fromkeys(names, LABELS)
+    )
+    return encoder.fit(pd.DataFrame(dict.fromkeys(names, LABELS)))
+
+
+def time_in_turns(
+    own: Callable[[], object], rival: Callable[[], object]
+) -> dict[str, float]:
+    """Return the shortest CPU time of a call, and its ratio to the rival's."""
+    times: dict[Callable[[], object], float] = {own: math.inf, rival: math.inf}
+    for _ in range(3):
+        for call in times:
+            start = time.process_time()
+            call()
+            times[call] = min(times[call], time.process_time() - start)
+    return {"seconds_of_engine": times[own], "relative_time": times[own] / times[rival]}
+
+
+def time_tally(
+    engine: str, table: Folder, epsilon: float, seed: int
+) -> dict[str, float]:
+    """Time the tally of a column."""
+    from skdp.engines import tally
+
+    encoder = make_encoder(COLUMNS[:1], epsilon)
+
+    def count() -> object:
+        rows = open_rows(engine, table.column)
+        return tally(rows, encoder)
+
+    return time_in_turns(count, partial(group_rows, engine, table.column))
+
+
+def time_privatize(
+    engine: str, table: Folder, epsilon: float, seed: int
+) -> dict[str, float]:
+    """Time the privatization of three columns, from file to file."""
+    from skdp.engines import privatize
+
+    encoder = make_encoder(COLUMNS, epsilon)
+
+    def write() -> None:
+        privatize(open_rows(engine, table.path), encoder, path=table.target)
+        table.remove_target()
+
+    return time_in_turns(write, partial(copy_rows, engine, table))
+
+
+def time_histogram(
+    engine: str, table: Folder, epsilon: float, seed: int
+) -> dict[str, float]:
+    """Time a curator's histogram of a column."""
+    from skdp import DPHistogram
+
+    histogram = DPHistogram(epsilon, domain={COLUMNS[0]: LABELS})
+
+    def count() -> object:
+        return histogram.fit(open_rows(engine, table.column))
+
+    return time_in_turns(count, partial(group_rows, engine, table.column))
+
+
+def methods() -> dict[str, Any]:
+    """Return all calls in all engines."""
+    calls = {
+        "tally": time_tally,
+        "privatize": time_privatize,
+        "histogram": time_histogram,
+    }
+    return {
+        f"{name}, {engine}": partial(call, engine)
+        for engine in ENGINES
+        for name, call in calls.items()
+    }
+
+
+def score(table: Folder, times: dict[str, float]) -> dict[str, float]:
+    """Return the times."""
+    return times

@@ -1,0 +1,244 @@
+"""Coverage and width of confidence intervals: regression from reports, and statistics from a synthesizer.
+
+Each seed draws another table from a known population. `coverage` is the proportion of 95 % intervals that contain the
+true coefficient or statistic, `width` is the mean length of the intervals, and `error` is the mean absolute error.
+`relative_effect` compares the coefficients of reported columns with the true ones: 1 is unbiased. The rows named
+"naive" take reports, or synthetic rows, for the truth.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+EPSILONS = {"linear": (2.0, 4.0), "logistic": (2.0, 4.0), "synthetic": (1.0, 0.3)}
+SEEDS = {"linear": 20, "logistic": 12, "synthetic": 25}
+ENCODERS = {
+    "randomized response": "RandomizedResponseEncoder",
+    "unary": "UnaryEncodingTransformer",
+    "local hashing": "LocalHashingEncoder",
+}
+
+# Regression from reports. The table is a description, because each seed draws its own rows.
+
+
+def load_settings(quick: bool) -> dict[str, Any]:
+    """Return numbers of values of the reported predictors, and numbers of rows."""
+    n_rows = 1_000 if quick else 3_000
+    return {
+        str(sizes): partial(tuple, (sizes, n_rows)) for sizes in ((2,), (4,), (2, 3))
+    }
+
+
+def draw_predictors(
+    sizes: tuple[int, ...], n_rows: int, seed: int
+) -> tuple[pd.DataFrame, Any, list[float]]:
+    """Return a true predictor and hidden ones that depend on it, their linear sum and its coefficients."""
+    rng = np.random.default_rng(seed)
+    age = rng.normal(size=n_rows)
+    columns: dict[str, Any] = {"age": age}
+    linear, truth = -0.5 + 0.5 * age, [-0.5, 0.5]
+    for place, size in enumerate(sizes):
+        edges = np.linspace(-1, 1, size + 1)[1:-1]
+        codes = np.searchsorted(edges, 0.5 * age + rng.normal(size=n_rows))
+        effects = np.linspace(0.5, 1.0, size - 1)
+        columns[f"q{place}"] = codes.astype(str)
+        linear = linear + np.append(0, effects)[codes]
+        truth += list(effects)
+    return pd.DataFrame(columns), linear, truth
+
+
+def draw_reports(
+    encoder_name: str, table: Any, epsilon: float, seed: int
+) -> tuple[Any, pd.DataFrame, Any, list[float]]:
+    """Return a fitted encoder, predictors with reports in place of hidden columns, the linear sum and coefficients."""
+    import skdp
+
+    sizes, n_rows = table
+    X, linear, truth = draw_predictors(sizes, n_rows, seed)
+    hidden = [name for name in X if name != "age"]
+    values = {
+        name: [str(code) for code in range(size)]
+        for name, size in zip(hidden, sizes, strict=True)
+    }
+    encoder = getattr(skdp, encoder_name)(
+        epsilon * len(sizes), categories=values, random_state=seed
+    )
+    reports = encoder.fit_transform(X[hidden])
+    return encoder, pd.concat([X[["age"]], reports], axis=1), linear, truth
+
+
+def draw_target(linear: Any, logistic: bool, seed: int) -> Any:
+    """Return numbers or classes."""
+    rng = np.random.default_rng(1_000_000 + seed)
+    if logistic:
+        return (rng.random(len(linear)) < 1 / (1 + np.exp(-linear))).astype(int)
+    return linear + rng.normal(size=len(linear))
+
+
+def fit_reports(
+    encoder_name: str, logistic: bool, table: Any, epsilon: float, seed: int
+) -> Any:
+    """Return the summary of a regression from reports, and the truth."""
+    from skdp.survey import ReportLinearRegression, ReportLogisticRegression
+
+    encoder, X, linear, truth = draw_reports(encoder_name, table, epsilon, seed)
+    model = (ReportLogisticRegression if logistic else ReportLinearRegression)(encoder)
+    return model.fit(X, draw_target(linear, logistic, seed)).summary(), truth
+
+
+def fit_naively(logistic: bool, table: Any, epsilon: float, seed: int) -> Any:
+    """Return the coefficients of a regression that takes reports for the truth."""
+    from sklearn.linear_model import LinearRegression, LogisticRegression
+
+    _, X, linear, truth = draw_reports(
+        "RandomizedResponseEncoder", table, epsilon, seed
+    )
+    model = LogisticRegression(C=np.inf) if logistic else LinearRegression()
+    model.fit(pd.get_dummies(X, drop_first=True), draw_target(linear, logistic, seed))
+    estimate = np.append(np.ravel(model.intercept_), np.ravel(model.coef_))
+    return pd.DataFrame({"estimate": estimate}), truth
+
+
+def report_methods(logistic: bool) -> dict[str, Any]:
+    """Return the regressions."""
+    methods: dict[str, Any] = {
+        name: partial(fit_reports, encoder, logistic)
+        for name, encoder in ENCODERS.items()
+    }
+    return methods | {"naive": partial(fit_naively, logistic)}
+
+
+def score_reports(table: Any, result: Any) -> dict[str, float]:
+    """Return coverage, width, error and the proportion of the effect that is found."""
+    summary, truth = result
+    estimates = summary["estimate"].to_numpy()
+    scores = {
+        "error": float(np.abs(estimates - truth).mean()),
+        "relative_effect": float(np.mean(estimates[2:] / np.array(truth[2:]))),
+    }
+    if "lower" in summary:
+        scores["coverage"] = float(
+            ((summary["lower"] <= truth) & (truth <= summary["upper"])).mean()
+        )
+        scores["width"] = float((summary["upper"] - summary["lower"]).mean())
+    return scores
+
+
+# Statistics from a synthesizer.
+
+NAMES = ["group", "level", "score", "passed"]
+
+
+def draw_people(n_rows: int, seed: int) -> pd.DataFrame:
+    """Draw rows of four columns that depend on each other."""
+    rng = np.random.default_rng(seed)
+    group = rng.integers(2, size=n_rows)
+    level = rng.binomial(3, 0.3 + 0.3 * group)
+    score = np.clip(np.round(3 + level + 1.5 * rng.normal(size=n_rows)), 0, 9).astype(
+        int
+    )
+    passed = (
+        rng.random(n_rows) < 1 / (1 + np.exp(-(-2 + 0.4 * score + 0.5 * group)))
+    ).astype(int)
+    return pd.DataFrame(
+        {"group": group, "level": level, "score": score, "passed": passed}
+    )
+
+
+def compute_mean(rows: pd.DataFrame) -> float:
+    """Compute the mean of the scores."""
+    return float(rows["score"].mean())
+
+
+def compute_proportion(rows: pd.DataFrame) -> float:
+    """Compute the proportion of rows that passed."""
+    return float((rows["passed"] == 1).mean())
+
+
+def compute_difference(rows: pd.DataFrame) -> float:
+    """Compute the difference of the mean scores of the groups."""
+    means = rows.groupby("group")["score"].mean()
+    return float(means.iloc[-1] - means.iloc[0])
+
+
+STATISTICS = {
+    "mean": (compute_mean, ["score"]),
+    "proportion": (compute_proportion, ["passed"]),
+    "difference": (compute_difference, ["group", "score"]),
+}
+
+
+def load_sizes(quick: bool) -> dict[str, Any]:
+    """Return numbers of rows, with the statistics of the population."""
+    population = draw_people(20_000 if quick else 1_000_000, seed=12345)
+    truth = {name: compute(population) for name, (compute, _) in STATISTICS.items()}
+    return {
+        f"{n_rows} rows": partial(tuple, (n_rows, truth))
+        for n_rows in ((1_000,) if quick else (1_000, 10_000))
+    }
+
+
+def infer(naive: bool, table: Any, epsilon: float, seed: int) -> Any:
+    """Return estimates and intervals of all statistics from one synthesizer."""
+    from skdp import DPMarginalSynthesizer
+    from skdp.synthesis import synthetic_inference
+
+    n_rows, _ = table
+    domain = {
+        "group": [0, 1],
+        "level": [0, 1, 2, 3],
+        "score": list(range(10)),
+        "passed": [0, 1],
+    }
+    synthesizer = DPMarginalSynthesizer(
+        epsilon,
+        domain=domain,
+        marginals=[["group", "score"], ["score", "passed"], ["level"]],
+        random_state=seed,
+    )
+    synthesizer.fit(draw_people(n_rows, seed))
+    if naive:
+        rows = synthesizer.sample(n_rows)
+        return pd.DataFrame(
+            {
+                name: {"estimate": compute(rows)}
+                for name, (compute, _) in STATISTICS.items()
+            }
+        ).T
+    parts = {
+        name: synthetic_inference(synthesizer, compute, columns=columns).iloc[0]
+        for name, (compute, columns) in STATISTICS.items()
+    }
+    return pd.DataFrame(parts).T
+
+
+def score_synthetic(table: Any, result: pd.DataFrame) -> dict[str, float]:
+    """Return coverage, width and error, relative to the population's statistics."""
+    truth = pd.Series(table[1])
+    scores = {"error": float(((result["estimate"] - truth) / truth).abs().mean())}
+    if "lower" in result:
+        scores["coverage"] = float(
+            ((result["lower"] <= truth) & (truth <= result["upper"])).mean()
+        )
+        scores["width"] = float(
+            ((result["upper"] - result["lower"]) / truth.abs()).mean()
+        )
+    return scores
+
+
+TASKS = {
+    "linear": (load_settings, partial(report_methods, False), score_reports),
+    "logistic": (load_settings, partial(report_methods, True), score_reports),
+    "synthetic": (
+        load_sizes,
+        lambda: {
+            "synthetic_inference": partial(infer, False),
+            "naive": partial(infer, True),
+        },
+        score_synthetic,
+    ),
+}
