@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 import secrets
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date
 from fractions import Fraction
@@ -84,7 +86,8 @@ def check_key(key: Any) -> bytes | None:
 
 def to_bytes(column: Any, *, missing: bool = False) -> list[bytes]:
     """Write text, numbers and truth values as bytes: equal ones for equal values."""
-    # 1 and 1.0 are one value, and so are None and nan; 1, "1" and True are three.
+    # 1, 1.0 and "1" are one value, as a CSV file has all values as text, and so are
+    # None and nan; "01" and True are others.
     try:
         return [_scalar_bytes(value, missing) for value in _as_list(column)]
     except ColumnError:
@@ -97,8 +100,8 @@ def to_bytes(column: Any, *, missing: bool = False) -> list[bytes]:
 
 def _scalar_bytes(value: Any, missing: bool) -> bytes:
     # First the common types, in a tenth of the time.
-    if type(value) is str:
-        return b"s " + value.encode("utf-8", "surrogatepass")
+    if isinstance(value, str):
+        return _text_bytes(value)
     if type(value) is int:
         return b"n %d" % value
     if is_missing(value):
@@ -107,8 +110,6 @@ def _scalar_bytes(value: Any, missing: bool) -> bytes:
         return b"missing"
     kind = kind_of(value)
     plain_value = plain(value)
-    if kind == "string":
-        return b"s " + plain_value.encode("utf-8", "surrogatepass")
     if kind == "boolean":
         return f"b {plain_value}".encode()
     if kind == "number":
@@ -116,6 +117,19 @@ def _scalar_bytes(value: Any, missing: bool) -> bytes:
             raise ColumnError("holds inf")
         return f"n {Fraction(plain_value)}".encode()
     raise ColumnError("holds values that are neither text nor numbers nor booleans")
+
+
+# An integer as it is usually written, and one that was converted from a float.
+_INTEGER = re.compile("0|-?[1-9][0-9]*")
+_WHOLE_FLOAT = re.compile("-?[0-9]+[.]0*")
+_WHOLE_FLOAT_MESSAGE = (
+    "holds integers that are written with a decimal point; write them without"
+)
+
+
+def _text_bytes(text: str) -> bytes:
+    kind = b"n " if _INTEGER.fullmatch(text) else b"s "
+    return kind + str.encode(text, "utf-8", "surrogatepass")
 
 
 def framed(*parts: bytes) -> bytes:
@@ -238,9 +252,11 @@ def _low_words(low_bytes: bytes) -> NDArray[np.uint64]:
 
 
 def canonical(value: Any) -> bytes:
-    """Write a value of any kind as bytes: equal ones for equal values of a kind."""
+    """Write the name of a column, or a declared value, as bytes: equal ones for equal values of a kind."""
     # 1 and 1.0 are one value, and so are a day, and its midnight without a time zone;
     # 1, "1", True, b"1" and (1,) are five.
+    if isinstance(value, str):
+        return b"s " + str.encode(value, "utf-8", "surrogatepass")
     if isinstance(value, tuple):
         return b"t " + framed(*map(canonical, value))
     if isinstance(value, bytes):
@@ -281,33 +297,45 @@ def are_distinct(records: Sequence[bytes]) -> bool:
 
 
 def read_record_ids(record_id: Any, n_rows: int) -> list[bytes]:
-    """Write record ids as bytes."""
-    id_bytes = _series_bytes(record_id)
-    if id_bytes is not None and len(id_bytes) == n_rows:
-        return id_bytes
-    ids = _as_list(record_id)
-    if len(ids) != n_rows:
-        raise ValueError(
-            f"record_id must have an id for each of the {n_rows} rows, got {len(ids)}"
-        )
+    """Write record ids, integers or text, as bytes: the text "7" is the integer 7, and "007" is another id."""
+    # A record has one permanent report, also where one file has its id as text, as CSV
+    # files do, and another one as an integer.
     try:
-        kinds = set(map(type, ids))
-        # As `canonical`, without a call for each.
-        if kinds == {int}:
-            return [b"n %d" % value for value in ids]
-        if kinds == {str}:
-            return [b"s " + value.encode("utf-8", "surrogatepass") for value in ids]
-        return list(map(canonical, ids))
+        id_bytes = _series_bytes(record_id)
+        if id_bytes is None:
+            id_bytes = list(map(_id_bytes, _as_list(record_id)))
     except ColumnError as error:
-        message = str(error)
-    except Exception:
-        message = "holds an id that cannot be written as bytes"
-    # Here, where no error that may hold an id is its context.
-    raise ValueError(f"record_id {message}")
+        id_bytes, message = None, str(error)
+    if id_bytes is None:
+        # Here, where no error that may hold an id is its context.
+        raise ValueError(f"record_id {message}")
+    if len(id_bytes) != n_rows:
+        raise ValueError(
+            f"record_id must have an id for each of the {n_rows} rows, got "
+            f"{len(id_bytes)}"
+        )
+    return id_bytes
+
+
+def _id_bytes(value: Any) -> bytes:
+    if isinstance(value, str):
+        if _WHOLE_FLOAT.fullmatch(value):
+            raise ColumnError(_WHOLE_FLOAT_MESSAGE)
+        return _text_bytes(value)
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        with suppress(ValueError):  # Python writes integers of up to 4,300 digits.
+            return b"n %d" % int(value)
+        raise ColumnError("holds integers with too many digits")
+    if is_missing(value):
+        raise ColumnError("holds missing values (NaN)")
+    raise ColumnError(
+        f"holds ids of type {type(value).__name__}; expected integers or text, as only "
+        "they are the same in every file format"
+    )
 
 
 def _series_bytes(record_id: Any) -> list[bytes] | None:
-    """Write text and whole numbers of polars or Arrow as bytes, as `canonical` does."""
+    """Write text and integers of polars or Arrow as bytes, as `_id_bytes` does."""
     # Without a Python object for each: a sixth of the time of `transform`.
     series = nw.from_native(record_id, series_only=True, pass_through=True)
     # Text of pandas may be any object, also one that is not comparable with itself.
@@ -316,8 +344,14 @@ def _series_bytes(record_id: Any) -> list[bytes] | None:
     is_text = series.dtype == nw.String
     if not (is_text or series.dtype.is_integer()) or series.null_count():
         return None
-    kind = nw.lit("s " if is_text else "n ")
-    text = nw.concat_str(kind, nw.col("id").cast(nw.String)).cast(nw.Binary)
+    ids = nw.col("id")
+    kind: nw.Expr = nw.lit("n ")
+    if is_text:
+        if series.str.contains(f"^({_WHOLE_FLOAT.pattern})$").any():
+            raise ColumnError(_WHOLE_FLOAT_MESSAGE)
+        is_integer = ids.str.contains(f"^({_INTEGER.pattern})$")
+        kind = nw.when(is_integer).then(nw.lit("n ")).otherwise(nw.lit("s "))
+    text = nw.concat_str(kind, ids.cast(nw.String)).cast(nw.Binary)
     return series.alias("id").to_frame().select(text)[:, 0].to_list()
 
 
@@ -327,17 +361,8 @@ def _as_list(values: Any) -> list[Any]:
         return list(values)
     if getattr(values, "ndim", 1) != 1:
         raise ValueError(f"record_id must be 1-D, got {values.ndim}-D")
-    dtype = getattr(values, "dtype", None)
-    if getattr(dtype, "time_unit", None) == "ns" and hasattr(values, "to_physical"):
-        # The objects that polars makes have no nanoseconds.
-        zone = None if values.dtype.time_zone is None else "UTC"
-        numbers = values.to_physical().to_list()
-        return [
-            None if number is None else pd.Timestamp(number, tz=zone)
-            for number in numbers
-        ]
-    if isinstance(values, np.ndarray) and values.dtype.kind == "M":
-        # As plain objects, times in nanoseconds would be numbers.
+    if isinstance(values, np.ndarray) and values.dtype.kind in "mM":
+        # As plain objects, times in nanoseconds would be integers.
         return list(values)
     # Of numpy and pandas, of polars, and of pyarrow.
     for name in ("tolist", "to_list", "to_pylist"):

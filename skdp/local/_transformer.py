@@ -403,10 +403,9 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
             True values, in the columns of `fit`.
         record_id : array-like of shape (n_samples,), optional
             Which record each row is of: required with permanent reports
-            (``memoize=True``, or a secret key of `RapporEncoder`), and only then. Text,
-            numbers (1 and 1.0 are one, "1" is another), dates, UUIDs, bytes, or tuples
-            of these; all different. In a Pipeline, route it with
-            ``set_transform_request(record_id=True)``.
+            (``memoize=True``, or a secret key of `RapporEncoder`), and only then.
+            Integers or text, all different; "7" is the id 7, and "007" is another. In a
+            Pipeline, route it with ``set_transform_request(record_id=True)``.
 
         Returns
         -------
