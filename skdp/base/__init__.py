@@ -66,11 +66,15 @@ from skdp.base._estimator import warn_of_levels as warn_of_levels
 from skdp.base._estimator import warn_of_observed as warn_of_observed
 from skdp.base._table_file import LARGEST_WHOLE as LARGEST_WHOLE
 from skdp.base._table_file import MISSING_TEXTS as MISSING_TEXTS
+from skdp.base._table_file import check_quotes as check_quotes
 from skdp.base._table_file import date_dtype as date_dtype
 from skdp.base._table_file import declares_zone as declares_zone
-from skdp.base._table_file import encoding_error as encoding_error
+from skdp.base._table_file import delimiter_of as delimiter_of
+from skdp.base._table_file import find_repeated as find_repeated
 from skdp.base._table_file import parse_dates as parse_dates
+from skdp.base._table_file import read_csv_rows as read_csv_rows
 from skdp.base._table_file import read_frame as read_frame
+from skdp.base._table_file import repeated_names_message as repeated_names_message
 from skdp.base._table_file import type_of_values as type_of_values
 from skdp.base._table_file import type_texts as type_texts
 from skdp.base._warnings import DETERMINED as DETERMINED

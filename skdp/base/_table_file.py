@@ -1,11 +1,17 @@
-"""Reading tables from files with pandas, with the types that declared values imply."""
+"""Read tables from files strictly, with the types that the declared values or the texts imply."""
 
 from __future__ import annotations
 
 import codecs
+import csv
+import gzip
+import io
+import re
+from collections.abc import Generator
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from io import StringIO
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +42,34 @@ ZONED = pd.DatetimeTZDtype("us", "UTC")
 
 _ARROW = (".arrow", ".feather", ".ipc")
 
+_BLOCK_BYTES = 1 << 21
+
+# A number without leading zeros: codes such as 007 and 1E5 are text.
+_NUMBER = re.compile(r"-?(?:(?:0|[1-9]\d*)(?:\.\d+)?|\.\d+)(?:e[+-]\d{2,3})?|-?inf", re.A)
+_DAY = re.compile(r"\d{4}-\d\d-\d\d", re.A)
+_TRUTH = (["False", "True"], ["false", "true"], ["FALSE", "TRUE"])
+
+
+@dataclass(frozen=True)
+class _LocalFile:
+    """A file on this machine, decompressed where its name ends in ``.gz``."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    def open(self, mode: str = "rb") -> Any:
+        return (gzip.open if self.name.endswith(".gz") else open)(self.path, mode)
+
 
 def read_frame(
-    path: Path, domain: Domain | None = None, *, find_dates: bool = False
+    path: Path,
+    domain: Domain | None = None,
+    *,
+    delimiter: str | None = None,
+    find_dates: bool = False,
 ) -> pd.DataFrame:
     """Read a CSV, Parquet or Arrow file."""
     if path.suffix == ".parquet":
@@ -46,46 +77,115 @@ def read_frame(
     if path.suffix in _ARROW:
         _check_arrow(path)
         return pd.read_feather(path)
-    if domain is not None:
-        return _read_typed(path, domain)
-    frame = _read_text(path)
-    return _with_dates(frame) if find_dates else frame
+    rows = read_csv_rows(_LocalFile(path), delimiter or delimiter_of(path.name))
+    names = next(rows)
+    repeated = find_repeated(names)
+    if repeated:
+        raise ValueError(repeated_names_message(path.name, repeated))
+    frame = pd.DataFrame(list(rows), columns=names, dtype=object).replace({"": None})
+    declared = [] if domain is None else [name for name in names if name in domain.columns]
+    typed = type_texts(frame.drop(columns=declared), find_dates=find_dates)
+    for name in declared:
+        typed[name] = _read_declared(frame[name], domain[name])  # type: ignore[index]
+    return typed[names]
 
 
-def _read_typed(path: Path, domain: Domain) -> pd.DataFrame:
-    """Read a CSV file whose columns have the types of their declared values."""
-    names = _read_text(path, nrows=0).columns
-    texts = set()
-    dates = {}
-    for name in domain.columns:
-        if type_of_values(domain[name]) is str:
-            texts.add(name)
-        dtype = ZONED if declares_zone(domain[name]) else date_dtype(domain[name])
-        if dtype is not None:
-            dates[name] = dtype
-    missing_texts = {}
-    for name in names:
-        labels = domain[name].labels if name in texts else ()
-        missing_texts[name] = [text for text in MISSING_TEXTS if text not in labels]
-    frame = _read_text(
-        path,
-        dtype=dict.fromkeys([*texts, *dates], "str"),
-        na_values=missing_texts,
-        keep_default_na=False,
-        low_memory=False,
+def _read_declared(texts: pd.Series, values: Any) -> pd.Series:
+    """Convert the texts of a column to the type of its declared values."""
+    is_text = type_of_values(values) is str
+    missing = set(MISSING_TEXTS).difference(values.labels if is_text else ())
+    texts = texts.where(~texts.isin(missing), None)
+    dtype = ZONED if declares_zone(values) else date_dtype(values)
+    if dtype is not None:
+        times = parse_dates(texts, zoned=dtype == ZONED)
+        return _date_column(texts, times, dtype)
+    if is_text:
+        return texts
+    # Any spelling of a declared number, such as 01 or 1e3, is that number.
+    csv_file = io.StringIO(texts.to_csv(index=False))
+    frame = pd.read_csv(csv_file, skip_blank_lines=False, low_memory=False)
+    return frame.iloc[:, 0].set_axis(texts.index)
+
+
+def delimiter_of(name: str) -> str:
+    """Return the delimiter of the CSV files with this ending."""
+    return "\t" if name.removesuffix(".gz").endswith(".tsv") else ","
+
+
+def find_repeated(names: list[str]) -> list[str]:
+    """Return the names that occur more than once."""
+    return [name for name in dict.fromkeys(names) if names.count(name) > 1]
+
+
+def repeated_names_message(file_name: str, names: list[str]) -> str:
+    """Name the columns that have the same name."""
+    return (
+        f"{file_name} has several columns named {', '.join(map(repr, names))}; rename "
+        "them in its header"
     )
-    for name, dtype in dates.items():
-        if name in frame:
-            times = parse_dates(frame[name], zoned=dtype == ZONED)
-            frame[name] = _date_column(frame[name], times, dtype)
-    return frame
 
 
-def _read_text(path: Path, **options: Any) -> pd.DataFrame:
-    # The error holds bytes of the data, so it must not be the context of another one.
-    with suppress(UnicodeDecodeError):
-        return pd.read_csv(path, **options)
-    raise encoding_error(path) or ValueError(f"{path.name} is no UTF-8 text")
+def read_csv_rows(source: Any, delimiter: str) -> Generator[list[str], None, None]:
+    """Read the rows of a CSV file as text, the header first; an error names the line and shows no value."""
+    line = 1
+    n_names = n_values = 0
+    with io.TextIOWrapper(source.open("rb"), "utf-8-sig", newline="") as file:
+        reader = csv.reader(file, delimiter=delimiter, strict=True)
+        # Python's errors hold bytes of the data, so they must not be the context of
+        # another one.
+        with suppress(UnicodeDecodeError, csv.Error):
+            for row in reader:
+                n_values = len(row)
+                n_names = n_names or n_values
+                if n_values not in (0, n_names):
+                    break
+                if row:
+                    yield row
+                line = reader.line_num + 1
+            else:
+                if n_names:
+                    return
+                raise ValueError(f"{source.name} has no header")
+    if n_values not in (0, n_names):
+        reason = f"expected {n_names} values as in the header, got {n_values}"
+    else:
+        reason = (
+            "a quoted value is not closed, is followed by other text, or has more than "
+            f"{csv.field_size_limit():,} characters"
+        )
+    if line == 1:
+        reason += f"; if {delimiter!r} does not separate the values, give `delimiter`"
+    raise encoding_error(source) or ValueError(f"{source.name}, line {line}: {reason}")
+
+
+def check_quotes(source: Any, delimiter: str) -> None:
+    """Check that every quoted value of a CSV file is closed, and followed by a delimiter or a line end."""
+    with source.open("rb") as file:
+        is_valid = _alternate_quotes(file, delimiter)
+    if not is_valid:
+        # Quotes within an unquoted value are text. Reading the rows decides.
+        for _ in read_csv_rows(source, delimiter):
+            pass
+
+
+def _alternate_quotes(file: Any, delimiter: str) -> bool:
+    """Return whether all quotes, in turns, open a value and close it; a doubled one closes and opens again."""
+    is_boundary = np.zeros(256, bool)
+    is_boundary[[ord(delimiter), *b'"\r\n']] = True
+    n_quotes = 0
+    before, block = b"\n", file.read(_BLOCK_BYTES)
+    while block:
+        following = file.read(_BLOCK_BYTES)
+        text = np.frombuffer(before + block + (following[:1] or b"\n"), np.uint8)
+        quotes = np.flatnonzero(text[1:-1] == ord('"')) + 1
+        n_opened = n_quotes % 2
+        opening, closing = quotes[n_opened::2], quotes[1 - n_opened :: 2]
+        is_valid = is_boundary[text[opening - 1]].all()
+        if not (is_valid and is_boundary[text[closing + 1]].all()):
+            return False
+        n_quotes += quotes.size
+        before, block = block[-1:], following
+    return n_quotes % 2 == 0
 
 
 def encoding_error(path: Any) -> ValueError | None:
@@ -123,24 +223,43 @@ def _check_arrow(path: Path) -> None:
         raise ValueError(f"{path.name} is no Arrow file, or damaged") from None
 
 
-def type_texts(texts: pd.DataFrame) -> pd.DataFrame:
-    """Convert columns of text to the types that `read_frame` finds in a CSV file, dates included."""
-    csv = StringIO(texts.to_csv(index=False))
-    return _with_dates(pd.read_csv(csv, skip_blank_lines=False))
+def type_texts(texts: pd.DataFrame, *, find_dates: bool = True) -> pd.DataFrame:
+    """Convert each column of texts to numbers, truth values or times if all of its texts are; None is missing."""
+    columns = {}
+    for name in texts.columns:
+        columns[name] = _type_column(texts[name], find_dates)
+    return pd.DataFrame(columns, index=texts.index)
 
 
-def _with_dates(frame: pd.DataFrame) -> pd.DataFrame:
-    """Parse the columns of text that hold only dates or datetimes."""
-    for name in frame.columns:
-        column = frame[name]
-        if not pd.api.types.is_string_dtype(column.dtype) or column.isna().all():
-            continue
+def _type_column(texts: pd.Series, find_dates: bool) -> pd.Series:
+    present_texts = texts.where(~texts.isin(MISSING_TEXTS), None)
+    distinct = present_texts.dropna().unique().tolist()
+    if not distinct:
+        return present_texts
+    if _are_numbers(distinct):
+        return pd.to_numeric(present_texts)
+    for words in _TRUTH:
+        if set(distinct) <= set(words):
+            return present_texts.map(dict(zip(words, (False, True), strict=True)))
+    if find_dates and all(map(_DAY.match, distinct)):
         for is_zoned in (False, True):
             with suppress(ValueError):
-                times = parse_dates(column, zoned=is_zoned)
+                times = parse_dates(present_texts, zoned=is_zoned)
                 dtype = ZONED if is_zoned else _finest(times)
-                frame[name] = _date_column(column, times, dtype)
-    return frame
+                return _date_column(present_texts, times, dtype)
+    # Only an empty text is missing: "NA" or "None" may be an answer.
+    return texts
+
+
+def _are_numbers(texts: list[str]) -> bool:
+    """Return whether texts are numbers that floats hold, each in a single spelling."""
+    stripped = {text.strip(" ") for text in texts}
+    if not all(map(_NUMBER.fullmatch, stripped)):
+        return False
+    numbers = {Decimal(text) for text in stripped}
+    are_codes = len(numbers) < len(stripped - {"-0.0", "-0"})
+    is_whole = all(text.lstrip("-").isdecimal() for text in stripped)
+    return not are_codes and not (is_whole and max(map(abs, numbers)) >= LARGEST_WHOLE)
 
 
 def _finest(times: NDArray[np.datetime64]) -> np.dtype[Any]:

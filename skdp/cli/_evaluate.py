@@ -20,6 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from skdp.base import draft_domain, read_frame
 from skdp.cli._arguments import (
     add_command,
+    add_delimiter,
     add_quiet,
     add_seed,
     bar_of_steps,
@@ -271,6 +272,7 @@ def add_report(commands: Any) -> None:
         help="splits of the rows for the classifiers (default: 5)",
     )
     add_seed(report)
+    add_delimiter(report)
     add(
         "--out",
         type=Path,
@@ -387,7 +389,7 @@ def _check_report(options: argparse.Namespace) -> None:
         raise ValueError(f"--data: there is no file {options.data}")
     if (options.data is None) != (options.columns is None):
         raise ValueError("--data and --columns go together")
-    for name in ("edges", "target", "sensitive", "domain"):
+    for name in ("edges", "target", "sensitive", "domain", "delimiter"):
         if getattr(options, name) and options.data is None:
             raise ValueError(f"--{name} goes with --data")
     if options.positive_label is not None and options.target is None:
@@ -407,7 +409,7 @@ def _check_report(options: argparse.Namespace) -> None:
 
 def _report_on_table(options: argparse.Namespace) -> Path:
     declared = None if options.domain is None else read_domain_file(options.domain)
-    frame = read_frame(options.data, declared)
+    frame = read_frame(options.data, declared, delimiter=options.delimiter)
     # Columns of a domain file that are not protected together are synthesised besides.
     synthesised = []
     if declared is not None:

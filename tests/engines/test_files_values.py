@@ -68,7 +68,7 @@ def test_another_decimal_is_undeclared(tmp_path):
     texts = ["answer", "1.10", "1.1", "2.25", "1.105", "1e300", "NaN?", "1_1"]
     (tmp_path / "in.csv").write_text("\n".join(texts) + "\n")
     values, ledger = [Decimal("1.1"), Decimal("2.250"), Decimal(0)], PrivacyLedger(epsilon=99)
-    with pytest.raises(ValueError, match="column 'answer' holds a value"):
+    with pytest.raises(ValueError, match="column 'answer' holds text that is no number"):
         privatize_file(tmp_path / "in.csv", tmp_path / "out.parquet", encoder(values, ledger=ledger))
     assert ledger.spent.epsilon == 0
     (tmp_path / "in.csv").write_text("\n".join(texts[:4]) + "\n")

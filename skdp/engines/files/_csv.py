@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from typing import Any
@@ -16,8 +14,8 @@ from skdp.base import (
     MISSING_TEXTS,
     date_dtype,
     declares_zone,
-    encoding_error,
     parse_dates,
+    read_csv_rows,
     type_of_values,
 )
 from skdp.domain import Interval
@@ -42,15 +40,9 @@ _TRUTH = {
 
 def column_names(source: SourceFile) -> list[str]:
     """Read the header."""
-    with io.TextIOWrapper(source.open(), encoding="utf-8-sig", newline="") as file:
-        try:
-            names = next(csv.reader(file, delimiter=source.delimiter, strict=True), [])
-        except (UnicodeDecodeError, csv.Error):
-            names = []
-    if not names:
-        raise encoding_error(source) or ValueError(f"{source.name} has no header")
-    if len(set(names)) < len(names):
-        raise ValueError(f"two columns of {source.name} have the same name")
+    rows = read_csv_rows(source, source.delimiter)
+    names = next(rows)
+    rows.close()
     return names
 
 
@@ -60,14 +52,15 @@ def text_batches(source: SourceFile, columns: list[str]) -> Iterator[Any]:
     convert.column_types = dict.fromkeys(columns, pyarrow.string())
     convert.include_columns = columns
     try:
-        reader = pyarrow_csv.open_csv(
-            source.arrow_source(),
-            read_options=read_options,
-            parse_options=parse,
-            convert_options=convert,
-        )
-        for batch in reader:
-            yield pyarrow.Table.from_batches([batch])
+        with source.open() as file:
+            reader = pyarrow_csv.open_csv(
+                pyarrow.PythonFile(_WholeLineEnds(file), mode="r"),
+                read_options=read_options,
+                parse_options=parse,
+                convert_options=convert,
+            )
+            for batch in reader:
+                yield pyarrow.Table.from_batches([batch])
         return
     except pyarrow.ArrowInvalid:
         # Its text has a row, and it would be the context of an error that is raised
@@ -76,11 +69,30 @@ def text_batches(source: SourceFile, columns: list[str]) -> Iterator[Any]:
     raise unreadable_error(source)
 
 
+class _WholeLineEnds:
+    """A file in blocks that never end between CR and LF: Arrow would drop the LF, also in a quoted value."""
+
+    closed = False
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def read(self, n_bytes: int) -> bytes:
+        block: bytes = self._file.read(n_bytes - 1)
+        return block + self._file.read(1) if block.endswith(b"\r") else block
+
+    def close(self) -> None:
+        self._file.close()
+        self.closed = True
+
+
 def unreadable_error(source: SourceFile) -> UnreadableError:
-    """Make the error of a file that is no CSV file; it shows no row."""
-    encoding = encoding_error(source)
-    if encoding is not None:
-        return UnreadableError(str(encoding))
+    """Make the error of a file that is no CSV file; it names the line and shows no row."""
+    try:
+        for _ in read_csv_rows(source, source.delimiter):
+            pass
+    except ValueError as error:
+        return UnreadableError(str(error))
     return UnreadableError(
         f"{source.name} is no CSV file of UTF-8 text with a value a row for each column"
     )
@@ -238,7 +250,10 @@ class TextReader:
 
     def _refuse_text(self) -> None:
         if self._strict:
-            raise ValueError(f"column {self._name!r} holds text that is no number")
+            raise ValueError(
+                f"column {self._name!r} holds text that is no number; write decimals "
+                "with a point, such as 1.5"
+            )
 
     def _truth(self, text: str | None) -> bool | None:
         if text is None:

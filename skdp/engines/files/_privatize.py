@@ -99,7 +99,7 @@ def privatize_file(
     keep : sequence of str, optional
         Columns that are released **unprotected**, after the reports. By default, only reports are released.
     record_id : str, optional
-        As for `privatize`. The ids of a CSV file are text: the permanent reports of 7 there are those of "7" elsewhere.
+        As for `privatize`. A record has the same permanent report in every format: 7 in a CSV file is the integer 7.
     resume : bool, default=False
         Whether to go on with a run to the same target that was stopped: with the same file, transformer, key, ledger,
         kept columns and column of record ids.
@@ -242,6 +242,7 @@ class _FileRelease:
         # The types of a CSV file are those of the domain.
         domain = transformer.declared_domain if table.is_csv else None
         check_names(keep)
+        table.check_columns(set(table.repeated).intersection([*keep, record_id]))
         if domain is not None:
             table.check_columns(domain.columns)
         elif hasattr(transformer, "protocol_"):
@@ -260,11 +261,14 @@ class _FileRelease:
         )
         check_writable(self._schema, self._form)
         check_readable(protocol.values, no_reports, self._schema, self._form)
+        # Text among numbers is an error, unless values outside the domain are accepted.
+        strict = getattr(transformer, "handle_unknown", "error") == "error"
         self._stream = RowStream(
             self._preparation.check,
             no_reports,
-            lambda columns, n_rows: table.tables(domain, columns),
+            lambda columns, n_rows: table.tables(domain, columns, strict=strict),
         )
+        table.check_quotes()
         self._content = table.fingerprint()
 
     def _settings(self) -> dict[str, Any]:

@@ -8,18 +8,25 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Self
 
+from skdp.base import delimiter_of
 from skdp.engines._libraries import Extra, import_extra
 
 pyarrow, fs = Extra("pyarrow"), Extra("pyarrow.fs")
 
 _LONGEST_REASON = 200
 
+_MAX_RETRY_SECONDS = 8
+
 
 def open_filesystem(text: str) -> tuple[Any, str]:
     """Open the file system of a URL; also return the path on it."""
     scheme = text.partition("://")[0]
+    uri = text
+    if scheme in ("gs", "gcs") and "retry_limit_seconds=" not in text:
+        # Google's client would try to connect for 15 minutes.
+        uri += f"{'&' if '?' in text else '?'}retry_limit_seconds={_MAX_RETRY_SECONDS}"
     try:
-        return fs.FileSystem.from_uri(text)
+        return fs.FileSystem.from_uri(uri)
     except (pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError):
         # Pyarrow has no such file system; its text would show the URL, which may hold a
         # password.
@@ -38,11 +45,6 @@ def open_filesystem(text: str) -> tuple[Any, str]:
             f"neither pyarrow nor fsspec opens URLs that begin with {scheme}://"
         )
     return fs.PyFileSystem(fs.FSSpecHandler(filesystem)), path
-
-
-def delimiter_of(name: str) -> str:
-    """Return what separates the values of a row in a CSV file of a name."""
-    return "\t" if name.removesuffix(".gz").endswith(".tsv") else ","
 
 
 def check_delimiter(delimiter: Any) -> None:
@@ -127,7 +129,3 @@ class SourceFile:
             return self.open_raw()
         packed = pyarrow.OSFile(self.path) if self.is_local else self.open_raw()
         return pyarrow.CompressedInputStream(packed, "gzip")
-
-    def arrow_source(self) -> Any:
-        """Return what pyarrow's readers of text take."""
-        return self.path if self.is_local and not self.is_packed else self.open()

@@ -53,6 +53,7 @@ def draft_file(table: TableFile, *, bins: int, max_values: int) -> str:
     # distinct one is kept, up to a number that bounds the memory.
     if len(table.names) == 1 and table.path.given_delimiter is None and table.advice():
         raise ValueError(f"{table.path.name} has a single column{table.advice()}")
+    table.check_columns(table.repeated)
     most_values = max(_MOST_VALUES, 4 * max(bins, max_values))
     head = table.sample(None, table.names)
     values = {name: _plain(head[name]) for name in table.names}

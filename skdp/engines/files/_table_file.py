@@ -15,7 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.base import MISSING_TEXTS
+from skdp.base import (
+    check_quotes,
+    delimiter_of,
+    find_repeated,
+    repeated_names_message,
+)
 from skdp.domain import Domain, parse_json
 from skdp.engines._atomic import written_beside
 from skdp.engines._errors import UnreadableError, UnreadableTable
@@ -29,12 +34,11 @@ from skdp.engines.files._csv import (
     write_csv,
 )
 from skdp.engines.files._csv import column_names as csv_names
-from skdp.engines.files._source_file import SourceFile, check_delimiter, delimiter_of
+from skdp.engines.files._source_file import SourceFile, check_delimiter
 from skdp.local import check_carried
 from skdp.tables import Releases, joined_releases, read_table
 
 pyarrow, ipc, dataset = map(Extra, ("pyarrow", "pyarrow.ipc", "pyarrow.dataset"))
-compute = Extra("pyarrow.compute")
 
 FORMATS = {
     ".csv": "csv", ".csv.gz": "csv.gz", ".tsv": "tsv", ".tsv.gz": "tsv.gz", ".parquet": "parquet", ".arrow": "ipc",
@@ -77,8 +81,9 @@ class TableFile:
             raise FileNotFoundError(
                 f"there is no file {path.path if path.is_local else path.name}"
             )
+        self._has_checked_quotes = False
         if self.is_csv:
-            self.names = csv_names(path)
+            self._set_names(csv_names(path))
             return
         try:
             self.dataset = dataset.dataset(
@@ -89,7 +94,11 @@ class TableFile:
                 raise
             kind = "Parquet" if self.format == "parquet" else "Arrow"
             raise ValueError(f"{path.name} is no {kind} file") from None
-        self.names = list(self.dataset.schema.names)
+        self._set_names(self.dataset.schema.names)
+
+    def _set_names(self, names: list[str]) -> None:
+        self.repeated = find_repeated(names)
+        self.names = [name for name in names if name not in self.repeated]
 
     @property
     def is_csv(self) -> bool:
@@ -98,11 +107,21 @@ class TableFile:
 
     def check_columns(self, columns: Iterable[str]) -> None:
         """Check that there are some columns. The others are not shown: they are a row, if a CSV file has no header."""
-        absent = [name for name in columns if name not in self.names]
+        asked = list(columns)
+        repeated = [name for name in asked if name in self.repeated]
+        if repeated:
+            raise ValueError(repeated_names_message(self.path.name, repeated))
+        absent = [name for name in asked if name not in self.names]
         if absent:
             raise ValueError(
                 f"{self.path.name} lacks the columns {absent}{self.advice()}"
             )
+
+    def check_quotes(self) -> None:
+        """Check that each quoted value of a CSV file is closed."""
+        if self.is_csv and not self._has_checked_quotes:
+            check_quotes(self.path, self.path.delimiter)
+            self._has_checked_quotes = True
 
     def advice(self) -> str:
         """Say what other delimiters in a header are a sign of; it may be a row, and is not shown."""
@@ -190,6 +209,7 @@ class TableFile:
     ) -> Generator[Any, None, None]:
         """Read the rows, or those that are marked, in order: of a CSV file with the types of a domain."""
         # `strict` and `coded` are as for `TextReader` and `read_tables`.
+        self.check_quotes()
         try:
             rows: Iterator[Any]
             if self.is_csv:
@@ -218,16 +238,12 @@ class TableFile:
         if domain is not None:
             for name in domain.columns:
                 readers[name] = TextReader(name, domain[name], strict=strict)
-        missing_texts = pyarrow.array(MISSING_TEXTS)
         for texts in text_tables:
             columns = {}
             for name in texts.column_names:
                 column = texts[name]
                 if name in readers:
                     column = readers[name].read(column)
-                elif strict:
-                    is_missing = compute.is_in(column, missing_texts)
-                    column = compute.if_else(is_missing, None, column)
                 columns[name] = column
             yield pyarrow.table(columns)
 

@@ -1,0 +1,170 @@
+"""CSV files are read strictly: a quote that is not closed is an error of every reader, and codes stay apart."""
+
+import socket
+import time
+
+import pytest
+
+from skdp import Domain, DPMarginalSynthesizer, NumericPerturber, PrivacyLedger, RandomizedResponseEncoder
+from skdp.base import read_frame
+from skdp.engines import estimate_file, privatize_file, synthesize_file, tally_files
+from skdp.engines.files import TableFile, _source_file, draft_file
+from tests.cli.commands import refuse
+from tests.engines.tables import everything_said
+
+DOMAIN = Domain({"sex": ["f", "m"]})
+
+
+def encoder(**options):
+    return RandomizedResponseEncoder(1.0, categories=DOMAIN, **options)
+
+
+def synthesize(path, ledger, **options):
+    synthesizer = DPMarginalSynthesizer(1.0, domain=DOMAIN, ledger=ledger)
+    return synthesize_file(path, path.with_name("out.csv"), synthesizer, **options)
+
+
+READERS = {
+    "privatize": lambda path, ledger: privatize_file(path, path.with_name("out.csv"), encoder(ledger=ledger)),
+    "privatize unchecked": lambda path, ledger: privatize_file(
+        path, path.with_name("out.csv"), encoder(ledger=ledger), check=False
+    ),
+    "synthesize": synthesize,
+    "synthesize persons": lambda path, ledger: synthesize(path, ledger, person_column="note"),
+    "draft-domain": lambda path, ledger: draft_file(TableFile(path), bins=5, max_values=5),
+    "estimate": lambda path, ledger: estimate_file(path, encoder()),
+    "tally": lambda path, ledger: tally_files([path], encoder()),
+    "report and study": lambda path, ledger: read_frame(path),
+    "report and study with a domain": lambda path, ledger: read_frame(path, DOMAIN),
+}
+ROWS = ["f,ok", "m,ok"] * 200
+BROKEN = {
+    "never closed": [*ROWS[:10], 'm,"SECRET', *ROWS],
+    "never closed, first column": [*ROWS[:10], '"SECRET,ok', *ROWS],
+    "closed by the next one": [*ROWS[:10], 'm,"SECRET', *ROWS[:10], 'm,"SECRET', *ROWS],
+    "text after it": [*ROWS[:10], 'm,"SECRET" cm', *ROWS],
+    "after a quote that is text": ['m,5" SECRET', *ROWS[:9], 'm,"SECRET', *ROWS],
+    "in a long file": [*ROWS[:10], 'm,"SECRET', *ROWS * 2_000],
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_quote_that_is_not_closed_is_an_error_that_names_the_line(tmp_path, reader, case):
+    path, ledger = tmp_path / "in.csv", PrivacyLedger(epsilon=9)
+    path.write_text("\n".join(["sex,note", *BROKEN[case]]) + "\n")
+    with pytest.raises(ValueError, match=r"in\.csv, line 12: a quoted value is not closed") as caught:
+        READERS[reader](path, ledger)
+    assert "SECRET" not in everything_said(caught.value)
+    assert len(ledger.report()) == 0
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("note", ['"ok"', '""', '"5"" wide"', '5" wide', '"two\nlines"', '"a,b"', '""""', '"\r\n"'])
+def test_other_quotes_are_read(tmp_path, note, end):
+    path = tmp_path / "in.csv"
+    path.write_bytes(end.join(["sex,note", *[f"f,{note}", f'"m",{note}'] * 200, ""]).encode())
+    assert tally_files([path], encoder()).n_reports == 400
+    assert len(read_frame(path)) == 400
+
+
+@pytest.mark.parametrize("offset", range(-2, 3))
+def test_a_line_break_in_a_value_is_kept_at_the_end_of_a_block(tmp_path, offset):
+    """Arrow drops a LF at the beginning of a block after a CR, also within quotes."""
+    start = b'note\r\n"'
+    note = b"z" * ((1 << 21) - 1 - len(start) + offset) + b"\r\nB"
+    (tmp_path / "in.csv").write_bytes(start + note + b'"\r\n')
+    try:
+        (table,) = TableFile(tmp_path / "in.csv").tables(None, ["note"])
+    except ValueError:
+        return  # too long for a block
+    assert table["note"].to_pylist() == [note.decode()]
+
+
+def test_codes_are_drafted_as_the_texts_that_they_are(tmp_path):
+    columns = {
+        "icd": ["008.45", "8.45", "038.11"],
+        "zip": ["01234", "987", "12"],
+        "version": ["1.1", "1.10", "2"],
+        "code": ["1E5", "100000", "1"],
+        "plus": ["+1", "1", "2"],
+        "long": [str(2**64 + 1), "12", "13"],
+        "none": ["None", "Basic", "NA"],
+        "": ["a", "b", "c"],
+        "amount": ["12.50", "3", "-0.25"],
+        "float": ["1e-05", "1e+06", ".5"],
+        "whole": ["3", " 4", "-5"],
+        "gaps": ["3", "NA", ""],
+        "truth": ["True", "False", ""],
+        "day": ["2020-01-01", "", "2020-02-01"],
+    }
+    lines = [",".join(f'"{name}"' for name in columns), *map(",".join, zip(*columns.values(), strict=True))]
+    (tmp_path / "in.csv").write_text("\n".join(lines) + "\n")
+    text = draft_file(TableFile(tmp_path / "in.csv"), bins=5, max_values=5)
+    drafted = Domain.from_toml(text)
+    texts = list(columns)[:8]
+    assert {name: set(drafted[name].values) for name in texts} == {name: {*columns[name]} for name in texts}
+    numbers = {"amount": {12.5, 3, -0.25}, "float": {1e-5, 1e6, 0.5}, "whole": {3, 4, -5}, "gaps": {3, None}}
+    assert {name: set(drafted[name].values) for name in numbers} == numbers
+    assert set(drafted["truth"].values) == {True, False, None}
+    assert len(drafted["day"].values) == 3
+    # Both readers find each row in the draft.
+    frame = read_frame(tmp_path / "in.csv", find_dates=True)
+    for name in columns:
+        (codes,) = drafted.select([name]).encode([frame[name]])
+        assert len(set(codes.tolist())) == len(drafted[name]), name
+    names = [name for name in columns if name not in ("long", "none")]
+    domain = drafted.select(names)
+    released = privatize_file(
+        tmp_path / "in.csv", tmp_path / "out.parquet", RandomizedResponseEncoder(9, categories=domain)
+    )
+    assert released.exists()
+
+
+@pytest.mark.parametrize("transformer", [RandomizedResponseEncoder(1.0, categories={"pay": [1.5, 2.5]}),
+                                         NumericPerturber(1.0, bounds={"pay": (0, 9)})])  # fmt: skip
+def test_a_decimal_comma_is_named(tmp_path, transformer):
+    (tmp_path / "in.csv").write_text("pay;x\n" + "1,5;1\n2,5;2\n" * 5)
+    with pytest.raises(ValueError, match="column 'pay' holds text that is no number; write decimals with a point"):
+        privatize_file(tmp_path / "in.csv", tmp_path / "out.csv", transformer, delimiter=";")
+
+
+@pytest.mark.parametrize("command", ["draft-domain", "privatize", "report"])
+def test_a_quoted_header_with_another_delimiter_advises_to_give_it(tmp_path, capsys, command):
+    (tmp_path / "in.csv").write_text('"sex";"x"\n' + '"f";"1"\n' * 5)
+    (tmp_path / "domain.toml").write_text(DOMAIN.to_toml())
+    words = {
+        "draft-domain": ["in.csv", "out.toml"],
+        "privatize": ["in.csv", "out.csv", "--domain", "domain.toml", "--epsilon", "1"],
+        "report": ["--out", "page.html", "--data", "in.csv", "--columns", "sex"],
+    }[command]
+    words = [tmp_path / word if "." in word else word for word in words]
+    assert "give --delimiter" in refuse(capsys, command, *words)
+
+
+def test_columns_of_one_name_are_named_where_they_are_asked_for(tmp_path):
+    path = tmp_path / "in.csv"
+    path.write_text("sex,note,note\n" + "f,1,2\nm,3,4\n" * 5)
+    message = "in.csv has several columns named 'note'; rename them in its header"
+    privatize_file(path, tmp_path / "reports.csv", encoder())
+    for read in (
+        lambda: privatize_file(path, tmp_path / "more.csv", encoder(), keep=["note"]),
+        lambda: synthesize(path, None, person_column="note"),
+        lambda: draft_file(TableFile(path), bins=5, max_values=5),
+        lambda: read_frame(path),
+    ):
+        with pytest.raises(ValueError, match=message):
+            read()
+
+
+def test_a_place_without_a_route_fails_soon(monkeypatch):
+    """Google's client tries for 15 minutes."""
+    monkeypatch.setattr(_source_file, "_MAX_RETRY_SECONDS", 1)
+    with socket.socket() as closed:  # bound, and nobody listens
+        closed.bind(("127.0.0.1", 0))
+        url = f"gs://anonymous@bucket/in.csv?scheme=http&endpoint_override=127.0.0.1%3A{closed.getsockname()[1]}"
+        started = time.monotonic()
+        with pytest.raises(OSError, match=r"in\.csv cannot be read"):
+            TableFile(url)
+        assert time.monotonic() - started < 30
