@@ -9,7 +9,7 @@
   fairlearn on reports that are taken for the truth. "violation" is the largest difference
   of true and false positive rates of the true groups in test rows, "error" the
   misclassification rate.
-- "curve": `privacy_curve` of a logistic regression with three reported columns: the score,
+- "curve": `privacy_curve` of a logistic regression of four reported columns: the score,
   and its CPU time over the time of a plain loop of fits and predictions.
 
 Decisions of fairlearn are random; metrics are expectations over its draws.
@@ -29,11 +29,10 @@ import pandas as pd
 from _tables import Table, adult, load_published
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import OneHotEncoder
 
 Numbers = NDArray[np.float64]
 Intervals = list[pd.DataFrame]  # Estimates of a repeat: value, lower, upper and truth.
@@ -155,30 +154,21 @@ def predict_adult(
     """Predict test rows of Adult."""
     table = adult()
     train, test = table.train[:n_rows], table.test[:n_rows].reset_index(drop=True)
-    features = [name for name in table.columns if name not in ("income", *names)]
-    model = make_model(train[features])
-    model.fit(train[features], table.is_positive(train))
-    y_true = table.is_positive(test).astype(int)
-    y_pred = model.predict(test[features]).astype(int)
+    names_used = [n for n in table.columns if n not in ("income", *names)]
+    model = LogisticRegression(solver="liblinear")
+    model.fit(one_hot_codes(table, train, names_used), table.is_positive(train))
+    y_pred = model.predict(one_hot_codes(table, test, names_used)).astype(int)
     groups = test[names].astype(object)
     if "race" in names:
         groups["race"] = np.where(groups["race"] == "White", "White", "Other")
+    y_true = table.is_positive(test).astype(int)
     return PeopleTable(groups, privileged, y_true, y_pred)
 
 
-def make_model(features: pd.DataFrame) -> Any:
-    """Make a logistic regression of numbers and one-hot columns."""
-    columns = ColumnTransformer(
-        [
-            ("numbers", StandardScaler(), make_column_selector(dtype_include="number")),
-            (
-                "texts",
-                OneHotEncoder(handle_unknown="ignore"),
-                make_column_selector(dtype_exclude="number"),
-            ),
-        ]
-    )
-    return make_pipeline(columns, LogisticRegression(max_iter=1_000))
+def one_hot_codes(table: Table, rows: pd.DataFrame, names: list[str]) -> Numbers:
+    """Build indicators of all declared values or bins."""
+    codes = table.encode(rows)
+    return np.hstack([np.eye(table.sizes[name])[codes[name]] for name in names])
 
 
 def debias(
@@ -257,10 +247,9 @@ def choose(
 
 
 def encode_features(data: FairTable, rows: pd.DataFrame) -> Numbers:
-    """One-hot columns of all declared values but those of the group and the target."""
-    codes = data.table.encode(rows)
+    """Build indicators of all columns but the group and the target."""
     names = [n for n in data.table.columns if n not in (data.group, data.table.target)]
-    return np.hstack([np.eye(data.table.sizes[name])[codes[name]] for name in names])
+    return one_hot_codes(data.table, rows, names)
 
 
 def reduce(
@@ -347,20 +336,6 @@ def fit_unconstrained(data: FairTable, epsilon: float, seed: int) -> Numbers:
     return model.predict(encode_features(data, data.table.test)).astype(float)
 
 
-def mitigation_methods() -> dict[str, Callable[..., Numbers]]:
-    """Return fair models from private data."""
-    return {
-        "private_parity": constrain_groups,
-        "fairlearn on reports": constrain_reports,
-        "fairlearn on synthetic rows": constrain_synthetic,
-    }
-
-
-def public_methods() -> dict[str, Callable[..., Numbers]]:
-    """Return models without privacy."""
-    return {"fairlearn": constrain_truth, "unconstrained": fit_unconstrained}
-
-
 def score_decisions(data: FairTable, chance: Numbers) -> dict[str, float]:
     """Error and violation of equalized odds on test rows."""
     y_true = data.table.is_positive(data.table.test)
@@ -378,90 +353,57 @@ def score_decisions(data: FairTable, chance: Numbers) -> dict[str, float]:
 # The privacy curve
 
 
-@dataclass(frozen=True, eq=False)
-class CurveTable:
-    """Features, labels, and the columns to report."""
-
-    X: pd.DataFrame
-    y: pd.Series
-    domain: Any
+def curve_tables(quick: bool) -> dict[str, Callable[[], Table]]:
+    n_rows = N_QUICK_ROWS if quick else 4_000
+    return {"Adult, 4,000 rows": lambda: choose(adult, "sex", n_rows).table}
 
 
-def curve_tables(quick: bool) -> dict[str, Callable[[], CurveTable]]:
-    """Return a small table."""
-    return {
-        "Adult, 4,000 rows": partial(make_curve_table, N_QUICK_ROWS if quick else 4_000)
-    }
-
-
-def make_curve_table(n_rows: int) -> CurveTable:
-    """Take some rows of Adult."""
-    table = adult()
-    rows = table.train[:n_rows]
-    domain = table.domain.select(["sex", "race", "relationship"])
-    X = rows.drop(columns="income")
-    return CurveTable(X, pd.Series(table.is_positive(rows).astype(int)), domain)
-
-
-def trace_curve(data: CurveTable, epsilon: float, seed: int) -> dict[str, float]:
-    """Score a pipeline with `privacy_curve` and with a plain loop."""
+def trace_curve(table: Table, epsilon: float, seed: int) -> dict[str, float]:
+    """Score a pipeline with `privacy_curve`, and time a plain loop of the same fits."""
     from skdp import RandomizedResponseEncoder
     from skdp.evaluation import privacy_curve
 
-    names = list(data.domain.columns)
-    encoder = RandomizedResponseEncoder(categories=data.domain, random_state=seed)
-    private = make_pipeline(encoder, OneHotEncoder(handle_unknown="ignore"))
-    public = make_model(data.X.drop(columns=names)).steps[0][1].transformers
-    columns = ColumnTransformer(
-        [("private", private, names), *resolve(public, data, names)]
-    )
-    model = make_pipeline(columns, LogisticRegression(max_iter=1_000))
-    parameter = "columntransformer__private__randomizedresponseencoder__epsilon"
+    domain = table.domain.select(["sex", "race", "relationship", "occupation"])
+    encoder = RandomizedResponseEncoder(categories=domain, random_state=seed)
+    one_hot = OneHotEncoder(handle_unknown="ignore")
+    model = make_pipeline(encoder, one_hot, LogisticRegression(max_iter=1_000))
+    X = table.train[list(domain.columns)].astype(object)
+    y = pd.Series(table.is_positive(table.train).astype(int))
+    parameter = "randomizedresponseencoder__epsilon"
     folds = StratifiedKFold(5, shuffle=True, random_state=seed)
+    options: dict[str, Any] = {"scoring": "roc_auc", "baseline": None, "cv": folds}
+    options |= {"param_name": parameter, "epsilons": [epsilon], "random_state": seed}
     start = time.process_time()
-    curve = privacy_curve(
-        model,
-        data.X,
-        data.y,
-        param_name=parameter,
-        epsilons=[epsilon],
-        scoring="roc_auc",
-        cv=folds,
-        baseline=None,
-        random_state=seed,
-    )
+    curve = privacy_curve(model, X, y, **options)
     middle = time.process_time()
-    for train, test in folds.split(data.X, data.y):
+    for train, test in folds.split(X, y):
         fitted = clone(model).set_params(**{parameter: epsilon})
-        fitted.fit(data.X.iloc[train], data.y.iloc[train])
-        fitted.predict_proba(data.X.iloc[test])
+        fitted.fit(X.iloc[train], y.iloc[train]).predict_proba(X.iloc[test])
     end = time.process_time()
-    return {
-        "AUC": curve["value"].mean(),
-        "time ratio": (middle - start) / (end - middle),
-    }
-
-
-def resolve(transformers: Any, data: CurveTable, names: list[str]) -> Any:
-    """Apply column selectors to the public columns."""
-    public = data.X.drop(columns=names)
-    return [(name, step, selector(public)) for name, step, selector in transformers]
-
-
-def curve_methods() -> dict[str, Callable[..., dict[str, float]]]:
-    """Return the curve."""
-    return {"privacy_curve": trace_curve}
-
-
-def score_curve(data: CurveTable, result: dict[str, float]) -> dict[str, float]:
-    """Return the metrics as they are."""
-    return result
+    ratio = (middle - start) / (end - middle)
+    return {"AUC": curve["value"].mean(), "time ratio": ratio}
 
 
 TASKS = {
     "report": (people_tables, lambda: {"fairness_report": report}, score_intervals),
     "debiased": (people_tables, debiasing_methods, score_intervals),
-    "mitigation": (fair_tables, mitigation_methods, score_decisions),
-    "mitigation without privacy": (fair_tables, public_methods, score_decisions),
-    "curve": (curve_tables, curve_methods, score_curve),
+    "mitigation": (
+        fair_tables,
+        lambda: {
+            "private_parity": constrain_groups,
+            "fairlearn on reports": constrain_reports,
+            "fairlearn on synthetic rows": constrain_synthetic,
+        },
+        score_decisions,
+    ),
+    "mitigation without privacy": (
+        fair_tables,
+        lambda: {"fairlearn": constrain_truth, "unconstrained": fit_unconstrained},
+        score_decisions,
+    ),
+    "curve": (
+        curve_tables,
+        lambda: {"privacy_curve": trace_curve},
+        lambda table, scores: scores,
+    ),
 }
