@@ -33,6 +33,7 @@ SEEDS = {"means": 8, "quantiles": 6, "counts": 10, "categories": 6}
 DELTA = 1e-6
 N_REPEATS = 10
 N_SLOW_REPEATS = 4
+N_PEER_REPEATS = 2
 N_ROWS = 20_000
 N_QUICK_ROWS = 4_000
 PROBABILITIES = np.arange(1, 20) / 20
@@ -187,7 +188,7 @@ def release_opendp(table: NumberTable, epsilon: float, seed: int) -> Sample:
         count = space >> dp.t.then_count()
         sums = total >> dp.m.then_laplace(2**20 / part)
         counts = count >> dp.m.then_laplace(1 / part)
-        repeats = [sums(data) / max(counts(data), 1) for _ in range(N_REPEATS)]
+        repeats = [sums(data) / max(counts(data), 1) for _ in range(N_PEER_REPEATS)]
         columns.append(low + step * np.array(repeats))
     return {"mean": list(np.column_stack(columns))}
 
