@@ -226,10 +226,11 @@ MOST_BINS = 1 << 22
 class Interval:
     """A column of numbers or dates cut into bins: half-open, the last one closed.
 
-    Numbers are declared as whole if all edges are, as those of ``Interval(20, 100,
-    bins=20)``. Of ``Interval(18, 100, bins=20)`` the second edge is 22.1, so that
-    numbers may have any fractions, whatever the dtype of the table: declare whole ones,
-    such as ages, by ``decimals=0``, and amounts such as 0.75 by ``decimals=2``.
+    Numbers are whole by default if all edges are whole, or if `low` and `high` are and
+    no bin is narrower than 1, as in ``Interval(18, 100, bins=20)`` for ages. Otherwise,
+    as in ``Interval(0, 1, bins=10)``, they may have any fractions. The dtype of a table
+    has no part in this. Set ``decimals=2`` for amounts such as 19.75, ``real=True`` for
+    any fractions between whole bounds.
 
     Parameters
     ----------
@@ -248,14 +249,13 @@ class Interval:
     missing : bool, default=False
         Whether missing is a declared value: one more cell, after the bins.
     real : bool, default=False
-        Whether the numbers have fractions even if all edges are whole. Otherwise,
-        numbers that are drawn are whole, and `DPMarginalSynthesizer` takes others for
+        If True, the numbers have fractions where they would be whole by default.
+        `DPMarginalSynthesizer` draws whole numbers for whole ones, and takes others for
         undeclared.
     decimals : int, optional
         The number of decimals that the numbers have, from 0 to 15: those that are drawn
         have no more, and `DPMarginalSynthesizer` takes others for undeclared. 0 is for
-        whole numbers, also between edges that are not. By default any number, or none
-        if all edges are whole and `real` is not set.
+        whole numbers. By default any number, or 0 for numbers that are whole by default.
 
     Attributes
     ----------
@@ -264,7 +264,7 @@ class Interval:
     missing : bool
         As declared.
     real : bool
-        Whether the numbers have fractions, as declared, or because an edge has.
+        Whether the numbers have fractions, as declared or by default.
     decimals : int or None
         As declared; 0 also where `real` is False, None where any number of decimals may
         occur.
@@ -292,8 +292,8 @@ class Interval:
     (0.0, 25.0, 50.0, 75.0, 100.0)
     >>> Interval(0, 60, bins=20, decimals=2).real
     True
-    >>> Interval(18, 100, bins=20).real, Interval(18, 100, bins=20, decimals=0).real
-    (True, False)
+    >>> Interval(18, 100, bins=20).real, Interval(0, 1, bins=10).real
+    (False, True)
     >>> Interval(0, 100, bins=2, missing=True).encode(np.array([10.0, np.nan])).tolist()
     [0, 2]
     >>> from datetime import date
@@ -330,8 +330,6 @@ class Interval:
         if any(low >= high for low, high in pairwise(self.edges)):
             raise ValueError("the edges of an Interval must increase")
         self.missing = missing
-        # What is not said of numbers follows from their edges: whole edges, whole
-        # numbers.
         self.real = False
         self.decimals: int | None = None
         if isinstance(self.edges[0], float):
@@ -340,7 +338,10 @@ class Interval:
                 self.decimals = int(decimals)
                 self.real = self.decimals > 0
             else:
-                self.real = real or not _are_whole(self.edges)
+                is_whole = _are_whole(self.edges)
+                if bins is not None:
+                    is_whole = is_whole or _have_whole_bounds(self.edges)
+                self.real = real or not is_whole
                 self.decimals = None if self.real else 0
         elif real or decimals is not None:
             name = "real" if real else "decimals"
@@ -390,7 +391,7 @@ class Interval:
         edges = self.edges[: FEW + 1]
         texts = list(map(edge_text if is_numeric else repr, edges))
         flags = ", missing=True" if self.missing else ""
-        for name, value in self._precision().items():
+        for name, value in self._precision(_are_whole(self.edges)).items():
             flags += f", {name}={value}"
         return f"Interval(edges={_few(texts)}{flags})"
 
@@ -406,14 +407,15 @@ class Interval:
             declaration = {**ends, "bins": bins}
         if self.missing:
             declaration["missing"] = True
-        return declaration | self._precision()
+        is_whole = _are_whole(self.edges)
+        is_whole = is_whole or (are_even and _have_whole_bounds(self.edges))
+        return declaration | self._precision(is_whole)
 
-    def _precision(self) -> dict[str, Any]:
-        """Return what must be said of the numbers, as the edges do not show it."""
-        are_whole = _are_whole(self.edges)
+    def _precision(self, is_whole: bool) -> dict[str, Any]:
+        """Return what must be declared of the numbers, where it differs from the default."""
         if self.real and self.decimals is None:
-            return {"real": True} if are_whole else {}
-        if self.real or not are_whole:
+            return {"real": True} if is_whole else {}
+        if self.real or not is_whole:
             return {"decimals": self.decimals}
         return {}
 
@@ -494,6 +496,12 @@ class Interval:
 
 def _are_whole(edges: Iterable[Any]) -> bool:
     return all(not isinstance(edge, float) or edge.is_integer() for edge in edges)
+
+
+def _have_whole_bounds(edges: Sequence[Any]) -> bool:
+    """Return whether the first and last edge are whole, and no bin is narrower than 1."""
+    are_wide = all(high - low >= 1 for low, high in pairwise(edges))
+    return are_wide and _are_whole([edges[0], edges[-1]])
 
 
 def _type(value: Any) -> str:

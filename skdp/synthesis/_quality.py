@@ -311,12 +311,12 @@ class _Numbers:
         counts = counts[:n_bins]
         by_model = synthesizer.n_rows_ * synthesizer.model_.marginal([column])[:n_bins]
         weights = np.ones(bins.size)
-        fine = FineCounts(counts, std_error**2 * np.eye(n_bins), std_error)
+        fine = FineCounts(counts, std_error**2 * np.eye(n_bins), std_error, 0.0)
         if shape is not None:
             weights = np.diff(shape.below)
             covariance = covariance_of_cells(bins.size + interval.missing)
             covariance = covariance[: bins.size, : bins.size] * shape.std_error**2
-            fine = FineCounts(shape.counts, covariance, shape.std_error)
+            fine = FineCounts(shape.counts, covariance, shape.std_error, 0.0)
             # Private bins were counted by these cells: they know no more.
             if synthesizer.bins != "private":
                 fine = with_counts_of_bins(fine, bins, counts, std_error)

@@ -158,7 +158,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     bins : {"declared", "private"}, default="declared"
         The bins of each `Interval`: its own, or at most as many that hold about as many records each, which are found
         by noisy counts of fine cells, for skewed and correlated numbers. In both cases rows follow noisy counts of
-        finer cells within bins, and have the `decimals` of the `Interval`: whole where all edges are, if not declared.
+        finer cells within bins, and have the `decimals` of the `Interval`, spread over all values of a cell.
     discover : float, optional
         The share of epsilon and delta that is spent on finding the values of undeclared columns: those whose noisy
         count is above a threshold. Other values become ``"<not discovered>"`` in columns of text, and missing
@@ -286,7 +286,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     nullable, of Arrow, categorical, text, of polars and Arrow a time zone), which synthetic rows share: of a file in
     which one record has no number, a column may be read as text, and so are the values that `discover` finds in it;
     and of a nullable column with a number beyond 64 bits, pandas makes Python objects. Otherwise dtypes follow from
-    the declaration: int64 if all declared values are whole, or the `decimals` or else all edges of an `Interval`, and
+    the declaration: int64 if all declared values are whole, or the numbers of an `Interval` are declared as whole, and
     float64 if not, however narrow the numbers of X are. Days where all edges are dates (`datetime.date`), and times
     in microseconds where these are `datetime.datetime` or a pandas Timestamp, whatever the data hold; pandas has no
     dtype of days but that of Arrow. In `transform`, columns that are not redrawn are unprotected; `score` depends on

@@ -110,6 +110,8 @@ def given_to_the_budget(codes, declared, budget):
 class Recorded(OpenBudget):
     """Remembers what is counted, the shares of these counts of all, and its parts."""
 
+    power = Fraction(1, 2)
+
     def __init__(self, share=Fraction(1)):
         super().__init__()
         self.parts, self.shares, self.lists, self.share = [], [], [], share

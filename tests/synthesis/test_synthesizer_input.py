@@ -74,7 +74,7 @@ class TestKinds:
     def test_an_array_of_floats_and_a_list_of_lists(self):
         X = np.array([DATA["wage"], DATA["wage"]]).T
         for rows in (X, X.tolist()):
-            made = fitted(rows, domain=Interval(0, 10, bins=4)).sample(9)
+            made = fitted(rows, domain=Interval(0, 10, bins=4, real=True)).sample(9)
             assert (made.dtype, made.shape) == (np.dtype(float), (9, 2))
         mixed = [[0, "x"], [1, "y"]] * 10
         assert set(map(type, fitted(mixed, domain=[[0, 1], ["x", "y"]]).sample(30).ravel().tolist())) == {int, str}

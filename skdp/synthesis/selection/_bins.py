@@ -29,7 +29,7 @@ from skdp.synthesis.selection._moved import PlannedShare
 from skdp.synthesis.selection._private_table import PrivateTable
 from skdp.synthesis.selection._strategy import FittedTable
 from skdp.synthesis.selection._tails import CLEAR_SHARE, Tails, add_tails
-from skdp.synthesis.tables import Shape, Shapes, find_points
+from skdp.synthesis.tables import Shape, Shapes, count_values, find_points
 
 BINS = ("declared", "private")
 """What `bins=` takes."""
@@ -43,7 +43,6 @@ BINS = ("declared", "private")
 # _BRANCHES        D +-.004                   D up to +.006
 # _ROOTS           D up to +.009              nothing
 # _CLEAR           D -.001 to -.012           D -.011 to +.013
-# _CLEAR_NUMBER    D -.002 to 0               D up to +.006
 # _ROUNDS          D below .0002              nothing
 _SHARE_OF_BINS = Fraction(1, 5)
 """The share of the budget for the counts of fine cells from which bins are found."""
@@ -57,8 +56,11 @@ With a tenth, the largest errors of the distributions of forty columns at epsilo
 _BRANCHES, _ROOTS = 8, 16
 """The cells that are counted together at each level, until fewer are left."""
 
-_CLEAR, _CLEAR_NUMBER = 3.0, 4.5
-"""Standard deviations from which a cell, or a single number, has records."""
+_CLEAR, _CLEAR_GAUSSIAN, _CLEAR_LAPLACE = 3.0, 4.5, 8.5
+"""Standard errors from which a node, or a single cell with one of two kinds of noise, has records.
+
+Noise alone exceeds the last two with a chance of 3e-6: a false one would be a number
+that many rows have."""
 
 _PAIR_NOISE = 0.05
 """The noise that a pair of columns may have, as a share of all records."""
@@ -71,6 +73,12 @@ _SAME = 1e-5
 
 UNLIKELY = 1e-9
 """By what bins far from all records are multiplied: no table has rows there."""
+
+_LEAST_OPEN = 0.1
+"""The part of a node's values in its unclear cells, from which on these share records."""
+
+_MOST_GROWTH = 2.0
+"""By what a cell's share may grow with its bin: a little noise would be a frequent number."""
 
 _POINT_WIDTH = 1e-9
 """The width of the cell of a single number, against that of another cell."""
@@ -93,12 +101,14 @@ class FineCounts(NamedTuple):
     covariance: NDArray[np.float64]
     std_error: float
     """Of the count of each node of the tree, from which these counts are."""
+    clear: float
+    """Standard errors from which the count of a cell is more than noise."""
 
     def without_missing(self, grid: Interval) -> FineCounts:
         """Return the counts of cells of numbers or dates."""
         size = len(grid.edges) - 1
         covariance = self.covariance[:size, :size]
-        return FineCounts(self.counts[:size], covariance, self.std_error)
+        return self._replace(counts=self.counts[:size], covariance=covariance)
 
 
 @dataclass(frozen=True, eq=False)
@@ -278,6 +288,8 @@ def _count_fine_cells(
     part.prepare(cliques)
     even_shares = [Fraction(1, len(places))] * len(places)
     shares = part.caps.ration(cliques, even_shares, part.budget.share)
+    is_laplace = part.budget.power == 1
+    clear_limit = _CLEAR_LAPLACE if is_laplace else _CLEAR_GAUSSIAN
     fine_counts = {}
     for name, place, share_of_column in zip(names, places, shares, strict=True):
         levels = _levels(len(cells[name]))
@@ -288,7 +300,9 @@ def _count_fine_cells(
             sums += marginal.counts[level]
         covariance = covariance_of_cells(len(cells[name])) * marginal.std_error**2
         counts = covariance @ sums / marginal.std_error**2
-        fine_counts[name] = FineCounts(counts, covariance, marginal.std_error)
+        fine_counts[name] = FineCounts(
+            counts, covariance, marginal.std_error, clear_limit
+        )
     return fine_counts
 
 
@@ -320,19 +334,17 @@ def _estimate_shares(
     fine: FineCounts, grid: Interval, nodes: NDArray[np.intp]
 ) -> Tails:
     """Estimate the shares of cells: by clear counts, and by fitted tails beyond them."""
-    shares = _shares_of_cells(fine, find_points(grid))
+    shares = _shares_of_cells(fine, grid)
     n_rows = max(1.0, float(fine.counts.sum()))
     return add_tails(shares, fine.counts, fine.covariance, nodes, grid, n_rows)
 
 
-def _shares_of_cells(
-    fine: FineCounts, is_point: NDArray[np.bool_]
-) -> NDArray[np.float64]:
+def _shares_of_cells(fine: FineCounts, grid: Interval) -> NDArray[np.float64]:
     """Return the share of each cell, as far as counts are more than noise."""
     # From the top of the tree: the share of a node is split among those below it.
     counts = fine.counts
     total = max(1.0, counts.sum())
-    widths = np.where(is_point, _POINT_WIDTH, 1.0)
+    widths = _weigh_cells(grid)
     shares = np.array([1.0])
     parent_level = np.zeros(counts.size, np.intp)
     for level in reversed(_levels(counts.size)):
@@ -342,11 +354,11 @@ def _shares_of_cells(
         for node, (start, stop) in enumerate(zip(starts, stops, strict=True)):
             variances[node] = fine.covariance[start:stop, start:stop].sum()
         errors = np.sqrt(variances) / total
-        limits = _CLEAR * errors
-        if starts.size == counts.size:
-            limits = np.where(is_point, _CLEAR_NUMBER * errors, limits)
+        are_cells = starts.size == counts.size
+        limits = (fine.clear if are_cells else _CLEAR) * errors
         noisy = np.add.reduceat(counts, starts) / total
-        sizes = np.add.reduceat(widths, starts)
+        # Cells grow with the distance from 0, as a long tail does: nodes have as many.
+        sizes = widths if are_cells else np.diff(np.append(starts, counts.size))
         parents = parent_level[starts]
         split = np.zeros(starts.size)
         for parent, share in enumerate(shares):
@@ -355,27 +367,38 @@ def _shares_of_cells(
                 noisy[cells_of_bin] / max(share, _LEAST_SHARE),
                 limits[cells_of_bin] / max(share, _LEAST_SHARE),
                 sizes[cells_of_bin],
+                are_cells=are_cells,
             )
         shares = split
         parent_level = level
     return shares / shares.sum()
 
 
+def _weigh_cells(grid: Interval) -> NDArray[np.float64]:
+    """Return the number of values of each cell; nearly none for a single real number."""
+    return count_values(grid) * np.where(find_points(grid), _POINT_WIDTH, 1.0)
+
+
 def _split(
     noisy: NDArray[np.float64],
     limits: NDArray[np.float64],
     sizes: NDArray[np.float64],
+    *,
+    are_cells: bool,
 ) -> NDArray[np.float64]:
-    """Split a node: what is noise evenly, or not at all beside what is not."""
-    # What is clear has its noisy share. What is left is that of all others together: if
-    # it is more than the noise of them all, they share it evenly.
+    """Split a node: by clear counts, and what is left by the numbers of values."""
     is_clear = noisy >= limits
     if not is_clear.any():
         return sizes / sizes.sum()
     shares = np.where(is_clear, noisy, 0.0)
+    unclear = np.where(is_clear, 0.0, sizes)
+    # Single numbers do not share the rest by themselves: noise would be a frequent
+    # number. Nodes share it only if it exceeds their noise, so that none is far away.
     remainder = 1 - shares.sum()
-    if not is_clear.all() and remainder > math.hypot(*limits[~is_clear]):
-        shares[~is_clear] = remainder * sizes[~is_clear] / sizes[~is_clear].sum()
+    has_width = unclear.sum() > _LEAST_OPEN * sizes.sum()
+    least = 0.0 if are_cells else math.hypot(*limits[~is_clear])
+    if has_width and remainder > least:
+        shares += remainder * unclear / unclear.sum()
     return shares / shares.sum()
 
 
@@ -483,7 +506,7 @@ def with_counts_of_bins(
     change = (counts - fine.counts @ sums) @ gain
     covariance = fine.covariance - covariance_of_sums @ gain
     covariance = (covariance + covariance.T) / 2
-    return FineCounts(fine.counts + change, covariance, fine.std_error)
+    return fine._replace(counts=fine.counts + change, covariance=covariance)
 
 
 def _shares_of_bins(
@@ -559,10 +582,10 @@ def _split_bins(
     bins: NDArray[np.intp],
     grid: Interval,
 ) -> NDArray[np.float64]:
-    """Split the share of each bin among its cells, evenly if none is known to have records."""
-    widths = np.where(find_points(grid), _POINT_WIDTH, 1.0)
-    sums = np.bincount(bins, shares)
-    shares = np.where(sums[bins] > 0, shares, widths)
-    sums = np.bincount(bins, shares)
-    mass: NDArray[np.float64] = np.maximum(shares_of_bins, _LEAST_SHARE)[bins] * shares
-    return mass / sums[bins]
+    """Split the share of each bin as its cells share it, or evenly if they have little of it."""
+    targets = np.maximum(shares_of_bins, _LEAST_SHARE)
+    sums = np.maximum(np.bincount(bins, shares), _LEAST_SHARE)
+    kept = shares * np.minimum(_MOST_GROWTH, targets / sums)[bins]
+    widths = _weigh_cells(grid)
+    densities = (targets - np.bincount(bins, kept)) / np.bincount(bins, widths)
+    return np.asarray(kept + densities[bins] * widths)

@@ -7,6 +7,7 @@ from skdp.synthesis.tables._decode import draw_rows as draw_rows
 from skdp.synthesis.tables._decode import public_template as public_template
 from skdp.synthesis.tables._decode import sample_template as sample_template
 from skdp.synthesis.tables._decode import write_rows as write_rows
+from skdp.synthesis.tables._draws import count_values as count_values
 from skdp.synthesis.tables._draws import ends_of as ends_of
 from skdp.synthesis.tables._draws import middles as middles
 from skdp.synthesis.tables._draws import values_of as values_of

@@ -30,6 +30,14 @@ def bin_ends(interval: Interval) -> tuple[NDArray[Any], NDArray[Any], Any]:
     return edges[:-1], np.nextafter(edges[1:], edges[:-1]), 0
 
 
+def count_values(grid: Interval) -> NDArray[np.float64]:
+    """Return the number of values that may be drawn in each cell; of real numbers, its width."""
+    lowest, highest, step = bin_ends(grid)
+    if not step:
+        return np.diff(np.array(grid.edges))
+    return np.asarray(np.rint((highest - lowest) / step) + 1, float)
+
+
 def ends_of(values: Categories | Interval) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the least and the largest value of each declared cell but missing."""
     if isinstance(values, Interval):

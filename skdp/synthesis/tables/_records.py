@@ -63,8 +63,8 @@ _OF_ALL_ROWS = (
 )
 _ADVICE = f"{_OF_ALL_ROWS}; 'ignore' leaves such rows out"
 _WHOLE = (
-    "An Interval with whole edges declares whole numbers: set decimals=2 for amounts "
-    "such as 0.75, or real=True for any fractions"
+    "An Interval with whole bounds declares whole numbers if no bin is narrower than 1: "
+    "set decimals=2 for amounts such as 0.75, or real=True for any fractions"
 )
 
 
