@@ -49,6 +49,7 @@ pytestmark = [
     # The checks' tables are small.
     pytest.mark.filterwarnings("ignore:the noise drowns the variance:UserWarning"),
     pytest.mark.filterwarnings("ignore:the noise hides how many rows:UserWarning"),
+    pytest.mark.filterwarnings("ignore:the edges of .* coincide:UserWarning"),
     pytest.mark.filterwarnings("ignore:the noise hides the components:UserWarning"),
     pytest.mark.filterwarnings("ignore:the categories of 'target':skdp.privacy.PrivacyLeakWarning"),
 ]

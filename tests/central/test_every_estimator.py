@@ -49,6 +49,7 @@ SOME = [
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:the noise:UserWarning"),  # there are few rows
+    pytest.mark.filterwarnings("ignore:the edges of .* coincide:UserWarning"),
     pytest.mark.filterwarnings("ignore:the columns .* are of dtype object:UserWarning"),
 ]
 
