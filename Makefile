@@ -7,7 +7,7 @@ HYPOTHESIS_SEED ?= $(shell $(PYTHON) -c 'import secrets; print(secrets.randbits(
 # The Pythons of `make test-versions`.
 PYTHONS ?= python3.11 python3.12 python3.13 python3.14
 
-.PHONY: report docs test lint types layers pytest notebooks-write test-long test-versions release-check book release bench bench-stale clean
+.PHONY: report docs test lint types layers pytest notebooks-write test-long test-versions release-check book release bench clean
 
 report: .venv/installed
 	$(BIN)/skdp report --out report
@@ -68,35 +68,10 @@ book: .venv/docs
 release: release-check book
 	$(BIN)/python .ci/tag_release.py
 
-# The peers pin old packages, so they have environments of their own.
-bench: .venv/installed .venv/spark .venv-bench/installed .venv-bench-accounting/installed
-	.venv-bench/bin/python benchmarks/randomized_response.py
-	.venv-bench/bin/python benchmarks/transform.py
-	.venv-bench/bin/python benchmarks/local_oracles.py
-	.venv-bench/bin/python benchmarks/noise.py
-	.venv-bench/bin/python benchmarks/numeric_mechanisms.py
-	.venv-bench/bin/python benchmarks/numeric_distributions.py
-	$(BIN)/python benchmarks/numeric_intervals.py
-	.venv-bench/bin/python benchmarks/local_tables.py
-	.venv-bench/bin/python benchmarks/heavy_hitters.py
-	.venv-bench/bin/python benchmarks/lists.py
-	.venv-bench/bin/python benchmarks/audit.py
-	$(BIN)/python benchmarks/audit_power.py
-	$(BIN)/python benchmarks/sensitivity.py
-	.venv-bench/bin/python benchmarks/posterior_features.py
-	$(BIN)/python benchmarks/report_regression.py
-	.venv-bench-accounting/bin/python benchmarks/accounting.py
-	$(BIN)/python benchmarks/engines_local.py
-	$(BIN)/python benchmarks/engines_counts.py
-	$(BIN)/python benchmarks/engines_cost.py
-	$(BIN)/python benchmarks/engines_synthesis.py
-	$(BIN)/python benchmarks/shuffle.py
-	$(BIN)/python benchmarks/shares.py
-	$(BIN)/python benchmarks/survey_weights.py
-
-# Results that are older than the last change of their script or of the code that they measure.
-bench-stale: .venv/installed
-	$(BIN)/python .ci/bench_stale.py
+# All benchmarks, one after the other; a run that stopped goes on. The peers have an environment of their own.
+BENCHMARKS = $(filter-out run, $(basename $(notdir $(wildcard benchmarks/[a-z]*.py))))
+bench: .venv-bench/installed
+	for name in $(BENCHMARKS); do .venv-bench/bin/python benchmarks/run.py $$name || exit 1; done
 
 # uv takes a sixth of the time of pip, which steps in where uv cannot be had, or finds no packages as it does not read
 # pip's settings. Compiled on all cores, without the tests of others and what is hardly used; ours, too, or each process
@@ -128,10 +103,5 @@ bench-stale: .venv/installed
 	.venv-bench/bin/pip install --quiet --constraint constraints.txt --editable . --requirement benchmarks/requirements.txt
 	touch $@
 
-.venv-bench-accounting/installed: .venv-bench-%/installed: pyproject.toml benchmarks/requirements-%.txt
-	$(PYTHON) -m venv .venv-bench-$*
-	.venv-bench-$*/bin/pip install --quiet --editable . --requirement benchmarks/requirements-$*.txt
-	touch $@
-
 clean:
-	rm -rf .venv .venv-versions .venv-bench .venv-bench-accounting report site
+	rm -rf .venv .venv-versions .venv-bench report site

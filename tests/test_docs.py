@@ -244,18 +244,3 @@ def test_the_example_of_a_constant_holds(name):
     test = doctest.DocTestParser().get_doctest(API["examples"][name], {}, name, None, None)
     assert test.examples
     assert doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test).failed == 0
-
-
-PICTURES = tomllib.loads((DOCS / "benchmarks" / "pictures.toml").read_text(encoding="utf-8"))
-
-
-@each("name", sorted(PICTURES))
-def test_pictures_of_benchmarks_are_of_columns_of_their_pages(name):
-    picture = PICTURES[name]
-    page = (ROOT / "benchmarks" / "results" / f"{name}.md").read_text(encoding="utf-8")
-    heading = f"\n## {picture['heading']}\n" if "heading" in picture else ""
-    assert heading in page
-    table = page[page.index(heading) :]
-    first_line = re.search(r"^\|(.*)\|$", table, re.MULTILINE)[1]
-    columns = [column.strip() for column in first_line.split("|")]
-    assert {*picture["labels"], picture["value"]} <= set(columns)

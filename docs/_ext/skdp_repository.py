@@ -37,8 +37,6 @@ def rewrite_links(text: str, source: str, page: str) -> str:
         path, _, anchor = target.partition("#")
         path = normpath(Path(source).parent / path)
         path = PAGES.get(path.rstrip("/"), path)
-        if path.startswith("benchmarks/results/") and path.endswith(".md"):
-            path = f"docs/benchmarks/{Path(path).name}"
         if path.startswith("docs/"):
             link = relpath(path, Path(page).parent)
             return f"[{label}]({link}{'#' if anchor else ''}{anchor})"

@@ -27,24 +27,9 @@ arrives day by day                    `transform` each day's rows; `tally` of a 
                                       If a person comes again: ``memoize=True`` of the transformer, and ``record_id=``.
 ====================================  ==================================================================================
 
-**Time and memory**, on two cores (``benchmarks/results/engines_local.md``; the peak is that of the whole process, some
-250 MB of imports included; more rows take more time, not more memory):
-
-==========================================================  =======  =========  =======
-Parquet                                                     pyarrow  DuckDB     Polars
-==========================================================  =======  =========  =======
-50,000,000 rows, three columns of text: seconds             5.3      5.5        3.0
-the same, as a multiple of copying the file unchanged       1.2      1.2        1.7
-peak memory, MB                                             667      430        853
-tally of 100,000,000 reports of four values: seconds        0.30     0.21       0.22
-the same, as a multiple of DuckDB's ``GROUP BY``            1.4      1.0        1.1
-==========================================================  =======  =========  =======
-
-Ten billion rows of three such columns take ten minutes on a machine with 4 cores, or a minute on 4 machines with 16
-cores and Dask or 10 of them and Spark; nothing is shuffled. For a synthesizer's tables of all pairs of 14 columns it is
-16 and 2 minutes (``benchmarks/results/engines_cost.md``). Text files take more time. On one machine, reports are drawn
-on at most four cores; permanent reports of RAPPOR, which hash each record, are slower, and Dask draws them on all
-cores.
+**Time and memory.** More rows take more time, not more memory. ``benchmarks/results/engines.csv`` compares times with
+the engine's own queries and copies. Text files take more time. On one machine, reports are drawn on at most four cores;
+permanent reports of RAPPOR, which hash each record, are slower, and Dask draws them on all cores.
 
 **To fit some of the columns**, select them first, since `fit` needs declared values for each column: of a pyarrow
 Dataset by ``dataset.replace_schema(pyarrow.schema([dataset.schema.field(name) for name in names]))``, of all other
