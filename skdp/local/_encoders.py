@@ -5,13 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any, Literal
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import OneToOneFeatureMixin
-
 from skdp.base import HandleUnknown, ReportStrategy, check_choice
 from skdp.local._oracle_encoder import Categories, OracleEncoder, Output, Shares
-from skdp.local.protocol import SAMPLED, ReportProtocol
+from skdp.local.protocol import ReportProtocol
 from skdp.oracles import (
     ORACLES,
     FrequencyOracle,
@@ -120,15 +116,6 @@ class RandomizedResponseEncoder(OracleEncoder):
 
     def _make_oracle(self, k: int, epsilon: Any) -> RandomizedResponse:
         return RandomizedResponse(k, epsilon)
-
-    def get_feature_names_out(
-        self, input_features: ArrayLike | None = None
-    ) -> NDArray[np.object_]:
-        # Reports are values, in columns of the names of the input.
-        names = OneToOneFeatureMixin.get_feature_names_out(self, input_features)
-        if self.protocol_.sampling is None:
-            return names
-        return np.append(names, SAMPLED).astype(object)
 
 
 class UnaryEncodingTransformer(OracleEncoder):

@@ -13,7 +13,6 @@ from typing import Any, Literal, cast
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import (
@@ -24,7 +23,6 @@ from skdp.base import (
     check_choice,
     check_confidence_level,
     read_bounds,
-    read_input,
     read_numbers,
 )
 from skdp.domain import Domain, Interval
@@ -423,7 +421,7 @@ def _reach(confidence_level: float) -> float:
     return -NormalDist().inv_cdf((1 - check_confidence_level(confidence_level)) / 2)
 
 
-class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer):
+class NumericPerturber(MemoisedReports, ReportTransformer):
     """Add noise to numbers: a record reveals little, and means can be estimated.
 
     >>> import pandas as pd
@@ -756,9 +754,8 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
         table = self._read(X)
         return as_asked(self, self.protocol_.encode(table, self.randomness(0)))
 
-    @property
     def declared_domain(self) -> Domain:  # numpydoc ignore=RT01
-        """The declared bounds of the columns, before or after `fit`."""
+        """Return the declared bounds of the columns, before or after `fit`."""
         if hasattr(self, "bounds_"):
             pairs = dict(zip(self.guarantee_.scope, self.bounds_.tolist(), strict=True))
         elif isinstance(self.bounds, Mapping):
@@ -774,14 +771,6 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
         if isinstance(self.bounds, Mapping):
             names = list(self.bounds)
         return pd.DataFrame({name: [0.0] for name in names})
-
-    def tally(
-        self, reports: Any, *, sample_weight: ColumnLike | None = None
-    ) -> ReportTally:
-        check_is_fitted(self)
-        read_input(self, reports, reset=False)  # they have the form of the input
-        tally: ReportTally = super().tally(reports, sample_weight=sample_weight)
-        return tally
 
     def estimate_mean(
         self,
@@ -834,7 +823,6 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
         arrays = None
         tally = reports
         if not isinstance(reports, ReportTally):
-            read_input(self, reports, reset=False)  # they have the form of the input
             arrays, tally = read_carried(reports, self)
         self._sums_by_field(tally, takes_weights=True)
         options = {

@@ -25,7 +25,7 @@ from skdp.base import (
     read_domain,
     warn_of_observed,
 )
-from skdp.domain import Domain
+from skdp.domain import Domain, Interval
 from skdp.local._memo import Memo, MemoisedReports
 from skdp.local._protocol_file import read_carried
 from skdp.local._transformer import ReportTransformer
@@ -175,6 +175,10 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         if again:
             self._check_round(guarantee)
         sampling = self._sampling(len(fields))
+        self.categories_ = []
+        for name, column in zip(domain.columns, table.columns, strict=True):
+            like = column if self._reports_values else None
+            self.categories_.append(_list_categories(domain, name, like))
         return ReportProtocol(owner, fields, guarantee, sampling, memo=memo)
 
     def _attribute_sizes(
@@ -320,9 +324,6 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         assert protocol.domain is not None
         self.domain_ = protocol.domain
         self.oracles_ = protocol.oracles
-        self.categories_ = []
-        for name in self.domain_.columns:
-            self.categories_.append(as_objects(self.domain_[name].labels))
         fields = cast(tuple[CategoryField, ...], protocol.fields)
         # What an earlier fit has set is replaced in its place, so that nothing tells of
         # it.
@@ -390,16 +391,8 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         check_is_fitted(self)
         self.protocol_.check_encodable()
 
-    def get_feature_names_out(
-        self, input_features: ArrayLike | None = None
-    ) -> NDArray[np.object_]:
-        check_is_fitted(self)
-        inputs = input_names(self, self.domain_.columns, input_features)
-        return np.array(self.protocol_.names(inputs), dtype=object)
-
-    @property
     def declared_domain(self) -> Domain:  # numpydoc ignore=RT01
-        """The declared values of the columns, before or after `fit`."""
+        """Return the declared values of the columns, before or after `fit`."""
         if hasattr(self, "domain_"):
             return self.domain_
         if isinstance(self.categories, Mapping):
@@ -798,20 +791,13 @@ def check_several_values(domain: Domain) -> None:
             )
 
 
-def input_names(
-    estimator: Any, columns: Sequence[Any], input_features: Any
-) -> list[str]:
-    """Return the names of the columns of the input, by default those of `fit`."""
-    fitted_names = getattr(estimator, "feature_names_in_", None)
-    if input_features is None:
-        return list(map(str, columns if fitted_names is None else fitted_names))
-    names = list(map(str, input_features))
-    # The messages are those of scikit-learn.
-    if fitted_names is not None and names != list(fitted_names):
-        raise ValueError("input_features is not equal to feature_names_in_")
-    if len(names) != estimator.n_features_in_:
-        raise ValueError(
-            f"input_features should have length equal to {estimator.n_features_in_}, "
-            f"got {len(names)}"
-        )
-    return names
+def _list_categories(domain: Domain, name: Any, like: Any) -> NDArray[Any]:
+    """List the declared values of a column, with missing as it is in reports like another column."""
+    labels = as_objects(domain[name].labels)
+    is_listed = None in domain[name].labels and not isinstance(domain[name], Interval)
+    if like is not None and is_listed:
+        place = domain[name].labels.index(None)
+        (decode,) = domain.select([name]).decoders([like])
+        # pandas has nan in columns of text, as OneHotEncoder then finds it.
+        labels[place] = np.asarray(decode(np.array([place])))[0]
+    return labels

@@ -10,10 +10,10 @@ from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.optimize import nnls
 from sklearn.linear_model import Lasso
-from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import TableLike, check_choice, check_flag
 from skdp.exact import log_upper
@@ -631,7 +631,7 @@ class RapporEncoder(ReportTransformer):
         check_key(self.secret_key)
 
     def charge(self, run: str | None = None, *, n_rows: int | None = None) -> None:
-        ledger = self.charged_ledger
+        ledger = self.charged_ledger()
         if self._charged:
             return
         super().charge(run, n_rows=n_rows)
@@ -697,10 +697,3 @@ class RapporEncoder(ReportTransformer):
         counts = self.protocol_.estimate(tally, candidates=candidates, method=method)
         refuse_impossible(self.protocol_, tally)
         return counts
-
-    def get_feature_names_out(
-        self, input_features: ArrayLike | None = None
-    ) -> NDArray[np.object_]:
-        check_is_fitted(self)
-        names = _check_feature_names_in(self, input_features)
-        return np.array(self.protocol_.names(names), dtype=object)

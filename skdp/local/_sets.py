@@ -10,12 +10,11 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import ColumnLike, check_choice, read_domain, undeclared_error
 from skdp.domain import Domain, DomainLike
-from skdp.local._oracle_encoder import input_names
 from skdp.local._transformer import ReportTransformer
 from skdp.local.protocol import (
     Channel,
@@ -319,13 +318,6 @@ class SetValuedEncoder(ReportTransformer):
 
     def _set_fitted(self, protocol: Any) -> None:
         self.domain_, self.oracles_ = protocol.domain, protocol.oracles
-
-    def get_feature_names_out(
-        self, input_features: ArrayLike | None = None
-    ) -> NDArray[np.object_]:
-        check_is_fitted(self)
-        input_columns = input_names(self, self.domain_.columns, input_features)
-        return np.array(self.protocol_.names(input_columns), dtype=object)
 
     def declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
         if not isinstance(self.categories, Mapping | Domain):

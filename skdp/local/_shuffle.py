@@ -165,7 +165,10 @@ def shuffle_reports(reports: TableLike, *, random_state: int | None = None) -> A
     if not is_frame(reports):
         rows = read_array(reports, "reports")
         if rows.ndim != 2:
-            raise ValueError(f"reports must be a table, got {rows.ndim} dimensions")
+            raise ValueError(
+                f"reports must be a table, got {rows.ndim} dimensions; pass "
+                "reports[[column]] for a single column of a dataframe"
+            )
         return rows[_permutation(len(rows), source)]
     frame: nw.DataFrame[Any] = nw.from_native(cast(Any, reports), eager_only=True)
     native = frame.to_native()

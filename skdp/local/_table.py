@@ -8,9 +8,7 @@ from functools import cache, partial
 from math import inf
 from typing import Any, Literal
 
-import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import ColumnLike, HandleUnknown, declares_missing, read_domain
@@ -20,7 +18,6 @@ from skdp.local._numeric import NumberField, estimate_means, numeric_mechanism
 from skdp.local._oracle_encoder import (
     Categories,
     check_several_values,
-    input_names,
     unknown_codes,
 )
 from skdp.local._table_plan import (
@@ -358,16 +355,8 @@ class LocalTableEncoder(ReportTransformer):
         self.plan_ = self._plan
         del self._plan
 
-    def get_feature_names_out(
-        self, input_features: ArrayLike | None = None
-    ) -> NDArray[np.object_]:
-        check_is_fitted(self)
-        input_columns = input_names(self, self.protocol_.columns, input_features)
-        return np.array(self.protocol_.names(input_columns), dtype=object)
-
-    @property
     def declared_domain(self) -> Domain:  # numpydoc ignore=RT01
-        """The declared values and bounds of the columns, before or after `fit`."""
+        """Return the declared values and bounds of the columns, before or after `fit`."""
         bounds = check_bounds(self.bounds)
         categories: Any = self.categories
         declared = self.protocol_.declared if hasattr(self, "protocol_") else None
@@ -386,7 +375,7 @@ class LocalTableEncoder(ReportTransformer):
         return Domain(columns)
 
     def declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
-        domain = self.declared_domain
+        domain = self.declared_domain()
         bounds = check_bounds(self.bounds)
         columns = {}
         for name in domain.columns:

@@ -550,7 +550,8 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
             Before `fit`, or if the input features are not those of `fit`.
         """
         check_is_fitted(self)
-        return np.array(list(map(str, self.protocol_.report_columns)), dtype=object)
+        inputs = input_names(self, self.protocol_.columns, input_features)
+        return np.array(self.protocol_.names(inputs), dtype=object)
 
     def charge(self, run: str | None = None, *, n_rows: int | None = None) -> None:
         """Charge the ledger with one call, before any draw; `transform` does so itself.
@@ -572,7 +573,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
             If another ledger was set after `fit`, or rows of the ledger are open, and
             `n_rows` is not given or is another number.
         """
-        ledger = self.charged_ledger
+        ledger = self.charged_ledger()
         if ledger is None:
             return
         title = type(self).__name__
@@ -594,7 +595,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
             If another ledger was set after `fit`, or rows of the ledger are open
             (`PrivacyLedger.parallel`): before a row is read, their number is not known.
         """
-        ledger = self.charged_ledger
+        ledger = self.charged_ledger()
         name = type(self).__name__
         if ledger is not None:
             # Nothing is charged: another process may spend it before `charge`.
@@ -683,9 +684,19 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         )
         return Fraction(self.local_epsilon_)
 
-    @property
-    def declared_domain(self) -> Domain | None:  # numpydoc ignore=RT01
-        """The values of the columns that are not text: how a CSV file is read."""
+    def declared_domain(self) -> Domain | None:
+        """Return the declared values of the columns, before or after `fit`; a CSV file is read by them.
+
+        Returns
+        -------
+        Domain or None
+            None if all columns are text.
+
+        Raises
+        ------
+        ValueError
+            If what is declared does not name the columns.
+        """
         return None
 
     def declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
@@ -719,9 +730,19 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         """Counts of the reports of all calls since `fit`, to recognise these."""
         return self._released
 
-    @property
-    def charged_ledger(self) -> PrivacyLedger | None:  # numpydoc ignore=RT01
-        """The ledger of `fit`, which calls are charged to; another one is refused."""
+    def charged_ledger(self) -> PrivacyLedger | None:
+        """Return the ledger of `fit`, to which calls are charged.
+
+        Returns
+        -------
+        PrivacyLedger or None
+            The ledger, if there is one.
+
+        Raises
+        ------
+        ValueError
+            If another ledger was set after `fit`.
+        """
         if self.ledger is not None and self.ledger is not self._ledger:
             raise ValueError(
                 f"{type(self).__name__}: the ledger was set after fit, and would not "
@@ -942,3 +963,22 @@ def _report_columns(text: str, transformer: ReportTransformer) -> Sequence[Any]:
         return ReportTransformer.from_json(text).protocol_.report_columns
     except ValueError:
         return []
+
+
+def input_names(
+    estimator: Any, columns: Sequence[Any], input_features: Any
+) -> list[str]:
+    """Return the names of the columns of the input, by default those of `fit`."""
+    fitted_names = getattr(estimator, "feature_names_in_", None)
+    if input_features is None:
+        return list(map(str, columns if fitted_names is None else fitted_names))
+    names = list(map(str, input_features))
+    # The messages are those of scikit-learn.
+    if fitted_names is not None and names != list(fitted_names):
+        raise ValueError("input_features is not equal to feature_names_in_")
+    if len(names) != estimator.n_features_in_:
+        raise ValueError(
+            f"input_features should have length equal to {estimator.n_features_in_}, "
+            f"got {len(names)}"
+        )
+    return names

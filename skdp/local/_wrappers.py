@@ -29,9 +29,8 @@ from skdp.base import (
     check_flag,
     read_input,
 )
-from skdp.local._oracle_encoder import input_names
 from skdp.local._protocol_file import as_of_seed, read_carried, says_secure
-from skdp.local._transformer import ReportTransformer
+from skdp.local._transformer import ReportTransformer, input_names
 from skdp.local.protocol import ReportProtocol, estimate_counts, refuse_impossible
 from skdp.oracles import POSTPROCESSORS, FrequencyOracle, Postprocess
 from skdp.privacy import PrivacyGuarantee

@@ -17,6 +17,7 @@ from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 
 from skdp import (
     FrequencyOracleEncoder,
@@ -35,6 +36,8 @@ from skdp import (
     SubsetSelectionEncoder,
     UnaryEncodingTransformer,
 )
+from skdp.local import shuffle_reports
+from skdp.local.protocol import read_sample_weight
 from skdp.testing import privatizer_checks
 from tests.conftest import counted_draws, each, often
 
@@ -196,7 +199,7 @@ def test_what_is_no_table_is_refused(kind, X, error, message):
 )
 def test_what_is_declared_without_names_is_of_no_columns_without_a_table(transformer, parameter):
     with pytest.raises(ValueError, match=f"^{parameter} must be a mapping.*nothing else names the columns$"):
-        _ = transformer.declared_domain
+        _ = transformer.declared_domain()
 
 
 def test_columns_are_those_of_fit_in_their_order():
@@ -342,3 +345,51 @@ def test_other_levels_with_names_are_told_of_once():
     encoder.fit(ROWS[["sex"]])
     assert len(caught(lambda: encoder.transform(rows))) == 1
     assert encoder.transform(ROWS[["sex"]]).index.equals(ROWS.index)
+
+
+@each(
+    "transformer",
+    [
+        RandomizedResponseEncoder(categories={0: ["a", "b"], 1: ["a", "b"]}),
+        RandomizedResponseEncoder(categories={0: ["a", "b"], 1: ["a", "b"]}, strategy="sample"),
+        UnaryEncodingTransformer(categories={0: ["a", "b"], 1: ["a", "b"]}),
+        FrequencyOracleEncoder(categories={0: ["a", "b"], 1: ["a", "b"]}),
+        LocalTableEncoder(categories={0: ["a", "b"], 1: ["a", "b"]}),
+        SetValuedEncoder(categories={0: ["a", "b"], 1: ["a", "b"]}),
+        NumericPerturber(bounds=(0, 1)),
+    ],
+)
+@each("output", ["default", "pandas", "polars"])
+def test_reports_of_numbered_columns_are_read_as_they_were_written(output, transformer):
+    cells = {NumericPerturber: 0.5, SetValuedEncoder: ["a"]}.get(type(transformer), "a")
+    people = pd.DataFrame({0: [cells] * 20, 1: [cells] * 20})
+    transformer = clone(transformer).set_output(transform=output)
+    assert transformer.tally(transformer.fit_transform(people)).n_reports == 20
+
+
+@each("transformer", [RandomizedResponseEncoder(), LocalTableEncoder(), NumericPerturber(), RapporEncoder()])
+def test_no_attribute_raises_another_error_than_that_it_is_none(transformer):
+    assert "fit" in dir(transformer)
+    assert all(hasattr(transformer, name) for name in dir(transformer))
+
+
+@each("reports", [pd.Series(["a"]), np.array(["a"]), pl.Series(["a"]), ["a"]])
+def test_a_single_column_of_reports_is_refused_in_words(reports):
+    encoder = RandomizedResponseEncoder(categories={"c": ["a", "b"]}).fit(pd.DataFrame({"c": ["a"]}))
+    for call in (encoder.tally, encoder.estimate_counts, shuffle_reports):
+        with pytest.raises(ValueError, match=r"reports must be a table.*pass reports\[\[column\]\]"):
+            call(reports)
+
+
+def test_no_reports_are_called_no_rows():
+    with pytest.raises(ValueError, match="at least one row"):
+        read_sample_weight(np.array([]), np.empty((0, 1)), 0)
+
+
+@each("make", [pd.DataFrame, pl.DataFrame, lambda people: pd.DataFrame(people, dtype=object)])
+def test_categories_are_those_of_a_one_hot_encoder(make):
+    people = make({"c": ["a", "b", None] * 200})
+    encoder = RandomizedResponseEncoder(2.0, categories={"c": ["a", "b", None]}, random_state=0)
+    reports = encoder.fit_transform(people)
+    columns = OneHotEncoder(categories=encoder.categories_, sparse_output=False).fit_transform(reports)
+    assert (columns.sum(axis=1) == 1).all()

@@ -240,7 +240,7 @@ class _FileRelease:
         self._transformer = transformer
         self._form = format_of(target)
         # The types of a CSV file are those of the domain.
-        domain = transformer.declared_domain if table.is_csv else None
+        domain = transformer.declared_domain() if table.is_csv else None
         check_names(keep)
         table.check_columns(set(table.repeated).intersection([*keep, record_id]))
         if domain is not None:
@@ -275,7 +275,7 @@ class _FileRelease:
         """Describe what must be the same when the run is resumed: the file, and what decides its reports."""
         transformer = self._transformer
         protocol = transformer.protocol_
-        ledger = transformer.charged_ledger
+        ledger = transformer.charged_ledger()
         check = self._preparation.check
         ledger_name = None
         if ledger is not None:
@@ -414,7 +414,7 @@ class _FileRelease:
 
     def _charge(self, *, is_charged: bool) -> None:
         """Charge the ledger, unless that is recorded here or there; a ledger in memory may be another one."""
-        ledger = self._transformer.charged_ledger
+        ledger = self._transformer.charged_ledger()
         # A ledger with a file knows the number of the run, and is charged once; one in
         # memory may be new, and then it is charged.
         if ledger is not None and not (is_charged and ledger.path is not None):

@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.base import read_array
-from skdp.domain import Domain
+from skdp.domain import FEW, Domain
 from skdp.tables import Table, is_frame, kind_of, read_table
 
 # The column that says, under ``strategy="sample"``, which attribute a row reports.
@@ -161,10 +161,15 @@ def read_report_table(reports: Any, names: Sequence[Any]) -> Table:
     if not frame:
         reports = read_array(reports, "reports")
         if reports.ndim != 2:
-            raise ValueError(f"reports must be a table, got {reports.ndim} dimensions")
+            raise ValueError(
+                "reports must be a table with a column for each of "
+                f"{[*names][:FEW]}, got {reports.ndim} dimensions; pass reports[[column]] "
+                "for a single column of a dataframe"
+            )
     table = read_table(reports)
     expectation = f"the reports of this encoder have the columns {[*names]}, got"
-    if frame and list(table.names) != [*names]:
+    # `set_output` makes text of numbered columns.
+    if frame and list(table.names) not in ([*names], list(map(str, names))):
         raise ValueError(f"{expectation} {list(table.names)}")
     if len(table.columns) != len(names):
         raise ValueError(f"{expectation} an array of {len(table.columns)} columns")

@@ -130,6 +130,8 @@ def read_design(
 
 def read_sample_weight(sample_weight: Any, reports: Any, n_rows: int) -> Vector:
     """Read the weights of rows; 1 by default."""
+    if n_rows == 0:
+        raise ValueError("the table of reports must have at least one row, got 0 rows")
     if sample_weight is None:
         return np.ones(n_rows)
     refuse_name("sample_weight", sample_weight)

@@ -655,8 +655,9 @@ def _number(amount: Decimal) -> str:
 
 
 SEARCH_ADVICE = (
-    " A search charges each fit: n fits like this one need n times as much, or a "
-    "`plan` of all."
+    " A search charges each fit: n fits like this one need n times as much. A local "
+    "transformer in a Pipeline is charged by each `transform`: when the Pipeline is "
+    "fitted, and again when it predicts."
 )
 
 
