@@ -23,9 +23,6 @@ _CHUNK = 1 << 13
 # Of a start, which needs logarithms.
 _LEAST_SHARE = 1e-3
 
-# Rows of the first search.
-_MOST_SEARCHED = 1 << 15
-
 # Of errors of a target with standard deviation 1.
 MIN_LOG_DEVIATION = math.log(1e-9)
 
@@ -411,23 +408,11 @@ def maximise(model: HiddenModel) -> Fit:
     if not model.weights.all():
         model = model.of_rows(np.flatnonzero(model.weights))
     start = model.start()
-    # Many rows are searched in a part of them: the steps of Newton need a good start,
-    # not the best one. The part is random, as rows may report columns in turns.
-    part = model
-    n_rows = len(model.weights)
-    if n_rows > 2 * _MOST_SEARCHED:
-        rows = np.random.default_rng(0).choice(n_rows, _MOST_SEARCHED, replace=False)
-        part = model.of_rows(np.sort(rows))
     # Without reports, least squares are the maximum already.
     is_plain = model.n_cells == 1 and isinstance(model.outcome, Gaussian)
-    parameters = start if is_plain else _search(part, start)
+    parameters = start if is_plain else _search(model, start)
     value, score = _value_and_score(model, parameters)
     information = model.information(parameters)
-    if part is not model and not _is_definite(information):
-        # The part of the rows ended too far from the maximum of all rows.
-        parameters = _search(model, parameters)
-        value, score = _value_and_score(model, parameters)
-        information = model.information(parameters)
     # Of Newton's method, which needs three to six after the quasi-Newton start.
     most_steps = 50
     # The square of the last step in standard errors.

@@ -76,7 +76,8 @@ class ReportLogisticRegression(ClassifierMixin, ReportRegression):
     ------
     TypeError, ValueError
         By `fit`, if a parameter is out of range, a column of reports is missing, X is no dataframe although there are
-        reports, or a true predictor is no finite number.
+        reports, a true predictor is no finite number, or no row has reports of two of the columns, as with
+        ``strategy="sample"``: such reports do not identify the association of the columns.
 
     Warns
     -----

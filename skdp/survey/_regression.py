@@ -51,6 +51,7 @@ from skdp.survey._rows import (
     cell_prior,
     cell_unknowns,
     check_given,
+    check_reported_together,
     count_clusters,
     read_clusters,
     read_weights,
@@ -237,6 +238,8 @@ class ReportRegression(OnSite, BaseEstimator):
         n_rows = len(X)
         cluster_codes = read_clusters(clusters, n_rows)
         questions = read_questions(self.encoders, X, reports)
+        of_target = [] if target is None else [target]
+        check_reported_together([*questions, *of_target], weights)
         warn_of_unexplained(self.encoders, X[weights > 0])
         known = self._known(X, questions)
         hidden, question_names = self._hidden(questions)

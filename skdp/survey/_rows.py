@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -312,6 +313,25 @@ def cell_unknowns(questions: Sequence[Question], n_rows: int) -> list[Unknown]:
         slope = cell_likelihoods(factors, n_rows)
         unknowns.append(Unknown(question.unknown, question.start, cell_slope=slope))
     return unknowns
+
+
+def check_reported_together(questions: Sequence[Question], weights: Numbers) -> None:
+    """Refuse two reported columns if no row has reports of both."""
+    has_reports = []
+    for question in questions:
+        # A row has no report of a column if all true values are equally likely.
+        has_report = (question.likelihood != question.likelihood[:, :1]).any(axis=1)
+        if question.slope is not None:
+            has_report |= (question.slope != 0).any(axis=1)
+        has_reports.append(has_report & (weights > 0))
+    for first, second in itertools.combinations(range(len(questions)), 2):
+        if not (has_reports[first] & has_reports[second]).any():
+            raise ValueError(
+                f"no row has reports of both {questions[first].name!r} and "
+                f"{questions[second].name!r}: such reports (strategy='sample') do not "
+                "identify the association of the columns. Report them with "
+                "strategy='split' or 'joint', or use one reported column in each model"
+            )
 
 
 def warn_of_unexplained(designs: Any, table: pd.DataFrame) -> None:

@@ -1,7 +1,6 @@
 """Regression with numbers that are reported: the likelihood by enumeration, and the truth in its intervals."""
 
 import io
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -156,24 +155,6 @@ def test_least_squares_of_reports_find_a_part_of_the_effect():
     assert naive < 0.02
     assert row["estimate"] == pytest.approx(corrected, abs=3 * row["std_error"])
     assert row["estimate"] == pytest.approx(0.05, abs=4.9 * row["std_error"])
-
-
-@pytest.mark.long
-def test_sampled_numbers_and_interactions():
-    rng, X, _, age, _ = people(1500, seed=2)
-    pulse = np.clip(70 + 0.3 * (age - 45) + 8 * rng.normal(size=1500), 40, 110)
-    bounds = {"age": (10, 80), "pulse": (40, 110)}
-    encoder = NumericPerturber(4.0, bounds=bounds, strategy="sample", n_sampled=1, random_state=0)
-    reports = encoder.fit_transform(pd.DataFrame({"age": age, "pulse": pulse}))
-    y = 0.05 * age + 0.02 * age * X["hours"] - 0.03 * pulse + rng.normal(size=1500)
-    table = pd.concat([X, reports], axis=1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        model = ReportLinearRegression(encoder, interactions=[("hours", "age")]).fit(table, y)
-    summary = model.summary(confidence_level=1 - 1e-6)
-    assert list(summary.index) == ["(intercept)", "hours", "age", "pulse", "hours:age"]
-    truth = np.array([0, 0, 0.05, -0.03, 0.02])
-    assert ((summary["lower"] < truth) & (truth < summary["upper"])).all()
 
 
 def test_a_table_of_numbers_and_categories():
