@@ -104,28 +104,29 @@ class TestUnit:
             assert estimator.guarantee_.unit == "person"
         assert counted == {(1.0, 0.0), (0.0, 1.0)}
 
+    @each("name", list(RELEASES))
     @each("rows", [1, 3])
-    def test_all_five_places_state_it(self, rows):
+    def test_all_five_places_state_it(self, name, rows):
         ledger = PrivacyLedger(epsilon=1.0)
-        histogram = DPHistogram(1.0, domain=DECLARED, max_rows_per_person=rows, ledger=ledger)
-        histogram.fit(SECOND[["x"]], groups=SECOND["who"])
-        statement = privacy_statement(histogram)
+        _, estimator = RELEASES[name](epsilon=1.0, max_rows_per_person=rows, ledger=ledger, random_state=0)
+        guarantee = estimator.guarantee_
+        statement = privacy_statement(estimator)
         record = statement.to_dict()
-        texts = [
-            str(histogram.guarantee_),
-            histogram.guarantee_._repr_html_(),
-            histogram.guarantee_.to_dict()["unit"],
-            str(statement),
-            record["meaning"]["unit"],
-            record["meaning"]["neighbours"],
-            record["total"]["unit"],
-            ledger.report()["unit"].item(),
-            ledger.to_dict()["charges"][0]["guarantee"]["unit"],
-            str(privacy_statement(ledger)),
-        ]
-        assert all("all rows of one person" in text for text in texts)
-        assert "one record" not in "".join(texts)
-        assert PrivacyGuarantee.from_json(histogram.guarantee_.to_json()) == histogram.guarantee_
+        texts = {
+            "text": str(guarantee),
+            "html": guarantee._repr_html_(),
+            "json": guarantee.to_dict()["unit"],
+            "statement": str(statement),
+            "meaning": record["meaning"]["unit"],
+            "neighbours": record["meaning"]["neighbours"],
+            "total": record["total"]["unit"],
+            "ledger": ledger.report()["unit"].item(),
+            "record of the ledger": ledger.to_dict()["charges"][0]["guarantee"]["unit"],
+            "statement of the ledger": str(privacy_statement(ledger)),
+        }
+        assert not [place for place, text in texts.items() if "all rows of one person" not in text]
+        assert not [place for place, text in texts.items() if "one record" in text]
+        assert PrivacyGuarantee.from_json(guarantee.to_json()) == guarantee
 
     def test_without_groups_it_is_one_record(self):
         guarantee = DPHistogram(1.0, domain=DECLARED).fit(SECOND[["x"]]).guarantee_

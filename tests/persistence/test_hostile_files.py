@@ -225,6 +225,13 @@ class TestText:
         refused(SCALER.rstrip(), "changed since skdp.save wrote it")
         refused(json.dumps(content_of(SCALER)).encode(), "changed since skdp.save wrote it")
 
+    @each("edit", [{"epsilon": 0.01, "losses": []}, {"relation": "replace"}, {"secure": True}, {"delta": 0.5}])
+    def test_a_synthesizer_with_an_edited_guarantee(self, edit):
+        def change(content):
+            content["fitted"]["guarantee"]["$guarantee"].update(edit)
+
+        refused(with_json(change, SYNTHESIZER), "does not follow from its parameters")
+
     def test_another_version(self):
         refused(signed(json.dumps(content_of(SCALER) | {"version": 2})), "version 2; this skdp reads version 1")
 

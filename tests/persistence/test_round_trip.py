@@ -65,7 +65,7 @@ from tests.outside_transformer import SaidTransformer
 from tests.persistence.same import assert_same
 from tests.test_fitted_state import BOUNDS, DECLARED, NUMBERS, SUBJECTS, WORDS
 
-pytestmark = pytest.mark.filterwarnings("ignore:the noise (drowns|hides):UserWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:the noise (drowns|hides):UserWarning", "ignore:the edges of")
 
 NO_ESTIMATORS = {"ReportTally", "PrivacyLedger", "PrivacyGuarantee", "Domain", "Interval", "SecretKey"}
 """Public classes that are not estimators: ledgers and tallies have files of their own."""

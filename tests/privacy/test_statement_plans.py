@@ -53,7 +53,7 @@ TABLE = pd.DataFrame(
 )
 SICK = pd.Series(np.arange(N) % 2, name="sick")
 
-pytestmark = pytest.mark.filterwarnings("ignore:the noise")
+pytestmark = pytest.mark.filterwarnings("ignore:the noise", "ignore:the edges of")
 
 
 def with_ledger(estimator, ledger):
