@@ -61,16 +61,13 @@ from skdp.privacy import (
     PrivacyGuarantee,
     PrivacyLedger,
     PureLoss,
-    Reading,
     Relation,
     Rho,
     Share,
     check_delta,
     check_epsilon,
-    guarantee_of_values,
     least_cap,
     read_share,
-    reads,
     search_advice,
     spend,
 )
@@ -237,12 +234,8 @@ class CentralEstimator(OnSite, BaseEstimator):
     max_rows_per_person: int
     guarantee_: PrivacyGuarantee
 
-    # What the parts of the release of `fit` read; None if only all of it is known.
-    _readings: tuple[Reading, ...] | None = None
     # What it may lose at most for the values of some columns, enforced as it is drawn.
     _caps: tuple[PrivacyGuarantee, ...] = ()
-    # Whether rows were used whoever they are of; not known of a release that was saved.
-    _ignores_persons: bool = False
 
     def _check_promise(self) -> Share:
         """Check the parameters that all estimators have, and return what may be lost."""
@@ -333,70 +326,6 @@ class CentralEstimator(OnSite, BaseEstimator):
         """Whether `fit` uses no values of columns, as all is declared."""
         return False
 
-    def guarantee_for(self, columns: Sequence[ColumnName]) -> PrivacyGuarantee:
-        """Return what `fit` promises for the values of some columns, if all other columns are public.
-
-        Parameters
-        ----------
-        columns : sequence of str
-            The protected columns. Name also those whose values follow from theirs, or nearly so.
-
-        Returns
-        -------
-        PrivacyGuarantee
-            With ``relation="replace_values"``: epsilon 0 if the release reads none of them; otherwise at most
-            ``guarantee_.to("replace_values", columns)``, and less where parts of the release read other columns alone.
-
-        Raises
-        ------
-        NotFittedError
-            If it is not fitted.
-        TypeError, ValueError
-            If `columns` is a str, empty, or names a column that the table does not have, that follows from others by
-            declared relations, or that may say of whom a row is, where `fit` was given ``groups`` or the release was
-            loaded; or if the release protects the values of other columns only.
-
-        Notes
-        -----
-        **Privacy.** It follows from what was fixed before anything was drawn: parameters, declared values and names of
-        columns, never the rows. What `fit` has released is the same, and costs nothing more. It is no promise for
-        membership, nor for other columns: these may be known exactly. Rows that `transform` returns are not covered.
-        """
-        check_is_fitted(self)
-        # The letters of a str would be unknown columns: `guarantee_of_values` refuses it.
-        names: tuple[Any, ...] = ()
-        if not isinstance(columns, str):
-            names = tuple(dict.fromkeys(columns))
-            columns = names
-        # Nothing is lost of a column that is not read, but a name may be misspelt, and a
-        # column without a name be any: those of an array, and a target that is one.
-        scope = self.guarantee_.scope
-        feature_names = list(getattr(self, "feature_names_in_", ()))
-        known_names = list(dict.fromkeys([*feature_names, *scope]))
-        unknown_names = [name for name in names if not reads(known_names, [name])]
-        # Of an array of which some columns are protected, the others are not known here.
-        if not feature_names and self.guarantee_.relation == "replace_values":
-            unknown_names = []
-        if unknown_names:
-            raise ValueError(
-                f"columns must be columns of the table, got {unknown_names}; it has "
-                f"{known_names}"
-            )
-        guarantee = guarantee_of_values(
-            self.guarantee_, self._readings, columns, self._caps
-        )
-        unread_names = [name for name in names if not reads(scope, [name])]
-        if unread_names and not self._ignores_persons:
-            raise ValueError(
-                f"columns must be among {list(scope)}, as rows may have been chosen by "
-                f"person, and {unread_names} may say of whom a row is"
-            )
-        self._check_for(names)
-        return guarantee
-
-    def _check_for(self, columns: Sequence[ColumnName]) -> None:
-        """Refuse columns for whose values a promise would be empty, by what is declared."""
-
     def _read_table(self, X: Any) -> Table:
         """Read a private table, which may have no rows: the number of rows is private."""
         return read_input(self, X, reset=True, least=0)
@@ -447,67 +376,12 @@ class Plan:
     free: bool = False
     # The columns whose values alone are protected; none for whole records.
     protected: tuple[Any, ...] = ()
-    # What its parts read, if more is known than that all of it reads all columns.
-    readings: tuple[Reading, ...] | None = None
 
 
-def quantile_plan(quantiles: QuantilePlan, names: Sequence[Any], *more: Any) -> Plan:
+def quantile_plan(quantiles: QuantilePlan, *more: Any) -> Plan:
     """Return the plan of a release that is nothing but quantiles of columns, with what else it needs."""
     exact = (quantiles, *more) if more else quantiles
-    losses = quantiles.losses_of_columns
-    readings = None
-    if losses:
-        readings = tuple(map(Reading, [(name,) for name in names], losses))
-    return Plan(
-        exact,
-        mechanism=quantiles.mechanism,
-        losses=quantiles.losses,
-        readings=readings,
-    )
-
-
-def sums_readings(
-    noise: Noise,
-    names: Sequence[Any],
-    n_numbers: int,
-    *,
-    squares: bool = False,
-    weight: ColumnName | None = None,
-) -> tuple[Reading, ...]:
-    """Return what joint noise of sums of columns loses for the values of each column."""
-    # Gaussian noise covers the squares of the changes of all numbers together, and each
-    # column has its own part of them. Another value changes the sum, and the sum of
-    # squares, by at most twice the `GRID` that a record more changes each number by. A
-    # value that becomes missing changes the count as well, but all three by `GRID`. The
-    # noise of the maximum norm hides the columns together: a change of one of them is
-    # no smaller than that of all. Another weight changes all numbers, of which none
-    # changes its sign, by at most as much as a record more does.
-    weight_readings: tuple[Reading, ...] = ()
-    if weight is not None:
-        weight_loss = noise.loss_of_values(Fraction(1), Fraction(1))
-        weight_readings = (Reading((weight,), weight_loss),)
-    if noise.kind != "mu":
-        joint_loss = noise.loss_of_values(Fraction(2), Fraction(4))
-        return (Reading(tuple(names), joint_loss), *weight_readings)
-    part = Fraction(8 if squares else 4, n_numbers)
-    column_loss = noise.loss_of_values(Fraction(2), part)
-    readings = [Reading((name,), column_loss) for name in names]
-    return (*readings, *weight_readings)
-
-
-def _readings_of(
-    plan: Plan, looks: Sequence[Noise], private: Sequence[Any]
-) -> tuple[Reading, ...] | None:
-    """Return what the parts of a release read, None if not known."""
-    if plan.readings is None and not plan.free:
-        return None
-    readings = list(plan.readings or ())
-    # Each look has one noisy histogram for each column that has private bounds.
-    part = Fraction(2, max(len(private), 1))
-    for look in looks:
-        loss = look.loss_of_values(part, part)
-        readings += [Reading((name,), loss) for name in private]
-    return tuple(readings)
+    return Plan(exact, mechanism=quantiles.mechanism, losses=quantiles.losses)
 
 
 class CentralStatistic(CentralEstimator):
@@ -595,8 +469,6 @@ class CentralStatistic(CentralEstimator):
             )
 
         source = self._charge(plan, looks, share, rows)
-        self._readings = None if is_by_person else _readings_of(plan, looks, private)
-        self._ignores_persons = groups is None
 
         # Find bounds.
         hidden: list[Any] = []

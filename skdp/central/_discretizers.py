@@ -155,7 +155,7 @@ class DPQuantileBinarizer(CentralTransformer):
         probability = read_probability(self.quantile, "quantile")
         candidates = read_candidates(self.candidates, rows.names, bounds)
         quantiles = plan_quantiles(rows, candidates, [probability], share)
-        return quantile_plan(quantiles, rows.names)
+        return quantile_plan(quantiles)
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         self.thresholds_ = plan.exact.draw(source)[:, 0]
@@ -316,7 +316,7 @@ class DPKBinsDiscretizer(CentralTransformer):
             return Plan(ends, mechanism="uniform bins", free=True)
         probabilities = [Fraction(index, n_bins) for index in range(1, n_bins)]
         quantiles = plan_quantiles(rows, candidates, probabilities, share)
-        return quantile_plan(quantiles, rows.names, ends)
+        return quantile_plan(quantiles, ends)
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         if plan.free:

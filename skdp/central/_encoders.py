@@ -20,7 +20,6 @@ from skdp.central._base import CentralTransformer, Plan
 from skdp.central._supervised import (
     SupervisedStatistic,
     declared_target_bounds,
-    tables_readings,
 )
 from skdp.central.statistics import (
     GRID,
@@ -41,7 +40,7 @@ from skdp.central.statistics import (
     undeclared_error,
 )
 from skdp.domain import Codes, Domain, DomainLike
-from skdp.privacy import Loss, Mu, PrivacyLedger, Reading, Rho, Share, check_delta
+from skdp.privacy import Loss, Mu, PrivacyLedger, Rho, Share, check_delta
 from skdp.randomness import ByteSource
 from skdp.tables import Table, as_objects, plain
 
@@ -570,25 +569,18 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
         noise = Noise.of(of_distances, 2 * GRID * d, (2 * GRID) ** 2 * d)
         mechanism = f"{noise.name} on sums by category"
         losses: tuple[Loss, ...] = (noise.loss, of_squares.loss)
-        *names, target = rows.names
-        readings: tuple[Reading, ...] | None = (
-            *tables_readings(noise, names, target),
-            Reading((target,), of_squares.loss),
-        )
         delta = Fraction(0)
         if categories.private:
             delta = check_delta(self.delta)
             mechanism += f", {categories.mechanism}"
             losses = ((share * part).loss(delta), *losses)
-            readings = None
         return Plan(
             exact,
             (noise, of_squares),
             mechanism,
             losses,
             delta,
-            protected=(target,) if self._protects_target() else (),
-            readings=readings,
+            protected=rows.names[-1:] if self._protects_target() else (),
         )
 
     def _release(self, plan: Plan, source: ByteSource) -> None:

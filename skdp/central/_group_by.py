@@ -29,7 +29,6 @@ from skdp.central._base import (
     check_protected_means,
     declared_bounds,
     protected_columns,
-    sums_readings,
 )
 from skdp.central.statistics import (
     GRID,
@@ -69,7 +68,7 @@ from skdp.central.statistics import (
     without_weight,
 )
 from skdp.domain import Domain, DomainLike
-from skdp.privacy import Mu, PrivacyLedger, Reading, Rho, Share, check_delta
+from skdp.privacy import Mu, PrivacyLedger, Rho, Share, check_delta
 from skdp.randomness import ByteSource
 from skdp.tables import Table, as_objects
 
@@ -379,26 +378,10 @@ class DPGroupBy(CentralStatistic):
         if protected:
             # Another value moves the sum of its column from one end to the other.
             noise = Noise.joint(share, 2 * GRID, len(protected))
-            readings = None
         else:
             noise = self._noise(share, len(ends))
-            readings = self._readings_of_groups(noise, domain, measured)
         mechanism = _mechanism(noise, len(ends))
-        return Plan(exact, (noise,), mechanism, protected=protected, readings=readings)
-
-    def _readings_of_groups(
-        self, noise: Noise, domain: Domain, measured: Batches
-    ) -> tuple[Reading, ...]:
-        """Return what is lost at most for the values of keys, and of other columns."""
-        # Another key moves a row from one group to another one.
-        of_keys = Reading(domain.columns, noise.loss_of_cells)
-        of_numbers = sums_readings(
-            noise,
-            measured.names,
-            self._n_numbers(len(measured.names)),
-            weight=self.sample_weight,
-        )
-        return (of_keys, *of_numbers)
+        return Plan(exact, (noise,), mechanism, protected=protected)
 
     def _sum_groups(
         self, rows: Batches, measured: Batches, domain: Domain, ends: Floats

@@ -60,7 +60,7 @@ from skdp.central.statistics import (
 )
 from skdp.domain import Domain, DomainLike
 from skdp.oracles import check_size, project_to_simplex
-from skdp.privacy import Mu, PrivacyLedger, Reading, Rho, Share, read_share
+from skdp.privacy import Mu, PrivacyLedger, Rho, Share, read_share
 from skdp.randomness import ByteSource
 from skdp.tables import Table, as_objects
 
@@ -262,10 +262,6 @@ class DPHistogram(CentralStatistic):
             # One record changes one count of each level, by 1: of such a change,
             # Laplace noise is randomised response.
             (replace(noise.loss, count=n_levels),),
-            # Another value moves a record to another cell of each level.
-            readings=(
-                Reading(rows.names, replace(noise.loss_of_cells, count=n_levels)),
-            ),
         )
 
     def _plan_protected(

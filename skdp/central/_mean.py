@@ -16,7 +16,6 @@ from skdp.central._base import (
     check_protected_means,
     declared_bounds,
     protected_columns,
-    sums_readings,
 )
 from skdp.central.statistics import (
     GRID,
@@ -220,10 +219,7 @@ class DPMean(CentralStatistic):
         )
         size = n_numbers(len(value_names), squares=False, shared_count=shared_count)
         noise = Noise.joint(share, GRID, size)
-        # By these, `guarantee_for` states less for the values of some columns than for
-        # whole records.
-        readings = sums_readings(noise, value_names, size, weight=self.sample_weight)
-        return Plan(sums, (noise,), readings=readings)
+        return Plan(sums, (noise,))
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         (noise,) = plan.noises

@@ -23,12 +23,11 @@ from skdp.base import (
     read_numbers,
     refuse_no_public_rows,
 )
-from skdp.central._base import Plan, Unknown, sums_readings
+from skdp.central._base import Plan, Unknown
 from skdp.central._public_rows import public_ranges
 from skdp.central._supervised import (
     Classes,
     SupervisedStatistic,
-    tables_readings,
 )
 from skdp.central.statistics import (
     GRID,
@@ -55,7 +54,7 @@ from skdp.central.statistics import (
     warn_of_few,
 )
 from skdp.domain import Domain, DomainLike
-from skdp.privacy import Mu, PrivacyLedger, Reading, Rho, Share, read_share
+from skdp.privacy import Mu, PrivacyLedger, Rho, Share, read_share
 from skdp.randomness import ByteSource
 from skdp.tables import Table
 
@@ -312,7 +311,6 @@ class DPCategoricalNB(NaiveBayes):
             (noise,),
             f"{noise.name} on counts by class",
             protected=rows.names[-1:] if self._protects_target() else (),
-            readings=tables_readings(noise, columns.names, rows.names[-1]),
         )
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
@@ -573,16 +571,11 @@ class DPGaussianNB(NaiveBayes):
             numbers = read_numbers(rows.features.table)
             square = largest_square(numbers, ends, squares=squares)
         noise = self._noise(share, len(names), n_classes, n_rows, square)
-        size = n_numbers(len(names), squares=squares, shared_count=True)
-        of_columns = sums_readings(noise, names, size, squares=squares)
-        # Another target moves a record from one class to another one.
-        of_target = Reading((target,), noise.loss_of_cells)
         return Plan(
             (sums, classes, squares),
             (noise,),
             f"{noise.name} on sums by class",
             protected=(target,) if self._protects_target() else (),
-            readings=(*of_columns, of_target),
         )
 
     def _release(self, plan: Plan, source: ByteSource) -> None:

@@ -19,7 +19,6 @@ from skdp.central._base import (
     Plan,
     Unknown,
     quantile_plan,
-    sums_readings,
 )
 from skdp.central.statistics import (
     GRID,
@@ -219,8 +218,7 @@ class DPStandardScaler(AffineScaler):
         has_squares = bool(self.with_std)
         size = n_numbers(len(rows.names), squares=has_squares, shared_count=shared)
         noise = Noise.joint(share, GRID, size)
-        readings = sums_readings(noise, rows.names, size, squares=has_squares)
-        return Plan(sums, (noise,), readings=readings)
+        return Plan(sums, (noise,))
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         (noise,), sums = plan.noises, plan.exact
@@ -426,7 +424,7 @@ class DPMinMaxScaler(InvertibleTransformer):
             read_values(rows.table)
             return Plan(ends, mechanism="public bounds", free=True)
         quantiles = plan_quantiles(rows, candidates, probabilities, share)
-        return quantile_plan(quantiles, rows.names)
+        return quantile_plan(quantiles)
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         low, high = self._read_feature_range()
@@ -609,7 +607,7 @@ class DPRobustScaler(AffineScaler):
             )
         candidates = read_candidates(self.candidates, rows.names, bounds)
         quantiles = plan_quantiles(rows, candidates, self._probabilities(), share)
-        return quantile_plan(quantiles, rows.names)
+        return quantile_plan(quantiles)
 
     def _probabilities(self) -> list[Fraction]:
         """Return the probabilities of the quantiles that are needed, ascending."""
@@ -771,7 +769,7 @@ class DPQuantileTransformer(InvertibleTransformer):
         candidates = read_candidates(self.candidates, rows.names, ends)
         probabilities = [Fraction(index, n - 1) for index in range(1, n - 1)]
         quantiles = plan_quantiles(rows, candidates, probabilities, share)
-        return quantile_plan(quantiles, rows.names, ends)
+        return quantile_plan(quantiles, ends)
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         quantiles, ends = plan.exact

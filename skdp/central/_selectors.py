@@ -19,7 +19,6 @@ from skdp.central._base import (
     CentralTransformer,
     Plan,
     check_at_least_0,
-    sums_readings,
 )
 from skdp.central._public_rows import public_ranges
 from skdp.central._scalers import warn_of_drowned
@@ -167,8 +166,7 @@ class DPVarianceThreshold(Selector):
         size = n_numbers(len(rows.names), squares=True, shared_count=False)
         noise = Noise.joint(share, GRID, size)
         mechanism = f"{noise.name} on sums and sums of squares"
-        readings = sums_readings(noise, rows.names, size, squares=True)
-        return Plan(sums, (noise,), mechanism, readings=readings)
+        return Plan(sums, (noise,), mechanism)
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         (noise,), sums = plan.noises, plan.exact

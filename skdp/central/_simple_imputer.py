@@ -22,7 +22,6 @@ from skdp.central._base import (
     Plan,
     Unknown,
     quantile_plan,
-    sums_readings,
 )
 from skdp.central.statistics import (
     GRID,
@@ -43,7 +42,7 @@ from skdp.central.statistics import (
     to_values,
 )
 from skdp.domain import DomainLike
-from skdp.privacy import Loss, Mu, PrivacyLedger, Reading, Rho, Share, doubled
+from skdp.privacy import Loss, Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
 from skdp.tables import Table, as_objects, kind_of
 
@@ -183,26 +182,20 @@ class DPSimpleImputer(CentralTransformer):
             sums = sum_columns(rows, bounds)
             size = n_numbers(len(rows.names), squares=False, shared_count=False)
             noise = Noise.joint(share, GRID, size)
-            readings = sums_readings(noise, rows.names, size)
-            return Plan(sums, (noise,), readings=readings)
+            return Plan(sums, (noise,))
         if self.strategy == "median":
             candidates = read_candidates(None, rows.names, bounds)
             median = [Fraction(1, 2)]
             quantiles = plan_quantiles(rows, candidates, median, share)
-            return quantile_plan(quantiles, rows.names)
+            return quantile_plan(quantiles)
         part = share / len(rows.names)
         losses: tuple[Loss, ...] = ()
         if share.kind == "epsilon":
             losses = (replace(choice_loss(part), count=len(rows.names)),)
-        of_columns = None
-        if losses:
-            (of_column,) = doubled([choice_loss(part)])
-            of_columns = tuple(Reading((name,), of_column) for name in rows.names)
         return Plan(
             (*self._count(rows), part),
             mechanism=choice_name(share),
             losses=losses,
-            readings=of_columns,
         )
 
     def _release(self, plan: Plan, source: ByteSource) -> None:

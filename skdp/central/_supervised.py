@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import partial
 from typing import Any, Self
 
@@ -33,7 +32,6 @@ from skdp.base import (
 from skdp.central._base import RECORD, TARGET, CentralStatistic
 from skdp.central.statistics import (
     Batches,
-    Noise,
     Rows,
     Scale,
     count_cells,
@@ -44,7 +42,6 @@ from skdp.central.statistics import (
     without_column,
 )
 from skdp.domain import Categories, Domain, Interval
-from skdp.privacy import Reading
 from skdp.tables import ColumnError, LargeTable, Table, shielded
 
 
@@ -188,17 +185,6 @@ def split_target_bounds(
     private, pair = split_bounds({name: target_bounds}, [name], parameter)
     ends = read_bounds(pair, [name], parameter=parameter)
     return bool(private), ends
-
-
-def tables_readings(
-    noise: Noise, names: Sequence[Any], target: Any
-) -> tuple[Reading, ...]:
-    """Return what joint noise of tables of each column by the target loses for the values of each column."""
-    # A record more changes as much in each table. Other values move it from one cell to
-    # another, in the table of a column, or, of the target, in each of them.
-    part = Fraction(2, len(names))
-    loss = noise.loss_of_values(part, part)
-    return tuple(Reading((name, target), loss) for name in names)
 
 
 def _check_read(labels: NDArray[Any]) -> None:

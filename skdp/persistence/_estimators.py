@@ -26,9 +26,8 @@ _OUTPUT = "_sklearn_output_config"
 _ROUTING = "_metadata_request"
 _FRAMES = ("default", "pandas", "polars", None)
 
-# As in a copy, calls are counted from 0. What the parts of a release read is not saved:
-# `guarantee_for` states what follows from the whole then.
-_RESTARTS = frozenset({"_calls", "_readings", "_ignores_persons"})
+# As in a copy, calls are counted from 0.
+_RESTARTS = frozenset({"_calls"})
 
 _PARTS = {"class", "parameters", "fitted", "output", "routing"}
 

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 from skdp.exact import round_up
-from skdp.privacy._conversions import zcdp_epsilon
 from skdp.privacy._guarantee import PrivacyGuarantee
 from skdp.privacy._json import written_name
-from skdp.privacy._losses import GaussianLoss, Loss, PureLoss, merged
+from skdp.privacy._losses import GaussianLoss, Loss, PureLoss
 from skdp.privacy._total_loss import smallest_epsilon
 
 
 @dataclass(frozen=True)
 class Reading:
     """A part of a release, and what it loses if values of the columns that it reads are replaced."""
-
-    # For two tables that differ in the values of columns S, in one record, a part that
-    # reads no column of S has the same law: it loses nothing. The losses of all others
-    # add up, also where a part is chosen by the results of earlier ones, as long as its
-    # columns and its loss are fixed beforehand. docs/guarantees/named_columns.md has
-    # the proof.
 
     columns: tuple[Any, ...]
     loss: Loss
@@ -33,20 +26,6 @@ class Reading:
 def reads(columns: Iterable[Any], names: Iterable[Any]) -> bool:
     """Whether some names are among columns, as records write both."""
     return not set(map(written_name, columns)).isdisjoint(map(written_name, names))
-
-
-def guarantee_of_values(
-    guarantee: PrivacyGuarantee,
-    readings: Sequence[Reading] | None,
-    columns: Sequence[Any],
-    caps: Iterable[PrivacyGuarantee] = (),
-) -> PrivacyGuarantee:
-    """Return the guarantee for the values of columns: the least of what is read, and of caps on it."""
-    best = _of_readings(guarantee, readings, columns)
-    cap = least_cap(caps, columns)
-    if cap is not None and cap.epsilon < best.epsilon and cap.delta <= best.delta:
-        return cap
-    return best
 
 
 def least_cap(
@@ -120,64 +99,3 @@ def _least_cover(
             least_total = total
     known[names] = least
     return least
-
-
-def _of_readings(
-    guarantee: PrivacyGuarantee,
-    readings: Sequence[Reading] | None,
-    columns: Sequence[Any],
-) -> PrivacyGuarantee:
-    """Return the guarantee for the values of columns; without readings, that of its scope."""
-    implied = guarantee.to("replace_values", columns)
-    if guarantee.relation == "replace_values":
-        return implied
-    # What reads nothing of the columns does not show them. Without a scope, it is not
-    # known what a release reads.
-    scope = guarantee.scope
-    if readings is None and (not scope or reads(scope, columns)):
-        return implied
-    losses: list[Loss] = []
-    for reading in readings or ():
-        if reads(reading.columns, columns):
-            losses.append(reading.loss)
-    return _with_losses(guarantee, implied, merged(losses))
-
-
-def _with_losses(
-    guarantee: PrivacyGuarantee, implied: PrivacyGuarantee, losses: tuple[Loss, ...]
-) -> PrivacyGuarantee:
-    """Return a guarantee of losses at the delta that was stated, or what is implied without them."""
-    if not losses:
-        return replace(implied, epsilon=0.0, delta=0.0, rho=None, losses=())
-    delta = Fraction(guarantee.delta)
-    epsilon = smallest_epsilon(losses, delta)
-    if epsilon is None:
-        return implied
-    rho = None
-    if implied.rho is not None:
-        rho = _rho_of(losses, implied.rho)
-        epsilon = min(epsilon, zcdp_epsilon(rho, delta))
-    if implied.delta <= guarantee.delta and implied.epsilon <= epsilon:
-        return implied
-    # What is implied may be less: where a class changes, many parts lose that do not
-    # lose all they have at once.
-    if implied.losses:
-        implied_epsilon = smallest_epsilon(implied.losses, delta)
-        if implied_epsilon is not None and implied_epsilon < epsilon:
-            epsilon = implied_epsilon
-            losses = implied.losses
-            rho = implied.rho
-    return replace(
-        implied, epsilon=epsilon, delta=guarantee.delta, rho=rho, losses=losses
-    )
-
-
-def _rho_of(losses: Collection[Loss], most: float) -> float:
-    """Return the rho of losses, or what is known without them."""
-    rho = Fraction(0)
-    for loss in losses:
-        concentrated = loss._concentrated
-        if concentrated is None:
-            return most
-        rho += loss.count * concentrated
-    return min(round_up(rho), most)

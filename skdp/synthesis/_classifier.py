@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
-from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import (
     ColumnLike,
-    ColumnName,
     OnSite,
     ProbabilisticClassifier,
     TableLike,
@@ -41,31 +38,6 @@ class OfSynthesizer(OnSite, BaseEstimator):
     def guarantee_(self) -> PrivacyGuarantee:  # numpydoc ignore=RT01
         """What is promised to the persons of the synthesizer's table."""
         return self.synthesizer_.guarantee_
-
-    def guarantee_for(self, columns: Sequence[ColumnName]) -> PrivacyGuarantee:
-        """Return what is promised for the values of some columns, if all other columns are public.
-
-        Parameters
-        ----------
-        columns : sequence of str
-            The protected columns, of which the target may be one.
-
-        Returns
-        -------
-        PrivacyGuarantee
-            That of ``synthesizer_.guarantee_for``, as the synthesizer's release is all that is released.
-
-        Raises
-        ------
-        NotFittedError
-            If it is not fitted.
-        TypeError, ValueError
-            As of the synthesizer.
-        """
-        # `check_is_fitted` refuses what has `fit_resample` instead of `fit`.
-        if not self.__sklearn_is_fitted__():
-            raise NotFittedError(f"this {type(self).__name__} is not fitted yet")
-        return self.synthesizer_.guarantee_for(columns)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "synthesizer_")

@@ -260,10 +260,6 @@ class RowTransformer(TransformerMixin, ModelAnswers):
                 stacklevel=level_of_the_caller(),
             )
 
-    def _check_for(self, columns: Sequence[Any]) -> None:
-        """Refuse columns for whose values a promise would be empty, as others determine them."""
-        self._relations.check_undetermined(columns)
-
     def _draw_numbers(
         self,
         domain: Domain,

@@ -185,7 +185,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         Caps: the most that `fit` may lose for the values of these columns in one record, if all others are public, at
         the same delta. Of the columns of an equality in `relations`, none is protected alone: name those that change
         with it. Marginals with these columns get less of the budget, and others more, so that the cap is never
-        exceeded; `guarantee_for` states it, or less where no cap binds. Where one binds, the promise for columns
+        exceeded. Where one binds, the promise for columns
         without a cap gets worse: that of a whole record replaced, as what caps save goes to them, and how much
         follows from noisy scores. Name all columns that need a smaller one. Needs values that are all declared, no
         ``handle_unknown="ignore"``, and no column that follows from public ones by `structural_zeros` or `relations`.
@@ -258,11 +258,6 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     `transform` returns as many rows as X has, as scikit-learn requires. If X is the table of `fit`, that is the number
     of records: its rows have the guarantee ``guarantee_.to("replace")``, which `skdp.privacy.privacy_statement` states.
     ``sample()`` returns the noisy number of rows, under `guarantee_`.
-
-    For the values of named columns, ``guarantee_for(columns)`` states the most that can be lost whatever is chosen,
-    and with `epsilon_for` what is enforced: before each draw, twice the share of a marginal with these columns (of
-    Gaussian scores, four times) is taken from what is left of the cap, or nothing is drawn. It covers counts of bins,
-    scores and marginals, and is proven on the page "Named columns" for adaptive choices.
 
     With `protect`, the promise is for replacing the values of these columns in one record ("replace_values"; for the
     target alone, label differential privacy): all other columns, the number of rows and, with ``groups``, the persons
@@ -523,12 +518,6 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             records = private.records(coded, self.handle_unknown)
             records.prepare(coded.first_cliques)
             source = spend(mechanism, delta=delta, rho=rho, losses=budget.losses)
-
-        # What is lost for the values of some columns is known, unless values were found,
-        # or what caps save went to other columns.
-        if not open_columns and not is_by_person and not caps:
-            self._readings = self._losses_of_columns(budget, coded)
-        self._ignores_persons = groups is None
 
         # Measure.
         table = PrivateTable(records, coded.cells.sizes, budget, source, caps)
@@ -934,9 +923,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             "_shapes",
             "_fair_labels",
             "_relations",
-            "_readings",
             "_caps",
-            "_ignores_persons",
         )
         for name in list(vars(self)):
             if name.endswith("_") or name in hidden:

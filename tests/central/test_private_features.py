@@ -169,11 +169,9 @@ class TestPrivacy:
         with pytest.raises(ValueError, match="X has a column of the name of y, 'z', and only one"):
             model(["z"], ledger=ledger).fit(X, y.rename("z"))
         assert ledger.spent == (0, 0)
-        fitted = model(["z"], ledger=ledger, delta=1e-6, random_state=0).fit(X, y)
+        model(["z"], ledger=ledger, delta=1e-6, random_state=0).fit(X, y)
         assert ledger.spent.epsilon == pytest.approx(1)
         assert repr(ledger).endswith("spent=(1.0, 1e-06))")
-        with pytest.raises(ValueError, match=r"columns of the table, got \['nope'\]; it has \['a', 'z'"):
-            fitted.guarantee_for(["nope"])
         for other in (
             PrivacyLedger(epsilon=5, delta=1e-3),
             PrivacyLedger(epsilon=5, relation="replace_values", columns=["y"]),

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone, is_classifier
-from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
@@ -17,7 +16,6 @@ from skdp import (
     Interval,
     MarginalClassifier,
     PrivacyLedger,
-    SyntheticResampler,
     privacy_statement,
 )
 from skdp.synthesis.model import GraphicalModel, JunctionTree, calibrate
@@ -165,21 +163,3 @@ class TestErrors:
         declared = {name: DOMAIN[name] for name in ("age", "ill")}
         model = MarginalClassifier(synthesizer(**options, domain=declared)).fit(X, Y)
         assert model.classes_.tolist() == ["no", "some", "yes"]
-
-
-@each("columns", [["sex"], ["ill"], ["sex", "ill"]])
-def test_the_promise_for_columns_is_that_of_the_synthesizer(columns):
-    declared = {"domain": {name: DOMAIN[name] for name in ("sex", "ill")}, "marginals": [("sex",), ("ill",)]}
-    model = MarginalClassifier(synthesizer(1.0, **declared))
-    resampler = SyntheticResampler(model.synthesizer)
-    for estimator in (model, resampler):
-        with pytest.raises(NotFittedError):
-            estimator.guarantee_for(columns)
-    model.fit(X[["sex"]], Y)
-    resampler.fit_resample(X[["sex"]], Y)
-    promise = model.synthesizer_.guarantee_for(columns)
-    assert model.guarantee_for(columns) == resampler.guarantee_for(columns) == promise
-    assert promise.epsilon == pytest.approx(len(columns))
-    for estimator in (model, resampler):
-        with pytest.raises(ValueError, match=r"columns of the table, got \['age'\]"):
-            estimator.guarantee_for(["age"])

@@ -138,17 +138,6 @@ def test_guarantee_statement_and_ledger_say_that_rows_were_changed():
     assert "redrawn" not in fitted().guarantee_.mechanism
 
 
-def test_guarantees_of_capped_columns_say_that_rows_were_changed(tmp_path):
-    ledger = PrivacyLedger(epsilon=1.0, relation="replace_values", columns=["sex"])
-    synthesizer = fitted(fair=FAIR, epsilon_for={"sex": 0.3}, ledger=ledger)
-    synthesizer.save(tmp_path / "fitted.json")
-    changes = "label 'income' redrawn in rows, independent of 'sex'"
-    for release in (synthesizer, DPMarginalSynthesizer.load(tmp_path / "fitted.json")):
-        for columns in (["sex"], ["job"], ["sex", "job"]):
-            assert release.guarantee_for(columns).changes == changes
-    assert changes in ledger.report().to_string(max_colwidth=None)
-
-
 def test_every_way_to_rows_gives_fair_ones():
     synthesizer = fitted(fair=FAIR)
     tables = [

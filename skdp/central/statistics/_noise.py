@@ -160,20 +160,6 @@ class Noise:
         # of a person in several groups, there are as many links together.
         return laplace_loss(self.amount, self.sensitivity)
 
-    def loss_of_values(self, l1: Fraction, l2_squared: Fraction) -> Loss:
-        """Return the loss if integers change by this many times their sensitivities, L1 (or largest) and squared L2."""
-        if self.kind == "mu":
-            return gaussian_loss(self.amount * l2_squared)
-        # As many links as the change has steps, each with the loss of a step.
-        n_links = math.ceil(self.sensitivity * l1)
-        return laplace_loss(self.amount * n_links / self.sensitivity, n_links)
-
-    @property
-    def loss_of_cells(self) -> Loss:
-        """Return the loss if a record moves from one cell of disjoint counts to another one."""
-        # Two counts change as much as that of a record that is added.
-        return self.loss_of_values(Fraction(2), Fraction(2))
-
 
 def choose(
     source: ByteSource, scores: ArrayLike, share: Share, sensitivity: Fraction | int

@@ -26,7 +26,7 @@ from skdp.central.statistics._noise import (
 from skdp.central.statistics._sums import read_values, warn_of_objects
 from skdp.domain import cut_evenly
 from skdp.oracles import check_size
-from skdp.privacy import Loss, Share, doubled, exponential_loss
+from skdp.privacy import Loss, Share, exponential_loss
 from skdp.randomness import ByteSource
 from skdp.tables import Table
 
@@ -341,21 +341,6 @@ class QuantilePlan:
         for sizes, noise in self._trees:
             losses.append(replace(noise.loss, count=len(sizes)))
         return tuple(losses)
-
-    @property
-    def losses_of_columns(self) -> list[Loss]:
-        """What is lost of each column if a value of it is replaced; none if not known."""
-        if self.method == "counts":
-            losses = []
-            for sizes, noise in self._trees:
-                losses.append(replace(noise.loss_of_cells, count=len(sizes)))
-            return losses
-        if self.share.kind != "epsilon":
-            return []
-        # Replacing a value is leaving it out, and adding another one.
-        (of_all,) = doubled(self.losses)
-        n_columns = len(self.ranks)
-        return [replace(of_all, count=of_all.count // n_columns)] * n_columns
 
 
 def plan_quantiles(
