@@ -88,7 +88,6 @@ def charge(
     random_state: int | None,
     *,
     mechanism: str,
-    n_rows: int | None,
     changes: str = "",
     scope: Sequence[Any] = (),
     relation: Relation = "add_remove",
@@ -97,7 +96,7 @@ def charge(
     rho: Fraction | None = None,
     caps: Sequence[PrivacyGuarantee] = (),
 ) -> tuple[PrivacyGuarantee, ByteSource]:
-    """Charge a release from `n_rows` rows, None if unknown; return its guarantee and its random bits."""
+    """Charge a release; return its guarantee and its random bits."""
     check_ledger(ledger)
     check_random_state(random_state)
     guarantee = PrivacyGuarantee(
@@ -120,7 +119,7 @@ def charge(
         cap = least_cap(caps, columns)
         if cap is not None and cap.epsilon < implied.epsilon:
             charged = cap
-    spend(ledger, charged, what, n_rows=n_rows)
+    spend(ledger, charged, what)
     return guarantee, coins(random_state, what)
 
 
@@ -533,7 +532,6 @@ class CentralStatistic(CentralEstimator):
             relation=relation,
             delta=plan.delta,
             losses=losses,
-            n_rows=rows.n_rows,
         )
 
     def _set_bounds(

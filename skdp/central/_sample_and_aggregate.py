@@ -187,7 +187,6 @@ def sample_and_aggregate(
         ledger,
         random_state,
         mechanism="sample and aggregate",
-        n_rows=n_rows,
         losses=_losses(share),
     )
     chunks = random_chunks(source, n_chunks, n_rows)

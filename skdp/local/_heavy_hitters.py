@@ -223,7 +223,7 @@ class HeavyHitters(OnSite, BaseEstimator):
             warn_of_loss(guarantee.epsilon)
         name = type(self).__name__
         with search_advice():
-            spend(self.ledger, guarantee, name, n_rows=len(values))
+            spend(self.ledger, guarantee, name)
         if not hasattr(self, "_calls"):
             self._calls = CallCounter()
         source = coins(self.random_state, name, self._calls.advance(), "report")

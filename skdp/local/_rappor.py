@@ -54,7 +54,6 @@ from skdp.privacy import (
     ReportPair,
     Shuffled,
     any_pair,
-    has_open_rows,
 )
 from skdp.randomness import bernoulli, uniform_integers
 from skdp.tables import ColumnError, Table
@@ -630,14 +629,11 @@ class RapporEncoder(ReportTransformer):
         check_flag("constant_values", self.constant_values)
         check_key(self.secret_key)
 
-    def charge(self, run: str | None = None, *, n_rows: int | None = None) -> None:
-        ledger = self.charged_ledger()
+    def charge(self, run: str | None = None) -> None:
         if self._charged:
             return
-        super().charge(run, n_rows=n_rows)
-        # What was charged for some rows does not pay for the reports of others.
-        in_part = ledger is not None and has_open_rows(ledger)
-        self._charged = self._once and not in_part
+        super().charge(run)
+        self._charged = self._once
 
     def check_budget(self) -> None:
         if not self._charged:

@@ -70,7 +70,6 @@ from skdp.privacy import (
     Shuffled,
     any_pair,
     check_epsilon,
-    check_n_rows,
     is_charged,
     search_advice,
     spend,
@@ -444,7 +443,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         codes = protocol.prepare(table)
         records = protocol.read_records(record_id, n_rows)
         try:
-            self.charge(n_rows=n_rows)
+            self.charge()
         except BudgetExceeded:
             with search_advice():
                 raise
@@ -553,7 +552,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         inputs = input_names(self, self.protocol_.columns, input_features)
         return np.array(self.protocol_.names(inputs), dtype=object)
 
-    def charge(self, run: str | None = None, *, n_rows: int | None = None) -> None:
+    def charge(self, run: str | None = None) -> None:
         """Charge the ledger with one call, before any draw; `transform` does so itself.
 
         Parameters
@@ -561,17 +560,13 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         run : str, optional
             The name of a run that can be resumed: it stands in the ledger, and is
             charged once for the class and the guarantee of the transformer.
-        n_rows : int, optional
-            The number of rows that are reported, if it is known: inside of
-            `PrivacyLedger.parallel` it is compared with that of the positions.
 
         Raises
         ------
         BudgetExceeded
             If the ledger does not cover the release.
         ValueError
-            If another ledger was set after `fit`, or rows of the ledger are open, and
-            `n_rows` is not given or is another number.
+            If another ledger was set after `fit`.
         """
         ledger = self.charged_ledger()
         if ledger is None:
@@ -582,7 +577,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
             title += f", run {run}"
             if is_charged(ledger, self.guarantee_, title):
                 return
-        spend(ledger, self.guarantee_, title, n_rows=n_rows)
+        spend(ledger, self.guarantee_, title)
 
     def check_budget(self) -> None:
         """Refuse what the ledger does not cover before a row is read; `charge` decides.
@@ -592,15 +587,12 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         BudgetExceeded
             If the ledger does not cover a call.
         ValueError
-            If another ledger was set after `fit`, or rows of the ledger are open
-            (`PrivacyLedger.parallel`): before a row is read, their number is not known.
+            If another ledger was set after `fit`.
         """
         ledger = self.charged_ledger()
-        name = type(self).__name__
         if ledger is not None:
             # Nothing is charged: another process may spend it before `charge`.
-            check_n_rows(ledger, name, None)
-            ledger.check(self.guarantee_, name)
+            ledger.check(self.guarantee_, type(self).__name__)
 
     def planned_guarantee(self) -> PrivacyGuarantee | None:
         """Return what the parameters allow a call of `transform` to spend.

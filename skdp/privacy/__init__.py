@@ -36,10 +36,7 @@ from skdp.privacy._total_loss import smallest_epsilon as smallest_epsilon
 from skdp.privacy.ledger import SEARCH_ADVICE as SEARCH_ADVICE
 from skdp.privacy.ledger import Amount as Amount
 from skdp.privacy.ledger import BudgetExceeded, PrivacyLedger
-from skdp.privacy.ledger import ParallelRows as ParallelRows
-from skdp.privacy.ledger import check_n_rows as check_n_rows
 from skdp.privacy.ledger import closed_ledger as closed_ledger
-from skdp.privacy.ledger import has_open_rows as has_open_rows
 from skdp.privacy.ledger import is_charged as is_charged
 from skdp.privacy.ledger import search_advice as search_advice
 from skdp.privacy.ledger import spend as spend

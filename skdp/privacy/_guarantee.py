@@ -477,14 +477,6 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
         """Whether any single record is protected, and no more."""
         return self.unit == "record" and self.max_rows_per_person == 1
 
-    def _compares_all_of(self, other: PrivacyGuarantee) -> bool:
-        """Whether it compares all tables that differ in the units of another guarantee."""
-        if self.unit == "person":
-            return other.unit != "record"
-        if other.unit not in (self.unit, "limited_person"):
-            return False
-        return self.max_rows_per_person >= other.max_rows_per_person
-
     def _repr_html_(self) -> str:
         neighbours = self._neighbours()
         if self.relation == "replace_values":

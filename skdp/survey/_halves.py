@@ -215,7 +215,7 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
         # The charge is that of the weaker half, as each person may be in it.
         epsilons = [encoder.guarantee_.epsilon for encoder in self.encoders_]
         weaker = self.encoders_[int(np.argmax(epsilons))]
-        weaker.charge(n_rows=n_rows)
+        weaker.charge()
         randomness = weaker.randomness()
         is_second = uniform_integers(randomness("half"), len(HALVES), n_rows) == 1
         # Both reports of each row are drawn, and one of them is released.

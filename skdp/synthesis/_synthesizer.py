@@ -490,7 +490,6 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             self._spend,
             of_persons,
             private.table.names,
-            n_rows=private.n_rows,
             changes="" if coded.fair is None else str(coded.fair),
             caps=self._caps,
         )
@@ -667,7 +666,6 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             promise,
             [domain.columns[column] for column in protected],
             self._mechanism(budget, coded, promise.rows),
-            n_rows=private.n_rows,
             relation="replace_values",
             delta=delta,
             rho=rho,

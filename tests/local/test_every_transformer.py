@@ -258,16 +258,6 @@ def test_a_run_of_another_name_class_or_guarantee_is_charged(tmp_path):
             assert ledger.spent == (spent, 0)
 
 
-def test_a_run_that_was_charged_for_some_rows_is_charged_for_all():
-    ledger = PrivacyLedger(epsilon=3.0)
-    fitted = RandomizedResponseEncoder(1.0, categories=VALUES, ledger=ledger).fit(PEOPLE)
-    with ledger.parallel() as parts, parts.rows([0, 1]):
-        fitted.charge("a", n_rows=2)
-    fitted.charge("a")
-    fitted.charge("a")
-    assert ledger.spent == (2, 0)
-
-
 SEX, AGE = {"sex": ["f", "m"]}, {"age": (0, 100)}
 ROWS = pd.DataFrame({"sex": ["f", "m", "m", "f"], "age": [20.0, 30.0, 40.0, 50.0]})
 GROUPED = ROWS.set_index("sex", drop=False)

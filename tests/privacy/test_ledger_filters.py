@@ -8,18 +8,16 @@ from dataclasses import replace
 from fractions import Fraction
 from importlib.resources import files
 
-import pandas as pd
 import pytest
 from jsonschema import Draft202012Validator
 
-from skdp import BudgetExceeded, DPMean, PrivacyGuarantee, PrivacyLedger, privacy_statement
+from skdp import BudgetExceeded, PrivacyGuarantee, PrivacyLedger, privacy_statement
 from skdp.privacy import (
     GaussianLoss,
     LaplaceLoss,
     PrivacyStatement,
     PureLoss,
     Rho,
-    compose,
     gaussian_delta,
     gaussian_epsilon,
     zcdp_epsilon,
@@ -103,21 +101,29 @@ def test_what_remains_is_admitted_and_no_more(make):
             ledger.check(PrivacyGuarantee(1e-3), "late")
 
 
-def test_local_and_central_charges_come_in_any_order(make):
+def test_the_relation_is_that_of_the_first_charge(make):
     central, local = PrivacyGuarantee(0.5, relation="add_remove", trust="central"), PrivacyGuarantee(0.25)
-    for charges in ([central, central, local], [local, central, central], [central, local, central]):
-        ledger = make(epsilon=2.25)
-        for number, charge in enumerate(charges):
-            ledger.charge(charge, f"{number}")
-        assert ledger.spent == (2.25, 0)
-        assert ledger.relation == "replace"
-        assert set(ledger.report()["relation"]) == {"replace"}
-        assert PrivacyLedger.from_json(ledger.to_json()).spent == (2.25, 0)
-        statement = privacy_statement(ledger)
-        assert (statement.total.epsilon, statement.total.relation) == (2.25, "replace")
-        assert PrivacyStatement.from_json(statement.to_json()).to_dict() == statement.to_dict()
-        if ledger.path is not None:
-            assert PrivacyLedger(ledger.path).to_json() == ledger.to_json()
+    ledger = make(epsilon=2.25)
+    assert ledger.relation is None
+    for number, charge in enumerate([local, central, central]):
+        ledger.charge(charge, f"{number}")
+    assert ledger.spent == (2.25, 0)
+    assert ledger.relation == "replace"
+    assert set(ledger.report()["relation"]) == {"replace"}
+    assert PrivacyLedger.from_json(ledger.to_json()).spent == (2.25, 0)
+    total = privacy_statement(ledger).total
+    assert (total.epsilon, total.relation) == (2.25, "replace")
+    if ledger.path is not None:
+        assert PrivacyLedger(ledger.path).to_json() == ledger.to_json()
+
+
+def test_a_ledger_of_central_charges_refuses_local_ones_with_the_remedy(make):
+    ledger = make(epsilon=2.25)
+    ledger.charge(PrivacyGuarantee(0.5, relation="add_remove", trust="central"), "mean")
+    with pytest.raises(ValueError, match=r"for both, make a ledger with relation='replace'"):
+        ledger.charge(PrivacyGuarantee(0.25), "report")
+    assert ledger.spent == (0.5, 0)
+    assert ledger.relation == "add_remove"
 
 
 @each(
@@ -155,36 +161,6 @@ def test_records_and_files_keep_the_budget(tmp_path, budget):
         PrivacyLedger.from_json(json.dumps(record))
 
 
-def test_a_plan_is_charged_as_composed_and_admits_its_releases_once(make):
-    ledger = make(epsilon=5.0, delta=D)
-    releases = [PrivacyGuarantee(0.1)] * 90 + [PrivacyGuarantee(0.2, relation="add_remove")]
-    plan = ledger.plan(releases, "survey", delta=D)
-    assert ledger.spent == (compose(releases, delta=D).epsilon, D)
-    assert ledger.report()["what"].tolist() == ["survey"]
-    with pytest.raises(BudgetExceeded, match="no release of the plan that is left has as much"):
-        plan.charge(PrivacyGuarantee(0.5), "other")
-    plan.charge(PrivacyGuarantee(0.2, relation="add_remove"), "central")
-    with pytest.raises(BudgetExceeded):
-        plan.charge(PrivacyGuarantee(0.15), "other")
-    for _ in range(90):
-        plan.charge(PrivacyGuarantee(0.09), "answer")
-    with pytest.raises(BudgetExceeded):
-        plan.charge(PrivacyGuarantee(1e-3), "late")
-    assert plan.remaining().epsilon == pytest.approx(0.9)
-    assert ledger.spent.epsilon < 5
-
-
-def test_a_plan_asks_for_the_mechanisms_that_it_was_composed_of(make):
-    noise = PrivacyGuarantee(0.5, losses=(LaplaceLoss(0.5, 1000),))
-    plan = make(epsilon=5.0, delta=D).plan([noise, gaussian(0.1)], "two", delta=2e-6 / 2)
-    with pytest.raises(BudgetExceeded):
-        plan.charge(PrivacyGuarantee(0.5), "the worst of this epsilon")
-    with pytest.raises(BudgetExceeded):
-        plan.charge(PrivacyGuarantee(0.1, losses=(PureLoss(0.1, 0.5),)), "another mechanism")
-    plan.charge(noise, "noise")
-    plan.charge(gaussian(0.1), "noise")
-
-
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 4.0])
 @pytest.mark.parametrize("share", [0.9, 0.2, 1e-3])
 def test_the_mu_of_a_report_of_many_values(epsilon, share):
@@ -216,102 +192,6 @@ def test_the_delta_of_charges_is_that_of_the_budget(make):
     ledger = make(rho=1.0)
     ledger.charge(gaussian(0.1), "answer")
     assert privacy_statement(ledger).total.delta == D
-
-
-def test_plans_count_in_filters_by_their_rhos(make):
-    ledger = make(rho=0.5)
-    ledger.plan([PrivacyGuarantee(0.1)] * 50 + [gaussian(0.5)], "survey", delta=1e-5)
-    assert ledger.balance().loc["spent", "rho"] == pytest.approx(0.375)
-
-
-def test_a_charge_that_implies_nothing_for_replacing_keeps_local_ones_out(make):
-    ledger = make(epsilon=100.0, delta=0.5)
-    ledger.charge(PrivacyGuarantee(20.0, 1e-3, relation="add_remove"), "central")
-    with pytest.raises(ValueError, match="local: an earlier charge implies nothing for replacing a record"):
-        ledger.charge(PrivacyGuarantee(0.1), "local")
-    assert len(ledger.report()) == 1
-
-
-LOCAL = PrivacyGuarantee(2.0)
-CENTRAL = PrivacyGuarantee(2.0, relation="add_remove", trust="central", scope=("age", "pay"))
-
-
-@pytest.mark.parametrize(
-    ("planned", "release"),
-    [
-        (LOCAL, replace(LOCAL, trust="shuffle")),
-        (LOCAL, replace(LOCAL, trust="central")),
-        (replace(LOCAL, trust="shuffle"), replace(LOCAL, trust="central")),
-        (LOCAL, replace(LOCAL, secure=False)),
-        (replace(LOCAL, max_rows_per_person=5), replace(LOCAL, max_rows_per_person=4)),
-        (LOCAL, replace(LOCAL, scope=("age",))),
-        (CENTRAL, replace(CENTRAL, scope=("age",))),
-        (CENTRAL, replace(CENTRAL, scope=("job", "pay"))),
-    ],
-)
-def test_a_plan_refuses_a_release_that_promises_less(make, planned, release):
-    smaller = replace(release, epsilon=1.0)
-    plan = make(epsilon=10.0).plan([planned], "survey")
-    for refused in (release, smaller):
-        with pytest.raises(BudgetExceeded) as refusal:
-            plan.check(refused, "answer")
-        with pytest.raises(BudgetExceeded):
-            plan.charge(refused, "answer")
-        message = str(refusal.value)
-        assert f"the plan says {planned}" in message
-        assert f"answer is {refused}" in message
-        assert "Nothing was released" in message
-    assert plan.spent.epsilon == 0
-    plan.charge(planned, "answer")
-
-
-@pytest.mark.parametrize(
-    ("planned", "release"),
-    [
-        (replace(LOCAL, trust="central"), LOCAL),
-        (replace(LOCAL, trust="central"), replace(LOCAL, trust="shuffle")),
-        (replace(LOCAL, secure=False), LOCAL),
-        (LOCAL, replace(LOCAL, max_rows_per_person=5)),
-        # Of what loses nothing, no number of rows shows anything.
-        (replace(LOCAL, max_rows_per_person=5), PrivacyGuarantee(0.0)),
-        (CENTRAL, replace(CENTRAL, scope=("job", "pay", "age"))),
-        (CENTRAL, replace(CENTRAL, scope=())),
-        (LOCAL, PrivacyGuarantee(1.0, relation="add_remove")),
-    ],
-)
-def test_a_plan_may_say_less_than_its_releases(make, planned, release):
-    plan = make(epsilon=10.0).plan([planned], "survey")
-    plan.charge(release, "answer")
-    assert len(plan.report()) == 1
-
-
-def test_a_plan_for_adding_a_record_refuses_a_release_for_replacing_one(make):
-    plan = make(epsilon=10.0).plan([CENTRAL], "survey")
-    with pytest.raises(ValueError, match="says nothing about adding or removing"):
-        plan.charge(replace(CENTRAL, relation="replace"), "answer")
-    assert plan.spent.epsilon == 0
-
-
-def test_a_release_takes_the_one_of_its_plan_that_is_most_alike(make):
-    planned = [LOCAL, replace(LOCAL, trust="central"), replace(LOCAL, max_rows_per_person=5)]
-    for releases in (planned, planned[::-1]):
-        plan = make(epsilon=10.0).plan(releases, "survey")
-        plan.charge(planned[2], "persons")
-        plan.charge(planned[0], "reports")
-        plan.charge(planned[1], "mean")
-
-
-def test_a_mean_by_a_seed_is_not_paid_by_a_plan_of_secure_reports(make):
-    people = pd.DataFrame({"v": [0.1, 0.5, 0.7] * 10})
-    ledger = make(epsilon=10.0)
-    plan = ledger.plan([LOCAL], "survey")
-    with pytest.raises(BudgetExceeded, match="DPMean is epsilon = 2, central model"):
-        DPMean(1.0, bounds={"v": (0, 1)}, ledger=plan, random_state=0).fit(people)
-    guarantee = DPMean(1.0, bounds={"v": (0, 1)}, random_state=0).fit(people).guarantee_
-    plan = ledger.plan([guarantee], "means")
-    assert DPMean(1.0, bounds={"v": (0, 1)}, ledger=plan, random_state=1).fit(people).guarantee_ == guarantee
-    total = privacy_statement(ledger).total
-    assert (total.trust, total.secure) == ("central", False)
 
 
 @each("budget", [{"rho": 0.5}, {"mu": 1.0}])

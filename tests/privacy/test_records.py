@@ -293,7 +293,7 @@ WRONG = {
         ("charges.1.epsilon", 0.01, r"charges\[1\].epsilon or its delta is not what its guarantee states"),
         ("charges.0.time", "2027-01-31T12:00:00", r"charges\[0\].time must be a time with its offset"),
         ("charges.0.time", "0001-01-01T00:00:00+00:00", r"charges\[0\].time must be a time with its offset"),
-        ("charges.0.relation", "add_remove", r"charges\[0\].guarantee, or what is added, is none of its charge"),
+        ("charges.0.relation", "add_remove", r"charges\[0\].guarantee is none of its charge"),
     ],
     stated_columns(): [
         ("columns.0.epsilon", None, r"columns\[0\].epsilon, delta, relation and trust are all null"),
@@ -475,14 +475,3 @@ def test_the_statement_of_a_ledger_follows_from_its_charges(change, message):
         ledger.charge(PrivacyGuarantee(1.0, scope=("age",), secure=False), "answer")
     with pytest.raises(ValueError, match=message):
         read_changed(privacy_statement(ledger), change)
-
-
-def test_the_statement_of_a_ledger_with_parts_comes_back():
-    ledger = PrivacyLedger(epsilon=20.0)
-    ledger.charge(PrivacyGuarantee(1.0), "answer")
-    with ledger.parallel() as parts:
-        for rows in ([0, 1], [2, 3], [1]):
-            with parts.rows(rows):
-                ledger.charge(PrivacyGuarantee(0.5, scope=("age", 2)), "part")
-    statement = privacy_statement(ledger)
-    assert PrivacyStatement.from_json(statement.to_json()).to_dict() == statement.to_dict()

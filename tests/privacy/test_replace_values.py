@@ -350,8 +350,6 @@ class TestLedger:
                 charge(stated, "release")
         assert ledger.spent == (0, 0)
         assert ledger.relation == relation
-        with pytest.raises(ValueError, match="would not hold"):
-            ledger.plan([stated, stated], "plan")
         # A record as another program may write it.
         record = ledger.to_dict()
         charge = {"what": "x", "epsilon": stated.epsilon, "delta": 0.0, "relation": "replace"}
@@ -395,26 +393,6 @@ class TestLedger:
     def test_columns_belong_to_the_relation(self, arguments, error):
         with pytest.raises(ValueError, match=error):
             PrivacyLedger(epsilon=1, **arguments)
-
-    def test_plan(self, make):
-        ledger = make(epsilon=3, **OF_A)
-        wide = promise(0.5, "replace_values", "a", "b")
-        plan = ledger.plan([wide, promise(0.5, "replace_values", "a"), promise(0.25, "add_remove")], "plan")
-        assert (plan.columns, ledger.spent.epsilon) == (("a",), 1.5)
-        plan.charge(wide, "first")
-        plan.charge(promise(0.25, "add_remove"), "second")
-        with pytest.raises(ValueError, match="says nothing about those of a"):
-            plan.charge(promise(0.5, "replace_values", "b"), "third")
-        plan.charge(promise(0.5, "replace_values", "b", "a"), "third")
-
-    def test_plan_of_records_takes_no_values(self, make):
-        plan = make(epsilon=3, **OF_A).plan([promise(0.5, "replace")], "plan")
-        with pytest.raises(ValueError, match="would not hold"):
-            plan.charge(promise(0.1, "replace_values", "a"), "release")
-
-    def test_parts_of_the_rows_are_for_records(self, make):
-        with pytest.raises(ValueError, match="this one is for the values of named columns"):
-            make(epsilon=3, **OF_A).parallel()
 
     def test_statement(self, make):
         ledger = make(epsilon=3, **OF_A)

@@ -4,11 +4,8 @@ from skdp.privacy.ledger._account import SEARCH_ADVICE as SEARCH_ADVICE
 from skdp.privacy.ledger._account import BudgetExceeded
 from skdp.privacy.ledger._account import search_advice as search_advice
 from skdp.privacy.ledger._ledger import Amount as Amount
-from skdp.privacy.ledger._ledger import ParallelRows as ParallelRows
 from skdp.privacy.ledger._ledger import PrivacyLedger
-from skdp.privacy.ledger._ledger import check_n_rows as check_n_rows
 from skdp.privacy.ledger._ledger import closed_ledger as closed_ledger
-from skdp.privacy.ledger._ledger import has_open_rows as has_open_rows
 from skdp.privacy.ledger._ledger import is_charged as is_charged
 from skdp.privacy.ledger._ledger import spend as spend
 

@@ -23,10 +23,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from decimal import Context, Decimal
 from fractions import Fraction
@@ -38,12 +37,10 @@ from skdp.markup import written_text
 from skdp.privacy._conversions import check_delta, check_epsilon
 from skdp.privacy._guarantee import (
     RELATIONS,
-    TRUSTS,
     PrivacyGuarantee,
     Relation,
     check_columns,
     check_relation,
-    in_one_relation,
     written_names,
 )
 from skdp.privacy._json import Fields, written_name
@@ -78,12 +75,6 @@ def rounded_down(amount: Decimal) -> float:
     return nearest
 
 
-def rounded_up(amount: Decimal) -> float:
-    """Return the smallest float whose shortest decimal is at least an amount."""
-    # Of 0, the negative would be -0.0.
-    return 0.0 - rounded_down(EXACT.minus(amount))
-
-
 class Sums(NamedTuple):
     """Sums over charges in one relation; infinite if a charge has no such amount."""
 
@@ -100,32 +91,10 @@ class Sums(NamedTuple):
     def times(self, count: int) -> Sums:
         return Sums(*[EXACT.multiply(amount, count) for amount in self])
 
-    def larger(self, sums: Sums) -> Sums:
-        """Return the larger of each."""
-        return Sums(*map(max, self, sums))
-
     def minus(self, sums: Sums) -> Sums:
         """Subtract sums of which none is infinite where this one is not."""
         return Sums(*map(_difference, self, sums))
 
-    def _content(self) -> dict[str, str]:
-        """Write the sums beside epsilon and delta."""
-        return {name: str(getattr(self, name)) for name in _FURTHER}
-
-    @classmethod
-    def _of(cls, epsilon: Decimal, delta: Decimal, further: Any) -> Sums:
-        """Read what `_content` wrote."""
-        try:
-            amounts = [Decimal(further[name]) for name in _FURTHER]
-            is_valid = len(further) == len(_FURTHER) and min(amounts) >= 0
-        except (ArithmeticError, LookupError, TypeError):
-            is_valid = False
-        if not is_valid:
-            raise ValueError(f"texts of {', '.join(_FURTHER)} of at least 0 are needed")
-        return cls(epsilon, delta, *amounts)
-
-
-_FURTHER = Sums._fields[2:]
 
 NOTHING = Sums()
 
@@ -361,8 +330,6 @@ class Charge:
     # What it adds to those of the ledger, in this relation.
     sums: Sums
     time: str
-    # Whether it is of a part of the rows, and may add less than its guarantee.
-    of_part: bool = False
     # The protected columns of its relation.
     columns: tuple[str | int, ...] = ()
 
@@ -384,13 +351,6 @@ class Charge:
         """The guarantee in its relation."""
         return self.guarantee.to(self.relation, self.columns or None)
 
-    def to(self, relation: Relation | None) -> Charge:
-        """Return the charge in another relation."""
-        if relation in (None, self.relation):
-            return self
-        sums = sums_of(self.guarantee.to(relation))
-        return replace(self, relation=relation, sums=sums)
-
     def _content(self) -> dict[str, Any]:
         content = {
             "what": self.what,
@@ -400,10 +360,7 @@ class Charge:
             "guarantee": self.guarantee._content(),
             "time": self.time,
         }
-        content |= _columns_content(self.columns)
-        if self.of_part:
-            content["added"] = self.sums._content()
-        return content
+        return content | _columns_content(self.columns)
 
     @classmethod
     def _of(cls, fields: Fields) -> Self:
@@ -412,23 +369,18 @@ class Charge:
         relation = fields.one_of("relation", RELATIONS)
         columns = _read_columns(fields)
         check_columns(relation, columns)
-        of_part = fields.has("added")
         try:
             guarantee = _read_guarantee(json.dumps(fields.take("guarantee")))
             sums = sums_of(guarantee.to(relation, columns or None))
-            if of_part:
-                sums = Sums._of(epsilon, delta, fields.take("added"))
         except ValueError as error:
             place = fields.at("guarantee")
-            raise ValueError(
-                f"{place}, or what is added, is none of its charge: {error}"
-            ) from None
+            raise ValueError(f"{place} is none of its charge: {error}") from None
         if (epsilon, delta) != (sums.epsilon, sums.delta):
             raise ValueError(
                 f"{fields.at('epsilon')} or its delta is not what its guarantee states"
             )
         time = _read_time(fields)
-        return cls(what, guarantee, relation, sums, time, of_part, columns)
+        return cls(what, guarantee, relation, sums, time, columns)
 
 
 # Most charges of a ledger have the same guarantees.
@@ -468,35 +420,13 @@ def _read_time(fields: Fields) -> str:
 class Account:
     """The state of a ledger that the next charge needs, of constant size."""
 
-    # With the relation of the ledger so far.
+    # Its relation is the relation of the first charge, if it was not declared.
     budget: Budget
     sums: Sums = NOTHING
-    # Of the same charges for replacing a record, None if this is not promised.
-    replace_sums: Sums | None = NOTHING
-    # Whether the relation was given with the budget.
-    is_declared: bool = True
     n_charges: int = 0
 
-    @classmethod
-    def of(cls, budget: Budget) -> Self:
-        """Return the state before the first charge."""
-        return cls(budget, is_declared=budget.relation is not None)
-
-    @property
-    def lasting_relation(self) -> Relation | None:
-        """The relation of the ledger, None if it may still change."""
-        # It is "replace" from the first such charge on. "replace_values" is declared.
-        if self.is_declared or self.budget.relation == "replace":
-            return self.budget.relation
-        return None
-
-    def charge_of(
-        self,
-        what: str,
-        guarantee: PrivacyGuarantee,
-        relation: Relation | None = None,
-    ) -> Charge:
-        """Return the charge of a release, by default in the relation of the ledger."""
+    def charge_of(self, what: str, guarantee: PrivacyGuarantee) -> Charge:
+        """Return the charge of a release, in the relation of the ledger."""
         columns = self.budget.columns
         is_of_values = guarantee.relation == "replace_values"
         if is_of_values and not columns:
@@ -506,7 +436,7 @@ class Account:
                 f"hold. {_OF_VALUES.format(columns=list(guarantee.scope))}. Nothing "
                 "was released"
             )
-        relation = relation or self.lasting_relation or guarantee.relation
+        relation = self.budget.relation or guarantee.relation
         try:
             return Charge.now(what, guarantee, relation, columns)
         except ValueError as error:
@@ -530,44 +460,31 @@ class Account:
         columns = ""
         if self.budget.columns:
             columns = f" of {written_names(self.budget.columns)}"
+        remedy = ""
+        if self.budget.relation == "add_remove":
+            remedy = "; for both, make a ledger with relation='replace'"
         return ValueError(
             f"{what}: {error}; the ledger is for {self.budget.relation!r}{columns}"
+            f"{remedy}"
         )
 
     def after(self, charge: Charge) -> Account:
         """Return the account after one more charge, whether or not it fits."""
         budget = self.budget
-        sums = self.sums
         if charge.columns != budget.columns:
             raise ValueError("the charge is for other columns than the ledger")
         if budget.relation is None:
             budget = replace(budget, relation=charge.relation)
         elif budget.relation != charge.relation:
-            if self.is_declared or charge.relation != "replace":
-                raise ValueError(
-                    "the charge is in another neighbouring relation than the ledger"
-                )
-            if self.replace_sums is None:
-                raise ValueError(
-                    "an earlier charge implies nothing for replacing a record"
-                )
-            budget = replace(budget, relation=charge.relation)
-            sums = self.replace_sums
+            raise ValueError(
+                "the charge is in another neighbouring relation than the ledger"
+            )
         return replace(
             self,
             budget=budget,
-            sums=sums.plus(charge.sums),
-            replace_sums=self._replace_sums_after(charge),
+            sums=self.sums.plus(charge.sums),
             n_charges=self.n_charges + 1,
         )
-
-    def _replace_sums_after(self, charge: Charge) -> Sums | None:
-        if self.is_declared or self.replace_sums is None:
-            return self.replace_sums
-        try:
-            return self.replace_sums.plus(charge.to("replace").sums)
-        except ValueError:
-            return None
 
     def exceeded_names(self) -> list[str]:
         """Return the sums that are larger than their limits."""
@@ -632,20 +549,12 @@ _LABELS = {
 def _shortfall(charge: Charge, account: Account, account_after: Account) -> str:
     """Show what a charge asks for beyond the budget, and what there is."""
     limits = account_after.budget.limits
-    # The first charge for replacing a record converts those before it.
-    is_converted = account.budget.relation not in (None, charge.relation)
-    sums = account.replace_sums if is_converted else account.sums
-    remaining = limits.minus(sums or NOTHING)
-
+    remaining = limits.minus(account.sums)
     name = account_after.exceeded_names()[0]
     request = f"{_LABELS[name]} {_number(getattr(charge.sums, name))}"
     amount_left = _at_least_0(getattr(remaining, name))
     balance = f"{amount_left} of {float(getattr(limits, name))}"
-
-    reason = ""
-    if is_converted:
-        reason = "with all charges counted for replacing a record, as this one is, "
-    return f"{request}; {reason}the ledger has {balance}"
+    return f"{request}; the ledger has {balance}"
 
 
 def _number(amount: Decimal) -> str:
@@ -669,112 +578,3 @@ def search_advice() -> Iterator[None]:
     except BudgetExceeded as error:
         error.args = (f"{error}{SEARCH_ADVICE}",)
         raise
-
-
-@dataclass(frozen=True)
-class Plan(Account):
-    """The account of a list of releases that are paid for, each to be made once."""
-
-    # Those that were not made yet, in the relation of the budget.
-    releases: Counter[PrivacyGuarantee] = field(default_factory=Counter)
-
-    @classmethod
-    def of_releases(cls, guarantees: Sequence[PrivacyGuarantee]) -> Self:
-        """Plan releases: all are for the strongest relation that they imply."""
-        counts = Counter(guarantees)
-        releases: Counter[PrivacyGuarantee] = Counter()
-        converted = in_one_relation(counts)
-        for release, count in zip(converted, counts.values(), strict=True):
-            releases[release] += count
-        sums = total(
-            sums_of(release).times(count) for release, count in releases.items()
-        )
-        example = next(iter(releases))
-        columns: tuple[str | int, ...] = ()
-        if example.relation == "replace_values":
-            columns = tuple(map(written_name, example.scope))
-        budget = Budget(
-            rounded_up(sums.epsilon),
-            rounded_up(sums.delta),
-            example.relation,
-            columns=columns,
-        )
-        return cls(budget, releases=releases)
-
-    def admit(self, charge: Charge) -> Account:
-        """Take the smallest release that covers a charge, of equal ones the most alike."""
-        release = self._release_for(charge)
-        plan_after = replace(self, releases=self.releases - Counter([release]))
-        return super(Plan, plan_after).admit(charge)
-
-    def _release_for(self, charge: Charge) -> PrivacyGuarantee:
-        request = charge.stated
-        candidates = [
-            release for release in self.releases if _has_as_much(release, request)
-        ]
-        if not candidates:
-            raise BudgetExceeded(
-                f"{charge.what} asks for epsilon {request.epsilon} and delta "
-                f"{request.delta}; no release of the plan that is left has as much, or "
-                f"the same losses: {self._balance()}. Nothing was released."
-            )
-        covering = [
-            release for release in candidates if _promises_no_more(release, request)
-        ]
-        if not covering:
-            closest = min(candidates, key=partial(_distance, request=request))
-            raise BudgetExceeded(
-                f"the plan says {closest}; {charge.what} is {request}, which promises "
-                "less. Nothing was released. Plan a release with the trust, secure, "
-                "unit, max_rows_per_person and scope of what it pays for."
-            )
-        return min(covering, key=partial(_distance, request=request))
-
-    def _balance(self) -> str:
-        if not self.releases:
-            return "none is left"
-        largest = max(self.releases, key=_size)
-        return (
-            f"{self.releases.total()} are left, the largest of them with epsilon "
-            f"{largest.epsilon} and delta {largest.delta}"
-        )
-
-
-def _size(release: PrivacyGuarantee) -> tuple[float, float]:
-    return release.epsilon, release.delta
-
-
-def _distance(
-    release: PrivacyGuarantee, *, request: PrivacyGuarantee
-) -> tuple[float, float, int]:
-    """Order releases by size, and equal ones by what they state otherwise than a request."""
-    n_differences = 0
-    for name in ("trust", "secure", "unit", "max_rows_per_person", "scope"):
-        n_differences += getattr(release, name) != getattr(request, name)
-    return release.epsilon, release.delta, n_differences
-
-
-def _has_as_much(release: PrivacyGuarantee, request: PrivacyGuarantee) -> bool:
-    """Whether a request loses no more than a planned release, in the same relation."""
-    if request.epsilon > release.epsilon or request.delta > release.delta:
-        return False
-    if release.losses not in ((), request.losses):
-        return False
-    rho = request._any_rho
-    return release.rho is None or (rho is not None and rho <= Fraction(release.rho))
-
-
-def _promises_no_more(release: PrivacyGuarantee, request: PrivacyGuarantee) -> bool:
-    """Whether all that a planned release states is true of a request."""
-    if TRUSTS.index(release.trust) < TRUSTS.index(request.trust):
-        return False
-    if release.secure and not request.secure:
-        return False
-    # A release without a loss protects every unit.
-    has_loss = request.epsilon > 0 or request.delta > 0
-    if has_loss and not request._compares_all_of(release):
-        return False
-    # Without names, the scope is all columns.
-    if not request.scope:
-        return True
-    return bool(release.scope) and set(release.scope).issubset(request.scope)

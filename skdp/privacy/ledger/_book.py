@@ -112,7 +112,7 @@ class MemoryBook:
 
 def closed_book(budget: Budget, refusal: str) -> MemoryBook:
     """Return a book that has its budget and refuses everything else."""
-    book = MemoryBook(Account.of(budget))
+    book = MemoryBook(Account(budget))
     book._process = None
     book._refusal = refusal
     return book
@@ -122,7 +122,7 @@ class RecordBook(MemoryBook):
     """The charges of another ledger, as a record has them; it can only be read."""
 
     def __init__(self, budget: Budget, charges: Sequence[Charge]) -> None:
-        account = Account.of(budget)
+        account = Account(budget)
         for charge in charges:
             account = account.after(charge)
         super().__init__(account)
@@ -233,7 +233,7 @@ class Position:
         try:
             charge = None
             if self.account is None:
-                account = Account.of(fields.part("budget", Budget._of))
+                account = Account(fields.part("budget", Budget._of))
             else:
                 charge = Charge._of(fields)
                 account = self.account.after(charge)
@@ -292,9 +292,7 @@ class FileBook:
                 f"the ledger {path} cannot be made: there is no such folder"
             )
         with self.opened(budget) as account:
-            # As declared: the first charge for replacing a record may still change it.
-            relation = account.budget.relation if account.is_declared else None
-            self.budget = replace(account.budget, relation=relation)
+            self.budget = account.budget
         if budget is not None:
             request = budget
             if request.relation is None:

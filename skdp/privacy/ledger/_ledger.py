@@ -1,292 +1,27 @@
-"""A budget to which each release is charged before its noise is drawn, also in blocks of parts of the rows."""
+"""A budget to which each release is charged before its noise is drawn."""
 
 from __future__ import annotations
 
 import math
 import os
-import threading
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass, replace
-from fractions import Fraction
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
-import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
 
 from skdp.markup import html_table, html_text, written_row, written_text
 from skdp.privacy._conversions import shown
-from skdp.privacy._guarantee import PrivacyGuarantee, Relation, compose, read_releases
+from skdp.privacy._guarantee import PrivacyGuarantee, Relation
 from skdp.privacy._json import Fields, JsonRecord
 from skdp.privacy.ledger._account import (
-    NOTHING,
     Account,
     Budget,
     Charge,
-    Plan,
     Sums,
-    as_decimal,
     read_amounts,
-    rounded_up,
 )
 from skdp.privacy.ledger._book import FileBook, MemoryBook, RecordBook, closed_book
-
-# Proof. Let x and x' differ in the record at a position i, as "replace" has it. A
-# release from rows without i is the same function of the same values in both, given all
-# earlier results: it has no part in the loss between x and x'. So their loss is that of
-# an adaptive composition of the other releases: those outside of the block, and those
-# from rows with i. These never add up to more than the sums of the ledger, to which a
-# block adds, in each sum, the largest over all positions. So the rule of the ledger,
-# which holds for every adaptive composition whose sums are within the budget
-# (`_account`), holds for x and x'; and i is any position. Which rows are next may follow
-# from earlier results, just as which release is next; but not from private values, which
-# differ between x and x'.
-#
-# With "add_remove", positions say nothing: a record that is added moves others, also
-# into other parts. The rows of a person may be in several parts, where a release for
-# persons loses as much in each.
-
-
-Positions = NDArray[np.intp]
-
-# For the memory that positions take: 16 GB.
-_MOST_ROWS = 1 << 31
-
-
-@dataclass(frozen=True, eq=False)
-class RowSums:
-    """The sums over the charges that each row is in."""
-
-    # Of each row, the index of its sums. Rows beyond are in group 0.
-    groups: Positions
-    sums: tuple[Sums, ...] = (NOTHING,)
-    # Of each sum, the largest over all rows.
-    largest: Sums = NOTHING
-
-    @classmethod
-    def of_no_charge(cls) -> Self:
-        """Return the sums before the first charge."""
-        return cls(np.zeros(0, np.intp))
-
-    def after(self, positions: Positions, charge_sums: Sums) -> RowSums:
-        """Return the sums after one more charge, for some rows."""
-        if positions.size == 0:
-            return self
-        n_rows = max(self.groups.size, int(positions.max()) + 1)
-        groups = np.zeros(n_rows, np.intp)
-        groups[: self.groups.size] = self.groups
-        # Rows of equal sums are a group, however they came to it: there are few, also
-        # of many folds.
-        indices = {sums: index for index, sums in enumerate(self.sums)}
-        new_groups = np.zeros(len(self.sums), np.intp)
-        largest = self.largest
-        for group in np.unique(groups[positions]).tolist():
-            sums = self.sums[group].plus(charge_sums)
-            new_groups[group] = indices.setdefault(sums, len(indices))
-            largest = largest.larger(sums)
-        groups[positions] = new_groups[groups[positions]]
-        return RowSums(groups, tuple(indices), largest)
-
-    def charge_of(self, charge: Charge, row_sums: RowSums, n_rows: int) -> Charge:
-        """Return a charge of what these largest sums exceed those of `row_sums` by."""
-        excess = self.largest.minus(row_sums.largest)
-        # In the decimals of floats, as all charges.
-        excess = excess._replace(
-            epsilon=as_decimal(rounded_up(excess.epsilon)),
-            delta=as_decimal(rounded_up(excess.delta)),
-        )
-        what = f"{charge.what} of {n_rows:,} rows"
-        return replace(charge, what=what, sums=excess, of_part=True)
-
-
-class ParallelRows:
-    """A block of releases from parts of the rows, of one ledger."""
-
-    def __init__(self, book: MemoryBook | FileBook) -> None:
-        if isinstance(book, RecordBook) or isinstance(book.account(), Plan):
-            raise TypeError(
-                "parallel is of a ledger with a budget of its own, not of a plan or a "
-                "record"
-            )
-        if book.account().lasting_relation == "replace_values":
-            raise ValueError(
-                "parallel needs a ledger for replacing a record, made with "
-                "relation='replace'; this one is for the values of named columns"
-            )
-        if book.account().lasting_relation == "add_remove":
-            raise ValueError(
-                "parallel needs a ledger for replacing a record: with "
-                "relation='add_remove', one more record moves the positions of others, "
-                "and so their parts. Make it with relation='replace', for which central "
-                "releases count twice"
-            )
-        self._book = book
-        self._sums = RowSums.of_no_charge()
-        self._open_rows: OpenRows | None = None
-        self._lock = threading.RLock()
-        self._process = os.getpid()
-        self._has_ended = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __reduce__(self) -> Any:
-        # Copies would count the same rows by themselves, and charge each time what is
-        # beyond the same sums.
-        raise TypeError(
-            "a block of parallel releases cannot be copied or pickled: its rows are "
-            "counted once"
-        )
-
-    def __exit__(self, *error: object) -> None:
-        self._has_ended = True
-
-    @contextmanager
-    def rows(self, positions: ArrayLike) -> Iterator[None]:
-        """Charge what is released inside for some rows only."""
-        # A generator that yields inside leaves the rows open for its caller: its
-        # charges count for these rows, too.
-        rows = OpenRows(self, _read_positions(positions))
-        self._check_process()
-        with self._lock:
-            self._check_open()
-            # Here, those of any block; of other threads, those of this one.
-            if open_rows(self._book) is not None or self._open_rows is not None:
-                raise RuntimeError(
-                    "other rows are open for this ledger: what is released inside is "
-                    "of one part"
-                )
-            self._open_rows = rows
-        token = _open.set((*_open.get(), rows))
-        try:
-            yield
-        finally:
-            _open.reset(token)
-            self._open_rows = None
-
-    def _check_process(self) -> None:
-        """Refuse in another process, before its copy of the lock, which may be taken."""
-        if os.getpid() != self._process:
-            raise RuntimeError(
-                "a block of parallel releases belongs to the process that opened it, "
-                "and nothing was released: open one in each process"
-            )
-
-    def _check_open(self) -> None:
-        if self._has_ended:
-            raise RuntimeError(
-                "this block of parallel releases has ended, and nothing was released"
-            )
-
-    @contextmanager
-    def _turn(self, rows: OpenRows, guarantee: PrivacyGuarantee, what: str) -> Any:
-        """Let no other thread charge for this block, and check that rows are open."""
-        self._check_process()
-        with self._lock:
-            self._check_open()
-            # Of a thread that outlived them.
-            if self._open_rows is not rows:
-                raise RuntimeError(
-                    "the rows of this release are not open any more, and nothing was "
-                    "released"
-                )
-            if not guarantee._is_for_records:
-                raise ValueError(
-                    f"{what} is for {guarantee._unit}, which may be in several parts: "
-                    "charge it outside of parallel(), and nothing was released"
-                )
-            yield
-
-
-@dataclass(frozen=True, eq=False)
-class OpenRows:
-    """The rows of a block for which charges are made now."""
-
-    block: ParallelRows
-    positions: Positions
-
-    def check(self, guarantee: PrivacyGuarantee, what: str) -> None:
-        """Refuse a release that the budget does not cover."""
-        with self.block._turn(self, guarantee, what):
-            account = self.block._book.account()
-            charge, _ = self._charge_of(account, guarantee, what)
-            account.admit(charge)
-
-    def charge(self, guarantee: PrivacyGuarantee, what: str) -> None:
-        """Charge a release."""
-        block = self.block
-        with (
-            block._turn(self, guarantee, what),
-            block._book.opened() as account,
-        ):
-            charge, row_sums = self._charge_of(account, guarantee, what)
-            block._book.append(charge)
-            # If an interrupt comes between, the ledger was charged for what is not
-            # counted here: never the other way.
-            block._sums = row_sums
-
-    def _charge_of(
-        self, account: Account, guarantee: PrivacyGuarantee, what: str
-    ) -> tuple[Charge, RowSums]:
-        charge = account.charge_of(what, guarantee, "replace")
-        row_sums = self.block._sums.after(self.positions, charge.sums)
-        n_rows = self.positions.size
-        return row_sums.charge_of(charge, self.block._sums, n_rows), row_sums
-
-    def check_n_rows(self, what: str, n_rows: int | None) -> None:
-        """Refuse a release from another number of rows."""
-        # The number of rows is public where a record is replaced.
-        n_positions = self.positions.size
-        if n_rows is None:
-            raise ValueError(
-                f"{what} does not know its number of rows before the charge, so that it "
-                f"cannot be compared with the {n_positions:,} positions of "
-                "parts.rows(): release it outside of them, for all rows. Nothing was "
-                "released"
-            )
-        if n_rows != n_positions:
-            raise ValueError(
-                f"{what} was given {n_rows:,} rows, but parts.rows() names "
-                f"{n_positions:,} positions: give it exactly the rows at these "
-                "positions. Nothing was released"
-            )
-
-
-def _read_positions(positions: ArrayLike) -> Positions:
-    array = np.asarray(positions)
-    rule = "positions must be whole numbers, or a bool for each row"
-    # NumPy makes 1 of True, which would be the second row.
-    if isinstance(positions, list | tuple) and {bool, int} <= set(map(type, positions)):
-        raise TypeError(f"{rule}, got both")
-    if array.size == 0:
-        array = array.astype(np.intp)
-    if array.ndim != 1 or array.dtype.kind not in "biu":
-        raise TypeError(f"{rule}, got {array.ndim} dimensions of {array.dtype}")
-    if array.dtype.kind == "b":
-        return np.flatnonzero(array)
-    if array.size and not (array.min() >= 0 and array.max() < _MOST_ROWS):
-        raise ValueError(f"positions must be from 0 to {_MOST_ROWS:,}")
-    if np.unique(array).size < array.size:
-        raise ValueError(
-            "positions must be different: a row that is there twice counts twice in "
-            "what is released"
-        )
-    return array.astype(np.intp)
-
-
-# Those of this thread and context. Elsewhere, charges are for all rows.
-_open: ContextVar[tuple[OpenRows, ...]] = ContextVar("skdp_parallel_rows", default=())
-
-
-def open_rows(book: Any) -> OpenRows | None:
-    """Return the rows for which a ledger is charged here, None for all rows."""
-    for rows in _open.get():
-        if rows.block._book is book:
-            return rows
-    return None
 
 
 class Amount(NamedTuple):
@@ -313,8 +48,7 @@ class PrivacyLedger(JsonRecord):
     mu : float, optional
         The budget of Gaussian privacy loss, > 0, in place of epsilon and delta.
     relation : {"replace", "add_remove", "replace_values"}, optional
-        The neighbouring relation of the budget; by default "add_remove" until the first charge for replacing a record,
-        and "replace" from then on.
+        The neighbouring relation of the budget; by default the relation of the first charge.
     columns : sequence of str, optional
         The protected columns, with ``relation="replace_values"``, and what determines them: a ledger sees no table.
 
@@ -351,11 +85,12 @@ class PrivacyLedger(JsonRecord):
       that this implies. Charges with delta > 0 and without a rho or mu are refused.
 
     The smallest bound of several is in general no filter. For releases that are declared together there is a better
-    total, from the distribution of the privacy loss: `plan`. Proofs are in decision 10 of the documentation.
+    total, from the distribution of the privacy loss: charge the sum that `compose` returns. Proofs are in decision 10
+    of the documentation.
 
-    Add/remove charges are converted for a "replace" budget, the earlier ones too if it was not declared; a "replace"
-    charge cannot be made to an add/remove budget that was. Unless it is declared, whether there is a charge for
-    replacing a record must not depend on results of earlier releases.
+    A budget has one relation; if none is given, the relation of its first charge. Charges for adding or removing a
+    record are converted for a "replace" budget and count twice; a "replace" charge to an add/remove budget is refused.
+    Set ``relation="replace"`` for local and central releases together.
 
     Charges for records and charges for all rows of a person (``groups`` of `fit`) add up for persons with up to as many
     rows as the charges for records protect: `report` lists the unit of each charge, and `privacy_statement` the unit of
@@ -385,8 +120,7 @@ class PrivacyLedger(JsonRecord):
     only be read: another one that could be charged would spend the same budget twice.
 
     A search or a cross-validation charges each fit, and each `transform` that is a release. scikit-learn turns a
-    `BudgetExceeded` into a score of NaN with a warning, unless ``error_score="raise"`` is set. Releases from parts of
-    the rows, such as folds, cost less in a loop of one's own: `parallel`.
+    `BudgetExceeded` into a score of NaN with a warning, unless ``error_score="raise"`` is set.
 
     References
     ----------
@@ -464,7 +198,7 @@ class PrivacyLedger(JsonRecord):
                 )
             self._book = FileBook(Path(path).resolve(), budget)
         elif budget is not None:
-            self._book = MemoryBook(Account.of(budget))
+            self._book = MemoryBook(Account(budget))
         else:
             raise TypeError("PrivacyLedger needs a budget: epsilon=, rho= or mu=")
 
@@ -558,12 +292,8 @@ class PrivacyLedger(JsonRecord):
             As raised by `charge`.
         """
         _check_release(guarantee, what)
-        rows = open_rows(self._book)
-        if rows is not None:
-            rows.check(guarantee, what)
-        else:
-            account = self._book.account()
-            account.admit(account.charge_of(what, guarantee))
+        account = self._book.account()
+        account.admit(account.charge_of(what, guarantee))
 
     def charge(self, guarantee: PrivacyGuarantee, what: str) -> None:
         """Charge a release that is about to be made.
@@ -588,138 +318,11 @@ class PrivacyLedger(JsonRecord):
             If the file cannot be written.
         RuntimeError
             If a ledger in memory is used in another process or through a pickled copy, or if this code interrupts a
-            charge, as a signal handler may. As of `parallel`, inside such a block.
-
-        Notes
-        -----
-        Inside of ``parts.rows`` of `parallel` the charge is for the rows at these positions: nothing says how many rows
-        are read, and it is up to the caller that there are no others.
+            charge, as a signal handler may.
         """
         _check_release(guarantee, what)
-        rows = open_rows(self._book)
-        if rows is not None:
-            rows.charge(guarantee, what)
-        else:
-            with self._book.opened() as account:
-                self._book.append(account.charge_of(what, guarantee))
-
-    def plan(
-        self,
-        guarantees: Iterable[PrivacyGuarantee],
-        what: str,
-        *,
-        delta: float | Fraction | None = None,
-    ) -> PrivacyLedger:
-        """Charge a fixed list of releases as one, and return a ledger that admits each of them once.
-
-        Parameters
-        ----------
-        guarantees : iterable of PrivacyGuarantee
-            The guarantee of each release; at least one.
-        what : str
-            The name of the plan, for the report and for errors.
-        delta : float, optional
-            The failure probability of all of them together, as of `compose`; by default the sum of their deltas.
-
-        Returns
-        -------
-        PrivacyLedger
-            A ledger in memory for these releases: each charge takes a release of the list with at least its epsilon,
-            delta and rho, and the same losses unless the list states none. Others are refused, and so are those that
-            promise less than the list says: a wider `trust`, bits of a seed, fewer `max_rows_per_person`, or a `scope`
-            that lacks a column of it. Without names, a scope is all columns.
-
-        Raises
-        ------
-        BudgetExceeded
-            If the budget does not cover what `compose` returns; nothing is charged.
-        TypeError, ValueError
-            As raised by `compose` and `charge`.
-
-        Notes
-        -----
-        **Privacy.** The list is charged when it is declared, so that its total loss follows from a distribution that is
-        fixed in advance, unlike that of charges that are chosen one by one. The releases may be made in any order, also
-        between others, and with queries that depend on earlier results. What is not used is not refunded.
-
-        Examples
-        --------
-        >>> ledger = PrivacyLedger(epsilon=5, delta=1e-6)
-        >>> survey = ledger.plan([PrivacyGuarantee(0.1)] * 100, "survey", delta=1e-6)
-        >>> survey.charge(PrivacyGuarantee(0.1), "first question")
-        >>> round(ledger.spent.epsilon, 2), round(survey.remaining().epsilon, 1)
-        (4.77, 9.9)
-        """
-        if open_rows(self._book) is not None:
-            raise RuntimeError(
-                "a plan is for all rows, also those of other parts: make it outside of "
-                "parallel()"
-            )
-        releases = read_releases(guarantees)
-        plan = Plan.of_releases(releases)
-        together = compose(releases, delta=delta)
-        # Sums of the decimals of all releases may be smaller than those of floats.
-        epsilon_sum = plan.budget.epsilon or 0.0
-        delta_sum = plan.budget.delta or 0.0
-        if delta is None:
-            together = replace(together, delta=min(delta_sum, together.delta))
-        if epsilon_sum <= together.epsilon and delta_sum <= together.delta:
-            together = replace(together, epsilon=epsilon_sum, delta=delta_sum)
-        self.charge(together, what)
-        return PrivacyLedger._of_book(MemoryBook(plan))
-
-    def parallel(self) -> ParallelRows:
-        """Open a block of releases from parts of the rows, which is charged for the rows that lose most.
-
-        Returns
-        -------
-        ParallelRows
-            A context manager ``parts``, in which ``with parts.rows(positions):`` makes all charges for these rows only.
-            Positions are whole numbers from 0 in the whole table, of all rows that are read inside, as splitters of
-            scikit-learn return them, or for each row whether it is read. Rows may be in several parts. Estimators are
-            given the ledger itself.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the ledger is for adding or removing a record, or is a plan or a record of another one. By ``rows``, if
-            they are no positions, or one is there twice. Inside, before the charge, if an estimator is given another
-            number of rows than there are positions, or cannot know how many it reads.
-        RuntimeError
-            If the rows of such a block are open. By ``rows``, if the block has ended, or this is another process.
-
-        Notes
-        -----
-        **Privacy.** For replacing a record, whose position is public. A release from rows without this record is the
-        same whatever its values are, so that only releases from rows with it add up: of disjoint folds, the largest
-        (parallel composition); of k training folds, each row is in k - 1. Before each draw the ledger is charged what
-        the row with the largest sums has beyond the largest ones so far. It stays a filter: rows and releases may be
-        chosen by earlier results. Central guarantees count twice, as always where a record is replaced.
-
-        **The split must be public**: made of the number of rows and of seeds, as by `sklearn.model_selection.KFold`,
-        not of private values, as by `StratifiedKFold` (one record moves others to other folds). Inside, only these
-        rows may be read. The number of rows that an estimator is given is compared with that of the positions, and
-        another number is an error before the charge. Which rows they are is not checked, nor is a charge by hand. What
-        does not know its number of rows, such as a large table of `skdp.engines`, is refused inside, and so is `plan`.
-        A score on test rows is no release of this library, and nothing is charged for it. Charges of
-        other threads count for all rows, those of other processes are refused in the block.
-
-        Examples
-        --------
-        >>> from sklearn.model_selection import KFold
-        >>> from skdp import DPMean
-        >>> from skdp.datasets import load_adult
-        >>> ages = load_adult().frame[["age"]]
-        >>> ledger = PrivacyLedger(epsilon=1.0, relation="replace")
-        >>> mean = DPMean(0.1, bounds=(0, 100), ledger=ledger, random_state=0)
-        >>> with ledger.parallel() as parts:
-        ...     for train, test in KFold(5).split(ages):
-        ...         with parts.rows(test):
-        ...             found = mean.fit(ages.iloc[test]).mean_
-        >>> ledger.spent.epsilon  # in place of 5 * 0.2
-        0.2
-        """
-        return ParallelRows(self._book)
+        with self._book.opened() as account:
+            self._book.append(account.charge_of(what, guarantee))
 
     def __repr__(self) -> str:
         # Without the path: scikit-learn shows this in the HTML of estimators.
@@ -785,10 +388,9 @@ class PrivacyLedger(JsonRecord):
         return PrivacyLedger._of_book(self._record_book())
 
     def _record_book(self) -> RecordBook:
-        """Return the charges so far, all in the relation of the ledger now."""
+        """Return the charges so far."""
         charges = self._book.charges()
-        budget = self._book.account().budget
-        return RecordBook(budget, [charge.to(budget.relation) for charge in charges])
+        return RecordBook(self._book.account().budget, charges)
 
     def __sklearn_clone__(self) -> Self:
         return self
@@ -874,35 +476,18 @@ def closed_ledger(refusal: str, **budget: Any) -> PrivacyLedger:
     return PrivacyLedger._of_book(closed_book(Budget.checked(**budget), refusal))
 
 
-def has_open_rows(ledger: PrivacyLedger) -> bool:
-    """Return whether charges of a ledger are for some rows here."""
-    return open_rows(ledger._book) is not None
-
-
-def check_n_rows(ledger: PrivacyLedger, what: str, n_rows: int | None) -> None:
-    """Refuse a release from another number of rows than are open for its ledger."""
-    rows = open_rows(ledger._book)
-    if rows is not None:
-        rows.check_n_rows(what, n_rows)
-
-
-def spend(
-    ledger: Any, guarantee: PrivacyGuarantee, what: str, *, n_rows: int | None
-) -> None:
-    """Charge a release from a number of rows, None if not known, to any ledger."""
+def spend(ledger: Any, guarantee: PrivacyGuarantee, what: str) -> None:
+    """Charge a release to any ledger; None has no limit."""
     if ledger is not None:
-        check_n_rows(ledger, what, n_rows)
         ledger.charge(guarantee, what)
 
 
 def is_charged(ledger: PrivacyLedger, guarantee: PrivacyGuarantee, what: str) -> bool:
-    """Whether a ledger was charged for a release of this name and guarantee, of all rows."""
+    """Whether a ledger was charged for a release of this name and guarantee."""
     # A ledger in a file has the guarantees as records have them.
     content = guarantee._content()
     name = written_text(what)
     for charge in ledger._record_book().charges():
-        if charge.of_part or charge.what != name:
-            continue
-        if charge.guarantee._content() == content:
+        if charge.what == name and charge.guarantee._content() == content:
             return True
     return False

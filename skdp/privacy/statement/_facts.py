@@ -324,24 +324,20 @@ def total_of_ledger(
     elif delta and ledger.mu is not None:
         delta = STATED_DELTA
         epsilon = gaussian_epsilon(ledger.mu, delta)
-    # The sum has each release once; the sums of the ledger count them all (of those
-    # from parts of the rows, what the records that lose most lose).
+    # The sum has each release once; the sums of the ledger count them all.
     total = sum_of(step.guarantee for step in steps)
     return replace(total, epsilon=epsilon, delta=delta, rho=rho, losses=())
 
 
 def rows_of_ledger(ledger: PrivacyLedger) -> tuple[list[Row], list[StatedStep]]:
     """Return the rows and the steps of the charges of a ledger that can only be read."""
-    counts: Counter[tuple[str, PrivacyGuarantee, bool]] = Counter()
+    counts: Counter[tuple[str, PrivacyGuarantee]] = Counter()
     for charge in ledger._record_book().charges():
-        counts[charge.what, charge.stated, charge.of_part] += 1
+        counts[charge.what, charge.stated] += 1
     rows = []
     steps = []
-    for (what, guarantee, of_part), count in counts.items():
+    for (what, guarantee), count in counts.items():
         name = what if count == 1 else f"{what}, {count} times"
-        if of_part:
-            each = ", each" if count > 1 else ","
-            name += f"{each} from a part of the rows"
         guarantee = replace(guarantee, scope=guarantee.scope or ("all columns",))
         step = StatedStep(name, guarantee, charged=True)
         steps.append(step)

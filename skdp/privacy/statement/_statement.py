@@ -409,26 +409,15 @@ _TOTAL_OF_A_LEDGER = (
     "is the budget."
 )
 
-_OF_PARTS = (
-    "Steps from a part of the rows were charged in `PrivacyLedger.parallel`. Their "
-    "epsilon here is as if each record were in all of them, the most that one can lose. "
-    "A record in some of the parts loses less: the total counts, of each record, only "
-    "the releases that it is in, and is that of the record that loses most. So it may "
-    "be less than the sum of the steps."
-)
-
 
 def _statement_of_ledger(ledger: PrivacyLedger) -> PrivacyStatement:
     """State the charges of a ledger, in its relation."""
     record = ledger._record()
     rows, steps = rows_of_ledger(record)
-    notes = [_OF_A_LEDGER, _TOTAL_OF_A_LEDGER]
-    if any(charge.of_part for charge in record._book.charges()):
-        notes.append(_OF_PARTS)
     return PrivacyStatement(
         table_of(rows),
         total_of_ledger(ledger, steps),
-        tuple(notes),
+        (_OF_A_LEDGER, _TOTAL_OF_A_LEDGER),
         tuple(steps),
         (record,),
     )
