@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
 import numpy as np
@@ -16,7 +15,6 @@ from skdp.randomness import (
     bernoulli,
     bernoulli_ratio,
     categorical,
-    eight_coins,
     uniform_integers,
 )
 from tests.conftest import each
@@ -132,18 +130,6 @@ def test_a_rational_coin_compares_with_all_digits(scripted_source, numerator, de
             assert coin == (drawn < Fraction(numerator, denominator)) or drawn == Fraction(numerator, denominator)
 
 
-def test_each_of_eight_coins_has_exactly_its_own_probability():
-    """The first coin is the highest bit: where `np.unpackbits` looks for it."""
-    heads = [0, 1, ONE // 3, ONE // 2, math.ceil(ONE * 0.3), ONE - 1, ONE, 12345]
-    coins = eight_coins(tuple(heads))
-    digits = [coins.digits(place)[0].tolist() for place in range(32)]
-    for byte in range(256):
-        share = sum(digits[place][byte] << 16 * (31 - place) for place in range(32))
-        sides = np.unpackbits(np.array([byte], np.uint8)).tolist()
-        assert share == math.prod(h if side else ONE - h for h, side in zip(heads, sides, strict=True))
-    assert (coins._values == np.arange(256)).all()
-
-
 @each("threshold", [ONE // 7, ONE // 2, 1, ONE - 1])
 def test_many_coins_are_as_likely_as_few(threshold):
     n = 800_000
@@ -157,26 +143,6 @@ def test_many_coins_are_as_likely_as_few(threshold):
     assert observed[~likely].sum() <= expected[~likely].sum() + 30
     scale = observed[likely].sum() / expected[likely].sum()
     assert likely.sum() == 1 or chisquare(observed[likely], expected[likely] * scale).pvalue > FALSE_ALARM
-
-
-def test_many_fair_coins_are_the_random_bits(scripted_source):
-    n = 1 << 15
-    script = np.arange(n // 8) % 256
-    coins = bernoulli(scripted_source(script), ONE // 2, n)
-    assert (np.packbits(coins) == script).all()
-
-
-def test_coins_of_many_threads_are_exact_and_reproducible():
-    """The table is shared: threads that settle ties at the same time must not disturb it."""
-    thresholds = [ONE // 3 + shift for shift in range(40)]
-
-    def draw(threshold):
-        return bernoulli(SeededSource("threads", threshold), threshold, 300_000).tobytes()
-
-    with ThreadPoolExecutor(8) as pool:
-        together = list(pool.map(draw, [threshold for threshold in thresholds for _ in range(4)]))
-    alone = [draw(threshold) for threshold in thresholds]
-    assert together == [released for released in alone for _ in range(4)]
 
 
 @each("last, heads", [(0x54, True), (0x56, False)])

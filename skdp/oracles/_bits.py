@@ -6,7 +6,6 @@ import hashlib
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import lru_cache
 from itertools import combinations
 from typing import Any, Literal
 
@@ -15,7 +14,6 @@ from numpy.typing import NDArray
 
 from skdp.exact import log_upper, round_up
 from skdp.oracles._base import (
-    CELLS,
     FrequencyOracle,
     capped_epsilon,
     channel_of_bits,
@@ -37,17 +35,9 @@ from skdp.randomness import (
     ByteSource,
     RowStreams,
     bernoulli,
-    bernoulli_ratio,
     check_size,
-    eight_coins,
-    rows_of,
     subsets,
-    uniform_integers,
 )
-
-# The lengths of records that are machine words, and the number of records from which
-# they are drawn whole.
-_WORDS, _MANY = (2, 4, 8), 1 << 12
 
 
 class UnaryEncoding(FrequencyOracle):
@@ -177,38 +167,12 @@ class UnaryEncoding(FrequencyOracle):
     ) -> NDArray[np.uint8]:
         self._check_codes(codes)
         self._check_size(codes.size)
-        if self.k in _WORDS and codes.size >= _MANY:
-            return self._turn(codes, source)
         p_heads, q_heads = self._heads
         bits = bernoulli(source, q_heads, codes.size * self.k)
         places = np.arange(0, bits.size, self.k)
         places += codes.astype(np.intp, copy=False)
         bits[places] = bernoulli(source, p_heads, codes.size)
         return bits.view(np.uint8).reshape(codes.size, self.k)
-
-    def _turn(
-        self, codes: NDArray[np.unsignedinteger], source: ByteSource
-    ) -> NDArray[np.uint8]:
-        """Draw records of the first value, and rotate each so that its first bit is that of the true value."""
-        # The order of the other coins does not matter: they have the same probability.
-        p_heads, q_heads = self._heads
-        n_joined = 8 // self.k
-        n_bytes = -(-codes.size // n_joined)
-        coins = eight_coins((p_heads, *[q_heads] * (self.k - 1)) * n_joined)
-        drawn = coins.draw(source, n_bytes)
-        # The codes of the records of a byte become one number, the first one its lowest
-        # digit to the base k. The digits above are shifted out: there are at most 8
-        # bits.
-        padded = np.zeros(n_bytes * n_joined, np.uint8)
-        padded[: codes.size] = codes
-        groups = padded.view(f"<u{n_joined}")
-        joined = groups
-        for place in range(1, n_joined):
-            joined = joined | groups >> place * (8 - (self.k - 1).bit_length())
-        turns = joined.astype(np.uint16) << 8
-        turns |= drawn
-        bits = _turned(self.k).take(turns, axis=0, mode="wrap")
-        return bits.reshape(-1, self.k)[: codes.size]
 
     def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
         return check_bits(reports, self.k)
@@ -248,23 +212,6 @@ class UnaryEncoding(FrequencyOracle):
         by_another = (first_one * guess).sum()
         by_none = (1 - q) ** n_others * (1 - p) * shares[0]
         return float(shares[0] * p + by_another + by_none)
-
-
-@lru_cache
-def _turned(k: int) -> NDArray[np.uint8]:
-    """Return the bits of every byte, as records of k bits, rotated by every combination of codes."""
-    records = np.unpackbits(np.arange(256, dtype=np.uint8)).reshape(256, -1, k)
-    n_joined = 8 // k
-    turned = np.empty((k**n_joined, *records.shape), np.uint8)
-    for number, block in enumerate(turned):
-        for place in range(n_joined):
-            code = number // k**place % k
-            block[:, place] = np.roll(records[:, place], code, axis=1)
-    return turned.reshape(-1, 8)
-
-
-# The size of the largest table of sets, which stays in the cache.
-_TABLE_BYTES = 1 << 18
 
 
 class SubsetSelection(FrequencyOracle):
@@ -397,97 +344,34 @@ class SubsetSelection(FrequencyOracle):
     ) -> NDArray[np.uint8]:
         self._check_codes(codes)
         self._check_size(codes.size)
-        n_sets = self.n_reports
-        if n_sets * (1 + self.subset_size) * self.k <= _TABLE_BYTES:
-            return self._look_up(codes, source)
-        return self._build(codes, source)
+        is_honest = ~bernoulli(source, self._lie, codes.size)
+        return self._draw(codes, is_honest, source)
 
-    def _look_up(
-        self, codes: NDArray[np.unsignedinteger], source: ByteSource
+    def _draw(
+        self,
+        codes: NDArray[np.unsignedinteger],
+        is_honest: NDArray[np.bool_],
+        source: ByteSource,
     ) -> NDArray[np.uint8]:
-        """Draw the sets from the table of all sets."""
-        # There are N = C(k, w) sets, M of them with a given value, and k M = w N. So a
-        # uniform integer below w N gives, divided by w, one of all the sets, and
-        # divided by k, one of those that contain the true value.
-        n_sets = self.n_reports
-        n_own = n_sets * self.subset_size // self.k
-        table = _table(self.k, self.subset_size)
-        bits = np.empty((codes.size, self.k), np.uint8)
-        step = max(1, CELLS // self.k)
-        for start in range(0, codes.size, step):
-            block = codes[start : start + step]
-            drawn = uniform_integers(source, n_sets * self.subset_size, block.size)
-            drawn = drawn.astype(np.uint32)
-            # In the table, the sets that contain a value come after all sets.
-            index = block.astype(np.uint32) * np.uint32(n_own)
-            index += np.uint32(n_sets)
-            index += drawn // np.uint32(self.k)
-            # where(lies, drawn // w, index), but by arithmetic: a branch on random bits
-            # is several times slower.
-            drawn //= np.uint32(self.subset_size)
-            drawn ^= index
-            drawn *= bernoulli(source, self._lie, block.size)
-            index ^= drawn
-            table.take(index, axis=0, out=bits[start : start + step], mode="clip")
-        return bits
-
-    def _build(
-        self, codes: NDArray[np.unsignedinteger], source: ByteSource
-    ) -> NDArray[np.uint8]:
-        """Draw the sets without a table."""
-        # The true value's bit is a coin, and the rest of the set is uniform among the
-        # sets of the k - 1 other values. It is drawn from 0 .. k - 2, where the last
-        # value, k - 1, replaces the true one.
-        holds_true = bernoulli_ratio(
-            source, self.p.numerator, self.p.denominator, codes.size
-        )
-        packed = subsets(source, self.k - 1, self.subset_size - 1, ~holds_true)
-        bits = np.unpackbits(packed, axis=1, count=self.k)  # the last bits are 0
-        cells = bits.reshape(-1)
-        places = np.arange(0, cells.size, self.k)
-        places += codes.astype(np.intp, copy=False)
-        bits[:, -1] = cells[places]
-        cells[places] = holds_true
-        return bits
+        """Draw sets that are uniform among all, or among those with the true value if honest."""
+        required = np.where(is_honest, codes.astype(np.int64), -1)
+        bits = subsets(source, self.k, self.subset_size, codes.size, required)
+        return bits.view(np.uint8)
 
     def _draw_keyed(
         self, codes: NDArray[Any], digests: NDArray[np.uint8]
     ) -> NDArray[np.uint8]:
-        # Many records at a time, each from its own stream. A coin decides whether the
-        # set is uniform among all, or among those that contain the true value. Each
-        # value has a random word, and the set consists of the values with the smallest
-        # ones: all orders are equally likely. If the set must contain the true value,
-        # this comes before all others.
+        # Many records at a time, each from its own stream.
         bits = np.empty((len(digests), self.k), np.uint8)
         step = min(MOST_ROWS, max(1, BLOCK // self.k))
         for start in range(0, len(digests), step):
-            block = bits[start : start + step]
-            source = RowStreams(digests[start : start + step])
-            drawn = source.bytes((8 + 4 * self.k) * len(block)).reshape(len(block), -1)
-            coins = np.ascontiguousarray(drawn[:, :8]).view(">u8")[:, 0]
-            words = np.ascontiguousarray(drawn[:, 8:]).view(">u4")
+            rows = slice(start, start + step)
+            source = RowStreams(digests[rows])
+            coins = source.bytes(8 * len(digests[rows])).view(">u8")
             # A lie is always possible: the threshold is at least 1.
             is_honest = coins > np.uint64(self._lie - 1)
-            rows = np.arange(len(block))
-            while rows.size:
-                block[rows] = self._smallest(
-                    words, codes[start + rows], is_honest[rows]
-                )
-                # Two words tie at the end of the set: k further ones are taken.
-                rows = rows[np.count_nonzero(block[rows], axis=1) > self.subset_size]
-                words = rows_of(source, rows).bytes(4 * self.k * rows.size)
-                words = words.view(">u4").reshape(rows.size, self.k)
+            bits[rows] = self._draw(codes[rows], is_honest, source)
         return bits
-
-    def _smallest(
-        self, words: NDArray[Any], codes: NDArray[Any], is_honest: NDArray[np.bool_]
-    ) -> NDArray[np.bool_]:
-        """Return the values with the smallest words, the true one before all others if it is honest."""
-        words = words.astype(np.uint32)
-        honest = np.flatnonzero(is_honest)
-        words[honest, codes[honest]] = 0
-        last = self.subset_size - 1
-        return words <= np.partition(words, last, axis=1)[:, [last]]
 
     def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
         return check_bits(reports, self.k)
@@ -532,13 +416,6 @@ def _all_sets(k: int, size: int) -> NDArray[np.uint8]:
     sets = np.zeros((len(members), k), np.uint8)
     np.put_along_axis(sets, members, 1, axis=1)
     return sets
-
-
-@lru_cache(maxsize=8)
-def _table(k: int, size: int) -> NDArray[np.uint8]:
-    """Return the bits of all sets of a size, and then, value by value, those of the sets that contain it."""
-    sets = _all_sets(k, size)
-    return np.concatenate([sets, *(sets[sets[:, value] == 1] for value in range(k))])
 
 
 class BloomRandomizer:

@@ -546,10 +546,10 @@ class SetSelection(SetOracle):
         for place in range(self.max_size + 1):
             rows = np.flatnonzero(first_hit == place)
             if place == 0:
-                drawn[rows] = _uniform(source, n_codes, size, rows.size)
+                drawn[rows] = subsets(source, n_codes, size, rows.size)
             else:
                 n_left = n_codes - place
-                drawn[rows, :n_left] = _uniform(source, n_left, size - 1, rows.size)
+                drawn[rows, :n_left] = subsets(source, n_left, size - 1, rows.size)
                 drawn[rows, n_left] = 1
         members = sets.astype(np.intp)
         is_other = np.ones(drawn.shape, bool)
@@ -588,12 +588,6 @@ class SetSelection(SetOracle):
 
     def parameters(self) -> dict[str, Any]:
         return super().parameters() | {"subset_size": self.subset_size}
-
-
-def _uniform(source: ByteSource, n_cells: int, size: int, n: int) -> NDArray[np.uint8]:
-    """Draw uniform sets of some cells, as bits."""
-    packed = subsets(source, n_cells, size, np.zeros(n, bool))
-    return np.unpackbits(packed, axis=1, count=n_cells)
 
 
 def _largest_error(k: int, m: int, p: Any, q: Any) -> Any:

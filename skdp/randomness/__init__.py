@@ -19,9 +19,7 @@ from skdp.randomness._draws import (
 )
 from skdp.randomness._draws import DigestSource as DigestSource
 from skdp.randomness._draws import RowStreams as RowStreams
-from skdp.randomness._draws import WordTable as WordTable
 from skdp.randomness._draws import bernoulli_ratio as bernoulli_ratio
-from skdp.randomness._draws import eight_coins as eight_coins
 from skdp.randomness._draws import rows_of as rows_of
 from skdp.randomness._draws import watched as watched
 from skdp.randomness._noise import cube_noise as cube_noise

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import ssl
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from fractions import Fraction
-from functools import lru_cache
-from itertools import accumulate, chain
+from itertools import accumulate
 from numbers import Integral, Rational
 from typing import Any, Protocol, TypeVar
 
@@ -109,8 +107,8 @@ class SeededSource(ByteSource):
         return np.asarray(words).astype("<u8", copy=False).view(np.uint8)[:size]
 
 
-# Most rows of a draw: with more, draws use blocks and tables, and a row's draw would
-# depend on the others.
+# Most rows of a draw: with more, draws use blocks, and the draw of a row would
+# depend on the other rows.
 MOST_ROWS = 1 << 12
 
 # The bytes of a block of SHAKE-256.
@@ -284,164 +282,6 @@ def rows_of(source: ByteSource, rows: NDArray[np.intp]) -> ByteSource:
     return source.of(rows) if isinstance(source, RowStreams | StreamsOfRows) else source
 
 
-class WordTable:
-    """Exact draws from a few distributions over the same outcomes, nearly always with one random word each.
-
-    >>> from skdp.randomness import SeededSource
-    >>> table = WordTable([[1, 2, 0], [0, 1, 4]], np.array([-1, 0, 1]))
-    >>> drawn = table.draw(SeededSource(0), 20_000, np.arange(20_000) % 2)
-    >>> drawn[::2].mean().round(2), drawn[1::2].mean().round(2)
-    (np.float64(-0.33), np.float64(0.8))
-
-    Of the 2**b words of b bits, each outcome has as many as the first digit of its
-    probability to the base 2**b. The remaining words, fewer than there are outcomes,
-    are distinguished by a second word of 16 bits: of the values of the pair, each
-    outcome has as many as the next digit of its probability, to the base 2**16, and so
-    on, as far as needed: no probability is rounded.
-
-    Parameters
-    ----------
-    weights : sequence of sequences of int, shape (n_distributions, n_outcomes)
-        One row per distribution: the probabilities are the weights, divided by their
-        sum.
-    values : ndarray of shape (n_outcomes, ...)
-        The values of the outcomes, of which there are at most 2**16.
-
-    Attributes
-    ----------
-    bits : int
-        The number b: 16 less the bits that number the distributions, but at least 12.
-    """
-
-    def __init__(self, weights: Sequence[Sequence[int]], values: NDArray[Any]) -> None:
-        self._weights = [list(row) for row in weights]
-        self._values = values
-        n_rows = len(self._weights)
-        self.bits = max(12, 16 - (n_rows - 1).bit_length())
-        n_words = self.digits(0)  # (n_distributions, n_outcomes)
-        # The same number of words is settled in each row, so that the run time does not
-        # distinguish the rows.
-        self._n_settled = int(n_words.sum(axis=1).min())
-        settled_ends = np.minimum(n_words.cumsum(axis=1), self._n_settled)
-        settled = np.diff(settled_ends, prepend=0)
-        table = np.zeros((n_rows, 1 << self.bits, *values.shape[1:]), values.dtype)
-        for row, counts in zip(table, settled, strict=True):
-            row[: self._n_settled] = np.repeat(values, counts, axis=0)
-        self._table = table.reshape(-1, *values.shape[1:])
-
-        # Beyond the settled words, pairs of words have a number of values for each
-        # outcome. The bounds of each row are above those of the row before, so that one
-        # search serves all rows.
-        n_pairs = self.digits(1) + ((n_words - settled) << 16)
-        bounds = n_pairs.cumsum(axis=1) + (self._n_settled << 16)
-        self._ends = bounds[:, -1]
-        self._bounds = (bounds + (np.arange(n_rows) << 32)[:, np.newaxis]).ravel()
-        self._index = np.uint16 if len(self._table) <= 1 << 16 else np.uint32
-        # Immutable from here on: tables are shared by all threads.
-        # Immutable from here on: tables are shared by all threads.
-
-    def digits(self, place: int) -> NDArray[np.int64]:
-        """Return a digit of the probability of each outcome.
-
-        Parameters
-        ----------
-        place : int
-            Index of the digit; the first one, 0, is to the base ``2**bits``, and can be
-            as large as that.
-
-        Returns
-        -------
-        ndarray of shape (n_distributions, n_outcomes), dtype int64
-            The digits.
-        """
-        shift = self.bits + 16 * place
-        digits = []
-        for row in self._weights:
-            total = sum(row)
-            digits.append([(weight << shift) // total for weight in row])
-            if place:
-                digits[-1] = [digit & 0xFFFF for digit in digits[-1]]
-        return np.array(digits, np.int64)
-
-    def draw(
-        self, source: ByteSource, size: int, rows: NDArray[np.integer] | None = None
-    ) -> NDArray[Any]:
-        """Draw outcomes.
-
-        Parameters
-        ----------
-        source : ByteSource
-            Source of the random bytes.
-        size : int
-            Number of draws.
-        rows : ndarray of shape (size,), optional
-            The distribution of each draw; not needed if there is only one.
-
-        Returns
-        -------
-        ndarray of shape (size, ...)
-            The values.
-        """
-        out = np.empty((size, *self._values.shape[1:]), self._values.dtype)
-        for start in range(0, size, BLOCK):
-            block = out[start : start + BLOCK]
-            words = source.bytes(2 * len(block)).view("<u2")
-            index = words
-            block_rows = None
-            if rows is not None:
-                block_rows = rows[start : start + BLOCK]
-                words = words & np.uint16((1 << self.bits) - 1)
-                index = block_rows.astype(self._index)
-                index <<= self.bits
-                index |= words
-            # No index is out of range; "wrap" is the fastest mode.
-            self._table.take(index, axis=0, out=block, mode="wrap")
-            tied = np.flatnonzero(words >= self._n_settled)
-            if tied.size:
-                tied_rows = None if block_rows is None else block_rows[tied]
-                block[tied] = self._values[self._settle(source, words[tied], tied_rows)]
-        return out
-
-    def _settle(
-        self, source: ByteSource, words: NDArray[Any], rows: NDArray[Any] | None
-    ) -> NDArray[np.int64]:
-        """Draw further words until they decide the outcomes; return their indices."""
-        pairs = words.astype(np.int64) << 16
-        pairs += source.bytes(2 * words.size).view("<u2")
-        if rows is None:
-            outcomes = self._bounds.searchsorted(pairs, side="right")
-            rows = np.broadcast_to(0, words.shape)
-            is_beyond = pairs >= self._ends[0]
-        else:
-            rows = rows.astype(np.int64)
-            outcomes = self._bounds.searchsorted(pairs + (rows << 32), side="right")
-            outcomes -= rows * len(self._values)
-            is_beyond = pairs >= self._ends[rows]
-        for place in np.flatnonzero(is_beyond).tolist():
-            row = int(rows[place])
-            excess = int(pairs[place] - self._ends[row])
-            outcomes[place] = self._follow(source, row, excess)
-        return outcomes
-
-    def _follow(self, source: ByteSource, row: int, excess: int) -> int:
-        """Draw further words of one draw until they decide the outcome."""
-        weights = self._weights[row]
-        total = sum(weights)
-        remainders = [(weight << self.bits + 16) % total for weight in weights]
-        while True:
-            excess = (excess << 16) + int(source.bytes(2).view("<u2")[0])
-            bounds = list(
-                accumulate((remainder << 16) // total for remainder in remainders)
-            )
-            if excess < bounds[-1]:
-                return bisect_right(bounds, excess)
-            excess -= bounds[-1]
-            remainders = [(remainder << 16) % total for remainder in remainders]
-
-
-# From this number of coins on, eight are drawn at once.
-_MANY = 1 << 14
-
 Drawn = TypeVar("Drawn")
 # Called with the name of a sampler, what it drew and its other arguments; returns what
 # the sampler returns.
@@ -482,9 +322,7 @@ def bernoulli(source: ByteSource, threshold: int, size: int) -> NDArray[np.bool_
     0.75
 
     The bytes of a coin are compared with those of the threshold until they differ:
-    1.004 bytes on average. From 2**14 coins on, 16 random bits draw eight coins from a
-    `WordTable`, with the same exact probabilities. The run time depends on the random
-    bytes only.
+    1.004 bytes on average. The run time depends on the random bytes only.
 
     Parameters
     ----------
@@ -503,14 +341,8 @@ def bernoulli(source: ByteSource, threshold: int, size: int) -> NDArray[np.bool_
     threshold = check_size(threshold, least=0, most=ONE, name="threshold")
     if threshold == ONE:
         return np.ones(size, bool)
-    if size < _MANY:
-        digits = [*threshold.to_bytes(8, "big"), None]
-        return coins_of_digits(source, digits.__getitem__, size)
-    n_bytes = -(-size // 8)
-    if threshold == ONE // 2:  # the random bits are the coins
-        return np.unpackbits(source.bytes(n_bytes), count=size).view(bool)
-    packed = eight_coins((threshold,) * 8).draw(source, n_bytes)
-    return np.unpackbits(packed, count=size).view(bool)
+    digits = [*threshold.to_bytes(8, "big"), None]
+    return coins_of_digits(source, digits.__getitem__, size)
 
 
 def bernoulli_ratio(
@@ -594,33 +426,6 @@ def coins_of_digits(
             tied = tied[drawn == bound]
             place += 1
     return out
-
-
-@lru_cache(maxsize=32)
-def eight_coins(thresholds: tuple[int, ...]) -> WordTable:
-    """Build a table that draws eight independent coins as the bits of a byte.
-
-    >>> from skdp.randomness import ONE, SeededSource, eight_coins
-    >>> eight_coins((ONE, 0, 0, 0, 0, 0, ONE, ONE)).draw(SeededSource(0), 2)
-    array([131, 131], dtype=uint8)
-
-    Parameters
-    ----------
-    thresholds : tuple of eight int
-        Each from 0 to 2**64; a coin is True with probability exactly ``threshold /
-        2**64``. The first coin is the highest bit.
-
-    Returns
-    -------
-    WordTable
-        Its `draw` returns bytes, each with probability exactly the product of those of
-        its bits.
-    """
-    weights = [1]
-    for threshold in thresholds:
-        pairs = [(weight * (ONE - threshold), weight * threshold) for weight in weights]
-        weights = list(chain.from_iterable(pairs))
-    return WordTable([weights], np.arange(256, dtype=np.uint8))
 
 
 def uniform_integers(

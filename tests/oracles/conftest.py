@@ -114,13 +114,12 @@ class Script:
         shares = [Fraction(weight, ONE) for weight in weights]
         return np.array([self.draw(shares) for _ in range(size)], np.intp)
 
-    def subsets(self, source, n_cells, least, more):
-        packed = np.zeros((more.size, n_cells // 8 + 1), np.uint8)
-        for row, size in zip(packed, least + more, strict=True):
-            sets = list(combinations(range(n_cells), int(size)))
-            bits = np.isin(np.arange(8 * row.size), sets[self.uniform(len(sets))])
-            row[:] = np.packbits(bits)
-        return packed
+    def subsets(self, source, n_cells, size, n, required=None):
+        bits = np.zeros((n, n_cells), bool)
+        for row, held in zip(bits, np.full(n, -1) if required is None else required, strict=True):
+            sets = [members for members in combinations(range(n_cells), size) if held < 0 or held in members]
+            row[list(sets[self.uniform(len(sets))])] = True
+        return bits
 
 
 DRAWS = "bernoulli", "bernoulli_ratio", "uniform_integers", "categorical", "subsets"
