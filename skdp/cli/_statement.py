@@ -28,13 +28,13 @@ _MOST_CHARACTERS = (1 << 26) + 1
 
 _SOURCES = (
     "reports (a file or URL that skdp privatize wrote, a tally, or the protocol of an"
-    " encoder), a model that skdp.save wrote, a ledger, a statement (.json), or"
+    " encoder), a model that skdp.save wrote, a ledger, or"
     " MODULE_OR_FILE:OBJECT, such as model.py:pipeline"
 )
 _START_OF_LEDGERS = b'{"skdp_ledger"'
 _START_OF_MODELS = re.compile(rb'\s*\{\s*"format"\s*:\s*"skdp-estimator"')
 _LONGEST_START = 64
-_RECORD = re.compile(r'\s*\{\s*"format"\s*:\s*"skdp-(statement|ledger)"')
+_LEDGER_RECORD = re.compile(r'\s*\{\s*"format"\s*:\s*"skdp-ledger"')
 
 
 def add_statement(commands: Any) -> None:
@@ -99,12 +99,9 @@ def _statement(source: str) -> PrivacyStatement:
     if path.suffix.lower() != ".json":
         return _of_reports(source)
     text = _text(path)
-    kind = _RECORD.match(text)
-    if kind is None:
-        return _of_reports(source)
-    if kind[1] == "ledger":
+    if _LEDGER_RECORD.match(text):
         return privacy_statement(PrivacyLedger.from_json(text))
-    return PrivacyStatement.from_json(text)
+    return _of_reports(source)
 
 
 def _of_object(source: Any) -> PrivacyStatement:

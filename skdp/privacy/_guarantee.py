@@ -20,7 +20,7 @@ from skdp.privacy._conversions import (
     shown,
     zcdp_epsilon,
 )
-from skdp.privacy._json import Fields, JsonRecord, written_name
+from skdp.privacy._json import Fields, ReadableRecord, written_name
 from skdp.privacy._losses import (
     MOST_LOSSES,
     Loss,
@@ -97,7 +97,7 @@ _TRUSTED = {
 
 
 @dataclass(frozen=True)
-class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
+class PrivacyGuarantee(ReadableRecord):  # numpydoc ignore=PR02
     """A statement of differential privacy.
 
     For any two neighbouring inputs and any set of outputs S: ``P(S | x) <= e**epsilon * P(S | x') + delta``.

@@ -37,11 +37,6 @@ class JsonRecord(ABC):
     def _content(self) -> dict[str, Any]:
         """Return the fields of the record."""
 
-    @classmethod
-    @abstractmethod
-    def _of(cls, fields: Fields) -> Self:
-        """Make the object of its fields."""
-
     def to_dict(self) -> dict[str, Any]:
         """Return the record, of lists, mappings, texts and numbers.
 
@@ -83,6 +78,15 @@ class JsonRecord(ABC):
         '{"format": "skdp-guarantee", "version": 1, "epsilon": 0.1, "delta": 0.0, "relation": "replace", ...}'
         """
         return json.dumps(self.to_dict(), allow_nan=False)
+
+
+class ReadableRecord(JsonRecord):
+    """Mixin of records that can be read back."""
+
+    @classmethod
+    @abstractmethod
+    def _of(cls, fields: Fields) -> Self:
+        """Make the object of its fields."""
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -246,9 +250,6 @@ class Fields:
     def columns(self, name: str) -> tuple[str | int, ...]:
         return tuple(starmap(_column, self._items(name)))
 
-    def texts(self, name: str) -> tuple[str, ...]:
-        return tuple(starmap(_text, self._items(name)))
-
     def part(self, name: str, read: Callable[[Fields], Any]) -> Any:
         """Read an object within this one."""
         return _read(self.take(name), self.at(name), read)
@@ -261,14 +262,6 @@ class Fields:
         if most is not None and len(items) > most:
             raise ValueError(f"{self.at(name)} must have at most {most:,} items")
         return [_read(*item, read) for item in items]
-
-    def named_texts(self, name: str) -> dict[str, str]:
-        """Return an object of texts."""
-        at = self.at(name)
-        texts = {}
-        for key, value in _typed(self.take(name), dict, at).items():
-            texts[_text(key, f"a name of {at}")] = _text(value, f"{at}.{key[:40]}")
-        return texts
 
     def _items(self, name: str) -> Iterator[tuple[Any, str]]:
         """Yield the items of an array, each with its place."""

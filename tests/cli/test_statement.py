@@ -1,5 +1,6 @@
 """``skdp statement``."""
 
+import json
 import sys
 
 import pandas as pd
@@ -8,7 +9,7 @@ import pytest
 import skdp
 from skdp.cli import main
 from skdp.engines import privatize_file, tally_files
-from skdp.privacy import PrivacyStatement, privacy_statement
+from skdp.privacy import privacy_statement
 from tests.cli.commands import refuse
 from tests.conftest import each
 
@@ -50,10 +51,8 @@ def test_a_pipeline_becomes_a_text_a_record_and_a_page(folder, capsys):
     assert "Guarantee: epsilon = 1, local model" in capsys.readouterr().out
     assert main(["statement", "code/model.py:models.both", "--out", "both.json"]) == 0
     assert capsys.readouterr().out == "Wrote both.json\n"
-    record = PrivacyStatement.from_json((folder / "both.json").read_text())
-    assert record.total.epsilon == 2
-    assert main(["statement", "both.json", "--out", "both.html"]) == 0
-    assert (folder / "both.html").read_text(encoding="utf-8") == record.to_html()
+    record = json.loads((folder / "both.json").read_text())
+    assert record["total"]["epsilon"] == 2
     assert main(["statement", "code/model.py:statement", "--out", "one.HTML"]) == 0
     page = (folder / "one.HTML").read_text(encoding="utf-8")
     assert "not seen by fit" in page
@@ -64,7 +63,6 @@ def test_a_pipeline_becomes_a_text_a_record_and_a_page(folder, capsys):
 
 def test_what_is_refused(folder, capsys):
     (folder / "old.html").write_text("mine")
-    (folder / "bad.json").write_text('{"format": "skdp-statement", "version": 7}')
     assert "--out must end with .html or .json, got 'a.txt'" in refuse(
         capsys, "statement", "code/model.py:encoder", "--out", "a.txt"
     )
@@ -76,7 +74,6 @@ def test_what_is_refused(folder, capsys):
     )
     assert "No module named 'no_such_module'" in refuse(capsys, "statement", "no_such_module:encoder")
     assert "needs estimators, got DataFrame" in refuse(capsys, "statement", "code/model.py:people")
-    assert "version must be 1" in refuse(capsys, "statement", "bad.json")
     assert main(["statement", "code/model.py:reports"]) == 0
     assert "epsilon = 1, local model, replacing one record's values of: sex" in capsys.readouterr().out
     for place in ("none.csv", "none.py:pipeline", "memory://none.csv"):
@@ -115,10 +112,11 @@ def test_columns_beside_reports_are_unprotected(tmp_path, capsys):
     reports = encoder.fit_transform(PEOPLE[["sex"]])
     reports.assign(age=PEOPLE["age"]).to_parquet(tmp_path / "reports.parquet")
     assert main(["statement", str(tmp_path / "reports.parquet"), "--out", str(tmp_path / "page.json")]) == 0
-    statement = PrivacyStatement.from_json((tmp_path / "page.json").read_text())
-    assert statement.rows[["column", "protection"]].values.tolist() == [["sex", "rows"], ["age", "released as is"]]
-    assert statement.total.scope == ("sex",)
-    assert "age: released as is." in statement.to_dict()["not_covered"]
+    record = json.loads((tmp_path / "page.json").read_text())
+    columns = [(row["column"], row["protection"]) for row in record["columns"]]
+    assert columns == [("sex", "rows"), ("age", "released as is")]
+    assert record["total"]["scope"] == ["sex"]
+    assert "age: released as is." in record["not_covered"]
 
 
 def test_files_of_another_kind_are_refused(files, capsys):

@@ -6,7 +6,6 @@ import json
 import math
 import operator
 import pickle
-import random
 import re
 import warnings
 from dataclasses import replace
@@ -23,7 +22,6 @@ from sklearn.linear_model import LogisticRegression
 
 from skdp import (
     DPMarginalSynthesizer,
-    DPMean,
     DPStandardScaler,
     NumericPerturber,
     OnFitOnly,
@@ -34,7 +32,7 @@ from skdp import (
     SyntheticResampler,
     privacy_statement,
 )
-from skdp.privacy import GaussianLoss, LaplaceLoss, PrivacyStatement, PureLoss, compose
+from skdp.privacy import GaussianLoss, LaplaceLoss, PureLoss, compose
 from tests.conftest import each
 
 SCHEMA = json.loads(files("skdp.privacy").joinpath("record.schema.json").read_text(encoding="utf-8"))
@@ -73,7 +71,7 @@ def test_any_guarantee_comes_back(epsilon, delta, rho, scope, mechanism):
         ('{"format": "skdp-guarantee", "version": 1, "epsilon": ' + "9" * 1_000_000 + "}", "epsilon must be a finite"),
     ],
 )
-@each("kind", [PrivacyGuarantee, PrivacyLedger, PrivacyStatement])
+@each("kind", [PrivacyGuarantee, PrivacyLedger])
 def test_what_is_no_record(text, message, kind):
     if kind is PrivacyGuarantee or "guarantee" not in text:
         with pytest.raises(ValueError, match=message):
@@ -158,17 +156,9 @@ def statement(request):
     return privacy_statement(MAKERS[request.param]())
 
 
-def test_a_statement_comes_back(statement):
-    text = statement.to_json()
-    VALID.validate(json.loads(text))
-    read = PrivacyStatement.from_json(text)
-    assert read.to_json() == text
-    pd.testing.assert_frame_equal(read.rows, statement.rows, check_dtype=False)
-    assert str(read) == str(statement)
-    assert read.total == statement.total
-    assert read.steps == statement.steps
-    assert read.to_html() == statement.to_html()
-    assert read._repr_html_() == statement._repr_html_()
+def test_the_record_of_a_statement_follows_the_schema(statement):
+    VALID.validate(json.loads(statement.to_json()))
+    assert statement.to_html()
 
 
 def test_nothing_private_is_in_a_record_or_on_a_page(tmp_path):
@@ -232,39 +222,6 @@ def test_names_are_escaped():
         assert "&lt;script&gt;" in shown
 
 
-def test_what_follows_from_other_fields_is_written_again():
-    record = privacy_statement(open_pipeline()).to_dict()
-    told = json.loads(json.dumps(record))
-    told |= {"warnings": [], "randomness": {}, "meaning": None, "not_covered": []}
-    assert PrivacyStatement.from_json(json.dumps(told)).to_dict() == record
-
-
-def test_a_damaged_record_is_an_error_or_another_record():
-    """Replace, remove and repeat parts of a record: never another error than ValueError."""
-    text = privacy_statement(local(PrivacyLedger(epsilon=9.0))).to_json()
-    pieces = ["", "null", "-1", "1e999", "NaN", '"', "{", "[]", "true", '"\\ud800"', "99999999999999999999999"]
-    draw = random.Random(0)
-    read = longest = 0
-    for _ in range(50):
-        start = draw.randrange(len(text))
-        end = min(len(text), start + draw.choice([0, 1, 3, 20, 200]))
-        damaged = text[:start] + draw.choice([*pieces, text[start:end] * 2]) + text[end:]
-        try:
-            made = PrivacyStatement.from_json(damaged)
-        except ValueError as error:
-            longest = max(longest, len(str(error)))
-            continue
-        read += 1
-        assert PrivacyStatement.from_json(made.to_json()).to_dict() == made.to_dict()
-    assert 0 < read < 50
-    assert longest < 400
-
-
-def stated_columns():
-    """A statement with a note and without ledgers."""
-    return replace(privacy_statement(ColumnTransformer([("sex", sex(), ["sex"])]).fit(X)), notes=("a",))
-
-
 KNOWN = (PureLoss(1.0, 0.5), LaplaceLoss(0.5, 7, count=3), GaussianLoss(0.1))
 PURE = {"kind": "pure", "count": 1, "epsilon": 1.0, "share": 1.0}
 LAPLACE = {"kind": "laplace", "count": 1, "epsilon": 1.0, "sensitivity": 2}
@@ -294,13 +251,6 @@ WRONG = {
         ("charges.0.time", "2027-01-31T12:00:00", r"charges\[0\].time must be a time with its offset"),
         ("charges.0.time", "0001-01-01T00:00:00+00:00", r"charges\[0\].time must be a time with its offset"),
         ("charges.0.relation", "add_remove", r"charges\[0\].guarantee is none of its charge"),
-    ],
-    stated_columns(): [
-        ("columns.0.epsilon", None, r"columns\[0\].epsilon, delta, relation and trust are all null"),
-        ("total.scope.0", "age", "total.scope has columns for which no row"),
-        ("total.epsilon", 0.01, "total is not the sum of its steps"),
-        ("total.delta", 1e-9, "total is not the sum of its steps"),
-        ("steps.0.charged", None, r"steps\[0\].charged must be true or false, got null"),
     ],
 }
 
@@ -337,42 +287,6 @@ def test_a_record_has_all_its_fields(thing):
             inner[key] = removed
 
 
-@each("relation", ["replace", "add_remove"])
-def test_a_total_below_the_sum_of_its_steps_is_refused(relation):
-    """Where each step by itself is below it, and where steps count twice, too."""
-    steps = [DPMean(1.0, bounds=(0, 100)).fit(X[["age", "pay"]]), DPMean(0.5, bounds=(0, 100)).fit(X[["pay"]])]
-    if relation == "replace":
-        steps.append(sex().fit(X[["sex"]]))
-    statement = privacy_statement(steps)
-    assert statement.total.relation == relation
-    content = json.loads(statement.to_json())
-    assert PrivacyStatement.from_json(json.dumps(content)).total == statement.total
-    content["total"]["epsilon"] = math.nextafter(statement.total.epsilon, 0)
-    with pytest.raises(ValueError, match="total is not the sum of its steps"):
-        PrivacyStatement.from_json(json.dumps(content))
-
-
-@each("name", ["epsilon", "delta"])
-def test_a_total_that_is_not_that_of_its_ledger_is_refused(name):
-    ledger = PrivacyLedger(epsilon=2.0, delta=1e-5)
-    for _ in range(3):
-        ledger.charge(PrivacyGuarantee(0.1, 1e-6, scope=("age",)), "answer")
-    content = json.loads(privacy_statement(ledger).to_json())
-    assert (content["total"]["epsilon"], content["total"]["delta"]) == (0.3, 1e-5)
-    content["total"][name] /= 2
-    with pytest.raises(ValueError, match="total is not that of its ledger"):
-        PrivacyStatement.from_json(json.dumps(content))
-
-
-def test_a_total_does_not_cover_what_is_released_as_it_is():
-    statement = privacy_statement(ColumnTransformer([("sex", sex(), ["sex"]), ("same", "passthrough", ["sex"])]).fit(X))
-    content = json.loads(statement.to_json())
-    assert content["total"] is None
-    content["total"] = content["steps"][0]["guarantee"]
-    with pytest.raises(ValueError, match="or that are released without protection"):
-        PrivacyStatement.from_json(json.dumps(content))
-
-
 def test_a_guarantee_for_persons_says_so():
     four = PrivacyGuarantee(1.0, relation="add_remove", trust="central", scope=("sex",), max_rows_per_person=4)
     assert str(four).endswith("central model, adding or removing one person's values, in up to 4 records, of: sex")
@@ -386,92 +300,3 @@ def test_a_guarantee_for_persons_says_so():
     for rows in (0, True, 1.5):
         with pytest.raises(ValueError, match="max_rows_per_person must be a whole number >= 1, got"):
             PrivacyGuarantee(1.0, max_rows_per_person=rows)
-
-
-def read_changed(statement, change):
-    """Read the record of a statement after a change of it."""
-    content = json.loads(statement.to_json())
-    assert PrivacyStatement.from_json(json.dumps(content)).total == statement.total
-    change(content)
-    return PrivacyStatement.from_json(json.dumps(content))
-
-
-def as_it_is(name):
-    row = {"column": name, "step": "", "mechanism": "", "protection": "released as is"}
-    return row | dict.fromkeys(("epsilon", "delta", "relation", "trust"))
-
-
-CONTRADICTIONS = {
-    "rows beside add/remove": (
-        lambda record: record["columns"].append(as_it_is("pay")),
-        "total.relation must be 'replace'",
-    ),
-    "a target beside add/remove": (
-        lambda record: record["notes"].append(
-            "The target, which is no column of X, is learnt from as it is by: Ridge."
-        ),
-        "total.relation must be 'replace'",
-    ),
-    "epsilon of a row": (lambda record: record["columns"][0].update(epsilon=0.1), "columns are not those"),
-    "delta of a row": (lambda record: record["columns"][0].update(delta=0.1), "columns are not those"),
-    "trust of a row": (lambda record: record["columns"][0].update(trust="local"), "columns are not those"),
-    "relation of a row": (lambda record: record["columns"][0].update(relation="replace"), "columns are not those"),
-    "step of a row": (lambda record: record["columns"][0].update(step="another"), "columns are not those"),
-    "a row of a step": (lambda record: record["columns"].pop(1), "columns are not those"),
-    "a row without a total": (
-        lambda record: (record.update(total=None), record["columns"][0].update(epsilon=0.1)),
-        "columns are not those",
-    ),
-    "secure": (lambda record: record["total"].update(secure=True), "total is not the sum of its steps"),
-    "rows a person may have": (
-        lambda record: record["total"].update(max_rows_per_person=2, unit="one person with up to 2 records"),
-        "total is not the sum of its steps",
-    ),
-}
-
-
-@each("change, message", CONTRADICTIONS.values())
-def test_a_record_that_contradicts_itself_is_refused(change, message):
-    steps = [
-        DPMean(1.0, bounds=(0, 100), random_state=SEED).fit(X[["age"]]),
-        DPMean(0.5, bounds=(0, 100)).fit(X[["age"]]),
-    ]
-    statement = privacy_statement(steps)
-    assert (statement.total.relation, statement.total.secure) == ("add_remove", False)
-    with pytest.raises(ValueError, match=message):
-        read_changed(statement, change)
-
-
-def shrunk(record):
-    """Make nine charges of 1 look like one."""
-    record["total"]["epsilon"] = 1.0
-    record["columns"][0]["epsilon"] = 1.0
-
-
-def secured(record):
-    for guarantee in (record["total"], record["steps"][0]["guarantee"]):
-        guarantee["secure"] = True
-
-
-OTHER_CHARGES = {
-    "no ledger": (lambda record: (shrunk(record), record.update(ledgers=[])), "ledgers must be the one ledger"),
-    "no ledger, the total as it is": (lambda record: record.update(ledgers=[]), "ledgers must be the one ledger"),
-    "twice": (lambda record: (shrunk(record), record.update(ledgers=2 * record["ledgers"])), "must be the one ledger"),
-    "a row": (lambda record: record["columns"][0].update(epsilon=1.0), "columns are not those of its ledger"),
-    "a row and the total": (shrunk, "columns are not those of its ledger"),
-    "secure": (secured, "steps are not the charges of its ledger"),
-    "name": (
-        lambda record: (record["columns"][0].update(step="answer"), record["steps"][0].update(step="answer")),
-        "steps are not the charges",
-    ),
-    "no total": (lambda record: record.update(total=None), "total is not that of its ledger"),
-}
-
-
-@each("change, message", OTHER_CHARGES.values())
-def test_the_statement_of_a_ledger_follows_from_its_charges(change, message):
-    ledger = PrivacyLedger(epsilon=20.0)
-    for _ in range(9):
-        ledger.charge(PrivacyGuarantee(1.0, scope=("age",), secure=False), "answer")
-    with pytest.raises(ValueError, match=message):
-        read_changed(privacy_statement(ledger), change)

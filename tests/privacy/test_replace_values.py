@@ -25,7 +25,7 @@ from skdp import (
     privacy_statement,
 )
 from skdp.exact import exp_bounds
-from skdp.privacy import BudgetExceeded, GaussianLoss, PrivacyStatement, compose
+from skdp.privacy import BudgetExceeded, GaussianLoss, compose
 from tests.conftest import each
 from tests.privacy.test_records import SCHEMA
 
@@ -406,7 +406,6 @@ class TestLedger:
         )
         assert list(statement.rows["column"]) == ["a", "a"]
         Draft202012Validator(SCHEMA).validate(statement.to_dict())
-        assert type(statement).from_json(statement.to_json()).to_json() == statement.to_json()
 
 
 class ProtectsValues(BaseEstimator):
@@ -439,7 +438,6 @@ def state(*estimators):
     statement = privacy_statement(list(estimators), trusted=[ProtectsValues, KeepsRows])
     record = statement.to_dict()
     Draft202012Validator(SCHEMA).validate(record)
-    assert PrivacyStatement.from_json(statement.to_json()).to_dict() == record
     assert statement.to_html()
     return statement
 
@@ -511,10 +509,3 @@ class TestStatement:
         statement = state(first, third)
         assert statement.total.epsilon == 1.0  # the mean counts twice
         assert statement.total.scope == ("age", "income")
-
-    def test_forged_totals_are_refused(self):
-        record = state(ProtectsValues(("age", "income")).fit(self.X)).to_dict()
-        for change in ({"relation": "replace"}, {"relation": "add_remove"}, {"scope": ["job"]}, {"epsilon": 0.5}):
-            forged = record | {"total": record["total"] | change}
-            with pytest.raises(ValueError, match=r"^total"):
-                PrivacyStatement.from_json(json.dumps(forged))

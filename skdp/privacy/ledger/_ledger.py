@@ -13,7 +13,7 @@ import pandas as pd
 from skdp.markup import html_table, html_text, written_row, written_text
 from skdp.privacy._conversions import shown
 from skdp.privacy._guarantee import PrivacyGuarantee, Relation
-from skdp.privacy._json import Fields, JsonRecord
+from skdp.privacy._json import Fields, ReadableRecord
 from skdp.privacy.ledger._account import (
     Account,
     Budget,
@@ -31,7 +31,7 @@ class Amount(NamedTuple):
     delta: float
 
 
-class PrivacyLedger(JsonRecord):
+class PrivacyLedger(ReadableRecord):
     """Account for all releases about the same persons, and refuse those that exceed the budget.
 
     Parameters

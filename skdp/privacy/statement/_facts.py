@@ -9,26 +9,23 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cache, cached_property, partial, reduce
+from functools import cache, cached_property, reduce
 from importlib.metadata import PackageNotFoundError, version
 from math import isnan
 from operator import attrgetter
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 from skdp.exact import round_up
 from skdp.markup import written_row, written_text
 from skdp.privacy._conversions import (
-    check_delta,
-    check_epsilon,
     gaussian_epsilon,
     zcdp_epsilon,
 )
-from skdp.privacy._guarantee import RELATIONS, TRUSTS, PrivacyGuarantee
-from skdp.privacy._json import Fields, written_name
+from skdp.privacy._guarantee import PrivacyGuarantee
+from skdp.privacy._json import written_name
 from skdp.privacy.ledger import PrivacyLedger
-from skdp.privacy.statement._known import EVERYTHING, TARGET
 
 # Delta of the total of a ledger in rho or mu, fixed before any charge.
 STATED_DELTA = 1e-6
@@ -85,18 +82,6 @@ class StatedStep(NamedTuple):
             "fitted": self.fitted,
             "shuffled": shuffled,
         }
-
-    @classmethod
-    def _of(cls, fields: Fields) -> Self:
-        guarantee = partial(fields.part, read=PrivacyGuarantee._of)
-        return cls(
-            fields.text("step"),
-            guarantee("guarantee"),
-            known=fields.flag("known"),
-            charged=fields.flag("charged"),
-            fitted=fields.flag("fitted"),
-            shuffled=fields.optional("shuffled", guarantee),
-        )
 
 
 # A row for a column and a step, as in COLUMNS.
@@ -278,29 +263,6 @@ def _is_waiting(protection: str) -> bool:
     return protection in (NOT_FITTED, NOT_SEEN)
 
 
-def read_facts(fields: Fields) -> dict[str, Any]:
-    """Read the fields of a record."""
-    guarantee = partial(fields.part, read=PrivacyGuarantee._of)
-    rows = table_of(fields.parts("columns", _read_row))
-    total = fields.optional("total", guarantee)
-    steps = tuple(fields.parts("steps", StatedStep._of))
-    ledgers = tuple(fields.parts("ledgers", PrivacyLedger._of))
-    facts = {
-        "rows": rows,
-        "total": total,
-        "steps": steps,
-        "notes": fields.texts("notes"),
-        "ledgers": ledgers,
-        "versions": fields.named_texts("versions"),
-    }
-    if AS_CHARGED in set(rows["protection"]):
-        _check_ledger(facts, fields)
-    else:
-        _check_rows(facts, fields.at("columns"))
-        _check_total(facts, fields.at("total"))
-    return facts
-
-
 def sum_of(guarantees: Iterable[PrivacyGuarantee]) -> PrivacyGuarantee:
     """Add up guarantees in order."""
     return reduce(operator.add, guarantees)
@@ -346,102 +308,3 @@ def rows_of_ledger(ledger: PrivacyLedger) -> tuple[list[Row], list[StatedStep]]:
             for column in guarantee.scope
         ]
     return rows, steps
-
-
-def _check_ledger(facts: dict[str, Any], fields: Fields) -> None:
-    """Check that the statement of a ledger follows from its charges."""
-    ledgers = facts["ledgers"]
-    if len(ledgers) != 1:
-        raise ValueError(
-            f"{fields.at('ledgers')} must be the one ledger whose charges are stated, "
-            f"got {len(ledgers)}"
-        )
-    rows, steps = rows_of_ledger(ledgers[0])
-    if facts["steps"] != tuple(steps):
-        raise ValueError(f"{fields.at('steps')} are not the charges of its ledger")
-    if _records_of(facts["rows"]) != _records_of(table_of(rows)):
-        raise ValueError(f"{fields.at('columns')} are not those of its ledger")
-    if facts["total"] != total_of_ledger(ledgers[0], steps):
-        raise ValueError(f"{fields.at('total')} is not that of its ledger")
-
-
-def _records_of(rows: pd.DataFrame) -> list[dict[Any, Any]]:
-    return rows.to_dict("records")
-
-
-def _check_rows(facts: dict[str, Any], place: str) -> None:
-    """Check that the rows with a promise are those of the steps, one for each column."""
-    rows = facts["rows"]
-    stated: Counter[Row] = Counter()
-    for row in _records_of(rows[rows["epsilon"].notna()]):
-        stated[tuple(row[name] for name in COLUMNS[:-1])] += 1
-    implied: Counter[Row] = Counter()
-    for step in facts["steps"]:
-        for column in step.guarantee.scope:
-            implied[protected_row(column, step, "")[:-1]] += 1
-    # Where there are names, the placeholder for columns without has no row.
-    lacking = [row for row in implied - stated if row[0] != EVERYTHING]
-    if lacking or stated - implied:
-        raise ValueError(f"{place} are not those of the guarantees of its steps")
-
-
-def _check_total(facts: dict[str, Any], place: str) -> None:
-    """Check that the total of a record is the sum that its steps and rows allow."""
-    total = facts["total"]
-    rows = facts["rows"]
-    if total is None:
-        return
-    protections = rows["protection"]
-    is_open = protections.map(_is_unprotected) | (protections == NOT_FITTED)
-    promised = set(rows["column"][rows["epsilon"].notna()])
-    if not promised.difference(rows["column"][is_open]).issuperset(total.scope):
-        raise ValueError(
-            f"{place}.scope has columns for which no row of columns has an epsilon, or "
-            "that are released without protection"
-        )
-    steps = facts["steps"]
-    # Whether it shows which records there are, or how many.
-    learns_target = any(note.startswith(LEARNT_TARGET) for note in facts["notes"])
-    relations = {step.guarantee.relation for step in steps}
-    if ("replace_values" in relations) != (total.relation == "replace_values"):
-        raise ValueError(
-            f"{place}.relation must be 'replace_values' if, and only if, that of a "
-            "step is"
-        )
-    shows_records = is_open.any() or learns_target or not relations <= {"add_remove"}
-    if shows_records and total.relation == "add_remove":
-        raise ValueError(
-            f"{place}.relation must be 'replace', as columns, the target or other "
-            "steps show which records there are, or how many"
-        )
-    scope = {TARGET, *total.scope}
-    columns = total.scope if total.relation == "replace_values" else None
-    guarantees = [
-        step.guarantee.to(total.relation, columns)
-        for step in steps
-        if step.guarantee.relation == "replace_values"
-        or not scope.isdisjoint(step.guarantee.scope)
-    ]
-    if not guarantees or total != replace(sum_of(guarantees), scope=total.scope):
-        raise ValueError(f"{place} is not the sum of its steps")
-
-
-def _read_row(fields: Fields) -> Row:
-    name = fields.column("column")
-    step = fields.text("step")
-    mechanism = fields.text("mechanism")
-    number = partial(fields.number, check=partial(check_epsilon, zero=True))
-    promises = [
-        fields.optional("epsilon", number),
-        fields.optional("delta", partial(fields.number, check=check_delta)),
-        fields.optional("relation", partial(fields.one_of, options=RELATIONS)),
-        fields.optional("trust", partial(fields.one_of, options=TRUSTS)),
-    ]
-    protection = fields.text("protection")
-    if promises == [None] * 4:
-        return unprotected_row(name, step, protection)
-    if None in promises:
-        raise ValueError(
-            f"{fields.at('epsilon')}, delta, relation and trust are all null, or none"
-        )
-    return name, step, mechanism, *promises, protection

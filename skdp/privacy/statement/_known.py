@@ -6,7 +6,6 @@ import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from inspect import signature
-from types import FunctionType
 from typing import Any, Self
 
 import numpy as np
@@ -21,9 +20,6 @@ LIBRARIES = ("sklearn", "imblearn", "skdp")
 
 # Placeholder for a protected target whose name is taken.
 TARGET = "(target)"
-
-# Modules that generate methods of a class.
-_MAKERS = ("abc", "builtins", "contextlib", "dataclasses", "functools", "typing")
 
 # Estimators of scikit-learn that learn the target without declaring it in tags.
 _LEARN_TARGET = (
@@ -110,43 +106,11 @@ def is_estimator(value: Any) -> bool:
 
 def library_of(estimator: Any) -> str | None:
     """Return the library of a class, None if its behaviour is not known."""
-    # A subclass, a class of the same name, and an object or a class with replaced
-    # methods may do anything with the rows that they are given.
+    # A subclass, or a class of the same name, may do anything with its rows.
     kind = type(estimator)
     library = kind.__module__.partition(".")[0]
     original = getattr(sys.modules.get(kind.__module__), kind.__name__, None)
-    if library not in LIBRARIES or original is not kind:
-        return None
-    if has_own_methods(estimator) or any(map(_has_foreign_methods, kind.__mro__)):
-        return None
-    return library
-
-
-def has_own_methods(estimator: Any) -> bool:
-    """Whether an object has methods that replace those of its class."""
-    names = getattr(estimator, "__dict__", ())
-    return any(callable(getattr(type(estimator), name, None)) for name in names)
-
-
-def _has_foreign_methods(kind: type) -> bool:
-    """Whether a class of a known library has methods from another library."""
-    is_known = kind.__module__.partition(".")[0] in LIBRARIES
-    return is_known and any(map(_is_foreign, vars(kind).values()))
-
-
-def _is_foreign(attribute: Any) -> bool:
-    if isinstance(attribute, property):
-        return _is_foreign(attribute.fget)
-    # Of a classmethod or a staticmethod.
-    function = getattr(attribute, "__func__", attribute)
-    if isinstance(function, FunctionType):
-        # `__module__` is copied by functools.wraps.
-        module = function.__globals__.get("__name__", "")
-    elif callable(function) and not isinstance(function, type):
-        module = type(function).__module__
-    else:
-        return False
-    return str(module).partition(".")[0] not in (*LIBRARIES, *_MAKERS)
+    return library if library in LIBRARIES and original is kind else None
 
 
 def is_a(estimator: Any, *classes: str) -> bool:

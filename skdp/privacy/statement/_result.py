@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from math import isnan
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import pandas as pd
 
 from skdp.markup import html_table, html_text, written_text
 from skdp.privacy._conversions import best_guess, largest_ratio, shown, shown_guess
 from skdp.privacy._guarantee import PrivacyGuarantee
-from skdp.privacy._json import Fields, JsonRecord
-from skdp.privacy.statement._facts import AS_CHARGED, AS_IS, Facts, read_facts
+from skdp.privacy._json import JsonRecord
+from skdp.privacy.statement._facts import AS_CHARGED, AS_IS, Facts
 from skdp.privacy.statement._known import EVERYTHING
 
 SECURE = (
@@ -317,9 +317,7 @@ class PrivacyStatement(Facts, JsonRecord):  # numpydoc ignore=PR02
     guarantees. They have no value of the data (also not of columns whose categories were read from the data), no
     declared value, no seed, no key and no path.
 
-    A record is not signed: who can write it can state anything. `from_json` refuses what contradicts itself: rows that
-    are not those of the guarantees of the steps, a total that is not their sum, or is for adding or removing a record
-    beside what shows which records there are, and the statement of a ledger that does not follow from its charges.
+    A record is not signed: who can write it can state anything.
 
     Examples
     --------
@@ -336,7 +334,7 @@ class PrivacyStatement(Facts, JsonRecord):  # numpydoc ignore=PR02
     _format: ClassVar[str] = "skdp-statement"
 
     def _content(self) -> dict[str, Any]:
-        record = {
+        return {
             "headline": written_text(headline(self)),
             "columns": self.columns,
             "total": None if self.total is None else self.total._content(),
@@ -344,25 +342,11 @@ class PrivacyStatement(Facts, JsonRecord):  # numpydoc ignore=PR02
             "notes": list(map(written_text, self.notes)),
             "ledgers": [ledger._content() for ledger in self.ledgers],
             "versions": dict(self.versions),
-        }
-        return record | self._words()
-
-    def _words(self) -> dict[str, Any]:
-        """Return the fields that follow from others."""
-        return {
             "warnings": warnings(self),
             "randomness": randomness(self),
             "meaning": meaning(self),
             "not_covered": not_covered(self),
         }
-
-    @classmethod
-    def _of(cls, fields: Fields) -> Self:
-        statement = cls(**read_facts(fields))
-        # What follows from other fields is written again.
-        for name in ("headline", *statement._words()):
-            fields.take(name)
-        return statement
 
     def to_html(self) -> str:
         """Return a page that explains the statement.
