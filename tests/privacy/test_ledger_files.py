@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import io
 import json
 import os
@@ -93,7 +92,7 @@ def test_a_pickle_of_a_lost_ledger_loads_and_releases_nothing(path):
 
 
 def test_a_charge_is_on_the_disk_when_it_returns(path, monkeypatch):
-    """The line is written and waited for before the count of the lines; its folder too when the file is made."""
+    """The line is written and waited for; its folder too when the file is made."""
     steps, sync = [], os.fsync
 
     def synced(descriptor):
@@ -102,10 +101,10 @@ def test_a_charge_is_on_the_disk_when_it_returns(path, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", synced)
     ledger = PrivacyLedger(path, epsilon=2)
-    assert steps == [2, True]
+    assert steps == [1, True]
     ledger.charge(ONE, "release")
-    assert steps == [2, True, 3]
-    assert path.read_bytes().startswith(b'{"skdp_ledger": 1, "charges":               1, ')
+    assert steps == [1, True, 2]
+    assert path.read_bytes().startswith(b'{"skdp_ledger": 1, "budget": ')
 
 
 def test_what_did_not_reach_the_disk_was_not_released(path, monkeypatch):
@@ -166,11 +165,11 @@ def test_a_charge_that_cannot_be_written_draws_nothing_and_leaves_no_part_of_a_l
     assert path.read_bytes().startswith(before)
     assert ledger.spent == PrivacyLedger(path).spent == (0, 0)
     encoder.transform(frame)
-    assert [len(json.loads(line)) > 1 for line in path.read_text().splitlines()] == [True] * 3
+    assert [len(json.loads(line)) > 1 for line in path.read_text().splitlines()] == [True] * 2
     assert PrivacyLedger(path).spent == (1, 0)
 
 
-@each("room", [0, 20, 150])
+@each("room", [0, 20, 90])
 def test_a_ledger_that_a_full_disk_has_cut_short_can_be_made_later(room, tmp_path_factory):
     path = tmp_path_factory.mktemp("full") / "ledger.jsonl"
     with full_disk(room), pytest.raises(OSError, match="cannot be used, nothing was released"):
@@ -289,7 +288,7 @@ def test_the_lock_is_on_the_file_and_not_on_its_name(path):
         charge.start()
         charge.join(0.1)
         assert charge.is_alive()
-        assert path.read_bytes().count(b"\n") == 2  # the first line, and that of the budget
+        assert path.read_bytes().count(b"\n") == 1  # the budget
     charge.join()
     assert ledger.spent == (1, 0)
 
@@ -348,57 +347,31 @@ def edited(number, old, new):
 
 
 EDITS = {
-    "a smaller charge": edited(3, b'"epsilon": 1.0', b'"epsilon": 0.1'),
-    "a larger budget": edited(1, b"5.0", b"500.0"),
-    "the last one less": lambda lines: lines.pop(4),
-    "one twice": lambda lines: lines.append(lines[-1]),
-    "no budget": lambda lines: lines.pop(1),
-    "fewer counted": edited(0, b" 3,", b" 2,"),
-    "none counted": edited(0, b" 3,", b" 0,"),
+    "no budget": lambda lines: lines.pop(0),
     "not JSON": lambda lines: lines.append(b"age,sex\n"),
     "another kind of file": lambda lines: lines.__setitem__(slice(None), [b"age,sex\n"] * 100),
     "a later version": edited(0, b'"skdp_ledger": 1', b'"skdp_ledger": 2'),
 }
 
 
-AFTER_A_CRASH = ("fewer counted", "none counted")
-"""The count may be behind; who has read the lines knows better, and only for others they do not belong together."""
-
-
-@pytest.mark.parametrize(
-    ("known", "name"), [(False, name) for name in EDITS] + [(True, name) for name in EDITS if name not in AFTER_A_CRASH]
-)
-def test_what_was_changed_is_evident(written, known, name):
-    ledger, edit = PrivacyLedger(written), EDITS[name]
-    lines = written.read_bytes().splitlines(keepends=True)
-    edit(lines)
-    written.write_bytes(b"".join(lines))
+@each("name", EDITS)
+def test_what_is_no_ledger_is_named(tmp_path_factory, name):
+    path = tmp_path_factory.mktemp("edited") / "ledger.jsonl"
+    PrivacyLedger(path, epsilon=5).charge(ONE, "first")
+    lines = path.read_bytes().splitlines(keepends=True)
+    EDITS[name](lines)
+    path.write_bytes(b"".join(lines))
     why = "it was made by a later version of skdp" if name == "a later version" else ".*"
     with pytest.raises(ValueError, match=rf"is no ledger, or not as it was written: {why}; nothing was released"):
-        ledger.report() if known else PrivacyLedger(written)
-
-
-def head(count, digest):
-    return f'{{"skdp_ledger": 1, "charges": {count:15d}, "hash": "{digest}"}}\n'.encode()
-
-
-def signed(record, previous):
-    """Write a line with the hash of itself and of the one before; return the hash too."""
-    body = json.dumps(record, separators=(", ", ": "))[:-1]
-    digest = hashlib.sha256((previous + body).encode()).hexdigest()
-    return f'{body}, "hash": "{digest}"}}\n'.encode(), digest
+        PrivacyLedger(path)
 
 
 def rewritten(path, budget=None, **changes):
-    """Change the second charge, with all hashes as a ledger would have them."""
-    first, *charges = [json.loads(line) for line in path.read_text().splitlines()][1:]
+    """Change the second charge."""
+    first, *charges = [json.loads(line) for line in path.read_text().splitlines()]
     charges[1] |= changes
-    lines, previous = [], ""
-    for record in ({"budget": first["budget"] | (budget or {})}, *charges):
-        record.pop("hash", None)
-        line, previous = signed(record, previous)
-        lines.append(line)
-    path.write_bytes(head(len(charges), previous) + b"".join(lines))
+    first["budget"] |= budget or {}
+    path.write_text("".join(json.dumps(record) + "\n" for record in (first, *charges)))
 
 
 @pytest.mark.parametrize(
@@ -425,40 +398,32 @@ def test_what_no_ledger_would_have_written_is_not_believed(written, changes):
 
 @pytest.mark.parametrize("value", ["1E-9999999999999999999999", "[" * 10**5 + "]" * 10**5], ids=["small", "deep"])
 def test_what_json_cannot_read_is_named(written, value):
-    previous = json.loads(written.read_text().splitlines()[-1])["hash"]
-    body = f'{{"epsilon": {value}, "delta": 0.0, "relation": "replace"'
-    digest = hashlib.sha256((previous + body).encode()).hexdigest()
     with written.open("a") as lines:
-        lines.write(f'{body}, "hash": "{digest}"}}\n')
-    with pytest.raises(ValueError, match=r"its line 6 cannot be read.*; nothing was released"):
+        lines.write(f'{{"epsilon": {value}, "delta": 0.0, "relation": "replace"}}\n')
+    with pytest.raises(ValueError, match=r"its line 5 cannot be read.*; nothing was released"):
         PrivacyLedger(written)
 
 
-def test_a_file_that_was_put_in_its_place_is_noticed(written, tmp_path):
-    """An older copy, or another ledger of the same budget."""
+def test_an_older_copy_in_its_place_is_noticed(written):
     older = written.read_bytes()
     ledger = PrivacyLedger(written)
     ledger.charge(ONE, "fourth")
     newer = written.read_bytes()
-    other = PrivacyLedger(tmp_path / "other.jsonl", epsilon=5, delta=1e-6)
-    for _ in range(4):
-        other.charge(ONE, "other")
-    for content in (older, other.path.read_bytes()):
-        written.write_bytes(content)
-        with pytest.raises(ValueError, match="lines that were read before have changed, or are missing"):
-            ledger.charge(ONE, "fifth")
+    written.write_bytes(older)
+    with pytest.raises(ValueError, match="lines that were read before are missing"):
+        ledger.charge(ONE, "fifth")
     written.write_bytes(newer)
     ledger.charge(ONE, "fifth")
 
 
 def test_a_process_may_be_killed_at_every_byte_of_a_charge(written):
-    before, size_of_head = written.read_bytes(), len(head(3, "0" * 64))
+    before = written.read_bytes()
     long_name = "fourth" * 9  # so that the next line is shorter than what is left of this one
     PrivacyLedger(written).charge(ONE, long_name)
     after = written.read_bytes()
     assert len(after) > len(before)
     for size in range(len(before), len(after) + 1):
-        written.write_bytes(before[:size_of_head] + after[size_of_head:size])
+        written.write_bytes(after[:size])
         ledger = PrivacyLedger(written)
         whole = size == len(after)
         assert ledger.spent == (3 + whole, 0)

@@ -1,9 +1,9 @@
 """The book of a ledger: its account and its charges, in memory or in a file.
 
 All names of a file are the same ledger: there are no files beside it, and the lock is
-on the file itself, not on a name. A charge appends a line and waits until it is on the
-disk; then the first line, which counts the charges, is overwritten. A killed process
-leaves at worst an incomplete line without a release, which the next charge removes.
+on the file itself, not on a name. The first line has the budget. A charge appends a
+line and waits until it is on the disk. A killed process leaves at worst an incomplete
+line without a release, which the next charge removes.
 """
 
 from __future__ import annotations
@@ -11,15 +11,13 @@ from __future__ import annotations
 import errno
 import json
 import os
-import secrets
 import stat
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from io import FileIO
 from pathlib import Path
 from typing import IO, Any
@@ -144,17 +142,8 @@ class RecordBook(MemoryBook):
         return RecordBook, (self.budget, self._charges)
 
 
-# The first line of a file: the version of its form; a lower bound of the number of
-# charges, which a crash may leave outdated; and the hash of the last of them. It is
-# overwritten after each charge, so its size is fixed.
+# The version of the form of a file.
 _VERSION = 1
-_HEAD = '{{"skdp_ledger": {}, "charges": {:15d}, "hash": "{}"}}\n'
-_HASH_SIZE = 64
-_HEAD_SIZE = len(_HEAD.format(_VERSION, 0, "0" * _HASH_SIZE))
-
-# The end of every other line: the hash of the line before and of this one up to here.
-_TAIL = ', "hash": "{}"}}\n'
-_TAIL_SIZE = len(_TAIL.format("0" * _HASH_SIZE))
 
 
 # A line that somebody else wrote may have a number of any length.
@@ -163,23 +152,6 @@ _LONGEST_REASON = 200
 
 class Damaged(ValueError):
     """A file is not as it was written."""
-
-
-def _head(n_charges: int, digest: str) -> bytes:
-    return _HEAD.format(_VERSION, n_charges, digest).encode()
-
-
-def _read_head(line: bytes) -> tuple[int, str]:
-    record = _parsed(line, 1)
-    version = record.get("skdp_ledger")
-    n_charges = record.get("charges")
-    digest = record.get("hash")
-    if isinstance(version, int) and version > _VERSION:
-        raise Damaged("it was made by a later version of skdp")
-    is_head = isinstance(n_charges, int) and isinstance(digest, str)
-    if not is_head or _head(n_charges, digest) != line:
-        raise Damaged("its first line is not that of a ledger")
-    return n_charges, digest
 
 
 def _parsed(text: bytes, number: int) -> Any:
@@ -193,63 +165,70 @@ def _parsed(text: bytes, number: int) -> Any:
     return record
 
 
-def _chained(record: dict[str, Any], digest: str) -> bytes:
-    """Return the line after one with a hash."""
-    body = json.dumps(record)[:-1]
-    return (body + _TAIL.format(_digest(digest, body.encode()))).encode()
-
-
-def _digest(digest: str, body: bytes) -> str:
-    return sha256(digest.encode() + body).hexdigest()
-
-
 @dataclass(frozen=True)
 class Position:
     """The position up to which a file was read, and the state there."""
 
-    offset: int = _HEAD_SIZE
-    digest: str = ""
-    # None before the line of the budget.
+    offset: int = 0
+    # None before the first line.
     account: Account | None = None
     # The last one before it.
     charge: Charge | None = None
 
-    @property
-    def n_charges(self) -> int:
-        """The number of charges before it; -1 before the line of the budget."""
-        return -1 if self.account is None else self.account.n_charges
-
     def after(self, line: bytes) -> Position:
-        """Check the next line, and return the position after it."""
-        number = self.n_charges + 3
-        body = line[:-_TAIL_SIZE]
-        digest = _digest(self.digest, body)
-        if line != body + _TAIL.format(digest).encode():
-            raise Damaged(
-                f"its line {number} is not what was written there, or lines before it "
-                "are missing"
-            )
-        fields = Fields(_parsed(body + b"}", number))
+        """Read the next line, and return the position after it."""
+        offset = self.offset + len(line)
+        if self.account is None:
+            return Position(offset, Account(_read_budget(line)))
+        number = self.account.n_charges + 2
+        charge = _read_line(line, number, Charge._of)
         try:
-            charge = None
-            if self.account is None:
-                account = Account(fields.part("budget", Budget._of))
-            else:
-                charge = Charge._of(fields)
-                account = self.account.after(charge)
-        except (TypeError, ValueError) as error:
-            reason = str(error)[:_LONGEST_REASON]
-            raise Damaged(f"its line {number} cannot be read: {reason}") from None
+            account = self.account.after(charge)
+        except ValueError as error:
+            raise _damaged_line(number, error) from None
         if not account.fits:
             raise Damaged(
                 f"its line {number} spends more than the budget, which no ledger allows"
             )
-        return Position(self.offset + len(line), digest, account, charge)
+        return Position(offset, account, charge)
+
+
+def _read_budget(line: bytes) -> Budget:
+    """Read the first line of a file."""
+    version = _parsed(line, 1).get("skdp_ledger")
+    if isinstance(version, int) and version > _VERSION:
+        raise Damaged("it was made by a later version of skdp")
+    if version != _VERSION:
+        raise Damaged("its first line is not the first line of a ledger")
+
+    def read(fields: Fields) -> Budget:
+        fields.take("skdp_ledger")
+        return fields.part("budget", Budget._of)
+
+    return _read_line(line, 1, read)
+
+
+def _read_line(line: bytes, number: int, read: Callable[[Fields], Any]) -> Any:
+    fields = Fields(_parsed(line, number))
+    try:
+        content = read(fields)
+        fields.close()
+    except (TypeError, ValueError) as error:
+        raise _damaged_line(number, error) from None
+    return content
+
+
+def _damaged_line(number: int, error: Exception) -> Damaged:
+    reason = str(error)[:_LONGEST_REASON]
+    return Damaged(f"its line {number} cannot be read: {reason}")
+
+
+def _write_line(record: dict[str, Any]) -> bytes:
+    return (json.dumps(record) + "\n").encode()
 
 
 def _positions(lines: IO[bytes], position: Position) -> Iterator[Position]:
-    """Yield a position, and the position after each further complete line."""
-    yield position
+    """Yield the position after each further complete line."""
     lines.seek(position.offset)
     for line in lines:
         if not line.endswith(b"\n"):
@@ -324,10 +303,10 @@ class FileBook:
         charges = []
         with self._explained(), self.path.open("rb") as lines:
             for position in _positions(lines, Position()):
+                if len(charges) == n_charges:
+                    break
                 if position.charge is not None:
                     charges.append(position.charge)
-                if position.n_charges == n_charges:
-                    break
         return charges
 
     @contextmanager
@@ -356,7 +335,7 @@ class FileBook:
         file = self._file
         assert file is not None
         self._last_account().admit(charge)
-        line = _chained(charge._content(), self._position.digest)
+        line = _write_line(charge._content())
         with self._explained():
             # A line that cannot be read is not written.
             position = self._position.after(line)
@@ -366,16 +345,12 @@ class FileBook:
             _write(file, self._position.offset, line)
             os.fsync(file.fileno())
             self._position = position
-            _write(file, 0, _head(position.n_charges, position.digest))
 
     def _begin(self, file: FileIO, budget: Budget) -> None:
-        """Write the first lines of an empty file, all of them or none."""
-        # The id makes the hashes of each ledger its own.
-        record = {"budget": budget._content(), "id": secrets.token_hex(8)}
-        line = _chained(record, "")
-        digest = Position().after(line).digest
+        """Write the first line of an empty file, or nothing."""
+        record = {"skdp_ledger": _VERSION, "budget": budget._content()}
         try:
-            _write(file, 0, _head(0, digest) + line)
+            _write(file, 0, _write_line(record))
             os.fsync(file.fileno())
         except OSError:
             # What a full disk has cut short would be no ledger, and nobody could make
@@ -420,27 +395,14 @@ class FileBook:
         return os.path.samestat(status, os.stat(self.path))
 
     def _read(self, file: FileIO) -> None:
-        """Read the lines of other processes, and check that none was changed."""
-        file.seek(0)
-        n_charges, digest = _read_head(file.read(_HEAD_SIZE))
-        if self._position.account is not None:
-            file.seek(self._position.offset - _TAIL_SIZE)
-            if file.read(_TAIL_SIZE) != _TAIL.format(self._position.digest).encode():
-                raise Damaged(
-                    "lines that were read before have changed, or are missing"
-                )
+        """Read the lines of other processes."""
+        if os.fstat(file.fileno()).st_size < self._position.offset:
+            raise Damaged("lines that were read before are missing")
         with open(file.fileno(), "rb", closefd=False) as lines:
             for position in _positions(lines, self._position):
-                if position.n_charges == n_charges and position.digest != digest:
-                    raise Damaged("its first line does not belong to the others")
-        if position.account is None:
-            raise Damaged("its second line, the budget, is missing")
-        if position.n_charges < n_charges:
-            raise Damaged(
-                f"{n_charges - position.n_charges} of its {n_charges} charges are "
-                "missing at the end"
-            )
-        self._position = position
+                self._position = position
+        if self._position.account is None:
+            raise Damaged("its first line, the budget, is missing")
 
     @contextmanager
     def _explained(self) -> Iterator[None]:

@@ -69,7 +69,7 @@ class PrivacyLedger(ReadableRecord):
     ------
     TypeError, ValueError
         If a parameter is out of range, or the file is not a ledger, has another budget, has several names (hard links),
-        or was modified.
+        or has a line that cannot be read.
     OSError
         If the file or its folder does not exist, or cannot be written.
 
@@ -107,12 +107,10 @@ class PrivacyLedger(ReadableRecord):
 
     A file may be shared. All its names, such as in a bind mount, are the same ledger: the lock is on the file itself,
     and there are no files beside it. A charge is on the disk before anything is drawn, so a crash leaves no release
-    without its charge (but possibly a charge without its release). The file has lines of JSON, each with a hash of
-    itself and of the previous line, and a first line that counts them: a line that was changed, moved or removed by
-    accident or by hand is an error, and nothing is released. Users who can write to the file can recompute all hashes:
-    only those trusted with the data should have write access. A copy of the file is another ledger with the same
-    budget. With ``epsilon=``, a file that was lost, or that is looked for in another folder, is silently created again
-    with the whole budget; without it, this is an error: give the budget once, and omit it afterwards.
+    without its charge (but possibly a charge without its release). The file has lines of JSON: the budget, and a line
+    for each charge. Only those trusted with the data should have write access. A copy of the file is another ledger
+    with the same budget. With ``epsilon=``, a file that was lost, or that is looked for in another folder, is silently
+    created again with the whole budget; without it, this is an error: give the budget once, and omit it afterwards.
 
     The time of a charge does not depend on the number of charges before; opening a file reads all of them.
 
@@ -313,7 +311,7 @@ class PrivacyLedger(ReadableRecord):
             If the budget does not cover it; nothing is charged.
         ValueError
             If its neighbouring relation cannot be converted to that of the ledger (as of a release that protects named
-            columns only, by a ledger for whole records), or the file was modified.
+            columns only, by a ledger for whole records), or a line of the file cannot be read.
         OSError
             If the file cannot be written.
         RuntimeError
@@ -329,7 +327,7 @@ class PrivacyLedger(ReadableRecord):
         try:
             # As guarantees are shown, without rounding errors.
             spent = str(tuple(float(shown(number)) for number in self.spent))
-        # The file is lost or modified, or this is a copy.
+        # The file is lost or damaged, or this is a copy.
         except (OSError, ValueError, RuntimeError):
             spent = "unknown"
         return f"{type(self).__name__}({self._book.budget.amount()}, spent={spent})"
