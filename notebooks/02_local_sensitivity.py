@@ -18,7 +18,7 @@
 # the textbooks use the second number, the *local* sensitivity, without revealing it: propose-test-release, smooth
 # sensitivity, and sample-and-aggregate. The usual code for them does not satisfy what it claims. Here each claim is
 # checked exactly, the failures are shown with numbers, and at the end all mechanisms are compared on the mean of the
-# ages in Adult. Each takes a dozen lines here.
+# ages in Adult. `skdp.central` has all three, in forms that keep what they state.
 #
 # Throughout, neighbours are tables that differ by one person added or removed, ages are clipped to [0, 100], and δ = 10⁻⁶.
 
@@ -30,10 +30,13 @@ from fractions import Fraction
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-from scipy.stats import t
 
 from skdp import DPMean
-from skdp.central import sample_and_aggregate
+from skdp.central import (
+    propose_test_release,
+    sample_and_aggregate,
+    smooth_sensitivity_release,
+)
 from skdp.datasets import load_adult
 
 ages = load_adult().frame[["age"]]
@@ -95,9 +98,49 @@ print("clipped on both sides:", round(np.clip(one_outlier, 0, 100).mean(), 4))
 #
 # Propose a bound b of the local sensitivity; test privately whether the table is far, D people, from one where b is too small; if it
 # is, release with noise for b. The textbook proposes b = 0.005, tests whether D + Laplace(1/ε) exceeds ln(2/δ) / (2ε), and releases with Laplace
-# noise of scale b/ε.
-#
-# What this guarantees can be computed exactly: the output is a refusal, or the mean plus noise, and both have a closed
+# noise of scale b/ε:
+
+# %%
+rng = np.random.default_rng(0)
+
+
+def ls_at_distance(df, u, k):
+    return np.abs(u / (len(df) - k + 1))
+
+
+def dist_to_high_ls(df, u, b):
+    k = 0
+    while ls_at_distance(df, u, k) < b:
+        k += 1
+    return k
+
+
+def ptr_avg(df, u, b, epsilon, delta):
+    df_clipped = df.clip(upper=u)
+    k = dist_to_high_ls(df_clipped, u, b)
+    noisy_distance = k + rng.laplace(scale=1 / epsilon)
+    threshold = np.log(2 / delta) / (2 * epsilon)
+    print(f"Noisy distance is {noisy_distance:.2f} and threshold is {threshold:.2f}")
+    if noisy_distance < threshold:
+        return None
+    return df_clipped.mean() + rng.laplace(scale=b / epsilon)
+
+
+textbook_mean = ptr_avg(ages["age"], u=100, b=0.005, epsilon=1, delta=1 / n**2)
+print(f"the textbook, epsilon = 1: {textbook_mean:.4f}")
+
+# %% [markdown]
+# The same proposal with `propose_test_release`, whose test and release cost one ε together:
+
+# %%
+release = propose_test_release(
+    "mean", ages, sensitivity=0.005, bounds=(0, 100), epsilon=1.0, delta=1 / n**2
+)
+print(f"skdp: {release.value:.4f}, noise of standard deviation {release.std_error:.4f}")
+print(release.guarantee)
+
+# %% [markdown]
+# What the textbook's code guarantees can be computed exactly: the output is a refusal, or the mean plus noise, and both have a closed
 # form. `laplace_divergence` is the smallest δ at which (ε, δ) holds for two Laplace laws, and `exact_delta` for two neighbours. The logarithm of
 # the ratio of two Laplace densities is linear on each of three pieces, so that on each the part above ε is an interval.
 
@@ -187,58 +230,19 @@ pd.DataFrame(rows)
 # probability 0.2. And the threshold is half of what it should be: a table right at the edge passes with probability
 # √(δ/8), not δ.
 #
-# The corrected form gives the test a tenth of ε, the release the rest, and takes the smallest threshold at which a table at the edge passes
-# with probability δ. Propose a number of people, 20,000, which stands for the bound w / 20,000: the distance is how many people have to
-# leave until fewer are left. (The noise in this cell and in others below is that of NumPy: good for the size of errors, but the last bits
-# of its floats reveal what they are added to. The mechanisms of skdp draw exactly.)
+# `propose_test_release` gives the test a tenth of ε and the release the rest. Its threshold is the smallest integer T with e^(−ε₁T) ≤ δ for
+# the ε₁ of the test, so that a table at the edge passes with a probability below δ.
+#
+# The same check of its test, which is in integers:
+
 
 # %%
 guess = 20_000
-rng = np.random.default_rng(0)
 
 
-def discrete_laplace(epsilon):
-    return int(np.diff(rng.geometric(-math.expm1(-epsilon), 2))[0])
-
-
-def pass_threshold(test):
-    """Return the least integer that discrete Laplace noise reaches with a probability of at most δ."""
-    return math.ceil(math.log(1 / (1 + math.exp(-test)) / delta) / test)
-
-
-def proposed_mean(epsilon):
-    test, release = 0.1 * epsilon, 0.9 * epsilon
-    distance = max(0, n - guess + 1)
-    if distance + discrete_laplace(test) < pass_threshold(test):
-        return math.nan  # refused: the budget is spent all the same
-    return true + rng.laplace(scale=width / guess / release)
-
-
-print(f"{proposed_mean(1.0):.4f}")
-
-# %% [markdown]
-# Nothing has to be proposed if the noise is for a private lower bound of n, which is too large with probability δ only. This
-# form never refuses.
-
-
-# %%
-def adaptive_mean(epsilon):
-    test, release = 0.1 * epsilon, 0.9 * epsilon
-    margin = pass_threshold(test) - 1
-    at_least = max(1, n + discrete_laplace(test) - margin)
-    return true + rng.laplace(scale=width / at_least / release)
-
-
-print(f"{adaptive_mean(1.0):.4f}")
-
-# %% [markdown]
-# The same check of the form with a proposal, whose test is in integers:
-
-
-# %%
 def corrected(epsilon, delta, left, right, min_n):
     test, release = 0.1 * epsilon, 0.9 * epsilon
-    share, threshold = 1 / (1 + math.exp(-test)), pass_threshold(test)
+    share, threshold = 1 / (1 + math.exp(-test)), math.ceil(math.log(1 / delta) / test)
 
     def passes(distance):
         need = threshold - distance
@@ -272,45 +276,6 @@ for epsilon in (0.1, 1):
 print(
     "the largest exact δ, as a share of the stated one:",
     {e: round(v, 3) for e, v in share_of_corrected.items()},
-)
-
-# %% [markdown]
-# The adaptive form releases a private lower bound of n, too. Its exact δ is a sum over all values that the bound can have; for the same
-# scale, the divergence of two Laplace laws has a one-line closed form.
-
-
-# %%
-def adaptive_delta(epsilon, delta, left, right):
-    test, release = 0.1 * epsilon, 0.9 * epsilon
-    margin = pass_threshold(test) - 1
-    noise = np.arange(-math.ceil(50 / test), math.ceil(50 / test) + 1)
-    masses = math.tanh(test / 2) * np.exp(-test * np.abs(noise))
-    bounds = np.arange(1, max(left, right) - margin + noise[-1] + 1)
-
-    def law(size):
-        mass = np.bincount(
-            np.maximum(1, size - margin + noise), masses, len(bounds) + 1
-        )[1 : len(bounds) + 1]
-        return np.maximum(mass, 1e-300)
-
-    first, second = law(left), law(right)
-    loss, shift = epsilon + np.log(second / first), bounds * release / max(left, right)
-    apart = np.where(
-        loss >= shift,
-        0,
-        np.where(loss <= -shift, -np.expm1(loss), -np.expm1((loss - shift) / 2)),
-    )
-    return float(first @ apart)
-
-
-# %%
-share_of_adaptive = {
-    epsilon: largest(adaptive_delta, epsilon, (1, 2, 100, 1000, 1500, 3000))
-    for epsilon in (0.1, 1)
-}
-print(
-    "the largest exact δ, as a share of the stated one:",
-    {e: round(v, 3) for e, v in share_of_adaptive.items()},
 )
 
 # %% [markdown]
@@ -371,57 +336,32 @@ pd.DataFrame(
 )
 
 # %% [markdown]
-# The worst two neighbours differ by S in the statistic and by e^β in the scale. Bisection finds the least multiple of S at which their exact
-# δ is the stated one. For Student's t with five degrees of freedom the multiple has a closed form, and there is no δ at all (Bun and Steinke
-# 2019). A public guess of the number of people sets β, and the guarantee does not depend on it:
+# `smooth_sensitivity_release` uses noise of scale S / κ with κ = ε − ln(1/δ) (e^β − 1). If the neighbour has the larger scale, the loss is at most β + κ, which
+# is below ε. If it has the smaller one, the loss exceeds ε only for noise beyond (ε − κ) / (e^β − 1) scales: with a probability of at most δ.
+# A public guess of the number of people sets β; the guarantee does not depend on the guess.
 
 # %%
 beta = 2 * math.log(guess) / guess
-smooth_mean = width * max(1 / n, math.exp(-beta * (n - 1)))
+release = smooth_sensitivity_release(
+    "mean", ages, bounds=(0, 100), epsilon=1.0, delta=delta, beta=beta
+)
+print(f"{release.value:.4f}")
+print(release.guarantee)
 
-
-def worst_delta(epsilon, factor):
-    pairs = [(math.exp(beta), 1), (1, math.exp(beta)), (1, 1)]
-    return max(
-        laplace_divergence(epsilon, factor * left, 1, factor * right)
-        for left, right in pairs
-    )
-
-
-def laplace_factor(epsilon):
-    enough, short = 4 / epsilon, 0.5 / epsilon
-    for _ in range(40):
-        middle = (short + enough) / 2
-        if worst_delta(epsilon, middle) <= delta:
-            enough = middle
-        else:
-            short = middle
-    return enough
-
-
-def student_factor(epsilon):
-    return 6 / (2 * math.sqrt(5)) / (epsilon - 5 * beta)
-
-
-# %% [markdown]
-# The density of Student's t must never be e^ε times larger under one table than under the other:
 
 # %%
-enough, scale = laplace_factor(1.0), student_factor(1.0)
-found = worst_delta(1.0, enough)
-places = np.concatenate(
-    [
-        np.linspace(-40, 40, 80_001),
-        np.geomspace(40, 1e8, 1000),
-        -np.geomspace(40, 1e8, 1000),
-    ]
-)
-losses = t.logpdf(places, 5, 0, scale * math.exp(beta)) - t.logpdf(places, 5, 1, scale)
+def smooth_delta(epsilon):
+    """Return the largest exact delta of the worst two neighbours, which differ by S and by e^beta in the scale."""
+    kappa = epsilon + math.log(delta) * math.expm1(beta)
+    scale, wider = 1 / kappa, math.exp(beta) / kappa
+    pairs = [(scale, wider), (wider, scale), (scale, scale)]
+    return max(laplace_divergence(epsilon, first, 1, other) for first, other in pairs)
+
+
+share_of_smooth = {epsilon: smooth_delta(epsilon) / delta for epsilon in (0.1, 1, 20)}
 print(
-    f"Laplace: scale {enough:.4f} S, not 2 S; exact δ as a share of the stated one: {found / delta:.6f}"
-)
-print(
-    f"Student's t: scale {scale:.4f} S; largest logarithm of a ratio of densities: {np.abs(losses).max():.4f}"
+    "the largest exact δ, as a share of the stated one:",
+    {e: round(v, 3) for e, v in share_of_smooth.items()},
 )
 
 # %% [markdown]
@@ -548,24 +488,30 @@ def chunk_mean(epsilon, k=3000):
     return means.mean() + rng.laplace(scale=width / k / epsilon)
 
 
+def proposed_mean(epsilon):
+    return propose_test_release(
+        "mean",
+        ages,
+        sensitivity=width / guess,
+        bounds=(0, width),
+        epsilon=epsilon,
+        delta=delta,
+    ).value
+
+
+def smooth_mean(epsilon):
+    return smooth_sensitivity_release(
+        "mean", ages, bounds=(0, width), epsilon=epsilon, delta=delta, beta=beta
+    ).value
+
+
 runs = 200
-factors = {epsilon: laplace_factor(epsilon) for epsilon in (0.1, 1)}
 mechanisms = {
     "two sums (DPMean)": (
         lambda epsilon: DPMean(epsilon, bounds=(0, width)).fit(ages).mean_[0],
         0,
     ),
-    "smooth sensitivity, Laplace": (
-        lambda epsilon: true + rng.laplace(scale=factors[epsilon] * smooth_mean),
-        delta,
-    ),
-    "propose-test-release, adaptive": (adaptive_mean, delta),
-    "smooth sensitivity, Student's t": (
-        lambda epsilon: (
-            true + student_factor(epsilon) * smooth_mean * rng.standard_t(5)
-        ),
-        0,
-    ),
+    "smooth sensitivity": (smooth_mean, delta),
     "propose-test-release, 20,000 proposed": (proposed_mean, delta),
     "noisy sum over noisy count": (sum_over_count, 0),
     "sample and aggregate, 3,000 chunks": (chunk_mean, 0),
@@ -606,8 +552,8 @@ plt.show()
 #
 # ## What is guaranteed, and what is not
 #
-# - `DPMean` and `sample_and_aggregate` are ε-differentially private for adding or removing one person, with the ε of their
-#   guarantee; the table's curator is trusted. What this notebook draws with NumPy's floats shows errors only.
+# - The releases of skdp are private for adding or removing one person, with the ε and δ of their guarantee; the table's curator
+#   is trusted. What this notebook draws with NumPy's floats shows errors only.
 # - This notebook made thousands of releases of the same people, and their ε add up: it shows errors, and is not an
 #   example of a budget. `PrivacyLedger` keeps one.
 # - The bounds, the guess of 20,000 people and the number of chunks were chosen without looking at the data. Tuning them on the data would

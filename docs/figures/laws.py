@@ -321,6 +321,47 @@ def aggregate():
     axes.legend()
 
 
+def propose_test():
+    """Draw the probability that a noisy distance reaches the threshold."""
+    epsilon, delta = 1.0, 1e-6
+    threshold = math.ceil(-math.log(delta) / epsilon)
+    distances = np.arange(0, 31)
+    tail = np.exp(-epsilon * np.abs(threshold - distances)) / (
+        1 + math.exp(-epsilon)
+    )
+    passes = np.where(
+        distances < threshold, tail, 1 - tail * math.exp(-epsilon)
+    )
+    axes = plt.subplots()[1]
+    axes.plot(distances, passes, "o-", markersize=4)
+    axes.axvline(
+        threshold,
+        color="C1",
+        linestyle="--",
+        label=f"threshold {threshold}",
+    )
+    axes.set(
+        xlabel="distance to a table of larger sensitivity",
+        ylabel="probability to pass",
+    )
+    axes.legend()
+
+
+def smooth():
+    """Draw densities of neighbors under noise of other scales."""
+    numbers = np.linspace(-12, 14, 400)
+    axes = plt.subplots()[1]
+    axes.plot(numbers, np.exp(-np.abs(numbers) / 2) / 4, label="a table")
+    axes.plot(
+        numbers,
+        np.exp(-np.abs(numbers - 1) / 2.4) / 4.8,
+        "--",
+        label="a neighbor",
+    )
+    axes.set(xlabel="released value", ylabel="density")
+    axes.legend()
+
+
 def cube():
     """Draw noise of two numbers whose contours are squares."""
     rng = np.random.default_rng(0)

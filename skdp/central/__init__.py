@@ -7,12 +7,16 @@ from skdp.central._group_by import DPGroupBy
 from skdp.central._histogram import DPHistogram
 from skdp.central._histogram import planned_half_width as planned_half_width
 from skdp.central._linear_model import DPLinearRegression, DPRidge
+from skdp.central._local_sensitivity import Release as Release
+from skdp.central._local_sensitivity import (
+    propose_test_release,
+    sample_and_aggregate,
+    smooth_sensitivity_release,
+)
 from skdp.central._logistic_regression import DPLogisticRegression
 from skdp.central._mean import DPMean
 from skdp.central._naive_bayes import DPCategoricalNB, DPGaussianNB
 from skdp.central._pca import DPPCA
-from skdp.central._sample_and_aggregate import Release as Release
-from skdp.central._sample_and_aggregate import sample_and_aggregate
 from skdp.central._scalers import (
     DPMinMaxScaler,
     DPQuantileTransformer,
@@ -47,5 +51,7 @@ __all__ = [
     "DPStandardScaler",
     "DPTargetEncoder",
     "DPVarianceThreshold",
+    "propose_test_release",
     "sample_and_aggregate",
+    "smooth_sensitivity_release",
 ]

@@ -14,8 +14,8 @@ from scipy.stats import chisquare
 
 from skdp import DPCategoricalNB
 from skdp.central._encoders import DPTargetEncoder
+from skdp.central._local_sensitivity import random_chunks, totals_noise
 from skdp.central._naive_bayes import _sums_by_class
-from skdp.central._sample_and_aggregate import random_chunks, totals_noise
 from skdp.central._supervised import Classes
 from skdp.central.statistics import (
     GRID,

@@ -1,4 +1,4 @@
-"""Sample and aggregate: any statistic, computed on random chunks of the rows, and averaged with noise."""
+"""Frameworks for any statistic: propose-test-release, smooth sensitivity, and sample and aggregate."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import io
 import math
 import random
 import warnings
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
-from typing import Any, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -28,6 +30,7 @@ from skdp.central.statistics import (
     to_places,
     to_values,
 )
+from skdp.exact import exp_bounds, log_upper
 from skdp.oracles import check_size
 from skdp.pages import warn
 from skdp.privacy import (
@@ -37,10 +40,12 @@ from skdp.privacy import (
     PrivacyLedger,
     Rho,
     Share,
+    check_delta,
+    check_epsilon,
     laplace_loss,
     read_share,
 )
-from skdp.randomness import ByteSource, uniform_integers
+from skdp.randomness import ByteSource, discrete_laplace, uniform_integers
 from skdp.tables import (
     ColumnError,
     is_frame,
@@ -60,13 +65,342 @@ class Release:
     value: float | NDArray[np.float64]
     """The statistic with noise, clipped to its bounds; nan if it was refused."""
     std_error: float | NDArray[np.float64]
-    """The standard deviation of the noise, before clipping; nan if it was refused."""
+    """The standard deviation of the noise, before clipping; nan if it was refused, or if the scale is private."""
     guarantee: PrivacyGuarantee
-    """What was spent, also by a refusal."""
-    released: bool
-    """False if most chunks had no value."""
-    n_failed: int
-    """A noisy number of chunks without a value, perhaps negative."""
+    """The guarantee, which a refusal costs, too."""
+    released: bool = True
+    """False if the statistic was refused."""
+    n_failed: int | None = None
+    """Noisy number of chunks without a value, perhaps negative; None if there are no chunks."""
+
+
+# Steps of the grid between the bounds on which Laplace noise is drawn.
+N_STEPS = 1 << 60
+
+# Smallest smooth sensitivity, in steps: rounding to whole steps changes it by a factor of
+# at most 1 + 2**-24.
+MIN_SMOOTH_STEPS = 1 << 24
+
+# Fraction of epsilon for the test of propose-test-release. The test passes from a
+# distance of about ``ln(1 / delta) / (TEST_FRACTION * epsilon)`` records on.
+TEST_FRACTION = Fraction(1, 10)
+
+# Largest relative error of a smooth sensitivity in floats: two exponentials, a product.
+MAX_FLOAT_ERROR = Fraction(1, 1 << 40)
+
+
+def propose_test_release(
+    statistic: Callable[[Any], float] | Literal["mean"],
+    X: TableLike,
+    *,
+    sensitivity: float,
+    bounds: tuple[float, float],
+    epsilon: float,
+    delta: float,
+    local_sensitivity: Callable[[Any, int], float] | None = None,
+    ledger: PrivacyLedger | None = None,
+    random_state: int | None = None,
+) -> Release:
+    """Release a statistic with Laplace noise for a proposed sensitivity, if the table passes a private test.
+
+    The test adds noise to the distance D of the table: the smallest number of records to add or remove until the local
+    sensitivity exceeds `sensitivity`. If the noisy distance is at least a threshold, the statistic is released;
+    otherwise it is refused ([1]_).
+
+    Parameters
+    ----------
+    statistic : callable or "mean"
+        Called as ``statistic(X)``; returns a number. "mean" is the mean of a single column, without missing values.
+    X : dataframe or array-like of shape (n_samples, n_features)
+        Private table.
+    sensitivity : float
+        Proposed bound b of the local sensitivity, > 0, chosen without looking at the data.
+    bounds : pair of float
+        Lowest and highest value of the statistic, from public knowledge. The values of a "mean" are clipped to them.
+    epsilon : float
+        Privacy loss, finite and > 0. One tenth is for the test.
+    delta : float
+        Probability that a table with a larger local sensitivity passes, in (0, 1).
+    local_sensitivity : callable, optional
+        Called as ``local_sensitivity(X, k)``: the largest change of the statistic by one record more or fewer, over all
+        tables at a distance of at most k records from X. Required unless `statistic` is "mean".
+    ledger : PrivacyLedger, optional
+        Charged before anything is drawn.
+    random_state : None or int, default=None
+        None for secure random bits; an int for experiments, which draws the same noise in every call.
+
+    Returns
+    -------
+    Release
+        The statistic as ``value`` with ``std_error`` and ``guarantee``; or a refusal at the same cost: nan and
+        ``released=False``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a parameter is out of range, or `statistic` or `local_sensitivity` fails. Errors contain no value of X.
+    BudgetExceeded
+        If the ledger does not cover the release.
+
+    See Also
+    --------
+    smooth_sensitivity_release : Noise in proportion to a smooth bound of the local sensitivity.
+    sample_and_aggregate : Any statistic, without its sensitivity.
+
+    Notes
+    -----
+    **Privacy.** Central model, adding or removing one record, (epsilon, delta). D changes by at most 1 between
+    neighbours. If D is 0 for both, each passes with a probability of at most delta, as the threshold T has
+    ``exp(-T * epsilon / 10) <= delta``. Otherwise their statistics differ by at most b, and test and release compose to
+    epsilon. The guarantee requires a correct `local_sensitivity`, which cannot be checked here.
+
+    References
+    ----------
+    .. [1] C. Dwork, J. Lei (2009). Differential privacy and robust statistics. STOC.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> ages = np.random.default_rng(0).integers(17, 90, size=30_000)
+    >>> release = propose_test_release(
+    ...     "mean", ages, sensitivity=0.005, bounds=(0, 100), epsilon=1.0, delta=1e-9, random_state=0
+    ... )
+    >>> release.released, bool(abs(release.value - ages.mean()) < 0.1)
+    (True, True)
+    """
+    table = _PrivateStatistic.read(statistic, X, bounds, local_sensitivity)
+    exact_epsilon, exact_delta = _read_epsilon_delta(epsilon, delta)
+    proposed = Fraction(check_epsilon(sensitivity, name="sensitivity"))
+    test_epsilon = TEST_FRACTION * exact_epsilon
+    threshold = math.ceil(Fraction(log_upper(1 / exact_delta)) / test_epsilon)
+    # One step more, as the statistic is rounded to whole steps.
+    scale = (proposed / table.step + 1) / (exact_epsilon - test_epsilon)
+    # Noise of 64 / test_epsilon has a probability below 2**-92: farther tables pass.
+    farthest = threshold + math.ceil(64 / test_epsilon)
+    distance = bisect_right(range(farthest), proposed, key=table.local_sensitivity)
+
+    guarantee, source = charge(
+        "propose_test_release",
+        Share("epsilon", exact_epsilon),
+        ledger,
+        random_state,
+        mechanism="propose-test-release",
+        n_rows=None,
+        delta=exact_delta,
+    )
+    noise = discrete_laplace(source, 1 / test_epsilon, 1).item()
+    if distance + noise < threshold:
+        return Release(math.nan, math.nan, guarantee, released=False)
+    std_error = math.sqrt(2) * float(scale * table.step)
+    return Release(table.add_noise(source, scale), std_error, guarantee)
+
+
+def smooth_sensitivity_release(
+    statistic: Callable[[Any], float] | Literal["mean"],
+    X: TableLike,
+    *,
+    bounds: tuple[float, float],
+    epsilon: float,
+    delta: float,
+    local_sensitivity: Callable[[Any, int], float] | None = None,
+    beta: float | None = None,
+    ledger: PrivacyLedger | None = None,
+    random_state: int | None = None,
+) -> Release:
+    """Release a statistic with Laplace noise in proportion to its smooth sensitivity.
+
+    The smooth sensitivity S is the maximum over k of ``exp(-beta * k)`` times the local sensitivity at distance k. It
+    changes by a factor of at most ``exp(beta)`` between neighbours ([1]_), so the scale of the noise may follow it.
+
+    Parameters
+    ----------
+    statistic : callable or "mean"
+        Called as ``statistic(X)``; returns a number. "mean" is the mean of a single column, without missing values.
+    X : dataframe or array-like of shape (n_samples, n_features)
+        Private table.
+    bounds : pair of float
+        Lowest and highest value of the statistic, from public knowledge. The values of a "mean" are clipped to them.
+    epsilon : float
+        Privacy loss, finite and > 0.
+    delta : float
+        Probability of a larger loss, in (0, 1).
+    local_sensitivity : callable, optional
+        Called as ``local_sensitivity(X, k)``: the largest change of the statistic by one record more or fewer, over all
+        tables at a distance of at most k records from X. Required unless `statistic` is "mean".
+    beta : float, optional
+        Smoothness, > 0. A smaller beta needs less noise for a given S, but S may be larger. By default,
+        ``log(1 + epsilon / (2 * max(1, log(1 / delta))))``.
+    ledger : PrivacyLedger, optional
+        Charged before anything is drawn.
+    random_state : None or int, default=None
+        None for secure random bits; an int for experiments, which draws the same noise in every call.
+
+    Returns
+    -------
+    Release
+        The statistic as ``value`` with its ``guarantee``. Its ``std_error`` is nan, as the scale of the noise is
+        private.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a parameter is out of range, beta is too large for epsilon and delta, or `statistic` or `local_sensitivity`
+        fails. Errors contain no value of X.
+    BudgetExceeded
+        If the ledger does not cover the release.
+
+    See Also
+    --------
+    propose_test_release : Noise for a proposed sensitivity, after a private test.
+    sample_and_aggregate : Any statistic, without its sensitivity.
+
+    Notes
+    -----
+    **Privacy.** Central model, adding or removing one record, (epsilon, delta). With discrete Laplace noise of scale
+    S / kappa, the loss is at most ``beta + kappa`` if the neighbor has the larger scale. If it has the smaller one,
+    the loss exceeds epsilon only for noise beyond ``(epsilon - kappa) / (exp(beta) - 1)`` scales, which has a
+    probability of at most delta for ``kappa <= epsilon - log(1 / delta) * (exp(beta) - 1)``. kappa is the smaller
+    limit, less the error of rounding. (The textbook's scale of ``2 * S / epsilon`` exceeds delta from an epsilon of
+    about 12 on.) The guarantee requires a correct `local_sensitivity`, which cannot be checked here.
+
+    References
+    ----------
+    .. [1] K. Nissim, S. Raskhodnikova, A. Smith (2007). Smooth sensitivity and sampling in private data analysis. STOC.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> ages = np.random.default_rng(0).integers(17, 90, size=30_000)
+    >>> release = smooth_sensitivity_release("mean", ages, bounds=(0, 100), epsilon=1.0, delta=1e-9, random_state=0)
+    >>> bool(abs(release.value - ages.mean()) < 0.1)
+    True
+    """
+    table = _PrivateStatistic.read(statistic, X, bounds, local_sensitivity)
+    exact_epsilon, exact_delta = _read_epsilon_delta(epsilon, delta)
+    if beta is None:
+        tail = max(log_upper(1 / exact_delta), 1)
+        beta = math.log1p(float(exact_epsilon) / (2 * tail))
+    exact_beta = check_epsilon(beta, name="beta")
+    kappa = _find_kappa(exact_epsilon, exact_delta, exact_beta)
+    scale = table.find_smooth_steps(exact_beta) / kappa
+
+    guarantee, source = charge(
+        "smooth_sensitivity_release",
+        Share("epsilon", exact_epsilon),
+        ledger,
+        random_state,
+        mechanism="smooth sensitivity, discrete Laplace",
+        n_rows=None,
+        delta=exact_delta,
+    )
+    return Release(table.add_noise(source, scale), math.nan, guarantee)
+
+
+def _read_epsilon_delta(epsilon: Any, delta: Any) -> tuple[Fraction, Fraction]:
+    exact_delta = check_delta(delta)
+    if exact_delta == 0:
+        raise ValueError(
+            "`delta` must be in (0, 1), got 0. Use sample_and_aggregate for delta = 0."
+        )
+    return check_epsilon(epsilon), exact_delta
+
+
+def _find_kappa(epsilon: Fraction, delta: Fraction, beta: Fraction) -> Fraction:
+    """Return the smooth sensitivity divided by the scale of the noise."""
+    # Whole steps and floats change the ratio of two smooth sensitivities by at most
+    # 2**-23, and the shift of the statistic by one step.
+    ratio = beta + Fraction(2, MIN_SMOOTH_STEPS)
+    # P(|noise| > u * scale) <= exp(-u + 1 / (2 * scale)) for discrete Laplace noise.
+    # At least 1, so that it covers the other case, too: exp(beta) - 1 is at least beta.
+    tail = max(Fraction(log_upper(1 / delta)), 1) + epsilon / MIN_SMOOTH_STEPS
+    kappa = epsilon - tail * (exp_bounds(ratio)[1] - 1)
+    if kappa <= 0:
+        raise ValueError(
+            f"`beta` must be smaller for epsilon = {float(epsilon):g} and delta = "
+            f"{float(delta):g}, got {float(beta):g}. Leave it out to use the default."
+        )
+    return kappa / (1 + Fraction(1, MIN_SMOOTH_STEPS))
+
+
+@dataclass(frozen=True)
+class _PrivateStatistic:
+    """A statistic of a private table, clipped to public bounds, and its local sensitivity at each distance."""
+
+    low: Fraction
+    width: Fraction
+    statistic: Fraction
+    local_sensitivity: Callable[[int], Fraction]
+
+    @classmethod
+    def read(cls, statistic: Any, X: Any, bounds: Any, local_sensitivity: Any) -> Self:
+        """Check the parameters and compute the statistic."""
+        ends = _read_output_bounds(bounds)
+        if len(ends) != 1:
+            raise ValueError(f"`bounds` must be one pair (low, high), got {len(ends)}")
+        low, high = map(Fraction, ends[0].tolist())
+        width = high - low
+        if isinstance(statistic, str) and statistic == "mean":
+            places = _read_places(X, ends)
+            n_values = len(places)
+            # The mean of no values is the middle of the bounds.
+            mean = Fraction(sum(places), 2 * GRID * max(n_values, 1)) + Fraction(1, 2)
+            return cls(
+                low, width, low + width * mean, lambda k: width / max(n_values - k, 1)
+            )
+        if not callable(statistic) or not callable(local_sensitivity):
+            raise TypeError(
+                '`statistic` must be "mean", or `statistic` and `local_sensitivity` must be callable, got '
+                f"{type(statistic).__name__} and {type(local_sensitivity).__name__}"
+            )
+        value = min(max(_call(statistic, X), low), high)
+        return cls(
+            low,
+            width,
+            value,
+            lambda k: min(max(_call(local_sensitivity, X, k), Fraction(0)), width),
+        )
+
+    @property
+    def step(self) -> Fraction:
+        """Width of a step of the grid."""
+        return self.width / N_STEPS
+
+    def add_noise(self, source: ByteSource, scale: Fraction) -> float:
+        """Add discrete Laplace noise of a scale in steps, and clip the result to the bounds."""
+        place = round((self.statistic - self.low) / self.step)
+        place += discrete_laplace(source, scale, 1).item()
+        return float(self.low + self.step * min(max(place, 0), N_STEPS))
+
+    def find_smooth_steps(self, beta: Fraction) -> int:
+        """Return the smooth sensitivity in whole steps, rounded up."""
+        width, smooth = float(self.width), float(self.step * MIN_SMOOTH_STEPS)
+        distance = 0
+        # Local sensitivities are at most the width: too little from here on.
+        while (decay := math.exp(-float(beta) * distance)) * width > smooth:
+            smooth = max(smooth, decay * float(self.local_sensitivity(distance)))
+            distance += 1
+        return math.ceil(Fraction(smooth) * (1 + MAX_FLOAT_ERROR) / self.step)
+
+
+def _read_places(X: Any, ends: NDArray[np.float64]) -> list[int]:
+    """Return the values of a single column on the grid between the bounds, without missing ones."""
+    table = PlainTable.read(X, "X")
+    values = np.concatenate([column.reshape(-1) for column in table.columns])
+    if len(values) != len(table.native) or values.dtype == object:
+        raise ValueError('`statistic` = "mean" requires one column of numbers in X')
+    places = to_places(values[~np.isnan(values)], *ends[0])
+    return places.astype(np.int64).tolist()
+
+
+def _call(function: Callable[..., Any], *arguments: Any) -> Fraction:
+    """Call a function of the private table, whose errors may contain a value."""
+    try:
+        return Fraction(float(function(*arguments)))
+    except Exception as error:
+        raise ValueError(
+            "`statistic` and `local_sensitivity` must return finite numbers, one of them failed "
+            f"({type(error).__name__}). Try them on public rows."
+        ) from None
 
 
 def sample_and_aggregate(

@@ -1,0 +1,257 @@
+"""Propose-test-release and smooth sensitivity: the exact delta of neighbors, from the draws themselves."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdp import PrivacyLedger
+from skdp.central import propose_test_release, smooth_sensitivity_release
+from skdp.datasets import load_adult
+from skdp.randomness import watched
+from skdp.testing import replay_release
+
+WIDTH = 100
+DELTA = 1e-6
+
+
+def run(release, X, *noises, **parameters):
+    """Return the result of a release with chosen noise, and the scales of its draws."""
+    left, scales = list(noises), []
+
+    def watch(sampler, drawn, values):
+        scales.append(values["scale"])
+        return np.array([left.pop(0)], object)
+
+    with watched(watch):
+        return release(X=X, bounds=(0, WIDTH), **{"statistic": "mean", "delta": DELTA} | parameters), scales
+
+
+def mass(low, high, scale):
+    """Return the mass of Laplace noise between two numbers on one side of 0."""
+    near, far = sorted((abs(low), abs(high)))
+    return (math.exp(-near / scale) - math.exp(-far / scale)) / 2
+
+
+def laplace_delta(epsilon, scale, shift, other_scale):
+    """Return the integral of (p - e^epsilon q)+ for Laplace noise p about 0 and q about the shift."""
+    start = math.log(other_scale / scale) - epsilon
+    pieces = [
+        (-math.inf, 0, start + shift / other_scale, 1 / scale - 1 / other_scale),
+        (0, shift, start + shift / other_scale, -1 / scale - 1 / other_scale),
+        (shift, math.inf, start - shift / other_scale, 1 / other_scale - 1 / scale),
+    ]
+    total = 0.0
+    for low, high, intercept, slope in pieces:
+        if slope > 0:
+            low = max(low, -intercept / slope)
+        elif slope < 0:
+            high = min(high, -intercept / slope)
+        elif intercept <= 0:
+            continue
+        if low < high:
+            total += mass(low, high, scale) - math.exp(epsilon) * mass(low - shift, high - shift, other_scale)
+    return max(total, 0.0)
+
+
+def find_needed_noise(release, X, **parameters):
+    """Return the smallest noise of the test that releases the statistic."""
+    low, high = -2048, 2048
+    while low < high:
+        middle = (low + high) // 2
+        if run(release, X, middle, 0, **parameters)[0].released:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def describe_proposal(X, **parameters):
+    """Return the probability to pass, the released statistic and the scale of its noise in units."""
+    needed = find_needed_noise(propose_test_release, X, **parameters)
+    result, scales = run(propose_test_release, X, 1 << 20, 0, **parameters)
+    decay = math.exp(-1 / float(scales[0]))
+    tail = decay ** abs(needed) / (1 + decay)
+    passes = tail if needed > 0 else 1 - tail * decay
+    return passes, result.value, float(scales[1]) * WIDTH / 2**60
+
+
+def proposal_delta(epsilon, first, second):
+    """Return the exact delta of two tables under propose-test-release."""
+    (passes, value, scale), (other_passes, other_value, _) = first, second
+    refused = max(0.0, (1 - passes) - math.exp(epsilon) * (1 - other_passes))
+    gap = epsilon + math.log(other_passes / passes)
+    return refused + passes * laplace_delta(gap, scale, abs(value - other_value), scale)
+
+
+def describe_smooth(X, **parameters):
+    result, (scale,) = run(smooth_sensitivity_release, X, 0, **parameters)
+    return result.value, float(scale) * WIDTH / 2**60
+
+
+def smooth_delta(epsilon, first, second):
+    return laplace_delta(epsilon, first[1], abs(first[0] - second[0]), second[1])
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 20.0])
+def test_a_proposal_keeps_its_delta_at_every_size(epsilon):
+    # A mean of zeros, and of one hundred beside them: the largest change, at a proposal for 40 records.
+    def describe(n, *more):
+        return describe_proposal(np.array([0.0] * n + [*more]), sensitivity=WIDTH / 40, epsilon=epsilon)
+
+    threshold = math.ceil(-math.log(DELTA) / (epsilon / 10))
+    sizes = [1, 2, 20, *range(37, 44), 40 + threshold // 2, *range(36 + threshold, 42 + threshold)]
+    worst = 0.0
+    for n in sizes:
+        pair = describe(n), describe(n, 100.0)
+        for first, second in (pair, pair[::-1]):
+            worst = max(worst, proposal_delta(epsilon, first, second))
+    assert worst <= DELTA * (1 + 1e-6)
+    assert describe(20)[0] == pytest.approx(DELTA / (1 + math.exp(-epsilon / 10)), rel=0.05 + epsilon)
+    assert describe(41 + 2 * threshold)[0] > 0.99
+
+
+@pytest.mark.parametrize("delta", [DELTA, 0.9])
+@pytest.mark.parametrize("beta", [None, 0.001])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 20.0])
+def test_smooth_sensitivity_keeps_its_delta_at_every_size(epsilon, beta, delta):
+    parameters = {"epsilon": epsilon, "beta": beta, "delta": delta}
+    worst = 0.0
+    for n in [0, 1, 2, 3, 10, 50, 199, 200, 500, 2000, 20000]:
+        first = describe_smooth(np.zeros(n), **parameters)
+        second = describe_smooth(np.array([0.0] * n + [100.0]), **parameters)
+        worst = max(worst, smooth_delta(epsilon, first, second), smooth_delta(epsilon, second, first))
+    assert worst <= delta * (1 + 1e-6)
+
+
+def test_less_noise_than_the_textbook():
+    ages = np.full(30_000, 40.0)
+    for epsilon in (0.1, 1.0):
+        _, scale = describe_smooth(ages, epsilon=epsilon, beta=2 * math.log(30_000) / 30_000)
+        assert WIDTH / 30_000 / epsilon < scale < 1.2 * WIDTH / 30_000 / epsilon
+
+
+class TestMedian:
+    """All tables of up to four values, with local sensitivities found by brute force."""
+
+    VALUES = (0.0, 30.0, 100.0)
+
+    @staticmethod
+    def median(X):
+        return float(np.median(X)) if len(X) else 50.0
+
+    @classmethod
+    def tables(cls):
+        return [t for size in range(5) for t in itertools.combinations_with_replacement(cls.VALUES, size)]
+
+    @classmethod
+    @cache
+    def neighbors(cls, table):
+        removed = {table[:i] + table[i + 1 :] for i in range(len(table))}
+        added = {tuple(sorted((*table, value))) for value in cls.VALUES} if len(table) < 4 else set()
+        return removed | added
+
+    @classmethod
+    @cache
+    def sensitivity(cls, table, distance):
+        if distance == 0:
+            return max(abs(cls.median(table) - cls.median(other)) for other in cls.neighbors(table))
+        near = [cls.sensitivity(other, min(distance, 9) - 1) for other in cls.neighbors(table)]
+        return max(*near, cls.sensitivity(table, 0))
+
+    @pytest.mark.parametrize("epsilon", [0.5, 3.0])
+    def test_all_neighbors(self, epsilon):
+        def parameters():
+            local = {"local_sensitivity": lambda X, k: self.sensitivity(tuple(X), k)}
+            return {"statistic": self.median, "epsilon": epsilon, "delta": 0.05} | local
+
+        smooth, proposed = {}, {}
+        for table in self.tables():
+            smooth[table] = describe_smooth(list(table), **parameters())
+            proposed[table] = describe_proposal(list(table), sensitivity=35.0, **parameters())
+        for table, others in ((table, self.neighbors(table)) for table in self.tables()):
+            for other in others:
+                assert smooth_delta(epsilon, smooth[table], smooth[other]) <= 0.05 * (1 + 1e-6)
+                assert proposal_delta(epsilon, proposed[table], proposed[other]) <= 0.05 * (1 + 1e-6)
+
+
+def test_a_proposal_is_replayed_on_neighbors():
+    ages = np.linspace(0, 100, 5000)
+
+    def release(X):
+        return propose_test_release(
+            "mean", X, sensitivity=0.05, bounds=(0, 100), epsilon=1.0, delta=DELTA, random_state=0
+        )
+
+    for X, neighbor in ((ages, ages[:-1]), (ages[:-1], ages)):
+        assert replay_release(release, X, neighbor).passed
+
+
+def test_the_example_of_the_textbook():
+    ages = load_adult().data["age"]
+    delta = 1 / len(ages) ** 2
+    result = propose_test_release(
+        "mean", ages, sensitivity=0.005, bounds=(0, 100), epsilon=1.0, delta=delta, random_state=0
+    )
+    assert result.released
+    assert abs(result.value - ages.mean()) < 7 * result.std_error
+    assert result.std_error == pytest.approx(math.sqrt(2) * 0.005 / 0.9, rel=1e-6)
+    assert result.guarantee.delta == pytest.approx(delta)
+    refused = propose_test_release("mean", ages, sensitivity=0.002, bounds=(0, 100), epsilon=1.0, delta=delta)
+    assert not refused.released
+    assert math.isnan(refused.value)
+    assert refused.guarantee.epsilon == 1
+
+
+def test_tables_of_any_kind_have_one_mean():
+    ages = [30.0, 40.0, None, 120.0]
+    X = pd.DataFrame({"age": ages})
+    for table in (X, X["age"], X["age"].to_numpy(), X.to_numpy()):
+        result, _ = run(propose_test_release, table, 1 << 20, 0, sensitivity=50, epsilon=1.0)
+        assert result.value == pytest.approx((30 + 40 + 100) / 3, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"delta": 0}, "`delta` must be in"),
+        ({"epsilon": -1}, "epsilon"),
+        ({"bounds": (5, 5)}, "bounds"),
+        ({"bounds": [(0, 1), (0, 2)]}, "bounds"),
+        ({"statistic": "median"}, "`statistic` must be"),
+        ({"statistic": np.median}, "`local_sensitivity` must be callable"),
+        ({"X": np.ones((3, 2))}, "one column"),
+        ({"X": ["8.5123"]}, "one column"),
+        ({"statistic": lambda X: X["8.5123"], "local_sensitivity": lambda X, k: 1}, "failed"),
+        ({"statistic": np.mean, "local_sensitivity": lambda X, k: math.nan}, "failed"),
+        ({"ledger": 3}, "ledger"),
+    ],
+)
+@pytest.mark.parametrize("release", [propose_test_release, smooth_sensitivity_release])
+def test_mistakes_cost_nothing(release, parameters, message):
+    ledger = PrivacyLedger(epsilon=2.0, delta=0.1)
+    options = {"statistic": "mean", "X": np.array([8.5123, 1.0]), "bounds": (0, 10), "epsilon": 1.0, "delta": 1e-6}
+    if release is propose_test_release:
+        options["sensitivity"] = 1.0
+    with pytest.raises((TypeError, ValueError), match=message) as caught:
+        release(**options | {"ledger": ledger} | parameters)
+    assert "8.5123" not in str(caught.value)
+    assert ledger.spent == (0, 0)
+
+
+def test_a_beta_that_is_too_large_is_refused():
+    with pytest.raises(ValueError, match="`beta` must be smaller"):
+        smooth_sensitivity_release("mean", np.ones(9), bounds=(0, 1), epsilon=1.0, delta=1e-6, beta=0.9)
+
+
+def test_the_charge_is_the_guarantee():
+    ledger = PrivacyLedger(epsilon=3.0, delta=1e-5)
+    for release, more in ((propose_test_release, {"sensitivity": 0.1}), (smooth_sensitivity_release, {})):
+        result = release("mean", np.ones(9), bounds=(0, 1), epsilon=1.0, delta=1e-6, ledger=ledger, **more)
+        assert (result.guarantee.epsilon, result.guarantee.delta, result.guarantee.secure) == (1, 1e-6, True)
+    assert ledger.spent == (2, pytest.approx(2e-6))
