@@ -312,7 +312,8 @@ def _find_kappa(epsilon: Fraction, delta: Fraction, beta: Fraction) -> Fraction:
     ratio = beta + Fraction(2, MIN_SMOOTH_STEPS)
     # P(|noise| > u * scale) <= exp(-u + 1 / (2 * scale)) for discrete Laplace noise.
     # At least 1, so that it covers the other case, too: exp(beta) - 1 is at least beta.
-    tail = max(Fraction(log_upper(1 / delta)), 1) + epsilon / MIN_SMOOTH_STEPS
+    tail = max(Fraction(log_upper(1 / delta)), Fraction(1))
+    tail += epsilon / MIN_SMOOTH_STEPS
     kappa = epsilon - tail * (exp_bounds(ratio)[1] - 1)
     if kappa <= 0:
         raise ValueError(
