@@ -77,7 +77,6 @@ if TYPE_CHECKING:
     from skdp.survey import ReportLinearRegression as ReportLinearRegression
     from skdp.survey import ReportLogisticRegression as ReportLogisticRegression
     from skdp.synthesis import DPMarginalSynthesizer as DPMarginalSynthesizer
-    from skdp.synthesis import MarginalClassifier as MarginalClassifier
     from skdp.synthesis import SyntheticResampler as SyntheticResampler
     from skdp.synthesis import synthetic_inference as synthetic_inference
 
@@ -116,7 +115,6 @@ _MODULES = {
     "Interval": "skdp.domain",
     "LocalHashingEncoder": "skdp.local",
     "LocalTableEncoder": "skdp.local",
-    "MarginalClassifier": "skdp.synthesis",
     "NumericPerturber": "skdp.local",
     "OnFitOnly": "skdp.local",
     "PerHalf": "skdp.survey",

@@ -45,7 +45,6 @@ LONG_EXAMPLES = {
     "skdp.evaluation._privacy_curve.privacy_curve",
     "skdp.evaluation.report._report.study_report",
     "skdp.metrics._mitigation.private_parity",
-    "skdp.synthesis._classifier.MarginalClassifier",
     "skdp.synthesis._resampler.SyntheticResampler",
     "skdp.testing._curator.check_curator",
     "skdp.testing._privatizer.check_privatizer",

@@ -188,10 +188,6 @@ TREE: Node = (
                             "skdp.SyntheticResampler",
                             "train on synthetic rows",
                         ),
-                        skdp_leaf(
-                            "skdp.MarginalClassifier",
-                            "predict by the model",
-                        ),
                     ],
                 ),
             ],

@@ -3,10 +3,6 @@
 Internal: import nothing from here outside of skdp.
 """
 
-from skdp.base._comparisons import MOST_WRONG as MOST_WRONG
-from skdp.base._comparisons import NORMAL_RANGE as NORMAL_RANGE
-from skdp.base._comparisons import QUANTILES as QUANTILES
-from skdp.base._comparisons import REACH as REACH
 from skdp.base._draft import MOST_ROWS as MOST_ROWS
 from skdp.base._draft import draft_domain as draft_domain
 from skdp.base._draft import draft_domain_toml as draft_domain_toml

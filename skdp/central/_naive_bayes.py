@@ -207,7 +207,6 @@ class DPCategoricalNB(NaiveBayes):
 
     See Also
     --------
-    MarginalClassifier : The model of a synthesizer, which knows pairs of columns, too.
     DPGaussianNB : Numbers without bins.
     DPTargetEncoder : The same counts, as columns for another model.
     sklearn.naive_bayes.CategoricalNB : Without privacy.

@@ -21,7 +21,6 @@ from skdp.evaluation.displays import (
     ParetoDisplay,
     PrivacyCurveDisplay,
     ShapeDisplay,
-    TableQualityDisplay,
 )
 from skdp.evaluation.report import age_sex_report as age_sex_report
 from skdp.evaluation.report import count_study, study_report
@@ -38,7 +37,6 @@ __all__ = [
     "PrivacyCurveDisplay",
     "ShapeDisplay",
     "StudyTable",
-    "TableQualityDisplay",
     "attribute_inference",
     "audit_epsilon",
     "bayes_accuracy",

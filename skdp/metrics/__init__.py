@@ -21,8 +21,6 @@ from skdp.metrics._inputs import read_columns as read_columns
 from skdp.metrics._inputs import read_privileged as read_privileged
 from skdp.metrics._intervals import proportion as proportion
 from skdp.metrics._intervals import two_sided as two_sided
-from skdp.metrics._marginals import compare_marginals as compare_marginals
-from skdp.metrics._marginals import compare_numbers as compare_numbers
 from skdp.metrics._marginals import marginal_error, marginal_errors, value_errors
 from skdp.metrics._marginals import marginal_table as marginal_table
 from skdp.metrics._mitigation import (

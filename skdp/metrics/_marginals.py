@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, combinations, compress
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,10 +14,6 @@ from scipy.stats import ks_2samp, wasserstein_distance
 from sklearn.utils.random import sample_without_replacement
 
 from skdp.base import (
-    MOST_WRONG,
-    NORMAL_RANGE,
-    QUANTILES,
-    REACH,
     ColumnName,
     TableLike,
 )
@@ -33,7 +28,7 @@ from skdp.metrics._table_pairs import (
     read_pair,
 )
 from skdp.oracles import check_size
-from skdp.tables import ColumnError, Table, add_dates, frame_like, to_dates, to_numbers
+from skdp.tables import ColumnError, Table, to_dates, to_numbers
 
 Numbers = NDArray[np.float64]
 
@@ -399,11 +394,6 @@ def _holds_values(tables: tuple[Table, Table], name: Any) -> bool:
     return True
 
 
-def holds_dates(table: Table, name: Any, declared: Any) -> bool:
-    """Whether the values of a column are dates."""
-    return _read_values(table, name, declared).dtype.kind == "M"
-
-
 def read_values(table: Table, name: Any, declared: Any) -> Numbers:
     """Read a column as numbers, dates as days, without those that are missing."""
     values = _read_values(table, name, declared)
@@ -453,158 +443,3 @@ def _kolmogorov_smirnov(real: Numbers, synthetic: Numbers) -> float:
     # a division by 0 if there is one number of each.
     with np.errstate(divide="ignore"):
         return float(ks_2samp(real, synthetic, method="asymp").statistic)
-
-
-def compare_marginals(
-    real: TableLike, synthetic: TableLike, *, domain: DomainLike | None = None
-) -> Any:
-    """Compare the counts of each column and of each pair of columns."""
-    tables = read_pair(real, synthetic)
-    names = check_columns(tables, None)
-    pair = pair_tables(tables, names, domain)
-    rows = []
-    for order in (1, 2):
-        for marginal in itertools.combinations(names, order):
-            second = marginal[1] if order == 2 else None
-            n_cells = math.prod(len(pair.labels[name]) for name in marginal)
-            figures = _compare_counts(*pair.counts(marginal))
-            rows.append(
-                {"column": marginal[0], "second_column": second, "n_cells": n_cells}
-                | figures
-            )
-    return frame_like(pd.DataFrame(rows), tables[0].native)
-
-
-def _compare_counts(real: Counts, synthetic: Counts) -> dict[str, Any]:
-    """Compare the shares of cells, and say how far chance alone would move them."""
-    n_real = int(real.sum())
-    n_synthetic = int(synthetic.sum())
-    real_shares = real / n_real
-    shares = synthetic / n_synthetic
-    differences = np.abs(shares - real_shares)
-    is_uncertain = (differences >= real_shares) & (differences > 0)
-    uncertain_share = float(shares[is_uncertain].sum())
-    error = total_variation(real, synthetic)
-    noise = _chance(real + synthetic, n_real, n_synthetic)
-    return {
-        "n_uncertain": int(is_uncertain.sum()),
-        "error": error,
-        "noise": noise,
-        "uncertain": uncertain_share,
-        # Of rows, all pairs are known; of a model, only those that were measured.
-        "measured": True,
-        "supported": max(uncertain_share, noise, error) <= MOST_WRONG,
-    }
-
-
-def _chance(counts: Counts, n_real: int, n_synthetic: int) -> float:
-    """Estimate the distance of two samples of the same law."""
-    # The mean of the absolute difference of two shares is sqrt(2 / pi) standard
-    # deviations where counts are nearly normal, and at most the sum of the two.
-    shares = counts / (n_real + n_synthetic)
-    variances = shares * (1 - shares) * (1 / n_real + 1 / n_synthetic)
-    distances = np.minimum(np.sqrt(2 / math.pi * variances), 2 * shares)
-    return float(distances.sum() / 2)
-
-
-def compare_numbers(
-    real: TableLike, synthetic: TableLike, *, domain: DomainLike | None = None
-) -> Any:
-    """Compare statistics of numbers and dates, value by value."""
-    tables = read_pair(real, synthetic)
-    declared = column_domains(domain, tables[0])
-    rows: list[ComparedStatistic] = []
-    dates = []
-    for name in compared_columns(tables, None, declared):
-        real_values = read_values(tables[0], name, declared.get(name))
-        values = read_values(tables[1], name, declared.get(name))
-        if real_values.size and values.size:
-            rows += _compare_statistics(name, real_values, values)
-        if holds_dates(tables[0], name, declared.get(name)):
-            dates.append(name)
-    if not rows:
-        return None
-    table = pd.DataFrame(rows, columns=ComparedStatistic._fields)
-    numbers = ["reference", "synthetic", "lower", "upper"]
-    # The deviation of dates is a number of days.
-    is_date = table["column"].isin(dates) & (table["statistic"] != "deviation")
-    add_dates(table, numbers, is_date.to_list())
-    return frame_like(table, tables[0].native)
-
-
-class ComparedStatistic(NamedTuple):
-    """A statistic of a column in both tables: a row of the result."""
-
-    column: Any
-    statistic: str
-    reference: float
-    synthetic: float
-    lower: float
-    upper: float
-    scale: float
-    # Real rows tell each statistic, and where values are within bins.
-    known: bool = True
-    measured_within: bool = True
-
-
-def _compare_statistics(
-    name: Any, real: Numbers, synthetic: Numbers
-) -> list[ComparedStatistic]:
-    """Return a row for the mean, for the deviation, and for each quantile."""
-    # By chance, the means of two samples of the same law differ by at most this multiple
-    # of the standard deviation, with a probability of 95 %. Of a quantile, this is so of
-    # the share of the values below it, whose deviation is sqrt(share * (1 - share)).
-    reach = REACH * math.sqrt(1 / real.size + 1 / synthetic.size)
-    mean = float(real.mean())
-    std = float(real.std())
-    mean_reach = reach * std
-    std_reach = _reach_of_deviation(real, reach)
-    # name, reference, synthetic, lower, upper
-    figures = [
-        ("mean", mean, float(synthetic.mean()), mean - mean_reach, mean + mean_reach),
-        (
-            "deviation",
-            std,
-            float(synthetic.std()),
-            max(0.0, std - std_reach),
-            std + std_reach,
-        ),
-    ]
-    for share in QUANTILES:
-        share_reach = reach * math.sqrt(share * (1 - share))
-        shares = [share, max(0.0, share - share_reach), min(1.0, share + share_reach)]
-        quantile, lower, upper = np.quantile(
-            real, shares, method="inverted_cdf"
-        ).tolist()
-        synthetic_quantile = float(np.quantile(synthetic, share, method="inverted_cdf"))
-        statistic = f"quantile {share:g}"
-        figures.append((statistic, quantile, synthetic_quantile, lower, upper))
-    scale = _scale_of(real)
-    return [ComparedStatistic(name, *row, scale) for row in figures]
-
-
-def _reach_of_deviation(values: Numbers, reach: float) -> float:
-    """Return how far chance moves a standard deviation, if means by `reach` of them."""
-    variance = float(values.var())
-    if variance == 0:
-        return 0.0
-    # The variance of squared distances from the mean is that of the variance, which
-    # rises by twice the deviation times what the deviation rises by. A sample is also
-    # nearer to its own mean, which is off by the reach, than to that of the law.
-    std_of_squares = float(((values - values.mean()) ** 2).std())
-    std = math.sqrt(variance)
-    return reach * std_of_squares / (2 * std) + reach**2 * std / 2
-
-
-def _scale_of(values: Numbers) -> float:
-    """Return about the deviation of values; 0 if they do not differ."""
-    # A few values far away make a deviation many times as large, and do not move
-    # quantiles. Where these are equal, as of a column that is mostly 0, it is the
-    # deviation after all.
-    low, high = np.quantile(values, [0.1, 0.9], method="inverted_cdf").tolist()
-    scale = (high - low) / NORMAL_RANGE
-    if scale <= 0:
-        scale = float(values.std())
-    # Of the largest number: deviations that are rounding.
-    rounding = 1e-12
-    return 0.0 if scale <= rounding * float(np.abs(values).max()) else scale

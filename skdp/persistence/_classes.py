@@ -90,7 +90,6 @@ _OURS = {
     "HeavyHitters": "",
     "LocalHashingEncoder": "",
     "LocalTableEncoder": "",
-    "MarginalClassifier": "",
     "NumericPerturber": "",
     "OnFitOnly": "",
     "PerHalf": "",

@@ -24,7 +24,6 @@ from skdp.base import (
 )
 from skdp.domain import Domain
 from skdp.privacy import PrivacyGuarantee
-from skdp.synthesis._classifier import MarginalClassifier, classifier_of
 from skdp.synthesis._count_errors import CountErrors, Quantile, Query, errors_of_counts
 from skdp.synthesis._queries import (
     find_column,
@@ -423,30 +422,6 @@ class ModelAnswers(OnSite, BaseEstimator):
             )
             raise undeclared_in(undeclared[0], self.domain_, advice)
         return np.array(codes, np.int64)
-
-    def classifier(self, target: ColumnName) -> MarginalClassifier:
-        """Return a classifier that predicts a column by the model.
-
-        Parameters
-        ----------
-        target : column name
-            A column whose domain is a list of values, without a missing one.
-
-        Returns
-        -------
-        MarginalClassifier
-            Fitted: it asks this synthesizer, and costs nothing more. X has all other columns.
-
-        Raises
-        ------
-        ValueError
-            If the column is not there, or cannot be predicted.
-
-        Notes
-        -----
-        **Privacy.** Post-processing of noisy counts: free.
-        """
-        return classifier_of(self, target)
 
     def score(self, X: TableLike, y: ColumnLike | None = None) -> float:
         """Return the mean logarithm of the probability of rows by the model.

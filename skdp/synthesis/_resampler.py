@@ -7,24 +7,26 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.base import MetaEstimatorMixin, clone
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.utils import Tags, get_tags
 
 from skdp.base import (
     ColumnLike,
+    OnSite,
     TableLike,
     all_or_nothing,
     read_input,
     target_column,
 )
 from skdp.domain import Domain
-from skdp.synthesis._classifier import OfSynthesizer
+from skdp.privacy import PrivacyGuarantee
 from skdp.synthesis._rows import check_n_samples
 from skdp.synthesis._synthesizer import DPMarginalSynthesizer
 from skdp.synthesis.tables import assemble, public_template, with_target
 from skdp.tables import Table, is_frame, read_table, without_unused_levels
 
 
-class SyntheticResampler(MetaEstimatorMixin, OfSynthesizer):
+class SyntheticResampler(MetaEstimatorMixin, OnSite, BaseEstimator):
     """Replace the rows that a model is trained on by synthetic ones, and leave those that it predicts unchanged.
 
     Features and target are synthesised together. A pipeline of imbalanced-learn (``imblearn.pipeline.make_pipeline``)
@@ -150,6 +152,20 @@ class SyntheticResampler(MetaEstimatorMixin, OfSynthesizer):
         if synthesizer.protect is None:
             return _sampled(synthesizer, self.n_samples, y)
         return _redrawn(synthesizer, X, y)
+
+    @property
+    def guarantee_(self) -> PrivacyGuarantee:  # numpydoc ignore=RT01
+        """The guarantee of the last `fit_resample`."""
+        return self.synthesizer_.guarantee_
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "synthesizer_")
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        if isinstance(self.synthesizer, BaseEstimator):
+            tags.input_tags = get_tags(self.synthesizer).input_tags
+        return tags
 
     @property
     def n_features_in_(self) -> int:  # numpydoc ignore=RT01

@@ -43,14 +43,12 @@ from skdp.tables._frames import LargeTable as LargeTable
 from skdp.tables._frames import Releases as Releases
 from skdp.tables._frames import Summary as Summary
 from skdp.tables._frames import Table as Table
-from skdp.tables._frames import add_dates as add_dates
 from skdp.tables._frames import carried_releases as carried_releases
 from skdp.tables._frames import carried_text as carried_text
 from skdp.tables._frames import carries_notes as carries_notes
 from skdp.tables._frames import column_index as column_index
 from skdp.tables._frames import convert_frame as convert_frame
 from skdp.tables._frames import flatten_index as flatten_index
-from skdp.tables._frames import frame_like as frame_like
 from skdp.tables._frames import is_frame as is_frame
 from skdp.tables._frames import joined_releases as joined_releases
 from skdp.tables._frames import labels_of as labels_of

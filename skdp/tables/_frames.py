@@ -288,32 +288,6 @@ def convert_frame(frame: Any, library: str) -> Any:
     return converted
 
 
-def add_dates(frame: pd.DataFrame, names: Iterable[str], is_date: Any) -> None:
-    """Add columns of dates to those of days since 1970, in the rows that hold dates."""
-    if not any(is_date):
-        return
-    for name in names:
-        seconds = np.rint(frame[name].to_numpy(float) * 86_400)
-        is_known = np.asarray(is_date, bool) & np.isfinite(seconds)
-        dates = np.full(seconds.size, "NaT", "datetime64[s]")
-        dates[is_known] = seconds[is_known].astype("datetime64[s]")
-        frame[f"{name}_date"] = dates
-
-
-def frame_like(frame: pd.DataFrame, native: Any) -> Any:
-    """Convert a table of results to the library of a table; of an array it stays."""
-    if isinstance(native, np.ndarray | pd.DataFrame):
-        return frame
-    backend = nw.from_native(native).implementation
-    columns = {}
-    for name in frame.columns:
-        values = frame[name].tolist()
-        if not pd.api.types.is_numeric_dtype(frame[name].dtype):
-            values = [None if pd.isna(value) else value for value in values]
-        columns[name] = values
-    return nw.from_dict(columns, backend=backend).to_native()
-
-
 def _text_categories(column: Any) -> list[str]:
     """List the categories of a pandas or pyarrow column in order."""
     library, column = held_by(column)

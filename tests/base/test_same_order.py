@@ -9,7 +9,6 @@ import pytest
 from skdp import (
     DPHistogram,
     DPMarginalSynthesizer,
-    MarginalClassifier,
     PrivacyLedger,
     RandomizedResponseEncoder,
     SyntheticResampler,
@@ -53,13 +52,12 @@ def test_central_estimators(name, what):
 
 
 @pytest.mark.parametrize("what", ["groups", "y"])
-@pytest.mark.parametrize("kind", ["synthesizer", "classifier", "resampler"])
+@pytest.mark.parametrize("kind", ["synthesizer", "resampler"])
 def test_synthesis(kind, what):
     ledger = PrivacyLedger(epsilon=1e4, delta=0.5)
     model = synthesizer(ledger)
     fit = {
         "synthesizer": model.fit,
-        "classifier": MarginalClassifier(model).fit,
         "resampler": SyntheticResampler(model).fit_resample,
     }[kind]
     columns = {"y": Y, "groups": PERSONS}

@@ -28,7 +28,6 @@ from skdp.evaluation import (
     ParetoDisplay,
     PrivacyCurveDisplay,
     ShapeDisplay,
-    TableQualityDisplay,
 )
 from tests.conftest import each
 
@@ -39,8 +38,6 @@ SHARES = pd.DataFrame({"real": [0.5, 0.5], "synthetic": [0.4, 0.6]}, index=pd.In
 FAIRNESS = {"metric": ["selection rate"], "value": [0.5], "group": ["a"]}
 RESULT = AttackResult(accuracy=0.5, baseline=0.4, bayes_bound=np.nan, std_error=0.05, n_rows=100)
 COUNT_TABLE = pd.DataFrame(COUNTS, index=pd.Index(["a"], name="x"))
-QUALITY = {"column": ["x"], "second_column": [None], "n_cells": [2], "n_uncertain": [0], "error": [0.1]}
-QUALITY |= {"noise": [0.05], "uncertain": [0.0], "measured": [True], "supported": [True]}
 FUNCTION = SimpleNamespace(
     bins=Interval(0, 3, bins=3, missing=True),
     values=np.array([-1.0, 0, 1, 2]),
@@ -55,7 +52,6 @@ DISPLAYS = {
     PrivacyCurveDisplay: pd.DataFrame(CURVE),
     MarginalDisplay: {("x",): SHARES},
     FairnessDisplay: {"one": pd.DataFrame(FAIRNESS)},
-    TableQualityDisplay: pd.DataFrame(QUALITY),
     ShapeDisplay: {"x": FUNCTION},
 }
 # Drawn of more than a table: of two named scores, and of a study, which has tests of its own.
@@ -120,9 +116,6 @@ def changed(kind, **columns):
         (MarginalDisplay, {("x",): SHARES["real"]}, TypeError, "a DataFrame with the columns real and synthetic"),
         (MarginalDisplay, {("x", "y"): SHARES}, ValueError, "must be indexed by 2 columns"),
         (MarginalDisplay, {("x",): SHARES.astype(str)}, TypeError, "numbers in the columns real, synthetic"),
-        (TableQualityDisplay, pd.DataFrame(QUALITY)[:0], ValueError, "marginals must have at least one row"),
-        (TableQualityDisplay, changed(TableQualityDisplay, error="secret"), TypeError, "in the columns error"),
-        (TableQualityDisplay, pd.DataFrame(QUALITY).drop(columns="noise"), TypeError, r"it lacks \['noise'\]"),
         (ShapeDisplay, {}, ValueError, "shapes must hold at least one function"),
         (FairnessDisplay, {"a": pd.DataFrame({"metric": ["x"]})}, TypeError, "columns metric and value"),
         (FairnessDisplay, {"a": pd.DataFrame(FAIRNESS | {"value": ["secret"]})}, TypeError, "in the columns value"),
@@ -155,10 +148,6 @@ def test_what_does_not_fit_is_explained(kind, given, error, message):
         (lambda: with_true([1], [("a", "b")]), ValueError, "labels of 1 levels, got 2"),
         (lambda: PrivacyCurveDisplay(pd.DataFrame(CURVE)).plot(band="95 %"), ValueError, "band must be 'auto'"),
         (lambda: PrivacyCurveDisplay(pd.DataFrame(CURVE)).plot(kind="line"), ValueError, "kind must be 'score'"),
-        (lambda: TableQualityDisplay(pd.DataFrame(QUALITY), source="rows"), ValueError, "source must be"),
-        (lambda: TableQualityDisplay(pd.DataFrame(QUALITY)).plot(max_pairs=0), ValueError, "max_pairs must be at lea"),
-        (lambda: TableQualityDisplay(pd.DataFrame(QUALITY), [1]), TypeError, "numbers must be a DataFrame"),
-        (lambda: TableQualityDisplay.from_estimator(3), TypeError, "must be a DPMarginalSynthesizer, got int"),
         (lambda: ParetoDisplay({}, x="m", y="m"), ValueError, "curves must hold at least one curve"),
         (lambda: ParetoDisplay(pd.DataFrame(CURVE), x="a", y="m"), ValueError, "no scores 'a' of the group 'all'; it"),
         (lambda: LeakageDisplay([]), TypeError, "results must be an AttackResult or a mapping"),
@@ -210,10 +199,6 @@ def draw_curve():
         (draw_fairness, ["$a$", "_b", PAY[0], "F, u"]),
         (lambda: LeakageDisplay({PAY[1]: RESULT}).plot(), PAY[1:]),
         (draw_curve, ["$m$", *PAY, "_b", "F, u"]),
-        (
-            lambda: TableQualityDisplay.from_tables(ROWS, ROWS),
-            ["pay $ of $", "_age", "pay $ of $ × _age", "Real rows: not for release", "2 columns"],
-        ),
     ],
 )
 @pytest.mark.long

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -20,7 +19,6 @@ from skdp import (
     BudgetExceeded,
     DPMarginalSynthesizer,
     Interval,
-    MarginalClassifier,
     PrivacyLedger,
     SyntheticResampler,
     privacy_statement,
@@ -375,19 +373,6 @@ class TestTarget:
         assert abs(model.predict_proba(X) - exact.predict_proba(X)).max() < 0.1
         total = privacy_statement(model).total
         assert (total.relation, total.scope) == ("replace_values", ("income",))
-
-    def test_classifier_of_a_protected_target(self):
-        table = people(8_000)
-        X, y = table[["sex", "job", "age"]], table["income"]
-        model = MarginalClassifier(synthesizer(4.0, ["income"], delta=1e-6, max_iter=300, random_state=0)).fit(X, y)
-        shares = table.assign(share=model.predict_proba(X)[:, 0]).groupby("job")["share"].mean()
-        exact = (y == "high").groupby(table["job"]).mean()
-        np.testing.assert_allclose(shares, exact, atol=0.02)
-        with pytest.raises(ValueError, match="protect must hold the target"):
-            MarginalClassifier(synthesizer()).fit(X, y)
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            assert model.guarantee_.relation == "replace_values"
 
 
 def test_public_columns_of_many_values_are_counted_by_groups():

@@ -14,7 +14,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 
 import skdp
-from skdp import DPMarginalSynthesizer, Interval, MarginalClassifier, PrivacyLedger, SyntheticResampler
+from skdp import DPMarginalSynthesizer, Interval, PrivacyLedger, SyntheticResampler
 from skdp.testing import replay_release
 from tests.conftest import each
 
@@ -131,34 +131,6 @@ class TestValues:
         renamed = release.set_params(handle_unknown={"job": "a"}).transform(people(5).assign(job="c"))
         assert list(renamed["job"]) == ["c"] * 5
 
-    @each("known unseen", [(9, 14), (0, -5), (5, 4.6), (5, 5.4), (9, np.inf)])
-    def test_numbers_take_the_nearest(self, known, unseen):
-        table = sexes_by_level()
-        release = synthesizer(8.0, random_state=0, max_iter=100).fit(table)
-        law = MarginalClassifier.predict_proba
-        model = release.classifier("sex")
-        assert law(model, pd.DataFrame({"level": [unseen]})) == pytest.approx(
-            law(model, pd.DataFrame({"level": [known]}))
-        )
-
-    def test_bins_take_numbers_beyond(self):
-        table = sexes_by_level()
-        table["level"] = np.arange(len(table)) / 100
-        release = synthesizer(8.0, random_state=0).fit(table)
-        model = release.classifier("sex")
-        beyond = model.predict_proba(pd.DataFrame({"level": [-3.0, 1e6, np.nan]}))
-        ends = model.predict_proba(pd.DataFrame({"level": [0.0, table["level"].max(), 5.0]}))
-        np.testing.assert_allclose(beyond[:2], ends[:2])
-        assert np.isfinite(beyond).all()
-
-    def test_of_text_the_rarest_stands_for_others(self):
-        table = sexes_by_level()
-        table["level"] = table["level"].map(lambda level: f"level {min(level, 3)}")
-        model = synthesizer(8.0, random_state=0).fit(table).classifier("sex")
-        rows = pd.DataFrame({"level": ["unheard of", "level 0"]})
-        unseen, rarest = model.predict_proba(rows)
-        np.testing.assert_allclose(unseen, rarest)
-
     def test_declared_ones_must_be_declared(self):
         table = people()
         domain = SEX | {"job": ["a", "b", None], "wage": Interval(0, 1e6, bins=9, real=True)}
@@ -195,8 +167,6 @@ class TestValues:
         X, y = table[["sex", "job", "children"]], table["is_new"]
         _, target = SyntheticResampler(synthesizer(random_state=0)).fit_resample(X, y)
         assert target is y
-        release = synthesizer(domain={"is_new": [False, True]}, protect=["is_new"], random_state=0)
-        assert MarginalClassifier(release).fit(X, y).predict(X).shape == (2_000,)
 
 
 class TestWhatMustBeDeclared:

@@ -114,7 +114,6 @@ class DPAdditiveClassifier(ProbabilisticClassifier, AdditiveModel):
     See Also
     --------
     DPLogisticRegression : A line for each column.
-    MarginalClassifier : The model of a synthesizer, which knows pairs of columns.
 
     Notes
     -----

@@ -11,7 +11,6 @@ from skdp.evaluation.displays._fairness import (
 )
 from skdp.evaluation.displays._leakage import LeakageDisplay as LeakageDisplay
 from skdp.evaluation.displays._marginals import MarginalDisplay as MarginalDisplay
-from skdp.evaluation.displays._quality import TableQualityDisplay as TableQualityDisplay
 from skdp.evaluation.displays._shapes import ShapeDisplay as ShapeDisplay
 from skdp.evaluation.displays._style import COLOURS as COLOURS
 from skdp.evaluation.displays._style import INK as INK

@@ -314,12 +314,6 @@ def _declare(
     return declared
 
 
-def cut_numbers(real: Any, synthetic: Any, domain: Any) -> dict[Any, Any]:
-    """Return the declared domains of all columns that have any, or get bins."""
-    errors = marginal_errors(real, synthetic, order=1, domain=domain)
-    return _declare(real, synthetic, errors["columns"].to_list(), domain)
-
-
 def _cut(values: pd.Index) -> Interval:
     """Cut a range of numbers into bins; bins of whole numbers have the same number of them."""
     low, high = float(values.min()), float(values.max())

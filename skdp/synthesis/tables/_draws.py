@@ -130,12 +130,6 @@ def middles(interval: Interval, shape: Shape | None = None) -> NDArray[Any]:
     return lowest / 2 + highest / 2  # their sum may be beyond the range of floats
 
 
-def ends_of_cells(grid: Interval) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the ends of what is drawn in fine cells, beyond the start of the grid."""
-    lowest, highest, _ = bin_ends(grid)
-    return (lowest - lowest[0]).astype(float), (highest - lowest[0]).astype(float)
-
-
 def _steps_between(
     lowest: NDArray[Any], highest: NDArray[Any], least: Any, most: Any
 ) -> tuple[NDArray[Any], NDArray[Any]]:
