@@ -47,11 +47,6 @@ with_cheaters.unknown_.round(3)
 with_cheaters.summary().round(2)
 
 # %%
-# The likelihood ratio says whether there are any.
-
-with_cheaters.likelihood_ratio_test(honest)
-
-# %%
 # Both fits, with the truth dashed.
 
 axes = plt.subplots(layout="constrained")[1]

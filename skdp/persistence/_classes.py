@@ -57,7 +57,7 @@ class SavedClass:
 
 _REPORT_REGRESSION = (
     "_columns _names _parameters _covariance _hidden_features _product_places "
-    "_unknown_names _rows_are_alike _n_clusters _fitted_to"
+    "_unknown_names _rows_are_alike _n_clusters"
 )
 
 # The estimators of skdp, with the private attributes of each.

@@ -732,23 +732,6 @@ def report_counts(design: ReportDesign, X: pd.DataFrame) -> Numbers:
     return counts
 
 
-def channel_of_values(encoder: Any) -> tuple[Numbers, list[Any]]:
-    """Return the channel of a reported target, and what may be reported."""
-    if isinstance(encoder, ReportDesign):
-        if encoder.group is None and encoder.unknown is None:
-            return encoder.channels[None], encoder.reports
-    elif isinstance(encoder, ReportTransformer):
-        (field,) = encoder.protocol_.fields
-        if isinstance(field, CategoryField) and field.reports_values:
-            (oracle,) = encoder.protocol_.oracles
-            return np.array(oracle.channel(), float), list(field.domain.cells())
-    raise ValueError(
-        "of='report' needs a target_encoder with one known channel, whose reports are "
-        "values, such as RandomizedResponseEncoder, or a ReportDesign without group and "
-        "unknown"
-    )
-
-
 @dataclass(frozen=True, eq=False)
 class Question:
     """A hidden attribute: what its reports say of each true value in each row, and the features of a value."""

@@ -8,14 +8,12 @@ from typing import Any, Literal, Self
 import numpy as np
 import pandas as pd
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import ColumnLike, TableLike, check_confidence_level
-from skdp.survey._likelihood import Gaussian, HiddenModel, Numbers
+from skdp.base import ColumnLike, TableLike
+from skdp.survey._likelihood import Gaussian, Numbers
 from skdp.survey._regression import (
     ReportRegression,
     cells_given_reports,
-    prediction_table,
 )
 from skdp.survey._rows import one_column, read_numbers
 
@@ -205,45 +203,7 @@ class ReportLinearRegression(RegressorMixin, ReportRegression):
             Means.
         """
         model = self._prediction_model(X)
-        return self._predict(model, self._parameters)[:, 0]
-
-    def _predict(self, model: HiddenModel, parameters: Numbers) -> Numbers:
-        cells = cells_given_reports(model, parameters)
-        coefficients = parameters[: len(self._names), np.newaxis]
+        cells = cells_given_reports(model, self._parameters)
+        coefficients = self._parameters[: len(self._names), np.newaxis]
         means = model.features(slice(None)).times(coefficients)[:, :, 0]
-        return np.asarray((means * cells).sum(axis=1, keepdims=True))
-
-    def predict_interval(
-        self, X: TableLike, *, confidence_level: float = 0.95
-    ) -> pd.DataFrame:
-        """Return the mean of the target with its interval.
-
-        Parameters
-        ----------
-        X : as of `fit`
-            True predictors and reports.
-        confidence_level : float, default=0.95
-            Coverage of each interval, between 0 and 1: of the mean of all people with these predictors and reports, not
-            of one person.
-
-        Returns
-        -------
-        pandas.DataFrame
-            ``estimate, std_error, lower, upper``, a row for each of X. Errors are those of the coefficients (delta
-            method).
-
-        Raises
-        ------
-        NotFittedError, TypeError, ValueError
-            Before `fit`, or if X has other columns than those of `fit`, or the level is out of range.
-        """
-        check_is_fitted(self, "coef_")
-        level = check_confidence_level(confidence_level)
-        return prediction_table(
-            self._predict,
-            self._prediction_model(X),
-            self._parameters,
-            self._covariance,
-            is_probability=False,
-            level=level,
-        )
+        return np.asarray((means * cells).sum(axis=1))

@@ -11,15 +11,13 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import ColumnLike, TableLike, check_choice, check_confidence_level
-from skdp.survey._design import Question, as_pandas, channel_of_values, read_questions
-from skdp.survey._likelihood import Classes, HiddenModel, Numbers, Unknown
+from skdp.base import ColumnLike, TableLike
+from skdp.survey._design import Question, as_pandas, read_questions
+from skdp.survey._likelihood import Classes, Numbers, Unknown
 from skdp.survey._regression import (
     ReportRegression,
     cells_given_reports,
-    prediction_table,
 )
 from skdp.survey._rows import (
     one_column,
@@ -262,65 +260,13 @@ class ReportLogisticRegression(ClassifierMixin, ReportRegression):
         ndarray of shape (n_samples, n_classes)
             Of the truth, not of its report.
         """
-        return self._predict(self._prediction_model(X), self._parameters)
-
-    def _predict(self, model: HiddenModel, parameters: Numbers) -> Numbers:
-        cells = cells_given_reports(model, parameters)
+        model = self._prediction_model(X)
+        cells = cells_given_reports(model, self._parameters)
         n = len(self._names) * (len(self.classes_) - 1)
         features = model.features(slice(None))
-        shares = self._outcome().shares(parameters[:n], features)
+        shares = self._outcome().shares(self._parameters[:n], features)
         of_classes: Numbers = np.einsum("ihc,ih->ic", shares, cells)[:, ::-1]
         return of_classes
-
-    def predict_interval(
-        self,
-        X: TableLike,
-        *,
-        of: Literal["truth", "report"] = "truth",
-        confidence_level: float = 0.95,
-    ) -> pd.DataFrame:
-        """Return the probability of each true class, or of each report, with its interval.
-
-        Parameters
-        ----------
-        X : as of `fit`
-            True predictors and reports.
-        of : {"truth", "report"}, default="truth"
-            The true class, or the report of the target that people with these predictors give.
-        confidence_level : float, default=0.95
-            Coverage of each interval, between 0 and 1: of the share among all people with these predictors and
-            reports.
-
-        Returns
-        -------
-        pandas.DataFrame
-            ``estimate, std_error, lower, upper``, by (row, class). Errors are those of the coefficients (delta method);
-            intervals are made on the scale of log odds.
-
-        Raises
-        ------
-        NotFittedError, TypeError, ValueError
-            Before `fit`, if X has other columns than those of `fit`, the level is out of range, or there is no report
-            of one known channel: the target is true, reported by bits or hashes, by groups, or by an unknown number.
-        """
-        check_is_fitted(self, "coef_")
-        check_choice("of", of, ("truth", "report"))
-        level = check_confidence_level(confidence_level)
-        channel, labels = np.eye(len(self.classes_)), list(self.classes_)
-        if of == "report":
-            channel, labels = channel_of_values(self.target_encoder)
-        model = self._prediction_model(X)
-        table = prediction_table(
-            lambda part, parameters: self._predict(part, parameters) @ channel,
-            model,
-            self._parameters,
-            self._covariance,
-            is_probability=True,
-            level=level,
-        )
-        rows = range(len(model.weights))
-        table.index = pd.MultiIndex.from_product([rows, labels], names=["row", "class"])
-        return table
 
     def predict(self, X: TableLike) -> NDArray[Any]:
         """Return the most probable true class.

@@ -1,14 +1,11 @@
-"""The common part of regression from reports: the fit, its summary and predictions, and tests of nested fits."""
+"""The common part of regression from reports: the fit, its summary and predictions."""
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from statistics import NormalDist
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -40,7 +37,6 @@ from skdp.survey._likelihood import (
     HiddenModel,
     Numbers,
     Unknown,
-    derivatives,
     disagreement,
     maximise,
     sandwich,
@@ -279,9 +275,6 @@ class ReportRegression(OnSite, BaseEstimator):
             self._warn_of_disagreement(scaled, fit, questions, cluster_codes)
             _warn_of_groups(scaled, fit, questions, target, cluster_codes)
         self._names = [*known.columns, *hidden.columns, *product_names]
-        self._fitted_to = fingerprints(
-            model, questions, question_names, self.reported_as, self.hidden_distribution
-        )
         # What predictions need: a fitted model holds no rows.
         # In the order of a file, or a loaded model would sum in another order, and its
         # predictions would differ in their last bits.
@@ -291,7 +284,6 @@ class ReportRegression(OnSite, BaseEstimator):
         restored = units.restored(scaled, fit, covariance)
         self._parameters, self._covariance, self.log_likelihood_ = restored
         self.n_parameters_ = len(fit.parameters)
-        self.n_rows_ = n_rows
         self._unknown_names = [unknown.name for unknown in unknowns]
 
     @property
@@ -427,75 +419,6 @@ class ReportRegression(OnSite, BaseEstimator):
     def _terms(self) -> tuple[Numbers, pd.Index]:
         """Return the coefficients in the order of the parameters, and their names."""
 
-    def likelihood_ratio_test(self, nested: Any) -> dict[str, float]:
-        """Test whether this fit explains the reports better than one with fewer terms.
-
-        Parameters
-        ----------
-        nested : estimator of the same class
-            A fit to the same rows, target and reports with fewer parameters, all of which this fit has, too: without
-            some of its true predictors, interactions or unknown numbers, with ``reported_as="numbers"`` or
-            ``hidden_distribution="marginal"``; neither with weights that differ, nor with clusters.
-
-        Returns
-        -------
-        dict
-            ``statistic`` (twice the difference of the log likelihoods), ``df`` and ``p_value``, by the chi-squared
-            distribution.
-
-        Raises
-        ------
-        NotFittedError, TypeError, ValueError
-            Before `fit`, or if the other fit is of another class, other rows, target or reports, or no fewer
-            parameters, or has others than this one; if one of the two is no maximum. Or if one of the two has weights
-            or clusters: its log likelihood is then no sum over independent rows, and twice the difference has no
-            chi-squared distribution ([2]_). The p-values of `summary` hold there.
-
-        Notes
-        -----
-        With reported predictors and ``hidden_distribution="conditional"``, a fit without a true predictor also takes
-        their true values to be independent of it: the test is of both. That of the coefficient alone is the p-value of
-        `summary`.
-
-        Fits are compared by digests of the columns that they were fitted to, which are part of a fitted model and of
-        its file. Who knows all but a few values of a column can try out the others.
-
-        References
-        ----------
-        .. [2] J. N. K. Rao, A. J. Scott (1984). On chi-squared tests for multiway contingency tables with cell
-           proportions estimated from survey data. Annals of Statistics 12.
-        """
-        check_is_fitted(self, "coef_")
-        if type(nested) is not type(self):
-            raise TypeError(
-                f"nested must be a {type(self).__name__}, got {type(nested).__name__}"
-            )
-        check_is_fitted(nested, "coef_")
-        if not (self._rows_are_alike and nested._rows_are_alike):
-            raise ValueError(
-                "likelihood_ratio_test holds without weights and clusters only: twice "
-                "the difference of weighted log likelihoods has no chi-squared "
-                "distribution. The p-values of summary() hold, by the sandwich"
-            )
-        df = self.n_parameters_ - nested.n_parameters_
-        if df < 1 or nested.n_rows_ != self.n_rows_:
-            raise ValueError(
-                "nested must be fitted to the same rows, with fewer parameters; got "
-                f"{nested.n_rows_:,} rows and {nested.n_parameters_} parameters for "
-                f"{self.n_rows_:,} and {self.n_parameters_}"
-            )
-        check_nested(self._fitted_to, nested._fitted_to)
-        if not (has_maximum(self._covariance) and has_maximum(nested._covariance)):
-            raise ValueError(
-                "likelihood_ratio_test needs two fits with a maximum; one of these has "
-                "none, and its errors are nan"
-            )
-        return likelihood_ratio(self.log_likelihood_, nested.log_likelihood_, df)
-
-    @abstractmethod
-    def _predict(self, model: HiddenModel, parameters: Numbers) -> Numbers:
-        """Return the probabilities of the classes, or the mean: (n_rows, n_predicted)."""
-
     def _prediction_model(self, X: Any) -> HiddenModel:
         """Return the model of rows of which the target is not known."""
         check_is_fitted(self, "coef_")
@@ -552,10 +475,6 @@ def _warn_of_groups(
             )
 
 
-# Of a model and parameters: (n_rows, n_predicted).
-Prediction = Callable[[HiddenModel, Numbers], Numbers]
-
-
 def cells_given_reports(model: HiddenModel, parameters: Numbers) -> Numbers:
     """Return the probability of each cell, given predictors and reports: (n_rows, n_cells)."""
     rows = slice(None)
@@ -565,136 +484,3 @@ def cells_given_reports(model: HiddenModel, parameters: Numbers) -> Numbers:
     log_cells = model.log_priors(cell_parameters, rows) + log_reports
     cells = np.exp(log_cells - log_cells.max(axis=1, keepdims=True))
     return np.asarray(cells / cells.sum(axis=1, keepdims=True))
-
-
-def prediction_table(
-    predict: Prediction,
-    model: HiddenModel,
-    parameters: Numbers,
-    covariance: Numbers,
-    *,
-    is_probability: bool,
-    level: float,
-) -> pd.DataFrame:
-    """Return ``estimate, std_error, lower, upper`` of each row, and in it of each prediction (delta method)."""
-    parts = []
-    for rows in model.chunks():
-        part = model.of_rows(rows)
-        estimate = predict(part, parameters)
-        variance = _variances(predict, part, parameters, covariance)
-        parts.append(np.stack([estimate, np.sqrt(variance)]))
-    estimate, std_error = np.concatenate(parts, axis=1).reshape(2, -1)
-    reach = NormalDist().inv_cdf((1 + level) / 2) * std_error
-    lower, upper = estimate - reach, estimate + reach
-    if is_probability:
-        # On the scale of log odds, an interval stays between 0 and 1.
-        log_odds = np.log(estimate / (1 - estimate))
-        reach = reach / (estimate * (1 - estimate))
-        lower = 1 / (1 + np.exp(reach - log_odds))
-        upper = 1 / (1 + np.exp(-reach - log_odds))
-    columns = {
-        "estimate": estimate,
-        "std_error": std_error,
-        "lower": lower,
-        "upper": upper,
-    }
-    return pd.DataFrame(columns)
-
-
-def _variances(
-    predict: Prediction, model: HiddenModel, parameters: Numbers, covariance: Numbers
-) -> Numbers:
-    """Return the variances of predictions: (n_rows, n_predicted)."""
-    slopes = derivatives(partial(predict, model), parameters)
-    return np.asarray(np.einsum("pim,pq,qim->im", slopes, covariance, slopes))
-
-
-def fingerprints(
-    model: HiddenModel,
-    questions: Sequence[Question],
-    question_names: Sequence[str],
-    reported_as: str,
-    hidden_distribution: str,
-) -> dict[str, list[str]]:
-    """Return what two fits are compared by: their data, and the terms of their models."""
-    # A fitted model holds no rows: these are digests of whole columns.
-    known = [_digest(column) for column in model.known.T]
-    report_digests = {
-        question.name: _digest(question.likelihood) for question in questions
-    }
-    data = [f"target {_of_target(model.outcome)}"]
-    data += [f"reports {digest}" for digest in report_digests.values()]
-    terms = [f"true {digest}" for digest in known]
-    kinds = {}
-    for question in questions:
-        # Any numbers of values are a combination of the indicators of values.
-        kinds[question.name] = ["number"]
-        is_one_term = question.is_number or reported_as == "numbers"
-        if not is_one_term or len(question.values) == 2:
-            kinds[question.name].append("categories")
-        for kind in kinds[question.name]:
-            terms.append(f"{kind} {report_digests[question.name]}")
-        if hidden_distribution == "conditional":
-            # The first column is of ones.
-            report_digest = report_digests[question.name]
-            terms += [f"hidden {report_digest} {digest}" for digest in known[1:]]
-    for of_known, of_hidden in model.products:
-        name = question_names[of_hidden]
-        for kind in kinds[name]:
-            terms.append(f"product {known[of_known]} {kind} {report_digests[name]}")
-    for unknown in model.unknowns:
-        slopes = (unknown.cell_slope, unknown.class_slope)
-        digests = [_digest(slope) for slope in slopes if slope is not None]
-        terms.append(f"unknown {unknown.name} {' '.join(digests)}")
-    return {"data": sorted(data), "terms": sorted(set(terms))}
-
-
-def _of_target(outcome: Gaussian | Classes) -> str:
-    if isinstance(outcome, Classes):
-        return _digest(outcome.likelihoods)
-    return _digest(outcome.values)
-
-
-def _digest(numbers: Numbers) -> str:
-    array = np.ascontiguousarray(numbers, dtype=np.float64)
-    digest = hashlib.sha256(repr(array.shape).encode())
-    # Minus zero is zero.
-    digest.update((array + 0.0).tobytes())
-    return digest.hexdigest()[:32]
-
-
-def check_nested(
-    full: Mapping[str, Sequence[str]], nested: Mapping[str, Sequence[str]]
-) -> None:
-    """Refuse fits to other data, and one with terms that the full fit does not have."""
-    if full["data"] != nested["data"]:
-        raise ValueError(
-            "nested must be fitted to the same target and the same reports, of all "
-            "encoders of this fit, with rows in the same order; got others. For a "
-            "reported predictor as a whole, see the p-values of summary()"
-        )
-    if not set(nested["terms"]) <= set(full["terms"]):
-        raise ValueError(
-            "nested must have terms of this fit only: some of its true predictors, "
-            "interactions, unknown numbers, or its form (reported_as, "
-            "hidden_distribution); got others"
-        )
-
-
-def likelihood_ratio(full: float, nested: float, df: int) -> dict[str, float]:
-    """Return the test of two log likelihoods that differ by so many parameters."""
-    statistic = 2 * (full - nested)
-    # Of a log likelihood, relative: a sum over rows, at a maximum.
-    rounding = 1e-9
-    if statistic < -rounding * (1 + abs(nested)):
-        raise ValueError(
-            "nested explains the reports better than this fit, which has more "
-            "parameters: the search of this fit ended at a lower maximum"
-        )
-    p_value = float(stats.chi2.sf(max(statistic, 0.0), df))
-    return {"statistic": statistic, "df": df, "p_value": p_value}
-
-
-def has_maximum(covariance: Any) -> bool:
-    """Whether a fit with this covariance of its parameters is a maximum."""
-    return bool(np.isfinite(covariance).all())

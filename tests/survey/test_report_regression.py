@@ -219,21 +219,6 @@ def test_a_model_that_holds_is_not_told_off_by_a_design(design):
     np.testing.assert_allclose(model.summary()["estimate"], expected, rtol=1e-4)
 
 
-def test_likelihood_ratios_are_of_rows_alone():
-    """Neither of design weights (constant ones of 300 made 28,161 of 93.87) nor of clusters."""
-    _, X, y, weights = weighted_sexes()
-    nested = ReportLogisticRegression().fit(X[["age"]], y)
-    expected = ReportLogisticRegression().fit(X, y).likelihood_ratio_test(nested)
-    alike = ReportLogisticRegression().fit(X, y, np.full(len(X), 300.0))
-    assert alike.likelihood_ratio_test(nested) == expected
-    for options in ({"sample_weight": weights}, {"clusters": np.arange(len(X)) // 3}):
-        model = ReportLogisticRegression().fit(X, y, **options)
-        part = ReportLogisticRegression().fit(X[["age"]], y, **options)
-        for full, fewer in ((model, part), (model, nested), (alike, part)):
-            with pytest.raises(ValueError, match="without weights and clusters only"):
-                full.likelihood_ratio_test(fewer)
-
-
 def test_the_modelled_one_of_two_classes_is_named():
     """Also where it is the one that nobody asks about, as classes are sorted."""
     rng = np.random.default_rng(0)
@@ -404,13 +389,6 @@ def test_interactions_and_a_reported_target():
     assert list(summary.index) == ["(intercept)", "age", "sex=m", "age:sex=m"]
     expected = np.array([-0.3, 0.4, 0.8, 0.5])
     assert ((summary["lower"] <= expected) & (expected <= summary["upper"])).all()
-    nested = ReportLogisticRegression(of_sex, target_encoder=of_target).fit(X, reports)
-    test = model.likelihood_ratio_test(nested)
-    assert test["df"] == 1
-    assert test["statistic"] > 20
-    assert test["p_value"] < 1e-5
-    with pytest.raises(ValueError, match="nested must be fitted to the same rows, with fewer parameters"):
-        nested.likelihood_ratio_test(model)
     # Predictions are of the truth: with the report, and the age, of who is who.
     assert list(model.classes_) == ["no", "yes"]
     predicted = model.predict_proba(X)
