@@ -1,6 +1,5 @@
-"""Answers for surveys: shares, associations and regression from reports, with all errors."""
+"""Answers for surveys: shares and regression from reports, with all errors."""
 
-from skdp.survey._association import estimate_associations
 from skdp.survey._design import ReportDesign
 from skdp.survey._halves import PerHalf
 from skdp.survey._linear_regression import ReportLinearRegression
@@ -11,5 +10,4 @@ __all__ = [
     "ReportDesign",
     "ReportLinearRegression",
     "ReportLogisticRegression",
-    "estimate_associations",
 ]

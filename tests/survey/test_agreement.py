@@ -12,7 +12,6 @@ from skdp.survey import (
     ReportDesign,
     ReportLinearRegression,
     ReportLogisticRegression,
-    estimate_associations,
 )
 
 BY_GROUP = ReportDesign.warner("a", {"direct": 1.0, "card": 0.75}, group="g")
@@ -143,8 +142,6 @@ def test_reports_that_no_truth_explains_are_told(design, counts, kind):
     assert (shares["lower"] <= shares["frequency"]).all()
     assert (shares["frequency"] <= shares["upper"]).all()
     assert (shares["upper"] - shares["lower"] > 1e-3).all()
-    with pytest.warns(UserWarning, match=SHARE_MESSAGE):
-        estimate_associations(design, table.assign(z=np.arange(1000) % 7), **options)
 
 
 def test_the_group_that_no_truth_explains_is_told():

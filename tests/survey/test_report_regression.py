@@ -28,7 +28,7 @@ from skdp import (
     UnaryEncodingTransformer,
 )
 from skdp.persistence._classes import made_of_arguments
-from skdp.survey import ReportDesign, ReportLinearRegression, ReportLogisticRegression, estimate_associations
+from skdp.survey import ReportDesign, ReportLinearRegression, ReportLogisticRegression
 from skdp.survey._likelihood import Classes, Gaussian, HiddenModel, Unknown
 
 CASES = Path(__file__).parent / "cases"
@@ -952,8 +952,6 @@ def test_reports_are_read_once():
     for encoders in ([encoder, encoder], [encoder, again]):
         with pytest.raises(ValueError, match=message):
             ReportLogisticRegression(encoders).fit(reports, y)
-        with pytest.raises(ValueError, match=message):
-            estimate_associations(encoders, reports)
 
 
 def test_reports_need_names_and_categories():
