@@ -8,7 +8,6 @@ from skdp.domain._domain import DomainLike as DomainLike
 from skdp.domain._domain import declared_dtype as declared_dtype
 from skdp.domain._domain import declared_kind as declared_kind
 from skdp.domain._packing import Kind as Kind
-from skdp.domain._packing import check_hashes as check_hashes
 from skdp.domain._packing import pack as pack
 from skdp.domain._packing import parse_json as parse_json
 from skdp.domain._packing import unpack as unpack

@@ -20,7 +20,6 @@ from skdp.local._oracle_encoder import OracleEncoder as OracleEncoder
 from skdp.local._protocol_file import as_of_seed as as_of_seed
 from skdp.local._protocol_file import check_carried as check_carried
 from skdp.local._protocol_file import comparable as comparable
-from skdp.local._protocol_file import count_numbers as count_numbers
 from skdp.local._protocol_file import fit_and_compare as fit_and_compare
 from skdp.local._protocol_file import forget_names as forget_names
 from skdp.local._protocol_file import protocol_text as protocol_text

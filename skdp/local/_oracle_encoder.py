@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
@@ -38,7 +37,6 @@ from skdp.local.protocol import (
     ValueField,
     attributes_of,
     check_columns,
-    check_limits,
     count_variances,
     drawn_pair,
     estimate_counts,
@@ -99,10 +97,6 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
     _reports_values: bool = False
     # Of the values of an attribute.
     _most_cells: float = 1 << 32
-    # Of the reports; finite where the declaration comes from others.
-    _most_columns: float = math.inf
-    # Of the names of these columns.
-    _most_characters: float = math.inf
 
     @abstractmethod
     def _make_oracle(self, k: int, epsilon: Any) -> FrequencyOracle:
@@ -163,7 +157,6 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
             )
         oracles, again = self._make_oracles(epsilon, attributes, sizes)
         fields = self._fields(domain, attributes, oracles, again, unknown)
-        check_limits(fields, self)
         owner = type(self).__name__
         # The class is part of what permanent reports depend on: two encoders with one
         # key share no random bits.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import inf
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -24,7 +23,6 @@ from skdp.local.protocol import (
     Randomness,
     ReportProtocol,
     ShareOf,
-    check_limits,
     estimate_counts,
     guarantee_of_all,
     refuse_impossible,
@@ -248,10 +246,6 @@ class SetValuedEncoder(ReportTransformer):
     oracles_: tuple[SetOracle, ...]
     _most_cells: float = 1 << 32
     """Of the values of a column."""
-    _most_columns: float = inf
-    """Of the reports; finite where the declaration comes from others."""
-    _most_characters: float = inf
-    """Of the names of these columns."""
 
     def __init__(
         self,
@@ -300,7 +294,6 @@ class SetValuedEncoder(ReportTransformer):
             oracle = self._make_oracle(k, max_size, share)
             oracles.append(oracle)
             fields.append(SetField(domain.select([name]), oracle, self.handle_unknown))
-        check_limits(fields, self)
         guarantee = guarantee_of_all(
             oracles,
             scope=domain.columns,

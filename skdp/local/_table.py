@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import cache, partial
-from math import inf
 from typing import Any, Literal
 
 import pandas as pd
@@ -42,7 +41,6 @@ from skdp.local.protocol import (
     ShareOf,
     ValueField,
     check_columns,
-    check_limits,
     concat_columns,
     estimate_counts,
     fields_with,
@@ -140,10 +138,8 @@ class LocalTableEncoder(ReportTransformer):
     """
 
     plan_: TablePlan
-    # Of what others declare.
+    # Of the values of an attribute.
     _most_cells: float = 1 << 32
-    _most_columns: float = inf
-    _most_characters: float = inf
 
     def __init__(
         self,
@@ -310,8 +306,6 @@ class LocalTableEncoder(ReportTransformer):
                     domain.select(group), kind, share, is_value, is_sampled
                 )
             )
-        categories = [field for field in fields if isinstance(field, CategoryField)]
-        check_limits(categories, self)
         # A record makes `n_reported` reports, in the worst case those that cost most.
         epsilons = sorted((Fraction(field.epsilon) for field in fields), reverse=True)
         together = sum(epsilons[: plan.n_reported], Fraction(0))

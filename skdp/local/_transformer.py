@@ -50,7 +50,6 @@ from skdp.formats import what_it_is
 from skdp.local._protocol_file import (
     FORMAT,
     SECRET,
-    check_protocol_size,
     is_ours,
     protocol_text,
     read_carried,
@@ -119,7 +118,6 @@ class WrittenProtocol:
     def text(self) -> str:
         """The JSON."""
         if self._text is None:
-            check_protocol_size(self._parameters, len(self._protocol.columns))
             self._text = write_protocol(
                 self._name,
                 self._parameters,
@@ -796,12 +794,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         Notes
         -----
         **Privacy.** Nothing in the text is run. It may come from an untrusted source:
-        it has at most 2**24 characters and 2**19 items (a mapping counts as four),
-        2**10 columns, 2**17 declared values (2**7 of one hash), whole numbers of 1,000
-        digits, attributes of fewer than 2**24 joint cells, reports of 2**17 columns of
-        bits, whose names have 2**23 characters in all, grids of 2**19 numbers in all,
-        and filters of 2**24 bits in all cohorts; more is refused before it takes memory
-        or time.
+        it has at most 2**24 characters and 2**17 declared values.
         """
         return cast(Self, transformer_from_text(text, cls))
 

@@ -52,8 +52,6 @@ def write_estimator(estimator: Any, values: Values) -> dict[str, Any]:
     for name, value in parameters.items():
         content["parameters"][name] = values.write_of(estimator, name, value)
     fitted = {}
-    if issubclass(kind, ReportTransformer) and hasattr(estimator, "protocol_"):
-        values.count_numbers(estimator)
     for name, value in _describe_fit(estimator, saved).items():
         fitted[name] = values.write_of(estimator, name, value)
     if fitted:
@@ -126,9 +124,7 @@ def _restored(
     # No attribute is set where it could replace what follows from a protocol, such as
     # the guarantee.
     if issubclass(kind, ReportTransformer):
-        transformer = refit(kind, parameters, fitted)
-        values.count_numbers(transformer)
-        return transformer
+        return refit(kind, parameters, fitted)
     estimator = kind(**parameters)
     if hasattr(kind, "_restore_fit"):
         estimator._restore_fit(fitted)

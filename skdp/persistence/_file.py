@@ -20,7 +20,6 @@ from skdp.domain import parse_json
 from skdp.formats import what_it_is
 from skdp.local import ReportTransformer
 from skdp.persistence._estimators import read_estimator, write_estimator
-from skdp.persistence._tables import Room
 from skdp.persistence._values import Values
 from skdp.privacy import PrivacyLedger
 
@@ -28,15 +27,9 @@ _FORMAT = "skdp-estimator"
 _PROTOCOL = "skdp-protocol"
 _VERSION = 1
 
-# Bytes and values of a file: so that it takes less than a minute, and at most some 25
-# times its size in memory, or 60 times if it is all empty lists and objects.
+# Bytes and values of a file.
 _MOST_BYTES = 1 << 30
 _MOST_ITEMS = 1 << 25
-
-# Characters that arrays of text, ranges and tables may take beyond their text: some 16
-# MB, and 8 bytes for each byte of the file. Protocols have a limit of their own.
-_LEAST_ROOM = 1 << 22
-_ROOM_OF_BYTE = 2
 
 # The last line holds the digest of all lines before it.
 _DIGEST_LINE = ' "sha256": "{}"\n}}\n'
@@ -115,8 +108,7 @@ def save(
             "estimator must be an estimator or a pipeline, got"
             f" {type(estimator).__name__}"
         )
-    room = Room()
-    values = Values(write_estimator, read_estimator, secrets=secrets, room=room)
+    values = Values(write_estimator, read_estimator, secrets=secrets)
     try:
         described = write_estimator(estimator, values)
         content: dict[str, Any] = {"format": _FORMAT, "version": _VERSION}
@@ -127,11 +119,8 @@ def save(
     except RecursionError:
         raise ValueError("the estimators are nested too deeply") from None
     if _parsed(text) is None:
-        raise ValueError(
-            "the estimators are nested too deeply, or have numbers that are too long"
-        )
+        raise ValueError("the estimators are nested too deeply")
     body = (text.removesuffix("\n}") + ",\n").encode()
-    Room(_most_room(body)).take(room.n_characters)
     digest_line = _DIGEST_LINE.format(hashlib.sha256(body).hexdigest())
     with ExitStack() as stack:
         file: Any = path
@@ -142,10 +131,6 @@ def save(
 
 def _parsed(text: str) -> Any:
     return parse_json(text, "what describes the estimators", _MOST_ITEMS, _MOST_BYTES)
-
-
-def _most_room(data: bytes) -> int:
-    return _LEAST_ROOM + _ROOM_OF_BYTE * len(data)
 
 
 def _layout(content: Any, indent: str) -> str:
@@ -168,7 +153,7 @@ def _layout(content: Any, indent: str) -> str:
 
 
 def load(path: PathType | BinaryIO, *, ledger: PrivacyLedger | None = None) -> Any:
-    """Read what `save` wrote. Nothing in the file is executed, and its size bounds the memory that is taken.
+    """Read what `save` wrote. Nothing in the file is executed.
 
     Parameters
     ----------
@@ -248,8 +233,7 @@ def load(path: PathType | BinaryIO, *, ledger: PrivacyLedger | None = None) -> A
             f" version {_VERSION}"
         )
     _check_digest(data)
-    room = Room(_most_room(data))
-    values = Values(write_estimator, read_estimator, ledger=ledger, room=room)
+    values = Values(write_estimator, read_estimator, ledger=ledger)
     with _reading("estimator"):
         estimator = read_estimator(content["estimator"], values)
     if ledger is not None and not values.has_ledger:

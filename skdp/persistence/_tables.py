@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.domain import check_hashes, pack, unpack
+from skdp.domain import pack, unpack
 from skdp.tables import Table, column_index, empty_column, library_of
 
 # The dtypes of polars, with the options that each has.
@@ -77,8 +77,6 @@ def read_template(content: Any, read: Convert) -> Table:
         names.append(read(column["name"]))
         dtype = _read_column_dtype(column["library"], column["dtype"])
         columns.append(empty_column(column["library"], dtype))
-    # A name that has no hash is a TypeError here, and an error of pandas' own later.
-    check_hashes(names)
     native: Any
     if library in ("numpy", "pandas"):
         n_columns = content["n_columns"]
@@ -224,13 +222,9 @@ _READERS = {
 
 # Tables of pandas, with their rows.
 
-# What one without columns takes, in characters of NumPy: about a kilobyte.
-_ROOM_OF_FRAME = 256
 
-
-def write_frame(frame: pd.DataFrame, write: Convert, room: Room) -> list[Any]:
+def write_frame(frame: pd.DataFrame, write: Convert) -> list[Any]:
     """Write a DataFrame without an index, a column each."""
-    room.take(_ROOM_OF_FRAME)
     if not frame.index.equals(pd.RangeIndex(len(frame))) or frame.columns.nlevels > 1:
         raise TypeError("a DataFrame with an index cannot be saved")
     columns = []
@@ -244,15 +238,14 @@ def write_frame(frame: pd.DataFrame, write: Convert, room: Room) -> list[Any]:
             raise TypeError(
                 f"a DataFrame with a column of {column.dtype} cannot be saved"
             )
-        content = {"name": write(name), **write_array(values, write, room)}
+        content = {"name": write(name), **write_array(values, write)}
         content["dtype"] = write_column_dtype("pandas", column)
         columns.append(content)
     return columns
 
 
-def read_frame(content: Any, read: Convert, room: Room) -> pd.DataFrame:
+def read_frame(content: Any, read: Convert) -> pd.DataFrame:
     """Read what `write_frame` wrote."""
-    room.take(_ROOM_OF_FRAME)
     columns = {}
     for described in content:
         array_content = dict(described)
@@ -260,7 +253,7 @@ def read_frame(content: Any, read: Convert, room: Room) -> pd.DataFrame:
         dtype = read_pandas_dtype(array_content["dtype"])
         if not isinstance(dtype, np.dtype):
             array_content["dtype"] = "object"
-        columns[name] = pd.Series(read_array(array_content, read, room), dtype=dtype)
+        columns[name] = pd.Series(read_array(array_content, read), dtype=dtype)
     # pandas would fill shorter columns up.
     if len(set(map(len, columns.values()))) > 1:
         raise ValueError("the columns of a table have different lengths")
@@ -269,8 +262,6 @@ def read_frame(content: Any, read: Convert, room: Room) -> pd.DataFrame:
 
 # Truth values, numbers of at most 64 bits, text, bytes, dates and durations.
 _KINDS = "biufUSMm"
-
-_LONGEST_DTYPE = 30
 
 # What the list of values holds, by the kind of dtype.
 _VALUES: dict[str, set[type]] = {
@@ -287,23 +278,6 @@ _VALUES: dict[str, set[type]] = {
 Convert = Callable[[Any], Any]
 
 
-class Room:
-    """Counts the memory that all values of a file take beyond their text, in characters of NumPy (4 bytes)."""
-
-    def __init__(self, most: float = math.inf) -> None:
-        self.most = most
-        self.n_characters = 0
-
-    def take(self, n_characters: int) -> None:
-        """Take room; an error if the file asks for too much."""
-        self.n_characters += n_characters
-        if self.n_characters > self.most:
-            raise ValueError(
-                "the values would take much more memory than their text: ranges are "
-                "long, texts much longer than others of their array, or tables many"
-            )
-
-
 def write_dtype(dtype: np.dtype[Any]) -> str:
     """Write a dtype as NumPy does, such as float64."""
     if dtype.kind not in f"{_KINDS}O" or dtype.str[1:] == "f16":
@@ -314,15 +288,15 @@ def write_dtype(dtype: np.dtype[Any]) -> str:
 
 def read_dtype(text: Any) -> np.dtype[Any]:
     """Read what `write_dtype` wrote."""
-    if not isinstance(text, str) or len(text) > _LONGEST_DTYPE:
-        raise ValueError("a dtype must be a short text")
+    if not isinstance(text, str):
+        raise ValueError("a dtype must be a text")
     dtype = np.dtype(text)
     if dtype.subdtype is not None or write_dtype(dtype) != text:
         raise ValueError(f"unknown dtype {text[:50]!r}")
     return dtype
 
 
-def write_array(array: NDArray[Any], write: Convert, room: Room) -> dict[str, Any]:
+def write_array(array: NDArray[Any], write: Convert) -> dict[str, Any]:
     """Write an array, its values in a list whose last axis is fastest."""
     if type(array) is not np.ndarray or array.dtype.kind not in f"{_KINDS}O":
         raise TypeError(f"an array of {array.dtype} cannot be saved")
@@ -332,7 +306,6 @@ def write_array(array: NDArray[Any], write: Convert, room: Room) -> dict[str, An
         values = [write(value) for value in flat.tolist()]
     else:
         values = _write_values(flat)
-        _take_room(array.dtype, values, room)
     return {"dtype": dtype, "shape": list(array.shape), "values": values}
 
 
@@ -354,7 +327,7 @@ def _write_float(value: float) -> Any:
     return value if math.isfinite(value) else {"$float": repr(value)}
 
 
-def read_array(content: Any, read: Convert, room: Room) -> NDArray[Any]:
+def read_array(content: Any, read: Convert) -> NDArray[Any]:
     """Read what `write_array` wrote."""
     dtype = read_dtype(content["dtype"])
     shape = content["shape"]
@@ -374,23 +347,9 @@ def read_array(content: Any, read: Convert, room: Room) -> NDArray[Any]:
         values = [unpack(item) for item in packed]
     if not set(map(type, values)) <= _VALUES[dtype.kind]:
         raise ValueError(f"an array of {dtype} holds values of another type")
-    _take_room(dtype, values, room)
     if dtype.kind in "Mm":
         return np.array(values, np.int64).view(dtype).reshape(shape)
     return np.array(values, dtype).reshape(shape)
-
-
-def _take_room(dtype: np.dtype[Any], values: list[Any], room: Room) -> None:
-    """Take the characters of an array of text beyond those of its values."""
-    if dtype.kind not in "US":
-        return
-    # It has room for the longest value in each place.
-    n_characters = dtype.itemsize // np.dtype(f"{dtype.kind}1").itemsize
-    lengths = list(map(len, values))
-    if max(lengths, default=0) > n_characters:
-        raise ValueError("an array of text holds a longer one")
-    # NumPy makes room for one value where there is none.
-    room.take(n_characters * max(len(values), 1) - sum(lengths))
 
 
 def write_scalar(value: np.generic) -> dict[str, Any]:
@@ -401,8 +360,8 @@ def write_scalar(value: np.generic) -> dict[str, Any]:
     return {"dtype": write_dtype(value.dtype), "value": values[0]}
 
 
-def read_scalar(content: Any, room: Room) -> Any:
+def read_scalar(content: Any) -> Any:
     """Read what `write_scalar` wrote."""
     dtype, value = content["dtype"], content["value"]
     array = {"dtype": dtype, "shape": [1], "values": [value]}
-    return read_array(array, unpack, room)[0]
+    return read_array(array, unpack)[0]

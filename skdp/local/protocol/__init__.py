@@ -22,7 +22,6 @@ from skdp.local.protocol._field import Tail as Tail
 from skdp.local.protocol._oracle_fields import CategoryField as CategoryField
 from skdp.local.protocol._oracle_fields import OracleField as OracleField
 from skdp.local.protocol._oracle_fields import ValueField as ValueField
-from skdp.local.protocol._oracle_fields import check_limits as check_limits
 from skdp.local.protocol._oracle_fields import fold as fold
 from skdp.local.protocol._oracle_fields import guarantee_of_all as guarantee_of_all
 from skdp.local.protocol._oracle_fields import guarantee_of_one as guarantee_of_one

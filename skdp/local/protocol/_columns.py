@@ -81,17 +81,6 @@ def concat_columns(
     return pd.concat(list(tables.values())).set_axis(index)
 
 
-def named_characters(domain: Domain) -> int:
-    """Count the characters of the names of all cells: of the columns, and a label."""
-    mean_length = 0.0
-    for name in domain.columns:
-        labels = domain[name].labels
-        label_lengths = list(map(len, map(str, labels)))
-        # Each is followed by a separator.
-        mean_length += len(str(name)) + 1 + sum(label_lengths) / len(labels) + 1
-    return int(domain.size * mean_length)
-
-
 def read_sampled(column: Any, n_attributes: int) -> NDArray[np.integer]:
     """Read which attribute each row reports."""
     numbers = np.asarray(column)

@@ -17,7 +17,6 @@ from skdp.domain import Domain
 from skdp.exact import log_upper, round_up
 from skdp.local._memo import PermanentDraws
 from skdp.local.protocol._columns import (
-    named_characters,
     read_floats,
     read_whole_numbers,
     value_labels,
@@ -409,21 +408,6 @@ def guarantee_of_one(
     share = max(shares) if is_permanent else mean
     loss = PureLoss(log_upper(ratio), round_up(share))
     return PrivacyGuarantee(log_upper(ratio), losses=(loss,), **statement)
-
-
-def check_limits(fields: Sequence[OracleField], transformer: Any) -> None:
-    """Check that columns that others declare are not too many or too long."""
-    width = 0
-    length = 0
-    for oracle_field in fields:
-        width += oracle_field.oracle.width
-        if oracle_field.oracle.has_bits:
-            # A column for each cell.
-            length += named_characters(oracle_field.domain)
-    if width > transformer._most_columns:
-        raise ValueError(f"reports of {width:,} columns are too many")
-    if length > transformer._most_characters:
-        raise ValueError(f"names of {length:,} characters are too long")
 
 
 def _undeclared(domain: Domain, codes: Codes) -> list[Any]:
