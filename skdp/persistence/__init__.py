@@ -1,6 +1,5 @@
 """Fitted estimators and pipelines in files that hold JSON and arrays, and no code."""
 
-from skdp.persistence._classes import register
 from skdp.persistence._file import load, save
 
-__all__ = ["load", "register", "save"]
+__all__ = ["load", "save"]

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, TypeVar
-
-from sklearn.base import BaseEstimator
-
-Class = TypeVar("Class", bound=type[BaseEstimator])
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -25,20 +20,14 @@ class SavedClass:
     attributes: frozenset[str] = frozenset()
     # Parameters that must be None.
     fixed: tuple[str, ...] = ()
-    # The class itself, if it was registered.
-    kind: type[Any] | None = None
 
     def find(self) -> type[Any]:
         """Return the class, which is imported if need be."""
-        if self.kind is not None:
-            return self.kind
         imported: type[Any] = getattr(import_module(self.module), self._own_name)
         return imported
 
     def is_that_of(self, kind: type[Any]) -> bool:
         """Whether it is this class, without importing it: an instance of it has done so."""
-        if self.kind is not None:
-            return self.kind is kind
         module = sys.modules.get(self.module)
         return getattr(module, self._own_name, None) is kind
 
@@ -182,9 +171,7 @@ def by_name(name: Any) -> SavedClass:
     """Find the class that a file names."""
     if not isinstance(name, str) or name not in _CLASSES:
         raise ValueError(
-            f"the file holds {str(name)[:100]!r}, which is no class that skdp.load "
-            "knows; a class of another package is known once its module has called "
-            "skdp.persistence.register"
+            f"the file holds {str(name)[:100]!r}, which is no class that skdp.load knows"
         )
     return _CLASSES[name]
 
@@ -195,52 +182,6 @@ def by_class(kind: type[Any]) -> SavedClass | None:
         if saved.is_that_of(kind):
             return saved
     return None
-
-
-def register(kind: Class, *, attributes: Sequence[str] = ()) -> Class:
-    """Let `skdp.save` and `skdp.load` take the instances of a class.
-
-    Parameters
-    ----------
-    kind : class
-        An estimator or transformer, derived from `sklearn.base.BaseEstimator`, whose constructor only stores its
-        parameters. Subclasses need a call of their own. Files know it by its module and name.
-    attributes : sequence of str, default=()
-        Attributes that `fit` sets and whose names do not end in an underscore. Those of a `ReportTransformer` are not
-        saved, but made again by `fit` from what is declared.
-
-    Returns
-    -------
-    class
-        The same class, so that this can be used as a decorator.
-
-    Raises
-    ------
-    TypeError
-        If it is no such class.
-
-    Notes
-    -----
-    **Privacy.** A file can make an instance with any parameters and any fitted attributes of plain types. Its
-    constructor must do nothing else than store them.
-
-    Examples
-    --------
-    >>> from sklearn.base import BaseEstimator
-    >>> from skdp.persistence import register
-    >>> @register
-    ... class Doubler(BaseEstimator):
-    ...     def fit(self, X, y=None):
-    ...         self.n_features_in_ = X.shape[1]
-    ...         return self
-    """
-    if not isinstance(kind, type) or not issubclass(kind, BaseEstimator):
-        raise TypeError(
-            f"kind must be a class derived from BaseEstimator, got {kind!r}"
-        )
-    name = f"{kind.__module__}.{kind.__qualname__}"
-    _CLASSES[name] = SavedClass(name, kind.__module__, frozenset(attributes), kind=kind)
-    return kind
 
 
 def class_of_arguments(value: Any) -> str:

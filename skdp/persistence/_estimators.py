@@ -39,8 +39,7 @@ def write_estimator(estimator: Any, values: Values) -> dict[str, Any]:
     if saved is None:
         raise TypeError(
             f"a {kind.__name__} cannot be saved: skdp.save takes the estimators of"
-            " skdp, and those of scikit-learn whose fitted state is plain arrays; see"
-            " skdp.persistence.register for classes of your own"
+            " skdp, and those of scikit-learn whose fitted state is plain arrays"
         )
     values.has_others = values.has_others or not saved.name.startswith("skdp.")
     parameters = estimator.get_params(deep=False)

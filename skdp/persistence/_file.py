@@ -77,7 +77,6 @@ def save(
     See Also
     --------
     load : Reads the file.
-    skdp.persistence.register : Classes of other packages.
 
     Notes
     -----

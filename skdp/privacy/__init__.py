@@ -15,7 +15,8 @@ from skdp.privacy._guarantee import (
     compose,
 )
 from skdp.privacy._guarantee import Relation as Relation
-from skdp.privacy._losses import GaussianLoss, LaplaceLoss, PureLoss
+from skdp.privacy._losses import GaussianLoss, PureLoss
+from skdp.privacy._losses import LaplaceLoss as LaplaceLoss
 from skdp.privacy._losses import Loss as Loss
 from skdp.privacy._losses import StatedLoss as StatedLoss
 from skdp.privacy._losses import exponential_loss as exponential_loss
@@ -46,7 +47,6 @@ from skdp.privacy.statement import StatedStep as StatedStep
 __all__ = [
     "BudgetExceeded",
     "GaussianLoss",
-    "LaplaceLoss",
     "Mu",
     "PrivacyGuarantee",
     "PrivacyLeakWarning",

@@ -48,7 +48,6 @@ from skdp import (
     NumericPerturber,
     OnFitOnly,
     PosteriorFeatures,
-    PrivacyGuarantee,
     PrivacyLedger,
     RandomizedResponseEncoder,
     RapporEncoder,
@@ -57,11 +56,9 @@ from skdp import (
     UnaryEncodingTransformer,
 )
 from skdp.domain import Categories
-from skdp.persistence import register
 from skdp.privacy import Rho
 from tests.conftest import each
 from tests.local.test_protocol_file import FITTED
-from tests.outside_transformer import SaidTransformer
 from tests.persistence.same import assert_same
 from tests.test_fitted_state import BOUNDS, DECLARED, NUMBERS, SUBJECTS, WORDS
 
@@ -137,17 +134,6 @@ THEIRS = [
         WORDS,
     ),
 ]
-
-
-@register
-class Widest(BaseEstimator):
-    def __init__(self, guarantee=None):
-        self.guarantee = guarantee
-
-    def fit(self, X, y=None):
-        self.n_features_in_ = X.shape[1]
-        self.steps_ = [DPStandardScaler(bounds=BOUNDS).fit(X)]
-        return self
 
 
 def fitted(estimator, X):
@@ -428,18 +414,3 @@ class TestRefusals:
         encoder = RandomizedResponseEncoder(memoize=True, secret_key=b"k" * 32, categories=DECLARED).fit(WORDS)
         with pytest.raises(ValueError, match="changed after fit"):
             saved(encoder.set_params(**changes), secrets=True)
-
-
-class TestClassesOfOthers:
-    def test_a_local_transformer(self):
-        transformer = SaidTransformer(1.0, categories=DECLARED, random_state=1).fit(WORDS)
-        other = type("Other", (SaidTransformer,), {})(1.0, categories=DECLARED)
-        with pytest.raises(TypeError, match=r"a Other cannot be saved.*skdp\.persistence\.register"):
-            saved(other)
-        assert register(SaidTransformer) is SaidTransformer
-        check_round_trip(pipeline.make_pipeline(transformer), WORDS)
-
-    def test_an_estimator(self):
-        check_round_trip(Widest(PrivacyGuarantee(1.0, scope=("a", 1))).fit(NUMBERS), NUMBERS)
-        with pytest.raises(TypeError, match="BaseEstimator"):
-            register(dict)
