@@ -135,8 +135,6 @@ def _check_keywords(
         text = f"{name}.{method} takes {', '.join(names)}, and no {keyword}"
         if keyword in estimator.get_params(deep=False):
             text += f": it is a parameter of {name}"
-        elif keyword == "sample_weight":
-            text += getattr(estimator, "_advice_on_weights", "")
         raise TypeError(text)
 
 

@@ -155,18 +155,13 @@ def protected_columns(
     return tuple(name for name in names if name in listed)
 
 
-def check_protected_means(missing: Any, max_weight: Any) -> None:
+def check_protected_means(missing: Any) -> None:
     """Check the parameters of means of groups whose sizes are public."""
     if missing != "error":
         raise ValueError(
             f"protect needs missing='error', got {missing!r}: of a column with "
             "missing values, the number of values is private. Set it, and fill in "
             "missing values by a public rule before"
-        )
-    if max_weight is not None:
-        raise ValueError(
-            "protect does not take sample_weight: set it and max_weight to None, or "
-            "protect='record'"
         )
 
 

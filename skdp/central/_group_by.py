@@ -43,8 +43,6 @@ from skdp.central.statistics import (
     as_float,
     check_discovery,
     check_share,
-    check_weight,
-    check_weighted_bounds,
     clip_floats,
     code_together,
     declared_domain,
@@ -54,7 +52,6 @@ from skdp.central.statistics import (
     keyed_frame,
     library_of,
     mean_estimates,
-    n_not_finite,
     n_numbers,
     noisy_places,
     read_values,
@@ -64,8 +61,6 @@ from skdp.central.statistics import (
     undeclared_error,
     warn_of_kinds,
     warn_of_objects,
-    weight_steps,
-    without_weight,
 )
 from skdp.domain import Domain, DomainLike
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share, check_delta
@@ -74,6 +69,10 @@ from skdp.tables import Table, as_objects
 
 Statistic = Literal["count", "mean", "sum"]
 _MOST_GROUPS = 1 << 20
+
+# A sum has steps of 2**-29 of the bounds, and noise of up to 2**200 steps (`as_float`).
+_LARGEST_BOUND = 2.0**800
+
 _COLUMNS = ("", "_std_error", "_lower", "_upper")
 
 Floats = NDArray[np.float64]
@@ -107,14 +106,8 @@ class DPGroupBy(CentralStatistic):
         as is an infinite value, which reveals that there is one. Then all columns share one count, and noise is less.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_columns, 2), or "private"
         The lowest and the highest value of all columns that are no keys, or of each, from what is publicly known.
-        Values outside are clipped to them. For sums they are at most 2**800, also times `max_weight`. ``"private"``,
+        Values outside are clipped to them. For sums they are at most 2**800. ``"private"``,
         for all columns or in place of a pair, finds bounds that hold nearly all values, as in `DPMean`.
-    sample_weight : column name, optional
-        The column of X that holds the weight of each row, such as how many people it stands for. Counts are then sums
-        of weights, and sums and means are weighted. It is protected as the other columns are. What is no finite number
-        has the weight 0.
-    max_weight : float, optional
-        The largest weight, from what is publicly known; weights are clipped to [0, max_weight].
     bounds_share : float, default=0.2
         The share of epsilon that finds bounds, if some are private.
     handle_unknown : {"error", "ignore"}, default="error"
@@ -127,8 +120,8 @@ class DPGroupBy(CentralStatistic):
         left out if `fit` is given ``groups``; without, the number is taken on trust.
     protect : "record" or list of column names, default="record"
         What is private: whole records, or the values of these columns, which are no keys, while all others are public,
-        and so are the groups and their sizes. Then `missing` must be ``"error"``, keys and bounds are declared,
-        and there are no weights.
+        and so are the groups and their sizes. Then `missing` must be ``"error"``, and keys and bounds are
+        declared.
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
@@ -167,10 +160,6 @@ class DPGroupBy(CentralStatistic):
     a group get noise of the K-norm mechanism of the maximum norm ([1]_), in one draw: groups do not share epsilon, as
     they have no record in common. The k rows of a person may be in several groups, of which the largest changes add up
     to k, and the noise is k times as large.
-
-    A weight is a whole number of 2**29 steps up to `max_weight`; one record changes each sum of weights by at most
-    `max_weight`, and each weighted sum by at most that times half the width of the bounds. In these units the noise is
-    that without weights. Private keys are found without weights.
 
     With ``protect`` naming columns, the promise is for replacing their values in one record ("replace_values"): the
     number of rows of each group and the statistics of all other columns are exact. Other values of a record change the
@@ -217,8 +206,6 @@ class DPGroupBy(CentralStatistic):
         statistics: Statistic | Sequence[Statistic] = ("count", "mean"),
         missing: Unknown = "ignore",
         bounds: Bounds | None = None,
-        sample_weight: ColumnName | None = None,
-        max_weight: float | None = None,
         bounds_share: float = 0.2,
         handle_unknown: Unknown = "error",
         confidence_level: float = 0.95,
@@ -235,8 +222,6 @@ class DPGroupBy(CentralStatistic):
         self.statistics = statistics
         self.missing = missing
         self.bounds = bounds
-        self.sample_weight = sample_weight
-        self.max_weight = max_weight
         self.bounds_share = bounds_share
         self.handle_unknown = handle_unknown
         self.confidence_level = confidence_level
@@ -265,7 +250,7 @@ class DPGroupBy(CentralStatistic):
         for name, estimate in self.estimates_.items():
             for end, column in zip(_COLUMNS, estimate.T, strict=True):
                 columns[name + end] = column
-        if "count" in columns and self.max_weight is None:
+        if "count" in columns:
             for end in ("", "_lower", "_upper"):
                 columns[f"count{end}"] = columns[f"count{end}"].astype(np.int64)
         names = self._key_names
@@ -302,13 +287,7 @@ class DPGroupBy(CentralStatistic):
         statistics = self._statistics
         for statistic in statistics:
             check_choice("statistics", statistic, get_args(Statistic))
-        check_weight(self.sample_weight, self.max_weight, rows.names)
-        if self.sample_weight is not None and self.sample_weight in keys:
-            raise ValueError(
-                f"sample_weight must not be one of the keys, got {self.sample_weight!r}"
-            )
-        columns = without_weight(rows, self.sample_weight)
-        measured = [name for name in columns.names if name not in keys]
+        measured = [name for name in rows.names if name not in keys]
         if statistics == ["count"]:
             measured = []
         results = self._names_of_results(measured)
@@ -336,7 +315,7 @@ class DPGroupBy(CentralStatistic):
 
     def _split_bounds(self, names: Sequence[Any]) -> tuple[list[int], Any]:
         if protected_columns(self.protect, names, public=self._key_names):
-            check_protected_means(self.missing, self.max_weight)
+            check_protected_means(self.missing)
             if isinstance(self.keys, str):
                 raise ValueError(
                     f"keys must be declared with protect, got {self.keys!r}"
@@ -345,7 +324,7 @@ class DPGroupBy(CentralStatistic):
         else:
             places, bounds = super()._split_bounds(names)
         if "sum" in self._statistics:
-            check_weighted_bounds(read_bounds(bounds, names), self.max_weight)
+            _check_bounds_of_sums(read_bounds(bounds, names))
         return places, bounds
 
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
@@ -388,8 +367,6 @@ class DPGroupBy(CentralStatistic):
     ) -> Groups:
         """Add up the rows of each combination of declared keys."""
         names = [*domain.columns, *measured.names]
-        if self.max_weight is not None:
-            names.append(self.sample_weight)
         columns = rows.select(names)
         sums_of = partial(
             _sums_of_keys,
@@ -397,13 +374,12 @@ class DPGroupBy(CentralStatistic):
             ends=ends,
             handle_unknown=self.handle_unknown,
             missing=self.missing == "ignore",
-            max_weight=self.max_weight,
         )
         n_undeclared, *parts = columns.add_up(sums_of)
         for name, n in zip(domain.columns, n_undeclared, strict=True):
             if n:
                 raise undeclared_error(name, domain, "keys")
-        sums = GroupSums.read(parts, ends, self._unit)
+        sums = GroupSums.read(parts, ends)
         if self.missing == "error":
             sums.refuse_missing(names[len(domain.columns) :])
         labels = [domain[name].labels for name in domain.columns]
@@ -421,16 +397,9 @@ class DPGroupBy(CentralStatistic):
         values, codes = code_together(rows.table, self._key_names, "keys")
         is_missing_allowed = self.missing == "ignore"
         numbers = _read_numbers(measured.table, missing=is_missing_allowed)
-        weights = None
-        if self.max_weight is not None:
-            column = rows.select([self.sample_weight]).table
-            (values_of_weights,) = _read_numbers(column, missing=is_missing_allowed)
-            weights = weight_steps(values_of_weights, self.max_weight)
         noise = self._noise(share * (1 - part), len(ends))
         mechanism = _mechanism(noise, len(ends))
-        search = KeySearch(
-            discovery, values, codes, rows.table.persons, numbers, ends, weights
-        )
+        search = KeySearch(discovery, values, codes, rows.table.persons, numbers, ends)
         return Plan(
             GroupPlan(search, library_of(rows.table), measured.names),
             (noise,),
@@ -451,11 +420,6 @@ class DPGroupBy(CentralStatistic):
         size = n_numbers(n_columns, squares=False, shared_count=is_shared)
         return size + 1 if self._counts_rows(n_columns) else size
 
-    @property
-    def _unit(self) -> int:
-        """By what sums of rows are multiplied: weights are in steps already."""
-        return GRID if self.max_weight is None else 1
-
     def _shares_count(self, n_columns: int) -> bool:
         """Whether the number of rows is that of the values of each column."""
         return self.missing == "error" and n_columns > 0
@@ -466,7 +430,7 @@ class DPGroupBy(CentralStatistic):
 
     def _change_of_count(self, n_columns: int) -> int:
         """Return what a row changes its count by, at most, in the units of the noise."""
-        return 1 if n_columns == 0 and self.max_weight is None else GRID
+        return 1 if n_columns == 0 else GRID
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         exact: GroupPlan = plan.exact
@@ -494,9 +458,7 @@ class DPGroupBy(CentralStatistic):
         is_shared = self._shares_count(n_columns)
         exact = sums.numbers(squares=False, shared_count=is_shared)
         if self._counts_rows(n_columns):
-            n_rows = sums.rows[:, np.newaxis]
-            if self.max_weight is None:
-                n_rows = n_rows * self._change_of_count(n_columns)
+            n_rows = sums.rows[:, np.newaxis] * self._change_of_count(n_columns)
             exact = np.hstack([n_rows, exact])
         return clip_floats(exact + noise.draw_each(source, *exact.shape))
 
@@ -509,9 +471,7 @@ class DPGroupBy(CentralStatistic):
         estimates = {}
         if "count" in self._statistics:
             unit = self._change_of_count(n_columns)
-            estimates["count"] = _estimate_counts(
-                numbers[:, 0], noise, level, unit, self.max_weight
-            )
+            estimates["count"] = _estimate_counts(numbers[:, 0], noise, level, unit)
         if n_columns == 0:
             return estimates
         if self._counts_rows(n_columns):
@@ -532,9 +492,8 @@ class DPGroupBy(CentralStatistic):
         exponents = np.frexp(np.abs(bounds).max(axis=1))[1]
         scaled_bounds = np.ldexp(bounds, -exponents[:, np.newaxis])
         scaled = sum_estimates(noisy, scaled_bounds, noise, level)
-        largest = 1.0 if self.max_weight is None else float(self.max_weight)
         with np.errstate(over="ignore"):
-            return Estimate(*(np.ldexp(part * largest, exponents) for part in scaled))
+            return Estimate(*(np.ldexp(part, exponents) for part in scaled))
 
     def _estimate_protected(
         self, plan: Plan, sums: GroupSums, source: ByteSource
@@ -565,9 +524,9 @@ class DPGroupBy(CentralStatistic):
 
     @property
     def _measured_names(self) -> list[Any]:
-        """The columns that `fit` saw beside the keys and the weights."""
-        others = [*self._key_names, self.sample_weight]
-        return [name for name in self.guarantee_.scope if name not in others]
+        """The columns that `fit` saw beside the keys."""
+        keys = self._key_names
+        return [name for name in self.guarantee_.scope if name not in keys]
 
     def _find_keys(self, search: KeySearch, source: ByteSource) -> Groups:
         """Find the keys that enough persons have, and add up their rows."""
@@ -587,11 +546,10 @@ class DPGroupBy(CentralStatistic):
             search.ends,
             group_of_code[search.codes],
             n_groups,
-            weights=search.weights,
         )
         keys = zip(*(values[place] for place in published.places), strict=True)
         return Groups(
-            GroupSums.read(sums, search.ends, self._unit),
+            GroupSums.read(sums, search.ends),
             [as_objects(column) for column in keys],
         )
 
@@ -621,8 +579,6 @@ class KeySearch(NamedTuple):
     persons: Any
     numbers: list[Floats]
     ends: Floats
-    # Of rows, in steps.
-    weights: Floats | None
 
 
 class GroupPlan(NamedTuple):
@@ -631,8 +587,17 @@ class GroupPlan(NamedTuple):
     groups: Groups | KeySearch
     # Of the tables to return.
     library: str
-    # The columns beside the keys and the weights.
+    # The columns beside the keys.
     names: Sequence[Any]
+
+
+def _check_bounds_of_sums(bounds: Floats) -> None:
+    """Check that sums of values between declared bounds are floats."""
+    largest = float(np.abs(bounds).max())
+    if largest > _LARGEST_BOUND:
+        raise ValueError(
+            f"for sums, bounds must be at most {_LARGEST_BOUND:.2g}, got {largest:g}"
+        )
 
 
 def _mechanism(noise: Noise, n_columns: int) -> str:
@@ -652,7 +617,6 @@ def _sums_of_keys(
     ends: Floats,
     handle_unknown: str,
     missing: bool,
-    max_weight: float | None,
 ) -> list[NDArray[np.int64]]:
     """Return by key column whether values are undeclared, and the sums of each combination of keys."""
     n_keys = len(domain.columns)
@@ -663,26 +627,12 @@ def _sums_of_keys(
         select_columns(table, table.names[n_keys:]), missing=missing
     )
     groups = join_codes(domain, codes)
-    if max_weight is None:
-        sums = sums_of_groups(numbers, ends, groups, domain.size, counts)
-        return [np.array(is_undeclared, np.int64), *sums]
-    *numbers, weights = numbers
-    steps = weight_steps(weights, max_weight)
-    n_odd, *sums = sums_of_groups(numbers, ends, groups, domain.size, counts, steps)
-    n_odd = np.append(n_odd, n_not_finite(weights, counts))
-    return [np.array(is_undeclared, np.int64), n_odd, *sums]
+    sums = sums_of_groups(numbers, ends, groups, domain.size, counts)
+    return [np.array(is_undeclared, np.int64), *sums]
 
 
-def _estimate_counts(
-    counts: Floats, noise: Noise, level: float, unit: int, max_weight: float | None
-) -> Estimate:
-    """Estimate numbers of rows from noisy ones in units, or sums of weights."""
-    if max_weight is not None:
-        scale = float(max_weight) / unit
-        value = counts * scale
-        error = np.full_like(counts, as_float(noise.error) * scale)
-        reach = as_float(noise.reach(level)) * scale
-        return Estimate(value, error, value - reach, value + reach)
+def _estimate_counts(counts: Floats, noise: Noise, level: float, unit: int) -> Estimate:
+    """Estimate numbers of rows from noisy ones in units."""
     reach = as_float(noise.reach(level)) / unit
     value = np.clip(np.rint(counts / unit), -LARGEST, LARGEST)
     error = np.full_like(counts, as_float(noise.error) / unit)

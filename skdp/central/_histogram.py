@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import product
 from typing import Any, Literal, get_args
 
@@ -29,40 +28,30 @@ from skdp.central._base import (
     protected_columns,
 )
 from skdp.central.statistics import (
-    GRID,
     LARGEST,
     Batches,
     Estimate,
     Hierarchy,
     Noise,
     as_float,
-    check_weight,
     count_cells,
     count_interval,
     count_std,
     declared_domain,
-    encode_columns,
     error_by_class,
     find_range,
     is_ordered,
-    join_codes,
     keyed_frame,
     library_of,
     n_changed_classes,
     noisy_by_class,
     plan_hierarchy,
-    read_values,
-    select_columns,
-    sums_of_groups,
-    undeclared_error,
-    weight_steps,
-    without_weight,
 )
 from skdp.domain import Domain, DomainLike
 from skdp.oracles import check_size, project_to_simplex
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share, read_share
 from skdp.randomness import ByteSource
-from skdp.tables import Table, as_objects
+from skdp.tables import as_objects
 
 Method = Literal["auto", "flat", "hierarchical"]
 _MOST_CELLS = 1 << 26
@@ -89,12 +78,6 @@ class DPHistogram(CentralStatistic):
     branching : int, optional
         The number of neighbours in a group of a hierarchy, at least 2. By default, that with the least expected squared
         error over all ranges.
-    sample_weight : column name, optional
-        The column of X that holds the weight of each row, such as how many people it stands for: counts are then sums
-        of weights. It is protected as the other columns are, and no column of the domain. What is no finite number has
-        the weight 0.
-    max_weight : float, optional
-        The largest weight, from what is publicly known; weights are clipped to [0, max_weight].
     handle_unknown : {"error", "ignore"}, default="error"
         What `fit` does with an undeclared value: an error reveals that there is one; if it is ignored, its record is in
         no cell.
@@ -104,7 +87,7 @@ class DPHistogram(CentralStatistic):
     protect : "record" or list of column names, default="record"
         What is private: whole records, or the values of these columns, while all others and the number of rows are
         public, and so are all counts of the other columns. If all are named, the number of rows alone is public. With
-        columns, undeclared values are errors (`handle_unknown`), and there are no weights, and no hierarchy.
+        columns, undeclared values are errors (`handle_unknown`), and there is no hierarchy.
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
@@ -114,8 +97,7 @@ class DPHistogram(CentralStatistic):
     ----------
     counts_ : ndarray of int, shape (n_cells,)
         The noisy counts in the order of ``domain_.cells()``: the last column fastest. They may be negative. In a
-        hierarchy they are the least-squares estimates, rounded such that each range changes by less than 1. With
-        weights, they are floats: whole multiples of a step, or such estimates.
+        hierarchy they are the least-squares estimates, rounded such that each range changes by less than 1.
     std_error_ : ndarray of shape (n_cells,)
         The standard deviation of the noise of each, before rounding.
     frequencies_ : ndarray of shape (n_cells,)
@@ -149,9 +131,6 @@ class DPHistogram(CentralStatistic):
     of the other columns alone are exact. In each of their groups, other values move a record between two cells of the
     protected columns. Of two cells, one gets noise for a change of 1, and the other has the rest of the group; of more,
     all get noise for two such changes, and are moved to the nearest counts that add up to the size of the group.
-
-    With weights, a record adds a whole number of steps to a count, at most 2**29, which is `max_weight`; the noise is
-    that of counts, times `max_weight`, drawn in these steps as an integer.
 
     Intervals hold with the stated probability or a little more: they use the larger of the quantiles of a normal and of
     a Laplace distribution, and are rounded outwards.
@@ -192,8 +171,6 @@ class DPHistogram(CentralStatistic):
         domain: DomainLike | None = None,
         method: Method = "auto",
         branching: int | None = None,
-        sample_weight: ColumnName | None = None,
-        max_weight: float | None = None,
         handle_unknown: Unknown = "error",
         max_rows_per_person: int = 1,
         protect: Literal["record"] | Sequence[ColumnName] = "record",
@@ -204,8 +181,6 @@ class DPHistogram(CentralStatistic):
         self.domain = domain
         self.method = method
         self.branching = branching
-        self.sample_weight = sample_weight
-        self.max_weight = max_weight
         self.handle_unknown = handle_unknown
         self.max_rows_per_person = max_rows_per_person
         self.protect = protect
@@ -225,9 +200,7 @@ class DPHistogram(CentralStatistic):
         if branching is not None:
             branching = check_size(branching, name="branching")
         check_choice("handle_unknown", self.handle_unknown, get_args(Unknown))
-        check_weight(self.sample_weight, self.max_weight, rows.names)
-        columns = without_weight(rows, self.sample_weight)
-        domain = declared_domain(columns.table, self.domain, "domain")
+        domain = declared_domain(rows.table, self.domain, "domain")
         if domain.size > _MOST_CELLS:
             raise ValueError(
                 f"the domain has {domain.size:,} cells; at most {_MOST_CELLS:,} are "
@@ -238,20 +211,15 @@ class DPHistogram(CentralStatistic):
             check_different([*domain.columns, *_COLUMNS])
         protected = protected_columns(self.protect, domain.columns)
         if protected:
-            return self._plan_protected(columns, share, domain, protected)
+            return self._plan_protected(rows, share, domain, protected)
         method = _applicable(self.method, domain)
         tree = plan_hierarchy(domain.size, share, method, branching)
         n_levels = len(tree.sizes)
-        if self.max_weight is None:
-            noise = Noise.of(share / n_levels)
-            all_columns = [range(len(domain.columns))]
-            (counts,) = count_cells(
-                columns, domain, all_columns, self.handle_unknown, "domain"
-            )
-        else:
-            # A row adds 0 to `GRID` steps to one count of each level.
-            noise = Noise.of(share / n_levels, GRID)
-            counts = self._sum_weights(rows, domain)
+        noise = Noise.of(share / n_levels)
+        all_columns = [range(len(domain.columns))]
+        (counts,) = count_cells(
+            rows, domain, all_columns, self.handle_unknown, "domain"
+        )
         mechanism = noise.name
         if n_levels > 1:
             mechanism += f" on {n_levels} levels"
@@ -273,8 +241,8 @@ class DPHistogram(CentralStatistic):
                 "protect needs handle_unknown='error': the number of records with "
                 "undeclared values is private"
             )
-        if self.max_weight is not None or self.method == "hierarchical":
-            raise ValueError("protect takes neither sample_weight nor a hierarchy")
+        if self.method == "hierarchical":
+            raise ValueError("protect takes no hierarchy")
         all_columns = [range(len(domain.columns))]
         (counts,) = count_cells(rows, domain, all_columns, "error", "domain")
         noise = _noise_of_protected(share, domain.select(protected).size)
@@ -303,22 +271,6 @@ class DPHistogram(CentralStatistic):
         error = as_float(error_by_class(noise, n_cells))
         self.std_error_ = np.full(self.counts_.size, error)
 
-    def _sum_weights(self, rows: Batches, domain: Domain) -> NDArray[np.int64]:
-        """Return the sum of the weights of each cell, in steps."""
-        assert self.max_weight is not None
-        columns = rows.select([*domain.columns, self.sample_weight])
-        sums_of = partial(
-            _weights_of_cells,
-            domain=domain,
-            handle_unknown=self.handle_unknown,
-            max_weight=self.max_weight,
-        )
-        is_undeclared, sums = columns.add_up(sums_of)
-        for name, occurs in zip(domain.columns, is_undeclared, strict=True):
-            if occurs:
-                raise undeclared_error(name, domain, "domain")
-        return sums
-
     def _release(self, plan: Plan, source: ByteSource) -> None:
         if plan.protected:
             return self._release_protected(plan, source)
@@ -328,14 +280,7 @@ class DPHistogram(CentralStatistic):
         self.method_ = "flat" if is_flat else "hierarchical"
         self.branching_ = tree.branching
         self.std_error_ = np.sqrt(_noise_variances(tree, share))
-        if self.max_weight is not None:
-            steps = noisy[0] if is_flat else tree.estimate(noisy)
-            step = float(self.max_weight) / GRID
-            self.counts_ = steps * step
-            # That of counts, which are whole, is a little smaller than in steps.
-            error_of_step = as_float(plan.noises[0].error) * step
-            self.std_error_ = error_of_step * np.sqrt(tree.cell_variances)
-        elif is_flat:
+        if is_flat:
             self.counts_ = noisy[0].astype(np.int64)
         else:
             self.counts_ = _round_all_ranges(tree.estimate(noisy))
@@ -365,9 +310,7 @@ class DPHistogram(CentralStatistic):
         """
         check_is_fitted(self)
         level = check_confidence_level(confidence_level)
-        lower, upper = count_interval(
-            self.counts_, self.std_error_, level, is_whole=self.max_weight is None
-        )
+        lower, upper = count_interval(self.counts_, self.std_error_, level)
         columns = (self.counts_, self.std_error_, lower, upper)
         table = dict(zip(_COLUMNS, columns, strict=True))
         if self._library == "pandas":
@@ -380,7 +323,7 @@ class DPHistogram(CentralStatistic):
 
     def range_count(
         self, low: Hashable | None = None, high: Hashable | None = None
-    ) -> int | float:
+    ) -> int:
         """Return the noisy number of records from a value up to another one, which is excluded.
 
         Parameters
@@ -392,7 +335,7 @@ class DPHistogram(CentralStatistic):
 
         Returns
         -------
-        int, or float with weights
+        int
             The sum of the counts.
 
         Raises
@@ -400,8 +343,7 @@ class DPHistogram(CentralStatistic):
         TypeError, ValueError
             If an end is not in the domain, or there are several columns.
         """
-        count: int | float = self.range_estimate(low, high).value
-        return count
+        return int(self.range_estimate(low, high).value)
 
     def range_estimate(
         self,
@@ -442,9 +384,7 @@ class DPHistogram(CentralStatistic):
             variance_of_level = self.std_error_[0] ** 2 / tree.cell_variances[0]
             std_error = math.sqrt(variance_of_level * tree.variance(in_range))
         level = check_confidence_level(confidence_level)
-        lower, upper = count_interval(
-            total, std_error, level, is_whole=self.max_weight is None
-        )
+        lower, upper = count_interval(total, std_error, level)
         return Estimate(total, std_error, lower.item(), upper.item())
 
     def _find_range(self, low: Any, high: Any) -> NDArray[np.bool_]:
@@ -456,28 +396,6 @@ class DPHistogram(CentralStatistic):
             )
         (name,) = self.domain_.columns
         return find_range(name, self.domain_[name], low, high)
-
-
-def _weights_of_cells(
-    table: Table,
-    counts: NDArray[np.int64] | None,
-    *,
-    domain: Domain,
-    handle_unknown: str,
-    max_weight: float,
-) -> list[NDArray[np.int64]]:
-    """Return by column whether values are undeclared, and the sum of weights of each cell, in steps."""
-    *names, sample_weight = table.names
-    keys = select_columns(table, names)
-    codes, undeclared = encode_columns(keys, domain, handle_unknown)
-    is_undeclared = [name in undeclared for name in domain.columns]
-    (weights,) = read_values(select_columns(table, [sample_weight]))
-    steps = weight_steps(weights, max_weight)
-    groups = join_codes(domain, codes)
-    _, sums, *_ = sums_of_groups(
-        [], np.empty((0, 2)), groups, domain.size, counts, steps
-    )
-    return [np.array(is_undeclared, np.int64), sums]
 
 
 def planned_half_width(histogram: DPHistogram, domain: Domain, level: float) -> float:
@@ -492,10 +410,7 @@ def planned_half_width(histogram: DPHistogram, domain: Domain, level: float) -> 
         method = _applicable(histogram.method, domain)
         tree = plan_hierarchy(domain.size, share, method, histogram.branching)
         std_error = math.sqrt(_noise_variances(tree, share).max())
-    is_whole = histogram.max_weight is None
-    if histogram.max_weight is not None:
-        std_error *= float(histogram.max_weight)
-    lower, upper = count_interval(0, std_error, level, is_whole=is_whole)
+    lower, upper = count_interval(0, std_error, level)
     return float(upper - lower) / 2
 
 

@@ -22,13 +22,11 @@ from skdp.central.statistics import (
     Batches,
     Noise,
     NoisySums,
-    check_weight,
     estimates_of_public_sizes,
     mean_estimates,
     n_numbers,
     noisy_places,
     sum_columns,
-    without_weight,
 )
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
@@ -53,11 +51,6 @@ class DPMean(CentralStatistic):
         The lowest and the highest value of all columns, or of each, from what is publicly known. Values outside are
         clipped to them, on both sides.
         ``"private"``, for all columns or in place of a pair, finds bounds that hold nearly all values.
-    sample_weight : column name, optional
-        The column of X that holds the weight of each row, such as how many people it stands for. It is protected as the
-        other columns are, and `mean_` has no entry for it. What is no finite number has the weight 0.
-    max_weight : float, optional
-        The largest weight, from what is publicly known; weights are clipped to [0, max_weight].
     bounds_share : float, default=0.2
         The share of epsilon that finds bounds, if some are private.
     confidence_level : float, default=0.95
@@ -67,7 +60,7 @@ class DPMean(CentralStatistic):
         left out if `fit` is given ``groups``; without, the number is taken on trust.
     protect : "record" or list of column names, default="record"
         What is private: whole records, or the values of these columns, while all others and the number of rows are
-        public. Then `missing` must be ``"error"``, bounds are declared, and there are no weights.
+        public. Then `missing` must be ``"error"``, and bounds are declared.
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
@@ -98,11 +91,6 @@ class DPMean(CentralStatistic):
     is answered. Values are placed on a grid of 2**30 steps between the bounds and summed as integers, and noise is
     drawn exactly: discrete K-norm noise for the hull of what one record can add to all sums, which for a single column
     is Laplace noise on two sums.
-
-    A weight is a whole number of 2**29 steps up to `max_weight`, and the distance of a value from the middle is
-    multiplied by it and rounded. So one record changes each sum by at most as much as without weights, and the noise in
-    sums of weights is that of as many records of the largest weight: weights much smaller than `max_weight` drown in
-    it.
 
     With ``protect`` naming columns, the promise is for replacing their values in one record ("replace_values"): the
     number of rows and the means of all other columns are exact. Other values of a record change the sum of each
@@ -151,8 +139,6 @@ class DPMean(CentralStatistic):
         *,
         missing: Unknown = "ignore",
         bounds: Bounds | None = None,
-        sample_weight: ColumnName | None = None,
-        max_weight: float | None = None,
         bounds_share: float = 0.2,
         confidence_level: float = 0.95,
         max_rows_per_person: int = 1,
@@ -163,21 +149,12 @@ class DPMean(CentralStatistic):
         self.epsilon = epsilon
         self.missing = missing
         self.bounds = bounds
-        self.sample_weight = sample_weight
-        self.max_weight = max_weight
         self.bounds_share = bounds_share
         self.confidence_level = confidence_level
         self.max_rows_per_person = max_rows_per_person
         self.protect = protect
         self.ledger = ledger
         self.random_state = random_state
-
-    def _bounded(self, rows: Batches) -> Batches:
-        check_weight(self.sample_weight, self.max_weight, rows.names)
-        bounded = without_weight(rows, self.sample_weight)
-        if not bounded.names:
-            raise ValueError("X has no column beside that of the weights")
-        return bounded
 
     def _split_bounds(self, names: Sequence[Any]) -> tuple[list[int], Any]:
         if protected_columns(self.protect, names):
@@ -196,7 +173,7 @@ class DPMean(CentralStatistic):
         self, rows: Batches, share: Share, bounds: Any, protected_names: tuple[Any, ...]
     ) -> Plan:
         """Plan noise for the sums of protected columns; those of public ones are exact."""
-        check_protected_means(self.missing, self.max_weight)
+        check_protected_means(self.missing)
         sums = sum_columns(rows, bounds, missing=False)
         is_protected = np.array([name in protected_names for name in rows.names])
         # The number of rows is public. Another value of a column changes its sum by up
@@ -207,17 +184,8 @@ class DPMean(CentralStatistic):
     def _plan_records(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         """Plan joint noise for the sums and counts of all columns, which protects whole records."""
         shared_count = self.missing == "error"
-        value_names = self._bounded(rows).names
-        summed_names = list(value_names)
-        if self.max_weight is not None:
-            summed_names.append(self.sample_weight)
-        sums = sum_columns(
-            rows.select(summed_names),
-            bounds,
-            missing=not shared_count,
-            max_weight=self.max_weight,
-        )
-        size = n_numbers(len(value_names), squares=False, shared_count=shared_count)
+        sums = sum_columns(rows, bounds, missing=not shared_count)
+        size = n_numbers(len(rows.names), squares=False, shared_count=shared_count)
         noise = Noise.joint(share, GRID, size)
         return Plan(sums, (noise,))
 

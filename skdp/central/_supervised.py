@@ -49,10 +49,6 @@ class SupervisedStatistic(CentralStatistic):
     """An estimator whose release is of columns and a target, which is the last column of what its plan is given."""
 
     _delta_is_for_noise = True
-    _advice_on_weights = (
-        ": DPAdditiveClassifier and DPAdditiveRegressor take weights, and protect "
-        "whole records"
-    )
 
     @all_or_nothing
     def fit(

@@ -17,7 +17,6 @@ from sklearn.preprocessing import OneHotEncoder
 
 from skdp import DPAdditiveClassifier, DPAdditiveRegressor, Interval, PrivacyLedger
 from skdp.central.additive import _base, _sums
-from skdp.central.additive._base import target_sums
 from skdp.central.additive._sums import (
     STEPS,
     ClassResiduals,
@@ -26,7 +25,6 @@ from skdp.central.additive._sums import (
     bin_sums,
     cell_counts,
     number_places,
-    row_weights,
     size_counts,
 )
 from skdp.central.statistics import Noise, fine_cells, merge_cells
@@ -112,124 +110,12 @@ def test_the_same_is_done_whatever_the_classes_are(n_classes, in_order, monkeypa
     assert names_of_calls[0] == names_of_calls[1] == names_of_calls[2]
 
 
-@pytest.mark.parametrize(("residuals", "targets"), RESIDUALS.values(), ids=RESIDUALS)
-def test_a_row_changes_weighted_sums_by_no_more(residuals, targets):
-    """All rows of a small table, with all of a few weights, which change to all of them, too."""
-    few = [np.array([0, 1, 1, 0])]
-    before = np.array([targets[place % len(targets)] for place in range(4)])
-    weights = np.array([STEPS, 1.0, STEPS // 3, 0.0])
-    start = np.zeros(residuals.n_outputs, np.int64)
-    largest = 0
-    for scale in (0, 1000, 1 << 26):
-        functions = [rng.integers(-scale, scale + 1, (3, residuals.n_outputs))]
-        arguments = 0, functions, start, residuals
-        limits = np.array([4, STEPS])
-        for bin_, target in itertools.product(range(3), targets):
-            alone = []
-            for weight in (0, 1, 2, STEPS // 2, STEPS - 1, STEPS):
-                codes, targets_of_rows = [np.append(few[0], bin_)], np.append(before, target)
-                more = Rows(codes, targets_of_rows, np.append(weights, weight))
-                backwards = Rows([codes[0][::-1]], targets_of_rows[::-1], np.append(weights, weight)[::-1])
-                rows = Rows(few, before, weights)
-                change = bin_sums(more, *arguments) - bin_sums(rows, *arguments)
-                assert (bin_sums(more, *arguments) == bin_sums(backwards, *arguments)).all()
-                alone.append(change)
-                assert np.abs(cell_counts(more, [2]) - cell_counts(rows, [2])).sum() == (weight if bin_ < 2 else 0)
-                counts = size_counts(more, *arguments[1:3], limits) - size_counts(rows, *arguments[1:3], limits)
-                assert np.abs(counts).sum() == weight
-            for first, second in itertools.product([np.zeros_like(alone[0]), *alone], repeat=2):
-                largest = max(largest, sum(int(number) ** 2 for number in (first - second).ravel()))
-    assert 0.9 * residuals.square < largest <= residuals.square
-
-
-@each("n_rows", [0, 40])
-def test_weighted_sums_are_those_of_repeated_rows(n_rows):
-    codes, targets = rng.integers(0, 3, n_rows), rng.integers(-STEPS, STEPS, n_rows)
-    times = rng.integers(0, 5, n_rows)
-    weighted = Rows([codes], targets, row_weights(times, "weight", 4.0))
-    repeated = Rows([np.repeat(codes, times)], np.repeat(targets, times))
-    arguments = [np.zeros((4, 1), np.int64)], np.array([17])
-    assert (4 * cell_counts(weighted, [3]) == STEPS * cell_counts(repeated, [3])).all()
-    assert target_sums(weighted) * 4 == pytest.approx(target_sums(repeated) * [STEPS, 1], abs=4 * n_rows)
-    sums = [bin_sums(rows, 0, *arguments, NumberResiduals(STEPS)) for rows in (weighted, repeated)]
-    assert np.abs(4 * sums[0] - sums[1]).max() <= 4 * n_rows
-    limits = np.array([100, STEPS // 2, STEPS])
-    counts = [size_counts(rows, *arguments, limits) for rows in (weighted, repeated)]
-    assert (4 * counts[0] == STEPS * counts[1]).all()
-
-
-def test_weights_that_are_no_numbers_are_0_and_large_ones_are_cut():
-    weights = row_weights(np.array([np.nan, np.inf, -np.inf, -1.0, 0.0, 2.5, 5.0, 99.0]), "weight", 5.0)
-    assert weights.tolist() == [0, 0, 0, 0, 0, STEPS / 2, STEPS, STEPS]
-
-
-TIMES = np.where(CLASS == 1, 2, rng.integers(0, 3, N))
-
-
-@pytest.mark.parametrize(("make", "target"), [(classifier, CLASS), (regressor, NUMBER)], ids=["classes", "numbers"])
-def test_a_weighted_fit_is_that_of_repeated_rows(make, target):
-    model = make(max_weight=2).fit(X, target, sample_weight=TIMES)
-    repeated = make().fit(X.loc[X.index.repeat(TIMES)], np.repeat(target, TIMES))
-    unweighted = make().fit(X, target)
-    assert model.intercept_ == pytest.approx(repeated.intercept_, abs=0.05)
-    assert model.intercept_ > unweighted.intercept_ + 0.2
-    shape, other = model.shape_("c"), repeated.shape_("c")
-    assert shape.values == pytest.approx(other.values, abs=0.05)
-    assert shape.counts == pytest.approx(other.counts, abs=20)
-    assert (shape.std_error > other.std_error).all()
-
-
-def test_weights_are_private_and_no_feature():
-    weights = pd.Series(TIMES, name="people")
-    model = regressor(Mu(1, delta=1e-6), max_weight=2).fit(X, NUMBER, sample_weight=weights)
-    assert model.guarantee_.scope == ("a", "b", "c", "people", "target")
-    assert list(model.domain_.columns) == ["a", "b", "c"]
-    assert model.predict(X).shape == (N,)
-    # Whatever their unit, and in a large table the same.
-    frame = pl.from_pandas(X.assign(people=10.0 * TIMES, y=NUMBER))
-    lazy = clone(model).set_params(max_weight=20).fit(frame.lazy(), "y", sample_weight="people")
-    assert lazy.guarantee_.scope == ("a", "b", "c", "people", "y")
-    for values, others in zip(model.shapes_, lazy.shapes_, strict=True):
-        assert (values == others).all()
-    assert lazy.bin_counts_[0] == pytest.approx(10 * model.bin_counts_[0])
-    # A name that a column of X has.
-    again = model.fit(X, NUMBER, sample_weight=weights.rename("a"))
-    assert again.guarantee_.scope == ("a", "b", "c", "a_", "target")
-
-
-def test_persons_have_weights():
-    weights = np.where(np.arange(N) < N / 2, 2.0, 0.0)
-    model = classifier(max_weight=2, max_rows_per_person=3)
-    counts = model.fit(X, CLASS, sample_weight=weights, groups=np.arange(N) // 3).bin_counts_[2]
-    assert counts.sum() == pytest.approx(N, rel=0.05)
-
-
 def test_errors_say_what_to_declare():
     words = pd.DataFrame({"a": X["a"], "w": ["u", "v"] * (N // 2)})
     with pytest.raises(TypeError, match=r"column 'w': expected numbers, got .*; .* declare its values in categories="):
         DPAdditiveRegressor(1.0, bounds=(0, 1), target_bounds=(0, 1)).fit(words, NUMBER)
     with pytest.raises(TypeError, match="classes must be a list of the values of the target, got str"):
         DPAdditiveClassifier(1.0, bounds=(0, 1), classes="no yes").fit(words[["a"]], CLASS)
-
-
-@each(
-    "parameters, weights, message",
-    [
-        ({}, np.ones(N), "max_weight must be declared with sample_weight"),
-        ({"max_weight": 0}, np.ones(N), "max_weight must be a number > 0, .*, got 0"),
-        ({"max_weight": "1"}, np.ones(N), "max_weight must be an int or a float, got str"),
-        ({"max_weight": 1}, np.ones(N - 1), "sample_weight has 2999 entries; X has 3000 rows"),
-        ({"max_weight": 1}, np.ones((N, 2)), "sample_weight must be one column"),
-        ({"max_weight": 1}, ["1"] * N, "sample_weight must have a dtype of numbers, got object"),
-        ({"max_weight": 1}, "a", "only of a large table is it a column's name"),
-        ({"max_weight": 1}, pd.Series(np.ones(N), index=range(N)[::-1]), "sample_weight has the labels of X in"),
-    ],
-)
-def test_errors_of_weights_cost_nothing(parameters, weights, message):
-    ledger = PrivacyLedger(epsilon=2.0, delta=1e-3)
-    with pytest.raises((ValueError, TypeError), match=message):
-        regressor(1.0, ledger=ledger, **parameters).fit(X, NUMBER, sample_weight=weights)
-    assert ledger.spent.epsilon == 0
 
 
 def test_what_is_added_to_what_is_known_is_what_is_added_up():

@@ -72,13 +72,12 @@ def pairs_of(*columns):
 
 @pytest.mark.parametrize(("residuals", "targets"), RESIDUALS.values(), ids=RESIDUALS)
 def test_a_row_changes_scores_by_no_more(residuals, targets):
-    """All rows of a small table, with all of a few weights, which change to all of them, too."""
+    """All rows of a small table, and none more."""
     # Of a value without rows, a residual moves what is left by most.
     pairs = pairs_of(values_of([9, 1, 0]), values_of([5, 5]), values_of([0.1, 3]))
     crossings = [pair.crossing() for pair in pairs]
     few = [np.array([0, 1, 1, 0]), np.array([0, 1, 2, 1]), np.array([1, 0, 0, 1])]
     before = np.array([targets[place % len(targets)] for place in range(4)])
-    weights = np.array([STEPS, 1.0, STEPS // 3, 0.0])
     start = np.zeros(residuals.n_outputs, np.int64)
     most = SCORE_FACTOR * (math.isqrt(residuals.n_outputs * residuals.square - 1) + 1)
     largest = 0
@@ -87,17 +86,11 @@ def test_a_row_changes_scores_by_no_more(residuals, targets):
         arguments = crossings, functions, start, residuals
         for *bins, target in itertools.product(range(4), range(3), range(3), targets):
             codes = [np.append(column, bin_) for column, bin_ in zip(few, bins, strict=True)]
-            scores_of_weights = []
-            counts = []
-            for weight in (0, 1, STEPS // 2, STEPS):
-                rows = Rows(codes, np.append(before, target), np.append(weights, weight))
-                scores_of_weights.append(scores(crossed_sums(rows, *arguments), pairs))
-                counts.append(crossed_counts(rows, crossings))
-                largest_change = np.abs(counts[-1] - counts[0]).sum()
-                assert largest_change <= weight * len(pairs)
-                assert ((counts[-1] - counts[0]) ** 2).sum() <= weight**2 * len(pairs)
-            for first, second in itertools.combinations(scores_of_weights, 2):
-                largest = max(largest, *np.abs(np.subtract(first, second)).tolist())
+            more, fewer = Rows(codes, np.append(before, target)), Rows(few, before)
+            counts = crossed_counts(more, crossings) - crossed_counts(fewer, crossings)
+            assert np.abs(counts).sum() <= len(pairs)
+            of_more, of_fewer = (scores(crossed_sums(rows, *arguments), pairs) for rows in (more, fewer))
+            largest = max(largest, *np.abs(np.subtract(of_more, of_fewer)).tolist())
     assert 0.7 * most < largest <= most
 
 
@@ -109,8 +102,7 @@ def test_cells_of_many_pairs_are_counted_as_those_of_each():
     n_rows = 200
     codes = [rng.integers(0, size + 1, n_rows) for size in sizes]
     targets = rng.integers(-STEPS, STEPS, n_rows)
-    weights = rng.integers(0, STEPS + 1, n_rows).astype(float)
-    rows = Rows(codes, targets, weights)
+    rows = Rows(codes, targets)
     zeros = [np.zeros((size + 1, 1), np.int64) for size in sizes]
     residuals = NumberResiduals(2 * STEPS)
     without_fourth = (0, 1, 2, 4, 5)
@@ -123,8 +115,8 @@ def test_cells_of_many_pairs_are_counted_as_those_of_each():
         for first, second in [pair.columns for pair in pairs]:
             for one, other in itertools.product(range(sizes[first]), range(sizes[second])):
                 is_here = (codes[first] == one) & (codes[second] == other)
-                expected_counts.append(weights[is_here].sum())
-                expected_sums.append(np.rint(targets[is_here] * (weights[is_here] / STEPS)).sum())
+                expected_counts.append(is_here.sum())
+                expected_sums.append(targets[is_here].sum())
         assert counts.tolist() == expected_counts
         assert sums.tolist() == expected_sums
 
@@ -247,9 +239,9 @@ def test_all_draws_share_the_budget(make, target, monkeypatch):
 @pytest.mark.long
 @MODELS
 def test_a_large_table_gives_the_same_pairs(make, target):
-    frame = pl.from_pandas(X.assign(w=1.0, y=target))
-    model = make(Mu(5, delta=1e-6), max_weight=1).fit(frame.drop("w", "y"), frame["y"], sample_weight=frame["w"])
-    lazy = clone(model).fit(frame.lazy(), "y", sample_weight="w")
+    frame = pl.from_pandas(X.assign(y=target))
+    model = make(Mu(5, delta=1e-6)).fit(frame.drop("y"), frame["y"])
+    lazy = clone(model).fit(frame.lazy(), "y")
     assert lazy.interactions_ == model.interactions_ == [("a", "b")]
     for values, others in zip(model.shapes_, lazy.shapes_, strict=True):
         assert (values == others).all()

@@ -15,7 +15,7 @@ from scipy import sparse
 from sklearn.feature_selection import SelectorMixin
 
 import skdp.engines
-from skdp import DPHistogram, DPLinearRegression, DPMean, PrivacyLedger
+from skdp import DPHistogram, PrivacyLedger
 from skdp.privacy import Rho
 from tests.central.estimators import EVERY, FREE, NUMBERS, NUMERIC, VALUES, WORDS, Y, fitted, made, whole
 from tests.conftest import each
@@ -336,12 +336,3 @@ def test_an_argument_that_fit_does_not_take_is_refused_by_the_class(name):
     model = made(name)
     with pytest.raises(TypeError, match=f"^{type(model).__name__}.fit takes X, .*, and no weights"):
         model.fit(np.zeros((9, 2)), weights=np.ones(9))
-
-
-def test_where_weights_go():
-    X, y = np.zeros((9, 2)), np.zeros(9)
-    model = DPLinearRegression(1.0, protect="target", target_bounds=(0, 1))
-    with pytest.raises(TypeError, match=r"DPLinearRegression.fit .* no sample_weight: DPAdditiveClassifier and"):
-        model.fit(X, y, sample_weight=np.ones(9))
-    with pytest.raises(TypeError, match=r"DPMean.fit .* no sample_weight: it is a parameter of DPMean"):
-        DPMean(1.0, bounds=(0, 1)).fit(X, sample_weight=np.ones(9))

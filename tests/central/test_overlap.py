@@ -12,7 +12,7 @@ import pytest
 from skdp import DPAdditiveClassifier, DPAdditiveRegressor
 from skdp.central.additive._overlap import Overlap, all_pairs, basis_of
 from skdp.central.additive._smoothing import normal_scores, ordered_bins
-from skdp.central.additive._sums import STEPS, Rows, crossed_counts
+from skdp.central.additive._sums import Rows, crossed_counts
 from skdp.central.statistics import Bins, Noise
 from skdp.domain import Categories, Interval
 from skdp.privacy import Mu
@@ -64,19 +64,17 @@ COLUMNS = [number_of([5, 9, 4, 7, 6, 2]), MANY, bins_of(Categories(["x", "y"]), 
 
 
 def test_a_row_is_in_one_cell_of_each_pair():
-    """All bins of a row, none of them among these, with all of a few weights."""
+    """All bins of a row, none of them among these."""
     pairs = all_pairs([basis_of(column) for column in COLUMNS])
     crossings = [pair.crossing() for pair in pairs]
     assert len(pairs) == 6
     few = [np.array([0, len(column.counts) - 1]) for column in COLUMNS]
-    weights = np.array([1.0, STEPS])
-    before = crossed_counts(Rows(few, np.zeros(2), weights), crossings)
-    for *bins, weight in itertools.product(range(7), [0, 6, 39, 40], range(3), range(5), [1, STEPS]):
+    before = crossed_counts(Rows(few, np.zeros(2)), crossings)
+    for bins in itertools.product(range(7), [0, 6, 39, 40], range(3), range(5)):
         codes = [np.append(column, bin_) for column, bin_ in zip(few, bins, strict=True)]
-        change = crossed_counts(Rows(codes, np.zeros(3), np.append(weights, weight)), crossings) - before
+        change = crossed_counts(Rows(codes, np.zeros(3)), crossings) - before
         n_known = sum(bin_ < len(column.counts) for bin_, column in zip(bins, COLUMNS, strict=True))
-        assert change.sum() == weight * math.comb(n_known, 2)
-        assert (change**2).sum() == weight**2 * math.comb(n_known, 2) <= weight**2 * len(pairs)
+        assert change.sum() == (change**2).sum() == math.comb(n_known, 2) <= len(pairs)
 
 
 def test_functions_of_bins_are_not_correlated():
@@ -210,11 +208,11 @@ def test_pairs_are_counted_once_if_that_is_of_use(monkeypatch):
 
 def test_a_neighbour_changes_the_counts_of_pairs_by_no_more_than_is_stated():
     table = TABLE.head(60).assign(c=TABLE["c"].head(60).where(np.arange(60) > 2, "u"))
-    model = regressor(Mu(60.0, delta=1e-6), handle_unknown="ignore", max_weight=2)
-    table = table.assign(y=NUMBER[:60], w=np.linspace(0, 3, 60))
+    model = regressor(Mu(60.0, delta=1e-6), handle_unknown="ignore")
+    table = table.assign(y=NUMBER[:60])
 
     def release(rows):
-        return model.fit(rows[["a", "b", "c"]], rows["y"], sample_weight=rows["w"])
+        return model.fit(rows[["a", "b", "c"]], rows["y"])
 
     for place in (0, 30, 59):
         result = replay_release(release, table, table.drop(index=place))
@@ -224,7 +222,7 @@ def test_a_neighbour_changes_the_counts_of_pairs_by_no_more_than_is_stated():
 
 
 def test_columns_of_any_kind_may_be_correlated():
-    """Missing numbers, weights, several classes, and values of which the rare ones are together."""
+    """Missing numbers, several classes, and values of which the rare ones are together."""
     code = np.digitize(TABLE["a"], np.linspace(-2, 2, 29))
     table = TABLE.assign(d=code.astype(str), a=TABLE["a"].where(rng.random(N) > 0.2))
     target = np.digitize(NUMBER, [-0.5, 0.5])
@@ -233,10 +231,9 @@ def test_columns_of_any_kind_may_be_correlated():
         bounds=(-6, 6),
         categories={"c": WORDS, "d": list(map(str, range(30)))},
         classes=[0, 1, 2],
-        max_weight=2,
         random_state=0,
     )
-    model.fit(table, target, sample_weight=rng.uniform(0, 2, N))
+    model.fit(table, target)
     assert model.is_joint_
     assert model.score(table, target) > 0.6
     for name in table:

@@ -36,7 +36,7 @@ def summary_of(sums_of, bounds):
     return RowSums(sums_of, nothing, bounds)
 
 
-SUMS = summary_of(partial(_sums_of_table, ends=np.array([[-1.0, 10.0]]), missing=True, max_weight=None), [(-1.0, 10.0)])
+SUMS = summary_of(partial(_sums_of_table, ends=np.array([[-1.0, 10.0]]), missing=True), [(-1.0, 10.0)])
 RANKS = summary_of(partial(count_ranks, candidates=[EDGES]), [(-1.0, float(BIG))])
 
 
@@ -95,6 +95,6 @@ def test_bins_are_those_of_a_loop(kind, monkeypatch):
 def test_sums_of_many_equal_rows_do_not_overflow():
     ends, counts = np.array([[0.0, 1.0]]), np.array([1 << 55, 3])
     table = read_table(pa.table({"x": [1.0, None]}))
-    sums = GroupSums.read(_sums_of_table(table, counts, ends=ends, missing=True, max_weight=None), ends)
+    sums = GroupSums.read(_sums_of_table(table, counts, ends=ends, missing=True), ends)
     assert [sums.counts[0, 0], sums.places[0, 0], sums.squares[0, 0]] == [1 << 55, 1 << 84, 1 << 84]
     assert sums.n_odd == 3

@@ -56,14 +56,11 @@ def synthesizer(epsilon=1.0, **parameters):
     return DPMarginalSynthesizer(epsilon, **{"domain": CODES, "max_iter": 5} | parameters)
 
 
-BESIDE = {"groups": "person", "sample_weight": "weight of row"}
-
-
 def fitted(model, rows):
-    """Fit a model to rows, of which the columns `y`, `person` and `weight of row` are what `fit` takes beside X."""
-    X = rows.drop(columns=["y", *BESIDE.values()], errors="ignore")
+    """Fit a model to rows, of which the columns `y` and `person` are what `fit` takes beside X."""
+    X = rows.drop(columns=["y", "person"], errors="ignore")
     target = [rows["y"]] if "y" in rows else []
-    more = {name: rows[column] for name, column in BESIDE.items() if column in rows}
+    more = {"groups": rows["person"]} if "person" in rows else {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # so few rows
         return clone(model).set_params(random_state=0).fit(X, *target, **more)
@@ -130,25 +127,15 @@ RELEASES = {
         DPAdditiveClassifier(Mu(500.0, delta=1e-6), bounds=UNIT, classes=[0, 1, 2]),
         CORNERS.assign(c=[1.0, 0.0, 1.0, -1.0, 1.0], y=[0, 1, 2, 0, 2]),
     ),
-    "additive regressor of persons, pairs counted, weighted": (
-        DPAdditiveRegressor(
-            Mu(900.0, delta=1e-6), bounds=UNIT, target_bounds=(0, 1), max_weight=0.5, max_rows_per_person=2
-        ),
-        CORNER_PERSONS.assign(**{"weight of row": [0.5, 0.5, 0.1, 0.5, 1.0, 0.5, 0.5]}),
+    "additive regressor of persons, pairs counted": (
+        DPAdditiveRegressor(Mu(900.0, delta=1e-6), bounds=UNIT, target_bounds=(0, 1), max_rows_per_person=2),
+        CORNER_PERSONS,
     ),
     "additive regressor of persons, pairs declared": (
         DPAdditiveRegressor(
             MU, bounds=UNIT, target_bounds=(0, 1), interactions=[("a", "b"), ("c", "a")], max_rows_per_person=2
         ),
         CORNER_PERSONS.assign(c=[0.0, 0.0, 1.0, -1.0, -1.0, 1.0, 1.0]),
-    ),
-    "additive classifier, weighted": (
-        DPAdditiveClassifier(MU, bounds=UNIT, classes=[0, 1], max_weight=3),
-        CORNERS.assign(**{"weight of row": [3.0, 0.7, 9.0, 2.0, 3.0]}),
-    ),
-    "additive regressor of persons, weighted": (
-        DPAdditiveRegressor(MU, bounds=UNIT, target_bounds=(0, 1), max_weight=0.5, max_rows_per_person=2),
-        CORNER_PERSONS.assign(**{"weight of row": [0.5, 0.5, 0.1, 0.5, 1.0, 0.5, 0.5]}),
     ),
     "additive regressor of categories": (
         DPAdditiveRegressor(RHO, categories=WORDS, target_bounds=(-1, 1)),

@@ -90,19 +90,15 @@ def find_residuals(
     start: Integers,
     n_rows: float,
     noise: Noise,
-    unit: int,
     source: ByteSource,
 ) -> NumberResiduals:
-    """Find a bound that few residuals of numbers exceed, and what is within, from noisy counts by size.
-
-    A row adds `unit` to a count, or less by its weight.
-    """
+    """Find a bound that few residuals of numbers exceed, and what is within, from noisy counts by size."""
     steps = np.arange(_N_BOUNDS)[::-1]
     bounds = (2 * STEPS * 2.0 ** (-steps / 2)).astype(np.int64)  # ascending
     what = partial(size_counts, functions=functions, start=start, limits=bounds)
     drawn = noise.add(source, rows.sum(what).tolist())
-    counts = np.array([*map(as_float, drawn)]) / unit
-    error = as_float(noise.error) / unit
+    counts = np.array([*map(as_float, drawn)])
+    error = as_float(noise.error)
     # Added up from the largest on, so that few counts add their noise.
     n_beyond = np.cumsum(counts[::-1])[::-1]
     n_added = np.arange(_N_BOUNDS, 0, -1)
@@ -136,8 +132,6 @@ class Start(NamedTuple):
     """What is measured of the target first, and how the rest is."""
 
     n_rows: float
-    # What a row adds to a count, at most.
-    count_unit: int
     # The constant: (n_outputs,)
     response: Floats
     # Of the rows, those that are not of the largest class; of numbers, all.
@@ -440,16 +434,15 @@ class _Descent:
             return
         # A row is in one cell of each pair.
         n_pairs = math.comb(len(self.bins), 2)
-        unit = self.start.count_unit
-        noise = Noise("mu", amount, n_pairs * unit**2)
-        error = as_float(noise.error) / unit
+        noise = Noise("mu", amount, n_pairs)
+        error = as_float(noise.error)
         n_rows = self.start.n_rows
         if error > largest_useful_error(n_rows):
             return
         crossings = [pair.crossing() for pair in all_pairs(bases)]
         exact = self.rows.sum(partial(crossed_counts, crossings=crossings))
         self.mu_squared -= noise.amount
-        counts = self._noisy(exact, noise) / unit
+        counts = self._noisy(exact, noise)
         self.overlap = Overlap.from_counts(bases, counts, error, n_rows)
         n_outputs = self.residuals.n_outputs
         self.coefficients = np.zeros((len(self.overlap.errors), n_outputs))
@@ -500,7 +493,6 @@ class _Descent:
                     self.constant,
                     self.start.n_rows,
                     noise_of_bounds,
-                    self.start.count_unit,
                     self.source,
                 )
             noise = Noise("mu", amount, self.residuals.square)
@@ -586,13 +578,12 @@ class _Descent:
     def add(self, pairs: Sequence[Pair], amount: Fraction) -> None:
         """Count the rows of the cells of pairs, which get functions."""
         # A row is in one cell of each pair.
-        unit = self.start.count_unit
-        noise = Noise("mu", amount, len(pairs) * unit**2)
+        noise = Noise("mu", amount, len(pairs))
         crossings = [pair.crossing() for pair in pairs]
         exact = self.rows.sum(partial(crossed_counts, crossings=crossings))
         self.mu_squared -= noise.amount
-        counts = self._noisy(exact, noise) / unit
-        variance = (as_float(noise.error) / unit) ** 2
+        counts = self._noisy(exact, noise)
+        variance = as_float(noise.error) ** 2
         for pair, pair_counts in zip(pairs, split_cells(counts, pairs), strict=True):
             cells = Cells(pair, pair_counts, np.full(pair.n_cells, variance))
             self.cells.append(cells)

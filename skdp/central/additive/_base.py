@@ -34,29 +34,25 @@ from skdp.central.additive._sums import (
     CountedCells,
     LargeRows,
     Rows,
-    unit_of,
 )
 from skdp.central.statistics import (
     Batches,
     Bins,
     Noise,
     as_float,
-    check_max_weight,
     declared_domain,
     fine_cells,
     merge_cells,
     nested_cells,
-    read_weights,
     select_columns,
     warn_of_few,
     warn_of_objects,
-    without_column,
 )
 from skdp.domain import Categories, Domain, DomainLike, Interval
 from skdp.oracles import check_size
 from skdp.privacy import Loss, Share
 from skdp.randomness import ByteSource
-from skdp.tables import LargeTable, Table, kind_of_dtype, name_of_dtype
+from skdp.tables import Table, kind_of_dtype, name_of_dtype
 
 # Of the budget: for the number of rows and the middle of the target, and for the counts
 # of cells that make bins. Half or twice as much changes R2 by less than .01 (two
@@ -127,8 +123,6 @@ class AdditivePlan(NamedTuple):
     interactions: int | list[tuple[int, int]]
     # What may be lost for a row.
     share: Share
-    # The largest weight, if rows have weights.
-    max_weight: float | None
 
 
 class AdditiveModel(SupervisedStatistic):
@@ -139,7 +133,6 @@ class AdditiveModel(SupervisedStatistic):
     handle_unknown: Unknown
     max_bins: int
     interactions: int | Sequence[tuple[ColumnName, ColumnName]]
-    max_weight: float | None
     shapes_: list[Floats]
     shape_std_errors_: list[Floats]
     bin_counts_: list[Floats]
@@ -164,10 +157,9 @@ class AdditiveModel(SupervisedStatistic):
         rows: Rows | LargeRows,
         target: Any,
         share: Share,
-        unit: int,
         source: ByteSource,
     ) -> Start:
-        """Measure the number of rows, of which each counts up to a unit, and the middle of the target."""
+        """Measure the number of rows, and the middle of the target."""
 
     def _ordered(self, rows: Rows | LargeRows) -> Rows | LargeRows:
         """Return the rows in an order in which they are fast to read."""
@@ -197,7 +189,6 @@ class AdditiveModel(SupervisedStatistic):
         X: TableLike,
         y: ColumnLike | ColumnName | None = None,
         *,
-        sample_weight: ColumnLike | ColumnName | None = None,
         groups: ColumnLike | ColumnName | None = None,
     ) -> Self:
         """Release a function of each column that predicts a target.
@@ -210,10 +201,6 @@ class AdditiveModel(SupervisedStatistic):
         y : series or array-like of shape (n_samples,)
             The private target, without missing values; `guarantee_` has it under its name, or as ``"target"`` if it has
             none, or that of a column of X. For a large table, the name of a column of X.
-        sample_weight : array-like of shape (n_samples,), optional
-            The weight of each row, such as how many people it stands for. It is protected as the columns of X are, so
-            that none is an error: a negative one, and what is no finite number, counts as 0, a larger one as
-            `max_weight`. For a large table, the name of a column of X, which is no part of what is learnt.
         groups : 1-D array-like of shape (n_samples,), optional
             The person of each row: of each at most `max_rows_per_person` rows are used, chosen at random. The guarantee
             is then for all rows of one person. For a large table, the name of a column, which is no part of what is
@@ -229,8 +216,7 @@ class AdditiveModel(SupervisedStatistic):
         TypeError, ValueError
             If a parameter is out of range, a declaration does not fit the columns, X is 1-D, sparse, or holds values
             that it must not hold, or y has another number of rows, misses a value or holds an undeclared class; or
-            y, sample_weight or groups is a series with the row labels of X in another order, or has another number of
-            rows; or max_weight is not declared with sample_weight.
+            y or groups is a series with the row labels of X in another order.
         BudgetExceeded
             If the ledger does not cover it.
 
@@ -241,32 +227,7 @@ class AdditiveModel(SupervisedStatistic):
         UserWarning
             If the noise hides the number of rows, or the bounds: there are too few rows for this epsilon.
         """
-        return self._fit(X, (y, sample_weight), groups)
-
-    def _read_columns(self, X: Any, y: Any, large: LargeTable | None) -> Table:
-        """Read the columns of X, the weights, if there are any, and the target."""
-        target, sample_weight = y
-        if self.max_weight is not None:
-            check_max_weight(self.max_weight)
-        if sample_weight is None:
-            return super()._read_columns(X, target, large)
-        if self.max_weight is None:
-            raise ValueError(
-                "max_weight must be declared with sample_weight, also if it comes from "
-                "another estimator, such as BaggingClassifier: the largest weight, from "
-                "what is publicly known"
-            )
-        if large is not None:
-            X, sample_weight = without_column(X, sample_weight, "sample_weight")
-        table = super()._read_columns(X, target, large)
-        column, name = read_weights(sample_weight, table)
-        *names, target_name = table.names
-        *columns, target_column = table.columns
-        return replace(
-            table,
-            names=(*names, name, target_name),
-            columns=(*columns, column, target_column),
-        )
+        return self._fit(X, y, groups)
 
     def _features(self, rows: Batches) -> Batches:
         return rows.select(rows.names[: self.n_features_in_])
@@ -324,11 +285,7 @@ class AdditiveModel(SupervisedStatistic):
         domain = Domain({name: attributes[name] for name in features.names})
         interactions = read_interactions(self.interactions, domain)
         place_target, target = self._plan_target(rows, ends)
-        max_weight = None
-        if len(rows.names) > self.n_features_in_ + 1:
-            assert self.max_weight is not None
-            max_weight = float(self.max_weight)
-        coding = Coding(domain, self.handle_unknown, place_target, max_weight)
+        coding = Coding(domain, self.handle_unknown, place_target)
         losses: tuple[Loss, ...] = ()
         if share.kind == "rho":
             losses = (Noise("mu", share.mu_squared).loss,)
@@ -340,7 +297,6 @@ class AdditiveModel(SupervisedStatistic):
             target=target,
             interactions=interactions,
             share=share.of_a_row,
-            max_weight=max_weight,
         )
         return Plan(
             exact,
@@ -350,17 +306,12 @@ class AdditiveModel(SupervisedStatistic):
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         exact: AdditivePlan = plan.exact
-        unit = unit_of(exact.max_weight)
-        start = self._start(exact.cells.rows, exact.target, exact.share, unit, source)
-        cells, spent = cut_cells(exact, unit, source)
+        start = self._start(exact.cells.rows, exact.target, exact.share, source)
+        cells, spent = cut_cells(exact, source)
         domain = cells.domain
         # A record is in one cell of each column, so that the square of the norm of what
-        # it changes is the number of columns, in units.
-        noise = Noise(
-            "mu",
-            exact.share.mu_squared * _BINS_PART,
-            len(domain.columns) * unit**2,
-        )
+        # it changes is the number of columns.
+        noise = Noise("mu", exact.share.mu_squared * _BINS_PART, len(domain.columns))
         bins = merge_cells(
             domain,
             exact.ends_of_numbers,
@@ -369,7 +320,6 @@ class AdditiveModel(SupervisedStatistic):
             n_rows=start.n_rows,
             most=self.max_bins,
             source=source,
-            unit=unit,
             informative_share=start.informative_share,
         )
         start = start._replace(mu_squared=start.mu_squared - noise.amount - spent)
@@ -383,8 +333,7 @@ class AdditiveModel(SupervisedStatistic):
         self.intercept_ = shapes.intercept
         self.shapes_ = shapes.values
         self.shape_std_errors_ = shapes.std_errors
-        max_weight = 1.0 if exact.max_weight is None else exact.max_weight
-        self.bin_counts_ = [max_weight * column.sizes for column in bins]
+        self.bin_counts_ = [column.sizes for column in bins]
         self.bin_supported_ = []
         for name, column, is_alike in zip(
             domain.columns, bins, shapes.is_alike, strict=True
@@ -393,9 +342,9 @@ class AdditiveModel(SupervisedStatistic):
             is_supported = supported_bins(column, is_number)
             is_supported &= shapes.n_epochs >= _FEWEST_SETTLED and not is_alike
             self.bin_supported_.append(is_supported)
-        self._add_pairs(shapes, max_weight)
+        self._add_pairs(shapes)
 
-    def _add_pairs(self, shapes: Shapes, max_weight: float) -> None:
+    def _add_pairs(self, shapes: Shapes) -> None:
         """Set what is released of pairs of columns, after that of columns."""
         self.interactions_ = []
         self.interaction_domains_ = []
@@ -415,7 +364,7 @@ class AdditiveModel(SupervisedStatistic):
             is_supported &= shapes.n_epochs >= _FEWEST_SETTLED
             self.shapes_.append(values.reshape(*shape, -1))
             self.shape_std_errors_.append(errors.reshape(*shape, -1))
-            self.bin_counts_.append(max_weight * cells.sizes.reshape(shape))
+            self.bin_counts_.append(cells.sizes.reshape(shape))
             self.bin_supported_.append(is_supported.reshape(shape))
 
     @property
@@ -580,9 +529,7 @@ def read_interactions(interactions: Any, domain: Domain) -> int | list[tuple[int
     return pairs
 
 
-def cut_cells(
-    plan: AdditivePlan, unit: int, source: ByteSource
-) -> tuple[CountedCells, Fraction]:
+def cut_cells(plan: AdditivePlan, source: ByteSource) -> tuple[CountedCells, Fraction]:
     """Cut the cells of numbers that hold many rows, by noisy counts; also return the square of mu that these cost."""
     cells = plan.cells
     names = list(plan.ends_of_numbers)
@@ -597,13 +544,13 @@ def cut_cells(
         return [cells.counts[columns.index(name)][:-1] for name in names]
 
     # A record is in one cell of each column, or in none that is counted.
-    noise = Noise("mu", plan.share.mu_squared * _LEVEL_PART, len(names) * unit**2)
+    noise = Noise("mu", plan.share.mu_squared * _LEVEL_PART, len(names))
     edges = []
     for name in names:
         attribute = cells.domain[name]
         assert isinstance(attribute, Interval)
         edges.append(np.array(attribute.edges))
-    edges, n_levels = nested_cells(edges, count, noise, source, large=_LARGE, unit=unit)
+    edges, n_levels = nested_cells(edges, count, noise, source, large=_LARGE)
     count(edges)
     return cells, n_levels * noise.amount
 
@@ -623,14 +570,12 @@ def supported_bins(bins: Bins, is_number: bool) -> NDArray[np.bool_]:
 
 def class_counts(rows: Rows, n_classes: int) -> NDArray[np.int64]:
     """Count the rows of each class."""
-    return rows.count(rows.targets, n_classes)
+    return np.bincount(rows.targets, minlength=n_classes)
 
 
 def target_sums(rows: Rows) -> NDArray[np.int64]:
-    """Count the rows, and add up their targets, each by its weight."""
-    n_rows = rows.count(np.zeros(len(rows.targets), np.intp), 1)
-    total = rows.weighted(rows.targets.astype(float)).sum()
-    return np.append(n_rows, np.int64(total))
+    """Count the rows, and add up their targets."""
+    return np.array([len(rows.targets), rows.targets.sum()], np.int64)
 
 
 def noisy_floats(

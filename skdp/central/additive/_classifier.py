@@ -68,9 +68,6 @@ class DPAdditiveClassifier(ProbabilisticClassifier, AdditiveModel):
         How many pairs of columns get a function of both at most, beside those of single columns; 0 for none. Noisy
         scores choose them, so that there may be none. Or the pairs themselves, from what is publicly known: a list of
         tuples.
-    max_weight : float, optional
-        The largest weight, from what is publicly known, if `fit` is given ``sample_weight``; weights are clipped to
-        [0, max_weight].
     max_rows_per_person : int, default=1
         The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
         left out if `fit` is given ``groups``; without, the number is taken on trust.
@@ -87,7 +84,7 @@ class DPAdditiveClassifier(ProbabilisticClassifier, AdditiveModel):
     shape_std_errors_ : list of ndarray
         Their standard errors.
     bin_counts_ : list of ndarray of shape (n_bins,)
-        The noisy numbers of rows in the bins, above 0; with weights, their noisy sums.
+        The noisy numbers of rows in the bins, above 0.
     interactions_ : list of tuple of two column names
         The pairs of columns that have functions, which are the last in the lists above, as arrays of shape (n_first,
         n_second) or (n_first, n_second, n_classes).
@@ -121,10 +118,8 @@ class DPAdditiveClassifier(ProbabilisticClassifier, AdditiveModel):
     with its target, changes the distribution of all fitted attributes by at most (epsilon, delta); the guarantee is
     that of Gaussian differential privacy for mu ([1]_), also stated as rho = mu**2 / 2. Predictions are
     post-processing, and cost nothing: but those for a row of the table are about this row. The number of rows is
-    protected too, and a table without rows is answered. Missing numbers are a bin. Weights are protected, too, if
-    that of a row follows from this row and from what is public or released, and not from other rows, as weights of
-    exact group sizes do. Not covered: an error shows that a value is not declared, or that a target is missing or of
-    no declared class.
+    protected too, and a table without rows is answered. Missing numbers are a bin. Not covered: an error shows that a
+    value is not declared, or that a target is missing or of no declared class.
 
     A hundredth of mu**2 is spent on noisy counts of the classes; 15 % on the counts of fine cells of all columns, of
     which a record changes one each by 1. Neighbouring cells are joined to bins of about as many records by their noisy
@@ -135,12 +130,6 @@ class DPAdditiveClassifier(ProbabilisticClassifier, AdditiveModel):
     the target, of one column after another, in 2 to 12 epochs: a record adds an integer of bounded size to one bin of
     the column (its gradient, weighted as in `DPLogisticRegression`: of two classes, at most 1/2). All noise is rounded
     Gaussian, drawn exactly for integers.
-
-    A weight is a whole number of 2**20 steps up to `max_weight`. Counts are sums of weights, and what a record adds to
-    a sum is multiplied by its weight, over the largest one, and rounded. So one record changes each number by at most
-    as much as without weights, and the noise in sums of weights is that of as many records of the largest weight:
-    weights much smaller than `max_weight` drown in it. For standard errors and smoothing, rows count as those of the
-    largest weight, of which there are fewer: errors are too large rather than too small.
 
     Half of the epochs are for columns alone. Then, of the ten columns whose functions vary most, all pairs are scored:
     by the sizes of the sums of residuals in 6 by 6 groups of bins, less what the sums of the groups of each column let
@@ -213,7 +202,6 @@ class DPAdditiveClassifier(ProbabilisticClassifier, AdditiveModel):
         handle_unknown: Unknown = "error",
         max_bins: int = 24,
         interactions: int | Sequence[tuple[ColumnName, ColumnName]] = 6,
-        max_weight: float | None = None,
         max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
@@ -227,7 +215,6 @@ class DPAdditiveClassifier(ProbabilisticClassifier, AdditiveModel):
         self.handle_unknown = handle_unknown
         self.max_bins = max_bins
         self.interactions = interactions
-        self.max_weight = max_weight
         self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
         self.random_state = random_state
@@ -241,15 +228,14 @@ class DPAdditiveClassifier(ProbabilisticClassifier, AdditiveModel):
         rows: Rows | LargeRows,
         target: Any,
         share: Share,
-        unit: int,
         source: ByteSource,
     ) -> Start:
         n_classes = len(target.values)
-        # A record is in one class, so that it changes the counts by a norm of a unit.
-        noise = Noise("mu", share.mu_squared * SIZE_PART, unit**2)
+        # A record is in one class, so that it changes the counts by a norm of 1.
+        noise = Noise("mu", share.mu_squared * SIZE_PART)
         counts = rows.sum(partial(class_counts, n_classes=n_classes))
-        noisy_counts = noisy_floats(noise, counts, unit, source)
-        error = as_float(noise.error) / unit * math.sqrt(n_classes)
+        noisy_counts = noisy_floats(noise, counts, 1, source)
+        error = as_float(noise.error) * math.sqrt(n_classes)
         n_rows = check_number_of_rows(noisy_counts.sum(), error)
         probabilities = np.clip(noisy_counts / n_rows, 1 / 50 / n_classes, None)
         probabilities /= probabilities.sum()
@@ -259,7 +245,6 @@ class DPAdditiveClassifier(ProbabilisticClassifier, AdditiveModel):
             logits = logits[1:] - logits[:1]
         return Start(
             n_rows=n_rows,
-            count_unit=unit,
             response=logits,
             informative_share=1 - probabilities.max(),
             residuals=ClassResiduals(n_classes),

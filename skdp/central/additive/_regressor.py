@@ -76,9 +76,6 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
         How many pairs of columns get a function of both at most, beside those of single columns; 0 for none. Noisy
         scores choose them, so that there may be none. Or the pairs themselves, from what is publicly known: a list of
         tuples.
-    max_weight : float, optional
-        The largest weight, from what is publicly known, if `fit` is given ``sample_weight``; weights are clipped to
-        [0, max_weight].
     max_rows_per_person : int, default=1
         The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
         left out if `fit` is given ``groups``; without, the number is taken on trust.
@@ -94,7 +91,7 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
     shape_std_errors_ : list of ndarray
         Their standard errors.
     bin_counts_ : list of ndarray of shape (n_bins,)
-        The noisy numbers of rows in the bins, above 0; with weights, their noisy sums.
+        The noisy numbers of rows in the bins, above 0.
     interactions_ : list of tuple of two column names
         The pairs of columns that have functions, which are the last in the lists above, as arrays of shape (n_first,
         n_second) or (n_first, n_second, n_classes).
@@ -127,9 +124,8 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
     with its target, changes the distribution of all fitted attributes by at most (epsilon, delta); the guarantee is
     that of Gaussian differential privacy for mu ([1]_), also stated as rho = mu**2 / 2. Predictions are
     post-processing, and cost nothing: but those for a row of the table are about this row. The number of rows is
-    protected too, and a table without rows is answered. Missing numbers are a bin. Weights are protected, too, if
-    that of a row follows from this row and from what is public or released, and not from other rows, as weights of
-    exact group sizes do. Not covered: an error shows that a value is not declared, or that a target is missing.
+    protected too, and a table without rows is answered. Missing numbers are a bin. Not covered: an error shows that a
+    value is not declared, or that a target is missing.
 
     A hundredth of mu**2 is spent on the noisy number of rows and sum of the target; 15 % on the counts of fine cells
     of all columns, of which a record changes one each by 1. Neighbouring cells are joined to bins of about as many
@@ -140,7 +136,7 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
     size to one bin of the column (what is left, cut at this bound). All noise is rounded Gaussian, drawn exactly for
     integers.
 
-    For counts of pairs of columns (2 % of the rest), weights, functions of pairs, and for how sums are averaged and
+    For counts of pairs of columns (2 % of the rest), functions of pairs, and for how sums are averaged and
     smoothed, see `DPAdditiveClassifier`.
 
     Standard errors are those of the posterior of all functions together: of noise, of the sample, of what smoothing
@@ -192,7 +188,6 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
         handle_unknown: Unknown = "error",
         max_bins: int = 24,
         interactions: int | Sequence[tuple[ColumnName, ColumnName]] = 6,
-        max_weight: float | None = None,
         max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
@@ -206,7 +201,6 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
         self.handle_unknown = handle_unknown
         self.max_bins = max_bins
         self.interactions = interactions
-        self.max_weight = max_weight
         self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
         self.random_state = random_state
@@ -234,27 +228,25 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
         rows: Rows | LargeRows,
         target: Any,
         share: Share,
-        unit: int,
         source: ByteSource,
     ) -> Start:
-        # A record adds a unit to the number of rows, and at most `STEPS` to the sum.
+        # A record adds 1 to the number of rows, and at most `STEPS` to the sum.
         part = share.mu_squared * SIZE_PART / 2
         n_rows, target_sum = rows.sum(target_sums).tolist()
-        noise_of_rows = Noise("mu", part, unit**2)
+        noise_of_rows = Noise("mu", part)
         noise_of_sum = Noise("mu", part, STEPS**2)
-        (noisy_rows,) = noisy_floats(noise_of_rows, [n_rows], unit, source)
+        (noisy_rows,) = noisy_floats(noise_of_rows, [n_rows], 1, source)
         (noisy_sum,) = noisy_floats(noise_of_sum, [target_sum], STEPS, source)
-        error = as_float(noise_of_rows.error) / unit
+        error = as_float(noise_of_rows.error)
         n_noisy_rows = check_number_of_rows(noisy_rows, error)
         mean = np.clip(noisy_sum / n_noisy_rows, -1.0, 1.0)
         bound_part = share.mu_squared * _BOUND_PART
         return Start(
             n_rows=n_noisy_rows,
-            count_unit=unit,
             response=np.array([mean]),
             informative_share=1.0,
             residuals=NumberResiduals(2 * STEPS),
-            noise_of_bounds=Noise("mu", bound_part / len(LOOKS), unit**2),
+            noise_of_bounds=Noise("mu", bound_part / len(LOOKS)),
             mu_squared=share.mu_squared - 2 * part - bound_part,
         )
 

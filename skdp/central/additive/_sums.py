@@ -30,7 +30,6 @@ from skdp.central.statistics import (
     select_columns,
     to_places,
     undeclared_error,
-    weight_steps,
 )
 from skdp.domain import Domain, Interval
 from skdp.tables import Table
@@ -217,8 +216,6 @@ class Coding:
     handle_unknown: str
     # Of the target, the last column, if there is one.
     place_target: Callable[[Any], NDArray[Any]] | None = None
-    # Of the weights, the column before the target, if there is one.
-    max_weight: float | None = None
 
     def codes(self, table: Table) -> list[NDArray[Any]]:
         """Return the cell of each row in each column; numbers outside of all cells are in the outer ones."""
@@ -237,11 +234,7 @@ class Coding:
 
     def __call__(self, table: Table) -> Rows:
         assert self.place_target is not None
-        weights = None
-        if self.max_weight is not None:
-            weights = row_weights(table.columns[-2], table.names[-2], self.max_weight)
-        targets = self.place_target(table.columns[-1])
-        return Rows(self.codes(table), targets, weights)
+        return Rows(self.codes(table), self.place_target(table.columns[-1]))
 
 
 def _is_of_numbers(attribute: Interval) -> bool:
@@ -255,25 +248,13 @@ def number_places(column: Any, name: Any, low: float, high: float) -> Integers:
     return places.astype(np.int64)
 
 
-def row_weights(column: Any, name: Any, max_weight: float) -> Floats:
-    """Return weights in whole steps, from 0 to `STEPS`; what is no number has none."""
-    (numbers,) = read_values(Table((name,), (column,), None))
-    return np.rint(weight_steps(numbers, max_weight) * (STEPS / GRID))
-
-
-def unit_of(max_weight: float | None) -> int:
-    """Return what a row of the largest weight adds to a count."""
-    return 1 if max_weight is None else STEPS
-
-
 class Rows:
-    """Private rows as bins, and their targets and weights; they live inside `fit` only."""
+    """Private rows as bins, and their targets; they live inside `fit` only."""
 
     def __init__(
         self,
         codes: list[NDArray[Any]],
         targets: NDArray[Any],
-        weights: Floats | None = None,
         *,
         is_by_class: bool = False,
     ) -> None:
@@ -281,8 +262,6 @@ class Rows:
         self.targets = targets
         # Whether the rows are known to be in the order of their classes.
         self.is_by_class = is_by_class
-        # From 0 to `STEPS`, which is the largest; None if all rows are alike.
-        self.weights = weights
         # What the functions that were given last leave of the targets: of many rows,
         # only the change of one function is subtracted.
         self._functions: list[Integers] = []
@@ -297,41 +276,20 @@ class Rows:
         codes = []
         for cells, bins in zip(self.codes, bins_of_cells, strict=True):
             codes.append(bins.astype(np.int16)[cells])
-        return Rows(codes, self.targets, self.weights)
-
-    def count(
-        self, codes: NDArray[Any], size: int, block: slice = slice(None)
-    ) -> Integers:
-        """Count some rows by their codes, each by its weight."""
-        weights = None if self.weights is None else self.weights[block]
-        counts = np.bincount(codes, weights=weights, minlength=size)
-        return counts.astype(np.int64)
-
-    def weighted(self, numbers: Floats, block: slice = slice(None)) -> Floats:
-        """Multiply numbers of some rows by their weights, over the largest: whole, and none is larger than before."""
-        if self.weights is None:
-            return numbers
-        # Exact before they are rounded: of numbers and weights of at most 22 bits.
-        return np.rint(numbers * (self.weights[block] / STEPS))
+        return Rows(codes, self.targets)
 
     def by_class(self) -> Rows:
         """Put the rows of a class together: their residuals are looked up in one part of a table."""
         largest = int(self.targets.max(initial=0))
         targets = self.targets.astype(np.min_scalar_type(largest))
         order = np.argsort(targets, kind="stable")
-        weights = None if self.weights is None else self.weights[order]
         codes = [column[order] for column in self.codes]
-        return Rows(codes, targets[order], weights, is_by_class=True)
+        return Rows(codes, targets[order], is_by_class=True)
 
     def crossed(self, crossings: Sequence[Crossing]) -> Rows:
         """Add the cells of pairs of columns as further columns."""
         cells = [crossing.codes(self.codes) for crossing in crossings]
-        return Rows(
-            [*self.codes, *cells],
-            self.targets,
-            self.weights,
-            is_by_class=self.is_by_class,
-        )
+        return Rows([*self.codes, *cells], self.targets, is_by_class=self.is_by_class)
 
     def residuals(
         self, functions: Sequence[Integers], start: Integers, residuals: Residuals
@@ -424,7 +382,7 @@ def cell_counts(rows: Rows, sizes: Sequence[int]) -> Integers:
     """Count the rows of each cell of each column, one column after another."""
     counts = []
     for cells, size in zip(rows.codes, sizes, strict=True):
-        counts.append(rows.count(cells, size + 1)[:size])
+        counts.append(np.bincount(cells, minlength=size + 1)[:size])
     return np.concatenate(counts)
 
 
@@ -471,7 +429,7 @@ class CountedCells:
             codes = list(rows.codes)
             for name, column_codes in zip(names, codes_of_part, strict=True):
                 codes[self.domain.columns.index(name)] = column_codes
-            rows = Rows(codes, rows.targets, rows.weights)
+            rows = Rows(codes, rows.targets)
         counts = _counts_by_column(rows, coding.domain)
         return CountedCells(self.batches, coding, rows, counts)
 
@@ -495,7 +453,7 @@ def bin_sums(
     sums = np.zeros((size, residuals.n_outputs))
     for block, parts in rows.residuals(functions, start, residuals):
         codes = rows.codes[column][block]
-        for output, part in enumerate(rows.weighted(parts, block)):
+        for output, part in enumerate(parts):
             sums[:, output] += np.bincount(codes, weights=part, minlength=size)
     # The last bin is that of what is in none.
     return sums[:-1].astype(np.int64)
@@ -509,7 +467,7 @@ def crossed_counts(rows: Rows, crossings: Sequence[Crossing]) -> Integers:
         block = slice(first, first + _BLOCK)
         groups = joint.groups(rows.codes, block)
         for table, total in zip(joint.tables, counts, strict=True):
-            total += rows.count(table.codes(groups), len(total), block)
+            total += np.bincount(table.codes(groups), minlength=len(total))
     return joint.cells(counts)
 
 
@@ -527,11 +485,10 @@ def crossed_sums(
     for table in joint.tables:
         sums.append(np.zeros((residuals.n_outputs, math.prod(table.shape))))
     for block, parts in rows.residuals(functions, start, residuals):
-        weighted = rows.weighted(parts, block)
         groups = joint.groups(rows.codes, block)
         for table, total in zip(joint.tables, sums, strict=True):
             codes = table.codes(groups)
-            for output, part in enumerate(weighted):
+            for output, part in enumerate(parts):
                 total[output] += np.bincount(
                     codes, weights=part, minlength=total.shape[1]
                 )
@@ -555,7 +512,7 @@ def size_counts(
     places_of_sizes = np.repeat(
         np.arange(len(limits), dtype=np.int16), np.diff(limits, prepend=-1)
     )
-    for block, parts in rows.residuals(functions, start, residuals):
+    for _, parts in rows.residuals(functions, start, residuals):
         places = places_of_sizes[np.abs(parts[0]).astype(np.intp)]
-        counts += rows.count(places, len(limits), block)
+        counts += np.bincount(places, minlength=len(limits))
     return counts

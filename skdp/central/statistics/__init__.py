@@ -88,7 +88,6 @@ from skdp.central.statistics._sums import largest_square as largest_square
 from skdp.central.statistics._sums import mean_estimates as mean_estimates
 from skdp.central.statistics._sums import moments_of as moments_of
 from skdp.central.statistics._sums import n_changed_classes as n_changed_classes
-from skdp.central.statistics._sums import n_not_finite as n_not_finite
 from skdp.central.statistics._sums import n_numbers as n_numbers
 from skdp.central.statistics._sums import noisy_by_class as noisy_by_class
 from skdp.central.statistics._sums import noisy_places as noisy_places
@@ -101,11 +100,3 @@ from skdp.central.statistics._sums import sums_of_groups as sums_of_groups
 from skdp.central.statistics._sums import to_places as to_places
 from skdp.central.statistics._sums import to_values as to_values
 from skdp.central.statistics._sums import warn_of_objects as warn_of_objects
-from skdp.central.statistics._sums import weight_steps as weight_steps
-from skdp.central.statistics._weights import check_max_weight as check_max_weight
-from skdp.central.statistics._weights import check_weight as check_weight
-from skdp.central.statistics._weights import (
-    check_weighted_bounds as check_weighted_bounds,
-)
-from skdp.central.statistics._weights import read_weights as read_weights
-from skdp.central.statistics._weights import without_weight as without_weight

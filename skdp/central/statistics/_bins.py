@@ -98,16 +98,15 @@ def merge_cells(
     n_rows: float,
     most: int,
     source: ByteSource,
-    unit: int = 1,
     # Of the rows: of classes, those that are not of the largest one.
     informative_share: float = 1.0,
 ) -> list[Bins]:
     """Find bins of columns from the exact counts of their cells.
 
     Of columns with `ends`, neighbouring cells are first counted together, as far as the noise needs. Each such count
-    gets one draw of noise. Then counts are joined to bins. Cells of other columns are bins. A row adds `unit` at most.
+    gets one draw of noise. Then counts are joined to bins. Cells of other columns are bins.
     """
-    error = as_float(noise.error) / unit
+    error = as_float(noise.error)
     n_cells = _n_cells(n_rows, error)
     first_cells_of_columns = []
     exact_counts = []
@@ -122,7 +121,7 @@ def merge_cells(
         _RECORDS_OF_BIN * error, min(informative_least, n_rows / _FEWEST_BINS)
     )
     drawn = noise.add(source, np.concatenate(exact_counts).tolist())
-    noisy: Floats = np.array([*map(as_float, drawn)]) / unit
+    noisy: Floats = np.array([*map(as_float, drawn)])
     column_starts = np.cumsum([len(counts) for counts in exact_counts])[:-1]
     bins = []
     for name, first_cells, noisy_counts in zip(

@@ -35,13 +35,12 @@ def nested_cells(
     source: ByteSource,
     *,
     large: float,
-    unit: int = 1,
 ) -> tuple[list[Floats], int]:
     """Return the edges of finer cells of columns, and how often noise was drawn for their counts.
 
     `count` counts the values of each column between such edges. Cells with more than a `large` part of them are cut.
     """
-    error = as_float(noise.error) / unit
+    error = as_float(noise.error)
     columns = list(edges_of_columns)
     # Which cells are new: all of the first level.
     are_new = [np.ones(len(edges) - 1, bool) for edges in columns]
@@ -51,7 +50,7 @@ def nested_cells(
         for exact, is_new in zip(count(columns), are_new, strict=True):
             counts.append(exact[is_new])
         drawn = noise.add(source, np.concatenate(counts).tolist())
-        noisy: Floats = np.array([*map(as_float, drawn)]) / unit
+        noisy: Floats = np.array([*map(as_float, drawn)])
         ends = np.cumsum([len(part) for part in counts])[:-1]
         is_any_cut = False
         for column, part in enumerate(np.split(noisy, ends)):

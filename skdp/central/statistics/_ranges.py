@@ -287,10 +287,8 @@ def count_interval(
     counts: int | NDArray[np.int64],
     std_error: float | NDArray[np.float64],
     level: float,
-    *,
-    is_whole: bool = True,
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the ends of the intervals of noisy counts, or of sums that are not whole."""
+    """Return the ends of the intervals of noisy counts."""
     # The noise is a sum of discrete Laplace numbers: it is nearly normal for many, and
     # Laplace for one. The larger quantile is taken, and rounded up: the true and the
     # noisy count are whole, even if the latter was rounded from an estimate less than 1
@@ -298,9 +296,6 @@ def count_interval(
     quantile = max(
         NormalDist().inv_cdf((1 + level) / 2), -math.log(1 - level) / math.sqrt(2)
     )
-    if not is_whole:
-        width = quantile * np.asarray(std_error)
-        return np.asarray(counts - width), np.asarray(counts + width)
     reach = np.ceil(np.minimum(quantile * np.asarray(std_error), LARGEST)).astype(
         np.int64
     )

@@ -79,17 +79,6 @@ def to_places(values: Floats, low: float | Floats, high: float | Floats) -> Floa
     return places
 
 
-def weight_steps(weights: Floats, max_weight: float) -> Floats:
-    """Return weights in whole steps, from 0 to `GRID`; what is no number has none."""
-    # So a row changes a sum of weights by at most `GRID`, as a row without weight
-    # changes `GRID` times a count: what is proven of the latter holds.
-    largest = float(max_weight)  # of any type of NumPy
-    clipped = np.clip(np.nan_to_num(weights, nan=0.0, posinf=0.0), 0, largest)
-    # The quotient is at most 1, whatever the maximum.
-    steps: Floats = np.rint(clipped / largest * GRID)
-    return steps
-
-
 def to_values(shares: Any, bounds: Floats) -> Any:
     """Convert half widths from the middle to values between bounds, one pair or one for each column."""
     low, high = bounds.T
@@ -116,15 +105,9 @@ class GroupSums:
     # The number of values that are missing or infinite: (n_columns,).
     n_odd: Integers
     bounds: Floats
-    # By what counts are multiplied: 1 if they are sums of weights in steps, of which a
-    # record adds up to `GRID` already. Then a place is multiplied by the share of the
-    # weight in the largest one, and rounded: a number from -`GRID` to `GRID`, too.
-    unit: int = GRID
 
     @classmethod
-    def read(
-        cls, sums: Sequence[Integers], bounds: Floats, unit: int = GRID
-    ) -> GroupSums:
+    def read(cls, sums: Sequence[Integers], bounds: Floats) -> GroupSums:
         """Read what `sums_of_groups` has added up."""
         n_odd, rows, *limbs = sums
         counts, upper, lower, upper_squares, lower_squares = limbs
@@ -135,7 +118,6 @@ class GroupSums:
             _join_limbs(upper_squares, lower_squares),
             n_odd,
             bounds,
-            unit,
         )
 
     def refuse_missing(self, names: Sequence[Any]) -> GroupSums:
@@ -150,7 +132,7 @@ class GroupSums:
         # (n_groups, n_numbers): a number of rows or those of values, sums, sums of
         # squares from half the grid, which then lie on both sides of 0.
         counts = self.rows[:, np.newaxis] if shared_count else self.counts
-        parts = [counts * self.unit, self.places]
+        parts = [counts * GRID, self.places]
         if squares:
             parts.append(2 * self.squares - GRID * self.counts)
         return np.hstack(parts)
@@ -186,27 +168,21 @@ def sums_of_groups(
     groups: NDArray[Any] | None = None,
     n_groups: int = 1,
     counts: Integers | None = None,
-    weights: Floats | None = None,
 ) -> list[Integers]:
-    """Add up rows, each as often as it counts, for `GroupSums`; those of no group have the number after the last.
-
-    Weights are in steps, from 0 to `GRID`.
-    """
-    # Of each column comes how many values are not finite, and of each group the rows or
-    # weights; then, of columns by groups, the numbers of values, and the upper and lower
+    """Add up rows, each as often as it counts, for `GroupSums`; those of no group have the number after the last."""
+    # Of each column comes how many values are not finite, and of each group the rows;
+    # then, of columns by groups, the numbers of values, and the upper and lower
     # halves of the sums of places, and of squares.
     n_odd = np.zeros(len(columns), np.int64)
     limbs = np.zeros((5, len(columns), n_groups), np.int64)
     if groups is not None:
         groups = groups.astype(np.intp)
-    if weights is None:
-        ones = np.ones(len(columns[0] if groups is None else groups), bool)
-        rows = _sum_by_group(ones, groups, n_groups, counts)
-    else:
-        rows = _sum_in_blocks(weights, groups, n_groups, counts)
+    ones = np.ones(len(columns[0] if groups is None else groups), bool)
+    rows = _sum_by_group(ones, groups, n_groups, counts)
     for place, (column, (low, high)) in enumerate(zip(columns, bounds, strict=True)):
-        n_odd[place] = n_not_finite(column, counts)
-        sums = _sums_of_column(column, low, high, groups, n_groups, counts, weights)
+        is_odd = ~np.isfinite(column)
+        n_odd[place] = is_odd.sum() if counts is None else counts[is_odd].sum()
+        sums = _sums_of_column(column, low, high, groups, n_groups, counts)
         limbs[0, place] = sums[0]
         limbs[1:3, place] = sums[1] >> _LIMB, sums[1] & ((1 << _LIMB) - 1)
         limbs[3:5, place] = sums[2] >> _LIMB, sums[2] & ((1 << _LIMB) - 1)
@@ -220,7 +196,6 @@ def _sums_of_column(
     groups: NDArray[Any] | None,
     n_groups: int,
     counts: Integers | None,
-    weights: Floats | None,
 ) -> NDArray[Any]:
     """Return the number of values, the sum of places and that of squares, of each group: (3, n_groups)."""
     # A few distinct rows may each count so often that 64 bits do not hold their sum.
@@ -233,36 +208,12 @@ def _sums_of_column(
         is_value = ~np.isnan(places)
         if not is_value.all():
             places[~is_value] = 0.0  # adds nothing
-        if weights is not None:
-            steps = np.where(is_value, weights[block], 0.0)
-            totals[0] += _sum_by_group(steps, part_groups, n_groups, part_counts)
-            # At most as large as the weight, as |place| is at most `GRID`. There are no
-            # weighted squares.
-            places = np.rint(places * (steps / GRID))
-            totals[1] += _sum_by_group(places, part_groups, n_groups, part_counts)
-            continue
         totals[0] += _sum_by_group(is_value, part_groups, n_groups, part_counts)
         totals[1] += _sum_by_group(places, part_groups, n_groups, part_counts)
         places *= places
         places *= 1 / GRID  # exact, as it is a power of 2
         np.rint(places, out=places)
         totals[2] += _sum_by_group(places, part_groups, n_groups, part_counts)
-    return totals
-
-
-def _sum_in_blocks(
-    numbers: Floats,
-    groups: NDArray[Any] | None,
-    n_groups: int,
-    counts: Integers | None,
-) -> NDArray[Any]:
-    """Add up integers by group: floats add those of a block exactly."""
-    totals = np.zeros(n_groups, np.int64)
-    for start in range(0, numbers.size, _BLOCK):
-        block = slice(start, start + _BLOCK)
-        part_groups = None if groups is None else groups[block]
-        part_counts = None if counts is None else counts[block]
-        totals += _sum_by_group(numbers[block], part_groups, n_groups, part_counts)
     return totals
 
 
@@ -299,25 +250,14 @@ def sum_columns(
     bounds: Any,
     *,
     missing: bool = True,
-    max_weight: float | None = None,
 ) -> GroupSums:
-    """Sum up the numbers of a table between declared bounds, as one group.
-
-    With a largest weight, the last column is that of the weights.
-    """
-    n_columns = len(rows.names) - (max_weight is not None)
-    ends = read_bounds(bounds, rows.names[:n_columns])
+    """Sum up the numbers of a table between declared bounds, as one group."""
+    ends = read_bounds(bounds, rows.names)
     if missing:
         warn_of_objects(rows.table)
     limits = [(low, high) for low, high in ends.tolist()]
-    if max_weight is not None:
-        limits.append((0.0, float(max_weight)))
-    sums = rows.add_up(
-        partial(_sums_of_table, ends=ends, missing=missing, max_weight=max_weight),
-        limits,
-    )
-    unit = GRID if max_weight is None else 1
-    group_sums = GroupSums.read(sums, ends, unit)
+    sums = rows.add_up(partial(_sums_of_table, ends=ends, missing=missing), limits)
+    group_sums = GroupSums.read(sums, ends)
     return group_sums if missing else group_sums.refuse_missing(rows.names)
 
 
@@ -333,24 +273,11 @@ def _sums_of_table(
     *,
     ends: Floats,
     missing: bool,
-    max_weight: float | None,
 ) -> list[Integers]:
-    """Sum up the columns of a part of a table, as one group; the last is the weight, if there is a largest one."""
+    """Sum up the columns of a part of a table, as one group."""
     # Missing values and objects that are no numbers count as nothing, or are refused.
     columns = read_values(table) if missing else read_numbers(table)
-    if max_weight is None:
-        return sums_of_groups(columns, ends, counts=counts)
-    *columns, weights = columns
-    n_odd, *sums = sums_of_groups(
-        columns, ends, counts=counts, weights=weight_steps(weights, max_weight)
-    )
-    return [np.append(n_odd, n_not_finite(weights, counts)), *sums]
-
-
-def n_not_finite(column: Floats, counts: Integers | None) -> int:
-    """Return how many values are missing or infinite."""
-    is_odd = ~np.isfinite(column)
-    return int(is_odd.sum() if counts is None else counts[is_odd].sum())
+    return sums_of_groups(columns, ends, counts=counts)
 
 
 @dataclass(frozen=True, eq=False)
