@@ -2,8 +2,8 @@
 An additive model whose functions are private, and can be read
 ==============================================================
 
-An additive model is a sum of functions, one of each column, and of a few pairs. `DPAdditiveClassifier` releases them
-with noise, and with errors that include it: the people of each group can see what the model does with them.
+An additive model is a sum of functions, one of each column. `DPAdditiveClassifier` releases them with noise, and with
+errors that include it: the people of each group can see what the model does with them.
 """
 
 # %%
@@ -52,21 +52,6 @@ for label, value, error in zip(
     shape.bins.labels, shape.values, shape.std_error, strict=True
 ):
     print(f"{label}: {value:+.2f} ± {1.96 * error:.2f}")
-
-# %%
-# Of pairs of columns that act together, there may be functions, too. Those of interest are declared; others are
-# chosen by noisy scores. What the model adds for an age of each sex, beside the functions of both:
-
-pairs = DPAdditiveClassifier(
-    epsilon=1.0,
-    bounds=bounds,
-    categories=adult.domain.select(words),
-    classes=["<=50K", ">50K"],
-    interactions=[("age", "sex"), ("education", "sex")],
-    random_state=0,
-).fit(train, known)
-ShapeDisplay.from_estimator(pairs, pairs.interactions_)
-plt.show()
 
 # %%
 # Lines would not do for numbers with such bounds:

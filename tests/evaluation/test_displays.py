@@ -44,7 +44,6 @@ FUNCTION = SimpleNamespace(
     std_error=np.full(4, 0.1),
     counts=np.full(4, 9.0),
     is_supported=np.full(4, True),
-    is_joint=True,
 )
 DISPLAYS = {
     LeakageDisplay: RESULT,

@@ -72,7 +72,7 @@ def test_each_class_has_a_function():
     display = ShapeDisplay.from_estimator(model)
     (legend,) = display.figure_.legends
     assert [text.get_text() for text in legend.get_texts()] == ["0", "1", "2", "interval may be too short"]
-    assert legend.get_title().get_text() == "95 % interval"
+    assert legend.get_title().get_text() == "95 % interval, other columns given"
     display.figure_.draw_without_rendering()
     assert legend.get_window_extent().x0 >= 0
     assert legend.get_window_extent().x1 <= display.figure_.bbox.x1
@@ -99,7 +99,6 @@ def function(edges):
         std_error=np.full(n_bins, 0.1),
         counts=np.full(n_bins, 9.0),
         is_supported=np.arange(n_bins) < n_bins - 1,
-        is_joint=True,
     )
 
 
@@ -146,46 +145,6 @@ def test_another_model_has_no_functions():
         ShapeDisplay.from_estimator(DPLogisticRegression())
 
 
-def drawn_cells(axes):
-    """Return the colours of a heat map as values, and the cells that are hatched: (row, column)."""
-    (mesh,) = axes.collections
-    hatched = [(patch.get_y() + 0.5, patch.get_x() + 0.5) for patch in axes.patches if patch.get_hatch()]
-    return np.asarray(mesh.get_array()), hatched
-
-
-def test_pairs_are_heat_maps():
-    model = DPAdditiveRegressor(20.0, target_bounds=(0, 2), interactions=[("age", "job")], **DECLARED)
-    model.fit(X, np.where(X["job"] == "nurse", X["age"] / 90, 1 - X["age"] / 90))
-    display = ShapeDisplay.from_estimator(model)
-    *_, axes = display.axes_
-    assert axes.get_title(loc="left") == "age × job"
-    shape = model.shape_(("age", "job"))
-    values, hatched = drawn_cells(axes)
-    assert values == pytest.approx(shape.values[:-1])  # no age is missing
-    assert hatched == [tuple(cell) for cell in np.argwhere(~shape.is_supported[:-1])]
-    assert (0, 3) in hatched  # nor is a job
-    assert [text.get_text() for text in axes.get_xticklabels()] == ["clerk", "nurse", "smith", "missing"]
-    assert [text.get_text() for text in axes.get_yticklabels()] == [f"{edge:.3g}" for edge in shape.bins[0].edges]
-    assert (axes.get_ylabel(), axes.get_xlabel()) == ("age", "job")
-    # Alone, and on given axes.
-    _, axes = plt.subplots()
-    ShapeDisplay.from_estimator(model, [("age", "job")], ax=axes)
-    assert drawn_cells(axes)[0] == pytest.approx(values)
-    plt.close("all")
-
-
-def test_pairs_of_several_classes_have_a_heat_map_each():
-    gaps = X.assign(age=X["age"].where(rng.random(len(X)) > 0.2))
-    model = DPAdditiveClassifier(20.0, classes=[0, 1, 2], interactions=[("job", "age")], **DECLARED).fit(gaps, CLASS)
-    display = ShapeDisplay.from_estimator(model, [("job", "age")])
-    assert [axes.get_title(loc="left") for axes in display.axes_[:3]] == [f"job × age, {place}" for place in range(3)]
-    shape = model.shape_(("job", "age"))
-    for place, axes in enumerate(display.axes_[:3]):
-        assert drawn_cells(axes)[0] == pytest.approx(shape.values[:, :, place])
-        assert axes.get_xticklabels()[-1].get_text() == "missing"
-    plt.close("all")
-
-
 def test_the_legend_names_hatching_where_something_is_hatched():
     """Missing ages, of which there are none, are not supported, and are not drawn."""
     model = DPAdditiveRegressor(20.0, bounds=(0, 90), target_bounds=(0, 2), random_state=0)
@@ -199,16 +158,6 @@ def test_the_legend_names_hatching_where_something_is_hatched():
     plt.close("all")
 
 
-def test_the_legend_says_whether_errors_are_of_correlated_columns():
-    legends = []
-    for epsilon in (0.2, 20.0):
-        model = DPAdditiveRegressor(epsilon, target_bounds=(0, 2), **DECLARED).fit(X, NUMBER)
-        (legend,) = ShapeDisplay.from_estimator(model).figure_.legends
-        legends.append(legend.get_texts()[0].get_text())
-    assert legends == ["95 % interval, other columns given", "95 % interval"]
-    plt.close("all")
-
-
 def test_long_names_are_not_cut():
     name = "hours worked in the week before the interview, of all jobs together"
     table = X.rename(columns={"age": name}).assign(more=X["age"] ** 2)
@@ -217,7 +166,6 @@ def test_long_names_are_not_cut():
         bounds={name: (0, 90), "more": (0, 8100)},
         categories=DECLARED["categories"],
         target_bounds=(0, 2),
-        interactions=[(name, "job")],
         random_state=0,
     )
     display = ShapeDisplay.from_estimator(model.fit(table, NUMBER))

@@ -123,19 +123,9 @@ RELEASES = {
         CORNER_PERSONS.assign(y=[0, 1, 2, 2, 0, 1, 0]),
     ),
     "additive regressor": (DPAdditiveRegressor(MU, bounds=UNIT, target_bounds=(0, 1)), CORNERS),
-    "additive classifier, pairs chosen": (
-        DPAdditiveClassifier(Mu(500.0, delta=1e-6), bounds=UNIT, classes=[0, 1, 2]),
-        CORNERS.assign(c=[1.0, 0.0, 1.0, -1.0, 1.0], y=[0, 1, 2, 0, 2]),
-    ),
-    "additive regressor of persons, pairs counted": (
+    "additive regressor of persons": (
         DPAdditiveRegressor(Mu(900.0, delta=1e-6), bounds=UNIT, target_bounds=(0, 1), max_rows_per_person=2),
         CORNER_PERSONS,
-    ),
-    "additive regressor of persons, pairs declared": (
-        DPAdditiveRegressor(
-            MU, bounds=UNIT, target_bounds=(0, 1), interactions=[("a", "b"), ("c", "a")], max_rows_per_person=2
-        ),
-        CORNER_PERSONS.assign(c=[0.0, 0.0, 1.0, -1.0, -1.0, 1.0, 1.0]),
     ),
     "additive regressor of categories": (
         DPAdditiveRegressor(RHO, categories=WORDS, target_bounds=(-1, 1)),

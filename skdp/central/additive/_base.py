@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any, NamedTuple, Self, get_args
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import (
     Bounds,
-    ColumnLike,
     ColumnName,
-    TableLike,
-    all_or_nothing,
     check_choice,
     check_declared,
     domains_of_dtypes,
@@ -26,8 +23,7 @@ from skdp.base import (
 )
 from skdp.central._base import Plan, Unknown
 from skdp.central._supervised import SupervisedStatistic
-from skdp.central.additive._backfitting import Shapes, Start, backfit
-from skdp.central.additive._pairs import MOST_VALUES_OF_PAIRED
+from skdp.central.additive._backfitting import Start, backfit
 from skdp.central.additive._smoothing import Floats
 from skdp.central.additive._sums import (
     Coding,
@@ -90,13 +86,12 @@ _FEWEST_SETTLED = 4
 
 
 class Shape(NamedTuple):
-    """The function of a column, or of a pair of columns, and its errors."""
+    """The function of a column, and its errors."""
 
     # The bins, of which `labels` are the texts; of numbers between bounds, a last one
-    # is that of missing ones. Two of them, of a pair of columns.
-    bins: Interval | Categories | tuple[Interval | Categories, Interval | Categories]
-    # What a record in a bin adds to the prediction: (n_bins,) or (n_bins, n_classes). Of
-    # a pair of columns, (n_first, n_second), or with n_classes as well.
+    # is that of missing ones.
+    bins: Interval | Categories
+    # What a record in a bin adds to the prediction: (n_bins,) or (n_bins, n_classes).
     values: Floats
     # Of the released noise, of the sample, and of what smoothing leaves out; the noise of
     # the counts moves all values together.
@@ -105,9 +100,6 @@ class Shape(NamedTuple):
     counts: Floats
     # False where errors do not say how far the values may be from the truth.
     is_supported: NDArray[np.bool_]
-    # Whether errors are those of correlated columns, too; False if they are those given the
-    # other columns.
-    is_joint: bool
 
 
 class AdditivePlan(NamedTuple):
@@ -119,8 +111,6 @@ class AdditivePlan(NamedTuple):
     ends_of_numbers: dict[Any, tuple[float, float]]
     # What `_plan_target` says of the target: the classes, or the bounds.
     target: Any
-    # How many pairs of columns to choose at most, or those that are declared, by place.
-    interactions: int | list[tuple[int, int]]
     # What may be lost for a row.
     share: Share
 
@@ -132,17 +122,13 @@ class AdditiveModel(SupervisedStatistic):
     categories: DomainLike | None
     handle_unknown: Unknown
     max_bins: int
-    interactions: int | Sequence[tuple[ColumnName, ColumnName]]
     shapes_: list[Floats]
     shape_std_errors_: list[Floats]
     bin_counts_: list[Floats]
     bin_supported_: list[NDArray[np.bool_]]
-    interactions_: list[tuple[Any, Any]]
-    interaction_domains_: list[Domain]
     intercept_: Any
     domain_: Domain
     n_iter_: int
-    is_joint_: bool
     _usual_delta = 1e-6
 
     @abstractmethod
@@ -182,52 +168,6 @@ class AdditiveModel(SupervisedStatistic):
                 f"{list(table.names)}"
             )
         return [name for name in table.names if name in declared or name in by_dtype]
-
-    @all_or_nothing
-    def fit(
-        self,
-        X: TableLike,
-        y: ColumnLike | ColumnName | None = None,
-        *,
-        groups: ColumnLike | ColumnName | None = None,
-    ) -> Self:
-        """Release a function of each column that predicts a target.
-
-        Parameters
-        ----------
-        X : dataframe or array-like of shape (n_samples, n_features)
-            The private rows, without missing values but of numbers or where these are declared. Or a large table that
-            `skdp.engines` names, such as a Polars LazyFrame, of which only sums are read.
-        y : series or array-like of shape (n_samples,)
-            The private target, without missing values; `guarantee_` has it under its name, or as ``"target"`` if it has
-            none, or that of a column of X. For a large table, the name of a column of X.
-        groups : 1-D array-like of shape (n_samples,), optional
-            The person of each row: of each at most `max_rows_per_person` rows are used, chosen at random. The guarantee
-            is then for all rows of one person. For a large table, the name of a column, which is no part of what is
-            learnt; the rows with the least hashes are used.
-
-        Returns
-        -------
-        self
-            The fitted estimator.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a parameter is out of range, a declaration does not fit the columns, X is 1-D, sparse, or holds values
-            that it must not hold, or y has another number of rows, misses a value or holds an undeclared class; or
-            y or groups is a series with the row labels of X in another order.
-        BudgetExceeded
-            If the ledger does not cover it.
-
-        Warns
-        -----
-        PrivacyLeakWarning
-            If classes are read from the target.
-        UserWarning
-            If the noise hides the number of rows, or the bounds: there are too few rows for this epsilon.
-        """
-        return self._fit(X, y, groups)
 
     def _features(self, rows: Batches) -> Batches:
         return rows.select(rows.names[: self.n_features_in_])
@@ -283,7 +223,6 @@ class AdditiveModel(SupervisedStatistic):
                         f"model takes at most {_MOST_DECLARED_VALUES:,}: count rare ones together"
                     )
         domain = Domain({name: attributes[name] for name in features.names})
-        interactions = read_interactions(self.interactions, domain)
         place_target, target = self._plan_target(rows, ends)
         coding = Coding(domain, self.handle_unknown, place_target)
         losses: tuple[Loss, ...] = ()
@@ -295,7 +234,6 @@ class AdditiveModel(SupervisedStatistic):
             cells=CountedCells.of(rows, coding),
             ends_of_numbers=ends_of_numbers,
             target=target,
-            interactions=interactions,
             share=share.of_a_row,
         )
         return Plan(
@@ -325,9 +263,8 @@ class AdditiveModel(SupervisedStatistic):
         start = start._replace(mu_squared=start.mu_squared - noise.amount - spent)
         binned_rows = cells.rows.binned([column.bins_of_cells for column in bins])
         binned_rows = self._ordered(binned_rows)
-        shapes = backfit(binned_rows, bins, start, exact.interactions, source)
+        shapes = backfit(binned_rows, bins, start, source)
         self.n_iter_ = shapes.n_epochs
-        self.is_joint_ = shapes.is_joint
         attributes = [column.attribute for column in bins]
         self.domain_ = Domain(dict(zip(domain.columns, attributes, strict=True)))
         self.intercept_ = shapes.intercept
@@ -335,37 +272,11 @@ class AdditiveModel(SupervisedStatistic):
         self.shape_std_errors_ = shapes.std_errors
         self.bin_counts_ = [column.sizes for column in bins]
         self.bin_supported_ = []
-        for name, column, is_alike in zip(
-            domain.columns, bins, shapes.is_alike, strict=True
-        ):
+        for name, column in zip(domain.columns, bins, strict=True):
             is_number = name in exact.ends_of_numbers
             is_supported = supported_bins(column, is_number)
-            is_supported &= shapes.n_epochs >= _FEWEST_SETTLED and not is_alike
-            self.bin_supported_.append(is_supported)
-        self._add_pairs(shapes)
-
-    def _add_pairs(self, shapes: Shapes) -> None:
-        """Set what is released of pairs of columns, after that of columns."""
-        self.interactions_ = []
-        self.interaction_domains_ = []
-        for cells, values, errors in zip(
-            shapes.cells, shapes.cell_values, shapes.cell_std_errors, strict=True
-        ):
-            pair = cells.pair
-            first, second = (self.domain_.columns[column] for column in pair.columns)
-            self.interactions_.append((first, second))
-            groups_by_name = dict(zip((first, second), pair.groups, strict=True))
-            attributes: dict[Any, Any] = {}
-            for name, groups in groups_by_name.items():
-                attributes[name] = groups.attribute
-            self.interaction_domains_.append(Domain(attributes))
-            shape = pair.shape
-            is_supported = cells.counts > _LEAST_COUNT * np.sqrt(cells.variances)
             is_supported &= shapes.n_epochs >= _FEWEST_SETTLED
-            self.shapes_.append(values.reshape(*shape, -1))
-            self.shape_std_errors_.append(errors.reshape(*shape, -1))
-            self.bin_counts_.append(cells.sizes.reshape(shape))
-            self.bin_supported_.append(is_supported.reshape(shape))
+            self.bin_supported_.append(is_supported)
 
     @property
     def _columns(self) -> tuple[Any, ...]:
@@ -381,18 +292,10 @@ class AdditiveModel(SupervisedStatistic):
         codes = coding.codes(table)
         response = np.zeros((len(codes[0]), np.size(self.intercept_)))
         response += self.intercept_
-        n_outputs = response.shape[1]
-        for values, column in zip(self.shapes_, codes, strict=False):
+        for values, column in zip(self.shapes_, codes, strict=True):
             # An undeclared value has the code after the last bin, and adds nothing.
-            bin_values = values.reshape(-1, n_outputs)
+            bin_values = values.reshape(-1, response.shape[1])
             response += np.pad(bin_values, ((0, 1), (0, 0)))[column]
-        for values, pair_domain in zip(
-            self.shapes_[len(codes) :], self.interaction_domains_, strict=True
-        ):
-            pair_table = select_columns(table, pair_domain.columns)
-            first, second = Coding(pair_domain, self.handle_unknown).codes(pair_table)
-            cell_values = values.reshape(*pair_domain.sizes, n_outputs)
-            response += np.pad(cell_values, ((0, 1), (0, 1), (0, 0)))[first, second]
         return response
 
     def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
@@ -400,59 +303,41 @@ class AdditiveModel(SupervisedStatistic):
         for errors in self.shape_std_errors_:
             errors[:] = np.inf
 
-    def shape_(self, feature: ColumnName | tuple[ColumnName, ColumnName]) -> Shape:
-        """Return the function of a column, or of a pair of columns.
+    def shape_(self, feature: ColumnName) -> Shape:
+        """Return the function of a column.
 
         Parameters
         ----------
-        feature : str, or another name of a column, or a pair of them
-            A column of X; of an array, ``"x0"`` and so on. Or one of the pairs of `interactions_`, as a tuple, in
-            either order.
+        feature : str, or another name of a column
+            A column of X; of an array, ``"x0"`` and so on.
 
         Returns
         -------
         Shape
             Its `bins`, a last one of missing numbers included; its `values`, which a record in a bin adds to the
-            prediction, of shape (n_bins,) or (n_bins, n_classes); their `std_error`, which is that if the other columns
-            are given where it is not `is_joint`; the noisy `counts` of rows, by which the mean of the values is 0; and
-            whether each bin `is_supported`: if not, its error does not say how far it may be from the truth. Bins are
-            not supported where noise may hide that there are no rows, at a wide end, of columns that nearly follow from
-            others, and after fewer than four epochs. Of a pair, `bins` are two, and the values and what belongs to them
-            are of shape (n_first, n_second), or (n_first, n_second, n_classes): what a record adds beside the functions
-            of the two columns. Their mean in each bin of a column is 0, as of independent columns.
+            prediction, of shape (n_bins,) or (n_bins, n_classes); their `std_error`, given the functions of the other
+            columns; the noisy `counts` of rows, by which the mean of the values is 0; and whether each bin
+            `is_supported`: if not, its error does not say how far it may be from the truth. Bins are not supported
+            where noise may hide that there are no rows, at a wide end, and after fewer than four epochs.
 
         Raises
         ------
         NotFittedError, ValueError
-            Before `fit`, or if X had no such column, or there is no function of these two.
+            Before `fit`, or if X had no such column.
         """
         check_is_fitted(self)
         names = list(self._columns)
-        functions = [*names, *self.interactions_]
-        if feature not in functions and isinstance(feature, tuple):
-            reverse: Any = feature[::-1]
-            if reverse in self.interactions_:
-                return _transposed(self.shape_(reverse))
-        if feature not in functions:
+        if feature not in names:
             raise ValueError(
-                f"feature must be a column of X, or a pair of interactions_, got "
-                f"{feature!r}; X has {names}, and interactions_ is {self.interactions_}"
+                f"feature must be a column of X, got {feature!r}; X has {names}"
             )
-        place = functions.index(feature)
-        bins: Any
-        if place < len(names):
-            bins = self.domain_[feature]
-        else:
-            pair_domain = self.interaction_domains_[place - len(names)]
-            bins = tuple(pair_domain[name] for name in pair_domain.columns)
+        place = names.index(feature)
         return Shape(
-            bins,
+            self.domain_[feature],
             self.shapes_[place],
             self.shape_std_errors_[place],
             self.bin_counts_[place],
             self.bin_supported_[place],
-            # Errors of pairs are given all other functions.
-            self.is_joint_ and place < len(names),
         )
 
     def __sklearn_tags__(self) -> Tags:
@@ -465,20 +350,6 @@ class AdditiveModel(SupervisedStatistic):
         return tags
 
 
-def _transposed(shape: Shape) -> Shape:
-    """Return the function of a pair with the columns in the other order."""
-    assert isinstance(shape.bins, tuple)
-    first, second = shape.bins
-    return Shape(
-        bins=(second, first),
-        values=shape.values.swapaxes(0, 1),
-        std_error=shape.std_error.swapaxes(0, 1),
-        counts=shape.counts.T,
-        is_supported=shape.is_supported.T,
-        is_joint=shape.is_joint,
-    )
-
-
 def _check_numbers(table: Table) -> None:
     """Refuse columns of which the dtype says that they hold other values, and no values are declared."""
     for name, column in zip(table.names, table.columns, strict=True):
@@ -487,46 +358,6 @@ def _check_numbers(table: Table) -> None:
                 f"column {name!r}: expected numbers, got a column of dtype "
                 f"{name_of_dtype(column)}; convert it, or declare its values in categories="
             )
-
-
-def read_interactions(interactions: Any, domain: Domain) -> int | list[tuple[int, int]]:
-    """Return the number of pairs to choose, or the numbers of the columns of declared pairs."""
-    if isinstance(interactions, int | np.integer):
-        return check_size(interactions, least=0, name="interactions")
-    if isinstance(interactions, str) or not isinstance(interactions, Sequence):
-        raise TypeError(
-            "interactions must be an int, or a list of pairs of columns, got "
-            f"{type(interactions).__name__}"
-        )
-    names = list(domain.columns)
-    pairs: list[tuple[int, int]] = []
-    for pair in interactions:
-        if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
-            raise ValueError(
-                f"interactions must hold pairs of columns, such as ('a', 'b'), got {pair!r}"
-            )
-        unknown = [name for name in pair if name not in names]
-        if unknown:
-            raise ValueError(
-                f"interactions names columns that X does not have: {unknown}; X has {names}"
-            )
-        for name in pair:
-            attribute = domain[name]
-            if (
-                isinstance(attribute, Categories)
-                and len(attribute) > MOST_VALUES_OF_PAIRED
-            ):
-                raise ValueError(
-                    f"column {name!r} has {len(attribute):,} declared values; one of "
-                    f"interactions has at most {MOST_VALUES_OF_PAIRED}: count rare ones together"
-                )
-        first, second = (names.index(name) for name in pair)
-        if first == second or {first, second} in [{*other} for other in pairs]:
-            raise ValueError(
-                f"interactions must hold each pair of two columns once, got {pair!r}"
-            )
-        pairs.append((first, second))
-    return pairs
 
 
 def cut_cells(plan: AdditivePlan, source: ByteSource) -> tuple[CountedCells, Fraction]:

@@ -37,50 +37,28 @@ _ROUGH_OWN, _SMOOTH_OWN = 0.02, 1e-3
 _LEVEL = 0.05
 
 
-class Posterior(NamedTuple):
-    """What sums say of a function of bins."""
-
-    mean: Floats
-    covariance: Floats
-    # The mean covariance of the prior.
-    prior: Floats
-    # By each of its covariances: how likely each spread is, by the prior and the sums, and
-    # what sums then say.
-    likelihoods: Floats
-    fits: list[_Fit]
-
-    def smoother(self) -> Floats:
-        """Return the matrix from sums to the mean, for how likely spreads and covariances are."""
-        matrix = np.zeros(self.covariance.shape)
-        for probabilities, fit in zip(self.likelihoods, self.fits, strict=True):
-            matrix += fit.to_function * (probabilities @ fit.factors) @ fit.rotation
-        return matrix
-
-
 def priors(bins: Bins) -> list[Floats]:
-    """Return covariances of functions of the bins of a column, as of `bin_covariances`, less most of the mean.
+    """Return covariances of rough functions, smooth ones and lines of the bins of a column, less most of the mean.
 
-    Each is of shape (n_bins, n_bins), of variance of about 1, but for the mean of the function.
+    Each is of shape (n_bins, n_bins), of variance of about 1, but for the mean of the function. Without an order, or
+    with fewer than three values, there is only the covariance of independent values.
     """
     counts = bins.sizes
     centre = np.eye(len(counts)) - counts / counts.sum()
     covariances = []
-    for covariance in bin_covariances(bins.attribute, counts):
+    for covariance in _bin_covariances(bins.attribute, counts):
         covariances.append(centre @ covariance @ centre.T + _LEVEL)
     return covariances
 
 
-def bin_covariances(attribute: Categories | Interval, counts: Floats) -> list[Floats]:
-    """Return covariances of rough functions, smooth ones and lines, of a variance of about 1 in each bin.
-
-    Of values without an order, or fewer than three of them, only that of independent values.
-    """
-    ordered = ordered_bins(attribute)
+def _bin_covariances(attribute: Categories | Interval, counts: Floats) -> list[Floats]:
+    ordered = _ordered_bins(attribute)
     if len(ordered) < 3:
         return [np.eye(len(counts))]
     sizes = counts[ordered]
     shares = (np.cumsum(sizes) - sizes / 2) / sizes.sum()
-    scores = normal_scores(sizes)
+    # The middles of neighbouring bins as normal numbers, whatever their scale.
+    scores = ndtri(shares)
     distances = np.abs(shares[:, np.newaxis] - shares)
     differences = scores[:, np.newaxis] - scores
     identity = np.eye(len(ordered))
@@ -96,12 +74,7 @@ def bin_covariances(attribute: Categories | Interval, counts: Floats) -> list[Fl
     return covariances
 
 
-def normal_scores(sizes: Floats) -> Floats:
-    """Return the middles of neighbouring bins as normal numbers, whatever their scale."""
-    return np.asarray(ndtri((np.cumsum(sizes) - sizes / 2) / sizes.sum()))
-
-
-def ordered_bins(attribute: Categories | Interval) -> list[int]:
+def _ordered_bins(attribute: Categories | Interval) -> list[int]:
     """Return the bins that are neighbours by value."""
     if isinstance(attribute, Interval):
         return list(range(len(attribute.edges) - 1))
@@ -117,8 +90,8 @@ def smooth(
     variances: Floats,
     covariances: list[Floats],
     unit: float,
-) -> Posterior:
-    """Estimate a function f of bins from sums that are ``weights * f`` plus noise."""
+) -> tuple[Floats, Floats]:
+    """Estimate a function f of bins from sums that are ``weights * f`` plus noise; return its mean and covariance."""
     # The prior is a mixture of covariance * spread * unit. So the mean is over all of
     # them, by how likely each makes the sums (empirical Bayes: C. Morris, 1983).
     spreads = unit * _SPREADS
@@ -141,7 +114,6 @@ def smooth(
             _Fit(
                 covariance=covariance,
                 to_function=covariance @ (unit_weights[:, np.newaxis] * vectors),
-                rotation=vectors.T / deviations,
                 rotated_sums=rotated_sums,
                 factors=spreads[:, np.newaxis] / variances_of_rotated,
             )
@@ -162,7 +134,7 @@ def smooth(
         explained = (probabilities * spreads) @ fit.factors
         second_moment -= (fit.to_function * explained) @ fit.to_function.T
     covariance = prior + second_moment - np.outer(mean, mean)
-    return Posterior(mean, covariance, prior, likelihoods, fits)
+    return mean, covariance
 
 
 class _Fit(NamedTuple):
@@ -171,8 +143,6 @@ class _Fit(NamedTuple):
     covariance: Floats
     # From rotated sums to the function: (n_bins, n_bins).
     to_function: Floats
-    # From sums to rotated ones: (n_bins, n_bins).
-    rotation: Floats
     # In the directions in which their noise and signal are independent: (n_bins,).
     rotated_sums: Floats
     # The part of the rotated sums that is signal, over its variance: (n_spreads, n_bins).

@@ -20,7 +20,6 @@ from skdp.central._logistic_regression import (
     BinaryLoss,
     SoftmaxLoss,
 )
-from skdp.central.additive._crossings import Crossing, Integers, JointTables
 from skdp.central.statistics import (
     GRID,
     Batches,
@@ -35,6 +34,7 @@ from skdp.domain import Domain, Interval
 from skdp.tables import Table
 
 Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 # The steps of a target that is a number, from the middle between its bounds to either of
 # them. Floats hold the sums of 2**32 of them exactly.
@@ -286,11 +286,6 @@ class Rows:
         codes = [column[order] for column in self.codes]
         return Rows(codes, targets[order], is_by_class=True)
 
-    def crossed(self, crossings: Sequence[Crossing]) -> Rows:
-        """Add the cells of pairs of columns as further columns."""
-        cells = [crossing.codes(self.codes) for crossing in crossings]
-        return Rows([*self.codes, *cells], self.targets, is_by_class=self.is_by_class)
-
     def residuals(
         self, functions: Sequence[Integers], start: Integers, residuals: Residuals
     ) -> Iterator[tuple[slice, Floats]]:
@@ -327,7 +322,6 @@ class LargeRows:
     batches: Batches
     coding: Coding
     bins_of_cells: Sequence[NDArray[np.intp]] | None = None
-    crossings: Sequence[Crossing] = ()
 
     def sum(self, what: Callable[[Rows], Integers]) -> Integers:
         """Return sums over the rows."""
@@ -335,7 +329,6 @@ class LargeRows:
             _sum,
             coding=self.coding,
             bins_of_cells=self.bins_of_cells,
-            crossings=self.crossings,
             what=what,
         )
         (total,) = self.batches.add_up(sums_of)
@@ -349,10 +342,6 @@ class LargeRows:
         """Return the rows in their order: they are read for one sum each."""
         return self
 
-    def crossed(self, crossings: Sequence[Crossing]) -> LargeRows:
-        """Add the cells of pairs of columns as further columns."""
-        return replace(self, crossings=crossings)
-
 
 def _sum(
     table: Table,
@@ -360,14 +349,11 @@ def _sum(
     *,
     coding: Coding,
     bins_of_cells: Sequence[NDArray[np.intp]] | None,
-    crossings: Sequence[Crossing],
     what: Callable[[Rows], Integers],
 ) -> list[Integers]:
     rows = coding(table)
     if bins_of_cells is not None:
         rows = rows.binned(bins_of_cells)
-    if crossings:
-        rows = rows.crossed(crossings)
     return [what(rows)]
 
 
@@ -457,46 +443,6 @@ def bin_sums(
             sums[:, output] += np.bincount(codes, weights=part, minlength=size)
     # The last bin is that of what is in none.
     return sums[:-1].astype(np.int64)
-
-
-def crossed_counts(rows: Rows, crossings: Sequence[Crossing]) -> Integers:
-    """Count the rows of each cell of each pair of columns, one pair after another."""
-    joint = JointTables(crossings)
-    counts = [np.zeros(math.prod(table.shape), np.int64) for table in joint.tables]
-    for first in range(0, len(rows.targets), _BLOCK):
-        block = slice(first, first + _BLOCK)
-        groups = joint.groups(rows.codes, block)
-        for table, total in zip(joint.tables, counts, strict=True):
-            total += np.bincount(table.codes(groups), minlength=len(total))
-    return joint.cells(counts)
-
-
-def crossed_sums(
-    rows: Rows,
-    crossings: Sequence[Crossing],
-    functions: Sequence[Integers],
-    start: Integers,
-    residuals: Residuals,
-) -> Integers:
-    """Add up the residuals by cell of pairs of columns, one pair after another: (n_cells of all, n_outputs)."""
-    # A row adds its residuals to one cell of each pair.
-    joint = JointTables(crossings)
-    sums = []  # of each table: (n_outputs, n_cells)
-    for table in joint.tables:
-        sums.append(np.zeros((residuals.n_outputs, math.prod(table.shape))))
-    for block, parts in rows.residuals(functions, start, residuals):
-        groups = joint.groups(rows.codes, block)
-        for table, total in zip(joint.tables, sums, strict=True):
-            codes = table.codes(groups)
-            for output, part in enumerate(parts):
-                total[output] += np.bincount(
-                    codes, weights=part, minlength=total.shape[1]
-                )
-    cells = []
-    for output in range(residuals.n_outputs):
-        of_output = [total[output].astype(np.int64) for total in sums]
-        cells.append(joint.cells(of_output))
-    return np.stack(cells, axis=1)
 
 
 def size_counts(

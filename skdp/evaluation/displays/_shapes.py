@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,9 +11,8 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import AxesLike, check_confidence_level
-from skdp.domain import Categories, Interval
+from skdp.domain import Interval
 from skdp.evaluation._common import check_count
-from skdp.evaluation.displays._cells import LEAST_MISSING, draw_cells, drawn_places
 from skdp.evaluation.displays._style import (
     COLOURS,
     INK,
@@ -28,7 +26,11 @@ from skdp.evaluation.displays._style import (
     title_panel,
 )
 
-_FIELDS = ("bins", "values", "std_error", "counts", "is_supported", "is_joint")
+_FIELDS = ("bins", "values", "std_error", "counts", "is_supported")
+
+# The smallest proportion of missing records for which a dot is drawn: the value of an
+# empty bin is only noise.
+_MIN_MISSING = 0.02
 
 # Characters of a title that a panel of 3.6 inches has room for beside its labels.
 _TITLE_WIDTH = 32
@@ -37,13 +39,12 @@ _TITLE_WIDTH = 32
 class ShapeDisplay(PanelDisplay):
     """Plot of the functions of an additive model with their errors, with a panel for each column.
 
-    Bins of numbers are drawn as steps, other values as dots; functions of two columns as a heat map, or one for each
-    class, without errors. Bins and cells whose errors say too little are hatched. `from_estimator` draws those of a
-    model.
+    Bins of numbers are drawn as steps, other values as dots. Errors hold given the functions of the other columns. Bins
+    without a reliable error are hatched. `from_estimator` draws the functions of a model.
 
     Parameters
     ----------
-    shapes : mapping of column name, or a pair of them, to Shape
+    shapes : mapping of column name to Shape
         The functions, as `skdp.DPAdditiveClassifier.shape_` and `skdp.DPAdditiveRegressor.shape_` return them.
     classes : sequence, optional
         The classes, of a classifier. If there are two, the functions are added to the logit of the second.
@@ -82,7 +83,7 @@ class ShapeDisplay(PanelDisplay):
     ... ).fit(people[["age", "sex"]], people["hours-per-week"])
     >>> display = ShapeDisplay.from_estimator(model)
     >>> [axes.get_title(loc="left") for axes in display.axes_]
-    ['age', 'sex', 'age × sex']
+    ['age', 'sex']
     """
 
     def __init__(
@@ -127,8 +128,8 @@ class ShapeDisplay(PanelDisplay):
         ----------
         estimator : DPAdditiveClassifier or DPAdditiveRegressor
             The model.
-        features : sequence of column names and of pairs of them, optional
-            The columns to draw, and pairs of `interactions_`; by default all.
+        features : sequence of column names, optional
+            The columns to draw; by default all.
         confidence_level : float, default=0.95
             The coverage of the bands.
         max_values, ax : optional
@@ -156,8 +157,7 @@ class ShapeDisplay(PanelDisplay):
                 f"features must be a list of column names, as [{features!r}], got a str"
             )
         if features is None:
-            columns = estimator.guarantee_.scope[: estimator.n_features_in_]
-            features = [*columns, *estimator.interactions_]
+            features = estimator.guarantee_.scope[: estimator.n_features_in_]
         shapes = {feature: estimator.shape_(feature) for feature in features}
         classes = getattr(estimator, "classes_", None)
         display = cls(shapes, classes=classes, confidence_level=confidence_level)
@@ -172,8 +172,7 @@ class ShapeDisplay(PanelDisplay):
             Number of declared values of a column to draw, at least 1: those with the most records. The number of the
             others is stated.
         ax : matplotlib Axes or array-like of them, optional
-            The axes to draw on, one for each column, and for each pair, or its classes. By default those of a new
-            figure.
+            The axes to draw on, one for each column. By default those of a new figure.
 
         Returns
         -------
@@ -187,44 +186,22 @@ class ShapeDisplay(PanelDisplay):
         """
         check_count(max_values, "max_values", least=1)
         import_pyplot()
-        functions = self._functions()
         most = 6
-        # Colours of all pairs have one scale: what is pale matters little.
-        largest = 0.0
-        for _, shape, values in functions:
-            if isinstance(shape.bins, tuple):
-                most = max(most, len(values))
-                drawn = values[np.ix_(*drawn_places(shape))]
-                largest = max(largest, float(np.abs(drawn).max()))
-            elif isinstance(shape.bins, Categories):
+        for shape in self.shapes.values():
+            if not isinstance(shape.bins, Interval):
                 most = max(most, min(len(shape.values), max_values))
+        n_panels = len(self.shapes)
         panels = self._use_panels(
             ax,
-            len(functions),
+            n_panels,
             ", one for each function",
-            lambda: new_grid(
-                len(functions), width=3.6, height=1.2 + 0.24 * most, margin=0.4
-            ),
+            lambda: new_grid(n_panels, width=3.6, height=1.2 + 0.24 * most, margin=0.4),
         )
         handles: list[Any] = []
-        for axes, (name, shape, values) in zip(panels, functions, strict=True):
-            if isinstance(shape.bins, tuple):
-                draw_cells(
-                    axes,
-                    shape,
-                    values,
-                    name[:2],
-                    colourbar_label=self._added,
-                    largest=largest or 1,
-                    hatch=_HATCH,
-                )
-                title = " × ".join(map(str, name[:2])) + name[2]
-                title_panel(axes, textwrap.fill(title, _TITLE_WIDTH))
-            else:
-                handles = self._draw_panel(axes, name, shape, max_values)
+        for axes, (name, shape) in zip(panels, self.shapes.items(), strict=True):
+            handles = self._draw_panel(axes, name, shape, max_values)
         if any(patch.get_hatch() for axes in panels for patch in axes.patches):
-            label = "interval may be too short" if handles else "few or no records"
-            handles.append(_hatched_patch(label))
+            handles.append(_hatched_patch())
         options: dict[str, Any] = {}
         if self.classes is not None and len(self.classes) > 2:
             options["title"] = self._band_label
@@ -236,21 +213,6 @@ class ShapeDisplay(PanelDisplay):
             **options,
         )
         return self
-
-    def _functions(self) -> list[tuple[Any, Any, Any]]:
-        """Return what panels show: names, a shape, and of a pair of columns the values of one output."""
-        functions: list[tuple[Any, Any, Any]] = []
-        for name, shape in self.shapes.items():
-            if not isinstance(shape.bins, tuple):
-                functions.append((name, shape, None))
-                continue
-            values = shape.values.reshape(*shape.counts.shape, -1)
-            for output in range(values.shape[2]):
-                of_class = ""
-                if values.shape[2] > 1 and self.classes is not None:
-                    of_class = f", {self.classes[output]}"
-                functions.append(((*name, of_class), shape, values[:, :, output]))
-        return functions
 
     def _draw_panel(
         self, axes: Any, name: Any, shape: Any, max_values: int
@@ -288,12 +250,7 @@ class ShapeDisplay(PanelDisplay):
 
     @property
     def _band_label(self) -> str:
-        label = interval_label(self.confidence_level)
-        is_joint = True
-        for shape in self.shapes.values():
-            if not isinstance(shape.bins, tuple):
-                is_joint &= shape.is_joint
-        return label if is_joint else f"{label}, other columns given"
+        return f"{interval_label(self.confidence_level)}, other columns given"
 
     def _draw(self, axes: Any, shape: Any, places: NDArray[np.intp]) -> list[Any]:
         """Draw a function, or one for each class, and return what the legend explains."""
@@ -320,8 +277,7 @@ class ShapeDisplay(PanelDisplay):
 
 
 def _check_classes(shape: Any, classes: Sequence[Any]) -> None:
-    n_functions = math.prod(shape.values.shape) // math.prod(np.shape(shape.counts))
-    n_expected = 2 if n_functions == 1 else n_functions
+    n_expected = 2 if shape.values.ndim == 1 else shape.values.shape[1]
     if len(classes) != n_expected:
         raise ValueError(
             f"classes must be {n_expected}, as shapes are of so many, got {len(classes)}"
@@ -331,11 +287,11 @@ def _check_classes(shape: Any, classes: Sequence[Any]) -> None:
 _HATCH = {"facecolor": "none", "edgecolor": INK, "alpha": 0.25, "hatch": "///"}
 
 
-def _hatched_patch(label: str) -> Any:
-    """Return what stands for bins that are not supported in a legend."""
+def _hatched_patch() -> Any:
+    """Return the legend entry of bins that are not supported."""
     from matplotlib.patches import Patch
 
-    return Patch(**_HATCH, label=label)
+    return Patch(**_HATCH, label="interval may be too short")
 
 
 def _hatch(axes: Any, shape: Any, places: NDArray[np.intp]) -> None:
@@ -367,7 +323,7 @@ def _draw_steps(
     bins = shape.bins
     # Without records, noise alone may count more than the least share of them.
     has_missing = (
-        shape.counts[-1] > LEAST_MISSING * shape.counts.sum() and shape.is_supported[-1]
+        shape.counts[-1] > _MIN_MISSING * shape.counts.sum() and shape.is_supported[-1]
     )
     style = series_style(place)
     colour = COLOURS[place % len(COLOURS)]
