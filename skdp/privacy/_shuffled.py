@@ -281,7 +281,7 @@ def shuffled_guarantee(
     -------
     PrivacyGuarantee
         With ``trust="shuffle"`` and ``relation="replace"``. Its epsilon is never above the local one; if it is the same
-        then delta is 0. Else its losses, from which `compose` and a ledger's plan add up several releases, are those of
+        then delta is 0. Else its losses, from which `compose` adds up several releases, are those of
         Gaussian noise that fails with a small part of delta, which dominate.
 
     Raises

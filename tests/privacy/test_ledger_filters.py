@@ -1,4 +1,4 @@
-"""Budgets as filters: rho, mu and a share of delta; the relation of a ledger; plans."""
+"""Budgets as filters: rho, mu and a share of delta; the relation of a ledger."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from io import FileIO
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -144,7 +145,6 @@ class RecordBook(MemoryBook):
 
 # The version of the form of a file.
 _VERSION = 1
-
 
 # A line that somebody else wrote may have a number of any length.
 _LONGEST_REASON = 200
@@ -302,9 +302,8 @@ class FileBook:
         n_charges = self.account().n_charges
         charges = []
         with self._explained(), self.path.open("rb") as lines:
-            for position in _positions(lines, Position()):
-                if len(charges) == n_charges:
-                    break
+            # The first line is the budget.
+            for position in islice(_positions(lines, Position()), n_charges + 1):
                 if position.charge is not None:
                     charges.append(position.charge)
         return charges
