@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from skdp.evaluation import plan_epsilon as plan_epsilon
     from skdp.evaluation import plan_rows as plan_rows
     from skdp.local import FrequencyOracleEncoder as FrequencyOracleEncoder
-    from skdp.local import HadamardResponseEncoder as HadamardResponseEncoder
     from skdp.local import HeavyHitters as HeavyHitters
     from skdp.local import LocalHashingEncoder as LocalHashingEncoder
     from skdp.local import LocalTableEncoder as LocalTableEncoder
@@ -110,7 +109,6 @@ _MODULES = {
     "DPVarianceThreshold": "skdp.central",
     "Domain": "skdp.domain",
     "FrequencyOracleEncoder": "skdp.local",
-    "HadamardResponseEncoder": "skdp.local",
     "HeavyHitters": "skdp.local",
     "Interval": "skdp.domain",
     "LocalHashingEncoder": "skdp.local",

@@ -10,7 +10,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skdp import (
     FrequencyOracleEncoder,
-    HadamardResponseEncoder,
     LocalHashingEncoder,
     LocalTableEncoder,
     NumericPerturber,
@@ -36,7 +35,7 @@ ESTIMATORS = [
     LocalTableEncoder(),
 ]
 # Encoders with the same `fit` and `transform`, and parameters of their own.
-ALIKE = [SubsetSelectionEncoder(), LocalHashingEncoder(), HadamardResponseEncoder(), FrequencyOracleEncoder()]
+ALIKE = [SubsetSelectionEncoder(), LocalHashingEncoder(), FrequencyOracleEncoder()]
 OTHERS = [
     *ALIKE,
     RandomizedResponseEncoder(strategy="joint"),

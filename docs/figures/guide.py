@@ -41,7 +41,6 @@ from skdp.evaluation import ShapeDisplay, StudyTable
 from skdp.evaluation import fairness_study as run_fairness_study
 from skdp.metrics import debiased_fairness, fairness_report, marginal_error
 from skdp.oracles import (
-    HadamardResponse,
     LocalHashing,
     RandomizedResponse,
     SubsetSelection,
@@ -856,9 +855,8 @@ def client_bytes():
     kinds |= {
         "subset selection": SubsetSelection,
         "local hashing": LocalHashing,
-        "Hadamard response": HadamardResponse,
     }
-    for (name, kind), marker in zip(kinds.items(), "os^Dv", strict=True):
+    for (name, kind), marker in zip(kinds.items(), "os^D", strict=True):
         axes.loglog(
             sizes,
             [_bytes_read(kind(k, 1.0)) for k in sizes],

@@ -23,7 +23,6 @@ from skdp.central import sample_and_aggregate
 from skdp.oracles import (
     ORACLES,
     ClampedLaplace,
-    HadamardResponse,
     LocalHashing,
     Optimal,
     SetSelection,
@@ -104,12 +103,6 @@ def local_hashing():
     )
 
 
-def hadamard_response():
-    """Draw the channel of indices."""
-    channel = HadamardResponse(4, 1.0).channel()
-    one_heat_map(channel, [str(index) for index in range(len(channel[0]))])
-
-
 def oracle_errors():
     """Draw the standard errors of oracles by the number of values."""
     sizes = np.unique(np.geomspace(2, 500, 20).astype(int))
@@ -118,7 +111,6 @@ def oracle_errors():
         "randomized_response",
         "subset_selection",
         "optimized_unary_encoding",
-        "hadamard_response",
     ):
         errors = [
             ORACLES[name](int(k), 1.0).variance(

@@ -3,7 +3,6 @@
 import { checkColumn, demand } from "./columns.mjs";
 
 const ONE = 1n << 64n;
-const MOST_BLOCK = 2 ** 31; // the largest block of Python's oracles
 
 // Each number has the one type that the samplers compute with: "0" === 0 is false, and a sampler with such a bound would
 // draw otherwise than the loss below says.
@@ -11,8 +10,6 @@ const isCount = (value) => Number.isSafeInteger(value) && value >= 0;
 const isSize = (value) => isCount(value) && value > 0;
 const isWordLength = (value) => isCount(value) && value <= 53;
 const isProbability = (value) => typeof value === "string" && /^[0-9]{1,20}$/.test(value) && BigInt(value) <= ONE;
-const isPowerOfTwo = (value) => isSize(value) && (BigInt(value) & (BigInt(value) - 1n)) === 0n;
-const isBlockSize = (value) => isPowerOfTwo(value) && value > 1 && value <= MOST_BLOCK;
 const isSampler = (kind) => (value) => value?.kind === kind && isWellFormed(value);
 
 /** The fields of a sampler of each kind, and what they may be. */
@@ -20,7 +17,6 @@ const FIELDS = {
   response: { k: isSize, word_bits: isWordLength, bound: isCount, threshold: isProbability },
   bits: { k: isSize, p: isProbability, q: isProbability },
   subset: { k: isSize, size: isSize, lie: isProbability },
-  hadamard: { k: isSize, n_blocks: isPowerOfTwo, block_size: isBlockSize, lie: isProbability },
   hashing: { k: isSize, n_buckets: isSize, prime: isSize, inner: isSampler("response") },
 };
 
@@ -29,12 +25,6 @@ const FITS = {
   response: ({ k, word_bits, bound }) => BigInt(bound) * BigInt(k) <= 1n << BigInt(word_bits),
   bits: () => true,
   subset: ({ k, size }) => size <= k,
-  hadamard: ({ k, n_blocks, block_size }) => {
-    // The least power of two with a row for each value of a block, besides the first row.
-    const n_values = (BigInt(k) + BigInt(n_blocks) - 1n) / BigInt(n_blocks);
-    const least = 1n << BigInt(n_values.toString(2).length);
-    return BigInt(block_size) === least && BigInt(n_blocks) * least <= 1n << 53n;
-  },
   hashing: ({ n_buckets, inner }) => inner.k === n_buckets,
 };
 
@@ -63,7 +53,6 @@ const LOSSES = {
     return excess((most - least) * ONE, least * (ONE - most));
   },
   subset: ({ k, size, lie }) => excess((ONE - BigInt(lie)) * BigInt(k), BigInt(size) * BigInt(lie)),
-  hadamard: ({ n_blocks, lie }) => excess((ONE - BigInt(lie)) * 2n * BigInt(n_blocks), BigInt(lie)),
   hashing: ({ inner }) => LOSSES.response(inner),
 };
 
@@ -71,7 +60,7 @@ const LOSSES = {
 const excess = (more, least) => (least > 0n ? Math.log1p(Number(more) / Number(least)) : Infinity);
 
 /** The numbers of a report, for each kind of sampler. */
-const N_NUMBERS = { response: () => 1, bits: ({ k }) => k, subset: ({ k }) => k, hadamard: () => 1, hashing: () => 2 };
+const N_NUMBERS = { response: () => 1, bits: ({ k }) => k, subset: ({ k }) => k, hashing: () => 2 };
 
 function checkReportColumns({ strategy, columns, samplers, report_columns, reports_values }) {
   demand(Array.isArray(report_columns) && report_columns.every((name) => typeof name === "string"), "the report has no columns");

@@ -37,7 +37,6 @@ class Random {
   }
 }
 
-const blockSize = (k, nBlocks) => 2 ** Math.ceil(k / nBlocks).toString(2).length;
 
 /** A sampler of few outcomes, as Python might write it. */
 function small(kind, random, k = random.whole(1, 5)) {
@@ -49,17 +48,11 @@ function small(kind, random, k = random.whole(1, 5)) {
   }
   if (kind === "bits") return { kind, k, p, q };
   if (kind === "subset") return { kind, k, size: random.whole(1, k), lie: p };
-  if (kind === "hadamard") {
-    const n_blocks = 2 ** random.whole(0, 2);
-    return { kind, k, n_blocks, block_size: blockSize(k, n_blocks), lie: p };
-  }
-  if (kind === "hashing") return { kind, k, n_buckets: nBuckets, prime: random.whole(1, 3), inner: small("response", random, nBuckets) };
-  const coefficients = Array.from({ length: random.whole(1, 2) }, () => [random.whole(0, 9), random.whole(0, 9), random.whole(0, 9)]);
-  return { kind, k, n_buckets: nBuckets, coefficients, inner: small("hadamard", random, nBuckets) };
+  return { kind, k, n_buckets: nBuckets, prime: random.whole(1, 3), inner: small("response", random, nBuckets) };
 }
 
 const LARGE = [31, 32, 33, 49, 52, 53].flatMap((power) => [2 ** power - 1, 2 ** power, 2 ** power + 1]);
-const ODD = [...LARGE, 1e300, Infinity, NaN, -1, 0, -0, 0.5, 1, 2, 3, 7, 16, "", "0", "8", "hadamard", true, null, undefined, [], [8], ["0"], {}, 8n, String(ONE), String(ONE + 1n)];
+const ODD = [...LARGE, 1e300, Infinity, NaN, -1, 0, -0, 0.5, 1, 2, 3, 7, 16, "", "0", "8", "subset", true, null, undefined, [], [8], ["0"], {}, 8n, String(ONE), String(ONE + 1n)];
 
 /** Put an odd value into a field of a sampler, or of the one inside of it. */
 function damage(sampler, random) {
@@ -124,18 +117,17 @@ function exactLoss(sampler) {
 }
 
 /** The number of outcomes of all draws of a report. */
-function nOutcomes({ kind, k, word_bits, size, n_blocks, block_size, prime, coefficients, inner }) {
+function nOutcomes({ kind, k, word_bits, size, prime, inner }) {
   if (kind === "response") return 2 ** word_bits * 2 * k;
   if (kind === "bits") return 2 ** k;
   if (kind === "subset") return 2 * k ** size;
-  if (kind === "hadamard") return 2 * n_blocks * block_size;
-  return (kind === "hashing" ? prime ** 2 : coefficients.length) * nOutcomes(inner);
+  return prime ** 2 * nOutcomes(inner);
 }
 
 /** A protocol of one column with a sampler that may be damaged: all else fits it as far as it can. */
 function protocolOf(sampler, epsilon) {
   const k = Number.isSafeInteger(sampler.k) && sampler.k < 100 ? sampler.k : 4;
-  const width = { response: 1, bits: k, subset: k, hadamard: 1, hashing: 2 }[sampler.kind] ?? 1;
+  const width = { response: 1, bits: k, subset: k, hashing: 2 }[sampler.kind] ?? 1;
   const columns = [{ name: "a", values: Array.from({ length: k }, (_, i) => i) }];
   const report_columns = Array.from({ length: width }, (_, i) => `report ${i}`);
   const client = { strategy: "split", columns, samplers: [sampler], report_columns };
@@ -152,7 +144,7 @@ const isAccepted = (protocol) => {
   }
 };
 
-const KINDS = ["response", "bits", "subset", "hadamard", "hashing"];
+const KINDS = ["response", "bits", "subset", "hashing"];
 
 for (const kind of KINDS)
   test(`the loss of ${kind} is that of all its draws`, () => {
@@ -192,16 +184,6 @@ const SPECIFICATION = {
     const lie = draws.uniform(BigInt(k));
     if (word / BigInt(k) === BigInt(bound)) return [isUndecided ? lie : code];
     return [word / BigInt(k) < BigInt(bound) ? word % BigInt(k) : code];
-  },
-  hadamard({ n_blocks, block_size, lie }, code, draws) {
-    const size = BigInt(block_size);
-    const drawn = draws.uniform(BigInt(n_blocks) * size);
-    const isLie = draws.coin(lie);
-    const row = (code % (size - 1n)) + 1n;
-    let inside = drawn % size;
-    const nCommon = [...(inside & row).toString(2)].filter((bit) => bit === "1").length;
-    if (nCommon % 2) inside ^= row & -row;
-    return [isLie ? drawn : (code / (size - 1n)) * size + inside];
   },
   hashing({ n_buckets, prime, inner }, code, draws) {
     const [a, b] = [draws.uniform(BigInt(prime)), draws.uniform(BigInt(prime))];
@@ -244,14 +226,8 @@ function large(kind, random) {
     const word_bits = random.whole(Math.ceil(Math.log2(k)) + 1, 53);
     return { kind, k, word_bits, bound: Math.floor((random.next() * 2 ** word_bits) / k), threshold: random.threshold() };
   }
-  if (kind === "hadamard") {
-    const n_blocks = 2 ** random.whole(0, 22);
-    return { kind, k, n_blocks, block_size: blockSize(k, n_blocks), lie: random.threshold() };
-  }
-  const inner = large(kind === "hashing" ? "response" : "hadamard", random);
-  const base = { kind, k, n_buckets: inner.k, inner };
-  if (kind === "hashing") return { ...base, prime: random.of([2 ** 31 - 1, 2 ** 53 - 111, random.whole(1, 1e9)]) };
-  return { ...base, coefficients: Array.from({ length: 3 }, () => [0, 0, 0].map(() => random.whole(0, 2 ** 31 - 2))) };
+  const inner = large("response", random);
+  return { kind, k, n_buckets: inner.k, inner, prime: random.of([2 ** 31 - 1, 2 ** 53 - 111, random.whole(1, 1e9)]) };
 }
 
 test("large samplers draw as the specification says, or are refused", () => {

@@ -12,7 +12,6 @@ import skdp.domain
 import skdp.oracles
 from skdp.domain import Interval
 from skdp.oracles import (
-    HadamardResponse,
     LocalHashing,
     RandomizedResponse,
     SubsetSelection,
@@ -32,8 +31,6 @@ ORACLES = [
     UnaryEncoding(5, 2.0, variant="symmetric"),
     SubsetSelection(5, 1.0),
     SubsetSelection(16, 0.5),
-    HadamardResponse(5, 1.0),
-    HadamardResponse(100, 4.0, n_blocks=4),
     LocalHashing(50, 1.0),
     LocalHashing(100_000, 2.0),
 ]

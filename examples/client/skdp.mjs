@@ -64,23 +64,6 @@ function subset({ k, size, lie }, code, draws) {
   return Array.from({ length: k }, (_, value) => Number(chosen.has(value)));
 }
 
-function parity(number) {
-  let odd = 0;
-  for (; number; number &= number - 1n) odd ^= 1;
-  return odd;
-}
-
-function hadamard({ n_blocks, block_size, lie }, code, draws) {
-  const drawn = draws.uniform(n_blocks * block_size);
-  const uniform = draws.coin(lie);
-  const block = Math.floor(code / (block_size - 1));
-  // BigInt: the operators of bits take the lowest 32 bits of a number, and the highest of these as a sign.
-  const row = BigInt((code % (block_size - 1)) + 1);
-  let inside = BigInt(drawn % block_size);
-  if (parity(inside & row)) inside ^= row & -row;
-  return [uniform ? drawn : block * block_size + Number(inside)];
-}
-
 function hashing({ n_buckets, prime, inner }, code, draws) {
   const factor = BigInt(draws.uniform(prime));
   const summand = BigInt(draws.uniform(prime));
@@ -89,7 +72,7 @@ function hashing({ n_buckets, prime, inner }, code, draws) {
   return [seed.toString(), ...response(inner, bucket, draws)];
 }
 
-const KINDS = { response, bits, subset, hadamard, hashing };
+const KINDS = { response, bits, subset, hashing };
 
 /** Randomise a code; a seed of a hash function is text, as it may need more than 53 bits. */
 export function clientReport(sampler, code, draws = new Draws()) {

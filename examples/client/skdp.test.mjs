@@ -98,7 +98,6 @@ test("the loss of a sampler is that of its draws", () => {
 
 const response = { kind: "response", k: 2, word_bits: 8, bound: 32, threshold: "0" };
 const subset = { kind: "subset", k: 4, size: 2, lie: HALF };
-const hadamard = { kind: "hadamard", k: 4, n_blocks: 1, block_size: 8, lie: HALF };
 const four = [{ name: "a", values: [0, 1, 2, 3] }];
 const certain = { ...response, word_bits: 1, bound: 0, threshold: String(2n ** 64n) }; // a coin decides, or as text nothing
 const binned = (edges, values) => protocolOf({ columns: [{ name: "a", values, edges }] });
@@ -120,15 +119,6 @@ const REFUSED = {
   "a kind of all objects": protocolOf({ samplers: [{ kind: "constructor", k: 2 }] }, 99),
   "too large a set": protocolOf({ columns: four, samplers: [{ ...subset, size: 5 }] }, 99),
   "a set that tells more": protocolOf({ columns: four, samplers: [subset] }, 1),
-  "too few blocks": protocolOf({ columns: four, samplers: [{ ...hadamard, block_size: 4 }] }, 99),
-  "blocks that tell more": protocolOf({ columns: four, samplers: [hadamard] }, 1),
-  ...Object.fromEntries(
-    [0, 1, 7, 16, 2 ** 31, 2 ** 32, 2 ** 49 + 1, 2 ** 52, 2 ** 53, 1e300, "8"].map((block_size) => [
-      `a block of ${JSON.stringify(block_size)}`,
-      protocolOf({ columns: four, samplers: [{ ...hadamard, block_size }], report_columns: ["a"] }, 99),
-    ]),
-  ),
-  "blocks that are no power of two": protocolOf({ columns: four, samplers: [{ ...hadamard, n_blocks: 3, block_size: 4 }], report_columns: ["a"] }, 99),
   "a bound of text, below which nothing is": protocolOf({ samplers: [{ ...certain, bound: "0" }], report_columns: ["a"] }),
   "a bound in a list": protocolOf({ samplers: [{ ...certain, bound: [0] }], report_columns: ["a"] }),
   "an inner bound of text": protocolOf({ samplers: [{ kind: "hashing", k: 2, n_buckets: 2, prime: 5, inner: { ...certain, bound: "0" } }], report_columns: ["a", "b"] }),

@@ -22,7 +22,6 @@ names = [
     "subset_selection",
     "optimized_unary_encoding",
     "local_hashing",
-    "hadamard_response",
 ]
 sizes = np.unique(np.geomspace(2, 500, 20).astype(int))
 

@@ -21,7 +21,6 @@ from skdp.cli._arguments import (
 from skdp.domain import Domain, Interval
 from skdp.local import (
     FrequencyOracleEncoder,
-    HadamardResponseEncoder,
     LocalHashingEncoder,
     NumericPerturber,
     RandomizedResponseEncoder,
@@ -37,7 +36,6 @@ ENCODERS = {
     "unary": UnaryEncodingTransformer,
     "subset": SubsetSelectionEncoder,
     "local_hashing": LocalHashingEncoder,
-    "hadamard": HadamardResponseEncoder,
     "auto": FrequencyOracleEncoder,
 }
 TRANSFORMERS: dict[str, type[Any]] = {
@@ -91,7 +89,7 @@ def add_transformer(command: Any) -> None:
     )
     add("--strategy", choices=["split", "joint", "sample"], help=help_strategy)
     help_transformer = (
-        "how a row is randomised: values and bins by the first six, numbers within the"
+        "how a row is randomised: values and bins by the first five, numbers within the"
         " declared bounds by numeric, text that is not declared by rappor (default:"
         " randomized_response)"
     )

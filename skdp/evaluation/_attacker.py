@@ -323,7 +323,7 @@ def bayes_accuracy(
     -------
     float or None
         ``sum_r max_v P(v) P(r | v)`` over all reports of the channel, in closed form if there is one; None for
-        protocols that hash, and Hadamard response of many values; with `groups`, for all channels of many reports
+        protocols that hash; with `groups`, for all channels of many reports
         except that of randomised response.
 
     Raises

@@ -2,7 +2,6 @@
 
 from skdp.local._encoders import (
     FrequencyOracleEncoder,
-    HadamardResponseEncoder,
     LocalHashingEncoder,
     RandomizedResponseEncoder,
     SubsetSelectionEncoder,
@@ -50,7 +49,6 @@ from skdp.local.protocol import refuse_impossible as refuse_impossible
 __all__ = [
     "Field",
     "FrequencyOracleEncoder",
-    "HadamardResponseEncoder",
     "HeavyHitters",
     "LocalHashingEncoder",
     "LocalTableEncoder",

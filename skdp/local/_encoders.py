@@ -11,7 +11,6 @@ from skdp.local.protocol import ReportProtocol
 from skdp.oracles import (
     ORACLES,
     FrequencyOracle,
-    HadamardResponse,
     LocalHashing,
     RandomizedResponse,
     SubsetSelection,
@@ -310,87 +309,6 @@ class SubsetSelectionEncoder(OracleEncoder):
         return SubsetSelection(k, epsilon, subset_size=self.subset_size)
 
 
-class HadamardResponseEncoder(OracleEncoder):
-    """Report one index a column: the smallest reports, and fast counts of many values.
-
-    >>> import pandas as pd
-    >>> from skdp import HadamardResponseEncoder
-    >>> visits = pd.DataFrame({"page": [7] * 6_000 + [8] * 4_000})
-    >>> encoder = HadamardResponseEncoder(2.0, categories={"page": range(1_000)})
-    >>> counts = encoder.estimate_counts(encoder.fit_transform(visits))
-
-    The index supports half of the values of a block, as a row of a Hadamard matrix
-    says ([1]_). The output has one column of whole numbers for each column, of the same
-    name. Counts of k values from n reports take time n + k log k.
-
-    Parameters
-    ----------
-    epsilon : float or Shuffled, default=1.0
-        Privacy loss of one record over all columns together, > 0.
-    n_blocks : int, optional
-        The number of blocks, a power of two; by default the best one.
-    strategy, shares, categories, handle_unknown : optional
-        As for `RandomizedResponseEncoder`; under "sample" the columns that a record
-        does not report hold zeros.
-    memoize, secret_key, ledger, random_state : optional
-        As for `RandomizedResponseEncoder`.
-
-    Attributes
-    ----------
-    guarantee_ : PrivacyGuarantee
-        What a call of `transform` promises for one record.
-    domain_ : Domain
-        The declared values of each column.
-    oracles_ : tuple of HadamardResponse
-        The mechanism of each column, or of all ("joint").
-
-    See Also
-    --------
-    LocalHashingEncoder : A smaller error, and counts in time n k.
-
-    Notes
-    -----
-    **Privacy.** Local model: for each record, under replacement of its values in the
-    fitted columns. Each `transform` is a new release unless it is memoised. The guide
-    page "What all encoders share" explains the parameters and what is not covered.
-
-    References
-    ----------
-    .. [1] J. Acharya, Z. Sun, H. Zhang (2019). Hadamard response: estimating
-       distributions privately, efficiently, and with little communication. AISTATS.
-    """
-
-    _mechanism = "Hadamard response"
-
-    def __init__(
-        self,
-        epsilon: float | Shuffled = 1.0,
-        *,
-        n_blocks: int | None = None,
-        strategy: ReportStrategy = "split",
-        shares: Shares = "uniform",
-        categories: Categories = "auto",
-        handle_unknown: HandleUnknown = "error",
-        memoize: bool = False,
-        secret_key: bytes | None = None,
-        ledger: PrivacyLedger | None = None,
-        random_state: int | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.n_blocks = n_blocks
-        self.strategy = strategy
-        self.shares = shares
-        self.categories = categories
-        self.handle_unknown = handle_unknown
-        self.memoize = memoize
-        self.secret_key = secret_key
-        self.ledger = ledger
-        self.random_state = random_state
-
-    def _make_oracle(self, k: int, epsilon: Any) -> HadamardResponse:
-        return HadamardResponse(k, epsilon, n_blocks=self.n_blocks)
-
-
 class LocalHashingEncoder(OracleEncoder):
     """Report a public seed and a random bucket: small reports if values are many.
 
@@ -435,10 +353,6 @@ class LocalHashingEncoder(OracleEncoder):
         The declared values of each column.
     oracles_ : tuple of LocalHashing
         The mechanism of each column, or of all ("joint").
-
-    See Also
-    --------
-    HadamardResponseEncoder : Faster counts, with a larger error.
 
     Notes
     -----
@@ -505,11 +419,10 @@ class FrequencyOracleEncoder(OracleEncoder):
     ['randomized_response', 'local_hashing']
 
     Which oracle is best depends on epsilon and on the number of values only: the exact
-    mean squared error of each is known in closed form, for all data alike (for Hadamard
-    response of several blocks, for uniform data). With a second round of noise, the
-    error of both rounds decides. The output columns are those of the oracle: the
+    mean squared error of each is known in closed form, for all data alike. With a second round of
+    noise, the error of both rounds decides. The output columns are those of the oracle: the
     position of the category for randomised response, bits for unary encoding and subset
-    selection, seed and bucket for hashing, an index for Hadamard response.
+    selection, seed and bucket for hashing.
 
     Parameters
     ----------
@@ -517,8 +430,8 @@ class FrequencyOracleEncoder(OracleEncoder):
         Privacy loss of one record over all columns together, > 0.
     oracle : str, default="auto"
         ``"auto"``, or the name of an oracle, such as ``"randomized_response"``,
-        ``"subset_selection"``, ``"optimized_unary_encoding"``, ``"local_hashing"`` or
-        ``"hadamard_response"``.
+        ``"subset_selection"``, ``"optimized_unary_encoding"`` or
+        ``"local_hashing"``.
     max_report_bytes : int or None, default=1024
         With "auto", the most bytes of a report of a column, bits packed; None for no
         limit. The columns of the output are wider: a byte a bit, eight for a seed.

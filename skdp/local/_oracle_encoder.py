@@ -362,7 +362,7 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         ------
         NotFittedError, TypeError, ValueError
             Before `fit`, or if X has other columns or undeclared values, or if the
-            encoding draws random bits by nature (hashing, Hadamard response, sampling).
+            encoding draws random bits by nature (hashing, sampling).
 
         Notes
         -----
@@ -379,7 +379,7 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         ------
         NotFittedError, ValueError
             Before `fit`, or if the encoding draws random bits by nature: hashing,
-            Hadamard response, one sampled column.
+            one sampled column.
         """
         check_is_fitted(self)
         self.protocol_.check_encodable()
@@ -454,7 +454,7 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
             Privatised rows, or their sums.
         columns : sequence of column names, optional
             The columns to count; by default all. Under "joint", counts are summed over
-            the other columns; for Hadamard response this needs the reports.
+            the other columns.
         postprocess : str, default="none"
             ``"none"`` is unbiased, possibly negative. ``"clip"``, ``"simplex"`` and
             ``"power"`` are not negative, and biased; the guide page "What all encoders

@@ -466,22 +466,17 @@ def _may_be_of_one(counts: NDArray[Any], size: int) -> bool:
     return bool(counts.min(initial=0) >= 0) and sum(counts.ravel().tolist()) == size
 
 
-def _may_be_signed(counts: NDArray[Any], size: int) -> bool:
-    return bool(counts.min(initial=0) >= -size and counts.max(initial=0) <= size)
-
-
 def _may_be_of_cohorts(counts: NDArray[Any], size: int) -> bool:
     n_records = counts[:, :1]  # (n_cohorts, 1)
     is_in_range = counts.min(initial=0) >= 0 and (counts <= n_records).all()
     return bool(is_in_range) and sum(n_records.ravel().tolist()) == size
 
 
-# By what a report adds: 0 or 1 to each sum ("any"), 1 to one of them ("one"), or -1 to
-# 1 to each ("signed"); or 0 or 1 to each sum of the row of its record's cohort, whose
-# first one counts the records ("cohorts").
+# By what a report adds: 0 or 1 to each sum ("any"), 1 to one of them ("one"); or 0 or 1
+# to each sum of the row of its record's cohort, whose first one counts the records
+# ("cohorts").
 POSSIBLE = {
     "any": _may_be_of_any,
     "one": _may_be_of_one,
-    "signed": _may_be_signed,
     "cohorts": _may_be_of_cohorts,
 }

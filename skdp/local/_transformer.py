@@ -488,7 +488,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
             Before `fit`, or if the reports have other columns or values than this
             transformer's, or carry another protocol; or if weights are no such numbers,
             or there are no weighted sums of these reports (those of
-            `HadamardResponseEncoder` and of Bloom filters).
+            Bloom filters).
 
         Warns
         -----

@@ -110,7 +110,7 @@ class OnFitOnly(WrapsTransformer):
     ------
     TypeError, ValueError
         By `fit`, if the transformer has no `encode`, or its encoding is random by
-        nature (hashing, Hadamard response, one sampled column), and so has no true
+        nature (hashing, one sampled column), and so has no true
         form.
 
     See Also

@@ -19,8 +19,8 @@ from skdp.oracles._choice import names_with as names_with
 from skdp.oracles._choice import two_rounds as two_rounds
 from skdp.oracles._client import client_report
 from skdp.oracles._hashing import AffineHash as AffineHash
-from skdp.oracles._hashing import HadamardResponse, LocalHashing
 from skdp.oracles._hashing import LinearHash as LinearHash
+from skdp.oracles._hashing import LocalHashing
 from skdp.oracles._numeric_mechanisms import SUBSTEPS as SUBSTEPS
 from skdp.oracles._numeric_mechanisms import ClampedLaplace as ClampedLaplace
 from skdp.oracles._numeric_mechanisms import NumericMechanism
@@ -45,7 +45,6 @@ from skdp.randomness import check_size as check_size
 
 __all__ = [
     "FrequencyOracle",
-    "HadamardResponse",
     "LocalHashing",
     "NumericMechanism",
     "Postprocess",

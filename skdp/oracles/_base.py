@@ -174,7 +174,6 @@ class SupportCounts(ABC):
     p: Fraction
     q: Fraction
     has_bits: ClassVar[bool] = False
-    is_signed: ClassVar[bool] = False
     field_names: ClassVar[tuple[str, ...]] = ("",)
     shows_hash: ClassVar[bool] = False
     # What else helps if reports are too large.
@@ -223,7 +222,7 @@ class SupportCounts(ABC):
         """
 
     def tally(self, reports: NDArray[Any]) -> NDArray[np.int64]:
-        """Count how many reports support each value; less those that do not, if `is_signed`.
+        """Count how many reports support each value.
 
         Parameters
         ----------
@@ -338,7 +337,7 @@ class SupportCounts(ABC):
             one. Which sums are examined does not depend on the reports.
         """
         # A report supports any value with a probability between q and p.
-        if self.p < self.q or self.is_signed:
+        if self.p < self.q:
             return []
         choices = math.log(self.k)
         low = lower_tail(float(support.min()), n, float(self.q))
@@ -610,9 +609,6 @@ class FrequencyOracle(SupportCounts):
     shows_hash : bool
         Whether a report contains a public hash function; given this, it is one of the
         columns of `channel`.
-    is_signed : bool
-        Whether `tally` subtracts the reports that do not support a value, instead of
-        not counting them.
     has_second_round : bool
         Whether a second round of noise can be added.
 
@@ -625,7 +621,7 @@ class FrequencyOracle(SupportCounts):
     is_encodable: ClassVar[bool] = False
     state: ClassVar[Literal["value", "bucket"]] = "value"
     has_second_round: ClassVar[bool] = False
-    _advice = ", or use LocalHashing or HadamardResponse"
+    _advice = ", or use LocalHashing"
 
     @abstractmethod
     def report(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from skdp.exact import exp_bounds
 from skdp.oracles._base import FrequencyOracle, capped_epsilon, check_bits, pure_noise
 from skdp.oracles._bits import SubsetSelection, UnaryEncoding
-from skdp.oracles._hashing import HadamardResponse, LocalHashing, best_n_buckets
+from skdp.oracles._hashing import LocalHashing, best_n_buckets
 from skdp.oracles._randomized_response import RandomizedResponse
 from skdp.randomness import ONE, ByteSource, bernoulli, check_size
 
@@ -159,7 +159,6 @@ ORACLES: dict[str, Callable[[int, Any], FrequencyOracle]] = {
     "symmetric_unary_encoding": partial(UnaryEncoding, variant="symmetric"),
     "local_hashing": LocalHashing,
     "binary_local_hashing": partial(LocalHashing, n_buckets=2),
-    "hadamard_response": HadamardResponse,
 }
 """The oracles by name, as classes or partial calls of them; of two with equal errors, the first is chosen."""
 

@@ -126,19 +126,6 @@ def _subset(sampler: Mapping[str, Any], code: int, draws: Draws) -> list[int]:
     return bits
 
 
-def _hadamard(sampler: Mapping[str, Any], code: int, draws: Draws) -> list[int]:
-    size = sampler["block_size"]
-    drawn = draws.uniform(sampler["n_blocks"] * size)
-    is_lie = draws.coin(int(sampler["lie"]))
-    block, row = divmod(code, size - 1)
-    row += 1
-    index = drawn % size
-    if (index & row).bit_count() % 2:
-        # Flips the lowest bit of the row: now the index supports the value.
-        index ^= row & -row
-    return [drawn if is_lie else block * size + index]
-
-
 def _hashing(sampler: Mapping[str, Any], code: int, draws: Draws) -> list[int]:
     prime = sampler["prime"]
     factor = draws.uniform(prime)
@@ -152,6 +139,5 @@ _KINDS = {
     "response": _response,
     "bits": _bits,
     "subset": _subset,
-    "hadamard": _hadamard,
     "hashing": _hashing,
 }

@@ -275,7 +275,7 @@ class SampledSet(SetOracle):
     epsilon : float or Fraction
         The requested privacy loss, finite and > 0.
     oracle : str, default="local_hashing"
-        One of the frequency oracles, but for Hadamard response.
+        One of the frequency oracles.
 
     Attributes
     ----------
@@ -309,11 +309,6 @@ class SampledSet(SetOracle):
             names = ", ".join(map(repr, ORACLES))
             raise ValueError(f"oracle must be one of {names}, got {oracle!r}")
         self.oracle: FrequencyOracle = ORACLES[oracle](self.k + 1, epsilon)
-        if self.oracle.is_signed:
-            raise ValueError(
-                "padding and sampling needs an oracle that counts supporting reports, "
-                f"got {oracle!r}"
-            )
         self.has_bits = self.oracle.has_bits  # type: ignore[misc]
         self.shows_hash = self.oracle.shows_hash  # type: ignore[misc]
         self.q = self.oracle.q

@@ -75,7 +75,6 @@ _OURS = {
     "DPTargetEncoder": "",
     "DPVarianceThreshold": "",
     "FrequencyOracleEncoder": "",
-    "HadamardResponseEncoder": "",
     "HeavyHitters": "",
     "LocalHashingEncoder": "",
     "LocalTableEncoder": "",

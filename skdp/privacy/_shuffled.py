@@ -309,7 +309,7 @@ def shuffled_guarantee(
     outcomes of the exact channel and not its epsilon only, and is the best bound that takes the reports of others
     apart ([2]_). Numerical errors are bounded and added. For k-ary randomised response of 3 or more values and n of at
     least 1,000, an attained lower bound is less than 3 % below. Where there are two reports, as with randomised
-    response of two values and Hadamard response of one block, up to 45 % of epsilon is not needed. Several
+    response of two values, up to 45 % of epsilon is not needed. Several
     columns that are released together are taken as one report with the product of their channels; in a tally, they
     are shuffled by themselves, and compose. What is known by its epsilon only is bounded as the worst
     local randomiser ([3]_).

@@ -12,7 +12,6 @@ import pytest
 
 from skdp import (
     Domain,
-    HadamardResponseEncoder,
     NumericPerturber,
     PrivacyLedger,
     RandomizedResponseEncoder,
@@ -54,7 +53,6 @@ REPORTS = {
     "split": response(),
     "joint": response(columns=["sex", "rooms"], strategy="joint"),
     "unary": UnaryEncodingTransformer(1.0, categories=DOMAIN),
-    "hadamard": HadamardResponseEncoder(2.0, categories=DOMAIN.select(["rooms"])),
     "numeric": NumericPerturber(1.0, bounds={"age": (0, 120)}, random_state=0),
 }
 WRONG = [

@@ -24,7 +24,6 @@ from skdp.engines._release import (
     SeededRandomness,
 )
 from skdp.local import (
-    HadamardResponseEncoder,
     LocalHashingEncoder,
     NumericPerturber,
     RapporEncoder,
@@ -53,7 +52,7 @@ def rappor(**params):
 
 KINDS = [
     *(RandomizedResponseEncoder, UnaryEncodingTransformer, LocalHashingEncoder, SubsetSelectionEncoder),
-    *(HadamardResponseEncoder, FrequencyOracleEncoder),
+    FrequencyOracleEncoder,
 ]
 ORACLES = ["optimized_unary_encoding", "binary_local_hashing"]
 MECHANISMS = ["optimal", "square_wave", "distribution", "laplace"]

@@ -19,7 +19,7 @@ from skdp.engines import privatize, privatize_file, tally
 from skdp.engines._release import BatchCheck, KeyedRandomness, refuse_repeated
 from skdp.engines._streams import RowStream
 from skdp.engines.backends.dask import DaskTable
-from skdp.local import HadamardResponseEncoder, LocalHashingEncoder, RapporEncoder, SecretKey
+from skdp.local import LocalHashingEncoder, RapporEncoder, SecretKey
 from tests.conftest import often
 from tests.engines.tables import DOMAIN, StoppedBar, read, write
 
@@ -29,7 +29,6 @@ ENCODERS = [
     UnaryEncodingTransformer,
     LocalHashingEncoder,
     SubsetSelectionEncoder,
-    HadamardResponseEncoder,
     FrequencyOracleEncoder,
 ]
 

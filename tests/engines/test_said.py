@@ -12,7 +12,6 @@ import pytest
 
 from skdp import (
     FrequencyOracleEncoder,
-    HadamardResponseEncoder,
     LocalHashingEncoder,
     NumericPerturber,
     RandomizedResponseEncoder,
@@ -38,7 +37,6 @@ TRANSFORMERS = {
             UnaryEncodingTransformer,
             SubsetSelectionEncoder,
             LocalHashingEncoder,
-            HadamardResponseEncoder,
             FrequencyOracleEncoder,
         )
     },

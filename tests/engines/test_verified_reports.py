@@ -19,7 +19,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from skdp import (
-    HadamardResponseEncoder,
     LocalHashingEncoder,
     NumericPerturber,
     PrivacyLedger,
@@ -153,7 +152,6 @@ TRANSFORMERS = [
     (UnaryEncodingTransformer(1.0, categories=VALUES, output="unbiased"), PEOPLE),
     (SubsetSelectionEncoder(1.0, categories=VALUES), PEOPLE),
     (LocalHashingEncoder(1.0, categories=VALUES), PEOPLE),
-    (HadamardResponseEncoder(1.0, categories=VALUES), PEOPLE),
     (NumericPerturber(1.0, bounds={"age": (0, 100)}), PERSONS[["age"]]),
     (LocalTableEncoder(1.0, categories=VALUES, bounds={"age": (0, 100)}), PERSONS),
     (SetValuedEncoder(1.0, categories={"fruit": ["apple", "fig", "kiwi"]}, max_size=2), BASKETS),

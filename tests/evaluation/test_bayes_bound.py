@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from skdp.evaluation import bayes_accuracy, guessing_bound
-from skdp.oracles import HadamardResponse, LocalHashing, RandomizedResponse, SubsetSelection, UnaryEncoding, two_rounds
+from skdp.oracles import LocalHashing, RandomizedResponse, SubsetSelection, UnaryEncoding, two_rounds
 from tests.conftest import each, often
 
 EPSILONS = [0.01, 0.5, math.log(3), 4.0]
@@ -53,7 +53,7 @@ def test_ends_and_equal_shares(k):
 @each("epsilon", EPSILONS)
 def test_closed_forms_equal_the_sum_over_the_channel(k, epsilon):
     rng = np.random.default_rng(k)
-    oracles = [RandomizedResponse(k, epsilon), HadamardResponse(k, epsilon), HadamardResponse(k, epsilon, n_blocks=2)]
+    oracles = [RandomizedResponse(k, epsilon)]
     oracles += [UnaryEncoding(k, epsilon, variant=variant) for variant in ("optimized", "symmetric")]
     oracles += [
         UnaryEncoding(k, p=Fraction(9, 10), q=Fraction(1, 3)),
@@ -72,7 +72,6 @@ def test_many_values_are_no_problem_and_hashing_has_no_table():
     for oracle in (RandomizedResponse(1000, 1.0), UnaryEncoding(1000, 1.0), SubsetSelection(1000, 1.0)):
         assert 1 / 1000 < bayes_accuracy(oracle, prior) < guessing_bound(prior, 1.0) + 1e-12
     assert bayes_accuracy(LocalHashing(5, 1.0), [0.2] * 5) is None
-    assert bayes_accuracy(HadamardResponse(1000, 1.0), prior) is None
 
 
 @each(

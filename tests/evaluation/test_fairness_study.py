@@ -17,7 +17,6 @@ from sklearn.preprocessing import StandardScaler
 
 from skdp import (
     DPMean,
-    HadamardResponseEncoder,
     Interval,
     LocalHashingEncoder,
     RandomizedResponseEncoder,
@@ -109,7 +108,6 @@ ENCODERS = {
     "unary": UnaryEncodingTransformer(),
     "subset": SubsetSelectionEncoder(),
     "hashing": LocalHashingEncoder(),
-    "hadamard": HadamardResponseEncoder(),
 }
 
 

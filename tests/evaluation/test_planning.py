@@ -12,7 +12,6 @@ import pytest
 from skdp import (
     DPHistogram,
     FrequencyOracleEncoder,
-    HadamardResponseEncoder,
     Interval,
     LocalHashingEncoder,
     LocalTableEncoder,
@@ -87,7 +86,6 @@ def count_cases():
         "subset selection": (SubsetSelectionEncoder(categories=job), {}),
         "unary encoding": (UnaryEncodingTransformer(categories=job), {}),
         "hashing": (LocalHashingEncoder(categories=job), {}),
-        "Hadamard": (HadamardResponseEncoder(categories=job), {}),
         "table": (LocalTableEncoder(categories=both, bounds={"age": (0, 100)}), {"columns": "sex"}),
         "sampled table": (
             LocalTableEncoder(categories=both, bounds={"age": (0, 100)}, strategy="sample"),
@@ -141,7 +139,6 @@ PARITY = [
     (RandomizedResponseEncoder(categories={"sex": SEX}), {"privileged": "M", "rows": "table"}),
     pytest.param(RandomizedResponseEncoder(categories={"sex": SEX}), {"privileged": "M"}, marks=pytest.mark.long),
     pytest.param(SubsetSelectionEncoder(categories={"job": JOB}), JOBS, marks=pytest.mark.long),
-    pytest.param(HadamardResponseEncoder(categories={"job": JOB}), JOBS, marks=pytest.mark.long),
 ]
 
 

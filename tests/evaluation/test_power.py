@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 
 from skdp import (
-    HadamardResponseEncoder,
     LocalHashingEncoder,
     RandomizedResponseEncoder,
     ReportLogisticRegression,
@@ -127,7 +126,7 @@ def test_a_coefficient_is_found_as_often_as_planned(reported):
     assert n_found / 400 == pytest.approx(0.8, abs=4 * math.sqrt(0.8 * 0.2 / 400))
 
 
-ENCODERS = [UnaryEncodingTransformer, SubsetSelectionEncoder, LocalHashingEncoder, HadamardResponseEncoder]
+ENCODERS = [UnaryEncodingTransformer, SubsetSelectionEncoder, LocalHashingEncoder]
 
 
 @pytest.mark.parametrize("make", often(ENCODERS, [SubsetSelectionEncoder]))

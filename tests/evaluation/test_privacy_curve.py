@@ -31,7 +31,6 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from skdp import (
     BudgetExceeded,
     DPMarginalSynthesizer,
-    HadamardResponseEncoder,
     LocalHashingEncoder,
     OnFitOnly,
     PosteriorFeatures,
@@ -388,7 +387,7 @@ class TestBaselines:
         # It privatises no row to predict.
         pd.testing.assert_frame_equal(given, curve(model, baseline=plain, privatize="fit", **parameters))
 
-    @each("encoder", [LocalHashingEncoder, HadamardResponseEncoder])
+    @each("encoder", [LocalHashingEncoder])
     def test_a_random_encoding_has_one_that_charges_nothing(self, encoder):
         ledger = PrivacyLedger(epsilon=1.0)
         found = curve(pipeline(encoder(0.25, categories=DOMAIN, ledger=ledger)), epsilons=[0.25])

@@ -10,7 +10,7 @@ from sklearn.metrics import roc_auc_score
 from skdp.evaluation import bayes_accuracy
 from skdp.evaluation._attacker import Outcome, area, best_of_report, value_table
 from skdp.evaluation._membership_inference import _by_distance, advantage
-from skdp.oracles import HadamardResponse, LocalHashing, RandomizedResponse, SubsetSelection, UnaryEncoding
+from skdp.oracles import LocalHashing, RandomizedResponse, SubsetSelection, UnaryEncoding
 from skdp.randomness import SeededSource
 from tests.conftest import each
 
@@ -93,7 +93,7 @@ def test_shares_of_a_value_have_wilsons_interval():
     assert lift["lift"] == pytest.approx(1 / 0.3)
 
 
-@each("oracle", [RandomizedResponse(3, 1.0), SubsetSelection(3, 1.0), UnaryEncoding(3, 1.0), HadamardResponse(3, 1.0)])
+@each("oracle", [RandomizedResponse(3, 1.0), SubsetSelection(3, 1.0), UnaryEncoding(3, 1.0)])
 def test_the_best_guess_is_exact(oracle):
     accuracy, areas = best_of_report(oracle, PRIOR, 1.0, 0)
     assert accuracy == pytest.approx(bayes_accuracy(oracle, PRIOR))

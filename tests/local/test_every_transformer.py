@@ -21,7 +21,6 @@ from sklearn.preprocessing import OneHotEncoder
 
 from skdp import (
     FrequencyOracleEncoder,
-    HadamardResponseEncoder,
     HeavyHitters,
     LocalHashingEncoder,
     LocalTableEncoder,
@@ -55,7 +54,6 @@ TRANSFORMERS = {
     "unbiased bits": (UnaryEncodingTransformer(categories=VALUES, output="unbiased"), PEOPLE),
     "sets": (SubsetSelectionEncoder(categories=VALUES), PEOPLE),
     "buckets": (LocalHashingEncoder(categories=VALUES), PEOPLE),
-    "indices": (HadamardResponseEncoder(categories=VALUES), PEOPLE),
     "best": (FrequencyOracleEncoder(categories=VALUES), PEOPLE),
     "numbers": (NumericPerturber(bounds=BOUNDS, grid_size=16), NUMBERS),
     "Laplace noise": (NumericPerturber(bounds=BOUNDS, mechanism="laplace", grid_size=16), NUMBERS),

@@ -18,7 +18,6 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from skdp import BudgetExceeded, OnFitOnly, PrivacyLedger, RandomizedResponseEncoder, RapporEncoder
 from skdp.local import (
-    HadamardResponseEncoder,
     LocalHashingEncoder,
     NumericPerturber,
     PosteriorFeatures,
@@ -28,7 +27,6 @@ from skdp.local import (
 )
 from skdp.local._wrappers import posterior
 from skdp.oracles import (
-    HadamardResponse,
     LocalHashing,
     RandomizedResponse,
     SubsetSelection,
@@ -84,8 +82,8 @@ def test_what_cannot_encode_is_refused(other):
 
 @pytest.mark.parametrize(
     "inner",
-    [HadamardResponseEncoder(categories=CATEGORIES), encoder(strategy="sample")],
-    ids=["Hadamard response", "sample"],
+    [LocalHashingEncoder(categories=CATEGORIES), encoder(strategy="sample")],
+    ids=["hashing", "sample"],
 )
 def test_an_encoding_that_needs_coins_is_refused(inner, rows):
     frame = pd.DataFrame(rows)
@@ -127,9 +125,6 @@ def every_oracle(k, epsilon):
     for size in range(1, k):
         oracle = SubsetSelection(k, epsilon, subset_size=size)
         yield oracle, sets_of(oracle)
-    for blocks in (1, 2):
-        oracle = HadamardResponse(k, epsilon, n_blocks=blocks)
-        yield oracle, np.arange(oracle.n_indices)
     hashing = LocalHashing(k, epsilon)
     yield hashing, seeded(len(hashing.channel()[0]))
 
@@ -156,7 +151,6 @@ def test_the_posterior_of_every_report_is_bayes_rule_on_the_channel(k, epsilon):
         lambda: UnaryEncodingTransformer(1.0, categories=CATEGORIES, output="unbiased", random_state=0),
         lambda: SubsetSelectionEncoder(1.0, categories=CATEGORIES, strategy="sample", random_state=0),
         lambda: LocalHashingEncoder(1.0, categories=CATEGORIES, strategy="joint", random_state=0),
-        lambda: HadamardResponseEncoder(1.0, categories=CATEGORIES, random_state=0),
     ],
 )
 def test_prior_and_features_come_from_one_release(make, rows):

@@ -15,7 +15,6 @@ from sklearn.utils import get_tags
 from skdp import (
     BudgetExceeded,
     FrequencyOracleEncoder,
-    HadamardResponseEncoder,
     Interval,
     LocalHashingEncoder,
     LocalTableEncoder,
@@ -42,7 +41,6 @@ TRANSFORMERS = {
     "unbiased sets": lambda epsilon, **rest: SubsetSelectionEncoder(epsilon, output="unbiased", **rest),
     "buckets": LocalHashingEncoder,
     "binary buckets": lambda epsilon, **rest: LocalHashingEncoder(epsilon, n_buckets=2, **rest),
-    "indices": HadamardResponseEncoder,
     "best": FrequencyOracleEncoder,
     "best unbiased bits": lambda epsilon, **rest: FrequencyOracleEncoder(epsilon, output="unbiased", **rest),
 }
@@ -248,7 +246,6 @@ class TestFrequencyOracle:
             ({"output": "both"}, "output must be one of"),
             ({"output": "unbiased", "max_report_bytes": 1}, "none of subset_selection, .* reports of 1 bytes; the s"),
             ({"oracle": "subset_selection", "instantaneous_epsilon": 0.5}, "needs an oracle with a second round, one"),
-            ({"oracle": "hadamard_response", "instantaneous_epsilon": 0.5}, "round, .* got 'hadamard_response'"),
             ({"oracle": "randomized_response", "instantaneous_epsilon": 1.0}, "must be smaller than epsilon"),
         ],
     )
@@ -293,7 +290,6 @@ KINDS = {
     "symmetric": UnaryEncodingTransformer(1.0, variant="symmetric", strategy="joint", categories=VALUES),
     "subset": SubsetSelectionEncoder(0.5, strategy="joint", categories=VALUES),
     "hashing": LocalHashingEncoder(1.0, strategy="joint", categories=VALUES),
-    "hadamard": HadamardResponseEncoder(1.0, strategy="joint", categories=VALUES),
 }
 FROM_TALLIES = ["response", "unary", "symmetric", "subset"]
 
@@ -382,12 +378,6 @@ def test_columns_that_are_not_there_are_refused(columns):
     encoder = KINDS["response"].fit(PEOPLE)
     with pytest.raises(ValueError, match=r"columns must be distinct ones of \['sex', 'age'\]"):
         encoder.estimate_counts(encoder.transform(PEOPLE), columns=columns)
-
-
-def test_a_tally_does_not_suffice_where_squares_are_needed():
-    encoder = KINDS["hadamard"].fit(PEOPLE)
-    with pytest.raises(ValueError, match="margins of HadamardResponse need the reports"):
-        encoder.estimate_counts(encoder.tally(encoder.transform(PEOPLE)), columns=["sex"])
 
 
 def test_intervals_of_large_counts_reach_as_far_as_their_errors():

@@ -26,7 +26,6 @@ from sklearn.pipeline import make_pipeline
 from skdp import (
     BudgetExceeded,
     FrequencyOracleEncoder,
-    HadamardResponseEncoder,
     LocalHashingEncoder,
     NumericPerturber,
     PrivacyLedger,
@@ -46,7 +45,7 @@ FALSE_ALARM = 1e-6
 KEY = SecretKey(b"a key that everybody knows, for tests")
 DOMAIN = {"x": ["a", "b", "c", "d", "e"], "y": [0, 1, 2]}
 TWO_ROUNDS = [RandomizedResponseEncoder, UnaryEncodingTransformer, LocalHashingEncoder, FrequencyOracleEncoder]
-ENCODERS = [*TWO_ROUNDS, SubsetSelectionEncoder, HadamardResponseEncoder]
+ENCODERS = [*TWO_ROUNDS, SubsetSelectionEncoder]
 BOUNDS = {"age": (0, 100), "hours": (0, 80)}
 IDS = list(range(60))
 DAY = date(2026, 3, 29)
@@ -98,7 +97,6 @@ def test_they_are_the_same_over_calls_orders_batches_pickles_and_clones(name):
         (make(UnaryEncodingTransformer), ROWS, "ad508fe311dc"),
         (make(LocalHashingEncoder), ROWS, "6d61d16b7661"),
         (make(SubsetSelectionEncoder), ROWS, "bc5ae943cdc3"),
-        (make(HadamardResponseEncoder), ROWS, "008ea961dc9f"),
         (numbers("square_wave"), NUMBERS, "880b0bfbf517"),
         (numbers("laplace"), NUMBERS, "2bba70ba70dc"),
     ],
@@ -194,12 +192,6 @@ class TestChannel:
         assert sum(seen[key] for key in order) == self.N
         row = np.array(encoder.channel()[0][DOMAIN["x"].index(value)], float)
         assert chisquare([seen[key] for key in order], row * self.N).pvalue > FALSE_ALARM
-
-    def test_of_indices(self):
-        encoder, reports = self.reports(HadamardResponseEncoder, "c")
-        row = np.array(encoder.channel()[0][2], float)
-        seen = np.bincount(reports[:, 0].astype(int), minlength=row.size)
-        assert chisquare(seen, row * self.N).pvalue > FALSE_ALARM
 
     def test_of_buckets(self):
         """Two values of a record share its seed, and no coin of their reports if their buckets differ."""

@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 from skdp import (
-    HadamardResponseEncoder,
     LocalHashingEncoder,
     LocalTableEncoder,
     RandomizedResponseEncoder,
@@ -26,7 +25,6 @@ ENCODERS = {
     "response": RandomizedResponseEncoder(2.0, categories=VALUES),
     "unary": UnaryEncodingTransformer(2.0, categories=VALUES),
     "hashing": LocalHashingEncoder(2.0, categories=VALUES),
-    "hadamard": HadamardResponseEncoder(2.0, categories=VALUES),
     "table": LocalTableEncoder(2.0, categories=VALUES),
     "sets": SetValuedEncoder(2.0, categories=VALUES, max_size=1),
 }

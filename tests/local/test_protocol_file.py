@@ -29,7 +29,6 @@ from sklearn.pipeline import make_pipeline
 from skdp import (
     Domain,
     FrequencyOracleEncoder,
-    HadamardResponseEncoder,
     Interval,
     LocalHashingEncoder,
     LocalTableEncoder,
@@ -73,7 +72,6 @@ FITTED = {
     "unbiased": (SubsetSelectionEncoder(1.0, categories=VALUES, output="unbiased"), PEOPLE),
     "hashing": (LocalHashingEncoder(1.0, categories=VALUES), PEOPLE),
     "large hashing": (LocalHashingEncoder(2.0, categories={"rooms": range(70_000)}), PEOPLE[["rooms"]]),
-    "hadamard": (HadamardResponseEncoder(2.0, categories=VALUES), PEOPLE),
     "auto": (FrequencyOracleEncoder(1.0, categories=VALUES), PEOPLE),
     "table of values": (
         LocalTableEncoder(2.0, categories=VALUES, strategy="split", oracle="randomized_response"),
@@ -134,7 +132,6 @@ MADE_BY_CLIENTS = [
     "subset",
     "hashing",
     "large hashing",
-    "hadamard",
     "table of values",
     "bins and missing",
     "joint bins",
@@ -307,10 +304,10 @@ def test_bins_that_hold_no_float_of_their_own_are_not_offered():
 @each("change", [True, 1.0, "1"])
 def test_a_client_with_a_number_of_another_type_is_refused(change):
     """They are equal in Python, but not in other languages: `0 === "0"` is false."""
-    encoder = HadamardResponseEncoder(2.0, categories={"sex": ["f", "m"]}, n_blocks=1).fit(PEOPLE[["sex"]])
+    encoder = SubsetSelectionEncoder(2.0, categories={"sex": ["f", "m"]}).fit(PEOPLE[["sex"]])
     content = json.loads(encoder.to_json())
-    assert content["client"]["samplers"][0]["n_blocks"] == 1
-    content["client"]["samplers"][0]["n_blocks"] = change
+    assert content["client"]["samplers"][0]["size"] == 1
+    content["client"]["samplers"][0]["size"] = change
     with pytest.raises(ValueError, match="another client"):
         ReportTransformer.from_json(json.dumps(content))
 
@@ -546,7 +543,6 @@ TEXTS = {
             UnaryEncodingTransformer,
             SubsetSelectionEncoder,
             LocalHashingEncoder,
-            HadamardResponseEncoder,
             FrequencyOracleEncoder,
             LocalTableEncoder,
         )

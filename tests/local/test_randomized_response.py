@@ -18,7 +18,6 @@ from scipy.stats import chisquare
 from skdp import (
     Domain,
     FrequencyOracleEncoder,
-    HadamardResponseEncoder,
     Interval,
     LocalHashingEncoder,
     LocalTableEncoder,
@@ -316,7 +315,6 @@ def worst_ratio(oracles, strategy):
         UnaryEncodingTransformer,
         SubsetSelectionEncoder,
         LocalHashingEncoder,
-        HadamardResponseEncoder,
         FrequencyOracleEncoder,
     ],
 )

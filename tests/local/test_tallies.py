@@ -15,7 +15,6 @@ import pytest
 from sklearn.base import clone
 
 from skdp import (
-    HadamardResponseEncoder,
     LocalHashingEncoder,
     NumericPerturber,
     RandomizedResponseEncoder,
@@ -246,7 +245,6 @@ def tally_with(kind, support, n=1000):
         (UnaryEncodingTransformer, [[-1, 5], [1001, 5]]),
         (SubsetSelectionEncoder, [[-1, 5], [1001, 5]]),
         (LocalHashingEncoder, [[-1, 5], [1001, 5]]),
-        (HadamardResponseEncoder, [[-1001, 5], [0, 1001]]),
     ],
 )
 def test_sums_that_no_reports_have_are_refused(kind, supports):
@@ -278,7 +276,6 @@ ENCODERS = {
     "unary": UnaryEncodingTransformer,
     "subset": SubsetSelectionEncoder,
     "hashing": LocalHashingEncoder,
-    "Hadamard": HadamardResponseEncoder,
 }
 
 

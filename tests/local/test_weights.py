@@ -10,7 +10,6 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from skdp import (
-    HadamardResponseEncoder,
     LocalHashingEncoder,
     LocalTableEncoder,
     NumericPerturber,
@@ -428,16 +427,6 @@ def test_weights_beyond_the_unit_of_a_tally_are_refused(weight):
     with pytest.raises(ValueError, match=r"from 2\*\*-10 to 2\*\*24"):
         ENCODER.tally(REPORTS, sample_weight=np.full(60, weight))
     ENCODER.estimate_frequencies(REPORTS, sample_weight=np.full(60, weight))
-
-
-def test_signs_have_no_weighted_sums_and_are_estimated_from_the_reports():
-    encoder = HadamardResponseEncoder(2.0, categories=VALUES, random_state=0)
-    reports = encoder.fit_transform(REPORTS)
-    with pytest.raises(ValueError, match="estimate from the reports themselves"):
-        encoder.tally(reports, sample_weight=WEIGHTS)
-    shares = encoder.estimate_frequencies(reports, sample_weight=WEIGHTS)
-    vectors = encoder.oracles_[0].unbiased(encoder.protocol_.read(reports)[0])
-    np.testing.assert_allclose(shares["frequency"], WEIGHTS @ vectors / WEIGHTS.sum(), rtol=1e-9)
 
 
 def test_weighted_tallies_of_shuffled_reports_are_refused():

@@ -10,7 +10,6 @@ import pytest
 
 from skdp import (
     DPMean,
-    HadamardResponseEncoder,
     LocalHashingEncoder,
     RandomizedResponseEncoder,
     SubsetSelectionEncoder,
@@ -48,7 +47,6 @@ def enumerated(channel, cells):
         RandomizedResponseEncoder(0.7),
         UnaryEncodingTransformer(0.7),
         SubsetSelectionEncoder(0.7),
-        HadamardResponseEncoder(0.7),
     ],
 )
 def test_it_is_the_definition(encoder):

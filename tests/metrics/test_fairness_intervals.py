@@ -15,7 +15,7 @@ from skdp.local import UnaryEncodingTransformer
 from skdp.metrics import debiased_fairness, fairness_report
 from skdp.metrics._fairness_report import Groups, Precision, measure
 from skdp.metrics._rates import Labels, compare_with_last, sums_of_estimated, sums_of_known
-from skdp.oracles import HadamardResponse, RandomizedResponse, UnaryEncoding
+from skdp.oracles import RandomizedResponse, UnaryEncoding
 from skdp.randomness import SeededSource
 
 RATES = ["selection_rate", "true_positive_rate", "false_positive_rate"]
@@ -306,7 +306,6 @@ def test_errors_are_those_of_the_influence_of_rows(rows):
     [
         (RandomizedResponse(2, 1.0), 600, "population"),
         (UnaryEncoding(3, 2.0), 600, "table"),
-        pytest.param(HadamardResponse(4, 1.5), 2_000, "population", marks=pytest.mark.long),
         pytest.param(RandomizedResponse(5, 0.5), 2_000, "table", marks=pytest.mark.long),
         pytest.param(RandomizedResponse(3, 4.0), 150, "table", marks=pytest.mark.long),
     ],

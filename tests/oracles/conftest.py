@@ -13,13 +13,11 @@ import pytest
 
 import skdp.oracles
 from skdp.exact import exp_bounds
-from skdp.oracles import HadamardResponse
 from skdp.randomness import ONE
 from tests.oracles.outside_oracle import FlippedBits, TurnedResponse
 
 # Every oracle of the registry, small forms and further ones of some, and those of another package.
 ORACLES = skdp.oracles.ORACLES | {
-    "hadamard_response of 4 blocks": lambda k, epsilon: HadamardResponse(k, epsilon, n_blocks=4),
     "flipped_bits": FlippedBits,
     "turned_response": TurnedResponse,
 }

@@ -11,7 +11,6 @@ import pytest
 
 import skdp.oracles
 from skdp.oracles import (
-    HadamardResponse,
     LocalHashing,
     RandomizedResponse,
     SubsetSelection,
@@ -33,9 +32,6 @@ FINITE = [
     SubsetSelection(4, 1.0),
     SubsetSelection(5, 0.3),
     SubsetSelection(6, 3.0),
-    HadamardResponse(3, 1.0),
-    HadamardResponse(6, 4.0, n_blocks=4),
-    HadamardResponse(9, 0.5),
 ]
 
 
@@ -129,11 +125,9 @@ def test_draws_read_the_highest_bits():
     half = {"kind": "bits", "k": 1, "p": str((1 << 63) + 1), "q": "0"}
     assert client_report(half, 0, Bytes([0x80, 0, 0, 0, 0, 0, 0, 0])) == [1]
     assert client_report(half | {"p": str(1 << 63)}, 0, Bytes([0x80, 0, 0, 0, 0, 0, 0, 0])) == [0]
-    always = {"kind": "hadamard", "n_blocks": 1, "lie": str(ONE)}
-    for size, given, index in ((1, [], 0), (4, [0xC0], 3), (6, [0xE0, 0x40], 2), (1 << 16, [0x12, 0x34], 0x1234)):
-        sampler = always | {"k": 2, "block_size": size}
-        if size > 2:
-            assert client_report(sampler, 0, Bytes([*given, *[0] * 8])) == [index]
+    always = {"kind": "response", "word_bits": 8, "bound": 0, "threshold": str(ONE)}
+    for k, given, index in ((4, [0xC0], 3), (6, [0xE0, 0x40], 2), (1 << 16, [0x12, 0x34], 0x1234)):
+        assert client_report(always | {"k": k}, 0, Bytes([0, *[0] * 8, *given])) == [index]
 
 
 @each("code", [-1, 4, True, 1.0, "secret", None])
@@ -146,7 +140,7 @@ def test_codes_that_do_not_fit_are_refused_before_a_draw(code):
 def test_the_vectors_hold():
     vectors = json.loads(VECTORS.read_text())
     kinds = {vector["sampler"]["kind"] for vector in vectors}
-    assert kinds == {"response", "bits", "subset", "hadamard", "hashing"}
+    assert kinds == {"response", "bits", "subset", "hashing"}
     for vector in vectors:
         source = Bytes(bytes.fromhex(vector["bytes"]))
         assert client_report(vector["sampler"], vector["code"], source) == list(map(int, vector["report"]))

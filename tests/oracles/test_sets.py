@@ -183,7 +183,6 @@ def test_padding_reads_as_many_bytes_whatever_the_sets_are():
         (lambda: SetSelection(4_000, 1_025, 1.0), "max_size must be between 1 and 1024, got 1025"),
         (lambda: SetSelection(4, 2, -1), "epsilon must be"),
         (lambda: SetSelection(4, 2, 1.0, subset_size=5), "subset_size must be between 1 and 4"),
-        (lambda: SampledSet(4, 2, 1.0, oracle="hadamard_response"), "counts supporting reports"),
         (lambda: SampledSet(4, 2, 1.0, oracle="?"), "oracle must be one of"),
         (lambda: SetSelection(4, 2, 1.0).report(np.zeros((3, 3), int), None), "shape"),
         (lambda: SetSelection(4, 2, 1.0).report(np.full((3, 2), 6), None), "codes must be between 0 and 5"),

@@ -8,7 +8,6 @@ import pytest
 
 from skdp.oracles import (
     ClampedLaplace,
-    HadamardResponse,
     LocalHashing,
     RandomizedResponse,
     SubsetSelection,
@@ -62,17 +61,12 @@ CASES = {
     "OUE of 2": (UnaryEncoding(2, 1.0), 4),
     "SS of 2 values": (SubsetSelection(2, 1.0), 5),
     "OLH of 2 values": (hashing(2, 1.0, 3), 3),
-    "HR of 2": (HadamardResponse(2, 1.0, n_blocks=1), 5),
     "OUE": (UnaryEncoding(3, 1.5), 3),
     "SUE": (UnaryEncoding(3, 1.0, variant="symmetric"), 3),
     "SS of 2": (SubsetSelection(4, 1.0, subset_size=2), 3),
     "SS of 3": (SubsetSelection(4, 1.0, subset_size=3), 4),
     "OLH": (hashing(3, 1.0, 3), 2),
     "BLH": (hashing(3, 1.0, 2), 2),
-    "HR": (HadamardResponse(3, 1.0, n_blocks=1), 4),
-    "HR, full block": (HadamardResponse(7, 1.0, n_blocks=1), 2),
-    "HR, two blocks": (HadamardResponse(5, 1.0, n_blocks=2), 2),
-    "HR, four blocks": (HadamardResponse(3, 1.0, n_blocks=4), 3),
     "square wave": (square_wave(3, 2.0), 3),
     "narrow square wave": (square_wave(4, 3.0), 3),
     "mixture of windows": (Windows(6, 1.0), 2),
@@ -93,7 +87,7 @@ def test_no_table_of_others_reveals_more_than_is_promised(name):
 
 @pytest.mark.parametrize("mechanism", often([square_wave, ClampedLaplace], [square_wave]))
 def test_no_table_reveals_more_of_two_numbers_that_stay_together(mechanism):
-    one, other = mechanism(2, 1.0), HadamardResponse(3, 1.5, n_blocks=1)
+    one, other = mechanism(2, 1.0), RandomizedResponse(3, 1.5)
     channel = [[a * b for a in row for b in column] for row in one.channel() for column in other.channel()]
     pair, tables = ReportPair.product([one.shuffle_pair(), other.shuffle_pair()]), AllTables(channel, 2)
     for part in PARTS:

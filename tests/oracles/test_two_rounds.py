@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import chisquare
 
 from skdp.exact import exp_bounds
-from skdp.oracles import HadamardResponse, LocalHashing, RandomizedResponse, UnaryEncoding, two_rounds
+from skdp.oracles import LocalHashing, RandomizedResponse, SubsetSelection, UnaryEncoding, two_rounds
 from skdp.randomness import ONE, SecureSource, SeededSource
 from tests.conftest import each, often
 from tests.oracles.conftest import largest_ratio
@@ -154,8 +154,8 @@ def test_hashing_keeps_the_seed():
 
 
 def test_other_oracles_have_no_second_round():
-    with pytest.raises(TypeError, match="HadamardResponse has no second round"):
-        two_rounds(HadamardResponse(4, 1.0), 0.5)
+    with pytest.raises(TypeError, match="SubsetSelection has no second round"):
+        two_rounds(SubsetSelection(4, 1.0), 0.5)
 
 
 def test_client_and_server_cannot_take_one_round_for_two():

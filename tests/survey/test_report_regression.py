@@ -21,7 +21,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import skdp
 from skdp import (
-    HadamardResponseEncoder,
     LocalHashingEncoder,
     RandomizedResponseEncoder,
     SetValuedEncoder,
@@ -344,7 +343,6 @@ ENCODERS = {
     "response": RandomizedResponseEncoder,
     "unary": UnaryEncodingTransformer,
     "hashing": LocalHashingEncoder,
-    "hadamard": HadamardResponseEncoder,
 }
 
 

@@ -16,7 +16,6 @@ from skdp import (
     Domain,
     DPMarginalSynthesizer,
     FrequencyOracleEncoder,
-    HadamardResponseEncoder,
     Interval,
     RandomizedResponseEncoder,
     ReportLogisticRegression,
@@ -230,7 +229,7 @@ def test_objects_of_two_tables_are_in_no_error():
     check_hidden(marginal_error, rows, rows, name="real cannot be read")
 
 
-@each("kind", [FrequencyOracleEncoder, HadamardResponseEncoder, RandomizedResponseEncoder, UnaryEncodingTransformer])
+@each("kind", [FrequencyOracleEncoder, RandomizedResponseEncoder, UnaryEncodingTransformer])
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_no_array_is_made_of_an_object(kind):
     def fail(self, *others):

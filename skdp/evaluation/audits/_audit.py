@@ -37,7 +37,6 @@ from skdp.exact import log_upper
 from skdp.local import (
     Channel,
     FrequencyOracleEncoder,
-    HadamardResponseEncoder,
     HeavyHitters,
     LocalHashingEncoder,
     LocalTableEncoder,
@@ -713,7 +712,6 @@ def audited_transformers(epsilon: float = 1.0, k: int = 4) -> Iterator[tuple[str
         "subset selection": (SubsetSelectionEncoder, {}),
         "local hashing": (LocalHashingEncoder, {}),
         "binary local hashing": (LocalHashingEncoder, {"n_buckets": 2}),
-        "Hadamard response": (HadamardResponseEncoder, {}),
         "best oracle": (FrequencyOracleEncoder, {}),
     }
     for title, (kind, parameters) in kinds.items():

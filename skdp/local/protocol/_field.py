@@ -74,10 +74,9 @@ class Field(ABC):
         The names of the columns of the record.
     epsilon : float
         The privacy loss of one report, or of all permanent reports of a value.
-    possible : {"any", "one", "signed", "cohorts"}
+    possible : {"any", "one", "cohorts"}
         Which sums n reports can have, so that others are refused: a report adds 0 or 1
-        to each of them, or 1 to exactly one, or -1 to 1 to each. (Of "cohorts", see
-        `RapporEncoder`.)
+        to each of them, or 1 to exactly one. (Of "cohorts", see `RapporEncoder`.)
     is_countable : bool
         Whether the distinct reports are so few that an engine may count them, and hand
         over these counts (`distinct_sums`) in place of all rows.

@@ -61,7 +61,7 @@ class OracleField(Field):
     def possible(self) -> str:  # type: ignore[override]
         if isinstance(self.oracle, RandomizedResponse):  # a report supports one value
             return "one"
-        return "signed" if self.oracle.is_signed else "any"
+        return "any"
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -103,9 +103,6 @@ class OracleField(Field):
     def distinct_sums(
         self, reports: NDArray[Any], counts: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        if self.oracle.is_signed:
-            # Its sums are those of signs, and not of what is supported.
-            return super().distinct_sums(reports, counts)
         sums: NDArray[np.int64] = counts @ self.oracle.supports(reports)
         return sums
 

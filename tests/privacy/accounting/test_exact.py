@@ -13,7 +13,7 @@ from scipy.stats import norm
 
 import skdp.privacy._total_loss as total_loss
 from skdp.exact import exp_bounds
-from skdp.oracles import HadamardResponse, RandomizedResponse, SubsetSelection, UnaryEncoding
+from skdp.oracles import RandomizedResponse, SubsetSelection, UnaryEncoding
 from skdp.privacy import GaussianLoss, LaplaceLoss, PureLoss, StatedLoss
 from skdp.privacy._losses import pure_rho
 from skdp.privacy._total_loss import smallest_epsilon
@@ -92,7 +92,7 @@ def largest_divergence(channel, order):
     )
 
 
-@each("make", [RandomizedResponse, SubsetSelection, UnaryEncoding, HadamardResponse])
+@each("make", [RandomizedResponse, SubsetSelection, UnaryEncoding])
 def test_the_worst_pair_of_a_channel_is_that_of_its_total_variation(make):
     oracle = make(4, 0.7)
     channel = oracle.channel()
