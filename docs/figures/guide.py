@@ -226,36 +226,26 @@ def lists():
 
 def _list_errors(name):
     column, values = lists()[name]
-    table, errors = column.to_frame("list"), {}
+    table, errors = column.to_frame("list"), []
     truth = column.explode().value_counts().reindex(
         values, fill_value=0
     ) / len(column)
-    oracles = {
-        "set selection": "set_selection",
-        "bit vector": "set_unary_encoding",
-        "sampled value": "local_hashing",
-    }
-    for label, oracle in oracles.items():
-        errors[label] = []
-        for epsilon in EPSILONS:
-            encoder = SetValuedEncoder(
-                epsilon,
-                categories={"list": values},
-                max_size=4,
-                oracle=oracle,
-                random_state=0,
-            )
-            encoder.fit(table)
-            released = [
-                encoder.estimate_frequencies(encoder.transform(table))[
-                    "frequency"
-                ]
-                for _ in range(4)
+    for epsilon in EPSILONS:
+        encoder = SetValuedEncoder(
+            epsilon,
+            categories={"list": values},
+            max_size=4,
+            random_state=0,
+        )
+        encoder.fit(table)
+        released = [
+            encoder.estimate_frequencies(encoder.transform(table))[
+                "frequency"
             ]
-            errors[label].append(
-                root_mean_square([one - truth for one in released])
-            )
-    return errors
+            for _ in range(4)
+        ]
+        errors.append(root_mean_square([one - truth for one in released]))
+    return {"set selection": errors}
 
 
 def list_errors():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -29,12 +29,8 @@ from skdp.local.protocol import (
     take_design,
 )
 from skdp.oracles import (
-    SET_ORACLES,
-    SetOracle,
     SetSelection,
-    SetUnaryEncoding,
     check_size,
-    choose_set_oracle,
     pad_sets,
 )
 from skdp.privacy import PrivacyLedger, Shuffled
@@ -54,7 +50,7 @@ class SetField(OracleField):
     # ascending.
 
     domain: Domain
-    oracle: SetOracle
+    oracle: SetSelection
     unknown: str = "error"
 
     def prepare(self, columns: Sequence[Any]) -> Codes:
@@ -91,14 +87,14 @@ def check_postprocess(postprocess: Any) -> None:
 
 
 def blocks_of(
-    codes: NDArray[np.object_], oracle: SetOracle
+    codes: NDArray[np.object_], oracle: SetSelection
 ) -> list[NDArray[np.object_]]:
     """Split coded rows into blocks, at least one, whose padded sets fit into the memory."""
     step = max(1, _CELLS // oracle.max_size)
     return [codes[start : start + step] for start in range(0, max(len(codes), 1), step)]
 
 
-def _entries(oracle: SetOracle, most: int) -> float:
+def _entries(oracle: SetSelection, most: int) -> float:
     """Return the size of a channel, or infinity if listing its rows would take long."""
     # Of 12 values, at most 2**12 sets.
     if oracle.k > 12 or oracle.n_reports > most:
@@ -152,19 +148,6 @@ def _dtype(k: int) -> np.dtype[Any]:
     return np.min_scalar_type(k).newbyteorder("<")
 
 
-SetOracleName: TypeAlias = Literal[
-    "auto",
-    "set_selection",
-    "set_unary_encoding",
-    "randomized_response",
-    "subset_selection",
-    "optimized_unary_encoding",
-    "symmetric_unary_encoding",
-    "local_hashing",
-    "binary_local_hashing",
-]
-
-
 class SetValuedEncoder(ReportTransformer):
     """Report columns of sets: lists of at most `max_size` values of a declared domain.
 
@@ -175,12 +158,10 @@ class SetValuedEncoder(ReportTransformer):
     >>> encoder = SetValuedEncoder(2.0, categories=values, max_size=2)
     >>> counts = encoder.estimate_counts(encoder.fit_transform(people))
 
-    One epsilon protects the whole set, also how many values are in it. The protocol
-    with the least exact error is taken: mostly set selection ([1]_); a unary encoding
-    of the whole set where sets hold a large part of the values and epsilon is large;
-    padding and sampling ([2]_) where reports must be small. The output has a bit
-    ``<column>_<value>`` for each value, or the columns of the frequency oracle. The
-    guide page "Lists of values" has their errors.
+    One epsilon protects the whole set, also how many values are in it. A report is a
+    random set of values that is likely to meet the true one ("set selection", [1]_):
+    the output has a bit ``<column>_<value>`` for each value. The guide page "Lists of
+    values" has its errors.
 
     Parameters
     ----------
@@ -193,12 +174,6 @@ class SetValuedEncoder(ReportTransformer):
         How many values of a list are reported; public. Fewer have less error. Of a
         longer list, as many are drawn at random, and this record counts less for each
         value.
-    oracle : str, default="auto"
-        ``"auto"``, ``"set_selection"``, ``"set_unary_encoding"``, or for padding and
-        sampling the oracle of the sampled value, such as ``"local_hashing"``.
-    max_report_bytes : int or None, default=1024
-        With "auto", the most bytes of a report of a column, bits packed; None for no
-        limit.
     handle_unknown : {"error", "ignore"}, default="error"
         Whether a value that is not declared is refused, which shows that one occurs, or
         left out of the set.
@@ -213,7 +188,7 @@ class SetValuedEncoder(ReportTransformer):
         What a call of `transform` promises for one record.
     domain_ : Domain
         The declared values of each column.
-    oracles_ : tuple of SetOracle
+    oracles_ : tuple of SetSelection
         The protocol of each column, with its exact probabilities.
     local_epsilon_ : float
         With `Shuffled`, the epsilon of one record that was found.
@@ -238,12 +213,10 @@ class SetValuedEncoder(ReportTransformer):
     ----------
     .. [1] S. Wang et al. (2018). PrivSet: set-valued data analyses with locale
        differential privacy. INFOCOM.
-    .. [2] T. Wang, N. Li, S. Jha (2018). Locally differentially private frequent
-       itemset mining. IEEE S&P.
     """
 
     domain_: Domain
-    oracles_: tuple[SetOracle, ...]
+    oracles_: tuple[SetSelection, ...]
     _most_cells: float = 1 << 32
     """Of the values of a column."""
 
@@ -253,8 +226,6 @@ class SetValuedEncoder(ReportTransformer):
         *,
         categories: DomainLike | None = None,
         max_size: int | Mapping[Any, int] = 5,
-        oracle: SetOracleName = "auto",
-        max_report_bytes: int | None = 1024,
         handle_unknown: Literal["error", "ignore"] = "error",
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
@@ -262,8 +233,6 @@ class SetValuedEncoder(ReportTransformer):
         self.epsilon = epsilon
         self.categories = categories
         self.max_size = max_size
-        self.oracle = oracle
-        self.max_report_bytes = max_report_bytes
         self.handle_unknown = handle_unknown
         self.ledger = ledger
         self.random_state = random_state
@@ -276,9 +245,6 @@ class SetValuedEncoder(ReportTransformer):
         return tags
 
     def _make_protocol(self, table: Table) -> ReportProtocol:
-        if self.max_report_bytes is not None:
-            check_size(self.max_report_bytes, least=1, name="max_report_bytes")
-        check_choice("oracle", self.oracle, ("auto", *SET_ORACLES))
         check_choice("handle_unknown", self.handle_unknown, ("error", "ignore"))
         domain = read_lists_domain(table, self.categories)
         max_sizes = read_sizes(self.max_size, domain)
@@ -291,23 +257,16 @@ class SetValuedEncoder(ReportTransformer):
         for name, k, max_size in zip(
             domain.columns, domain.sizes, max_sizes, strict=True
         ):
-            oracle = self._make_oracle(k, max_size, share)
+            oracle = SetSelection(k, max_size, share)
             oracles.append(oracle)
             fields.append(SetField(domain.select([name]), oracle, self.handle_unknown))
         guarantee = guarantee_of_all(
             oracles,
             scope=domain.columns,
-            mechanism=" and ".join(dict.fromkeys(map(title_of, oracles))),
+            mechanism="set selection",
             secure=self.random_state is None,
         )
         return ReportProtocol("SetValuedEncoder", tuple(fields), guarantee)
-
-    def _make_oracle(self, k: int, size: int, epsilon: Any) -> SetOracle:
-        if self.oracle != "auto":
-            return SET_ORACLES[self.oracle](k, size, epsilon)
-        return choose_set_oracle(
-            k, size, epsilon, max_report_bytes=self.max_report_bytes
-        )[1]
 
     def _set_fitted(self, protocol: Any) -> None:
         self.domain_, self.oracles_ = protocol.domain, protocol.oracles
@@ -480,12 +439,6 @@ class SetValuedEncoder(ReportTransformer):
         """
         check_is_fitted(self)
         return [oracle.channel() for oracle in self.protocol_.oracles]
-
-
-def title_of(oracle: SetOracle) -> str:
-    """Name the mechanism of a guarantee."""
-    titles = {SetSelection: "set selection", SetUnaryEncoding: "unary encoding of sets"}
-    return titles.get(type(oracle), "padding and sampling")
 
 
 def read_lists_domain(table: Table, categories: Any) -> Domain:

@@ -36,10 +36,7 @@ from skdp.oracles._optimal_mechanism import Optimal as Optimal
 from skdp.oracles._postprocess import POSTPROCESSORS as POSTPROCESSORS
 from skdp.oracles._postprocess import Postprocess, project_to_simplex
 from skdp.oracles._randomized_response import RandomizedResponse
-from skdp.oracles._sets import SET_ORACLES as SET_ORACLES
-from skdp.oracles._sets import SampledSet as SampledSet
-from skdp.oracles._sets import SetOracle, SetSelection, SetUnaryEncoding
-from skdp.oracles._sets import choose_set_oracle as choose_set_oracle
+from skdp.oracles._sets import SetSelection
 from skdp.oracles._sets import pad_sets as pad_sets
 from skdp.randomness import check_size as check_size
 
@@ -49,9 +46,7 @@ __all__ = [
     "NumericMechanism",
     "Postprocess",
     "RandomizedResponse",
-    "SetOracle",
     "SetSelection",
-    "SetUnaryEncoding",
     "SubsetSelection",
     "UnaryEncoding",
     "client_report",

@@ -13,24 +13,22 @@ import pytest
 
 from skdp import PrivacyLedger, SetValuedEncoder
 from skdp.exact import exp_bounds
-from tests.conftest import each, often
+from tests.conftest import each
 
 VALUES = {"tags": ["a", "b", "c", "d", "e"]}
 RNG = np.random.default_rng(2)
 LISTS = [list(RNG.choice(VALUES["tags"], RNG.integers(0, 4), replace=False)) for _ in range(600)]
 PEOPLE = pd.DataFrame({"tags": LISTS})
 TRUTH = pd.Series([value for cell in LISTS for value in cell]).value_counts().reindex(VALUES["tags"])
-ORACLES = ["set_selection", "set_unary_encoding", "local_hashing", "randomized_response", "subset_selection"]
 
 
 def encoder(epsilon=2.0, **parameters):
     return SetValuedEncoder(epsilon, **{"categories": VALUES, "max_size": 3, "random_state": 0} | parameters)
 
 
-@each("oracle", ORACLES)
-def test_whole_records_keep_the_promise(oracle):
+def test_whole_records_keep_the_promise():
     """Two columns: every pair of lists of each, all reports; the ratios multiply."""
-    fitted = SetValuedEncoder(1.0, categories={"a": [0, 1, 2], "b": [0, 1]}, max_size={"a": 2, "b": 1}, oracle=oracle)
+    fitted = SetValuedEncoder(1.0, categories={"a": [0, 1, 2], "b": [0, 1]}, max_size={"a": 2, "b": 1})
     fitted.fit(pd.DataFrame({"a": [[]], "b": [[]]}))
     worst = Fraction(1)
     for attribute in fitted.protocol_.channels(1 << 16):
@@ -42,10 +40,9 @@ def test_whole_records_keep_the_promise(oracle):
     assert sum(loss.count for loss in fitted.guarantee_.losses) == 2
 
 
-@pytest.mark.parametrize("oracle", often(ORACLES, ["set_selection"]))
-def test_intervals_cover(oracle):
+def test_intervals_cover():
     """Of 150 collections of the same records, so that nothing but the noise varies."""
-    fitted, frame = encoder(oracle=oracle).fit(PEOPLE), pd.concat([PEOPLE] * 150, ignore_index=True)
+    fitted, frame = encoder().fit(PEOPLE), pd.concat([PEOPLE] * 150, ignore_index=True)
     reports = fitted.transform(frame)
     parts = [fitted.estimate_counts(reports[start : start + 600]) for start in range(0, len(frame), 600)]
     inside = np.array([(part["lower"] <= TRUTH) & (part["upper"] >= TRUTH) for part in parts])
@@ -97,15 +94,6 @@ def test_what_is_no_list_is_refused(cells):
     assert ledger.report().empty
 
 
-def test_the_oracle_with_the_least_error_is_taken():
-    names = [f"v{place}" for place in range(2_000)]
-    row = pd.DataFrame({"tags": [[]]})
-    small = encoder(categories={"tags": names}, max_report_bytes=16).fit(row)
-    assert type(small.oracles_[0]).__name__ == "SampledSet"
-    assert type(encoder(categories={"tags": names}).fit(row).oracles_[0]).__name__ == "SetSelection"
-    assert type(encoder(20.0, max_size=5).fit(row).oracles_[0]).__name__ == "SetUnaryEncoding"
-
-
 @each(
     "parameters, message",
     [
@@ -114,7 +102,7 @@ def test_the_oracle_with_the_least_error_is_taken():
         ({"categories": {"other": ["a", "b"]}}, "declares columns that X does not have"),
         ({"max_size": 0}, "max_size must be between 1 and"),
         ({"max_size": {"other": 1}}, "max_size must name the columns"),
-        *[({name: 0}, f"{name} must be") for name in ("oracle", "max_report_bytes", "handle_unknown")],
+        ({"handle_unknown": 0}, "handle_unknown must be"),
     ],
 )
 def test_parameters_are_checked(parameters, message):

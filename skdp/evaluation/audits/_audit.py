@@ -722,14 +722,7 @@ def audited_transformers(epsilon: float = 1.0, k: int = 4) -> Iterator[tuple[str
             epsilon, handle_unknown="uniform", **options
         )
         yield f"randomised response, two columns, {strategy}", encoder
-    sets = {
-        "set selection": "set_selection",
-        "unary encoding of sets": "set_unary_encoding",
-        "padding and sampling": "local_hashing",
-    }
-    for title, oracle in sets.items():
-        options = {"categories": column, "max_size": 2, "oracle": oracle}
-        yield title, SetValuedEncoder(epsilon, **options)
+    yield "set selection", SetValuedEncoder(epsilon, categories=column, max_size=2)
     mechanisms = {
         "optimal": "optimal",
         "square wave": "square_wave",

@@ -26,7 +26,12 @@ from skdp.local.protocol._weighted import (
     read_design,
     weighted_means,
 )
-from skdp.oracles import POSTPROCESSORS, FrequencyOracle, SetOracle, project_to_simplex
+from skdp.oracles import (
+    POSTPROCESSORS,
+    FrequencyOracle,
+    SetSelection,
+    project_to_simplex,
+)
 
 # A field is here an OracleField, and a protocol one of such fields, whose modules
 # import this one.
@@ -635,7 +640,7 @@ def joint_counts(
 class _Part:
     """The reports of one field, and for each of its cells the group that is counted."""
 
-    # A FrequencyOracle or SetOracle.
+    # A FrequencyOracle or SetSelection.
     oracle: Any
     reports: NDArray[Any]
     group: NDArray[np.intp]
@@ -647,7 +652,7 @@ class _Part:
     def vectors(self, rows: slice) -> NDArray[np.float64]:
         """Return the unbiased one-hot vectors of the groups: (n_rows, n_groups)."""
         vectors: Any
-        if isinstance(self.oracle, SetOracle):
+        if isinstance(self.oracle, SetSelection):
             # A set has several ones.
             p, q = float(self.oracle.p), float(self.oracle.q)
             vectors = (self.oracle.supports(self.reports[rows]) - q) / (p - q)
@@ -659,7 +664,7 @@ class _Part:
 
     def least_moments(self) -> tuple[float, float]:
         """Return the least mean square of an entry, of records of its group and of others."""
-        if self.n_groups < self.oracle.k or isinstance(self.oracle, SetOracle):
+        if self.n_groups < self.oracle.k or isinstance(self.oracle, SetSelection):
             of_member, of_stranger = self.support_moments()
             # They are not known of all oracles: then 1 and 0, as without noise.
             least = np.nan_to_num([of_member.min(), of_stranger.min()], nan=0.0)

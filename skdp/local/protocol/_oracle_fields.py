@@ -31,7 +31,7 @@ from skdp.local.protocol._field import (
     Tail,
     declared_bytes,
 )
-from skdp.oracles import FrequencyOracle, RandomizedResponse, SetOracle
+from skdp.oracles import FrequencyOracle, RandomizedResponse, SetSelection
 from skdp.privacy import PrivacyGuarantee, PureLoss, ReportPair
 from skdp.randomness import uniform_integers
 
@@ -47,7 +47,7 @@ class OracleField(Field):
     """Reports of an oracle: bits of the declared values, or whole numbers."""
 
     domain: Domain
-    oracle: FrequencyOracle | SetOracle
+    oracle: FrequencyOracle | SetSelection
 
     @property
     def columns(self) -> tuple[Any, ...]:  # type: ignore[override]
@@ -366,13 +366,13 @@ class ValueField(CategoryField):
         return sums
 
 
-def oracle_loss(oracle: FrequencyOracle | SetOracle) -> PureLoss:
+def oracle_loss(oracle: FrequencyOracle | SetSelection) -> PureLoss:
     """Return the privacy loss of a report of an oracle."""
     ratio = oracle.worst_ratio
     return PureLoss(log_upper(ratio), round_up(_loss_share(oracle, ratio)))
 
 
-def _loss_share(oracle: FrequencyOracle | SetOracle, ratio: Fraction) -> Fraction:
+def _loss_share(oracle: FrequencyOracle | SetSelection, ratio: Fraction) -> Fraction:
     """Return the share of `PureLoss`."""
     # A bound of the total variation, over the largest one that the ratio r allows,
     # (r - 1) / (r + 1).
@@ -382,7 +382,7 @@ def _loss_share(oracle: FrequencyOracle | SetOracle, ratio: Fraction) -> Fractio
 
 
 def guarantee_of_all(
-    oracles: Sequence[FrequencyOracle | SetOracle], **statement: Any
+    oracles: Sequence[FrequencyOracle | SetSelection], **statement: Any
 ) -> PrivacyGuarantee:
     """State what one report of each oracle promises."""
     # The reports are independent given the values: their ratios multiply.
