@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -47,21 +47,15 @@ from skdp.central._supervised import (
     split_all_bounds,
 )
 from skdp.central.statistics import (
-    SCALING_PART,
     UNIT,
     Batches,
     Noise,
     Rows,
-    Scale,
     find_limits,
-    find_scales,
     in_units,
     largest_moments,
     noisy_products,
     refuse_missing,
-    scale_columns,
-    scaled_ends,
-    scaling_noise,
     warn_of_few,
     widths,
 )
@@ -89,14 +83,6 @@ class Placement(NamedTuple):
     units: Floats
 
 
-class Scaling(NamedTuple):
-    """What the scales of columns are found from."""
-
-    rows: Batches
-    ends: Floats
-    of_counts: Noise
-
-
 class LinearModel(SupervisedStatistic):
     """A model with coefficients, for rows of numbers without missing values."""
 
@@ -104,38 +90,12 @@ class LinearModel(SupervisedStatistic):
 
     coef_: Floats
     intercept_: Any
-    scaling: Literal["auto"] | None
     fit_intercept: bool
-
-    def _plan_scaling(self, share: Share, n_columns: int) -> Noise | None:
-        """Check `scaling`, and return the noise of the counts that it needs of private columns, if any."""
-        self.__dict__.pop("scales_", None)  # those of another fit
-        if self.scaling is None:
-            return None
-        if self.scaling != "auto":
-            raise ValueError(f"scaling must be None or 'auto', got {self.scaling!r}")
-        if n_columns == 0:
-            raise ValueError(
-                "scaling must be None with protect, got 'auto': it is for whole "
-                "records; any transformer may scale public columns before, and a "
-                "private one is scaled by its bounds"
-            )
-        if not self.fit_intercept:
-            raise ValueError(
-                "scaling='auto' needs fit_intercept=True, as places on a scale are not "
-                "measured from 0"
-            )
-        if share.kind == "rho":
-            # Stated together with Gaussian noise, whose squares of mu add up. Of a large
-            # rho, pure noise is less, and would lose more than that.
-            share = replace(share, kind="mu", amount=share.mu_squared)
-        return scaling_noise(share, n_columns)
 
     def _respond(self, X: Any) -> Floats:
         """Return the linear function of rows that the coefficients are of."""
         table = self._read_rows(X)
-        columns = scale_columns(read_numbers(table), getattr(self, "scales_", None))
-        numbers = np.stack(columns, axis=1)
+        numbers = np.stack(read_numbers(table), axis=1)
         response: Floats = numbers @ self.coef_.T + self.intercept_
         return response
 
@@ -303,10 +263,7 @@ class LinearPlan(NamedTuple):
     """What is read and checked before the charge."""
 
     placement: Placement
-    # None if columns keep the units of their bounds.
-    scaling: Scaling | None
     penalty: float
-    # For what is learnt; that of the scales is taken off.
     share: Share
 
 
@@ -398,40 +355,24 @@ class _LinearRegression(RegressorMixin, LinearModel):
             return self._plan_protected(rows, share, penalty, bounds, protected)
         ends = read_bounds(bounds, rows.names)
         refuse_missing(rows, ends)
-        of_counts = self._plan_scaling(share, len(rows.names) - 1)
-        rest = share if of_counts is None else share * (1 - SCALING_PART)
         if share.kind == "epsilon":
             noise, *_ = noises_of_products(
-                rest, len(rows.names), square=0, constant=UNIT, largest=UNIT
+                share, len(rows.names), square=0, constant=UNIT, largest=UNIT
             )
-            noises = (noise,) if of_counts is None else (noise, of_counts)
         else:
             # All of it is Gaussian: the squares of mu add up to that of the share.
-            noises = (Noise("mu", share.mu_squared),)
-        scaling = None if of_counts is None else Scaling(rows, ends, of_counts)
-        exact = LinearPlan(self._place(rows, ends), scaling, penalty, rest)
-        return Plan(exact, noises, f"noisy sums of products, {noises[0].name}")
+            noise = Noise("mu", share.mu_squared)
+        exact = LinearPlan(self._place(rows, ends), penalty, share)
+        return Plan(exact, (noise,), f"noisy sums of products, {noise.name}")
 
-    def _place(
-        self, rows: Batches, ends: Floats, scales: Sequence[Scale] | None = None
-    ) -> Placement:
+    def _place(self, rows: Batches, ends: Floats) -> Placement:
         """Return rows on a grid."""
         # A constant makes up for a shift; without it, numbers are measured from 0.
         starts = np.zeros(len(ends))
         if self.fit_intercept:
             starts = ends[:, 0] + (ends[:, 1] - ends[:, 0]) / 2
-        placed = place_with_target(rows, ends, starts, scales)
+        placed = place_with_target(rows, ends, starts)
         return Placement(placed, starts, widths(ends, starts))
-
-    def _scale(self, scaling: Scaling, source: ByteSource) -> Placement:
-        """Find the scales of the columns, and place the rows on them."""
-        ends = scaling.ends
-        scales = find_scales(
-            scaling.rows.features, ends[:-1], scaling.of_counts, source
-        )
-        self.scales_ = scales
-        ends = np.vstack([scaled_ends(ends[:-1], scales), ends[-1:]])
-        return self._place(scaling.rows, ends, scales)
 
     def _plan_protected(
         self,
@@ -442,7 +383,6 @@ class _LinearRegression(RegressorMixin, LinearModel):
         protected: tuple[Any, ...],
     ) -> Plan:
         """Plan the release of products of protected columns with others, which are public."""
-        self._plan_scaling(share, 0)
         centred = bool(self.fit_intercept)
         names = [name for name in rows.names if name not in protected]
         if not names:
@@ -496,8 +436,6 @@ class _LinearRegression(RegressorMixin, LinearModel):
             return self._release_protected(plan, source)
         exact: LinearPlan = plan.exact
         rows, starts, scales = exact.placement
-        if exact.scaling is not None:
-            rows, starts, scales = self._scale(exact.scaling, source)
         n_columns = rows.n_columns
         centred = bool(self.fit_intercept)
         moments, middle, constant = self._draw_moments(rows, exact.share, source)
@@ -605,9 +543,6 @@ class DPLinearRegression(_LinearRegression):
         The lowest and the highest value of the target, from what is publicly known. `fit` clips values outside.
     bounds_share : float, default=0.2
         The share of the budget that finds bounds, if some are private.
-    scaling : {None, "auto"}, default=None
-        ``"auto"`` scales columns of which most values lie close together between the bounds, such as incomes: three
-        twentieths of the budget are spent on noisy counts of all columns.
     fit_intercept : bool, default=True
         Whether the model has a constant. Without it, numbers are measured from 0.
     max_rows_per_person : int, default=1
@@ -639,9 +574,6 @@ class DPLinearRegression(_LinearRegression):
         What is added to the sums of squares of the columns, in units of half the width of their bounds, as the noise
         needs it. It draws coefficients towards 0: that of a column of deviation s, not correlated with others, by the
         share ``ridge_ / (ridge_ + n_rows * (2 * s / width)**2)`` of its size.
-    scales_ : list of None or ndarray of shape (n_knots, 2)
-        With `scaling`, the scale of each column: values and their places from -1 to 1, between which is interpolated.
-        None for a column that stays as it is. The coefficient of a scaled column is that of its places.
     bounds_ : ndarray of shape (n_features + 1, 2)
         The bounds of the columns and, last, of the target; with `protect`, of the private ones alone.
     guarantee_ : PrivacyGuarantee
@@ -695,8 +627,6 @@ class DPLinearRegression(_LinearRegression):
     and one or two of these, the target, or both private, 75 to 94 % of all intervals of 95 % held at an epsilon of 0.1
     (of single coefficients, 8 % at worst), 87 to 95 % at 0.2, and 93 to 99 % at 0.5.
 
-    ``scaling="auto"`` is that of `DPLogisticRegression`.
-
     References
     ----------
     .. [1] J. Dong, A. Roth, W. J. Su (2022). Gaussian differential privacy. Journal of the Royal Statistical Society B
@@ -732,7 +662,6 @@ class DPLinearRegression(_LinearRegression):
         bounds: Bounds | None = None,
         target_bounds: tuple[float, float] | str | None = None,
         bounds_share: float = 0.2,
-        scaling: Literal["auto"] | None = None,
         fit_intercept: bool = True,
         max_rows_per_person: int = 1,
         protect: Literal["record", "target"] | Sequence[ColumnName] = "record",
@@ -744,7 +673,6 @@ class DPLinearRegression(_LinearRegression):
         self.bounds = bounds
         self.target_bounds = target_bounds
         self.bounds_share = bounds_share
-        self.scaling = scaling
         self.fit_intercept = fit_intercept
         self.max_rows_per_person = max_rows_per_person
         self.protect = protect
@@ -772,9 +700,6 @@ class DPRidge(_LinearRegression):
         The lowest and the highest value of the target, from what is publicly known. `fit` clips values outside.
     bounds_share : float, default=0.2
         The share of the budget that finds bounds, if some are private.
-    scaling : {None, "auto"}, default=None
-        ``"auto"`` scales columns of which most values lie close together between the bounds, such as incomes: three
-        twentieths of the budget are spent on noisy counts of all columns.
     fit_intercept : bool, default=True
         Whether the model has a constant, which is not penalised. Without it, numbers are measured from 0.
     max_rows_per_person : int, default=1
@@ -802,9 +727,6 @@ class DPRidge(_LinearRegression):
         Its standard error; 0 without `fit_intercept`.
     ridge_ : float
         What the noise adds to the penalty, as in `DPLinearRegression`.
-    scales_ : list of None or ndarray of shape (n_knots, 2)
-        With `scaling`, the scale of each column: values and their places from -1 to 1, between which is interpolated.
-        None for a column that stays as it is. The coefficient of a scaled column is that of its places.
     bounds_ : ndarray of shape (n_features + 1, 2)
         The bounds of the columns and, last, of the target; with `protect`, of the private ones alone.
     guarantee_ : PrivacyGuarantee
@@ -820,8 +742,7 @@ class DPRidge(_LinearRegression):
     Notes
     -----
     **Privacy.** That of `DPLinearRegression`: central model, adding or removing a record with its target, the number of
-    rows included. The penalty is post-processing, and ``scaling="auto"`` is that of `DPLogisticRegression`. Not
-    covered: an error shows that a value is missing.
+    rows included. The penalty is post-processing. Not covered: an error shows that a value is missing.
 
     Examples
     --------
@@ -848,7 +769,6 @@ class DPRidge(_LinearRegression):
         bounds: Bounds | None = None,
         target_bounds: tuple[float, float] | str | None = None,
         bounds_share: float = 0.2,
-        scaling: Literal["auto"] | None = None,
         fit_intercept: bool = True,
         max_rows_per_person: int = 1,
         protect: Literal["record", "target"] | Sequence[ColumnName] = "record",
@@ -861,7 +781,6 @@ class DPRidge(_LinearRegression):
         self.bounds = bounds
         self.target_bounds = target_bounds
         self.bounds_share = bounds_share
-        self.scaling = scaling
         self.fit_intercept = fit_intercept
         self.max_rows_per_person = max_rows_per_person
         self.protect = protect

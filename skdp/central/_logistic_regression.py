@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -16,24 +15,20 @@ from sklearn.base import ClassifierMixin
 
 from skdp.base import Bounds, TableLike, check_flag, read_bounds
 from skdp.central._base import Plan, check_bounds_names
-from skdp.central._linear_model import Floats, LinearModel, Placement, Scaling
+from skdp.central._linear_model import Floats, LinearModel, Placement
 from skdp.central._public_rows import PublicRows, logistic_of_sums
 from skdp.central._supervised import Classes, Placing
 from skdp.central.statistics import (
-    SCALING_PART,
     UNIT,
     Batches,
     Noise,
     Rows,
-    Scale,
     find_limits,
-    find_scales,
     in_units,
     largest_moments,
     noisy_products,
     open_rows,
     refuse_missing,
-    scaled_ends,
     widths,
 )
 from skdp.domain import Domain
@@ -198,10 +193,7 @@ class DescentPlan(NamedTuple):
     """What is read and checked before the charge."""
 
     placement: Placement
-    # None if columns keep the units of their bounds.
-    scaling: Scaling | None
     classes: Classes
-    # For what is learnt; that of the scales is taken off.
     share: Share
 
 
@@ -223,9 +215,6 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
         ``"private"``, for all columns or in place of a pair, finds bounds that hold nearly all values, as in `DPMean`.
     bounds_share : float, default=0.2
         The share of the budget that finds bounds, if some are private.
-    scaling : {None, "auto"}, default=None
-        ``"auto"`` scales columns of which most values lie close together between the bounds, such as incomes: three
-        twentieths of the budget are spent on noisy counts of all columns.
     classes : list, optional
         The classes that the target may have, from what is publicly known. None reads them from the target, with a
         `PrivacyLeakWarning`.
@@ -257,9 +246,6 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
         The target and its classes.
     n_iter_ : int
         The number of steps; those of Newton's method, which read nothing private, if the target alone is.
-    scales_ : list of None or ndarray of shape (n_knots, 2)
-        With `scaling`, the scale of each column: values and their places from -1 to 1, between which is interpolated.
-        None for a column that stays as it is. The coefficient of a scaled column is that of its places.
     bounds_ : ndarray of shape (n_features, 2)
         The bounds of the columns. Not there if they are public.
     guarantee_ : PrivacyGuarantee
@@ -299,13 +285,6 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
     If mu times the noisy number of rows is above 8,000, and above 8 times the 3/2nd power of the number of columns, a
     further eighth of mu**2 is spent on the sums of the products of two columns. Their inverse scales all steps ([4]_),
     of which 80 are then enough.
-
-    With ``scaling="auto"``, 3/20 of the budget are spent first, on noisy counts of each column in up to 56 cells
-    between its bounds, which are narrow next to 0 or the bound next to it; a record changes one count of each column.
-    Columns stay as they are if their values spread over a tenth of half the width of their bounds, in standard
-    deviations, and all do if the noise hides the number of rows. In all others, half the place of a value is that
-    between the ends of the central 99 % of the values, and half its rank, both of the noisy counts. The noise of a
-    model is in proportion to the longest rows: without scales, a few large values add noise to what the others tell.
 
     With ``protect="target"`` the promise is for replacing the values of the target in one record ("replace_values";
     label differential privacy): X, the number of rows and, with ``groups``, the persons are public, and a ledger must
@@ -367,7 +346,6 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
         delta: float | None = None,
         bounds: Bounds | None = None,
         bounds_share: float = 0.2,
-        scaling: Literal["auto"] | None = None,
         classes: list[Any] | None = None,
         fit_intercept: bool = True,
         max_iter: int | None = None,
@@ -380,7 +358,6 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
         self.delta = delta
         self.bounds = bounds
         self.bounds_share = bounds_share
-        self.scaling = scaling
         self.classes = classes
         self.fit_intercept = fit_intercept
         self.max_iter = max_iter
@@ -412,43 +389,24 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
         if share.kind == "rho":
             losses = (Noise("mu", share.mu_squared).loss,)
         share = replace(share, kind="mu", amount=share.mu_squared)
-        of_counts = self._plan_scaling(share, len(ends))
-        rest = share if of_counts is None else share * (1 - SCALING_PART)
-        scaling = None if of_counts is None else Scaling(rows, ends, of_counts)
         return Plan(
-            DescentPlan(self._place(rows, ends, classes), scaling, classes, rest),
+            DescentPlan(self._place(rows, ends, classes), classes, share),
             mechanism="noisy gradient descent, rounded Gaussian",
             losses=losses,
         )
 
-    def _place(
-        self,
-        rows: Batches,
-        ends: Floats,
-        classes: Classes,
-        scales: Sequence[Scale] | None = None,
-    ) -> Placement:
+    def _place(self, rows: Batches, ends: Floats, classes: Classes) -> Placement:
         """Return rows on a grid."""
         # With a constant, columns may be measured from the point of their bounds that is
         # nearest to 0: from 0, large numbers would hide what differs between rows.
         starts = np.zeros(len(ends))
         if self.fit_intercept:
             starts = np.clip(0.0, *ends.T)
-        placing = Placing(ends, starts, classes.codes, scales=scales)
+        placing = Placing(ends, starts, classes.codes)
         return Placement(open_rows(rows, placing), starts, widths(ends, starts))
-
-    def _scale(
-        self, scaling: Scaling, classes: Classes, source: ByteSource
-    ) -> Placement:
-        """Find the scales of the columns, and place the rows on them."""
-        rows = scaling.rows
-        scales = find_scales(rows.features, scaling.ends, scaling.of_counts, source)
-        self.scales_ = scales
-        return self._place(rows, scaled_ends(scaling.ends, scales), classes, scales)
 
     def _plan_target(self, rows: Batches, share: Share) -> Plan:
         """Plan the release of a target whose rows are public."""
-        self._plan_scaling(share, 0)
         public = PublicRows.of(rows.features, constant=bool(self.fit_intercept))
         classes = Classes.read(rows, self.classes)
         codes = classes.codes(rows.target.table.columns[0])
@@ -481,8 +439,6 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
         exact: DescentPlan = plan.exact
         classes = exact.classes
         placed, starts, scales = exact.placement
-        if exact.scaling is not None:
-            placed, starts, scales = self._scale(exact.scaling, classes, source)
         share = exact.share.of_a_row
         centred = bool(self.fit_intercept)
         limits = find_limits(placed, share, _CUT, source, centred=centred)

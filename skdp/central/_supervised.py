@@ -33,10 +33,8 @@ from skdp.central._base import RECORD, TARGET, CentralStatistic
 from skdp.central.statistics import (
     Batches,
     Rows,
-    Scale,
     count_cells,
     open_rows,
-    scale_columns,
     select_columns,
     split_bounds,
     without_column,
@@ -272,8 +270,6 @@ class Placing:
     # Of the target, the last column; None if there is none.
     codes: Callable[[Any], NDArray[Any]] | None = None
     units: NDArray[np.float64] | None = None
-    # Of the columns, if they are scaled; `ends` and `starts` are then those of places.
-    scales: Sequence[Scale] | None = None
 
     def __call__(self, table: Table) -> Rows:
         if self.codes is None:
@@ -282,7 +278,6 @@ class Placing:
         else:
             columns = read_numbers(select_columns(table, table.names[:-1]))
             codes = self.codes(table.columns[-1])
-        columns = scale_columns(columns, self.scales)
         return Rows.of(columns, self.ends, self.starts, codes, self.units)
 
 
@@ -290,13 +285,12 @@ def place_with_target(
     rows: Batches,
     ends: NDArray[np.float64],
     starts: NDArray[np.float64],
-    scales: Sequence[Scale] | None = None,
 ) -> Rows:
     """Place columns and, last, a target that is a number, which is the code of each row."""
     codes = partial(
         target_places, name=rows.names[-1], ends=ends[-1:], start=starts[-1:]
     )
-    return open_rows(rows, Placing(ends[:-1], starts[:-1], codes, scales=scales))
+    return open_rows(rows, Placing(ends[:-1], starts[:-1], codes))
 
 
 def target_places(

@@ -158,7 +158,6 @@ class TestPrivacy:
             (model(["z"]).set_params(protect=[]), "protect must be 'record', 'target' or a list"),
             (model(["z"]).set_params(protect=np.array([["z"]])), "protect must be 'record', 'target' or a list"),
             (model(["z"]).set_params(protect=["z", "z"]), "each column once"),
-            (model(["z"]).set_params(scaling="auto"), "scaling must be None with protect, .* for whole records"),
             (model([*X, "y"]).set_params(bounds=(0, 1)), "protect names all columns"),
         ]
         for estimator, message in mistakes:

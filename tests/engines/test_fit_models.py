@@ -34,7 +34,6 @@ CASES |= PRIVATE
 CASES |= {
     "DPKBinsDiscretizer, even bins": {"strategy": "uniform"},
     "DPLogisticRegression, Gaussian": {"epsilon": Mu(9.0, delta=1e-6)},
-    "DPLogisticRegression, scaled": {"epsilon": Mu(9.0, delta=1e-6), "bounds": (0, 999), "scaling": "auto"},
     "DPMinMaxScaler, quantile ends": {"bounds": (0, 1), "quantile_range": (0.05, 0.95)},
     "DPRidge, Gaussian": {"delta": 1e-6},
     "DPRidge, private target": {"epsilon": 50.0, "target_bounds": "private"},

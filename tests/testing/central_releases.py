@@ -147,16 +147,6 @@ RELEASES = {
         DPLogisticRegression(MU, bounds=UNIT, classes=[0, 1], max_iter=5, max_rows_per_person=2),
         CORNER_PERSONS,
     ),
-    "logistic regression, scaled": (
-        DPLogisticRegression(
-            Mu(60.0, delta=1e-6), bounds=(-999, 999), classes=[0, 1], max_iter=5, scaling="auto", max_rows_per_person=2
-        ),
-        CORNER_PERSONS,
-    ),
-    "ridge regression, pure, scaled": (
-        DPRidge(3_000.0, bounds=(-999, 999), target_bounds=(0, 1), scaling="auto"),
-        CORNERS,
-    ),
     "selection by classes": (DPSelectKBest(1, epsilon=3.0, bounds=UNIT, classes=[0, 1]), CORNERS),
     "variances": (DPVarianceThreshold(bounds=BOUNDS), NUMBERS),
     "histogram": (DPHistogram(domain=WORDS), JOBS),

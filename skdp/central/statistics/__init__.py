@@ -69,12 +69,6 @@ from skdp.central.statistics._rows import noisy_products as noisy_products
 from skdp.central.statistics._rows import open_rows as open_rows
 from skdp.central.statistics._rows import warn_of_few as warn_of_few
 from skdp.central.statistics._rows import widths as widths
-from skdp.central.statistics._scales import SCALING_PART as SCALING_PART
-from skdp.central.statistics._scales import Scale as Scale
-from skdp.central.statistics._scales import find_scales as find_scales
-from skdp.central.statistics._scales import scale_columns as scale_columns
-from skdp.central.statistics._scales import scaled_ends as scaled_ends
-from skdp.central.statistics._scales import scaling_noise as scaling_noise
 from skdp.central.statistics._sums import GRID as GRID
 from skdp.central.statistics._sums import UNIFORM_VARIANCE as UNIFORM_VARIANCE
 from skdp.central.statistics._sums import GroupSums as GroupSums

@@ -63,7 +63,7 @@ def cells_of(edges: Floats) -> Interval:
     return Interval(edges=edges.tolist(), missing=True, real=True)
 
 
-def edges_towards_zero(low: float, high: float, shares: Floats) -> Floats:
+def _edges_towards_zero(low: float, high: float, shares: Floats) -> Floats:
     """Return numbers between bounds, at shares of the way from what is nearest to 0 to each bound."""
     near = float(np.clip(0.0, low, high))
     edges: Floats = np.append(
@@ -78,7 +78,7 @@ def _edges(low: float, high: float) -> tuple[Floats, NDArray[np.intp]]:
     levels = np.append(places[1:-1] & -places[1:-1], [_MOST_CELLS, _MOST_CELLS])
     shares = places[[*range(1, _MOST_CELLS), 0, _MOST_CELLS]] / _MOST_CELLS
     even = low * (1 - shares) + high * shares
-    skewed = edges_towards_zero(
+    skewed = _edges_towards_zero(
         low, high, 2.0 ** -np.arange(0.5, _N_OCTAVES + 0.6, 0.5)
     )
     edges = np.append(even, skewed)
