@@ -110,7 +110,7 @@ print(f"others whose group changes when one person is left out: up to {max(moved
 
 # %% [markdown]
 # Two thresholds are safe: one that was known before, as here, and one with noise of its own. The second needs a trusted
-# curator and costs an ε: `DPQuantileBinarizer`.
+# curator and costs an ε: `DPKBinsDiscretizer`.
 #
 # ## 2. Randomise
 #

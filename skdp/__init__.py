@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from skdp.central import DPMean as DPMean
     from skdp.central import DPMinMaxScaler as DPMinMaxScaler
     from skdp.central import DPOneHotEncoder as DPOneHotEncoder
-    from skdp.central import DPQuantileBinarizer as DPQuantileBinarizer
     from skdp.central import DPQuantileTransformer as DPQuantileTransformer
     from skdp.central import DPRidge as DPRidge
     from skdp.central import DPRobustScaler as DPRobustScaler
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
     from skdp.central import DPSimpleImputer as DPSimpleImputer
     from skdp.central import DPStandardScaler as DPStandardScaler
     from skdp.central import DPTargetEncoder as DPTargetEncoder
-    from skdp.central import DPVarianceThreshold as DPVarianceThreshold
     from skdp.domain import Domain as Domain
     from skdp.domain import Interval as Interval
     from skdp.engines import read_protocol as read_protocol
@@ -98,7 +96,6 @@ _MODULES = {
     "DPMean": "skdp.central",
     "DPMinMaxScaler": "skdp.central",
     "DPOneHotEncoder": "skdp.central",
-    "DPQuantileBinarizer": "skdp.central",
     "DPQuantileTransformer": "skdp.central",
     "DPRidge": "skdp.central",
     "DPRobustScaler": "skdp.central",
@@ -106,7 +103,6 @@ _MODULES = {
     "DPSimpleImputer": "skdp.central",
     "DPStandardScaler": "skdp.central",
     "DPTargetEncoder": "skdp.central",
-    "DPVarianceThreshold": "skdp.central",
     "Domain": "skdp.domain",
     "FrequencyOracleEncoder": "skdp.local",
     "HeavyHitters": "skdp.local",

@@ -951,7 +951,7 @@ def odds():
 
 def spending():
     """Draw what statistics of the diabetes data take of a budget."""
-    from skdp import DPQuantileBinarizer, PrivacyLedger
+    from skdp import DPKBinsDiscretizer, PrivacyLedger
 
     X = load_diabetes(as_frame=True, scaled=False).data
     ledger = PrivacyLedger(epsilon=1.0)
@@ -964,8 +964,12 @@ def spending():
         ledger=ledger,
         random_state=0,
     ).fit(X[["age"]])
-    DPQuantileBinarizer(
-        0.2, bounds={"bp": (50, 150)}, ledger=ledger, random_state=0
+    DPKBinsDiscretizer(
+        0.2,
+        n_bins=2,
+        bounds={"bp": (50, 150)},
+        ledger=ledger,
+        random_state=0,
     ).fit(X[["bp"]])
     axes, start = plt.subplots(figsize=(7, 1.8))[1], 0.0
     for number, (label, amount) in enumerate(

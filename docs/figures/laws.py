@@ -14,9 +14,9 @@ from skdp import (
     DPPCA,
     DPGaussianNB,
     DPHistogram,
+    DPKBinsDiscretizer,
     DPMean,
     DPOneHotEncoder,
-    DPQuantileBinarizer,
     DPSelectKBest,
 )
 from skdp.central import sample_and_aggregate
@@ -554,14 +554,15 @@ def quantile():
         }
     )
     found = [
-        DPQuantileBinarizer(
+        DPKBinsDiscretizer(
             0.5,
+            n_bins=2,
             bounds=(0, 100),
             candidates=np.arange(0, 101, 2),
             random_state=seed,
         )
         .fit(ages)
-        .thresholds_[0]
+        .bin_edges_[0][1]
         for seed in range(1_000)
     ]
     axes = plt.subplots()[1]

@@ -15,8 +15,8 @@ from sklearn.datasets import load_diabetes
 from skdp import (
     BudgetExceeded,
     DPHistogram,
+    DPKBinsDiscretizer,
     DPMean,
-    DPQuantileBinarizer,
     Interval,
     PrivacyLedger,
 )
@@ -32,8 +32,8 @@ DPHistogram(
     ledger=ledger,
     random_state=0,
 ).fit(X[["age"]])
-DPQuantileBinarizer(
-    0.2, bounds={"bp": (50, 150)}, ledger=ledger, random_state=0
+DPKBinsDiscretizer(
+    0.2, n_bins=2, bounds={"bp": (50, 150)}, ledger=ledger, random_state=0
 ).fit(X[["bp"]])
 try:
     DPMean(

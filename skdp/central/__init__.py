@@ -1,7 +1,7 @@
 """Statistics and preprocessing by a trusted curator who holds the table: the central model."""
 
 from skdp.central._base import CentralEstimator as CentralEstimator
-from skdp.central._discretizers import DPKBinsDiscretizer, DPQuantileBinarizer
+from skdp.central._discretizers import DPKBinsDiscretizer
 from skdp.central._encoders import DPOneHotEncoder, DPTargetEncoder
 from skdp.central._group_by import DPGroupBy
 from skdp.central._histogram import DPHistogram
@@ -23,7 +23,7 @@ from skdp.central._scalers import (
     DPRobustScaler,
     DPStandardScaler,
 )
-from skdp.central._selectors import DPSelectKBest, DPVarianceThreshold
+from skdp.central._selectors import DPSelectKBest
 from skdp.central._simple_imputer import DPSimpleImputer
 from skdp.central.additive import DPAdditiveClassifier, DPAdditiveRegressor
 from skdp.central.statistics import Estimate as Estimate
@@ -42,7 +42,6 @@ __all__ = [
     "DPMean",
     "DPMinMaxScaler",
     "DPOneHotEncoder",
-    "DPQuantileBinarizer",
     "DPQuantileTransformer",
     "DPRidge",
     "DPRobustScaler",
@@ -50,7 +49,6 @@ __all__ = [
     "DPSimpleImputer",
     "DPStandardScaler",
     "DPTargetEncoder",
-    "DPVarianceThreshold",
     "propose_test_release",
     "sample_and_aggregate",
     "smooth_sensitivity_release",

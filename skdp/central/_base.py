@@ -684,9 +684,3 @@ def with_nulls(column: Any, backend: Any) -> Any:
     frame = nw.new_series("column", column, backend=backend).to_frame()
     is_number = ~nw.col("column").is_nan()
     return frame.select(nw.when(is_number).then("column"))["column"].to_native()
-
-
-def keep_missing(codes: NDArray[Any], column: NDArray[np.float64]) -> NDArray[Any]:
-    """Write nan where a column has one; without any, the codes keep their integer dtype."""
-    missing = np.isnan(column)
-    return np.where(missing, np.nan, codes) if missing.any() else codes

@@ -1,4 +1,4 @@
-"""Columns cut at private quantiles: in two, or into bins of equal width or of equal size."""
+"""Columns cut into bins of equal width, or at private quantiles."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from skdp.central._base import (
     CentralTransformer,
     Columns,
     Plan,
-    keep_missing,
     quantile_plan,
 )
 from skdp.central.statistics import (
@@ -24,7 +23,6 @@ from skdp.central.statistics import (
     Candidates,
     plan_quantiles,
     read_candidates,
-    read_probability,
     read_values,
     warn_of_objects,
 )
@@ -33,145 +31,6 @@ from skdp.oracles import check_size
 from skdp.pages import warn
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
-
-
-class DPQuantileBinarizer(CentralTransformer):
-    """Mark the numbers above a quantile of their column that is released with differential privacy.
-
-    For a threshold that is not public, such as the median. The output has the columns and names of the input: 1 where
-    a number is greater than the threshold, 0 where it is not.
-
-    Parameters
-    ----------
-    epsilon : float, Rho or Mu, default=1.0
-        Privacy loss of all columns together, finite and > 0. Each column gets an equal share. A share of a budget in
-        rho or mu (`skdp.privacy.Rho`, `skdp.privacy.Mu`) gets the exponential mechanism.
-    quantile : float, default=0.5
-        The probability of the quantile, at least a millionth away from 0 and 1; by default the median.
-    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or "private"
-        The lowest and the highest value of all columns, or of each, from what is publicly known. Values outside are
-        clipped.
-        ``"private"``, for all columns or in place of a pair, finds bounds that hold nearly all values, as in `DPMean`.
-    bounds_share : float, default=0.2
-        The share of epsilon that finds bounds, if some are private.
-    candidates : "integers", int, array-like of float, or mapping of column name to one of these, optional
-        The possible thresholds: ``"integers"`` for all whole numbers between the bounds, an int for a number of equal
-        steps between them, from 1 to a million. By default up to 10,000 steps, such that all whole numbers between
-        whole bounds are among their ends; if there are more, these numbers alone, up to 100,000. Fewer candidates make
-        a more accurate choice. The dtype of a column has no influence: in pandas, it may show that a value is missing.
-    max_rows_per_person : int, default=1
-        The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
-        left out if `fit` is given ``groups``; without, the number is taken on trust.
-    ledger : PrivacyLedger, optional
-        What each `fit` is charged to, before anything is drawn.
-    random_state : None or int, default=None
-        None for secure random bits; an int for experiments, without a guarantee against those who know it.
-
-    Attributes
-    ----------
-    thresholds_ : ndarray of shape (n_features,)
-        The private quantiles.
-    bounds_ : ndarray of shape (n_features, 2)
-        The bounds: those declared, or found.
-    guarantee_ : PrivacyGuarantee
-        The guarantee of this `fit`, about the thresholds.
-    n_features_in_, feature_names_in_ : int, ndarray of str
-        The number of columns; their names, if all of them are strings.
-
-    See Also
-    --------
-    DPKBinsDiscretizer : For more than two bins.
-    sklearn.preprocessing.Binarizer : For a public threshold.
-
-    Notes
-    -----
-    **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a record changes the
-    distribution of `thresholds_` by at most epsilon, ``delta = 0``; replacing one by 2 epsilon. `fit` reads the values
-    of all columns, and their number is protected too: a missing value adds nothing, and a table without rows is
-    answered. **The thresholds are private, the output of** `transform` **is not**: each of its rows is a function of
-    the input row, without noise. Its dtype is not private, either: integers, or floats if a value is missing. Privatise
-    it in turn, as in the example, and the guarantees add; where values may be missing, declare None among the
-    categories, and the dtype of the reports does not depend on that.
-
-    Each threshold is chosen by permute-and-flip [1]_ with epsilon / d for d columns, by the number of values by which a
-    candidate fails to be the quantile. This number is at most t with probability at least ``1 - m e**(-t s)``, for m
-    candidates and ``s = epsilon / (2 d max(q, 1 - q))``: with 100 candidates and epsilon = 0.1, the median of one
-    column is wrong by more than 140 records once in 10,000 times.
-
-    References
-    ----------
-    .. [1] R. McKenna, D. Sheldon (2020). Permute-and-flip: a new mechanism for differentially private selection.
-       NeurIPS.
-
-    Examples
-    --------
-    >>> from skdp import DPQuantileBinarizer, RandomizedResponseEncoder
-    >>> from skdp.datasets import load_adult
-    >>> people = load_adult().frame[["age", "sex"]]
-    >>> binarizer = DPQuantileBinarizer(epsilon=0.1, bounds=(0, 100), random_state=0).fit(people[["age"]])
-    >>> binarizer.thresholds_
-    array([37.])
-    >>> binarizer.transform(people[["age"]].head(3))["age"].tolist(), people["age"].head(3).tolist()
-    ([1, 1, 1], [39, 50, 38])
-
-    A later step may protect the rows. The threshold needs a trusted curator, and so does the whole:
-
-    >>> from sklearn.compose import make_column_transformer
-    >>> from sklearn.pipeline import make_pipeline
-    >>> older = make_column_transformer(
-    ...     (binarizer, ["age"]), remainder="passthrough", verbose_feature_names_out=False
-    ... ).set_output(transform="pandas")
-    >>> encoder = RandomizedResponseEncoder(
-    ...     1.0, strategy="joint", categories={"age": [0, 1], "sex": ["Female", "Male"]}, random_state=0
-    ... )
-    >>> private = make_pipeline(older, encoder).fit_transform(people)
-    >>> print(older.named_transformers_["dpquantilebinarizer"].guarantee_ + encoder.guarantee_)
-    epsilon = 1.2, central model, replacing one record's values of: age, sex,
-    NOT SECURE: the randomness comes from a seed
-    """
-
-    def __init__(
-        self,
-        epsilon: float | Rho | Mu = 1.0,
-        *,
-        quantile: float = 0.5,
-        bounds: Bounds | None = None,
-        bounds_share: float = 0.2,
-        candidates: Candidates | None = None,
-        max_rows_per_person: int = 1,
-        ledger: PrivacyLedger | None = None,
-        random_state: int | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.quantile = quantile
-        self.bounds = bounds
-        self.bounds_share = bounds_share
-        self.candidates = candidates
-        self.max_rows_per_person = max_rows_per_person
-        self.ledger = ledger
-        self.random_state = random_state
-
-    def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
-        probability = read_probability(self.quantile, "quantile")
-        candidates = read_candidates(self.candidates, rows.names, bounds)
-        quantiles = plan_quantiles(rows, candidates, [probability], share)
-        return quantile_plan(quantiles)
-
-    def _release(self, plan: Plan, source: ByteSource) -> None:
-        self.thresholds_ = plan.exact.draw(source)[:, 0]
-
-    def _transform_columns(self, columns: Columns) -> Columns:
-        marks = []
-        for column, threshold in zip(columns, self.thresholds_, strict=True):
-            is_above = (column > threshold).astype(np.int8)
-            marks.append(keep_missing(is_above, column))
-        return marks
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = []
-        return tags
-
 
 Strategy = Literal["quantile", "uniform"]
 Encoding = Literal["ordinal", "onehot-dense"]
@@ -201,7 +60,10 @@ class DPKBinsDiscretizer(CentralTransformer):
     bounds_share : float, default=0.2
         The share of epsilon that finds bounds, if some are private.
     candidates : "integers", int, array-like of float, or mapping of column name to one of these, optional
-        The possible inner edges, as in `DPQuantileBinarizer`.
+        The possible inner edges: ``"integers"`` for all whole numbers between the bounds, an int for a number of equal
+        steps between them, from 1 to a million. By default up to 10,000 steps, such that all whole numbers between
+        whole bounds are among their ends; if there are more, these numbers alone, up to 100,000. Fewer candidates make
+        a more accurate choice. The dtype of a column has no influence: in pandas, it may show that a value is missing.
     max_rows_per_person : int, default=1
         The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
         left out if `fit` is given ``groups``; without, the number is taken on trust.
@@ -226,7 +88,6 @@ class DPKBinsDiscretizer(CentralTransformer):
 
     See Also
     --------
-    DPQuantileBinarizer : For two bins.
     sklearn.preprocessing.KBinsDiscretizer : Its edges are the data.
 
     Notes
@@ -373,7 +234,7 @@ class DPKBinsDiscretizer(CentralTransformer):
     def _transform_columns(self, columns: Columns) -> Columns:
         placed = []
         for column, edges in zip(columns, self.bin_edges_, strict=True):
-            bins = keep_missing(
+            bins = _keep_missing(
                 np.searchsorted(edges[1:-1], column, side="right"), column
             )
             if self.encode == "ordinal":
@@ -387,3 +248,9 @@ class DPKBinsDiscretizer(CentralTransformer):
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = []
         return tags
+
+
+def _keep_missing(codes: NDArray[Any], column: NDArray[np.float64]) -> NDArray[Any]:
+    """Write nan where a column has one; without any, the codes keep their integer dtype."""
+    missing = np.isnan(column)
+    return np.where(missing, np.nan, codes) if missing.any() else codes

@@ -244,7 +244,7 @@ class DPStandardScaler(AffineScaler):
             roots, moments.variance_error[0]
         )
         self.drowned_ = moments.drowned[0]
-        warn_of_drowned(self.guarantee_.scope, self.drowned_, "scale_ is")
+        _warn_of_drowned(self.guarantee_.scope, self.drowned_)
 
     def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
         self.mean_std_error_[hidden] = np.inf
@@ -286,15 +286,13 @@ def _errors_of_roots(roots: Floats, variance_errors: Floats) -> Floats:
     return errors
 
 
-def warn_of_drowned(
-    names: Sequence[Any], drowned: NDArray[np.bool_], instead: str
-) -> None:
+def _warn_of_drowned(names: Sequence[Any], drowned: NDArray[np.bool_]) -> None:
     """Warn of the columns of which the noise hides the variance."""
     if not drowned.any():
         return
     hidden = [name for name, is_hidden in zip(names, drowned, strict=True) if is_hidden]
     warn(
-        f"the noise drowns the variance of {hidden}: {instead} that of a uniform "
+        f"the noise drowns the variance of {hidden}: scale_ is that of a uniform "
         "distribution between the bounds. There are too few rows for this epsilon",
         UserWarning,
         about="guide/preprocessing#what-it-costs",
@@ -324,7 +322,7 @@ class DPMinMaxScaler(InvertibleTransformer):
         The quantiles that replace the bounds, ascending, between 0 and 1 (not in percent), for bounds far wider than
         nearly all values. Values beyond them are scaled beyond `feature_range`, unless `clip` is set.
     candidates : "integers", int, array-like of float, or mapping of column name to one of these, optional
-        The possible quantiles, as in `DPQuantileBinarizer`.
+        The possible quantiles, as in `DPKBinsDiscretizer`.
     clip : bool, default=False
         Whether to move what `transform` would put outside of `feature_range` to its nearer end.
     max_rows_per_person : int, default=1
@@ -520,7 +518,7 @@ class DPRobustScaler(AffineScaler):
     bounds_share : float, default=0.2
         The share of epsilon that finds bounds, if some are private.
     candidates : "integers", int, array-like of float, or mapping of column name to one of these, optional
-        The possible quantiles, as in `DPQuantileBinarizer`.
+        The possible quantiles, as in `DPKBinsDiscretizer`.
     max_rows_per_person : int, default=1
         The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
         left out if `fit` is given ``groups``; without, the number is taken on trust.
@@ -682,7 +680,7 @@ class DPQuantileTransformer(InvertibleTransformer):
     bounds_share : float, default=0.2
         The share of epsilon that finds bounds, if some are private.
     candidates : "integers", int, array-like of float, or mapping of column name to one of these, optional
-        The possible quantiles, as in `DPQuantileBinarizer`.
+        The possible quantiles, as in `DPKBinsDiscretizer`.
     max_rows_per_person : int, default=1
         The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
         left out if `fit` is given ``groups``; without, the number is taken on trust.

@@ -1,4 +1,4 @@
-"""Selectors of columns, by private variances among them."""
+"""A selector of columns by private choices."""
 
 from __future__ import annotations
 
@@ -18,10 +18,8 @@ from skdp.base import Bounds, read_numbers
 from skdp.central._base import (
     CentralTransformer,
     Plan,
-    check_at_least_0,
 )
 from skdp.central._public_rows import public_ranges
-from skdp.central._scalers import warn_of_drowned
 from skdp.central._supervised import (
     Classes,
     Placing,
@@ -32,8 +30,6 @@ from skdp.central._supervised import (
 )
 from skdp.central.statistics import (
     GRID,
-    NOWHERE,
-    UNIFORM_VARIANCE,
     UNIT,
     Batches,
     GroupSums,
@@ -62,139 +58,6 @@ from skdp.tables import Table
 Floats = NDArray[np.float64]
 
 
-class Selector(CentralTransformer, SelectorMixin):
-    """A transformer that keeps some columns as they are."""
-
-    get_feature_names_out = SelectorMixin.get_feature_names_out
-
-    def _transform_table(self, table: Table) -> Sequence[Any]:
-        return [table.columns[place] for place in self.get_support(indices=True)]
-
-    def _output_names(self) -> Sequence[Any]:
-        return [self._columns[place] for place in self.get_support(indices=True)]
-
-
-class DPVarianceThreshold(Selector):
-    """Keep the columns whose noisy variance is above a threshold.
-
-    Parameters
-    ----------
-    threshold : float, default=0.0
-        Columns of a noisy variance of at most this are left out; so are those of a variance of less than twice the
-        standard error of its noise, as a constant column has. If none is left, the one of the largest variance is. In
-        squared units of the column, finite and >= 0.
-    epsilon : float, Rho or Mu, default=1.0
-        Privacy loss of all columns together, finite and > 0. A share of a budget in rho or mu (`skdp.privacy.Rho`,
-        `skdp.privacy.Mu`) gets Gaussian noise where that is less.
-    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or "private"
-        The lowest and the highest value of all columns, or of each, from what is publicly known. `fit` clips values
-        outside; `transform` does not.
-        ``"private"``, for all columns or in place of a pair, finds bounds that hold nearly all values, as in `DPMean`.
-    bounds_share : float, default=0.2
-        The share of epsilon that finds bounds, if some are private.
-    max_rows_per_person : int, default=1
-        The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
-        left out if `fit` is given ``groups``; without, the number is taken on trust.
-    ledger : PrivacyLedger, optional
-        What each `fit` is charged to, before anything is drawn.
-    random_state : None or int, default=None
-        None for secure random bits; an int for experiments, without a guarantee against those who know it.
-
-    Attributes
-    ----------
-    variances_ : ndarray of shape (n_features,)
-        The noisy variance of each column. If the noise hides it, that of a uniform distribution between the bounds.
-    variances_std_error_ : ndarray of shape (n_features,)
-        The standard errors of their noise; infinite where private bounds are not found.
-    drowned_ : ndarray of bool, shape (n_features,)
-        Where the noise hides the variance, or the bounds: nothing speaks against these columns, and `fit` warns.
-    bounds_ : ndarray of shape (n_features, 2)
-        The bounds: those declared, or found.
-    guarantee_ : PrivacyGuarantee
-        The guarantee of this `fit`.
-    n_features_in_, feature_names_in_ : int, ndarray of str
-        The number of columns; their names, if all of them are strings.
-
-    See Also
-    --------
-    DPSelectKBest : The columns that say most of a target.
-    sklearn.feature_selection.VarianceThreshold : Without privacy.
-
-    Notes
-    -----
-    **Privacy.** That of `DPStandardScaler`, whose sums and noise these are: adding or removing a record changes the
-    distribution of the variances, and so of which columns are kept, by at most epsilon, ``delta = 0``. Missing values
-    add nothing, the number of rows is protected too, and a table without rows is answered. **The output of**
-    `transform` **is columns of the rows themselves**, as private as X.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skdp import DPVarianceThreshold
-    >>> X = np.column_stack([np.random.default_rng(0).uniform(0, 10, (1_000, 2)), np.full(1_000, 3.0)])
-    >>> selector = DPVarianceThreshold(epsilon=1.0, bounds=(0, 10), random_state=0).fit(X)
-    >>> selector.get_support(), selector.variances_.round(1)
-    (array([ True,  True, False]), array([8.3, 8.5, 0.3]))
-    """
-
-    variances_: NDArray[np.float64]
-    variances_std_error_: NDArray[np.float64]
-    drowned_: NDArray[np.bool_]
-
-    def __init__(
-        self,
-        threshold: float = 0.0,
-        *,
-        epsilon: float | Rho | Mu = 1.0,
-        bounds: Bounds | None = None,
-        bounds_share: float = 0.2,
-        max_rows_per_person: int = 1,
-        ledger: PrivacyLedger | None = None,
-        random_state: int | None = None,
-    ) -> None:
-        self.threshold = threshold
-        self.epsilon = epsilon
-        self.bounds = bounds
-        self.bounds_share = bounds_share
-        self.max_rows_per_person = max_rows_per_person
-        self.ledger = ledger
-        self.random_state = random_state
-
-    def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
-        check_at_least_0("threshold", self.threshold)
-        sums = sum_columns(rows, bounds)
-        size = n_numbers(len(rows.names), squares=True, shared_count=False)
-        noise = Noise.joint(share, GRID, size)
-        mechanism = f"{noise.name} on sums and sums of squares"
-        return Plan(sums, (noise,), mechanism)
-
-    def _release(self, plan: Plan, source: ByteSource) -> None:
-        (noise,), sums = plan.noises, plan.exact
-        noisy = NoisySums.draw(sums, noise, source, squares=True)
-        moments = moments_of(noisy, noise.error)
-        half_widths = (sums.bounds[:, 1] - sums.bounds[:, 0]) / 2
-        with np.errstate(over="ignore"):  # the square of the widest bounds is infinite
-            self.variances_ = (half_widths * np.sqrt(moments.variance[0])) ** 2
-            errors = half_widths * np.sqrt(moments.variance_error[0])
-            self.variances_std_error_ = errors**2
-        self.drowned_ = moments.drowned[0]
-        names = self.guarantee_.scope
-        warn_of_drowned(names, self.drowned_, "it is taken to be")
-
-    def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
-        low, high = NOWHERE
-        self.drowned_ |= hidden
-        self.variances_[hidden] = UNIFORM_VARIANCE * ((high - low) / 2) ** 2
-        self.variances_std_error_[hidden] = np.inf
-
-    def _get_support_mask(self) -> NDArray[np.bool_]:
-        is_seen = self.variances_ > 2 * self.variances_std_error_
-        selected = (self.drowned_ | is_seen) & (self.variances_ > self.threshold)
-        if not selected.any():
-            selected[self.variances_.argmax()] = True
-        return np.asarray(selected)
-
-
 # Values count up to this many noisy deviations from the noisy mean, for a row to change
 # all scores alike. Fewer find more among normal columns, and less among indicators; more
 # find less.
@@ -204,7 +67,7 @@ _REACH = 2.5
 _FINE = 1 << 10
 
 
-class DPSelectKBest(SupervisedStatistic, Selector):
+class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
     """Keep the columns that say most of a target, by private choices.
 
     Columns are scored by the correlation ratio with declared classes, the rank of which is that of the F statistic of
@@ -260,7 +123,6 @@ class DPSelectKBest(SupervisedStatistic, Selector):
 
     See Also
     --------
-    DPVarianceThreshold : Columns that vary, without a target.
     sklearn.feature_selection.SelectKBest : Without privacy.
 
     Notes
@@ -297,6 +159,8 @@ class DPSelectKBest(SupervisedStatistic, Selector):
     """
 
     _takes_missing = False
+
+    get_feature_names_out = SelectorMixin.get_feature_names_out
 
     scores_: NDArray[np.float64]
     scores_std_error_: NDArray[np.float64]
@@ -549,7 +413,10 @@ class DPSelectKBest(SupervisedStatistic, Selector):
 
     def _transform_table(self, table: Table) -> Sequence[Any]:
         read_numbers(table)  # a missing value is an error, as in `fit`
-        return super()._transform_table(table)
+        return [table.columns[place] for place in self.get_support(indices=True)]
+
+    def _output_names(self) -> Sequence[Any]:
+        return [self._columns[place] for place in self.get_support(indices=True)]
 
     def _get_support_mask(self) -> NDArray[np.bool_]:
         return ~np.isnan(self.scores_)

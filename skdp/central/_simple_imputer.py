@@ -109,7 +109,7 @@ class DPSimpleImputer(CentralTransformer):
 
     The means of all columns are released together, as by `DPMean`. Medians and most frequent values are chosen by
     permute-and-flip ([1]_), for each of d columns with epsilon / d: medians among the default candidates of
-    `DPQuantileBinarizer`; a value that is c records behind the most frequent one stays in the draw with probability
+    `DPKBinsDiscretizer`; a value that is c records behind the most frequent one stays in the draw with probability
     ``e**(-epsilon c / d)``. As a record that is added can only raise counts, this is epsilon / d-differentially private
     without the usual factor 2.
 

@@ -26,7 +26,6 @@ from skdp import (
     DPMean,
     DPMinMaxScaler,
     DPOneHotEncoder,
-    DPQuantileBinarizer,
     DPQuantileTransformer,
     DPRidge,
     DPRobustScaler,
@@ -34,7 +33,6 @@ from skdp import (
     DPSimpleImputer,
     DPStandardScaler,
     DPTargetEncoder,
-    DPVarianceThreshold,
     Interval,
 )
 from skdp.privacy import Mu, Rho
@@ -73,7 +71,6 @@ QUICK = [
     (DPMinMaxScaler(bounds=BOUNDS, quantile_range=(0.1, 0.9), candidates=20), GAPS),
     (DPSimpleImputer(bounds=BOUNDS), GAPS),
     (DPSimpleImputer(0.05, strategy="most_frequent", categories=DECLARED), GAPPY_WORDS),
-    (DPQuantileBinarizer(bounds=BOUNDS, candidates=20), NUMBERS),
     (DPKBinsDiscretizer(bounds=BOUNDS, candidates=10), NUMBERS),
     (DPQuantileTransformer(bounds=BOUNDS, n_quantiles=10, candidates=10), GAPS),
     (DPRobustScaler(bounds=BOUNDS, candidates=20), GAPS),
@@ -81,7 +78,6 @@ QUICK = [
     (DPOneHotEncoder(30.0, delta=1e-6, categories="private", handle_unknown="ignore"), GAPPY_WORDS),
     (DPGroupBy("job", keys={"job": GAPPY_DECLARED["job"]}, bounds=BOUNDS), GAPS.assign(job=GAPPY_WORDS["job"])),
     (DPPCA(1, epsilon=20.0, bounds=BOUNDS), NUMBERS),
-    (DPVarianceThreshold(900.0, epsilon=5.0, bounds=BOUNDS), GAPS),
     (DPRidge(bounds=BOUNDS, target_bounds=(0, 2)), WITH_TARGET),
     (DPLinearRegression(5.0, delta=1e-6, bounds=BOUNDS, target_bounds=(0, 2)), WITH_TARGET),
     (DPLogisticRegression(bounds=BOUNDS, classes=[0, 1, 2], max_iter=5), WITH_TARGET),
@@ -119,7 +115,7 @@ SUBJECTS = QUICK + LONG
 # Each takes a tenth of a second or more: quickly, of a class for each way of learning.
 SLOW = {"check_equal_values_give_equal_releases", "check_nothing_else_is_carried_over"}
 OF_EACH_WAY = {
-    *("DPMean", "DPSimpleImputer", "DPQuantileBinarizer", "DPHistogram", "DPOneHotEncoder", "DPGroupBy"),
+    *("DPMean", "DPSimpleImputer", "DPKBinsDiscretizer", "DPHistogram", "DPOneHotEncoder", "DPGroupBy"),
     *("DPPCA", "DPRidge", "DPLogisticRegression", "DPAdditiveClassifier", "DPTargetEncoder", "DPMarginalSynthesizer"),
 }
 
@@ -164,11 +160,9 @@ AROUND_0 = (-100, 100)
 ESTIMATORS = [
     DPKBinsDiscretizer(candidates=500, bounds=AROUND_0),
     DPMinMaxScaler(bounds=AROUND_0, quantile_range=(0.01, 0.99), clip=True),
-    DPQuantileBinarizer(bounds=AROUND_0),
     DPQuantileTransformer(n_quantiles=20, candidates=500, bounds=AROUND_0),
     DPStandardScaler(bounds=AROUND_0),
     DPPCA(bounds=AROUND_0),
-    DPVarianceThreshold(bounds=AROUND_0),
     DPSelectKBest(1, bounds=AROUND_0, target_bounds=(-10, 10)),
     DPLogisticRegression(50.0, bounds=(-10, 10)),
     DPCategoricalNB(50.0, categories=Interval(-12, 12, bins=24), handle_unknown="ignore"),

@@ -18,13 +18,11 @@ from skdp import (
     DPLinearRegression,
     DPMean,
     DPMinMaxScaler,
-    DPQuantileBinarizer,
     DPRidge,
     DPSelectKBest,
     DPSimpleImputer,
     DPStandardScaler,
     DPTargetEncoder,
-    DPVarianceThreshold,
     PrivacyLedger,
 )
 from skdp.central.statistics import NOWHERE, Batches, Noise, count_values, place_bounds
@@ -220,7 +218,7 @@ class TestAccuracy:
 
     @pytest.mark.parametrize("rows", [0, 1, 30])
     def test_few_rows_are_answered_with_a_warning(self, rows):
-        for kind in (DPMean, DPMinMaxScaler, DPQuantileBinarizer):
+        for kind in (DPMean, DPMinMaxScaler):
             with pytest.warns(UserWarning, match=r"the noise hides where the values of \['x0'\] are"):
                 fitted = kind(0.5, bounds="private", random_state=0).fit(np.full((rows, 1), 7.0))
             assert fitted.bounds_.tolist() == [[*NOWHERE]]
@@ -243,7 +241,6 @@ class TestErrorsWhereNothingIsFound:
             (DPSimpleImputer(strategy="mean"), "statistics_std_error_"),
             (DPStandardScaler(), "mean_std_error_"),
             (DPStandardScaler(), "scale_std_error_"),
-            (DPVarianceThreshold(0.01), "variances_std_error_"),
             (DPLinearRegression(target_bounds=(0, 1)), "coef_std_error_"),
             (DPRidge(target_bounds=(0, 1)), "intercept_std_error_"),
             (DPPCA(1), "explained_variance_std_error_"),
@@ -262,8 +259,6 @@ class TestErrorsWhereNothingIsFound:
         scaler = DPStandardScaler(bounds=NOT_FOUND, random_state=0).fit(self.X)
         assert scaler.drowned_.tolist() == [True, False]
         assert scaler.scale_[0] == pytest.approx(math.sqrt(1 / 3))
-        selector = DPVarianceThreshold(0.01, epsilon=1.0, bounds=NOT_FOUND, random_state=0).fit(self.X)
-        assert selector.get_support()[0]  # it was dropped as a constant
 
     def test_of_groups(self):
         promise = {"keys": {"g": ["u", "v"]}, "statistics": ["count", "mean", "sum"], "random_state": 0}

@@ -8,11 +8,10 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from sklearn.preprocessing import Binarizer, KBinsDiscretizer, OneHotEncoder, QuantileTransformer, RobustScaler
+from sklearn.preprocessing import KBinsDiscretizer, OneHotEncoder, QuantileTransformer, RobustScaler
 
 from skdp import (
     DPKBinsDiscretizer,
-    DPQuantileBinarizer,
     DPQuantileTransformer,
     DPRobustScaler,
     RandomizedResponseEncoder,
@@ -77,43 +76,15 @@ def test_what_is_missing_stays_missing():
     assert wide.rows() == [(1, 0), (0, 0), (0, 1), (0, 0)]
 
 
-@pytest.mark.parametrize("kind", [DPKBinsDiscretizer, DPQuantileBinarizer])
-def test_reports_of_bins_do_not_tell_by_their_dtype_that_a_value_is_missing(kind):
+def test_reports_of_bins_do_not_tell_by_their_dtype_that_a_value_is_missing():
     """Bins are floats if a value is missing: they are private, as the rows are."""
-    ordinal = {"n_bins": 2, "encode": "ordinal"} if kind is DPKBinsDiscretizer else {}
     dtypes = set()
     for last in (20.0, np.nan):
         frame = pd.DataFrame({"age": [20.0, 60.0, last]})
-        bins = kind(bounds=(0, 100), random_state=0, **ordinal).fit_transform(frame)
+        bins = DPKBinsDiscretizer(n_bins=2, bounds=(0, 100), random_state=0).fit_transform(frame)
         encoder = RandomizedResponseEncoder(categories={"age": [0, 1, None]}, random_state=0)
         dtypes.add(encoder.fit_transform(bins)["age"].dtype)
     assert dtypes == {np.dtype(float)}
-
-
-@pytest.fixture
-def people():
-    return load_adult().frame[["age", "sex"]]
-
-
-def test_1_is_above_the_threshold(people):
-    """As scikit-learn has it, and the study of age and sex."""
-    fitted = DPQuantileBinarizer(epsilon=0.5, bounds=(0, 100)).fit(people[["age"]])
-    assert fitted.thresholds_.tolist() == [37] == [people["age"].median()]
-    out = fitted.transform(people[["age"]])
-    assert out["age"].dtype == np.int8
-    assert out["age"].tolist() == (people["age"] > 37).tolist()
-    np.testing.assert_array_equal(out, Binarizer(threshold=37).fit_transform(people[["age"]]))
-    assert fitted.transform(pd.DataFrame({"age": [36, 37, 38]}))["age"].tolist() == [0, 0, 1]
-
-
-@pytest.mark.parametrize("quantile", [0.1, 0.5, 0.9])
-def test_each_column_has_its_quantile(quantile):
-    rows = np.random.default_rng(0).integers(0, 100, (20_000, 2)) * [1, 10]
-    bounds = {"x0": (0, 99), "x1": (0, 990)}
-    fitted = DPQuantileBinarizer(10.0, quantile=quantile, bounds=bounds, random_state=0).fit(rows)
-    exact = np.quantile(rows, quantile, axis=0, method="inverted_cdf")
-    assert np.abs(fitted.thresholds_ - exact).max() <= 1
-    assert fitted.transform(rows).mean() == pytest.approx(1 - quantile, abs=0.02)
 
 
 rng = np.random.default_rng(5)

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from sklearn.feature_selection import SelectKBest, VarianceThreshold, f_classif, f_regression
+from sklearn.feature_selection import SelectKBest, f_classif, f_regression
 
-from skdp import DPSelectKBest, DPVarianceThreshold
+from skdp import DPSelectKBest
 from skdp.central.statistics import UNIT, Noise
 from skdp.privacy import Mu, Rho
 from skdp.testing import check_sensitivity
@@ -83,31 +83,6 @@ def test_the_error_of_a_score_is_that_of_its_noise(epsilon, target):
     scores, stated = (np.array([getattr(one, name)[:2] for one in found]) for name in ("scores_", "scores_std_error_"))
     ratios = scores.std(axis=0) / stated.mean(axis=0)
     assert ((ratios > 0.75) & (ratios < 1.25)).all(), ratios
-
-
-class TestVarianceThreshold:
-    X = np.column_stack([rng.normal(size=(3_000, 2)) * [1, 3], np.full(3_000, 2.0)]).clip(-10, 10)
-
-    @pytest.mark.parametrize("threshold", [0.0, 4.0])
-    def test_it_keeps_the_columns_of_scikit_learn(self, threshold):
-        wanted = VarianceThreshold(threshold).fit(self.X)
-        found = DPVarianceThreshold(threshold, epsilon=5.0, bounds=(-10, 10), random_state=0).fit(self.X)
-        assert (found.get_support() == wanted.get_support()).all()
-        assert np.allclose(found.variances_[:2], wanted.variances_[:2], rtol=0.1)
-
-    def test_a_constant_column_is_left_out(self):
-        kept = [DPVarianceThreshold(epsilon=1.0, bounds=(-10, 10)).fit(self.X).get_support() for _ in range(20)]
-        assert np.mean(kept, axis=0)[2] < 0.3
-        assert np.all(kept, axis=0)[:2].all()
-
-    def test_columns_that_the_noise_hides_are_kept_and_warned_of(self):
-        selector = DPVarianceThreshold(epsilon=0.01, bounds=(-10, 10), random_state=0)
-        with pytest.warns(UserWarning, match="the noise drowns the variance"):
-            assert selector.fit(self.X[:50]).get_support().all()
-
-    def test_a_column_is_left_in_any_case(self):
-        selector = DPVarianceThreshold(99.0, epsilon=5.0, bounds=(-10, 10), random_state=0).fit(self.X)
-        assert selector.get_support(indices=True).tolist() == [1]
 
 
 @pytest.mark.parametrize(("share", "growth"), [(3.0, 3), (Mu(0.5, delta=1e-6), 3), (Rho(0.1, delta=1e-6), 3)])

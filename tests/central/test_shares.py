@@ -11,9 +11,9 @@ import pytest
 from skdp import (
     BudgetExceeded,
     DPHistogram,
+    DPKBinsDiscretizer,
     DPMarginalSynthesizer,
     DPMean,
-    DPQuantileBinarizer,
     Interval,
     PrivacyLedger,
 )
@@ -104,7 +104,7 @@ class TestGuarantee:
     def test_of_mu(self):
         for estimator in (
             DPMean(Mu(0.2, DELTA), bounds=(0, 100)),
-            DPQuantileBinarizer(Mu(0.2, DELTA), bounds=(0, 100)),
+            DPKBinsDiscretizer(Mu(0.2, DELTA), n_bins=2, bounds=(0, 100)),
         ):
             guarantee = estimator.fit(NUMBERS).guarantee_
             assert guarantee.losses == (GaussianLoss(0.2),)

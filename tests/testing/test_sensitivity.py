@@ -91,7 +91,7 @@ def test_the_noise_of_this_library_covers_the_sensitivity(name):
 # Paid in rho or mu, choices and Laplace noise lose more than these say at some deltas, if each counts by itself.
 PAID_OTHERWISE = {
     "choices, mu": (RELEASES["imputer, most frequent"], Mu(1.0, delta=1e-6)),
-    "choices of numbers, mu": (LONG_RELEASES["quantile binarizer"], Mu(0.2, delta=1e-5)),
+    "choices of numbers, mu": (RELEASES["robust scaler"], Mu(0.2, delta=1e-5)),
     "cubes, rho": (RELEASES["target encoder"], Rho(20.0, delta=1e-6)),
     "cubes, mu": (RELEASES["target encoder"], Mu(10.0, delta=1e-6)),
     "choices, rho": (RELEASES["imputer, most frequent"], Rho(0.02, delta=1e-5)),
