@@ -31,7 +31,6 @@ from skdp.base import (
     check_random_state,
     coins,
     level_of_the_caller,
-    listed_names,
     read_bounds,
     read_input,
     refuse_no_public_rows,
@@ -121,48 +120,6 @@ def charge(
             charged = cap
     spend(ledger, charged, what)
     return guarantee, coins(random_state, what)
-
-
-def protected_columns(
-    protect: Any,
-    names: Sequence[Any],
-    words: Sequence[str] = (RECORD,),
-    public: Sequence[Any] = (),
-) -> tuple[Any, ...]:
-    """Check which columns of X alone are protected, and return them in their order; none for whole records."""
-    if isinstance(protect, str) and protect == RECORD:
-        return ()
-    listed = listed_names(protect)
-    if not listed:
-        choices = ", ".join(map(repr, words))
-        raise ValueError(
-            f"protect must be {choices} or a list of columns of X, got {protect!r}"
-        )
-    keys = [name for name in listed if name in public]
-    if keys:
-        raise ValueError(
-            f"protect must not name {keys}: how many rows have each key is public "
-            "with protect"
-        )
-    unknown = [name for name in listed if name not in names]
-    if unknown:
-        raise ValueError(
-            f"protect must name columns that are released, got {unknown}; these are "
-            f"{list(names)}"
-        )
-    if len(set(listed)) < len(listed):
-        raise ValueError(f"protect must name each column once, got {listed}")
-    return tuple(name for name in names if name in listed)
-
-
-def check_protected_means(missing: Any) -> None:
-    """Check the parameters of means of groups whose sizes are public."""
-    if missing != "error":
-        raise ValueError(
-            f"protect needs missing='error', got {missing!r}: of a column with "
-            "missing values, the number of values is private. Set it, and fill in "
-            "missing values by a public rule before"
-        )
 
 
 def declared_bounds(bounds: Any, names: Sequence[Any]) -> tuple[list[int], Any]:
@@ -278,7 +235,7 @@ class CentralEstimator(OnSite, BaseEstimator):
             }
         # Of a target that is not seen yet, or of named columns.
         protect = getattr(self, "protect", RECORD)
-        scope = tuple(listed_names(protect) or ())
+        scope: tuple[Any, ...] = ()
         if isinstance(protect, str) and protect == TARGET:
             scope = (TARGET,)
         return PrivacyGuarantee(

@@ -26,9 +26,6 @@ from skdp.central._base import (
     Plan,
     Unknown,
     check_different,
-    check_protected_means,
-    declared_bounds,
-    protected_columns,
 )
 from skdp.central.statistics import (
     GRID,
@@ -47,13 +44,11 @@ from skdp.central.statistics import (
     code_together,
     declared_domain,
     encode_columns,
-    estimates_of_public_sizes,
     join_codes,
     keyed_frame,
     library_of,
     mean_estimates,
     n_numbers,
-    noisy_places,
     read_values,
     select_columns,
     sum_estimates,
@@ -118,10 +113,6 @@ class DPGroupBy(CentralStatistic):
     max_rows_per_person : int, default=1
         The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
         left out if `fit` is given ``groups``; without, the number is taken on trust.
-    protect : "record" or list of column names, default="record"
-        What is private: whole records, or the values of these columns, which are no keys, while all others are public,
-        and so are the groups and their sizes. Then `missing` must be ``"error"``, and keys and bounds are
-        declared.
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
@@ -160,10 +151,6 @@ class DPGroupBy(CentralStatistic):
     a group get noise of the K-norm mechanism of the maximum norm ([1]_), in one draw: groups do not share epsilon, as
     they have no record in common. The k rows of a person may be in several groups, of which the largest changes add up
     to k, and the noise is k times as large.
-
-    With ``protect`` naming columns, the promise is for replacing their values in one record ("replace_values"): the
-    number of rows of each group and the statistics of all other columns are exact. Other values of a record change the
-    sum of each protected column in one group by the width of its bounds at most.
 
     Private keys are found by a noisy threshold as the categories of `DPOneHotEncoder`, with `keys_share` of epsilon and
     all of delta; the noise of the statistics is another one, so that intervals hold for what is published. A record
@@ -210,7 +197,6 @@ class DPGroupBy(CentralStatistic):
         handle_unknown: Unknown = "error",
         confidence_level: float = 0.95,
         max_rows_per_person: int = 1,
-        protect: Literal["record"] | Sequence[ColumnName] = "record",
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -226,7 +212,6 @@ class DPGroupBy(CentralStatistic):
         self.handle_unknown = handle_unknown
         self.confidence_level = confidence_level
         self.max_rows_per_person = max_rows_per_person
-        self.protect = protect
         self.ledger = ledger
         self.random_state = random_state
 
@@ -314,15 +299,7 @@ class DPGroupBy(CentralStatistic):
         return None if self._statistics == ["count"] else self.bounds
 
     def _split_bounds(self, names: Sequence[Any]) -> tuple[list[int], Any]:
-        if protected_columns(self.protect, names, public=self._key_names):
-            check_protected_means(self.missing)
-            if isinstance(self.keys, str):
-                raise ValueError(
-                    f"keys must be declared with protect, got {self.keys!r}"
-                )
-            places, bounds = declared_bounds(self.bounds, names)
-        else:
-            places, bounds = super()._split_bounds(names)
+        places, bounds = super()._split_bounds(names)
         if "sum" in self._statistics:
             _check_bounds_of_sums(read_bounds(bounds, names))
         return places, bounds
@@ -353,14 +330,8 @@ class DPGroupBy(CentralStatistic):
             )
         groups = self._sum_groups(rows, measured, domain, ends)
         exact = GroupPlan(groups, library_of(rows.table), measured.names)
-        protected = protected_columns(self.protect, measured.names)
-        if protected:
-            # Another value moves the sum of its column from one end to the other.
-            noise = Noise.joint(share, 2 * GRID, len(protected))
-        else:
-            noise = self._noise(share, len(ends))
-        mechanism = _mechanism(noise, len(ends))
-        return Plan(exact, (noise,), mechanism, protected=protected)
+        noise = self._noise(share, len(ends))
+        return Plan(exact, (noise,), _mechanism(noise, len(ends)))
 
     def _sum_groups(
         self, rows: Batches, measured: Batches, domain: Domain, ends: Floats
@@ -440,12 +411,9 @@ class DPGroupBy(CentralStatistic):
         sums = groups.sums
         self._library = exact.library
         self.keys_ = groups.keys or [as_objects([]) for _ in self._key_names]
-        if plan.protected:
-            estimates = self._estimate_protected(plan, sums, source)
-        else:
-            (noise,) = plan.noises
-            numbers = self._noisy_numbers(sums, noise, source)
-            estimates = self._estimate(numbers, sums.bounds, noise)
+        (noise,) = plan.noises
+        numbers = self._noisy_numbers(sums, noise, source)
+        estimates = self._estimate(numbers, sums.bounds, noise)
         self._store(estimates, exact.names)
 
     def _noisy_numbers(
@@ -494,22 +462,6 @@ class DPGroupBy(CentralStatistic):
         scaled = sum_estimates(noisy, scaled_bounds, noise, level)
         with np.errstate(over="ignore"):
             return Estimate(*(np.ldexp(part, exponents) for part in scaled))
-
-    def _estimate_protected(
-        self, plan: Plan, sums: GroupSums, source: ByteSource
-    ) -> dict[str, Estimate]:
-        """Estimate statistics of protected columns, in groups whose sizes are public."""
-        (noise,) = plan.noises
-        level = check_confidence_level(self.confidence_level)
-        is_protected = np.array([name in plan.protected for name in plan.exact.names])
-        noisy = noisy_places(sums, is_protected, noise, source)
-        means, totals = estimates_of_public_sizes(
-            noisy, sums.bounds, noise, level, is_protected
-        )
-        sizes = sums.rows.astype(float)
-        counts = Estimate(sizes, np.zeros_like(sizes), sizes, sizes)
-        estimates = {"count": counts, "mean": means, "sum": totals}
-        return {statistic: estimates[statistic] for statistic in self._statistics}
 
     def _store(self, estimates: Mapping[str, Estimate], names: Sequence[Any]) -> None:
         """Set `estimates_`: the counts, and then the statistics of each column."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from dataclasses import replace
 from itertools import product
 from typing import Any, Literal, get_args
@@ -15,7 +15,6 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import (
-    ColumnName,
     check_choice,
     check_confidence_level,
     declares_missing,
@@ -25,26 +24,20 @@ from skdp.central._base import (
     Plan,
     Unknown,
     check_different,
-    protected_columns,
 )
 from skdp.central.statistics import (
-    LARGEST,
     Batches,
     Estimate,
     Hierarchy,
     Noise,
-    as_float,
     count_cells,
     count_interval,
     count_std,
     declared_domain,
-    error_by_class,
     find_range,
     is_ordered,
     keyed_frame,
     library_of,
-    n_changed_classes,
-    noisy_by_class,
     plan_hierarchy,
 )
 from skdp.domain import Domain, DomainLike
@@ -84,10 +77,6 @@ class DPHistogram(CentralStatistic):
     max_rows_per_person : int, default=1
         The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
         left out if `fit` is given ``groups``; without, the number is taken on trust.
-    protect : "record" or list of column names, default="record"
-        What is private: whole records, or the values of these columns, while all others and the number of rows are
-        public, and so are all counts of the other columns. If all are named, the number of rows alone is public. With
-        columns, undeclared values are errors (`handle_unknown`), and there is no hierarchy.
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
@@ -126,11 +115,6 @@ class DPHistogram(CentralStatistic):
     hierarchy of h levels it changes one count on each, and the scale is h / epsilon. Methods of the fitted histogram
     are post-processing: free, and repeatable. The method used depends on the domain and epsilon only. Not covered: an
     error under ``handle_unknown="error"`` reveals that some value is undeclared.
-
-    With ``protect`` naming columns, the promise is for replacing their values in one record ("replace_values"): counts
-    of the other columns alone are exact. In each of their groups, other values move a record between two cells of the
-    protected columns. Of two cells, one gets noise for a change of 1, and the other has the rest of the group; of more,
-    all get noise for two such changes, and are moved to the nearest counts that add up to the size of the group.
 
     Intervals hold with the stated probability or a little more: they use the larger of the quantiles of a normal and of
     a Laplace distribution, and are rounded outwards.
@@ -173,7 +157,6 @@ class DPHistogram(CentralStatistic):
         branching: int | None = None,
         handle_unknown: Unknown = "error",
         max_rows_per_person: int = 1,
-        protect: Literal["record"] | Sequence[ColumnName] = "record",
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -183,7 +166,6 @@ class DPHistogram(CentralStatistic):
         self.branching = branching
         self.handle_unknown = handle_unknown
         self.max_rows_per_person = max_rows_per_person
-        self.protect = protect
         self.ledger = ledger
         self.random_state = random_state
 
@@ -209,9 +191,6 @@ class DPHistogram(CentralStatistic):
         library = library_of(rows.table)
         if library != "pandas":
             check_different([*domain.columns, *_COLUMNS])
-        protected = protected_columns(self.protect, domain.columns)
-        if protected:
-            return self._plan_protected(rows, share, domain, protected)
         method = _applicable(self.method, domain)
         tree = plan_hierarchy(domain.size, share, method, branching)
         n_levels = len(tree.sizes)
@@ -232,48 +211,7 @@ class DPHistogram(CentralStatistic):
             (replace(noise.loss, count=n_levels),),
         )
 
-    def _plan_protected(
-        self, rows: Batches, share: Share, domain: Domain, protected: Sequence[Any]
-    ) -> Plan:
-        """Plan the counts of protected columns in groups of the others, whose sizes are public."""
-        if self.handle_unknown != "error":
-            raise ValueError(
-                "protect needs handle_unknown='error': the number of records with "
-                "undeclared values is private"
-            )
-        if self.method == "hierarchical":
-            raise ValueError("protect takes no hierarchy")
-        all_columns = [range(len(domain.columns))]
-        (counts,) = count_cells(rows, domain, all_columns, "error", "domain")
-        noise = _noise_of_protected(share, domain.select(protected).size)
-        return Plan(
-            (domain, library_of(rows.table), counts),
-            (noise,),
-            f"{noise.name}, in groups of public columns",
-            protected=tuple(protected),
-        )
-
-    def _release_protected(self, plan: Plan, source: ByteSource) -> None:
-        self.domain_, self._library, counts = plan.exact
-        (noise,) = plan.noises
-        sizes = self.domain_.sizes
-        places = [self.domain_.columns.index(name) for name in plan.protected]
-        first = range(len(places))
-        # The protected columns come first: (n_protected_cells, n_groups).
-        cells = np.moveaxis(counts.astype(object).reshape(sizes), places, first)
-        n_cells = self.domain_.select(plan.protected).size
-        noisy = noisy_by_class(cells.reshape(n_cells, -1), noise, source)
-        whole = _round_all_ranges(np.clip(noisy.T, -LARGEST, LARGEST)).T
-        restored = np.moveaxis(whole.reshape(cells.shape), first, places)
-        self.counts_ = restored.ravel()
-        self.method_ = "flat"
-        self.branching_ = self.domain_.size
-        error = as_float(error_by_class(noise, n_cells))
-        self.std_error_ = np.full(self.counts_.size, error)
-
     def _release(self, plan: Plan, source: ByteSource) -> None:
-        if plan.protected:
-            return self._release_protected(plan, source)
         self.domain_, self._library, tree, counts, share = plan.exact
         noisy = tree.measure(counts, plan.noises[0], source)
         is_flat = len(tree.sizes) == 1
@@ -373,16 +311,9 @@ class DPHistogram(CentralStatistic):
         """
         in_range = self._find_range(low, high)
         total = self.counts_[in_range].sum().item()
-        if self.guarantee_.relation == "replace_values":
-            # Of noise that adds up to 0 over all cells.
-            n_cells = self.counts_.size
-            share = in_range.mean()
-            factor = share * (1 - share) * n_cells**2 / max(n_cells - 1, 1)
-            std_error = float(self.std_error_[0]) * math.sqrt(factor)
-        else:
-            tree = Hierarchy(self.counts_.size, self.branching_)
-            variance_of_level = self.std_error_[0] ** 2 / tree.cell_variances[0]
-            std_error = math.sqrt(variance_of_level * tree.variance(in_range))
+        tree = Hierarchy(self.counts_.size, self.branching_)
+        variance_of_level = self.std_error_[0] ** 2 / tree.cell_variances[0]
+        std_error = math.sqrt(variance_of_level * tree.variance(in_range))
         level = check_confidence_level(confidence_level)
         lower, upper = count_interval(total, std_error, level)
         return Estimate(total, std_error, lower.item(), upper.item())
@@ -401,24 +332,11 @@ class DPHistogram(CentralStatistic):
 def planned_half_width(histogram: DPHistogram, domain: Domain, level: float) -> float:
     """Return half the width of the widest interval of `to_frame`, before `fit`."""
     share = replace(read_share(histogram.epsilon), rows=histogram.max_rows_per_person)
-    protected = protected_columns(histogram.protect, domain.columns)
-    if protected:
-        n_cells = domain.select(protected).size
-        noise = _noise_of_protected(share, n_cells)
-        std_error = as_float(error_by_class(noise, n_cells))
-    else:
-        method = _applicable(histogram.method, domain)
-        tree = plan_hierarchy(domain.size, share, method, histogram.branching)
-        std_error = math.sqrt(_noise_variances(tree, share).max())
+    method = _applicable(histogram.method, domain)
+    tree = plan_hierarchy(domain.size, share, method, histogram.branching)
+    std_error = math.sqrt(_noise_variances(tree, share).max())
     lower, upper = count_interval(0, std_error, level)
     return float(upper - lower) / 2
-
-
-def _noise_of_protected(share: Share, n_cells: int) -> Noise:
-    """Return the noise of counts of protected cells, in groups whose sizes are public."""
-    # Other values move a record between cells of one group.
-    n_changed = n_changed_classes(n_cells)
-    return Noise.of(share, n_changed, n_changed)
 
 
 def _noise_variances(tree: Hierarchy, share: Share) -> NDArray[np.float64]:

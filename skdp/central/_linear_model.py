@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -15,29 +15,20 @@ from sklearn.base import RegressorMixin
 
 from skdp.base import (
     Bounds,
-    ColumnName,
     TableLike,
     check_flag,
-    listed_names,
     read_bounds,
     read_numbers,
-    refuse_shared_name,
 )
 from skdp.central._base import (
-    RECORD,
-    TARGET,
     Plan,
     check_at_least_0,
     check_bounds_names,
-    declared_bounds,
-    protected_columns,
 )
-from skdp.central._private_columns import (
-    PrivateColumns,
-    find_linear_functions,
+from skdp.central._private_target import (
+    PrivateTarget,
     linear_of_products,
     penalties_in_floats,
-    warn_linear_functions,
 )
 from skdp.central._public_rows import PublicRows
 from skdp.central._supervised import (
@@ -61,7 +52,6 @@ from skdp.central.statistics import (
 )
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
-from skdp.tables import LargeTable, Table
 
 Floats = NDArray[np.float64]
 
@@ -267,15 +257,11 @@ class LinearPlan(NamedTuple):
     share: Share
 
 
-class ProtectedPlan(NamedTuple):
-    """What is read and checked before the charge, if other columns are public."""
+class TargetPlan(NamedTuple):
+    """What is read and checked before the charge, if all columns but the target are public."""
 
     public: PublicRows
-    columns: PrivateColumns
-    # Whether the target is public.
-    has_target: bool
-    # Of each feature, the place of its coefficient in the fit.
-    places_in_fit: list[int]
+    target: PrivateTarget
     penalty: float
 
 
@@ -296,63 +282,24 @@ class _LinearRegression(RegressorMixin, LinearModel):
         """Check and return the penalty of squared coefficients."""
         return 0.0
 
-    def _protected(self, names: Sequence[Any]) -> tuple[Any, ...]:
-        """Return the columns that alone are protected, the target last; none for whole records."""
-        if isinstance(self.protect, str) and self.protect == TARGET:
-            return tuple(names[-1:])
-        return protected_columns(self.protect, names, (RECORD, TARGET))
-
-    def _read_columns(self, X: Any, y: Any, large: LargeTable | None) -> Table:
-        protected = listed_names(self.protect)
-        if large is None and protected is not None and y is not None:
-            refuse_shared_name(self._read_table(X), y, protected)
-        return super()._read_columns(X, y, large)
-
     def _bounded(self, rows: Batches) -> Batches:
-        protected = self._protected(rows.names)
-        if not protected:
+        if not self._protects_target():
             return rows
         check_bounds_names(self.bounds, rows.names[:-1])
-        self._check_target_bounds(rows.names[-1], protected)
-        return rows.select(protected)
-
-    def _check_target_bounds(self, target: Any, protected: tuple[Any, ...]) -> None:
-        """Refuse bounds of a public target, and ask for those of a protected one."""
-        if target in protected:
-            declared_target_bounds(self.target_bounds, target, "target_bounds")
-        elif self.target_bounds is not None:
-            raise ValueError(
-                f"target_bounds must be None, as protect leaves {target!r} public"
-            )
+        return rows.target
 
     def _split_bounds(self, names: Sequence[Any]) -> tuple[list[int], Any]:
-        if not self._protected(names):
+        if not self._protects_target():
             return split_all_bounds(self.bounds, self.target_bounds, names)
-        # Those of the target are declared if it is protected, and only then.
-        n_features = len(names) - (self.target_bounds is not None)
-        ends = np.empty((0, 2))
-        if n_features:
-            features = names[:n_features]
-            bounds: Any = self.bounds
-            if bounds is None:
-                raise ValueError(
-                    f"bounds must be declared for the private columns {list(features)}, "
-                    "as {column: (low, high)}, from what is publicly known"
-                )
-            if isinstance(bounds, Mapping):
-                bounds = {name: bounds[name] for name in features if name in bounds}
-            ends = read_bounds(declared_bounds(bounds, features)[1], features)
-        if n_features == len(names):
-            return [], ends
-        target = declared_target_bounds(self.target_bounds, names[-1], "target_bounds")
-        return [], np.vstack([ends, target])
+        return [], declared_target_bounds(
+            self.target_bounds, names[-1], "target_bounds"
+        )
 
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         check_flag("fit_intercept", self.fit_intercept)
         penalty = self._penalty()
-        protected = self._protected(rows.names)
-        if protected:
-            return self._plan_protected(rows, share, penalty, bounds, protected)
+        if self._protects_target():
+            return self._plan_target(rows, share, penalty, bounds)
         ends = read_bounds(bounds, rows.names)
         refuse_missing(rows, ends)
         if share.kind == "epsilon":
@@ -374,66 +321,37 @@ class _LinearRegression(RegressorMixin, LinearModel):
         placed = place_with_target(rows, ends, starts)
         return Placement(placed, starts, widths(ends, starts))
 
-    def _plan_protected(
-        self,
-        rows: Batches,
-        share: Share,
-        penalty: float,
-        bounds: Any,
-        protected: tuple[Any, ...],
+    def _plan_target(
+        self, rows: Batches, share: Share, penalty: float, bounds: Any
     ) -> Plan:
-        """Plan the release of products of protected columns with others, which are public."""
+        """Plan the release of a target whose rows are public."""
         centred = bool(self.fit_intercept)
-        names = [name for name in rows.names if name not in protected]
-        if not names:
-            raise ValueError(
-                "protect names all columns, and leaves none that is public to learn "
-                "from: use protect='record', or leave one out"
-            )
-        has_target = rows.names[-1] in names
-        public = PublicRows.of(
-            rows.select(names), constant=centred, has_target=has_target
-        )
-        private = rows.select(protected)
-        ends = read_bounds(bounds, protected)
-        refuse_missing(private, ends)
-        columns = PrivateColumns.of(private, ends, centred=centred)
-        noises = columns.noises(public, share)
+        public = PublicRows.of(rows.features, constant=centred)
+        ends = read_bounds(bounds, rows.names[-1:])
+        target = PrivateTarget.of(rows.target, ends, centred=centred)
+        noises = target.noises(public, share)
         of_sums, _ = noises
-        what = "the target" if protected == rows.names[-1:] else "protected columns"
-        # The fit has coefficients of public columns and then of private ones.
-        order = [name for name in (*names, *protected) if name != rows.names[-1]]
-        places_in_fit = [order.index(name) for name in rows.names[:-1]]
         return Plan(
-            ProtectedPlan(public, columns, has_target, places_in_fit, penalty),
+            TargetPlan(public, target, penalty),
             noises,
-            f"noisy sums with {what}, {of_sums.name}",
-            protected=protected,
+            f"noisy sums with the target, {of_sums.name}",
+            protected=rows.names[-1:],
         )
 
-    def _release_protected(self, plan: Plan, source: ByteSource) -> None:
-        exact: ProtectedPlan = plan.exact
-        public, columns = exact.public, exact.columns
-        noisy = columns.draw(public, plan.noises, source)
-        # A protected target is the last one. That public columns predict it is what the
-        # model is for.
-        features = plan.protected
-        if not exact.has_target:
-            features = features[:-1]
-        places = find_linear_functions(public, noisy, len(features))
-        warn_linear_functions([features[place] for place in places])
-        fit = linear_of_products(
-            public, columns, noisy, exact.penalty, has_target=exact.has_target
-        )
-        self.coef_ = fit.coefficients[exact.places_in_fit]
-        self.coef_std_error_ = fit.errors[exact.places_in_fit]
+    def _release_target(self, plan: Plan, source: ByteSource) -> None:
+        exact: TargetPlan = plan.exact
+        public, target = exact.public, exact.target
+        noisy = target.draw(public, plan.noises, source)
+        fit = linear_of_products(public, target, noisy, exact.penalty)
+        self.coef_ = fit.coefficients
+        self.coef_std_error_ = fit.errors
         self.intercept_ = float(fit.intercept)
         self.intercept_std_error_ = float(fit.intercept_error)
         self.ridge_ = fit.ridge
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         if plan.protected:
-            return self._release_protected(plan, source)
+            return self._release_target(plan, source)
         exact: LinearPlan = plan.exact
         rows, starts, scales = exact.placement
         n_columns = rows.n_columns
@@ -548,11 +466,10 @@ class DPLinearRegression(_LinearRegression):
     max_rows_per_person : int, default=1
         The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
         left out if `fit` is given ``groups``; without, the number is taken on trust.
-    protect : {"record", "target"} or list of column names, default="record"
-        What is private: whole records; the values of the target; or those of some columns of X, and of the target if
-        its name is among them. All other columns and the number of rows are then public. `bounds` are those of the
-        private columns of X (others that are named are not used), `target_bounds` those of a private target, else None.
-        Both are declared, and only private values are clipped.
+    protect : {"record", "target"}, default="record"
+        What is private: whole records, or the values of the target, while all columns of X and the number of rows are
+        public. Then `bounds` and `bounds_share` are not used, `target_bounds` are declared, and only the target is
+        clipped.
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
@@ -575,9 +492,9 @@ class DPLinearRegression(_LinearRegression):
         needs it. It draws coefficients towards 0: that of a column of deviation s, not correlated with others, by the
         share ``ridge_ / (ridge_ + n_rows * (2 * s / width)**2)`` of its size.
     bounds_ : ndarray of shape (n_features + 1, 2)
-        The bounds of the columns and, last, of the target; with `protect`, of the private ones alone.
+        The bounds of the columns and, last, of the target; of the target alone if it is protected.
     guarantee_ : PrivacyGuarantee
-        The guarantee of this `fit`, for the columns of X and the target, or for the private ones alone.
+        The guarantee of this `fit`, for the columns of X and the target, or for the target alone.
     n_features_in_, feature_names_in_ : int, ndarray of str
         The number of columns; their names, if all of them are strings.
 
@@ -613,19 +530,8 @@ class DPLinearRegression(_LinearRegression):
     (empirical Bayes, [4]_). Standard errors are right on average over such coefficients, and `ridge_` is the mean of
     what has the same effect, added to the sums of squares in units of half the ranges.
 
-    With ``protect`` naming columns, the promise is for replacing their values in one record. Products of public columns
-    are exact. Other values of p private columns change their products with the others by the row of public values times
-    the changes, and so at most by the longest row times 2 and the root of p, in units of half the bounds; and the
-    products with each other by p, in Euclidean norm. The first get 9/10 of the budget, with noise in the shape of
-    the rows, and the second 1/10. Each private column is then taken for a linear function of the public ones, of which
-    the target may be one, as is the private target above; what this says of all products makes the model, and `ridge_`
-    is the mean of those of these functions. Where noise hides how much a private column varies beside the public ones,
-    its coefficient is drawn towards 0 by more than the errors say. Where the noisy sums say that public columns
-    determine a private feature (R2 above .9 by three errors), a warning names it: nothing limits what these tell.
-
-    With ``protect``, standard errors are too small at small epsilons. In 40 fits each of 4,000 rows with five columns
-    and one or two of these, the target, or both private, 75 to 94 % of all intervals of 95 % held at an epsilon of 0.1
-    (of single coefficients, 8 % at worst), 87 to 95 % at 0.2, and 93 to 99 % at 0.5.
+    With ``protect="target"``, standard errors are too small at small epsilons: in 40 fits of 4,000 rows with five
+    columns, 75 to 94 % of all intervals of 95 % held at an epsilon of 0.1, 87 to 95 % at 0.2, and 93 to 99 % at 0.5.
 
     References
     ----------
@@ -664,7 +570,7 @@ class DPLinearRegression(_LinearRegression):
         bounds_share: float = 0.2,
         fit_intercept: bool = True,
         max_rows_per_person: int = 1,
-        protect: Literal["record", "target"] | Sequence[ColumnName] = "record",
+        protect: Literal["record", "target"] = "record",
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -705,11 +611,10 @@ class DPRidge(_LinearRegression):
     max_rows_per_person : int, default=1
         The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
         left out if `fit` is given ``groups``; without, the number is taken on trust.
-    protect : {"record", "target"} or list of column names, default="record"
-        What is private: whole records; the values of the target; or those of some columns of X, and of the target if
-        its name is among them. All other columns and the number of rows are then public. `bounds` are those of the
-        private columns of X (others that are named are not used), `target_bounds` those of a private target, else None.
-        Both are declared, and only private values are clipped.
+    protect : {"record", "target"}, default="record"
+        What is private: whole records, or the values of the target, while all columns of X and the number of rows are
+        public. Then `bounds` and `bounds_share` are not used, `target_bounds` are declared, and only the target is
+        clipped.
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
@@ -728,9 +633,9 @@ class DPRidge(_LinearRegression):
     ridge_ : float
         What the noise adds to the penalty, as in `DPLinearRegression`.
     bounds_ : ndarray of shape (n_features + 1, 2)
-        The bounds of the columns and, last, of the target; with `protect`, of the private ones alone.
+        The bounds of the columns and, last, of the target; of the target alone if it is protected.
     guarantee_ : PrivacyGuarantee
-        The guarantee of this `fit`, for the columns of X and the target, or for the private ones alone.
+        The guarantee of this `fit`, for the columns of X and the target, or for the target alone.
     n_features_in_, feature_names_in_ : int, ndarray of str
         The number of columns; their names, if all of them are strings.
 
@@ -771,7 +676,7 @@ class DPRidge(_LinearRegression):
         bounds_share: float = 0.2,
         fit_intercept: bool = True,
         max_rows_per_person: int = 1,
-        protect: Literal["record", "target"] | Sequence[ColumnName] = "record",
+        protect: Literal["record", "target"] = "record",
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:

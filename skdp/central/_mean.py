@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.base import Bounds, ColumnName, check_choice, check_confidence_level
+from skdp.base import Bounds, check_choice, check_confidence_level
 from skdp.central._base import (
     CentralStatistic,
     Plan,
     Unknown,
-    check_protected_means,
-    declared_bounds,
-    protected_columns,
 )
 from skdp.central.statistics import (
     GRID,
     Batches,
     Noise,
     NoisySums,
-    estimates_of_public_sizes,
     mean_estimates,
     n_numbers,
-    noisy_places,
     sum_columns,
 )
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
@@ -58,9 +52,6 @@ class DPMean(CentralStatistic):
     max_rows_per_person : int, default=1
         The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
         left out if `fit` is given ``groups``; without, the number is taken on trust.
-    protect : "record" or list of column names, default="record"
-        What is private: whole records, or the values of these columns, while all others and the number of rows are
-        public. Then `missing` must be ``"error"``, and bounds are declared.
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
@@ -91,10 +82,6 @@ class DPMean(CentralStatistic):
     is answered. Values are placed on a grid of 2**30 steps between the bounds and summed as integers, and noise is
     drawn exactly: discrete K-norm noise for the hull of what one record can add to all sums, which for a single column
     is Laplace noise on two sums.
-
-    With ``protect`` naming columns, the promise is for replacing their values in one record ("replace_values"): the
-    number of rows and the means of all other columns are exact. Other values of a record change the sum of each
-    protected column by the width of its bounds at most.
 
     Private bounds come from two looks at the number of values in cells that cover all floats and grow with the distance
     from a centre: 64,353 cells around 0, with a sixteenth of the share of epsilon, and then 16,089 around 0 again, or
@@ -142,7 +129,6 @@ class DPMean(CentralStatistic):
         bounds_share: float = 0.2,
         confidence_level: float = 0.95,
         max_rows_per_person: int = 1,
-        protect: Literal["record"] | Sequence[ColumnName] = "record",
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -152,37 +138,12 @@ class DPMean(CentralStatistic):
         self.bounds_share = bounds_share
         self.confidence_level = confidence_level
         self.max_rows_per_person = max_rows_per_person
-        self.protect = protect
         self.ledger = ledger
         self.random_state = random_state
-
-    def _split_bounds(self, names: Sequence[Any]) -> tuple[list[int], Any]:
-        if protected_columns(self.protect, names):
-            return declared_bounds(self.bounds, names)
-        return super()._split_bounds(names)
 
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         check_confidence_level(self.confidence_level)
         check_choice("missing", self.missing, get_args(Unknown))
-        protected_names = protected_columns(self.protect, rows.names)
-        if protected_names:
-            return self._plan_protected(rows, share, bounds, protected_names)
-        return self._plan_records(rows, share, bounds)
-
-    def _plan_protected(
-        self, rows: Batches, share: Share, bounds: Any, protected_names: tuple[Any, ...]
-    ) -> Plan:
-        """Plan noise for the sums of protected columns; those of public ones are exact."""
-        check_protected_means(self.missing)
-        sums = sum_columns(rows, bounds, missing=False)
-        is_protected = np.array([name in protected_names for name in rows.names])
-        # The number of rows is public. Another value of a column changes its sum by up
-        # to the whole width between its bounds, which is twice `GRID`.
-        noise = Noise.joint(share, 2 * GRID, len(protected_names))
-        return Plan((sums, is_protected), (noise,), protected=protected_names)
-
-    def _plan_records(self, rows: Batches, share: Share, bounds: Any) -> Plan:
-        """Plan joint noise for the sums and counts of all columns, which protects whole records."""
         shared_count = self.missing == "error"
         sums = sum_columns(rows, bounds, missing=not shared_count)
         size = n_numbers(len(rows.names), squares=False, shared_count=shared_count)
@@ -192,17 +153,10 @@ class DPMean(CentralStatistic):
     def _release(self, plan: Plan, source: ByteSource) -> None:
         (noise,) = plan.noises
         level = check_confidence_level(self.confidence_level)
-        if plan.protected:
-            sums, is_protected = plan.exact
-            noisy = noisy_places(sums, is_protected, noise, source)
-            estimate, _ = estimates_of_public_sizes(
-                noisy, sums.bounds, noise, level, is_protected
-            )
-        else:
-            sums = plan.exact
-            shared_count = self.missing == "error"
-            noisy = NoisySums.draw(sums, noise, source, shared_count=shared_count)
-            estimate = mean_estimates(noisy, sums.bounds, noise, level)
+        sums = plan.exact
+        shared_count = self.missing == "error"
+        noisy = NoisySums.draw(sums, noise, source, shared_count=shared_count)
+        estimate = mean_estimates(noisy, sums.bounds, noise, level)
         self.mean_, self.std_error_ = estimate.value[0], estimate.std_error[0]
         self.interval_ = np.column_stack([estimate.lower[0], estimate.upper[0]])
 

@@ -244,10 +244,8 @@ class PublicRows:
     to_sums: Floats
 
     @classmethod
-    def of(
-        cls, batches: Batches, *, constant: bool, has_target: bool = False
-    ) -> PublicRows:
-        """Read the rows of a table, of which the last column may be a target: weights do not follow from it."""
+    def of(cls, batches: Batches, *, constant: bool) -> PublicRows:
+        """Read the rows of a table."""
         columns = public_numbers(batches)
         n_rows, n_columns = columns.shape
         middle = np.zeros(n_columns)
@@ -262,16 +260,8 @@ class PublicRows:
             # The mean, as sums of values near the largest float would be infinite.
             middle += ((columns - middle) * units).mean(axis=0) * width
         scaled = (columns - middle) * units
-        equal_weights = np.ones(n_rows)
-        _, _, directions = _uncorrelated(scaled, equal_weights, constant)
-        # Weights may depend on the columns of a model, and not on its target: a model
-        # that is true of all rows is true of weighted ones.
-        model_directions = directions
-        if has_target:
-            _, _, model_directions = _uncorrelated(
-                scaled[:, :-1], equal_weights, constant
-            )
-        weights = _row_weights(model_directions)
+        _, _, directions = _uncorrelated(scaled, np.ones(n_rows), constant)
+        weights = _row_weights(directions)
         shift, to_features, features = _uncorrelated(scaled, weights, constant)
         # Features F are linear functions D @ M of the directions D. As D.T @ D / n is the
         # identity, M is D.T @ F / n, and M.T makes sums of features of those of D.

@@ -21,7 +21,6 @@ from skdp.base import (
     all_or_nothing,
     check_choice,
     check_names,
-    listed_names,
     read_bounds,
     read_domain,
     read_input,
@@ -134,12 +133,6 @@ class SupervisedStatistic(CentralStatistic):
     def _protects_target(self) -> bool:
         """Check `protect`, and return whether it is the target alone."""
         protect = getattr(self, "protect", RECORD)
-        if listed_names(protect) is not None:
-            raise ValueError(
-                f"protect must be {RECORD!r} or {TARGET!r}, got a list of columns, "
-                "which DPLinearRegression and DPRidge take; DPMarginalSynthesizer "
-                "draws such columns again for any other model"
-            )
         check_choice("protect", protect, (RECORD, TARGET))
         return bool(protect == TARGET)
 

@@ -432,51 +432,6 @@ def mean_estimates(
     )
 
 
-def noisy_places(
-    sums: GroupSums, is_protected: NDArray[np.bool_], noise: Noise, source: ByteSource
-) -> NoisySums:
-    """Add noise to the sums of the protected columns, of groups whose sizes are public."""
-    # Another value of a record changes the sum of its column by up to `2 * GRID`.
-    exact = sums.places[:, is_protected]
-    places = clip_floats(sums.places)
-    places[:, is_protected] = clip_floats(exact + noise.draw_each(source, *exact.shape))
-    counts = clip_floats(sums.rows[:, np.newaxis] * GRID)
-    return NoisySums(counts, places, None)
-
-
-def estimates_of_public_sizes(
-    noisy: NoisySums,
-    bounds: Floats,
-    noise: Noise,
-    level: float,
-    is_protected: NDArray[np.bool_],
-) -> tuple[Estimate, Estimate]:
-    """Estimate means and sums of groups whose sizes are public: arrays (n_groups, n_columns)."""
-    n_rows = noisy.counts / GRID  # (n_groups, 1)
-    is_counted = n_rows > 0
-    counts = np.where(is_counted, n_rows, 1.0)
-    totals = noisy.places / GRID
-    error = np.where(is_protected, as_float(noise.error) / GRID, 0.0)
-    reach = np.where(is_protected, as_float(noise.reach(level)) / GRID, 0.0)
-    half = (bounds[:, 1] - bounds[:, 0]) / 2
-    # Of no rows, there is no mean: anything between the bounds may be it.
-    mean = np.where(is_counted, np.clip(totals / counts, -LARGEST, LARGEST), 0.0)
-    mean_error = np.where(is_counted, np.minimum(error / counts, 1.0), 1.0)
-    mean_reach = np.where(is_counted, reach / counts, 2.0)
-    means = Estimate(
-        to_values(mean, bounds),
-        mean_error * half,
-        to_values(mean - mean_reach, bounds),
-        to_values(mean + mean_reach, bounds),
-    )
-    total = half * totals + (bounds[:, 0] + half) * n_rows
-    errors = np.broadcast_to(half * error, total.shape)
-    totals_of_groups = Estimate(
-        total, errors, total - half * reach, total + half * reach
-    )
-    return means, totals_of_groups
-
-
 def sum_estimates(
     noisy: NoisySums, bounds: Floats, noise: Noise, level: float
 ) -> Estimate:
