@@ -122,17 +122,6 @@ def charge(
     return guarantee, coins(random_state, what)
 
 
-def declared_bounds(bounds: Any, names: Sequence[Any]) -> tuple[list[int], Any]:
-    """Return bounds that must not be private, as `split_bounds`."""
-    places, bounds = split_bounds(bounds, names)
-    if places:
-        raise ValueError(
-            "bounds must be declared with protect, as (low, high) or {column: (low, "
-            "high)}, got 'private'"
-        )
-    return places, bounds
-
-
 def check_bounds_names(bounds: Any, names: Sequence[Any]) -> None:
     """Check that bounds name columns of X only, where those of public ones are not read."""
     if isinstance(bounds, Mapping):

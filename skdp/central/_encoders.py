@@ -19,7 +19,6 @@ from skdp.base import TableLike, check_choice, read_bounds, read_input, read_num
 from skdp.central._base import CentralTransformer, Plan
 from skdp.central._supervised import (
     SupervisedStatistic,
-    declared_target_bounds,
 )
 from skdp.central.statistics import (
     GRID,
@@ -423,9 +422,6 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
     max_rows_per_person : int, default=1
         The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
         left out if `fit` is given ``groups``; without, the number is taken on trust.
-    protect : {"record", "target"}, default="record"
-        What is private: whole records, or the values of the target, while all columns of X and the number of rows are
-        public. Then `categories` and `bounds` are declared, and `categories` may be the values of X.
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
@@ -445,7 +441,7 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
     bounds_ : ndarray of shape (1, 2)
         The bounds of the target.
     guarantee_ : PrivacyGuarantee
-        The guarantee of this `fit`, for the columns of X and the target, or for the target alone.
+        The guarantee of this `fit`, for the columns of X and the target.
     n_features_in_, feature_names_in_ : int, ndarray of str
         The number of columns; their names, if all of them are strings.
 
@@ -470,11 +466,6 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
     and of as many rows (empirical Bayes, [1]_), for which a twentieth of epsilon measures how much the target varies.
     Encodings are noisy, so a model learns hardly anything of the target of a single row from its own encoding:
     cross-fitting is not needed.
-
-    With ``protect="target"`` the promise is for replacing the values of the target in one record ("replace_values"), as
-    of `DPLogisticRegression`: X is public, and so is the number of rows of each category. Only the sums of the target
-    get noise, one number for each category: a target changes it by the width of the bounds at most, in one category of
-    each column.
 
     References
     ----------
@@ -509,7 +500,6 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
         bounds_share: float = 0.2,
         handle_unknown: TargetUnknown = "auto",
         max_rows_per_person: int = 1,
-        protect: Literal["record", "target"] = "record",
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -521,7 +511,6 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
         self.bounds_share = bounds_share
         self.handle_unknown = handle_unknown
         self.max_rows_per_person = max_rows_per_person
-        self.protect = protect
         self.ledger = ledger
         self.random_state = random_state
 
@@ -537,11 +526,6 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
     def _bounded(self, rows: Batches) -> Batches:
         return rows.target
 
-    def _split_bounds(self, names: Sequence[Any]) -> tuple[list[int], Any]:
-        if not self._protects_target():
-            return super()._split_bounds(names)
-        return [], declared_target_bounds(self.bounds, names[0], "bounds")
-
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         check_choice("handle_unknown", self.handle_unknown, get_args(TargetUnknown))
         ends = read_bounds(bounds, rows.names[-1:])
@@ -549,18 +533,12 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
         categories = plan_categories(
             rows.features, self.categories, share * part, self.delta
         )
-        if self._protects_target() and categories.private:
-            raise ValueError(
-                "categories must be declared with protect='target'; as X is public, "
-                "they may be its values"
-            )
         # Values that are refused, and a missing target, are an error before the charge.
         sums = self._sums(rows, categories.domain, categories.private, ends)
         exact = TargetPlan(rows, categories, sums, ends)
         of_means = share * (1 - part) if categories.private else share
         # A record changes two numbers of each column, together by `2 * GRID`: so in L1
-        # norm, and at most in L2 norm. Another target of a public row changes one
-        # number of each column by as much.
+        # norm, and at most in L2 norm.
         d = len(rows.names) - 1
         # A twentieth is for the sum of squares of the target: how much the target
         # varies says from how few rows a mean is worth something.
@@ -574,14 +552,7 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
             delta = check_delta(self.delta)
             mechanism += f", {categories.mechanism}"
             losses = ((share * part).loss(delta), *losses)
-        return Plan(
-            exact,
-            (noise, of_squares),
-            mechanism,
-            losses,
-            delta,
-            protected=rows.names[-1:] if self._protects_target() else (),
-        )
+        return Plan(exact, (noise, of_squares), mechanism, losses, delta)
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         exact: TargetPlan = plan.exact
@@ -593,24 +564,15 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
             domain, _ = categories.find(source)
             square, distances = self._sums(exact.rows, domain, categories.private, ends)
         variance = (float(min(noise.error, Fraction(LARGEST))) / GRID) ** 2
-        if plan.protected:
-            # Both distances add up to twice the number of rows, which is public: what
-            # is left is the sum of places.
-            places = (distances[:, 0] - distances[:, 1]) // 2
-            totals = clip_floats(places + noise.draw(source, len(places))) / GRID
-            n_rows = clip_floats(distances.sum(axis=1)) / (2 * GRID)
-            variances = 0.0, variance
-        else:
-            drawn = noise.draw(source, distances.size).reshape(distances.shape)
-            noisy = clip_floats(distances + drawn) / (2 * GRID)
-            # Independent noise, of twice the variance of a distance each.
-            n_rows = noisy.sum(axis=1)
-            totals = noisy[:, 0] - noisy[:, 1]
-            variances = variance / 2, variance / 2
+        drawn = noise.draw(source, distances.size).reshape(distances.shape)
+        noisy = clip_floats(distances + drawn) / (2 * GRID)
+        # Independent noise, of twice the variance of a distance each.
+        n_rows = noisy.sum(axis=1)
+        totals = noisy[:, 0] - noisy[:, 1]
         (total,) = of_squares.add(source, [square])
         square_of_target = min(max(total, -LARGEST), LARGEST) / GRID
         means = _ShrunkMeans.of(
-            n_rows, totals, domain.sizes, square_of_target, *variances
+            n_rows, totals, domain.sizes, square_of_target, variance / 2
         )
         self.domain_ = domain
         self.target_mean_ = float(to_values(means.mean, ends)[0])
@@ -700,13 +662,12 @@ class _ShrunkMeans(NamedTuple):
         totals: Floats,
         sizes: Sequence[int],
         square: float,
-        of_count: float,
-        of_total: float,
+        variance: float,
     ) -> _ShrunkMeans:
-        """Estimate means from numbers of rows and sums by category, which have independent noise of these variances."""
+        """Estimate means from numbers of rows and sums by category, which have independent noise of this variance."""
         n_all = n_rows.sum()
         mean = float(np.clip(totals.sum() / n_all, -1, 1)) if n_all > 0 else 0.0
-        of_noise = of_total + of_count * mean**2
+        of_noise = variance + variance * mean**2
         error = min(math.sqrt(len(n_rows) * of_noise) / max(n_all, 1.0), 1.0)
         # No variance between bounds is larger than ``1 - mean**2``. The mean of all
         # columns has the least noise.
@@ -724,7 +685,7 @@ class _ShrunkMeans(NamedTuple):
                 excesses,
                 of_row=of_row,
                 of_noise=of_noise,
-                of_count=of_count,
+                of_count=variance,
             )
             of_categories.append(np.clip(mean + shifts, -1, 1))
             start += size

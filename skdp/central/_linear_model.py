@@ -291,9 +291,7 @@ class _LinearRegression(RegressorMixin, LinearModel):
     def _split_bounds(self, names: Sequence[Any]) -> tuple[list[int], Any]:
         if not self._protects_target():
             return split_all_bounds(self.bounds, self.target_bounds, names)
-        return [], declared_target_bounds(
-            self.target_bounds, names[-1], "target_bounds"
-        )
+        return [], declared_target_bounds(self.target_bounds, names[-1])
 
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         check_flag("fit_intercept", self.fit_intercept)

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +21,8 @@ from skdp.base import (
     check_choice,
     read_bounds,
     read_numbers,
-    refuse_no_public_rows,
 )
 from skdp.central._base import Plan, Unknown
-from skdp.central._public_rows import public_ranges
 from skdp.central._supervised import (
     Classes,
     SupervisedStatistic,
@@ -36,16 +34,11 @@ from skdp.central.statistics import (
     GroupSums,
     Noise,
     NoisySums,
-    as_float,
     count_cells,
     declared_domain,
     encode_columns,
-    error_by_class,
-    largest_square,
     moments_of,
-    n_changed_classes,
     n_numbers,
-    noisy_by_class,
     select_columns,
     shrunk_shifts,
     sums_of_groups,
@@ -60,14 +53,6 @@ from skdp.tables import Table
 
 Floats = NDArray[np.float64]
 
-# Of public rows, how many standard deviations of noise a class has on average at least
-# where sums of squares are released. Below, variances by class say little: they raise
-# the accuracy of generated tables, whose classes differ in variances alone, from about
-# 20 on. Without them, noise is half as large: accuracy is up to .4 higher on wine, iris,
-# digits and diabetes. With 8, 16 and 32, it rises by .021, .022 and .018 in the mean of
-# 17 tables and seven epsilons of .1 to 8.
-_LEAST_ROWS = 16
-
 
 class NaiveBayes(ProbabilisticClassifier, SupervisedStatistic):
     """A classifier that takes columns for independent within each class."""
@@ -78,17 +63,9 @@ class NaiveBayes(ProbabilisticClassifier, SupervisedStatistic):
     class_prior_: Floats
     domain_: Domain
 
-    protect: str
-
     @abstractmethod
-    def _noise(
-        self, share: Share, n_columns: int, n_classes: int, n_rows: int | None
-    ) -> Noise:
-        """Return the noise of what is released; the number of rows is None where it is private, or not known yet."""
-
-    def _n_changed(self, n_classes: int) -> int:
-        """Return the number of classes of which a row, or its target, changes the sums."""
-        return n_changed_classes(n_classes) if self._protects_target() else 1
+    def _noise(self, share: Share, n_columns: int) -> Noise:
+        """Return the noise of all numbers that are released."""
 
     @abstractmethod
     def _log_likelihood(self, table: Table) -> Floats:
@@ -100,25 +77,9 @@ class NaiveBayes(ProbabilisticClassifier, SupervisedStatistic):
         if pure.given is not None:
             return share
         n_columns = len(rows.names) - 1
-        # Classes that are not declared are taken to be two.
-        n_classes = max(np.size(self.classes), 2)
-        n_rows = rows.n_rows if self._protects_target() else None
-        releases_squares = self._releases_squares(share, n_columns, n_classes, n_rows)
-        if releases_squares != self._releases_squares(
-            pure, n_columns, n_classes, n_rows
-        ):
-            # Noise is not compared where different numbers get it: little enough noise for
-            # squares comes first.
-            return share if releases_squares else pure
-        error = self._noise(share, n_columns, n_classes, n_rows).error
-        pure_error = self._noise(pure, n_columns, n_classes, n_rows).error
+        error = self._noise(share, n_columns).error
+        pure_error = self._noise(pure, n_columns).error
         return share if error < pure_error else pure
-
-    def _releases_squares(
-        self, share: Share, n_columns: int, n_classes: int, n_rows: int | None
-    ) -> bool:
-        """Return whether sums of squares are released."""
-        return False
 
     def _set_classes(self, classes: Classes, counts: Floats, error: Fraction) -> None:
         """Set the noisy numbers of rows by class, which have this standard deviation."""
@@ -178,9 +139,6 @@ class DPCategoricalNB(NaiveBayes):
     max_rows_per_person : int, default=1
         The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
         left out if `fit` is given ``groups``; without, the number is taken on trust.
-    protect : {"record", "target"}, default="record"
-        What is private: whole records, or the values of the target, while all columns of X and the number of rows are
-        public.
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
@@ -201,7 +159,7 @@ class DPCategoricalNB(NaiveBayes):
     domain_ : Domain
         The values of each column, and of the target.
     guarantee_ : PrivacyGuarantee
-        The guarantee of this `fit`, for the columns of X and the target, or for the target alone.
+        The guarantee of this `fit`, for the columns of X and the target.
     n_features_in_, feature_names_in_ : int, ndarray of str
         The number of columns; their names, if all of them are strings.
 
@@ -225,12 +183,6 @@ class DPCategoricalNB(NaiveBayes):
     post-processing. A row is classified by the shares of the classes among the rows with each of its values, ``P(c | v)
     / P(c)``; these are drawn towards 1 by how much the values of a column differ and how much of that is noise
     (empirical Bayes, [1]_), so that rare values, and columns that noise hides, say little.
-
-    With ``protect="target"`` the promise is for replacing the values of the target in one record ("replace_values"), as
-    of `DPLogisticRegression`: X is public, and `categories` may be its values. A target moves its row from one class to
-    another in each of the d tables. The number of rows of each value is public, so that of two classes, the counts of
-    one get noise, and a target changes d of them by 1. Of more classes, it changes 2 d, and noisy counts are the
-    nearest ones that add up to the public numbers.
 
     References
     ----------
@@ -263,7 +215,6 @@ class DPCategoricalNB(NaiveBayes):
         classes: list[Any] | None = None,
         handle_unknown: Unknown = "error",
         max_rows_per_person: int = 1,
-        protect: Literal["record", "target"] = "record",
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -273,7 +224,6 @@ class DPCategoricalNB(NaiveBayes):
         self.classes = classes
         self.handle_unknown = handle_unknown
         self.max_rows_per_person = max_rows_per_person
-        self.protect = protect
         self.ledger = ledger
         self.random_state = random_state
 
@@ -283,11 +233,8 @@ class DPCategoricalNB(NaiveBayes):
         tags.input_tags.allow_nan = self.handle_unknown == "ignore"
         return tags
 
-    def _noise(
-        self, share: Share, n_columns: int, n_classes: int, n_rows: int | None
-    ) -> Noise:
-        n_changed = n_columns * self._n_changed(n_classes)
-        return Noise.of(share, n_changed, n_changed)
+    def _noise(self, share: Share, n_columns: int) -> Noise:
+        return Noise.of(share, n_columns, n_columns)
 
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         check_choice("handle_unknown", self.handle_unknown, get_args(Unknown))
@@ -303,26 +250,17 @@ class DPCategoricalNB(NaiveBayes):
         for cells in counts:
             by_value = cells.reshape(-1, len(classes.values))
             tables.append(by_value[:, classes.order].T)  # (n_classes, n_values)
-        noise = self._noise(share, n_columns, len(classes.values), None)
+        noise = self._noise(share, n_columns)
         exact = tables, domain, classes
-        return Plan(
-            exact,
-            (noise,),
-            f"{noise.name} on counts by class",
-            protected=rows.names[-1:] if self._protects_target() else (),
-        )
+        return Plan(exact, (noise,), f"{noise.name} on counts by class")
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         (noise,) = plan.noises
         tables, domain, classes = plan.exact
         exact = np.hstack(tables).astype(object)  # (n_classes, n_values of all columns)
-        if plan.protected:
-            counts = noisy_by_class(exact, noise, source)
-            error = error_by_class(noise, len(classes.values))
-        else:
-            error = noise.error
-            drawn = np.array(noise.add(source, exact.ravel().tolist()), object)
-            counts = drawn.reshape(exact.shape)
+        error = noise.error
+        drawn = np.array(noise.add(source, exact.ravel().tolist()), object)
+        counts = drawn.reshape(exact.shape)
         # As floats: with a tiny epsilon noise is larger than all of them.
         counts = np.clip(counts, -LARGEST, LARGEST).astype(float)
         sizes = [table.shape[1] for table in tables]
@@ -337,12 +275,7 @@ class DPCategoricalNB(NaiveBayes):
         variance = float(min(error, Fraction(LARGEST))) ** 2
         self.feature_log_prob_ = []
         for table in noisy:
-            logs = _log_shares(
-                table,
-                self.class_prior_,
-                variance,
-                is_total_public=bool(plan.protected),
-            )
+            logs = _log_shares(table, self.class_prior_, variance)
             self.feature_log_prob_.append(logs)
         self.domain_ = domain
 
@@ -358,9 +291,7 @@ class DPCategoricalNB(NaiveBayes):
         return logs
 
 
-def _log_shares(
-    noisy: Floats, prior: Floats, variance: float, *, is_total_public: bool
-) -> Floats:
+def _log_shares(noisy: Floats, prior: Floats, variance: float) -> Floats:
     """Return the logarithms of the shares of values in each class, from noisy counts by class and value."""
     rows = noisy.sum(axis=0)
     error = max(math.sqrt(variance), 1.0)
@@ -374,8 +305,8 @@ def _log_shares(
             rows,
             noisy[place] - share * rows,
             of_row=share * (1 - share),
-            of_noise=variance if is_total_public else of_noise,
-            of_count=0.0 if is_total_public else n_classes * variance,
+            of_noise=of_noise,
+            of_count=n_classes * variance,
         )
         # No class is ruled out by a value.
         least = share / (1 + n / error)
@@ -411,10 +342,6 @@ class DPGaussianNB(NaiveBayes):
     max_rows_per_person : int, default=1
         The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
         left out if `fit` is given ``groups``; without, the number is taken on trust.
-    protect : {"record", "target"}, default="record"
-        What is private: whole records, or the values of the target, while all columns of X and the number of rows are
-        public. Then `bounds` and `bounds_share` are not used: the ranges of the columns are public, too. Of a large
-        table, they are not looked up, and `bounds` are declared.
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
@@ -438,9 +365,9 @@ class DPGaussianNB(NaiveBayes):
     domain_ : Domain
         The target and its classes.
     bounds_ : ndarray of shape (n_features, 2)
-        The bounds of the columns. Not there if they are public.
+        The bounds of the columns.
     guarantee_ : PrivacyGuarantee
-        The guarantee of this `fit`, for the columns of X and the target, or for the target alone.
+        The guarantee of this `fit`, for the columns of X and the target.
     n_features_in_, feature_names_in_ : int, ndarray of str
         The number of columns; their names, if all of them are strings.
 
@@ -464,17 +391,6 @@ class DPGaussianNB(NaiveBayes):
     of the density ``e**(-epsilon max|z|)``, or Gaussian noise for a change of ``sqrt(1 + 2 d)``. What follows is
     post-processing: how much the classes differ is estimated from their noisy moments, less what noise adds, and the
     moments are drawn towards each other by this ([1]_).
-
-    With ``protect="target"`` the promise is for replacing the values of the target in one record ("replace_values"), as
-    of `DPLogisticRegression`: X is public, its ranges stand in for the bounds, and its sums over all rows are exact. Of
-    two classes, the sums of one get noise, and those of the other follow; of K > 2 classes, a target changes the sums
-    of two, and noisy sums are the nearest ones that add up to the public ones, with ``1 - 1 / K`` of the variance.
-
-    There, sums of squares are released of many rows only: if a class has 16 standard deviations of their noise in rows
-    on average, which follows from the number of rows, which is public, the classes and the budget. Otherwise, 1 + d
-    numbers of a class are released, with half of the noise; the variance of a column within classes is its public one
-    less that of the noisy means. Gaussian noise is for the longest public row of a table in memory. A row that is far
-    from all others makes the noise large: such columns are better cut before.
 
     References
     ----------
@@ -511,7 +427,6 @@ class DPGaussianNB(NaiveBayes):
         bounds_share: float = 0.2,
         classes: list[Any] | None = None,
         max_rows_per_person: int = 1,
-        protect: Literal["record", "target"] = "record",
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -521,95 +436,36 @@ class DPGaussianNB(NaiveBayes):
         self.bounds_share = bounds_share
         self.classes = classes
         self.max_rows_per_person = max_rows_per_person
-        self.protect = protect
         self.ledger = ledger
         self.random_state = random_state
 
     def _bounded(self, rows: Batches) -> Batches:
         return rows.features
 
-    def _noise(
-        self,
-        share: Share,
-        n_columns: int,
-        n_classes: int,
-        n_rows: int | None,
-        square: int | None = None,
-    ) -> Noise:
-        squares = self._releases_squares(share, n_columns, n_classes, n_rows)
-        size = n_numbers(n_columns, squares=squares, shared_count=True)
-        return Noise.joint(share, GRID, size, self._n_changed(n_classes), square)
-
-    def _releases_squares(
-        self, share: Share, n_columns: int, n_classes: int, n_rows: int | None
-    ) -> bool:
-        """Return whether sums of squares are released."""
-        if n_rows is None:
-            return True
+    def _noise(self, share: Share, n_columns: int) -> Noise:
         size = n_numbers(n_columns, squares=True, shared_count=True)
-        noise = Noise.joint(share, GRID, size, self._n_changed(n_classes))
-        return n_rows * GRID >= _LEAST_ROWS * n_classes * noise.error
+        return Noise.joint(share, GRID, size)
 
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
-        if self._protects_target():
-            ends = public_ranges(rows.features, self.bounds)
-        else:
-            ends = read_bounds(bounds, rows.names[:-1])
+        ends = read_bounds(bounds, rows.names[:-1])
         classes = Classes.read(rows, self.classes)
         sums_of = partial(_sums_by_class, classes=classes, ends=ends)
         sums = GroupSums.read(rows.add_up(sums_of), ends)
         sums.refuse_missing(rows.names[:-1])
-        *names, target = rows.names
-        n_classes = len(classes.values)
-        n_rows = int(sums.rows.sum()) if self._protects_target() else None
-        refuse_no_public_rows(n_rows)
-        squares = self._releases_squares(share, len(names), n_classes, n_rows)
-        square = None
-        if self._protects_target() and rows.large is None:
-            # Another target moves a row that is public.
-            numbers = read_numbers(rows.features.table)
-            square = largest_square(numbers, ends, squares=squares)
-        noise = self._noise(share, len(names), n_classes, n_rows, square)
-        return Plan(
-            (sums, classes, squares),
-            (noise,),
-            f"{noise.name} on sums by class",
-            protected=(target,) if self._protects_target() else (),
-        )
+        noise = self._noise(share, len(ends))
+        return Plan((sums, classes), (noise,), f"{noise.name} on sums by class")
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
-        (noise,), (sums, classes, squares) = plan.noises, plan.exact
-        if plan.protected:
-            exact = sums.numbers(squares=squares, shared_count=True)
-            numbers = noisy_by_class(exact, noise, source)
-            noisy = NoisySums.of(numbers, 1, squares=squares)
-            error = error_by_class(noise, len(classes.values))
-        else:
-            noisy = NoisySums.draw(sums, noise, source, squares=True, shared_count=True)
-            error = noise.error
-        moments = moments_of(noisy, error)  # (n_classes, n_columns)
+        (noise,), (sums, classes) = plan.noises, plan.exact
+        noisy = NoisySums.draw(sums, noise, source, squares=True, shared_count=True)
+        moments = moments_of(noisy, noise.error)  # (n_classes, n_columns)
         counts = noisy.counts[:, 0] / GRID
-        self._set_classes(classes, counts, error / GRID)
+        self._set_classes(classes, counts, noise.error / GRID)
         self.domain_ = classes.domain
         n_rows = np.maximum(counts, 1.0)
         shares = (n_rows / n_rows.sum())[:, np.newaxis]
-        if plan.protected:
-            public_mean, public_variance = _public_moments(sums)
-            mean_errors = _errors_of_means(noisy.counts, error, public_mean)
-            mean, of_mean = _drawn_together(
-                moments.mean, mean_errors, shares, public_mean
-            )
-        else:
-            mean, of_mean = _drawn_together(moments.mean, moments.mean_error, shares)
-        if squares:
-            variance, _ = _drawn_together(
-                moments.variance, moments.variance_error, shares
-            )
-        else:
-            # What the means leave; of a constant column, it is rounding.
-            middle = (shares * mean).sum(axis=0)
-            between = (shares * (mean - middle) ** 2).sum(axis=0)
-            variance = np.maximum(public_variance - between, 1 / GRID)
+        mean, of_mean = _drawn_together(moments.mean, moments.mean_error, shares)
+        variance, _ = _drawn_together(moments.variance, moments.variance_error, shares)
         self.theta_ = to_values(mean, sums.bounds)
         width = sums.bounds[:, 1] - sums.bounds[:, 0]
         limits = np.finfo(float)
@@ -619,9 +475,7 @@ class DPGaussianNB(NaiveBayes):
 
     def _log_likelihood(self, table: Table) -> Floats:
         numbers = np.stack(read_numbers(table), axis=1)
-        # Values were clipped in `fit`, but for public columns, which have no bounds.
-        if hasattr(self, "bounds_"):
-            numbers = np.clip(numbers, *self.bounds_.T)
+        numbers = np.clip(numbers, *self.bounds_.T)  # as in `fit`
         # Log densities of normal laws, less a constant that all classes share.
         log_densities = np.zeros((len(numbers), len(self.classes_)))
         for code, mean in enumerate(self.theta_):
@@ -632,34 +486,15 @@ class DPGaussianNB(NaiveBayes):
 
 
 def _drawn_together(
-    estimates: Floats, errors: Floats, shares: Floats, middle: Floats | None = None
+    estimates: Floats, errors: Floats, shares: Floats
 ) -> tuple[Floats, Floats]:
     """Draw the numbers of the classes towards their mean, as far as noise hides that they differ; and square errors."""
     squares = np.maximum(errors, 1 / GRID) ** 2
-    if middle is None:
-        middle = np.average(estimates, axis=0, weights=1 / squares)
+    middle = np.average(estimates, axis=0, weights=1 / squares)
     excess = (shares * ((estimates - middle) ** 2 - squares)).sum(axis=0)
     spread = np.maximum(excess, 0)
     factors = spread / (spread + squares)
     return middle + factors * (estimates - middle), factors * squares
-
-
-def _public_moments(sums: GroupSums) -> tuple[Floats, Floats]:
-    """Return the means and variances of public columns, in half widths of their ranges: (n_columns,) each."""
-    # Of sums by class, only those over all classes are public.
-    total = float(sums.rows.sum()) * GRID
-    mean = sums.places.sum(axis=0).astype(float) / total
-    variance = sums.squares.sum(axis=0).astype(float) / total - mean**2
-    return mean, variance
-
-
-def _errors_of_means(counts: Floats, error: Fraction, means: Floats) -> Floats:
-    """Return the standard errors of noisy means of classes that are like all others: (n_classes, n_columns)."""
-    # Those at the noisy means would be larger where noise moves these far from 0.
-    shares = np.ones(counts.shape)  # (n_classes, 1)
-    noise_error = as_float(error)
-    np.divide(noise_error, counts, out=shares, where=counts > noise_error)
-    return shares * np.hypot(1, means)
 
 
 def _sums_by_class(

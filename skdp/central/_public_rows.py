@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.special import expit, softmax
 
-from skdp.base import floats_between, read_bounds, read_numbers
-from skdp.central._base import check_bounds_names, declared_bounds
+from skdp.base import read_numbers
 from skdp.central.statistics import Batches, Noise, as_float
 from skdp.privacy import Share
 from skdp.randomness import ByteSource
@@ -75,7 +74,7 @@ def public_numbers(batches: Batches) -> Floats:
     if batches.large is not None:
         raise TypeError(
             "protect needs a table in memory, as skdp.engines only adds up: collect "
-            "its columns first, or take DPGaussianNB or DPCategoricalNB for classes"
+            "its columns first"
         )
     numbers = np.stack(read_numbers(batches.table), axis=1)
     if len(numbers):
@@ -84,39 +83,6 @@ def public_numbers(batches: Batches) -> Floats:
         if not np.isfinite(width).all():
             raise ValueError("X holds numbers whose differences are beyond all floats")
     return numbers
-
-
-def public_ranges(batches: Batches, bounds: Any) -> Floats:
-    """Return the ends of the values of public columns, of a constant one wider ends: (n_columns, 2)."""
-    if batches.large is not None:
-        if bounds is None:
-            raise TypeError(
-                "bounds must be declared with protect='target' for a large table, of "
-                "which skdp.engines only adds up; as X is public, they may be the "
-                "ranges of its columns"
-            )
-        return read_bounds(declared_bounds(bounds, batches.names)[1], batches.names)
-    check_bounds_names(bounds, batches.names)
-    numbers = public_numbers(batches)
-    if not len(numbers):
-        return np.tile([0.0, 1.0], (numbers.shape[1], 1))
-    low = numbers.min(axis=0)
-    high = numbers.max(axis=0)
-    for name, least, most in zip(
-        batches.names, low.tolist(), high.tolist(), strict=True
-    ):
-        if least < most and not floats_between(least, most):
-            raise ValueError(
-                f"values of column {name!r} differ by so little beside their size that "
-                "floats hardly tell them apart: subtract a number from the column, such "
-                "as its mean, or leave it out"
-            )
-    is_constant = low == high
-    # Towards 0, so that there is no width beyond all floats.
-    distance = np.where(is_constant, np.maximum(np.abs(low) / 2, 1.0), 0.0)
-    is_positive = low >= 0
-    ends = [low - distance * is_positive, high + distance * ~is_positive]
-    return np.column_stack(ends)
 
 
 def _uncorrelated(

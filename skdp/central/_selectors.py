@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,12 +19,10 @@ from skdp.central._base import (
     CentralTransformer,
     Plan,
 )
-from skdp.central._public_rows import public_ranges
 from skdp.central._supervised import (
     Classes,
     Placing,
     SupervisedStatistic,
-    declared_target_bounds,
     place_with_target,
     split_all_bounds,
 )
@@ -42,9 +40,7 @@ from skdp.central.statistics import (
     choose,
     clip_floats,
     moments_of,
-    n_changed_classes,
     n_numbers,
-    noisy_by_class,
     open_rows,
     sum_columns,
     to_values,
@@ -96,10 +92,6 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
     max_rows_per_person : int, default=1
         The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
         left out if `fit` is given ``groups``; without, the number is taken on trust.
-    protect : {"record", "target"}, default="record"
-        What is private: whole records, or the values of the target, while all columns of X and the number of rows are
-        public. Then `bounds` and `bounds_share` are not used, and `target_bounds` are declared. The ranges of public
-        columns stand in for bounds; of a large table, they are not looked up, and `bounds` are declared.
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
@@ -117,7 +109,7 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
     ranking_ : ndarray of int, shape (k,)
         The places of the chosen columns, in the order in which they were chosen.
     guarantee_ : PrivacyGuarantee
-        The guarantee of this `fit`, for the columns of X and the target, or for the target alone.
+        The guarantee of this `fit`, for the columns of X and the target.
     n_features_in_, feature_names_in_ : int, ndarray of str
         The number of columns; their names, if all of them are strings.
 
@@ -139,11 +131,6 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
     from their noisy means. Each of k choices has a k-th of most of the rest, by permute-and-flip or the exponential
     mechanism: k scores are compared with noise in proportion to k, or its root, where a noisy table of all sums
     would have noise in proportion to the number of columns, or its root. An eighth shows the scores of the chosen ones.
-
-    With ``protect="target"`` the promise is for replacing the values of the target in one record ("replace_values"), as
-    of `DPLogisticRegression`: X is public, and so are the means and deviations of its columns, and the number of rows.
-    A 32nd of the budget is for the numbers of rows by class, or the mean and the variance of the target; an eighth for
-    the scores of the chosen columns, and the rest for choices.
 
     Examples
     --------
@@ -178,7 +165,6 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         classes: ArrayLike | None = None,
         target_bounds: tuple[float, float] | str | None = None,
         max_rows_per_person: int = 1,
-        protect: Literal["record", "target"] = "record",
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -190,7 +176,6 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         self.classes = classes
         self.target_bounds = target_bounds
         self.max_rows_per_person = max_rows_per_person
-        self.protect = protect
         self.ledger = ledger
         self.random_state = random_state
 
@@ -200,9 +185,7 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         return tags
 
     def _bounded(self, rows: Batches) -> Batches:
-        if self.classes is not None:
-            return rows.features
-        return rows.target if self._protects_target() else rows
+        return rows if self.classes is None else rows.features
 
     def _split_bounds(self, names: Sequence[Any]) -> tuple[list[int], Any]:
         if (self.classes is None) == (self.target_bounds is None):
@@ -210,21 +193,12 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
                 "declare the target by either classes or target_bounds, from what is "
                 "publicly known"
             )
-        if self._protects_target():
-            if self.classes is not None:
-                return [], None
-            target = declared_target_bounds(
-                self.target_bounds, names[0], "target_bounds"
-            )
-            return [], target
         if self.classes is not None:
             return super()._split_bounds(names)
         return split_all_bounds(self.bounds, self.target_bounds, names)
 
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         k = min(check_size(self.k, name="k", least=1), len(rows.names) - 1)
-        if self._protects_target():
-            return self._plan_target(rows, share, bounds, k)
         sums = sum_columns(self._bounded(rows), bounds, missing=False)
         classes = None if self.classes is None else Classes.read(rows, self.classes)
         size = n_numbers(len(sums.bounds), squares=True, shared_count=True)
@@ -236,75 +210,11 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         of_choice = share * Fraction(19, 32) / k
         noises = of_moments, of_counts
         return Plan(
-            SelectionPlan(rows, sums, None, classes, of_choice, of_scores, k),
+            SelectionPlan(rows, sums, classes, of_choice, of_scores, k),
             noises,
             f"{of_moments.name} on sums, {choice_name(share)}",
             _losses(noises, of_choice, of_scores, k),
         )
-
-    def _plan_target(self, rows: Batches, share: Share, bounds: Any, k: int) -> Plan:
-        """Plan choices by a target whose rows are public."""
-        ranges = public_ranges(rows.features, self.bounds)
-        sums = sum_columns(rows.features, ranges, missing=False)
-        classes = target = None
-        if self.classes is None:
-            target = sum_columns(rows.target, bounds, missing=False)
-            # Another target changes its sum, and that of its squares.
-            of_target = Noise.joint(share / 32, 2 * GRID, 2)
-        else:
-            classes = Classes.read(rows, self.classes)
-            n_changed = n_changed_classes(len(classes.values))
-            of_target = Noise.of(share / 32, n_changed, n_changed)
-        of_scores = share / 8
-        of_choice = share * Fraction(27, 32) / k
-        noises = (of_target,)
-        return Plan(
-            SelectionPlan(rows, sums, target, classes, of_choice, of_scores, k),
-            noises,
-            f"{of_target.name} on the target, {choice_name(share)}",
-            _losses(noises, of_choice, of_scores, k),
-            protected=rows.names[-1:],
-        )
-
-    def _measure_target(self, plan: Plan, source: ByteSource) -> Placed:
-        """Place public rows by their exact moments, with a noisy target."""
-        exact: SelectionPlan = plan.exact
-        sums, target, classes = exact.sums, exact.target, exact.classes
-        (noise,) = plan.noises
-        n_rows = int(sums.counts[0, 0])
-        error = as_float(noise.error)
-        places = sums.places[0].astype(float) / GRID
-        squares = sums.squares[0].astype(float) / GRID
-        mean = places / max(n_rows, 1)
-        # That of a constant column is rounding.
-        variance = np.maximum(squares / max(n_rows, 1) - mean**2, 1 / GRID)
-        unit_errors = np.zeros(len(mean))
-        if target is None:
-            ranges = sums.bounds
-            rows = self._place(exact.rows, classes, ranges, mean, variance)
-            n_classes = 1 if classes is None else len(classes.values)
-            n_of_classes = rows.sum(partial(_count_classes, n_classes=n_classes))
-            by_class = n_of_classes.astype(object)[:, np.newaxis]
-            counts = noisy_by_class(by_class, noise, source)[:, 0]
-            if n_rows < 3 * error:
-                warn_of_few()
-            least = max(math.ceil(error), 1.0)
-            contrasts = Contrasts.of_classes(np.maximum(counts, least))
-        else:
-            numbers = target.numbers(squares=True, shared_count=True)[0]
-            noisy = [int(numbers[0]), *noise.add(source, numbers[1:].tolist())]
-            noisy_sums = clip_floats(np.array([noisy], object))
-            moments = moments_of(NoisySums.of(noisy_sums, 1, squares=True), noise.error)
-            if moments.drowned[0, 0]:
-                warn_of_few()
-            contrasts = NUMBERS
-            ranges = np.vstack([sums.bounds, target.bounds])
-            mean = np.append(mean, moments.mean[0])
-            variance = np.append(variance, moments.variance[0])
-            unit_errors += moments.variance_error[0] / (2 * moments.variance[0])
-            rows = self._place(exact.rows, classes, ranges, mean, variance)
-        largest = UNIT**2 * contrasts.square_of_replaced
-        return Placed(rows, contrasts, largest, max(n_rows, 1), 0.0, unit_errors)
 
     def _measure(self, plan: Plan, source: ByteSource) -> Placed:
         """Place rows by their noisy moments."""
@@ -345,10 +255,7 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         exact: SelectionPlan = plan.exact
         is_numeric = exact.classes is None
         # 1. Where the columns are, and the target.
-        if plan.protected:
-            placed = self._measure_target(plan, source)
-        else:
-            placed = self._measure(plan, source)
+        placed = self._measure(plan, source)
         rows, contrasts = placed.rows, placed.contrasts
 
         # 2. The columns with the largest scores, one after the other.
@@ -449,10 +356,8 @@ class Contrasts:
     table: NDArray[np.float64] | None
     # Of the squares of their sums.
     weights: tuple[int, ...]
-    # The largest weighted sum of squares of the values of a row, and of the difference
-    # of two rows.
+    # The largest weighted sum of squares of the values of a row.
     square: int
-    square_of_replaced: int
 
     @classmethod
     def of_classes(cls, counts: Floats) -> Contrasts:
@@ -461,14 +366,7 @@ class Contrasts:
         table = UNIT * np.eye(len(shares), dtype=int) - shares
         weights = _FINE * UNIT // shares
         squares = table.astype(object) ** 2 @ weights.astype(object)
-        # Two rows differ by a unit in their classes.
-        largest_weights = np.sort(weights)[-2:].tolist()
-        return cls(
-            table.astype(float),
-            tuple(weights.tolist()),
-            max(squares.tolist()),
-            UNIT**2 * sum(largest_weights),
-        )
+        return cls(table.astype(float), tuple(weights.tolist()), max(squares.tolist()))
 
     def sums(self, rows: Rows) -> NDArray[np.int64]:
         """Return the sums of the products of each column with the target."""
@@ -490,17 +388,15 @@ class Contrasts:
 
 
 # Of a target that is a number, from a noisy mean.
-NUMBERS = Contrasts(None, (_FINE,), UNIT**2 * _FINE, (2 * UNIT) ** 2 * _FINE)
+NUMBERS = Contrasts(None, (_FINE,), UNIT**2 * _FINE)
 
 
 class SelectionPlan(NamedTuple):
     """What is read and checked before the charge."""
 
     rows: Batches
-    # Of the columns that have bounds; of all features if the target alone is protected.
+    # Of the columns that have bounds.
     sums: GroupSums
-    # Then those of the target, if it is a number.
-    target: GroupSums | None
     # Of the target, None if it is a number.
     classes: Classes | None
     # For each choice, and for all scores.

@@ -137,12 +137,12 @@ class SupervisedStatistic(CentralStatistic):
         return bool(protect == TARGET)
 
 
-def declared_target_bounds(bounds: Any, name: Any, parameter: str) -> Any:
+def declared_target_bounds(target_bounds: Any, name: Any) -> Any:
     """Return the bounds of a target that alone is protected, which have to be declared: (1, 2)."""
-    is_private, ends = split_target_bounds(bounds, name, parameter)
+    is_private, ends = split_target_bounds(target_bounds, name)
     if is_private:
         raise ValueError(
-            f"{parameter} must be declared, as (low, high), with protect='target'"
+            "target_bounds must be declared, as (low, high), with protect='target'"
         )
     return ends
 
@@ -160,17 +160,15 @@ def split_all_bounds(
     return private, np.vstack([ends, target_ends])
 
 
-def split_target_bounds(
-    target_bounds: Any, name: Any, parameter: str = "target_bounds"
-) -> tuple[bool, Any]:
+def split_target_bounds(target_bounds: Any, name: Any) -> tuple[bool, Any]:
     """Return whether the bounds of a target are private, and its bounds or what stands in for them: (1, 2)."""
     if target_bounds is None:
         raise ValueError(
-            f"{parameter} must be declared, as (low, high), from what is publicly "
+            "target_bounds must be declared, as (low, high), from what is publicly "
             "known: the lowest and the highest value of the target are private"
         )
-    private, pair = split_bounds({name: target_bounds}, [name], parameter)
-    ends = read_bounds(pair, [name], parameter=parameter)
+    private, pair = split_bounds({name: target_bounds}, [name], "target_bounds")
+    ends = read_bounds(pair, [name], parameter="target_bounds")
     return bool(private), ends
 
 

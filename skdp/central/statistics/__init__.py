@@ -74,13 +74,9 @@ from skdp.central.statistics._sums import UNIFORM_VARIANCE as UNIFORM_VARIANCE
 from skdp.central.statistics._sums import GroupSums as GroupSums
 from skdp.central.statistics._sums import NoisySums as NoisySums
 from skdp.central.statistics._sums import clip_floats as clip_floats
-from skdp.central.statistics._sums import error_by_class as error_by_class
-from skdp.central.statistics._sums import largest_square as largest_square
 from skdp.central.statistics._sums import mean_estimates as mean_estimates
 from skdp.central.statistics._sums import moments_of as moments_of
-from skdp.central.statistics._sums import n_changed_classes as n_changed_classes
 from skdp.central.statistics._sums import n_numbers as n_numbers
-from skdp.central.statistics._sums import noisy_by_class as noisy_by_class
 from skdp.central.statistics._sums import read_values as read_values
 from skdp.central.statistics._sums import refuse_missing as refuse_missing
 from skdp.central.statistics._sums import shrunk_shifts as shrunk_shifts

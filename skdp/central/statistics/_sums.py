@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -148,18 +147,6 @@ def n_numbers(n_columns: int, *, squares: bool, shared_count: bool) -> int:
     n_counts = 1 if shared_count else n_columns
     n_sums = 2 * n_columns if squares else n_columns
     return n_counts + n_sums
-
-
-def largest_square(columns: Sequence[Floats], bounds: Floats, *, squares: bool) -> int:
-    """Return the most that the squares of what a row adds to `GroupSums.numbers`, with a shared count, add up to."""
-    # Floats round up to a million squares by less than is added here.
-    total = np.full(len(columns[0]), float(GRID) ** 2)
-    for column, (low, high) in zip(columns, bounds, strict=True):
-        places = to_places(column, low, high)
-        total += places**2
-        if squares:
-            total += (2 * np.rint(places**2 / GRID) - GRID) ** 2
-    return math.ceil(total.max(initial=float(GRID) ** 2) * (1 + 2.0**-30))
 
 
 def sums_of_groups(
@@ -324,36 +311,6 @@ class NoisySums:
 def clip_floats(numbers: NDArray[Any]) -> Floats:
     """Convert noisy integers to floats: with a tiny epsilon noise is larger than all of them."""
     return np.clip(numbers, -(LARGEST**2), LARGEST**2).astype(float)
-
-
-def n_changed_classes(n_classes: int) -> int:
-    """Return of how many classes another target of a public row changes the sums that get noise."""
-    # The sums of the first of two classes follow from those of the second.
-    return 1 if n_classes == 2 else 2
-
-
-def noisy_by_class(
-    sums: NDArray[np.object_], noise: Noise, source: ByteSource
-) -> Floats:
-    """Add noise to the sums over the public rows of each class: (n_classes, n_numbers)."""
-    # Another target of a row moves what it adds from one class to another: the sums
-    # over all classes are public. They are those of the noisy sums, too.
-    totals = sums.sum(axis=0)
-    if len(sums) == 2:
-        second = clip_floats(sums[1] + noise.draw(source, len(totals)))
-        return np.stack([clip_floats(totals) - second, second])
-    noisy = clip_floats(sums + noise.draw_each(source, *sums.shape))
-    excess = noisy.sum(axis=0) - clip_floats(totals)
-    nearest: Floats = noisy - excess / len(sums)
-    return nearest
-
-
-def error_by_class(noise: Noise, n_classes: int) -> Fraction:
-    """Return the standard deviation of the noise of each number of `noisy_by_class`."""
-    if n_classes == 2:
-        return noise.error
-    # The known sums take their part of it.
-    return noise.error * Fraction(math.sqrt(1 - 1 / n_classes))
 
 
 class Moments(NamedTuple):
