@@ -153,7 +153,7 @@ class Restless(float):
 DECLARED = {
     DPMean: {"bounds": (0, 100)},
     DPHistogram: {"domain": Interval(0, 100, bins=8)},
-    DPMarginalSynthesizer: {"domain": Interval(0, 100, bins=8)},
+    DPMarginalSynthesizer: {"domain": Interval(0, 100, bins=8, real=True)},
 }
 
 
