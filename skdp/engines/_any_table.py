@@ -11,8 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp.engines._engine import ReportSums
 from skdp.engines._libraries import engine_of, has_engine
 from skdp.engines._release import Preparation, check_flags, check_transformer
-from skdp.local import ReportTransformer, check_carried, check_releases, warn_of_reports
-from skdp.tables import joined_releases
+from skdp.local import ReportTransformer, check_carried, warn_of_reports
 
 
 def privatize(
@@ -216,12 +215,6 @@ def tally(frame: Any, transformer: ReportTransformer) -> Any:
     ImportError
         If a library is missing; the error names the extra to install.
 
-    Warns
-    -----
-    UnverifiedReportsWarning
-        As by the `tally` of the transformer: Arrow tables, Parquet and Arrow files and pandas frames carry counts of
-        their releases; other tables are compared with what the transformer has made in this process.
-
     See Also
     --------
     privatize : Makes the reports.
@@ -255,7 +248,6 @@ def tally(frame: Any, transformer: ReportTransformer) -> Any:
     protocol = transformer.protocol_.without_secrets()
     reports = ReportSums(protocol)
     sums = reports.zeros()
-    releases = []
     # Those of an iterator are read one after the other, and not kept.
     for table in [frame] if is_one_table else frame:
         engine = engine_of(table)
@@ -264,12 +256,7 @@ def tally(frame: Any, transformer: ReportTransformer) -> Any:
             check_carried(text, transformer)
         table_sums = engine.tally(reports, protocol)
         sums = [total + part for total, part in zip(sums, table_sums, strict=True)]
-        releases.append(engine.releases())
-    total = reports.total(sums)
-    check_releases(
-        reports.counts(sums), joined_releases(releases), transformer.released
-    )
-    return total
+    return reports.total(sums)
 
 
 def _check_columns(engine: Any, report_columns: list[str]) -> None:

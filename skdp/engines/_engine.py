@@ -13,14 +13,12 @@ from numpy.typing import NDArray
 
 from skdp.engines._atomic import check_parquet_name, check_path, written_beside
 from skdp.engines._errors import quietly
-from skdp.engines._release import WHOLE, Preparation, refuse_repeated
+from skdp.engines._release import Preparation, refuse_repeated
 from skdp.engines._streams import ROWS, write_tables
 from skdp.local import ReportProtocol
 from skdp.tables import (
     LargeTable,
-    Releases,
     Summary,
-    carried_releases,
     carried_text,
     is_frame,
     read_table,
@@ -33,26 +31,16 @@ _GROUPS = 1 << 16
 class ReportSums:
     """The sums of reports: a `skdp.tables.Summary` of the columns `names`."""
 
-    # The last of the sums are the counts by which the reports are recognised, if the
-    # protocol has any.
-
     def __init__(self, protocol: ReportProtocol) -> None:
         self._protocol, self.names, self.values = (
             protocol,
             protocol.report_columns,
             protocol.values,
         )
-        self._is_counted = protocol.empty_counts() is not None
 
     def zeros(self) -> list[NDArray[np.int64]]:
         """Return the sums of no reports."""
-        return [
-            *self._protocol.empty_tally().sums(),
-            *self._listed(self._protocol.empty_counts()),
-        ]
-
-    def _listed(self, counts: NDArray[np.int64] | None) -> list[NDArray[np.int64]]:
-        return [] if counts is None or not self._is_counted else [counts]
+        return self._protocol.empty_tally().sums()
 
     def add(
         self,
@@ -63,18 +51,15 @@ class ReportSums:
         """Add a batch of reports, or the distinct ones and how often each occurs."""
         if counts is not None:
             tally = self._protocol.tally_counts(batch, counts)
-            report_counts = self._protocol.tallied_counts(tally)
         elif len(batch):
             reports = self._protocol.read(
                 nw.from_native(batch, eager_only=True).select(*self.names).to_native()
             )
             tally = self._protocol.tally(reports)
-            report_counts = self._protocol.report_counts(reports)
         else:
             return
         # In place: one array for each part, whatever the number of batches.
-        parts = [*tally.sums(), *self._listed(report_counts)]
-        for total, part in zip(sums, parts, strict=True):
+        for total, part in zip(sums, tally.sums(), strict=True):
             total += part
 
     def n_distinct(self, sample: Any) -> float:
@@ -88,13 +73,7 @@ class ReportSums:
             raise ValueError(
                 "Found a table with 0 sample(s) (rows); at least 1 is required"
             )
-        return self._protocol.empty_tally().with_sums(
-            sums[:-1] if self._is_counted else sums
-        )
-
-    def counts(self, sums: Sequence[NDArray[np.int64]]) -> NDArray[np.int64] | None:
-        """Return the counts by which the reports are recognised."""
-        return sums[-1] if self._is_counted else None
+        return self._protocol.empty_tally().with_sums(sums)
 
 
 def add_up_batches(batches: Iterable[Any], summary: Summary) -> list[NDArray[np.int64]]:
@@ -159,10 +138,6 @@ class Engine(LargeTable):
         """Return the protocols that reports say they are of, in their metadata."""
         return [carried_text(self._frame)]
 
-    def releases(self) -> Releases | None:
-        """Return the releases that reports say they are of, in their metadata."""
-        return carried_releases(self._frame)
-
     def tally(
         self, reports: ReportSums, protocol: ReportProtocol
     ) -> list[NDArray[np.int64]]:
@@ -183,17 +158,16 @@ class MemoryTable(Engine):
         if check:
             quietly(lambda: refuse_repeated([preparation.check(self._frame)]))
         release = preparation.charge()
-        reports = quietly(lambda: release.count(WHOLE, release.draw(self._frame)))
-        releases = release.close()
+        reports = quietly(lambda: release.draw(self._frame)).reports
         if place is not None:
             # The row index passes through in memory only: a file of reports has no
             # other columns.
             frame = nw.from_native(reports, eager_only=True)
             table = nw.maybe_reset_index(frame).to_arrow()
-            noted = with_protocol(table, release.protocol_text, releases)
+            noted = with_protocol(table, release.protocol_text)
             with written_beside(place) as beside:
                 write_tables([table], noted.schema, beside)
-        return with_protocol(reports, release.text_in_memory, releases)
+        return with_protocol(reports, release.text_in_memory)
 
     def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
         # Refuses two columns of one name.

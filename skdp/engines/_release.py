@@ -19,7 +19,6 @@ from skdp.engines._libraries import Extra
 from skdp.local import (
     Codes,
     OnFitOnly,
-    ReleasedCounts,
     ReportProtocol,
     Reports,
     ReportTransformer,
@@ -31,11 +30,9 @@ from skdp.local import (
 )
 from skdp.randomness import ByteSource
 from skdp.tables import (
-    Releases,
     Table,
     plain,
     read_table,
-    schema_with_protocol,
     without_unused_levels,
 )
 
@@ -248,18 +245,15 @@ def refuse_repeated(record_digests: Iterable[NDArray[np.uint64]]) -> None:
 
 @dataclass
 class DrawnBatch:
-    """The reports of a batch, their counts, and the digests of their record ids."""
+    """The reports of a batch, and the digests of their record ids."""
 
     reports: Any
-    counts: NDArray[np.int64] | None
     record_digests: NDArray[np.uint64]
 
 
 class Release:
     """Privatise batches of one table; it goes to workers, and shows neither key nor rows."""
 
-    # What distinguishes the release from others.
-    call: str | None = None
     # The protocol as JSON, for the metadata of what is written.
     protocol_text: str | None = None
     # The same for what stays in memory.
@@ -271,18 +265,10 @@ class Release:
         self.check = check
         self._protocol = protocol
         self._randomness = randomness
-        self._counts: dict[Place, NDArray[np.int64] | None] = {}
-        self._released = ReleasedCounts()
-        self._released.begin()
 
     def __getstate__(self) -> dict[str, Any]:
-        # Workers write no notes.
-        return self.__dict__ | {
-            "protocol_text": None,
-            "text_in_memory": None,
-            "_counts": {},
-            "_released": ReleasedCounts(),
-        }
+        # Workers write no metadata.
+        return self.__dict__ | {"protocol_text": None, "text_in_memory": None}
 
     def draw(self, batch: Any, place: Place = WHOLE) -> DrawnBatch:
         """Privatise a batch."""
@@ -293,7 +279,6 @@ class Release:
         reports = naming(
             "randomise", protocol, batch, lambda: draw(protocol, codes, place, records)
         )
-        counts = protocol.report_counts(reports)
         released = naming(
             "write", protocol, batch, lambda: protocol.write(reports, rows)
         )
@@ -301,33 +286,7 @@ class Release:
             parts = [released, _kept_columns(batch, self.check.keep)]
             frames = [nw.from_native(part, eager_only=True) for part in parts]
             released = nw.concat(frames, how="horizontal").to_native()
-        return DrawnBatch(released, counts, self.check.digest_ids(records))
-
-    def count(self, place: Place, drawn: DrawnBatch) -> Any:
-        """Take down the counts of a batch, once however often it is drawn; return its reports."""
-        self._counts[place] = drawn.counts
-        return drawn.reports
-
-    def begin(self, transformer: ReportTransformer, call: str | None) -> None:
-        """Begin a release of a transformer, which does not know its reports before `close`."""
-        self._released = transformer.released
-        self._released.begin()
-        self.call = call
-        self.protocol_text = protocol_text(transformer)
-        self.text_in_memory = text_in_memory(transformer)
-
-    def close(self) -> Releases | None:
-        """Return the note of the release, all of whose batches were drawn; the transformer knows of them, too."""
-        counts = [part for part in self._counts.values() if part is not None]
-        total = None
-        if counts and len(counts) == len(self._counts):
-            total = np.sum(counts, axis=0)
-        self._released.end(total)
-        return Releases.of(total, self.call)
-
-    def noted(self, schema: Any) -> Any:
-        """Note the protocol and the counts in the schema of a release, all of whose batches were drawn."""
-        return schema_with_protocol(schema, self.protocol_text, self.close())
+        return DrawnBatch(released, self.check.digest_ids(records))
 
 
 class Preparation:
@@ -378,7 +337,8 @@ class Preparation:
     def release(self, randomness: BatchRandomness) -> Release:
         """Begin the release that was charged."""
         release = self._release_of(randomness)
-        release.begin(self.transformer, randomness.name)
+        release.protocol_text = protocol_text(self.transformer)
+        release.text_in_memory = text_in_memory(self.transformer)
         return release
 
     def _release_of(self, randomness: BatchRandomness) -> Release:

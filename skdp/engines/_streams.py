@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -173,17 +172,16 @@ class RowStream:
     def release(self, release: Release, partition: int | None = None) -> Iterator[Any]:
         """Privatise all batches, in order."""
 
-        def work(item: tuple[Any, Place]) -> tuple[Place, DrawnBatch]:
-            batch, place = item
-            return place, release.draw(batch, place)
+        def work(item: tuple[Any, Place]) -> DrawnBatch:
+            return release.draw(*item)
 
         batches = even_batches(self._all_tables(), self.batch_rows, self._concat)
         # The rows may be others than those that were checked: the ids of those that are
         # drawn are compared, too.
         all_digests = []
-        for place, drawn in in_turn(work, placed_batches(batches, partition)):
+        for drawn in in_turn(work, placed_batches(batches, partition)):
             all_digests.append(drawn.record_digests)
-            yield release.count(place, drawn)
+            yield drawn.reports
         refuse_repeated(all_digests)
 
     def _all_tables(self) -> Iterator[Any]:
@@ -206,19 +204,8 @@ class RowStream:
         self._tables.close()
 
 
-def write_tables(
-    tables: Iterable[Any],
-    schema: Any,
-    path: Path,
-    finish: Callable[[Any], Any] | None = None,
-) -> None:
-    """Write a stream of tables to a Parquet file; `finish` makes the final schema when all of them are written."""
-    bare = schema if finish is None else schema.remove_metadata()
-    with parquet.ParquetWriter(path, bare, store_schema=finish is None) as writer:
+def write_tables(tables: Iterable[Any], schema: Any, path: Path) -> None:
+    """Write a stream of tables to a Parquet file."""
+    with parquet.ParquetWriter(path, schema) as writer:
         for table in tables:
             writer.write_table(table)
-        if finish is not None:
-            final = finish(schema)
-            stored = base64.b64encode(final.serialize().to_pybytes())
-            metadata = {**(final.metadata or {}), b"ARROW:schema": stored}
-            writer.add_key_value_metadata(metadata)

@@ -27,24 +27,20 @@ from skdp.local._protocol_file import stated as stated
 from skdp.local._protocol_file import text_in_memory as text_in_memory
 from skdp.local._rappor import RapporEncoder
 from skdp.local._sets import SetValuedEncoder
-from skdp.local._shuffle import join_reports, shuffle_reports
+from skdp.local._shuffle import shuffle_reports
 from skdp.local._table import LocalTableEncoder
 from skdp.local._table_plan import recommend_plan
 from skdp.local._tally import ReportTally
-from skdp.local._transformer import ReleasedCounts as ReleasedCounts
 from skdp.local._transformer import ReportTransformer
 from skdp.local._transformer import warn_of_reports as warn_of_reports
 from skdp.local._wrappers import OnFitOnly, PosteriorFeatures
 from skdp.local.protocol import SAMPLED as SAMPLED
 from skdp.local.protocol import Channel as Channel
 from skdp.local.protocol import Codes as Codes
-from skdp.local.protocol import Field, ReportProtocol, UnverifiedReportsWarning
+from skdp.local.protocol import Field, ReportProtocol
 from skdp.local.protocol import OracleField as OracleField
 from skdp.local.protocol import Reports as Reports
-from skdp.local.protocol import check_releases as check_releases
-from skdp.local.protocol import check_together as check_together
 from skdp.local.protocol import estimate_counts as estimate_counts
-from skdp.local.protocol import refuse_impossible as refuse_impossible
 
 __all__ = [
     "Field",
@@ -64,8 +60,6 @@ __all__ = [
     "SetValuedEncoder",
     "SubsetSelectionEncoder",
     "UnaryEncodingTransformer",
-    "UnverifiedReportsWarning",
-    "join_reports",
     "recommend_plan",
     "shuffle_reports",
 ]

@@ -46,10 +46,8 @@ from skdp.local.protocol import (
     WeightedMoments,
     concat_columns,
     drawn_pair,
-    fold,
     means_of_moments,
     quantile,
-    refuse_impossible,
     take_design,
     weighted_means,
     whole_weights,
@@ -223,11 +221,6 @@ class NumberField(Field):
         sums = np.zeros(self.shape, np.int64)
         np.add.at(sums, reports, counts)
         return sums
-
-    def summed_parts(
-        self, sums: NDArray[np.int64], size: int
-    ) -> NDArray[np.int64] | None:
-        return fold(sums)
 
     def estimate(  # type: ignore[override]
         self,
@@ -832,7 +825,6 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
         }
         design = take_design(options, reports, tally.n_reports)
         means = estimate_means(self.protocol_, tally, arrays, design, confidence_level)
-        refuse_impossible(self.protocol_, tally)
         return pd.concat(list(means.values()))
 
     def estimate_distribution(
@@ -924,7 +916,6 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
             # The name of a column may be a tuple, which `rename_axis` takes for several.
             table.index.name = field.name
             tables[field.name] = table
-        refuse_impossible(self.protocol_, tally)
         if len(tables) == 1:
             return table
         return concat_columns(tables, level="bin")

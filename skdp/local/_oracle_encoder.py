@@ -44,7 +44,6 @@ from skdp.local.protocol import (
     guarantee_of_one,
     joint_counts,
     read_weights,
-    refuse_impossible,
     take_design,
 )
 from skdp.oracles import FrequencyOracle, Postprocess, two_rounds
@@ -499,15 +498,14 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         ------
         NotFittedError, ValueError
             Before `fit`, or if the reports come from another encoder, or a parameter is
-            out of range; or if no true values explain their sums: reports of another
-            protocol or epsilon are among them, values were overwritten, or rows were
-            chosen by their reports.
+            out of range.
 
         Warns
         -----
-        UnverifiedReportsWarning
-            If the sums are as unlikely as those of one table in a million, whatever the
-            true values; or as `tally`.
+        UserWarning
+            If an estimate is more than six standard errors below 0 or above the number
+            of records: the reports come from another encoder or epsilon, or were
+            edited.
 
         Notes
         -----
@@ -602,12 +600,9 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         arrays, tally = self._read_reports(reports)
         protocol = self.protocol_
         design = take_design(options, reports, tally.n_reports)
-        estimates = estimate_counts(
+        return estimate_counts(
             protocol, tally, reports=arrays, what=what, design=design, **options
         )
-        # After the parameters were checked, as this may warn.
-        refuse_impossible(protocol, tally, options["columns"])
-        return estimates
 
     def count_variances(self, counts: ArrayLike) -> NDArray[np.float64]:
         """Return the variances of the unbiased counts, given the true counts.
@@ -699,7 +694,7 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
             "clusters": clusters,
         }
         design = take_design(options, reports, tally.n_reports)
-        estimates = joint_counts(
+        return joint_counts(
             protocol,
             arrays,
             joint_columns,
@@ -707,8 +702,6 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
             design=design,
             **options,
         )
-        refuse_impossible(protocol, tally, columns)
-        return estimates
 
     def channel(self) -> list[list[list[Fraction]]]:
         """Return the exact probabilities of the reports.

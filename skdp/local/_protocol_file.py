@@ -22,9 +22,9 @@ from skdp.domain import (
     unpack,
 )
 from skdp.local._memo import SecretKey
-from skdp.local.protocol import ReportProtocol, Reports, check_releases
+from skdp.local.protocol import ReportProtocol, Reports
 from skdp.privacy import PrivacyGuarantee, WeakGuaranteeWarning
-from skdp.tables import carried_releases, carried_text
+from skdp.tables import carried_text
 
 FORMAT = "skdp-protocol"
 _VERSION = 2
@@ -380,22 +380,11 @@ def text_in_memory(transformer: Any) -> str | None:
 
 
 def read_carried(reports: Any, transformer: Any) -> tuple[Reports, Any]:
-    """Read and sum up reports.
-
-    Those of another protocol are refused; of other releases than they say, it warns.
-    """
+    """Read and sum up reports; refuse reports of another protocol."""
     protocol = transformer.protocol_
     check_carried(carried_text(reports), transformer)
     arrays: Reports = protocol.read(reports)
-    tally = protocol.tally(arrays)
-    noted = carried_releases(reports)
-    released = transformer.released
-    if noted is not None or released.are_known:
-        counts = protocol.tallied_counts(tally)
-        if counts is None:
-            counts = protocol.report_counts(arrays)
-        check_releases(counts, noted, released)
-    return arrays, tally
+    return arrays, protocol.tally(arrays)
 
 
 def check_carried(text: str | None, transformer: Any) -> None:

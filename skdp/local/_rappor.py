@@ -37,15 +37,11 @@ from skdp.local.protocol import (
     Randomness,
     ReportProtocol,
     Rows,
-    Tail,
-    refuse_impossible,
 )
 from skdp.oracles import (
     MAX_REPORT_BYTES,
     BloomRandomizer,
     check_bits,
-    lower_tail,
-    upper_tail,
 )
 from skdp.privacy import (
     PrivacyGuarantee,
@@ -191,12 +187,6 @@ class BloomField(Field):
         sums[:, 0] = sizes
         return sums
 
-    def summed_parts(
-        self, sums: NDArray[np.int64], size: int
-    ) -> NDArray[np.int64] | None:
-        ones = sums[:, 1:].sum(axis=0)
-        return np.concatenate([sums[:, 0], ones, size - ones])
-
     def parameters(self) -> dict[str, Any]:
         rappor = self.randomizer
         return {
@@ -258,22 +248,6 @@ class BloomField(Field):
                 f"candidates of column {name!r} must be different values, at least one"
             )
         return candidate_bytes
-
-    def tails(self, sums: NDArray[np.int64], size: int) -> list[Tail]:
-        # A bit is 1 with the probability `on` or `off`, of each record of a cohort.
-        on, off = float(self.randomizer.on), float(self.randomizer.off)
-        tails = []
-        for place, name in enumerate(self.columns):
-            ones = sums[:, self._bits_of(place)]
-            choices = math.log(ones.size)
-            low = high = 0.0
-            for cohort_size, bits in zip(sums[:, 0].tolist(), ones, strict=True):
-                if cohort_size:
-                    n_records = float(cohort_size)
-                    low = min(low, lower_tail(float(bits.min()), n_records, off))
-                    high = min(high, upper_tail(float(bits.max()), n_records, on))
-            tails += [(low, choices, repr(name)), (high, choices, repr(name))]
-        return tails
 
     def channels(self, most_entries: int) -> list[Iterator[Channel]] | None:
         # Of two filters that differ in as many bits as any two can.
@@ -690,6 +664,4 @@ class RapporEncoder(ReportTransformer):
         """
         check_is_fitted(self)
         tally = reports if isinstance(reports, ReportTally) else self.tally(reports)
-        counts = self.protocol_.estimate(tally, candidates=candidates, method=method)
-        refuse_impossible(self.protocol_, tally)
-        return counts
+        return self.protocol_.estimate(tally, candidates=candidates, method=method)

@@ -25,7 +25,6 @@ from skdp.local.protocol import (
     ShareOf,
     estimate_counts,
     guarantee_of_all,
-    refuse_impossible,
     take_design,
 )
 from skdp.oracles import (
@@ -69,11 +68,6 @@ class SetField(OracleField):
             padded = pad_sets(values, sizes, oracle.k, oracle.max_size, choice_source)
             parts.append(oracle.report(padded, source))
         return np.concatenate(parts)
-
-    def summed_parts(
-        self, sums: NDArray[np.int64], size: int
-    ) -> NDArray[np.int64] | None:
-        return None  # a report may have bits of padding, which no sum counts
 
     def channels(self, most_entries: int) -> list[Iterator[Channel]] | None:
         if _entries(self.oracle, most_entries) > most_entries:
@@ -417,11 +411,9 @@ class SetValuedEncoder(ReportTransformer):
         arrays, tally = self._read_reports(reports)
         check_postprocess(options["postprocess"])
         design = take_design(options, reports, tally.n_reports)
-        estimates = estimate_counts(
+        return estimate_counts(
             self.protocol_, tally, reports=arrays, design=design, **options
         )
-        refuse_impossible(self.protocol_, tally, options["columns"])
-        return estimates
 
     def channel(self) -> list[list[list[Fraction]]]:
         """Return the exact probabilities of the reports.

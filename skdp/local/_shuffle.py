@@ -1,8 +1,7 @@
-"""Tables of reports: joined with their notes, or shuffled without a row index."""
+"""Tables of reports, shuffled without a row index."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, cast
 
 import narwhals.stable.v2 as nw
@@ -11,106 +10,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.base import TableLike, check_random_state, coins, read_array
-from skdp.local._protocol_file import refuse_other, says_secure
 from skdp.randomness import ByteSource
 from skdp.tables import (
-    carried_releases,
     carried_text,
-    carries_notes,
     is_frame,
-    joined_releases,
     labels_of,
     pandas_note,
     with_protocol,
 )
-
-
-def join_reports(tables: Sequence[Any]) -> Any:
-    """Put tables of reports of one protocol under each other, with the notes of all.
-
-    >>> import pandas as pd
-    >>> from skdp import RandomizedResponseEncoder
-    >>> from skdp.local import join_reports
-    >>> people = pd.DataFrame({"sex": ["f", "m", "m"]})
-    >>> encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]})
-    >>> encoder = encoder.fit(people)
-    >>> week = join_reports([encoder.transform(people) for day in range(7)])
-    >>> len(week), len(week.attrs["skdp.releases"])
-    (21, 7)
-
-    pandas and pyarrow keep the note of the first table that they join, or none, so that
-    it cannot be verified of the rows of the others.
-
-    Parameters
-    ----------
-    tables : sequence of dataframe
-        What `transform` returned, in one call or several, of one library; also parts of
-        it.
-
-    Returns
-    -------
-    same kind as the tables
-        The rows of all tables; in pandas with a new row index. It says its protocol,
-        and its releases, if all do.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If there are no tables, they are of several libraries, or of other columns, or
-        say different protocols.
-
-    See Also
-    --------
-    skdp.engines.tally_files : Sums up files, and verifies the note of each.
-
-    Notes
-    -----
-    **Privacy.** Post-processing of reports: free.
-    """
-    tables = list(tables)
-    if not tables or not all(map(is_frame, tables)):
-        raise TypeError(
-            "tables must be a list of at least one table in memory of pandas, polars "
-            "or pyarrow"
-        )
-    text = _common_text(tables)
-    joined = _concatenated(tables)
-    releases = joined_releases(map(carried_releases, tables))
-    return with_protocol(joined, text, releases)
-
-
-def _common_text(tables: Sequence[Any]) -> str | None:
-    """Return the protocol of all tables; none if some table does not say it."""
-    texts = list(map(carried_text, tables))
-    stated = list(filter(None, texts))
-    for text in stated[1:]:
-        refuse_other(text, stated[0])
-    if len(stated) < len(texts):
-        return None
-    # The joined table is as secure as the least secure of them.
-    for text in stated:
-        if not says_secure(text):
-            return text
-    return stated[0]
-
-
-def _concatenated(tables: Sequence[Any]) -> Any:
-    """Put tables under each other, without a note."""
-    frames: list[nw.DataFrame[Any]]
-    frames = [nw.from_native(table, eager_only=True) for table in tables]
-    # Narwhals joins frames of one library only, and matches columns by place.
-    if len({frame.implementation for frame in frames}) > 1:
-        raise TypeError("tables must all be of one library")
-    if len({tuple(frame.columns) for frame in frames}) > 1:
-        raise ValueError("tables must have the same columns in the same order")
-    joined = nw.concat(frames, how="vertical")
-    native = nw.maybe_reset_index(joined).to_native()
-    if isinstance(native, pd.DataFrame):
-        native.attrs = {}
-        return native
-    if carries_notes(native):
-        return native.replace_schema_metadata(None)
-    return native
 
 
 def shuffle_reports(reports: TableLike, *, random_state: int | None = None) -> Any:
@@ -177,9 +84,9 @@ def shuffle_reports(reports: TableLike, *, random_state: int | None = None) -> A
         shuffled = _rows_of_pandas(native, order)
     elif frame.implementation.is_pyarrow():
         shuffled = _rows_of_arrow(native, order)
-    else:  # polars, which has no notes
+    else:  # polars, which has no metadata
         return _rows_of_polars(frame, order)
-    return with_protocol(shuffled, carried_text(native), carried_releases(native))
+    return with_protocol(shuffled, carried_text(native))
 
 
 def _permutation(n: int, source: ByteSource) -> NDArray[np.intp]:

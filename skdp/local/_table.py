@@ -45,7 +45,6 @@ from skdp.local.protocol import (
     estimate_counts,
     fields_with,
     joint_counts,
-    refuse_impossible,
     take_design,
 )
 from skdp.oracles import Postprocess, choose_oracle
@@ -502,7 +501,6 @@ class LocalTableEncoder(ReportTransformer):
             tables[name] = estimate_counts(
                 protocol, tally, [name], reports=arrays, design=design, **options
             )
-        refuse_impossible(protocol, tally)
         return concat_columns(tables)
 
     def estimate_joint_counts(
@@ -573,7 +571,7 @@ class LocalTableEncoder(ReportTransformer):
         arrays, tally = self._read_reports(reports)
         design = take_design(options, reports, tally.n_reports)
         if in_several_groups or is_tally:
-            counts = estimate_counts(
+            return estimate_counts(
                 protocol,
                 tally,
                 chosen,
@@ -582,20 +580,17 @@ class LocalTableEncoder(ReportTransformer):
                 confidence_level=confidence_level,
                 **options,
             )
-        else:
-            if not together:
-                _check_reported_by_one_record(protocol, chosen)
-            assert arrays is not None
-            counts = joint_counts(
-                protocol,
-                arrays,
-                chosen,
-                confidence_level=confidence_level,
-                design=design,
-                **options,
-            )
-        refuse_impossible(protocol, tally, chosen)
-        return counts
+        if not together:
+            _check_reported_by_one_record(protocol, chosen)
+        assert arrays is not None
+        return joint_counts(
+            protocol,
+            arrays,
+            chosen,
+            confidence_level=confidence_level,
+            design=design,
+            **options,
+        )
 
     def estimate_mean(
         self,
@@ -647,7 +642,6 @@ class LocalTableEncoder(ReportTransformer):
             return pd.DataFrame(
                 columns=names, index=pd.Index([], name="column"), dtype=float
             )
-        refuse_impossible(protocol, tally, list(means))
         return pd.concat(list(means.values()))
 
     def _read_reports(self, reports: Any) -> tuple[Reports | None, ReportTally]:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Self, cast
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import pandas as pd
@@ -73,7 +70,7 @@ from skdp.privacy import (
     search_advice,
     spend,
 )
-from skdp.tables import Releases, Table, carried_text, carries_notes, with_protocol
+from skdp.tables import Table, carried_text, carries_notes, with_protocol
 
 # Declared values of reports in memory that say them: a copy goes into each pickle and
 # file.
@@ -146,98 +143,6 @@ class WrittenProtocol:
         return None if is_large else self.carried_text
 
 
-# Of a transformer, whose counts are kept one by one: the sums of all subsets of half of
-# them are 2**16, and are compared in milliseconds.
-_MOST_RELEASES = 32
-
-
-@dataclass
-class _Releases:
-    """The counts of the first releases, and of all together."""
-
-    n_open: int = 0
-    n_ended: int = 0
-    counts: list[NDArray[np.int64]] = field(default_factory=list)
-    total: NDArray[np.int64] | int = 0
-
-
-# **Privacy.** Beside the transformers and not on them: they are stored, shown and
-# compared by their attributes, which tell nothing of the data.
-_releases: WeakKeyDictionary[ReleasedCounts, _Releases] = WeakKeyDictionary()
-_lock = threading.Lock()
-
-
-class ReleasedCounts:
-    """What this process knows of the releases of a transformer since `fit`.
-
-    A copy or a pickle of it knows of none.
-    """
-
-    def begin(self) -> None:
-        """Begin a release; until it is ended, what is released is not known."""
-        with _lock:
-            _releases.setdefault(self, _Releases()).n_open += 1
-
-    def end(self, counts: NDArray[np.int64] | None) -> None:
-        """End a release that has these counts; without counts, it stays unknown."""
-        if counts is None:
-            return
-        with _lock:
-            releases = _releases[self]
-            releases.n_open -= 1
-            releases.n_ended += 1
-            releases.total = releases.total + counts
-            if releases.n_ended <= _MOST_RELEASES:
-                releases.counts.append(counts)
-
-    @property
-    def are_known(self) -> bool:
-        """Whether there was a release, and all are known."""
-        with _lock:
-            releases = _releases.get(self, _Releases())
-            return releases.n_ended > 0 and releases.n_open == 0
-
-    def explain(self, counts: NDArray[np.int64]) -> bool:
-        """Return whether reports may have these counts.
-
-        They may if they are a part of one release, or some whole releases together.
-        """
-        with _lock:
-            releases = replace(_releases.get(self, _Releases()))
-            table = np.array(releases.counts)  # (n_releases, n_counts)
-        if releases.n_ended > _MOST_RELEASES:
-            # A part of one of them, or some of them, cannot be told from others.
-            return bool((counts <= releases.total).all())
-        if releases.n_ended == 0:
-            return False
-        is_part = (counts <= table).all(axis=1)
-        return bool(is_part.any()) or _is_sum_of_some(counts, table)
-
-    def __reduce__(self) -> tuple[type[ReleasedCounts], tuple[()]]:
-        return ReleasedCounts, ()
-
-
-def _is_sum_of_some(counts: NDArray[np.int64], releases: NDArray[np.int64]) -> bool:
-    """Return whether counts are the sum of some of the rows of a table."""
-    # Each row is digested to a number, a random linear sum modulo 2**64, so that
-    # digests add as rows do. A sum of some of n rows is one of the first half and one
-    # of the others: two lists of 2**(n / 2) sums are compared (Horowitz and Sahni
-    # 1974). Other sums have the same digest by chance, once in 2**(64 - n).
-    keys = np.random.default_rng(0).integers(0, 1 << 64, counts.size, np.uint64)
-    digests = releases.astype(np.uint64) @ keys
-    half = len(digests) // 2
-    missing_sums = counts.astype(np.uint64) @ keys - _sums_of_some(digests[:half])
-    return bool(np.isin(missing_sums, _sums_of_some(digests[half:])).any())
-
-
-def _sums_of_some(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return the sums of all subsets of numbers, modulo 2**64."""
-    sums = np.zeros(1, np.uint64)
-    for number in numbers:
-        sums = np.concatenate([sums, sums + number])
-    return sums
-
-
 class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
     """Base of the transformers that report each row by itself.
 
@@ -281,7 +186,6 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
     _index_levels: tuple[Any, ...] = ()
     _ledger: PrivacyLedger | None
     _seed: int | None
-    _released: ReleasedCounts
     _written: WrittenProtocol
 
     @abstractmethod
@@ -355,7 +259,6 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         self._seed = self.random_state
         self._ledger = self.ledger
         self._calls = CallCounter()
-        self._released = ReleasedCounts()
         return self
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -409,10 +312,8 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         same kind as X
             The reports, with the row index of X. A MultiIndex of columns stays where all
             columns are those of X; beside others, as ``sampled``, labels are tuples. In
-            pandas and pyarrow they carry their protocol and the counts of this release
-            (guide page "Clients in other languages"), which beside a part of the rows
-            tell of those left out: before you publish a part, remove
-            ``reports.attrs["skdp.releases"]``, or the metadata of the schema.
+            pandas and pyarrow they carry their protocol (guide page "Clients in other
+            languages").
 
         Raises
         ------
@@ -447,14 +348,9 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
                 raise
         randomness = self.randomness()
         reports = protocol.randomise(codes, records, randomness)
-        counts = protocol.report_counts(reports)
         released = as_asked(self, protocol.write(reports, table))
-        # What was released is recognised when it is read, also without a note.
-        self.released.begin()
-        self.released.end(counts)
         text = self._written.text_in_memory if carries_notes(released) else None
-        call = randomness.name if isinstance(randomness, CallRandomness) else None
-        return with_protocol(released, text, Releases.of(counts, call))
+        return with_protocol(released, text)
 
     def _read(self, X: Any) -> Table:
         """Read true rows, which must have the columns of `fit`."""
@@ -489,14 +385,6 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
             transformer's, or carry another protocol; or if weights are no such numbers,
             or there are no weighted sums of these reports (those of
             Bloom filters).
-
-        Warns
-        -----
-        UnverifiedReportsWarning
-            If the reports are not among those of the releases whose counts they carry;
-            or, without such counts, neither a part of one table that this transformer
-            has made since `fit`, nor some of its tables together, if it has made any.
-            Of more than 32 tables, the first are known by their sum only.
 
         Notes
         -----
@@ -714,11 +602,6 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
             "rows: fit it before, on a table in memory with the same columns, or "
             "implement declared_row"
         )
-
-    @property
-    def released(self) -> ReleasedCounts:  # numpydoc ignore=RT01
-        """Counts of the reports of all calls since `fit`, to recognise these."""
-        return self._released
 
     def charged_ledger(self) -> PrivacyLedger | None:
         """Return the ledger of `fit`, to which calls are charged.

@@ -31,7 +31,7 @@ from skdp.base import (
 )
 from skdp.local._protocol_file import as_of_seed, read_carried, says_secure
 from skdp.local._transformer import ReportTransformer, input_names
-from skdp.local.protocol import ReportProtocol, estimate_counts, refuse_impossible
+from skdp.local.protocol import ReportProtocol, estimate_counts
 from skdp.oracles import POSTPROCESSORS, FrequencyOracle, Postprocess
 from skdp.privacy import PrivacyGuarantee
 from skdp.tables import carried_text, read_table
@@ -574,7 +574,6 @@ def _estimate_prior(
     """Estimate the share of each value from reports."""
     protocol = encoder.protocol_
     arrays, tally = read_carried(reports, encoder)
-    refuse_impossible(protocol, tally)
     table = estimate_counts(protocol, tally, reports=arrays, postprocess=postprocess)
     ends = np.cumsum([oracle.k for oracle in protocol.oracles])
     priors = []

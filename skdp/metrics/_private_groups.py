@@ -26,7 +26,7 @@ from skdp.base import (
     read_array,
 )
 from skdp.domain import Domain
-from skdp.local import ReportTransformer, read_carried, refuse_impossible
+from skdp.local import ReportTransformer, read_carried
 from skdp.metrics._inputs import (
     find_positive_label,
     is_in_products,
@@ -125,8 +125,7 @@ def read_groups(reports: Any, encoder: Any, columns: Any = None) -> GroupReports
     columns = check_encoder(encoder, columns)
     protocol = encoder.protocol_
     reports = _as_table(reports, protocol.report_columns)
-    arrays, tally = read_carried(reports, encoder)
-    refuse_impossible(protocol, tally, columns)
+    arrays, _ = read_carried(reports, encoder)
     parts = tuple(protocol.parts(arrays))
     oracles = tuple(protocol.oracles)
     domain = protocol.domain.select(columns)

@@ -5,10 +5,8 @@ from skdp.oracles._base import MOST_ENTRIES as MOST_ENTRIES
 from skdp.oracles._base import FrequencyOracle, lie_threshold
 from skdp.oracles._base import check_bits as check_bits
 from skdp.oracles._base import check_bytes as check_bytes
-from skdp.oracles._base import lower_tail as lower_tail
 from skdp.oracles._base import pure_error as pure_error
 from skdp.oracles._base import support_variance as support_variance
-from skdp.oracles._base import upper_tail as upper_tail
 from skdp.oracles._bits import BloomRandomizer as BloomRandomizer
 from skdp.oracles._bits import SubsetSelection, UnaryEncoding
 from skdp.oracles._choice import ORACLES as ORACLES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import chain
@@ -12,7 +12,6 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betainc, gammaln
 
 from skdp.exact import exp_bounds, log_upper
 from skdp.privacy import ReportPair, check_epsilon
@@ -88,67 +87,6 @@ def check_bits(reports: NDArray[Any], k: int) -> NDArray[np.bool_]:
     if not is_valid:
         raise ValueError("reports must be zeros and ones")
     return np.ascontiguousarray(bits, np.uint8).view(np.bool_)
-
-
-def lower_tail(count: float, n: float, probability: float) -> float:
-    """Return ln P(B <= count), B the number of successes in n trials of at least this probability: the largest."""
-    # A sum of independent trials is stochastically larger than a binomial one with the
-    # least of their probabilities.
-    if count >= n:
-        return 0.0
-    if count < 0:
-        return -math.inf
-    return _log(betainc(n - count, count + 1, 1 - probability))
-
-
-def upper_tail(count: float, n: float, probability: float) -> float:
-    """Return ln P(B >= count), B the number of successes in n trials of at most this probability: the largest."""
-    if count <= 0:
-        return 0.0
-    if count > n:
-        return -math.inf
-    return _log(betainc(count, n - count + 1, probability))
-
-
-def chernoff_tail(
-    total: float, terms: Sequence[tuple[int, Mapping[int, float]]]
-) -> float:
-    """Bound ln P(S >= total), S the sum of independent terms: how many are alike, and the probability of each value."""
-    # Chernoff: ln P(S >= s) <= sum ln E[e^(t X)] - t s for each t >= 0. The exponent is
-    # convex in t, and any t gives a bound: the least of a grid, which is 0 at t = 0.
-    t = np.append(0.0, 2.0 ** np.arange(-20, 5.75, 1 / 8))
-    exponent = -total * t
-    for n_terms, shares in terms:
-        mean = np.full_like(t, max(0.0, 1 - sum(shares.values())))
-        for value, share in shares.items():
-            mean += share * np.exp(value * t)
-        exponent += n_terms * np.log(mean)
-    return float(exponent.min())
-
-
-def group_tails(
-    support: NDArray[np.int64], n: int, q: Fraction, *, exclusive: bool
-) -> list[tuple[float, float]]:
-    """Bound how probable the sums of the smallest counts are: those of m values, for several m."""
-    # Of m values a report supports at least one with a probability of at least m q,
-    # where it supports no two (`exclusive`); where each is decided by itself, the sum
-    # is one of n m trials. The m smallest sums are those of one of C(k, m) sets of
-    # values. The sizes m are powers of two, and k less these.
-    k = len(support)
-    smallest = np.cumsum(np.sort(support))
-    powers = 1 << np.arange((k - 1).bit_length())
-    tails = []
-    for size in np.unique(np.append(powers, k - powers)).tolist():
-        n_trials = n if exclusive else n * size
-        share = size * q if exclusive else q
-        tail = lower_tail(float(smallest[size - 1]), n_trials, float(share))
-        log_sets = gammaln(k + 1) - gammaln(size + 1) - gammaln(k - size + 1)
-        tails.append((tail, float(log_sets)))
-    return tails
-
-
-def _log(probability: float) -> float:
-    return math.log(probability) if probability > 0 else -math.inf
 
 
 # The size of the largest array of reports that an oracle makes; larger calls are
@@ -239,34 +177,6 @@ class SupportCounts(ABC):
             support += column_sums(self.supports(chunk))
         return support
 
-    def part_counts(self, reports: NDArray[Any]) -> NDArray[np.int64]:
-        """Count the parts of reports, to recognise these whatever their order: in less time than `tally`.
-
-        Parameters
-        ----------
-        reports : ndarray of shape (n, …)
-            Reports, as returned by `report`.
-
-        Returns
-        -------
-        ndarray of int64
-            Of bits the ones and then the zeros of each; of whole numbers how often each
-            occurs, modulo 256.
-        """
-        if self.has_bits:
-            ones = column_sums(np.ascontiguousarray(reports, np.uint8).view(np.bool_))
-            return np.concatenate([ones, len(reports) - ones])
-        if reports.ndim == 1:
-            return count_bytes(reports, self.n_part_counts)
-        return np.concatenate([count_bytes(field) for field in reports.T])
-
-    @property
-    def n_part_counts(self) -> int:  # numpydoc ignore=RT01
-        """The number of counts that `part_counts` returns."""
-        if self.has_bits:
-            return 2 * self.width
-        return min(256, self.n_reports) if self.width == 1 else 256 * self.width
-
     def chunks(self, reports: NDArray[Any]) -> list[NDArray[Any]]:
         """Split reports into parts whose supports approximately fit in the cache.
 
@@ -318,31 +228,6 @@ class SupportCounts(ABC):
             ``(c p (1 - p) + (n - c) q (1 - q)) / (p - q)**2``.
         """
         return support_variance(self.p, self.q, counts, n)
-
-    def tails(self, support: NDArray[np.int64], n: int) -> list[tuple[float, float]]:
-        """Bound how probable sums as extreme as these are, whatever the true values of the n records.
-
-        Parameters
-        ----------
-        support : ndarray of shape (k,), dtype int64
-            The tally, as returned by `tally`.
-        n : int
-            The number of reports, independent of each other; at least 1.
-
-        Returns
-        -------
-        list of (float, float)
-            For each sum that is examined the logarithm of a bound of its probability,
-            and that of the number of sums that it was chosen from as the most extreme
-            one. Which sums are examined does not depend on the reports.
-        """
-        # A report supports any value with a probability between q and p.
-        if self.p < self.q:
-            return []
-        choices = math.log(self.k)
-        low = lower_tail(float(support.min()), n, float(self.q))
-        high = upper_tail(float(support.max()), n, float(self.p))
-        return [(low, choices), (high, choices)]
 
     @property
     def report_bytes(self) -> int:  # numpydoc ignore=RT01

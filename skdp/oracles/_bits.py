@@ -20,9 +20,7 @@ from skdp.oracles._base import (
     check_bits,
     check_bytes,
     check_share,
-    chernoff_tail,
     flip_threshold,
-    group_tails,
     lie_threshold,
     pure_noise,
     two_shares,
@@ -176,19 +174,6 @@ class UnaryEncoding(FrequencyOracle):
 
     def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
         return check_bits(reports, self.k)
-
-    def tails(self, support: NDArray[np.int64], n: int) -> list[tuple[float, float]]:
-        # How many bits are 1 does not depend on the true values: one of each record is
-        # a coin of p, all others of q.
-        total = float(support.sum())
-        p = float(self.p)
-        q = float(self.q)
-        n_others = n * (self.k - 1)
-        ones = chernoff_tail(total, [(n, {1: p}), (n_others, {1: q})])
-        zeros = chernoff_tail(-total, [(n, {-1: p}), (n_others, {-1: q})])
-        tails = super().tails(support, n)
-        tails += group_tails(support, n, self.q, exclusive=False)
-        return [*tails, (ones, 0.0), (zeros, 0.0)]
 
     def channel(self) -> list[list[Fraction]]:
         one_hot = np.eye(self.k, dtype=int).tolist()
@@ -375,13 +360,6 @@ class SubsetSelection(FrequencyOracle):
 
     def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
         return check_bits(reports, self.k)
-
-    def tails(self, support: NDArray[np.int64], n: int) -> list[tuple[float, float]]:
-        is_possible = int(support.sum()) == n * self.subset_size
-        total = (0.0 if is_possible else -math.inf, 0.0)
-        if self.subset_size == 1:
-            return [total, *group_tails(support, n, self.q, exclusive=True)]
-        return [total, *super().tails(support, n)]
 
     def channel(self) -> list[list[Fraction]]:
         if self.n_reports > 1 << 16:

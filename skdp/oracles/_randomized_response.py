@@ -15,7 +15,6 @@ from skdp.oracles._base import (
     capped_epsilon,
     count_bytes,
     count_numbers,
-    group_tails,
     pure_noise,
     two_shares,
 )
@@ -194,10 +193,6 @@ class RandomizedResponse(FrequencyOracle):
         if self.k <= 256:
             return count_bytes(reports, self.k)
         return count_numbers(reports, self.k)
-
-    def tails(self, support: NDArray[np.int64], n: int) -> list[tuple[float, float]]:
-        # The largest counts are what the smallest ones leave of n.
-        return group_tails(support, n, self.q, exclusive=True)
 
     def channel(self) -> list[list[Fraction]]:
         return two_shares(np.eye(self.k, dtype=bool), self.p, self.q)

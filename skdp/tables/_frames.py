@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import secrets
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -303,58 +301,14 @@ def _text_categories(column: Any) -> list[str]:
 # in the ``attrs`` of pandas.
 PROTOCOL_KEY = "skdp.protocol"
 
-# The key of the counts of the releases that reports are of, in the same places.
-RELEASES_KEY = "skdp.releases"
-
 # The key of pandas' own JSON with the ``attrs`` of a frame, in Parquet files.
 ATTRS_KEY = "PANDAS_ATTRS"
 
 # Of a protocol that files say a second time, for pandas.
 _MOST_CHARACTERS = 1 << 18
 
-_MOST_RELEASES = 1 << 16
-
 # Limit on a count, so that sums of several fit into 64 bits.
 MOST_REPORTS = 1 << 56
-
-
-class Releases(dict[str, str]):
-    """Releases by their numbers, and the counts of each as JSON: of its reports, and of the parts of these."""
-
-    # pandas keeps the attrs of tables that it joins only if all are equal, and then
-    # those of the first one. So the releases of reports compare as equal: their
-    # protocol, in the same attrs, is kept. The note of a joined table then lists too
-    # few reports, which `check_releases` says. An operand is never changed: it is the
-    # note of another table.
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, dict)
-
-    __hash__ = None
-
-    @classmethod
-    def of(
-        cls, counts: NDArray[np.int64] | None, call: str | None = None
-    ) -> Self | None:
-        """Note a release; its number is random, or that of a call that is drawn again from a seed."""
-        if counts is None:
-            return None
-        text = json.dumps(counts.tolist(), separators=(",", ":"))
-        number = secrets.token_hex(8)
-        if call is not None:
-            number = hashlib.sha256(f"{call} {text}".encode()).hexdigest()[:16]
-        return cls({number: text})
-
-    def total(self, size: int) -> NDArray[np.int64] | None:
-        """Add up the counts of all releases; None if they are not so many whole numbers each."""
-        total = np.zeros(size, np.int64)
-        for text in self.values():
-            counts = _parsed(text) if isinstance(text, str) else None
-            if not isinstance(counts, list) or len(counts) != size:
-                return None
-            if not all(type(n) is int and 0 <= n < MOST_REPORTS for n in counts):
-                return None
-            total += np.array(counts, np.int64)
-        return total
 
 
 def carries_notes(table: Any) -> bool:
@@ -363,32 +317,23 @@ def carries_notes(table: Any) -> bool:
     return isinstance(table, pd.DataFrame) or is_arrow
 
 
-def with_protocol(
-    table: Any, text: str | None, releases: Releases | None = None
-) -> Any:
-    """Attach a protocol, and counts of releases, to reports in pandas or pyarrow; other tables pass through."""
+def with_protocol(table: Any, text: str | None) -> Any:
+    """Attach a protocol to reports in pandas or pyarrow; other tables pass through."""
     if text is None or not carries_notes(table):
         return table
     if not isinstance(table, pd.DataFrame):
         return table.replace_schema_metadata(
-            schema_with_protocol(table.schema, text, releases).metadata
+            schema_with_protocol(table.schema, text).metadata
         )
     table.attrs[PROTOCOL_KEY] = text
-    if releases is not None:
-        table.attrs[RELEASES_KEY] = releases
     return table
 
 
-def schema_with_protocol(
-    schema: Any, text: str | None, releases: Releases | None = None
-) -> Any:
+def schema_with_protocol(schema: Any, text: str | None) -> Any:
     """Attach a protocol to the schema of Arrow tables of reports, also where pandas finds the ``attrs`` of a frame."""
     if text is None:
         return schema
     metadata = dict(schema.metadata or {})
-    notes: dict[str, Any] = {PROTOCOL_KEY: text}
-    if releases is not None:
-        notes[RELEASES_KEY] = releases
     if len(text) <= _MOST_CHARACTERS:
         # What pandas wrote of its columns stays; of a table of others, there is nothing
         # to say.
@@ -398,11 +343,9 @@ def schema_with_protocol(
             "column_indexes": [],
         }
         note |= pandas_note(metadata)
-        note["attributes"] = notes
+        note["attributes"] = {PROTOCOL_KEY: text}
         metadata[b"pandas"] = json.dumps(note).encode()
     metadata[PROTOCOL_KEY.encode()] = text.encode()
-    if releases is not None:
-        metadata[RELEASES_KEY.encode()] = json.dumps(releases).encode()
     return schema.with_metadata(metadata)
 
 
@@ -427,26 +370,6 @@ def _text_in(listed: Iterable[dict[Any, Any]]) -> str | None:
     return texts.pop() if texts else None
 
 
-def carried_releases(table: Any) -> Releases | None:
-    """Return the releases that a table says it is of; None if it says none."""
-    return _releases_in(_attrs_of(table))
-
-
-def releases_of(metadata: Mapping[bytes, bytes]) -> Releases | None:
-    """Find the releases in the metadata of an Arrow schema."""
-    return _releases_in(_attrs_in(metadata))
-
-
-def _releases_in(listed: Iterable[dict[Any, Any]]) -> Releases | None:
-    """Return the first releases; none are listed if they are no such note."""
-    for attrs in listed:
-        if RELEASES_KEY in attrs:
-            note = attrs[RELEASES_KEY]
-            is_note = isinstance(note, dict) and len(note) <= _MOST_RELEASES
-            return Releases(note if is_note else {})
-    return None
-
-
 def _attrs_of(table: Any) -> list[dict[Any, Any]]:
     if isinstance(table, pd.DataFrame):
         return [table.attrs]
@@ -459,9 +382,6 @@ def _attrs_in(metadata: Mapping[bytes, bytes]) -> list[dict[Any, Any]]:
     text = metadata.get(PROTOCOL_KEY.encode())
     if text is not None:
         attrs[PROTOCOL_KEY] = text.decode(errors="replace")
-    releases = metadata.get(RELEASES_KEY.encode())
-    if releases is not None:
-        attrs[RELEASES_KEY] = _parsed(releases)
     pandas_attrs = _parsed(metadata.get(ATTRS_KEY.encode()))
     listed = (attrs, pandas_attrs, pandas_note(metadata).get("attributes"))
     return [each for each in listed if isinstance(each, dict)]
@@ -485,32 +405,3 @@ def _parsed(text: bytes | str | None) -> Any:
         return None if text is None else json.loads(text)
     except (ValueError, RecursionError):
         return None
-
-
-def joined_releases(parts: Iterable[Releases | None]) -> Releases | None:
-    """Return the releases of the parts of a table; None if a part says none, or there is none."""
-    joined = None
-    for part in parts:
-        if part is None:
-            return None
-        joined = Releases({**(joined or {}), **part})
-    return joined
-
-
-def without_releases(table: Any) -> Any:
-    """Return a table that does not say its releases, which follow from its reports and a random number."""
-    if carried_releases(table) is None:
-        return table
-    if isinstance(table, pd.DataFrame):
-        bare = table.copy(deep=False)
-        bare.attrs = dict(table.attrs)
-        del bare.attrs[RELEASES_KEY]
-        return bare
-    metadata = dict(table.schema.metadata)
-    metadata.pop(RELEASES_KEY.encode(), None)
-    for key in (ATTRS_KEY.encode(), b"pandas"):
-        note = _parsed(metadata.get(key))
-        attrs = note.get("attributes") if key == b"pandas" and note else note
-        if isinstance(attrs, dict) and attrs.pop(RELEASES_KEY, None) is not None:
-            metadata[key] = json.dumps(note).encode()
-    return table.replace_schema_metadata(metadata)

@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.tables import without_releases
 from skdp.testing._subject import Subject
 from skdp.testing._tools import Rows, is_table, objects_of_rows, require, walk
 
@@ -334,7 +333,6 @@ Facts = dict[str, Any]
 
 def facts_of(output: Any) -> Facts:
     """Describe a table or column without its values, its row index, its number of rows, and counts of its values."""
-    output = without_releases(output)
     if isinstance(output, np.ndarray):
         return {"dtype": output.dtype.str}
     facts: Facts = {}

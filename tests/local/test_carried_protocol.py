@@ -14,14 +14,14 @@ from skdp.engines import privatize
 from skdp.local import OnFitOnly, PosteriorFeatures, ReportTransformer
 from tests.conftest import each
 
-KEY, RELEASES = "skdp.protocol", "skdp.releases"
+KEY = "skdp.protocol"
 PEOPLE = pd.DataFrame({"sex": ["f", "m"] * 50})
 VALUES = {"sex": ["f", "m"]}
 
 
 def protocol_of(frame):
-    """The protocol of a frame that says nothing else but its releases."""
-    assert {*frame.attrs} == {KEY, RELEASES}
+    """The protocol of a frame that carries nothing else."""
+    assert {*frame.attrs} == {KEY}
     return frame.attrs[KEY]
 
 
@@ -34,7 +34,7 @@ def test_frames_and_tables_say_their_protocol():
     table = pa.Table.from_pandas(PEOPLE, preserve_index=False)
     assert protocol_of(one.transform(PEOPLE)) == one.to_json()
     released = one.transform(table)
-    assert {*released.schema.metadata} == {KEY.encode(), RELEASES.encode(), b"pandas"}
+    assert {*released.schema.metadata} == {KEY.encode(), b"pandas"}
     assert released.schema.metadata[KEY.encode()] == one.to_json().encode()
     assert protocol_of(released.to_pandas()) == one.to_json()
     assert ReportTransformer.from_json(one.transform(PEOPLE).attrs[KEY]).tally(one.transform(PEOPLE)).n_reports == 100
@@ -100,7 +100,6 @@ def test_columns_that_pandas_does_not_have_pass(tmp_path):
     table = pa.table({"sex": PEOPLE["sex"], "kept": union})
     one = encoder()
     metadata = privatize(table, one, keep=["kept"]).schema.metadata
-    assert {KEY.encode(), RELEASES.encode()} <= {*metadata}
     assert metadata[KEY.encode()] == one.to_json().encode()
 
 

@@ -20,7 +20,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 from jsonschema import Draft202012Validator
 from sklearn.frozen import FrozenEstimator
@@ -46,7 +45,6 @@ from skdp.local import (
     PosteriorFeatures,
     ReportTransformer,
     SecretKey,
-    join_reports,
 )
 from skdp.privacy import shuffled_guarantee
 from tests.conftest import each, often
@@ -520,15 +518,6 @@ def test_models_of_reports(seed):
         assert features.guarantee_.secure is (seed is None)
         assert privacy_statement(make_pipeline(features)).total.secure is (seed is None)
     assert own.guarantee_.secure is (seed is None)
-
-
-@pytest.mark.parametrize("kind", [pd.DataFrame, lambda frame: pa.Table.from_pandas(frame, preserve_index=False)])
-@pytest.mark.parametrize("seeds", [(None, 0), (0, None)])
-def test_tables_that_are_joined(kind, seeds):
-    """The note of the first one decided."""
-    joined = join_reports([encoder(seed).transform(kind(SEED_PEOPLE)) for seed in seeds])
-    features = PosteriorFeatures(FrozenEstimator(encoder(None)), privatize=False).fit(joined)
-    assert not features.guarantee_.secure
 
 
 TEXTS = {

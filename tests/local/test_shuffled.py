@@ -172,7 +172,7 @@ def test_a_row_index_and_attributes_do_not_pass():
     reports.attrs["note"] = "person 1 is the first"
     shuffled = shuffle_reports(reports)
     assert shuffled.index.equals(pd.RangeIndex(100))
-    assert [*shuffled.attrs] == ["skdp.protocol", "skdp.releases"]
+    assert [*shuffled.attrs] == ["skdp.protocol"]
 
 
 LONG = [f"a rather long value, number {place}" for place in (3, 1, 2, 0)]

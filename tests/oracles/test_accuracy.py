@@ -12,11 +12,9 @@ from skdp.oracles import (
     RandomizedResponse,
     choose_oracle,
 )
-from skdp.oracles._base import upper_tail
 from skdp.randomness import SeededSource
 from tests.conftest import each, often
 from tests.oracles.conftest import ORACLES
-from tests.oracles.test_every_oracle import chance
 
 QUICK = ["randomized_response", "optimized_unary_encoding", "subset_selection", "local_hashing"]
 
@@ -87,22 +85,6 @@ def test_intervals_cover_the_truth(name):
 def test_errors_and_intervals_are_right_everywhere(name, k, epsilon):
     check_empirical_error(ORACLES[name](k, epsilon), f"{name} {k} {epsilon} long")
     check_coverage(ORACLES[name](k, epsilon), f"{name} {k} {epsilon}")
-
-
-@pytest.mark.parametrize("seeds", [range(64), pytest.param(range(64, 4_000), marks=pytest.mark.long)])
-def test_honest_reports_are_as_likely_as_is_stated(seeds):
-    makers, chances = list(ORACLES.values()), []
-    for seed in seeds:
-        rng = np.random.default_rng(seed)
-        k, n, epsilon = rng.choice([2, 3, 14, 100, 1_500]), rng.choice([1, 3, 30, 1_000]), rng.choice([0.1, 1, 4, 10])
-        oracle = makers[seed % len(makers)](int(k), float(epsilon))
-        codes = [rng.integers(0, k, n), np.full(n, k - 1), np.zeros(n, int)][rng.integers(3)]
-        reports = oracle.report(codes.astype(np.min_scalar_type(k)), SeededSource(seed))
-        chances.append(chance(oracle.tails(oracle.tally(reports), int(n))))
-    # The number below a level is at most binomial: tail of 1e-6 at each of three levels.
-    for level in (0.1, 0.01, 1e-5):
-        below = np.count_nonzero(np.array(chances) <= level)
-        assert upper_tail(below, len(chances), level) > math.log(1e-6)
 
 
 # The choice of an oracle.

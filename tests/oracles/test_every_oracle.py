@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from fractions import Fraction
-from itertools import combinations, islice, product
+from itertools import combinations, islice
 
 import numpy as np
 import pytest
@@ -123,25 +123,6 @@ def test_the_pair_for_shuffling_has_the_worst_ratio(make_oracle, k):
     assert pair.swapped().worst_ratio == pair.worst_ratio
     if type(oracle).shuffle_pair is not FrequencyOracle.shuffle_pair:
         assert pair.worst_ratio == worst
-
-
-def chance(tails):
-    """The bound of the probability of the most extreme sum, corrected for all that were examined."""
-    return math.exp(min(0.0, min(tail + choices for tail, choices in tails) + math.log(len(tails))))
-
-
-def test_the_chance_of_any_table_is_at_most_what_is_stated(make_enumerated):
-    """All reports of all tables of three records, or of two where there are many reports."""
-    for k, epsilon in ((2, 2.0), (3, 0.3)):
-        oracle = make_enumerated(k, epsilon)
-        channel, reports = floats(oracle.channel()), all_reports(oracle)
-        n = 3 if len(reports) <= 8 else 2
-        drawn = np.array(list(product(range(len(reports)), repeat=n)))
-        chances = np.array([chance(oracle.tails(oracle.tally(reports[row]), n)) for row in drawn])
-        for codes in product(range(k), repeat=n):
-            shares = channel[np.array(codes), drawn].prod(axis=1)
-            for level in np.unique(chances[chances < 1].round(9)):
-                assert shares[chances <= level + 1e-9].sum() <= level + 1e-8
 
 
 # Parameters.
@@ -265,10 +246,6 @@ def test_the_tally_adds_over_reports(make_oracle):
     assert sum(oracle.tally(part) for part in np.array_split(reports, 7)).tolist() == tally.tolist()
     assert oracle.tally(reports[:0]).tolist() == [0] * 9
     assert oracle.estimate(tally, 1_000) == pytest.approx(oracle.unbiased(reports).sum(axis=0), abs=1e-6)
-    counted = [oracle.part_counts(part) for part in (reports, reports[::-1], reports[:500], reports[500:])]
-    assert counted[0].shape == (oracle.n_part_counts,)
-    assert (counted[0] == counted[1]).all()
-    assert (counted[0] == counted[2] + counted[3]).all()
 
 
 @each("name", [*ORACLES, *TWO_ROUNDS])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from fractions import Fraction
 from itertools import combinations, product
@@ -12,7 +11,6 @@ import pytest
 
 from skdp.exact import exp_bounds
 from skdp.oracles import SetSelection, pad_sets
-from skdp.oracles._base import upper_tail
 from skdp.randomness import SeededSource
 from tests.conftest import each, often
 from tests.oracles.conftest import largest_ratio
@@ -159,15 +157,3 @@ def test_padding_reads_as_many_bytes_whatever_the_sets_are():
 def test_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
-
-
-def test_honest_sets_are_as_likely_as_is_stated():
-    rng, chances = np.random.default_rng(0), []
-    for seed in range(60):
-        n, epsilon = int(rng.choice([1, 30, 1_000])), float(rng.choice([0.1, 1, 4, 10]))
-        members = np.sort(rng.permuted(np.tile(np.arange(14, dtype=np.uint8), (n, 1)), axis=1)[:, :3])
-        oracle = SetSelection(14, 3, epsilon)
-        tails = oracle.tails(oracle.tally(oracle.report(members, SeededSource(seed, "sets"))), n)
-        chances.append(math.exp(min(0.0, min(tail + choices for tail, choices in tails) + math.log(len(tails)))))
-    for level in (0.1, 0.01, 1e-5):
-        assert upper_tail(np.count_nonzero(np.array(chances) <= level), len(chances), level) > math.log(1e-6)

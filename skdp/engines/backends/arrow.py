@@ -17,10 +17,7 @@ from skdp.engines._libraries import import_extra
 from skdp.engines._release import Preparation
 from skdp.engines._streams import ROWS, RowStream, arrow_tables, write_tables
 from skdp.tables import (
-    Releases,
     Summary,
-    joined_releases,
-    releases_of,
     text_of,
     with_protocol,
 )
@@ -70,12 +67,11 @@ class ArrowTable(Engine):
         reports = stream.release(release)
         if place is None:
             table = quietly(lambda: pyarrow.concat_tables([no_reports, *reports]))
-            metadata = release.noted(table.schema).metadata
-            stored = dataset.dataset(table.replace_schema_metadata(metadata))
+            stored = dataset.dataset(table)
         else:
             schema = no_reports.schema
             with written_beside(place) as beside:
-                quietly(lambda: write_tables(reports, schema, beside, release.noted))
+                quietly(lambda: write_tables(reports, schema, beside))
             stored = dataset.dataset(place)
         return stored.scanner(**_READ_AHEAD).to_reader() if is_reader else stored
 
@@ -84,12 +80,6 @@ class ArrowTable(Engine):
         if files is None:
             return super().said()
         return quietly(lambda: {said_by_file(file) for file in files})
-
-    def releases(self) -> Releases | None:
-        files = self._noted_files()
-        if files is None:
-            return super().releases()
-        return quietly(lambda: joined_releases(map(releases_of_file, files)))
 
     def _noted_files(self) -> list[Any] | None:
         """Return the files whose metadata may say what their reports are, None if there are none."""
@@ -126,11 +116,6 @@ class ArrowTable(Engine):
 def said_by_file(file: Any) -> str | None:
     """Return the protocol that a Parquet or Arrow file says: not all writers of Parquet put it into the schema."""
     return text_of(_metadata_of(file))
-
-
-def releases_of_file(file: Any) -> Releases | None:
-    """Return the releases that a Parquet or Arrow file says its reports are of."""
-    return releases_of(_metadata_of(file))
 
 
 def _metadata_of(file: Any) -> dict[bytes, bytes]:

@@ -21,7 +21,7 @@ from skdp.engines._release import (
     Release,
     refuse_repeated,
 )
-from skdp.tables import ATTRS_KEY, PROTOCOL_KEY, RELEASES_KEY, Releases, Summary
+from skdp.tables import ATTRS_KEY, PROTOCOL_KEY, Summary
 
 dask = import_extra("dask", "dask")
 dataframe = import_extra("dask.dataframe", "dask")
@@ -59,10 +59,7 @@ class DaskTable(Engine):
             quietly(lambda: self._check(preparation.check))
         release = preparation.charge()
         frame = self._frame[release.check.columns]
-        is_file = place is not None
-        reports, record_digests = _draw(
-            frame, release, preparation.no_reports, with_notes=is_file
-        )
+        reports, record_digests = _draw(frame, release, preparation.no_reports)
         if place is None:
             stored, record_digests = quietly(
                 lambda: dask.persist(reports, record_digests)
@@ -140,9 +137,7 @@ def _check_partition(check: BatchCheck, partition: pd.DataFrame) -> NDArray[np.u
     return check(partition)
 
 
-def _draw(
-    frame: Any, release: Release, no_reports: pd.DataFrame, *, with_notes: bool
-) -> tuple[Any, Any]:
+def _draw(frame: Any, release: Release, no_reports: pd.DataFrame) -> tuple[Any, Any]:
     """Return the reports, and the digests of their ids, as lazy frames."""
     # Pure tasks would be named after a hash of what they hold, the key among it.
     shared = dask.delayed(release, pure=False, traverse=False)
@@ -152,7 +147,7 @@ def _draw(
     # Not `map_partitions`: its number of a partition, and so the random bits, are
     # others after `.partitions[...]`.
     for number, partition in enumerate(frame.to_delayed()):
-        drawn = task(shared, partition, Place(number), with_notes)
+        drawn = task(shared, partition, Place(number))
         reports.append(drawn[0])
         record_digests.append(drawn[1])
     no_ids = _frame_of(np.empty((0, 2), np.uint64))
@@ -165,15 +160,10 @@ def _draw(
 
 
 def _draw_partition(
-    release: Release, partition: pd.DataFrame, place: Place, with_notes: bool
+    release: Release, partition: pd.DataFrame, place: Place
 ) -> tuple[Any, pd.DataFrame]:
     """Privatise a partition, and digest its ids: both of the same rows, however often these are computed."""
     drawn = release.draw(partition, place)
-    note = Releases.of(drawn.counts, f"{release.call}, {place}")
-    if note is not None and with_notes:
-        # pyarrow writes it into the file of the partition. In memory, Dask would give
-        # the note of one partition to all that it joins.
-        drawn.reports.attrs[RELEASES_KEY] = note
     return drawn.reports, _frame_of(drawn.record_digests)
 
 

@@ -71,7 +71,7 @@ class DuckDBTable(Engine):
             schema = with_protocol(no_reports, release.protocol_text).schema
             with written_beside(place) as beside:
                 reports = stream.release(release)
-                quietly(lambda: write_tables(reports, schema, beside, release.noted))
+                quietly(lambda: write_tables(reports, schema, beside))
         # DuckDB opens the table once more for that.
         select = f"SELECT * FROM read_parquet({_text(place)})"
         return quietly(lambda: self._frame.query(f"skdp_{token_hex(8)}", select))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -17,7 +16,7 @@ from skdp.engines._errors import quietly, read_quietly
 from skdp.engines._libraries import import_extra
 from skdp.engines._release import Preparation, Release
 from skdp.engines._streams import ROWS, RowStream
-from skdp.tables import PROTOCOL_KEY, RELEASES_KEY, Summary
+from skdp.tables import PROTOCOL_KEY, Summary
 
 # Before, a stream of batches ended without a word when its source failed.
 polars = import_extra("polars", "polars", least="1.37")
@@ -53,7 +52,6 @@ class PolarsTable(Engine):
         reports = stream.release(release)
         if place is None:
             stored = quietly(lambda: polars.concat([no_reports, *reports]))
-            release.close()
             return stored.lazy()
         with written_beside(place) as beside:
             quietly(lambda: _write(reports, no_reports.schema, release, beside))
@@ -94,21 +92,17 @@ def _write(reports: Iterable[Any], schema: Any, release: Release, place: Path) -
             errors.append(error)
             raise
 
-    def note(_: Any) -> dict[str, str]:
-        # Polars asks for it when all rows are written.
-        releases = release.close()
-        notes = {}
-        if release.protocol_text is not None:
-            notes[PROTOCOL_KEY] = release.protocol_text
-            if releases is not None:
-                notes[RELEASES_KEY] = json.dumps(releases)
-        return notes
+    metadata = None
+    if release.protocol_text is not None:
+        metadata = {PROTOCOL_KEY: release.protocol_text}
 
     # Opened here: threads of Polars may create a file after the error that ends the
     # query, and so after its removal.
     try:
         with place.open("wb") as file:
-            register_io_source(read, schema=schema).sink_parquet(file, metadata=note)
+            register_io_source(read, schema=schema).sink_parquet(
+                file, metadata=metadata
+            )
     except polars.exceptions.PolarsError:
         if not errors:
             raise

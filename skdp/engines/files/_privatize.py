@@ -55,6 +55,7 @@ from skdp.local import (
     protocol_text,
     warn_of_reports,
 )
+from skdp.tables import schema_with_protocol
 
 try:
     import fcntl
@@ -449,19 +450,9 @@ class _FileRelease:
         whole = self._folder / _WHOLE
         with closing(progress(n_rows)) as bar, written_beside(whole) as path:
             reports = self._reports(release, bar)
-            if self._form == "parquet":
-                write_file(reports, schema, path, self._form, release.noted)
-            elif self._form == "ipc":
-                # An Arrow file begins with its schema, and so with the note of all
-                # reports: it is written twice.
-                draft = self._folder / ".draft.partial"
-                write_file(reports, schema, draft, self._form)
-                noted = release.noted(schema)
-                write_file(_stored_tables(draft), noted, path, self._form)
-                draft.unlink()
-            else:
-                write_file(reports, schema, path, self._form)
-                release.close()
+            if not is_csv(self._form):
+                schema = schema_with_protocol(schema, release.protocol_text)
+            write_file(reports, schema, path, self._form)
 
     def _reports(self, release: Release, bar: Bar) -> Iterator[Any]:
         for reports in self._stream.release(release):
@@ -576,14 +567,6 @@ def _output_schema(
             )
         fields.append(pyarrow.field(field.name, kind))
     return pyarrow.schema(fields)
-
-
-def _stored_tables(path: Path) -> Iterator[Any]:
-    """Read the batches of an Arrow file."""
-    with pyarrow.memory_map(str(path)) as file:
-        reader = ipc.open_file(file)
-        for number in range(reader.num_record_batches):
-            yield pyarrow.Table.from_batches([reader.get_batch(number)])
 
 
 def _protocol_texts(table: TableFile) -> list[str | None]:

@@ -8,11 +8,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from skdp.engines._atomic import NoBar, Progress, check_path, written_beside
 from skdp.engines._engine import ReportSums
@@ -23,7 +22,6 @@ from skdp.engines.files._table_file import (
     TableFile,
     check_said,
     format_of,
-    note_of_copy,
     only_one,
     read_json,
     sidecar_of,
@@ -34,11 +32,9 @@ from skdp.local import (
     RapporEncoder,
     ReportProtocol,
     ReportTransformer,
-    check_releases,
-    check_together,
     stated,
 )
-from skdp.tables import PROTOCOL_KEY, Releases, flatten_index
+from skdp.tables import PROTOCOL_KEY, flatten_index
 
 pyarrow = Extra("pyarrow")
 
@@ -118,21 +114,13 @@ def transformer_of(
     return fitted
 
 
-class FileSums(NamedTuple):
-    """The tally of a file, and by what its reports are recognised: their counts, and the releases of their note."""
-
-    tally: Any
-    counts: NDArray[np.int64] | None = None
-    releases: Releases | None = None
-
-
 def sum_file(
     source: SourceFile, transformer: ReportTransformer, progress: Progress
-) -> FileSums:
+) -> Any:
     """Return the tally of the reports in a file, which must not contradict the transformer."""
     protocol = transformer.protocol_
     if is_tally(source):
-        return FileSums(_tally_of(source, protocol))
+        return _tally_of(source, protocol)
     reports = ReportSums(protocol)
     table = TableFile(source)
     table.check_columns(reports.names)
@@ -141,13 +129,7 @@ def sum_file(
         for batch in _report_tables(table, protocol, reports.names):
             reports.add(sums, batch)
             bar.update(len(batch))
-    counts = reports.counts(sums)
-    releases = table.releases()
-    check_releases(counts, releases, transformer.released)
-    # Text carries no note: the number beside a file shows copies of it.
-    if table.is_csv and source.is_local:
-        releases = note_of_copy(Path(source.path), counts)
-    return FileSums(reports.total(sums), counts, releases)
+    return reports.total(sums)
 
 
 def tally_text(
@@ -372,12 +354,6 @@ def tally_files(
     ImportError
         If pyarrow is missing; the error names the extra.
 
-    Warns
-    -----
-    UnverifiedReportsWarning
-        If a file does not hold the reports of the releases whose counts it carries, or all files together hold more
-        reports than these releases: reports that several files have in common are counted several times.
-
     See Also
     --------
     estimate_file : Estimates counts from such files.
@@ -387,10 +363,8 @@ def tally_files(
     -----
     **Privacy.** Post-processing of reports: free.
 
-    A file that is named twice is refused. Reports in several files, such as in a copy, are counted several times, with
-    a warning where both files carry the counts of their release. A CSV file has a random number beside it, by which a
-    copy of it is noticed, with the file beside it, and a part is not. Tallies carry nothing: a tally beside a file that
-    it sums, or the tallies of two such files, are added without a word.
+    A file that is named twice is refused. Reports that are in several files, such as in a copy, are counted several
+    times.
 
     JSON lines of clients are tables to `tally`: ``polars.scan_ndjson``, DuckDB's ``read_json``, or
     ``pandas.read_json(lines=True)``.
@@ -417,16 +391,8 @@ def tally_files(
     if place is not None and place.suffix != ".json":
         raise ValueError(f"{place.name} must end in .json")
     fitted = transformer_of(files, transformer)
-    summed = [sum_file(file, fitted, progress) for file in files]
-    check_together(
-        [
-            (file.counts, file.releases)
-            for file in summed
-            if file.counts is not None and file.releases is not None
-        ]
-    )
     # Tallies of one protocol are sums of whole numbers, which are added in any order.
-    first, *others = [file.tally for file in summed]
+    first, *others = [sum_file(file, fitted, progress) for file in files]
     tally = sum(others, start=first)
     if place is not None:
         with written_beside(place) as beside:
@@ -522,7 +488,7 @@ def estimate_file(
     form = None if place is None else format_of(place)
     (file,) = checked_sources(source, delimiter)
     fitted: Any = transformer_of([file], transformer)
-    tally = sum_file(file, fitted, progress).tally
+    tally = sum_file(file, fitted, progress)
     options: dict[str, Any] = {
         "rows": rows,
         "population_size": population_size,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import secrets
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -36,7 +35,7 @@ from skdp.engines.files._csv import (
 from skdp.engines.files._csv import column_names as csv_names
 from skdp.engines.files._source_file import SourceFile, check_delimiter
 from skdp.local import check_carried
-from skdp.tables import Releases, joined_releases, read_table
+from skdp.tables import read_table
 
 pyarrow, ipc, dataset = map(Extra, ("pyarrow", "pyarrow.ipc", "pyarrow.dataset"))
 
@@ -143,15 +142,6 @@ class TableFile:
             return only_one(
                 map(said_by_file, self.dataset.get_fragments()), self.path.name
             )
-
-    def releases(self) -> Releases | None:
-        """Return the releases that the file says its reports are of; of text, its sidecar says all that it is."""
-        if self.is_csv:
-            return None
-        from skdp.engines.backends.arrow import releases_of_file
-
-        with self._damage_named():
-            return joined_releases(map(releases_of_file, self.dataset.get_fragments()))
 
     def count_rows(self) -> int | None:
         """Count the rows, where that needs no reading of them."""
@@ -301,11 +291,10 @@ def write_file(
     schema: Any,
     path: Path,
     form: str,
-    finish: Callable[[Any], Any] | None = None,
 ) -> None:
-    """Write a stream of tables; `finish` makes the final schema of a Parquet file when all of them are written."""
+    """Write a stream of tables."""
     if form == "parquet":
-        write_tables(tables, schema, path, finish)
+        write_tables(tables, schema, path)
         return
     with pyarrow.output_stream(
         str(path), compression="gzip" if form.endswith(".gz") else None
@@ -330,10 +319,8 @@ def sidecar_of(path: Path) -> Path:
 
 
 def write_sidecar(content: Path, text: str, sidecar: Path) -> None:
-    """Write the protocol of a file beside it, with the digest of what it is the protocol of, and a random number."""
-    head = json.dumps(
-        {"format": _FORMAT, "sha256": _digest(content), "release": secrets.token_hex(8)}
-    )
+    """Write the protocol of a file beside it, with the digest of the file."""
+    head = json.dumps({"format": _FORMAT, "sha256": _digest(content)})
     with written_beside(sidecar) as beside:
         beside.write_text(f'{head[:-1]}, "protocol": {text}}}\n', encoding="utf-8")
 
@@ -342,15 +329,6 @@ def said_by_sidecar(path: Path) -> str | None:
     """Read the protocol that is written beside a file; None if there is none."""
     content = _sidecar_content(path)
     return None if content is None else json.dumps(content.get("protocol"))
-
-
-def note_of_copy(path: Path, counts: NDArray[np.int64] | None) -> Releases | None:
-    """Return the release of a whole file by its number in the sidecar, which copies share; None without one."""
-    content = _sidecar_content(path)
-    release_number = None if content is None else content.get("release")
-    if counts is None or not isinstance(release_number, str):
-        return None
-    return Releases({release_number: json.dumps(counts.tolist())})
 
 
 def _sidecar_content(path: Path) -> dict[str, Any] | None:

@@ -25,7 +25,7 @@ from skdp.local import (
     ReportTransformer,
     SetValuedEncoder,
 )
-from skdp.tables import is_frame, is_missing, take_rows, without_releases
+from skdp.tables import is_frame, is_missing, take_rows
 
 # A column for each part of the output, an entry for each draw.
 Outputs = dict[str, NDArray[Any]]
@@ -343,10 +343,9 @@ def _flatten(value: Any, name: str, cells: dict[str, Any]) -> Any:
     """Add the cells of a value to a dict, by their places, and return its form."""
     form: Any = type(value).__name__
     if not isinstance(value, _PLAIN + _NESTED) and is_frame(value):
-        table = without_releases(value)
-        columns = _columns(table)
+        columns = _columns(value)
         cells |= _repetitions(columns, name)
-        form = _form_of_table(table)
+        form = _form_of_table(value)
         value = {label: array.tolist() for label, array in columns.items()}
     elif isinstance(value, np.ndarray):
         form = "array", value.dtype.str, value.shape

@@ -18,19 +18,11 @@ from skdp.local.protocol._field import Field as Field
 from skdp.local.protocol._field import Randomness as Randomness
 from skdp.local.protocol._field import Reports as Reports
 from skdp.local.protocol._field import Rows as Rows
-from skdp.local.protocol._field import Tail as Tail
 from skdp.local.protocol._oracle_fields import CategoryField as CategoryField
 from skdp.local.protocol._oracle_fields import OracleField as OracleField
 from skdp.local.protocol._oracle_fields import ValueField as ValueField
-from skdp.local.protocol._oracle_fields import fold as fold
 from skdp.local.protocol._oracle_fields import guarantee_of_all as guarantee_of_all
 from skdp.local.protocol._oracle_fields import guarantee_of_one as guarantee_of_one
-from skdp.local.protocol._possible import (
-    UnverifiedReportsWarning as UnverifiedReportsWarning,
-)
-from skdp.local.protocol._possible import check_releases as check_releases
-from skdp.local.protocol._possible import check_together as check_together
-from skdp.local.protocol._possible import refuse_impossible as refuse_impossible
 from skdp.local.protocol._protocol import ReportProtocol as ReportProtocol
 from skdp.local.protocol._sampling import SampledCounts as SampledCounts
 from skdp.local.protocol._sampling import Sampling as Sampling

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from skdp.base import check_choice, check_confidence_level
+from skdp.base import check_choice, check_confidence_level, level_of_the_caller
 from skdp.local._tally import WEIGHT_UNIT, ReportTally, check_tally
 from skdp.local.protocol._columns import column_index
 from skdp.local.protocol._sampling import SampledCounts, check_population
@@ -32,9 +32,13 @@ from skdp.oracles import (
     SetSelection,
     project_to_simplex,
 )
+from skdp.pages import warn
 
 # A field is here an OracleField, and a protocol one of such fields, whose modules
 # import this one.
+
+# Standard errors outside of the possible counts beyond which an estimate is no chance.
+MAX_STD_ERRORS = 6
 
 # Numbers that are held at once: 32 MB.
 _CHUNK = 1 << 22
@@ -169,8 +173,31 @@ def estimate_counts(
         index = protocol.domain.select(groups[0]).cells()
     else:
         index = _cell_index(protocol.domain, list(chain.from_iterable(groups)))
+    # Permanent reports of several releases depend on each other, and weighted estimates
+    # have errors that are estimates.
+    if protocol.permanent_key is None and not is_weighted:
+        for group, counts_of_group in zip(groups, estimates, strict=True):
+            _warn_of_impossible(group, counts_of_group)
     counts = SampledCounts.joined(estimates)
     return count_options.table(counts, index, is_weighted=is_weighted)
+
+
+def _warn_of_impossible(columns: Sequence[Any], estimates: SampledCounts) -> None:
+    """Warn of estimates far below 0, or far above the number of records."""
+    # The estimates of honest reports are that far outside less than once in 10 million.
+    excess = np.maximum(-estimates.counts, estimates.counts - estimates.n)
+    margin = MAX_STD_ERRORS * np.sqrt(estimates.variances) + 1e-6 * estimates.n
+    if (excess > margin).any():
+        warn(
+            f"the estimated counts of {', '.join(map(repr, columns))} are more than "
+            f"{MAX_STD_ERRORS} standard errors below 0 or above the number of records: "
+            "reports of another encoder or epsilon are among them, or reports were "
+            "edited. Estimate from the reports as they were made, each protocol by "
+            "itself",
+            UserWarning,
+            about="background/client_reports",
+            stacklevel=level_of_the_caller(),
+        )
 
 
 def _cell_index(domain: Any, names: Sequence[Any]) -> pd.MultiIndex:

@@ -33,10 +33,6 @@ Randomness = Callable[..., ByteSource]
 Rows = NDArray[np.bool_] | slice
 """Some of the rows."""
 
-# The logarithm of the probability of a sum, that of the number of sums it was chosen
-# from, and the columns of the sum.
-Tail = tuple[float, float, str]
-
 
 def declared_bytes(categories: Mapping[Any, Categories | Interval]) -> list[bytes]:
     """Write columns and their declared values, for what depends on them by a key."""
@@ -354,56 +350,6 @@ class Field(ABC):
         """
         raise NotImplementedError
 
-    def part_counts(self, reports: NDArray[Any]) -> NDArray[np.int64] | None:
-        """Count parts of reports, to recognise the reports in any order.
-
-        Parameters
-        ----------
-        reports : ndarray of shape (n, …)
-            What `report` or `read` returned.
-
-        Returns
-        -------
-        ndarray of int64, or None
-            Counts that add up over reports, none of them negative; by default they
-            follow from the sums. None if there are none.
-        """
-        return self.summed_parts(self.sums(reports), len(reports))
-
-    def summed_parts(
-        self, sums: NDArray[np.int64], size: int
-    ) -> NDArray[np.int64] | None:
-        """Return `part_counts` of reports with these sums.
-
-        Parameters
-        ----------
-        sums : ndarray of int64
-            What `sums` returned.
-        size : int
-            The number of reports.
-
-        Returns
-        -------
-        ndarray of int64, or None
-            The counts; None if they need the reports.
-        """
-        if self.possible == "one":
-            return sums.ravel()
-        if self.possible == "any":
-            # The reports without a value, too: reports that hold fewer are others.
-            return np.concatenate([sums.ravel(), size - sums.ravel()])
-        return None
-
-    def no_parts(self) -> NDArray[np.int64] | None:
-        """Return `part_counts` of no reports.
-
-        Returns
-        -------
-        ndarray of int64, or None
-            Zeros; None if there are no such counts.
-        """
-        return self.summed_parts(np.zeros(self.shape, np.int64), 0)
-
     @abstractmethod
     def estimate(
         self, sums: NDArray[np.int64], size: int, n_reports: int, **options: Any
@@ -447,25 +393,6 @@ class Field(ABC):
             a Domain has them: ``{"categories": {name: domain[name]}}``.
         """
         return {}
-
-    def tails(self, sums: NDArray[np.int64], size: int) -> list[Tail]:
-        """Bound how probable sums as extreme as these are, whatever the true values.
-
-        Parameters
-        ----------
-        sums : ndarray of int64
-            What `sums` returned.
-        size : int
-            The number of reports, at least 1.
-
-        Returns
-        -------
-        list of (float, float, str)
-            For each sum that is examined the logarithm of a bound of its probability,
-            that of the number of sums that it was chosen from as the most extreme one,
-            and the columns; by default none.
-        """
-        return []
 
     def channels(self, most_entries: int) -> list[Iterator[Channel]] | None:
         """Return the exact channel of each column reported by itself, for audits.

@@ -28,7 +28,6 @@ from skdp.local.protocol._field import (
     Field,
     Randomness,
     Rows,
-    Tail,
     declared_bytes,
 )
 from skdp.oracles import FrequencyOracle, RandomizedResponse, SetSelection
@@ -38,9 +37,6 @@ from skdp.randomness import uniform_integers
 # The distinct reports of as few bits are few: an engine counts them in less time than
 # it hands over all rows.
 _MOST_BITS = 6
-
-# Of the counts of a note, which stands in the metadata of each table of reports.
-_MOST_CELLS = 256
 
 
 class OracleField(Field):
@@ -105,25 +101,6 @@ class OracleField(Field):
     ) -> NDArray[np.int64]:
         sums: NDArray[np.int64] = counts @ self.oracle.supports(reports)
         return sums
-
-    def part_counts(self, reports: NDArray[Any]) -> NDArray[np.int64]:
-        return self.oracle.part_counts(reports)
-
-    def summed_parts(
-        self, sums: NDArray[np.int64], size: int
-    ) -> NDArray[np.int64] | None:
-        if self.oracle.has_bits:
-            return np.concatenate([sums, size - sums])
-        if isinstance(self.oracle, RandomizedResponse):
-            return fold(sums)
-        return None
-
-    def no_parts(self) -> NDArray[np.int64]:
-        return np.zeros(self.oracle.n_part_counts, np.int64)
-
-    def tails(self, sums: NDArray[np.int64], size: int) -> list[Tail]:
-        names = ", ".join(map(repr, self.columns))
-        return [(*tail, names) for tail in self.oracle.tails(sums, size)]
 
     def parameters(self) -> dict[str, Any]:
         return self.oracle.parameters()
@@ -419,11 +396,3 @@ def _undeclared(domain: Domain, codes: Codes) -> list[Any]:
 
 def _no_randomness(*purpose: Any) -> Any:
     raise AssertionError("nothing is drawn here")
-
-
-def fold(counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the counts of numbers modulo 256, given those of the numbers from 0 on."""
-    n_rows = -(-max(counts.size, 1) // _MOST_CELLS)
-    padded = np.zeros(n_rows * _MOST_CELLS, np.int64)
-    padded[: counts.size] = counts
-    return padded.reshape(-1, _MOST_CELLS).sum(axis=0)[: counts.size]

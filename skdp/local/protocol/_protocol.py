@@ -23,8 +23,8 @@ from skdp.local.protocol._columns import (
     read_sampled,
     spread,
 )
-from skdp.local.protocol._field import Channel, Codes, Field, Randomness, Reports, Tail
-from skdp.local.protocol._oracle_fields import CategoryField, OracleField, fold
+from skdp.local.protocol._field import Channel, Codes, Field, Randomness, Reports
+from skdp.local.protocol._oracle_fields import CategoryField, OracleField
 from skdp.local.protocol._sampling import Sampling, drawn_pair, one_of
 from skdp.local.protocol._weighted import weighted_sums
 from skdp.privacy import PrivacyGuarantee, Released, ReportPair, any_pair
@@ -676,54 +676,6 @@ class ReportProtocol:
         # The records are counted with the first field, as with each of the others.
         return ReportTally(self.meaning, tuple(sums), tuple(sizes), sizes[0])
 
-    def report_counts(self, reports: Reports) -> NDArray[np.int64] | None:
-        """Count reports and parts of them, to recognise them in any order by a note.
-
-        Parameters
-        ----------
-        reports : list of ndarray
-            What `read` or `randomise` returned.
-
-        Returns
-        -------
-        ndarray of int64, or None
-            Counts that add up over sets of reports, the number of reports first; None
-            for no such note.
-        """
-        counts = []
-        for field, part in zip(self.fields, self.parts(reports), strict=True):
-            counts.append(field.part_counts(part))
-        return _joined(len(reports[0]), counts)
-
-    def tallied_counts(self, tally: ReportTally) -> NDArray[np.int64] | None:
-        """Return `report_counts` of the reports in a tally, where they follow from it.
-
-        Parameters
-        ----------
-        tally : ReportTally
-            Of this protocol.
-
-        Returns
-        -------
-        ndarray of int64, or None
-            The counts; None if they need the reports.
-        """
-        counts = []
-        for place, field in enumerate(self.fields):
-            field_counts = field.summed_parts(tally.counts[place], tally.sizes[place])
-            counts.append(field_counts)
-        return _joined(tally.n_reports, counts)
-
-    def empty_counts(self) -> NDArray[np.int64] | None:
-        """Return `report_counts` of no reports.
-
-        Returns
-        -------
-        ndarray of int64, or None
-            Zeros; None if there are no such counts.
-        """
-        return _joined(0, [field.no_parts() for field in self.fields])
-
     def estimate(self, tally: ReportTally, **options: Any) -> pd.DataFrame:
         """Estimate what the reports were made for.
 
@@ -755,30 +707,6 @@ class ReportProtocol:
             label = field.columns[0] if len(field.columns) == 1 else field.columns
             tables[label] = table
         return concat_columns(tables)
-
-    def tails(
-        self, tally: ReportTally, columns: Sequence[Any] | None = None
-    ) -> list[Tail]:
-        """Bound how probable sums as extreme as these are, whatever the true values.
-
-        Parameters
-        ----------
-        tally : ReportTally
-            Of this protocol.
-        columns : sequence of column names, optional
-            The columns whose sums are examined; by default all.
-
-        Returns
-        -------
-        list of (float, float, str)
-            As of `Field.tails`, of all fields.
-        """
-        tails = []
-        for place, field in enumerate(self.fields):
-            is_examined = columns is None or not {*columns}.isdisjoint(field.columns)
-            if tally.sizes[place] and is_examined:
-                tails += field.tails(tally.counts[place], tally.sizes[place])
-        return tails
 
     def channels(self, most_entries: int) -> list[Iterator[Channel]] | None:
         """Return the exact channel of each attribute of a record, for audits.
@@ -932,17 +860,3 @@ def _places(
         places: NDArray[np.integer] = numbers @ drawn.T
         return places.reshape(-1, 1)
     return np.nonzero(drawn)[1].reshape(len(drawn), size).astype(dtype)
-
-
-def _joined(
-    n_reports: int, counts: Sequence[NDArray[np.int64] | None]
-) -> NDArray[np.int64] | None:
-    """Return the number of reports, then the counts of all fields."""
-    # None if a field has none.
-    joined = np.zeros(0, np.int64)
-    for field_counts in counts:
-        if field_counts is None:
-            return None
-        joined = np.concatenate([joined, field_counts])
-    # Folded, as a note is short.
-    return np.concatenate([[n_reports], fold(joined)])
