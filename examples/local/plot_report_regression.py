@@ -29,9 +29,14 @@ print(f"cheaters among all: {cheats.mean():.1%}")
 
 # %%
 # Honest channels of the two halves: who copied says yes, others by the card. The
-# fit to them warns that the halves do not agree.
+# shares warn that the halves do not agree.
 
 design = ReportDesign.forced("answer", yes={0: 0.2, 1: 0.8}, group="half")
+design.estimate_frequencies(reports).round(2)
+
+# %%
+# Regressions with and without cheaters.
+
 people = pd.DataFrame({"age": age})
 honest = ReportLogisticRegression(target_encoder=design)
 honest.fit(people, reports)

@@ -1,4 +1,4 @@
-"""Whether any shares explain the reports, and what a fit warns of."""
+"""Warnings of reports that contradict a design, and of fits whose errors do not hold."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy import stats
 from sklearn.exceptions import ConvergenceWarning
 
@@ -18,16 +17,6 @@ from skdp.survey._likelihood import Numbers
 
 class ModelWarning(UserWarning):
     """Warning that a model does not fit what it was fitted to, so that its errors do not hold."""
-
-
-def warn_of_share(problem: str) -> None:
-    """Warn of the share of a report that no true values explain."""
-    warn(
-        problem,
-        ModelWarning,
-        about="guide/report_regression#warnings",
-        stacklevel=level_of_the_caller(),
-    )
 
 
 def warn_of_impossible(
@@ -47,84 +36,11 @@ def warn_of_impossible(
     max_standard_errors = 6.0
     if distances[worst] <= max_standard_errors:
         return
-    warn_of_share(
+    warn(
         f"the reports in column {column!r} give the impossible share "
         f"{estimates[worst]:.3g} of {names[worst]!r}, {distances[worst]:.0f} standard "
         "errors outside its range. The design has wrong probabilities, groups are "
-        "exchanged, or people do not follow the instruction"
-    )
-
-
-def unexplained_share(design: Any, counts_of_groups: Numbers) -> str | None:
-    """Return what is wrong with the share of a report: (n_groups, n_reports) counts of rows."""
-    # The channel of an unknown number is not known.
-    if design.unknown is not None:
-        return None
-    for group, counts in zip(design.channels, counts_of_groups, strict=True):
-        channel = design.channels[group]
-        place, how = _least_probable(counts, channel)
-        if how is not None:
-            least, largest = channel[:, place].min(), channel[:, place].max()
-            of_group = "" if design.group is None else f" of group {group!r}"
-            return (
-                f"column {design.column!r} holds {how} {design.reports[place]!r} "
-                f"than any truth gives: {counts[place] / counts.sum():.1%} of the "
-                f"reports{of_group}, where the channel gives {least:.1%} to "
-                f"{largest:.1%}. The design has wrong probabilities, or people "
-                "do not follow the instruction (see ReportDesign.with_cheaters)"
-            )
-    return None
-
-
-def _least_probable(
-    counts: np.ndarray[Any, Any], channel: Numbers
-) -> tuple[int, str | None]:
-    """Return a report whose count is too small or too large, and which of both; None if all can be."""
-    # Given true values, reports are independent, and each has at least the least
-    # probability of its column: so the count is larger, in distribution, than that of as
-    # many coins of that probability. This holds for dependent true values, too.
-    n_reports = counts.sum()
-    of_fewer = stats.binom.cdf(counts, n_reports, channel.min(axis=0))
-    # Of each share of a report, where the channel holds.
-    false_alarm = 1e-6
-    if of_fewer.min() < false_alarm:
-        return int(of_fewer.argmin()), "fewer"
-    of_more = stats.binom.sf(counts - 1, n_reports, channel.max(axis=0))
-    if of_more.min() < false_alarm:
-        return int(of_more.argmin()), "more"
-    return 0, None
-
-
-def warn_of_scores_of_groups(
-    column: Any,
-    scores: Numbers,
-    groups: NDArray[np.intp],
-    cluster_codes: NDArray[np.intp] | None,
-) -> None:
-    """Warn if intercepts of single groups would make the fit better, beyond chance.
-
-    `scores` are those of intercepts, weighted: (n_rows, n_intercepts).
-    """
-    if cluster_codes is None:
-        cluster_codes = np.arange(len(scores))
-    largest = 0.0
-    for group in np.unique(groups):
-        for score in scores.T:
-            totals = np.bincount(cluster_codes, score * (groups == group))
-            # The sum varies less, if anything, as parameters are fitted (Rao 1948).
-            error = np.sqrt((totals**2).sum())
-            if error > 0:
-                largest = max(largest, float(abs(totals.sum()) / error))
-    # Of the score of a group: 6e-5 by chance.
-    most_errors = 4.0
-    if largest < most_errors:
-        return
-    warn(
-        f"groups that report {column!r} by different channels differ beyond the "
-        f"predictors, by {largest:.0f} standard errors, and coefficients may be far "
-        "off: people do not follow (see ReportDesign.with_cheaters), the design has "
-        "wrong probabilities, or groups are no random parts of the sample (add "
-        "a predictor of the group to X)",
+        "exchanged, or people do not follow the instruction",
         ModelWarning,
         about="guide/report_regression#warnings",
         stacklevel=level_of_the_caller(),

@@ -17,18 +17,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import ColumnLike, ColumnName, SavedByArguments
 from skdp.exact import log_upper
-from skdp.local import NumberField, ReportTransformer, read_carried
+from skdp.local import ReportTransformer, read_carried
 from skdp.local.protocol import CategoryField
-from skdp.oracles import bin_positions
 from skdp.survey import _channels
 from skdp.survey._likelihood import Numbers
 from skdp.survey._shares import estimate_shares, read_sample
 from skdp.tables import is_frame, read_table
-
-# Of a reported number: sums over them are integrals over its value up to 1e-9, if its
-# standard deviation is a twentieth of its bounds or more (a normal density, summed at
-# equal distances).
-_N_BINS = 24
 
 # Of sums of floats that stand for probabilities.
 _ROUNDING = 1e-9
@@ -746,10 +740,6 @@ class Question:
     slope: Numbers | None = None
     unknown: str | None = None
     start: float = 0.5
-    # Whether it is a number in bins, whose means are `values`.
-    is_number: bool = False
-    # The number of the group of each row, if channels differ by group.
-    groups: NDArray[np.intp] | None = None
 
 
 def as_pandas(frame: Any, name: str = "X") -> pd.DataFrame:
@@ -784,7 +774,6 @@ def read_questions(
             if design.group is not None:
                 columns.append(design.group)
             _check_columns(columns, X.columns, name)
-            groups = None if design.group is None else design.cells(X)[0]
             questions.append(
                 Question(
                     str(design.column),
@@ -794,7 +783,6 @@ def read_questions(
                     design.slope(X),
                     design.unknown,
                     design.start,
-                    groups=groups,
                 )
             )
         elif isinstance(design, ReportTransformer):
@@ -840,81 +828,30 @@ def _check_columns(columns: Sequence[Any], present: Any, name: str) -> None:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class _Fields:
-    """The reports that an encoder made, by field."""
-
-    fields: Sequence[CategoryField | NumberField]
-    reports: Sequence[Any]
-    # (n_rows, n_fields).
-    is_reported: NDArray[np.bool_]
-    columns: list[Any]
-
-
-def _read_fields(encoder: Any, reports: Any, name: str) -> _Fields:
-    """Read the reports of an encoder of categories or numbers."""
+def _questions_of_encoder(encoder: Any, reports: Any, name: str) -> list[Question]:
+    """Read the reports of an encoder of categories."""
     check_is_fitted(encoder)
     protocol = encoder.protocol_
-    is_read = [
-        isinstance(field, CategoryField | NumberField) for field in protocol.fields
-    ]
-    if not all(is_read):
+    if not all(isinstance(field, CategoryField) for field in protocol.fields):
         raise TypeError(
-            f"{type(encoder).__name__} does not report categories or numbers, one for "
-            "each record, as encoders must"
+            f"{type(encoder).__name__} does not report categories, one for each record, "
+            "as encoders must: declare numbers as an Interval, which has bins"
         )
     names = list(protocol.report_columns)
     _check_columns(names, read_table(reports).names, name)
     # Selected in its own library, as its notes say whose reports they are.
     selected = nw.from_native(reports, eager_only=True).select(names).to_native()
     arrays, _ = read_carried(selected, encoder)
-    return _Fields(protocol.fields, arrays, protocol.rows(arrays), names)
-
-
-def _questions_of_encoder(encoder: Any, reports: Any, name: str) -> list[Question]:
-    read = _read_fields(encoder, reports, name)
+    is_reported = protocol.rows(arrays)
     questions = []
-    for place, field in enumerate(read.fields):
-        if isinstance(field, NumberField):
-            questions.append(
-                _question_of_number(
-                    field, read.reports[place], read.is_reported[:, place]
-                )
-            )
-            continue
+    for place, field in enumerate(protocol.fields):
         oracle = field.oracle
         # The factor of each row cancels: a report is this many times likelier under the
         # values that it supports. A record that does not report says nothing.
         excess = float(oracle.support_ratio - 1)
-        is_reported = read.is_reported[:, place, np.newaxis]
-        supports = oracle.supports(read.reports[place]) & is_reported
+        supports = oracle.supports(arrays[place]) & is_reported[:, place, np.newaxis]
         likelihood = np.asarray(1 + excess * supports, float)
         values = list(field.domain.cells())
         question = field.prefix(list(field.columns))
-        questions.append(Question(question, values, likelihood, read.columns))
+        questions.append(Question(question, values, likelihood, names))
     return questions
-
-
-def _question_of_number(
-    field: NumberField, reports: NDArray[np.intp], is_reported: NDArray[np.bool_]
-) -> Question:
-    """Read the reports of a number: its likelihood in bins between the bounds."""
-    n_bins = min(_N_BINS, field.mechanism.steps)
-    # Numbers are uniform within a bin: (n_bins, n_reports).
-    of_mechanism = field.mechanism.spread(bin_positions(field.mechanism.steps, n_bins))
-    # Some reports of the mechanism may be written alike.
-    channel = np.zeros((n_bins, len(field.numbers)))
-    np.add.at(channel.T, field.places, of_mechanism.T)
-    # The factor of each row cancels.
-    channel /= channel.max(axis=0)
-    likelihood = np.ones((len(reports), n_bins))
-    likelihood[is_reported] = channel.T[reports[is_reported]]
-    low, high = field.bounds
-    middles = low + (high - low) * (np.arange(n_bins) + 0.5) / n_bins
-    return Question(
-        str(field.name),
-        middles.tolist(),
-        likelihood,
-        [field.name],
-        is_number=True,
-    )

@@ -109,62 +109,6 @@ class Unknown:
 
 
 @dataclass(frozen=True, eq=False)
-class CellPrior:
-    """The distribution of hidden cells where some reported predictors are numbers: normal, given the categories."""
-
-    # The log probability of a cell is a polynomial of its numbers, of second degree;
-    # the coefficients of first degree depend on categories and on true predictors, as
-    # means do.
-
-    # The number of the combination of categories of each cell: (n_cells,).
-    combinations: NDArray[np.intp]
-    # What the coefficients multiply: (n_coefficients, n_cells).
-    basis: Numbers
-    # Whether a coefficient depends on true predictors: (n_coefficients,).
-    has_slopes: NDArray[np.bool_]
-    # Whether it is that of a square.
-    is_square: NDArray[np.bool_]
-
-    @classmethod
-    def of(cls, categories: NDArray[np.intp], numbers: Numbers) -> CellPrior:
-        """Make the prior of the combination of categories of each cell, and of its numbers, (n_cells, n_numbers)."""
-        n_combinations = int(categories.max()) + 1
-        is_combination = np.equal.outer(np.arange(n_combinations), categories)
-        # The last combination is the reference.
-        blocks = [is_combination[:-1].astype(float)]
-        kinds = ["share"] * (n_combinations - 1)
-        scaled = (numbers - numbers.mean(axis=0)) / numbers.std(axis=0)
-        for place, number in enumerate(scaled.T):
-            blocks.append(is_combination * number)
-            kinds += ["mean"] * n_combinations
-            blocks.append(number[np.newaxis] ** 2)
-            kinds.append("square")
-            for other in scaled.T[:place]:
-                blocks.append((number * other)[np.newaxis])
-                kinds.append("product")
-        names = np.array(kinds)
-        has_slopes = (names == "share") | (names == "mean")
-        basis = np.concatenate(blocks)
-        return cls(categories, basis, has_slopes, names == "square")
-
-    def is_free(self, n_features: int) -> NDArray[np.bool_]:
-        """Return which coefficients are parameters: (n_features, n_coefficients)."""
-        is_free = np.tile(self.has_slopes, (n_features, 1))
-        is_free[0] = True
-        return is_free
-
-    def start(self, n_features: int, shares: Numbers) -> Numbers:
-        """Return parameters to begin with: shares of the combinations, and wide normal numbers."""
-        of_combinations = np.bincount(self.combinations, shares)
-        cells = np.zeros((n_features, len(self.basis)))
-        n_shares = len(of_combinations) - 1
-        cells[0, :n_shares] = np.log(of_combinations[:-1] / of_combinations[-1])
-        # A standard deviation of that of equal shares.
-        cells[0, self.is_square] = -0.5
-        return cells[self.is_free(n_features)]
-
-
-@dataclass(frozen=True, eq=False)
 class HiddenModel:
     """A regression whose predictors, and perhaps the target, are known from reports."""
 
@@ -186,8 +130,6 @@ class HiddenModel:
     outcome: Gaussian | Classes
     weights: Numbers
     unknowns: Sequence[Unknown] = ()
-    # By default each cell but the last has coefficients of its own.
-    cell_prior: CellPrior | None = None
 
     @property
     def n_cells(self) -> int:
@@ -203,17 +145,11 @@ class HiddenModel:
 
     def split(self, parameters: Numbers) -> tuple[Numbers, Numbers, Numbers]:
         """Split parameters into those of the outcome, those of the cells, and the unknown numbers."""
-        # Of the cells: (n_features, n_cells - 1), or the coefficients of the cell prior,
-        # of which those that are not free are 0.
+        # Of the cells: (n_features, n_cells - 1).
         n = self.n_outcome_parameters
         end = len(parameters) - len(self.unknowns)
         n_features = self.cell_features.shape[1]
-        if self.cell_prior is None:
-            cells = parameters[n:end].reshape(n_features, self.n_cells - 1)
-        else:
-            is_free = self.cell_prior.is_free(n_features)
-            cells = np.zeros(is_free.shape)
-            cells[is_free] = parameters[n:end]
+        cells = parameters[n:end].reshape(n_features, self.n_cells - 1)
         return parameters[:n], cells, parameters[end:]
 
     def reports_given_cells(self, numbers: Numbers, rows: slice) -> Numbers:
@@ -269,11 +205,8 @@ class HiddenModel:
     def log_priors(self, cells: Numbers, rows: slice) -> Numbers:
         """Return the log probability of each cell given known features: (n_rows, n_cells)."""
         logits = self.cell_features[rows] @ cells
-        if self.cell_prior is None:
-            # The last cell is the reference.
-            logits = np.column_stack([logits, np.zeros(len(logits))])
-        else:
-            logits = logits @ self.cell_prior.basis
+        # The last cell is the reference.
+        logits = np.column_stack([logits, np.zeros(len(logits))])
         return logits - _log_sum(logits)[:, np.newaxis]
 
     def log_likelihoods(self, parameters: Numbers) -> Numbers:
@@ -312,17 +245,9 @@ class HiddenModel:
             seen = self.seen_given_classes(numbers, rows)
             features = self.features(rows)
             outcome = self.outcome.scores(of_outcome, features, rows, seen, posterior)
-            excess = posterior - priors
-            if self.cell_prior is None:
-                excess = excess[:, :-1]
-            else:
-                excess = excess @ self.cell_prior.basis.T
+            excess = (posterior - priors)[:, :-1]
             cells = self.cell_features[rows][:, :, np.newaxis] * excess[:, np.newaxis]
-            if self.cell_prior is None:
-                blocks = [outcome, cells.reshape(len(excess), -1)]
-            else:
-                is_free = self.cell_prior.is_free(cells.shape[1])
-                blocks = [outcome, cells[:, is_free]]
+            blocks = [outcome, cells.reshape(len(excess), -1)]
             for unknown in self.unknowns:
                 blocks.append(self._number_scores(unknown, parameters, rows, posterior))
             parts.append(np.column_stack(blocks))
@@ -370,17 +295,13 @@ class HiddenModel:
         shares = mixture_shares(likelihoods, self.weights)
         n = self.cell_features.shape[1]
         # The first of these features is 1.
-        if self.cell_prior is None:
-            cells = np.zeros((n, self.n_cells - 1))
-            cells[0] = np.log(shares[:-1] / shares[-1])
-            of_cells = cells.ravel()
-        else:
-            of_cells = self.cell_prior.start(n, shares)
+        cells = np.zeros((n, self.n_cells - 1))
+        cells[0] = np.log(shares[:-1] / shares[-1])
         posterior = likelihoods * shares
         posterior /= posterior.sum(axis=1, keepdims=True)
         seen = self.seen_given_classes(numbers, slice(None))
         outcome = self.outcome.start(self, posterior, seen)
-        return np.concatenate([outcome, of_cells, numbers])
+        return np.concatenate([outcome, cells.ravel(), numbers])
 
 
 def _ratio(slope: Numbers, likelihoods: Numbers | None) -> Numbers:

@@ -28,9 +28,6 @@ class ReportLinearRegression(RegressorMixin, ReportRegression):
     ----------
     encoders : fitted local transformer, ReportDesign, or list of them, optional
         How the reported predictors came about, as for `ReportLogisticRegression`.
-    reported_as : {"categories", "numbers"}, default="categories"
-        Whether a reported predictor has a coefficient for each value but the first, or one, for values that are
-        numbers.
     interactions : list of (true predictor, reported predictor), optional
         Pairs of columns whose products are terms, too.
     hidden_distribution : {"conditional", "marginal"}, default="conditional"
@@ -71,8 +68,7 @@ class ReportLinearRegression(RegressorMixin, ReportRegression):
         If the reports say too little for a clear maximum; errors and intervals are nan then.
     UserWarning
         If the fit has other shares of the reported values than the reports alone, by five standard errors or more: the
-        model does not hold, such as where the effect of a true predictor is not linear. Or if a design has fewer or
-        more of a report than any truth gives, with probability 1e-6: its channel is wrong, or people do not follow.
+        model does not hold, such as where the effect of a true predictor is not linear.
 
     See Also
     --------
@@ -113,13 +109,11 @@ class ReportLinearRegression(RegressorMixin, ReportRegression):
         self,
         encoders: Any = None,
         *,
-        reported_as: Literal["categories", "numbers"] = "categories",
         interactions: Any = None,
         hidden_distribution: Literal["conditional", "marginal"] = "conditional",
         errors: Literal["observed", "sandwich"] = "observed",
     ) -> None:
         self.encoders = encoders
-        self.reported_as = reported_as
         self.interactions = interactions
         self.hidden_distribution = hidden_distribution
         self.errors = errors

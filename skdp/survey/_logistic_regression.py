@@ -22,7 +22,6 @@ from skdp.survey._regression import (
 from skdp.survey._rows import (
     one_column,
     read_target_reports,
-    warn_of_unexplained,
 )
 from skdp.tables import as_objects
 
@@ -33,14 +32,11 @@ class ReportLogisticRegression(ClassifierMixin, ReportRegression):
     Parameters
     ----------
     encoders : fitted local transformer, ReportDesign, or list of them, optional
-        How the reported predictors came about: encoders of categories, or of numbers (`NumericPerturber`), whose
-        report columns X holds, beside true predictors; or designs. By default all predictors are true.
+        How the reported predictors came about: encoders of categories, whose report columns X holds, beside true
+        predictors; or designs. By default all predictors are true. Report a number as an `Interval`.
     target_encoder : fitted local transformer or ReportDesign, optional
         How the target was reported; by default it is true. Then y is the reports: a series, or a dataframe with the
         columns of the reports.
-    reported_as : {"categories", "numbers"}, default="categories"
-        Whether a reported category has a coefficient for each value but the first, or one, for values that are
-        numbers. A number of `NumericPerturber` has one.
     interactions : list of (true predictor, reported predictor), optional
         Pairs of columns whose products are terms, too. An encoder's predictor is named as its column.
     hidden_distribution : {"conditional", "marginal"}, default="conditional"
@@ -83,8 +79,7 @@ class ReportLogisticRegression(ClassifierMixin, ReportRegression):
         If the reports say too little for a clear maximum; errors and intervals are nan then.
     UserWarning
         If the fit has other shares of the reported values than the reports alone, by five standard errors or more: the
-        model does not hold, such as where the effect of a true predictor is not linear. Or if a design has fewer or
-        more of a report than any truth gives, with probability 1e-6: its channel is wrong, or people do not follow.
+        model does not hold, such as where the effect of a true predictor is not linear.
 
     See Also
     --------
@@ -98,9 +93,6 @@ class ReportLogisticRegression(ClassifierMixin, ReportRegression):
     The likelihood of a row is the sum over true values of the reported columns of the probability of these values given
     the true predictors, of the reports given the values (the exact channel), and of the target given both ([1]_ for two
     values). It is maximised by Newton's method; the information is observed, not expected.
-
-    A reported number is taken to be normal within its bounds, given the others: its mean depends on true predictors and
-    on reported categories, its variance does not. The sum is over 24 bins. Several numbers take 24 times as long each.
 
     References
     ----------
@@ -134,14 +126,12 @@ class ReportLogisticRegression(ClassifierMixin, ReportRegression):
         encoders: Any = None,
         *,
         target_encoder: Any = None,
-        reported_as: Literal["categories", "numbers"] = "categories",
         interactions: Any = None,
         hidden_distribution: Literal["conditional", "marginal"] = "conditional",
         errors: Literal["observed", "sandwich"] = "observed",
     ) -> None:
         self.encoders = encoders
         self.target_encoder = target_encoder
-        self.reported_as = reported_as
         self.interactions = interactions
         self.hidden_distribution = hidden_distribution
         self.errors = errors
@@ -224,7 +214,6 @@ class ReportLogisticRegression(ClassifierMixin, ReportRegression):
             raise ValueError(
                 f"target_encoder must report one column, got {len(questions)}"
             )
-        warn_of_unexplained(self.target_encoder, table[weights > 0])
         (question,) = questions
         self.classes_ = as_objects(question.values)
         unknowns = []

@@ -27,7 +27,6 @@ from skdp.pages import warn
 from skdp.survey._agreement import (
     ModelWarning,
     warn_of_no_maximum,
-    warn_of_scores_of_groups,
 )
 from skdp.survey._design import Question, as_pandas, read_questions
 from skdp.survey._likelihood import (
@@ -44,7 +43,6 @@ from skdp.survey._likelihood import (
 from skdp.survey._rows import (
     Units,
     cell_likelihoods,
-    cell_prior,
     cell_unknowns,
     check_given,
     check_reported_together,
@@ -52,7 +50,6 @@ from skdp.survey._rows import (
     read_clusters,
     read_weights,
     refuse_complex,
-    warn_of_unexplained,
 )
 from skdp.tables import is_frame
 
@@ -67,7 +64,6 @@ class ReportRegression(OnSite, BaseEstimator):
     """What both regressions share."""
 
     encoders: Any
-    reported_as: str
     interactions: Any
     hidden_distribution: str
     errors: str
@@ -163,17 +159,6 @@ class ReportRegression(OnSite, BaseEstimator):
         features = {}
         question_names = []
         for place, question in enumerate(questions):
-            if question.is_number or self.reported_as == "numbers":
-                try:
-                    values = np.array(question.values, float)
-                except (TypeError, ValueError):
-                    raise ValueError(
-                        f"reported_as='numbers' needs numbers as values of "
-                        f"{question.name!r}"
-                    ) from None
-                features[question.name] = values[codes[:, place]]
-                question_names.append(question.name)
-                continue
             # The first value is the reference.
             for code, value in enumerate(question.values[1:], start=1):
                 is_value = codes[:, place] == code
@@ -213,7 +198,6 @@ class ReportRegression(OnSite, BaseEstimator):
         return products, names
 
     def _check_parameters(self) -> None:
-        check_choice("reported_as", self.reported_as, ("categories", "numbers"))
         check_choice(
             "hidden_distribution", self.hidden_distribution, ("conditional", "marginal")
         )
@@ -236,7 +220,6 @@ class ReportRegression(OnSite, BaseEstimator):
         questions = read_questions(self.encoders, X, reports)
         of_target = [] if target is None else [target]
         check_reported_together([*questions, *of_target], weights)
-        warn_of_unexplained(self.encoders, X[weights > 0])
         known = self._known(X, questions)
         hidden, question_names = self._hidden(questions)
         products, product_names = self._products(known, hidden, question_names)
@@ -256,7 +239,6 @@ class ReportRegression(OnSite, BaseEstimator):
             outcome,
             weights,
             unknowns,
-            cell_prior(questions),
         )
         self._n_clusters = count_clusters(cluster_codes, model)
         # Weights of a design are no numbers of rows, and rows of a cluster are not
@@ -265,15 +247,13 @@ class ReportRegression(OnSite, BaseEstimator):
         self._rows_are_alike = cluster_codes is None and not is_weighted
         # Derivatives are numbers of limited precision: in any units of the predictors,
         # the fit is that of columns of mean 0 and standard deviation 1.
-        is_number = [name in question_names for name in hidden.columns]
-        units = Units.of(model, is_number)
+        units = Units.of(model)
         scaled = units.apply(model)
         fit = maximise(scaled)
         if not fit.is_maximum:
             warn_of_no_maximum(pd.DataFrame(scaled.known, columns=known.columns))
         else:
             self._warn_of_disagreement(scaled, fit, questions, cluster_codes)
-            _warn_of_groups(scaled, fit, questions, target, cluster_codes)
         self._names = [*known.columns, *hidden.columns, *product_names]
         # What predictions need: a fitted model holds no rows.
         # In the order of a file, or a loaded model would sum in another order, and its
@@ -325,8 +305,7 @@ class ReportRegression(OnSite, BaseEstimator):
         # chance, or a little more often where several shares are compared.
         most_errors = 5.0
         for place, question in enumerate(questions):
-            # Shares of bins are not known from few reports of a number.
-            if question.unknown is not None or question.is_number:
+            if question.unknown is not None:
                 continue
             others = tuple(axis for axis in axes if axis != place + 1)
             fitted = by_question.sum(axis=others)
@@ -445,34 +424,7 @@ class ReportRegression(OnSite, BaseEstimator):
             self._outcome(),
             np.ones(len(table)),
             unknowns,
-            cell_prior(questions),
         )
-
-
-def _warn_of_groups(
-    model: HiddenModel,
-    fit: Fit,
-    questions: Sequence[Question],
-    target: Question | None,
-    cluster_codes: NDArray[np.intp] | None,
-) -> None:
-    """Warn if groups with channels of their own differ beyond the predictors."""
-    # Parameters begin with the intercepts, of the target and of the cells.
-    n_outcome = model.n_outcome_parameters
-    n_cells = model.n_cells - 1
-    if model.cell_prior is not None:
-        n_cells = len(model.cell_prior.basis)
-    of_cells = range(n_outcome, n_outcome + n_cells)
-    places = [(question, of_cells) for question in questions]
-    if target is not None:
-        places.append((target, range(len(target.values) - 1)))
-    for question, columns in places:
-        if question.groups is not None:
-            scores = model.scores(fit.parameters)[:, list(columns)]
-            scores = scores * model.weights[:, np.newaxis]
-            warn_of_scores_of_groups(
-                question.name, scores, question.groups, cluster_codes
-            )
 
 
 def cells_given_reports(model: HiddenModel, parameters: Numbers) -> Numbers:

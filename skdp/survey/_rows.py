@@ -15,14 +15,9 @@ from scipy.linalg import block_diag, solve_triangular
 from sklearn.utils import column_or_1d
 
 from skdp.local.protocol import refuse_name
-from skdp.survey._agreement import (
-    unexplained_share,
-    warn_of_few_clusters,
-    warn_of_share,
-)
-from skdp.survey._design import Question, ReportDesign, report_counts
+from skdp.survey._agreement import warn_of_few_clusters
+from skdp.survey._design import Question, ReportDesign
 from skdp.survey._likelihood import (
-    CellPrior,
     Classes,
     Fit,
     Gaussian,
@@ -164,36 +159,24 @@ class Scales:
         deviations[is_constant] = 1.0
         return cls(centres, deviations)
 
-    def without(self, is_kept: Sequence[bool]) -> Scales:
-        """Return scales that leave some columns as they are."""
-        keep = np.asarray(is_kept, bool)
-        centres = np.where(keep, 0.0, self.centres)
-        return Scales(centres, np.where(keep, 1.0, self.deviations))
-
     def apply(self, columns: Numbers) -> Numbers:
         scaled: Numbers = (columns - self.centres) / self.deviations
         return scaled
 
 
 def feature_matrix(
-    known: Scales, hidden: Scales, products: Sequence[tuple[int, int]]
+    known: Scales, n_hidden: int, products: Sequence[tuple[int, int]]
 ) -> Numbers:
-    """Return what features are of scaled features, a column each; the first scaled one is 1."""
-    # A column is its centre times 1, plus its deviation times the scaled column; the
-    # product of two columns is that of two such sums, of four terms.
-    n_known, n_hidden = len(known.centres), len(hidden.centres)
+    """Return the features in terms of those of scaled known columns, a column each; the first known column is 1."""
+    # A known column is its centre times 1, plus its deviation times the scaled column.
+    n_known = len(known.centres)
     n_main = n_known + n_hidden
-    centres = np.concatenate([known.centres, hidden.centres])
-    deviations = np.concatenate([known.deviations, hidden.deviations])
-    matrix = np.zeros((n_main + len(products), n_main + len(products)))
-    matrix[0, :n_main] = centres
-    matrix[range(n_main), range(n_main)] += deviations
+    matrix = np.eye(n_main + len(products))
+    matrix[range(n_known), range(n_known)] = known.deviations
+    matrix[0, :n_known] += known.centres
     for place, (of_known, of_hidden) in enumerate(products, start=n_main):
-        other = n_known + of_hidden
-        matrix[0, place] += centres[of_known] * centres[other]
-        matrix[other, place] += centres[of_known] * deviations[other]
-        matrix[of_known, place] += deviations[of_known] * centres[other]
-        matrix[place, place] += deviations[of_known] * deviations[other]
+        matrix[n_known + of_hidden, place] = known.centres[of_known]
+        matrix[place, place] = known.deviations[of_known]
     return matrix
 
 
@@ -202,23 +185,20 @@ class Units:
     """The scales of a model, its target included."""
 
     known: Scales
-    hidden: Scales
     # Of a numeric target.
     target: Scales | None
 
     @classmethod
-    def of(cls, model: HiddenModel, is_number: Sequence[bool]) -> Units:
-        """Choose the units of a model; `is_number` says of which hidden features."""
-        n_cells = len(model.hidden)
-        hidden = Scales.of(model.hidden, np.ones(n_cells))
+    def of(cls, model: HiddenModel) -> Units:
+        """Choose the units of a model."""
         known = Scales.of(model.known, model.weights)
-        is_one = [True, *[False] * (model.known.shape[1] - 1)]
+        # The first column is of ones.
+        known.centres[0], known.deviations[0] = 0.0, 1.0
         target = None
         if isinstance(model.outcome, Gaussian):
             values = model.outcome.values[:, np.newaxis]
             target = Scales.of(values, model.weights)
-        is_indicator = [not each for each in is_number]
-        return cls(known.without(is_one), hidden.without(is_indicator), target)
+        return cls(known, target)
 
     def apply(self, model: HiddenModel) -> HiddenModel:
         """Return the model in these units."""
@@ -231,7 +211,6 @@ class Units:
             model,
             known=known,
             cell_features=known[:, :n_cell_features],
-            hidden=self.hidden.apply(model.hidden),
             outcome=outcome,
         )
 
@@ -239,7 +218,9 @@ class Units:
         self, model: HiddenModel, fit: Fit, covariance: Numbers
     ) -> tuple[Numbers, Numbers, float]:
         """Return parameters, their covariance and the log likelihood of a scaled model in the units of its data."""
-        features = _inverse(feature_matrix(self.known, self.hidden, model.products))
+        features = _inverse(
+            feature_matrix(self.known, model.hidden.shape[1], model.products)
+        )
         n = len(fit.parameters)
         shift = np.zeros(n)
         log_likelihood = fit.log_likelihood
@@ -260,14 +241,9 @@ class Units:
     def _of_cells(self, model: HiddenModel) -> Numbers:
         """Return what the parameters of the cells are of those of the scaled model."""
         n = model.cell_features.shape[1]
-        no_columns = Scales(np.zeros(0), np.zeros(0))
         known = Scales(self.known.centres[:n], self.known.deviations[:n])
-        matrix = _inverse(feature_matrix(known, no_columns, []))
-        if model.cell_prior is None:
-            return np.asarray(np.kron(matrix, np.eye(model.n_cells - 1)), float)
-        is_free = model.cell_prior.is_free(n)
-        of_all = np.asarray(np.kron(matrix, np.eye(is_free.shape[1])), float)
-        return of_all[np.ix_(is_free.ravel(), is_free.ravel())]
+        matrix = _inverse(feature_matrix(known, 0, []))
+        return np.asarray(np.kron(matrix, np.eye(model.n_cells - 1)), float)
 
 
 def _inverse(matrix: Numbers) -> Numbers:
@@ -281,22 +257,6 @@ def cell_likelihoods(likelihoods: Sequence[Numbers], n_rows: int) -> Numbers:
         pairs = cells[:, :, np.newaxis] * likelihood[:, np.newaxis]
         cells = pairs.reshape(n_rows, -1)
     return cells
-
-
-def cell_prior(questions: Sequence[Question]) -> CellPrior | None:
-    """Return the distribution of cells with numbers; None if there are only categories."""
-    if not any(question.is_number for question in questions):
-        return None
-    sizes = [len(question.values) for question in questions]
-    codes = np.indices(sizes).reshape(len(sizes), -1)
-    numbers = []
-    combinations = np.zeros(codes.shape[1], dtype=np.intp)
-    for question, of_cells in zip(questions, codes, strict=True):
-        if question.is_number:
-            numbers.append(np.array(question.values)[of_cells])
-        else:
-            combinations = combinations * len(question.values) + of_cells
-    return CellPrior.of(combinations, np.column_stack(numbers))
 
 
 def cell_unknowns(questions: Sequence[Question], n_rows: int) -> list[Unknown]:
@@ -332,22 +292,3 @@ def check_reported_together(questions: Sequence[Question], weights: Numbers) -> 
                 "identify the association of the columns. Report them with "
                 "strategy='split' or 'joint', or use one reported column in each model"
             )
-
-
-def warn_of_unexplained(designs: Any, table: pd.DataFrame) -> None:
-    """Warn if no true values explain the reports of a table."""
-    problem = _unexplained_share(designs, table)
-    if problem is not None:
-        warn_of_share(problem)
-
-
-def _unexplained_share(designs: Any, table: pd.DataFrame) -> str | None:
-    """Return what is wrong with the share of a report, for the first design that has such a share."""
-    if not isinstance(designs, list | tuple):
-        designs = [designs]
-    for design in designs:
-        if isinstance(design, ReportDesign):
-            problem = unexplained_share(design, report_counts(design, table))
-            if problem is not None:
-                return problem
-    return None

@@ -8,16 +8,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from skdp.base import check_confidence_level
 from skdp.local.protocol import SampledCounts, SampleDesign, WeightedMeans, read_design
 from skdp.survey._agreement import (
-    unexplained_share,
     warn_of_groups_that_differ,
     warn_of_impossible,
     warn_of_no_end,
-    warn_of_share,
 )
 from skdp.survey._likelihood import Numbers
 
@@ -54,13 +51,22 @@ def estimate_shares(
     weights = np.bincount(cells, sample.weights, n_cells).astype(float)
     fit = _ShareFit(channels, slopes, weights.reshape(len(channels), -1))
     shares, unknown = fit.solve(design.column, design.start)
-    _warn_of_misfit(design, sample, cells, fit, (shares, unknown))
     scores = fit.influences(shares, unknown)  # (n_cells, n_estimates)
     blocks = influence_blocks(scores[cells] * sample.weights[:, np.newaxis])
     estimates = np.append(shares, [] if unknown is None else [unknown])
     squares = np.bincount(cells, sample.weights**2, n_cells).astype(float)
     squares = squares.reshape(fit.weights.shape)
-    if unknown is not None and sample.clusters is None:
+    # Noise is independent whatever the truth, but reports of a cluster may depend on each
+    # other, and on the unknown number.
+    if sample.clusters is None:
+        warn_of_groups_that_differ(
+            design.column,
+            fit.weights,
+            squares,
+            fit.expected(shares, unknown),
+            len(estimates) - 1,
+        )
+    if sample.clusters is None or unknown is None:
         _warn_of_impossible(design, fit, (shares, unknown), scores, squares)
     total_weight = float(sample.weights.sum())
     kish = float((sample.weights**2).sum() / total_weight**2)
@@ -81,59 +87,33 @@ def estimate_shares(
     return result
 
 
-def _warn_of_misfit(
-    design: Any,
-    sample: SampleDesign,
-    cells: NDArray[np.intp],
-    fit: _ShareFit,
-    solution: tuple[Numbers, float | None],
-) -> None:
-    """Warn if no shares explain the reports, of some group or of all together."""
-    shares, unknown = solution
-    n_cells = fit.weights.size
-    # Noise is independent whatever the truth, so that rows count, and not weights.
-    counts = np.bincount(cells[sample.weights > 0], minlength=n_cells).astype(float)
-    problem = unexplained_share(design, counts.reshape(fit.weights.shape))
-    if problem is not None:
-        warn_of_share(problem)
-    # Reports of a cluster may depend on each other.
-    elif sample.clusters is None:
-        squares = np.bincount(cells, sample.weights**2, n_cells).astype(float)
-        warn_of_groups_that_differ(
-            design.column,
-            fit.weights,
-            squares.reshape(fit.weights.shape),
-            fit.expected(shares, unknown),
-            len(shares) - 1 + (unknown is not None),
-        )
-
-
 def _warn_of_impossible(
     design: Any,
     fit: _ShareFit,
-    solution: tuple[Numbers, float],
+    solution: tuple[Numbers, float | None],
     scores: Numbers,
     squares: Numbers,
 ) -> None:
     """Warn if a share, or the unknown number, is outside its range beyond chance."""
     shares, unknown = solution
-    place = _cheaters_place(design)
-    low, high = (0.0, 1.0) if place is not None else _unknown_range(design)
-    nearest = possible_shares(shares)
-    nearest_unknown = float(np.clip(unknown, low, high))
-    names = [*design.values, design.unknown]
-    estimates = np.append(shares, unknown)
-    excess = np.append(
-        np.maximum(-shares, shares - 1), max(low - unknown, unknown - high)
-    )
-    if place is not None:
-        # Cheaters are a part of the people with this value.
-        nearest_unknown = min(nearest_unknown, float(nearest[place]))
-        names.append(f"honest {design.values[place]}")
-        estimates = np.append(estimates, shares[place] - unknown)
-        excess = np.append(excess, unknown - shares[place])
-        honest = scores[:, place] - scores[:, -1]
-        scores = np.column_stack([scores, honest])
+    nearest, nearest_unknown = possible_shares(shares), None
+    names, estimates = list(design.values), shares
+    excess = np.maximum(-shares, shares - 1)
+    if unknown is not None:
+        place = _cheaters_place(design)
+        low, high = (0.0, 1.0) if place is not None else _unknown_range(design)
+        nearest_unknown = float(np.clip(unknown, low, high))
+        names.append(design.unknown)
+        estimates = np.append(estimates, unknown)
+        excess = np.append(excess, max(low - unknown, unknown - high))
+        if place is not None:
+            # Cheaters are a part of the people with this value.
+            nearest_unknown = min(nearest_unknown, float(nearest[place]))
+            names.append(f"honest {design.values[place]}")
+            estimates = np.append(estimates, shares[place] - unknown)
+            excess = np.append(excess, unknown - shares[place])
+            honest = scores[:, place] - scores[:, -1]
+            scores = np.column_stack([scores, honest])
     # Errors of the estimates if the nearest possible numbers were true.
     expected = np.clip(fit.expected(nearest, nearest_unknown), 0, 1)
     by_group = scores.reshape(*expected.shape, -1)

@@ -200,7 +200,7 @@ def test_a_search_that_does_not_end_is_told():
     counts = [(0, 1, 25), (2, 1, 75), (0, 2, 25), (1, 2, 25), (2, 2, 50)]
     table = rows_of(counts, ["report", "group"])
     with (
-        pytest.warns(UserWarning, match="than any truth gives"),
+        pytest.warns(UserWarning, match="no shares explain"),
         pytest.warns(ConvergenceWarning, match="column 'report' does not end"),
     ):
         design.estimate_frequencies(table)
