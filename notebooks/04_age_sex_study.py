@@ -25,6 +25,7 @@
 # %%
 import itertools
 import math
+from functools import partial
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -56,7 +57,8 @@ from skdp.evaluation import (
     privacy_curve,
 )
 from skdp.metrics import debiased_fairness, fairness_report
-from skdp.privacy import Shuffled
+from skdp.oracles import RandomizedResponse
+from skdp.privacy import local_epsilon
 
 # %% [markdown]
 # The table is the census data Adult. Years of education stand in for the name of the degree; the census weight is no
@@ -269,7 +271,10 @@ by_trust = pd.DataFrame(
     {
         "local": [reports_error(epsilon) for epsilon in EPSILONS],
         "shuffled": [
-            reports_error(Shuffled(epsilon, delta=1e-6, n=n)) for epsilon in EPSILONS
+            reports_error(
+                local_epsilon(epsilon, 1e-6, n, partial(RandomizedResponse, 4))
+            )
+            for epsilon in EPSILONS
         ],
         "central": [curator_error(epsilon) for epsilon in EPSILONS],
     },

@@ -88,7 +88,6 @@ FOR_AUTHORS = frozenset(
         "encode",
         "planned_guarantee",
         "randomness",
-        "shuffle_pairs_at",
     }
 )
 

@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from skdp.cli._arguments import (
     add_command,
@@ -17,23 +17,18 @@ from skdp.cli._arguments import (
     add_table,
     bar_of_rows,
     opened_ledger,
-    read_delta,
-    read_epsilon,
-    read_positive,
     refuse_options,
 )
 from skdp.cli._transformers import (
-    OF_SHUFFLING,
     TRANSFORMERS,
     add_transformer,
     fitted_to_names,
     load_transformer,
     make_transformer,
 )
-from skdp.engines import Progress, privatize_file
+from skdp.engines import privatize_file
 from skdp.engines.files import TableFile
 from skdp.local import NumericPerturber, RapporEncoder, SecretKey
-from skdp.privacy import shuffled_guarantee
 
 
 def add_privatize(commands: Any) -> None:
@@ -55,24 +50,6 @@ def add_privatize(commands: Any) -> None:
     add_release(privatize)
     add_streams(privatize, "out", ".csv")
     add_transformer(privatize)
-    help_target = (
-        "instead of --epsilon: what the sums of the reports guarantee together, if"
-        " nothing else is published; the largest epsilon of a row that reaches it is"
-        " found"
-    )
-    add("--target-epsilon", type=read_epsilon, metavar="E", help=help_target)
-    add(
-        "--n-shuffled",
-        type=read_positive,
-        metavar="N",
-        help="with it: how many honest rows are summed, at least",
-    )
-    add(
-        "--delta",
-        type=read_delta,
-        metavar="D",
-        help="with it: the failure probability, well below 1 / N",
-    )
     add(
         "--load",
         type=Path,
@@ -122,8 +99,6 @@ def add_privatize(commands: Any) -> None:
 
 
 def _run_privatize(options: argparse.Namespace) -> Path:
-    if options.target_epsilon is None:
-        refuse_options(options, OF_SHUFFLING, "goes with --target-epsilon")
     if not options.to_stream:
         refuse_options(
             options,
@@ -137,7 +112,6 @@ def _run_privatize(options: argparse.Namespace) -> Path:
         )
     transformer, columns = _transformer(options)
     keep = _columns_to_keep(options, columns)
-    rows = _RowCounter(bar_of_rows(options))
     with opened_ledger(options) as ledger:
         transformer.set_params(ledger=ledger)
         if isinstance(transformer, RapporEncoder):
@@ -149,7 +123,7 @@ def _run_privatize(options: argparse.Namespace) -> Path:
             keep=keep,
             record_id=options.record_id,
             resume=options.resume,
-            progress=rows,
+            progress=bar_of_rows(options),
             check=options.check,
             delimiter=options.delimiter,
         )
@@ -164,8 +138,6 @@ def _run_privatize(options: argparse.Namespace) -> Path:
             file=sys.stderr,
         )
     print(transformer.guarantee_)
-    if options.target_epsilon is not None:
-        _print_guarantee_of_sums(options, transformer, rows.n_rows)
     return options.out
 
 
@@ -184,47 +156,6 @@ def _columns_to_keep(options: argparse.Namespace, columns: list[Any]) -> list[An
     if left_out:
         print(f"Left out: {', '.join(left_out)}", file=sys.stderr)
     return list(keep)
-
-
-def _print_guarantee_of_sums(
-    options: argparse.Namespace, transformer: Any, n_rows: int
-) -> None:
-    guarantee = shuffled_guarantee(
-        transformer, options.n_shuffled, options.delta, released="tally"
-    )
-    print(
-        f"If only the sums of at least {options.n_shuffled:,} honest rows are published"
-        f" (skdp tally): {guarantee}"
-    )
-    # The guarantee of sums depends on how many honest rows they have, and a file may have
-    # fewer than were planned.
-    if 0 < n_rows < options.n_shuffled:
-        guarantee = shuffled_guarantee(
-            transformer, n_rows, options.delta, released="tally"
-        )
-        print(
-            f"This file has {n_rows:,} rows only. If their sums are published without "
-            f"those of others: {guarantee}"
-        )
-
-
-class _RowCounter:
-    """A progress bar that counts rows: public, as the reports are as many."""
-
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
-        self.n_rows = 0
-
-    def __call__(self, total: int | None) -> Self:
-        self._bar = self._progress(total)
-        return self
-
-    def update(self, rows: int) -> None:
-        self.n_rows += rows
-        self._bar.update(rows)
-
-    def close(self) -> None:
-        self._bar.close()
 
 
 def _transformer(options: argparse.Namespace) -> tuple[Any, list[Any]]:

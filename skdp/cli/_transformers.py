@@ -29,7 +29,6 @@ from skdp.local import (
     SubsetSelectionEncoder,
     UnaryEncodingTransformer,
 )
-from skdp.privacy import Shuffled
 
 ENCODERS = {
     "randomized_response": RandomizedResponseEncoder,
@@ -58,10 +57,6 @@ DECLARING = (
     *OF_NUMBERS,
     *OF_FILTERS,
 )
-
-# The options of a command that releases, for reports of which only the sums are
-# published.
-OF_SHUFFLING = ("target_epsilon", "n_shuffled", "delta")
 
 
 def _check_probability(value: float) -> None:
@@ -170,14 +165,7 @@ def make_transformer(options: argparse.Namespace, **parameters: Any) -> Any:
 
 
 def _epsilon(options: argparse.Namespace) -> Any:
-    """Return the epsilon of a row, or what all rows together shall guarantee."""
-    if getattr(options, "target_epsilon", None) is not None:
-        refuse_options(
-            options, ["epsilon"], "is what --target-epsilon finds: give one of the two"
-        )
-        if options.delta is None or options.n_shuffled is None:
-            raise ValueError("--target-epsilon needs --delta and --n-shuffled")
-        return Shuffled(options.target_epsilon, options.delta, options.n_shuffled)
+    """Return the epsilon of a row."""
     if options.epsilon is None:
         raise ValueError("--epsilon is needed")
     return options.epsilon
@@ -193,7 +181,7 @@ def load_transformer(options: argparse.Namespace, path: Path, **parameters: Any)
     # Two declarations of one release could contradict each other.
     refuse_options(
         options,
-        [*DECLARING, *OF_SHUFFLING],
+        DECLARING,
         f"is in the protocol {path.name}: leave it out with --load",
     )
     loaded = read_protocol_file(path, "--load")

@@ -41,7 +41,7 @@ from skdp.local import (
 )
 from skdp.markup import html_facts
 from skdp.metrics import parity_half_width
-from skdp.privacy import Shuffled, WeakGuaranteeWarning, check_epsilon
+from skdp.privacy import WeakGuaranteeWarning, check_epsilon
 from skdp.survey import ReportDesign
 
 if TYPE_CHECKING:  # an optional dependency
@@ -166,7 +166,7 @@ def plan_epsilon(
     ----------
     source : encoder of categories, LocalTableEncoder, DPHistogram, or result of `privacy_curve`
         What is going to release, fitted or not, with the values of its columns declared by name. Its epsilon says of
-        which kind it is (a number, `Rho`, `Mu`, `Shuffled`); how large it is does not matter, and nothing is
+        which kind it is (a number, `Rho`, `Mu`); how large it is does not matter, and nothing is
         charged. Or a curve of scores.
     within : float, optional
         The largest half width of the interval of what is asked for, > 0. Of a curve, the largest distance to the mean
@@ -180,8 +180,7 @@ def plan_epsilon(
         `debiased_fairness`. ``"difference"``: of the shares of a reported value in two groups that are known.
         ``"coefficient"``: the log odds ratio of `ReportLogisticRegression`. Of a curve, the name of a metric.
     n_rows : int, optional
-        The number of rows; for counts of a histogram it does not matter. With `Shuffled`, at least its number of
-        reports.
+        The number of rows; for counts of a histogram it does not matter.
     columns : column name or list of them, optional
         The columns that are asked for, each by itself. By default all; of ``strategy="joint"``, their combinations. One
         for differences and coefficients, whose value is its first.
@@ -209,8 +208,7 @@ def plan_epsilon(
     EpsilonPlan
         A plan that can be printed, with the attributes
 
-        - ``epsilon``: what to give the estimator, a number that is rounded up to three digits, or a `Rho`, `Mu` or
-          `Shuffled`;
+        - ``epsilon``: what to give the estimator, a number that is rounded up to three digits, or a `Rho` or `Mu`;
         - ``n_rows``: the number of rows; None if it does not matter;
         - ``of``, ``within``, ``power``, ``confidence_level``: what was asked for; of `power`, ``within`` is the half
           width that it needs, and ``effect`` the difference or log odds ratio of the guesses;
@@ -574,16 +572,6 @@ def _check_n_rows(source: Any, n_rows: Any) -> None:
     is_integer = isinstance(n_rows, Integral) and not isinstance(n_rows, bool)
     if not is_integer or n_rows < 1:
         raise ValueError(f"n_rows must be an integer of at least 1, got {n_rows!r}")
-    if n_rows < _fewest_rows(source):
-        raise ValueError(
-            f"n_rows must be at least {_fewest_rows(source):,}, the number of "
-            f"reports of {source.epsilon}"
-        )
-
-
-def _fewest_rows(source: Any) -> int:
-    """Return the number of rows without which an epsilon does not hold."""
-    return source.epsilon.n if isinstance(source.epsilon, Shuffled) else 1
 
 
 def _plan_of_epsilon(
@@ -624,8 +612,6 @@ def _plan_of_rows(source: Any, question: _Question, amount: float) -> EpsilonPla
         raise ValueError(
             f"no number of rows up to {_MOST_ROWS:,} is enough at this epsilon"
         )
-    # A shuffler promises its epsilon of that many reports.
-    n_rows = max(n_rows, _fewest_rows(source))
     if question.power is None:
         numbers = _row_numbers(n_rows, _FACTORS)
         widths = list(map(release.half_width, numbers))

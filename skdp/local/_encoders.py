@@ -20,7 +20,7 @@ from skdp.oracles import (
     hashing_for_two_rounds,
     names_with,
 )
-from skdp.privacy import PrivacyLedger, Shuffled
+from skdp.privacy import PrivacyLedger
 
 
 class RandomizedResponseEncoder(OracleEncoder):
@@ -38,7 +38,7 @@ class RandomizedResponseEncoder(OracleEncoder):
 
     Parameters
     ----------
-    epsilon : float or Shuffled, default=1.0
+    epsilon : float, default=1.0
         Privacy loss of one record over all columns together, > 0.
     strategy : {"split", "joint", "sample"}, default="split"
         Whether columns share epsilon, are one attribute, or a record draws one of them.
@@ -90,7 +90,7 @@ class RandomizedResponseEncoder(OracleEncoder):
 
     def __init__(
         self,
-        epsilon: float | Shuffled = 1.0,
+        epsilon: float = 1.0,
         *,
         strategy: ReportStrategy = "split",
         shares: Shares = "uniform",
@@ -133,7 +133,7 @@ class UnaryEncodingTransformer(OracleEncoder):
 
     Parameters
     ----------
-    epsilon : float, Shuffled or None, default=1.0
+    epsilon : float or None, default=1.0
         Privacy loss of one record over all columns together, > 0; None with p and q.
     variant : {"optimized", "symmetric"}, default="optimized"
         How epsilon becomes p and q. ``"optimized"`` (OUE) has p = 1/2 and the least
@@ -179,7 +179,7 @@ class UnaryEncodingTransformer(OracleEncoder):
 
     def __init__(
         self,
-        epsilon: float | Shuffled | None = 1.0,
+        epsilon: float | None = 1.0,
         *,
         variant: Literal["optimized", "symmetric"] = "optimized",
         p: float | None = None,
@@ -238,7 +238,7 @@ class SubsetSelectionEncoder(OracleEncoder):
 
     Parameters
     ----------
-    epsilon : float or Shuffled, default=1.0
+    epsilon : float, default=1.0
         Privacy loss of one record over all columns together, > 0.
     subset_size : int, optional
         The size w of the sets; by default the best one, near k / (e^eps + 1).
@@ -280,7 +280,7 @@ class SubsetSelectionEncoder(OracleEncoder):
 
     def __init__(
         self,
-        epsilon: float | Shuffled = 1.0,
+        epsilon: float = 1.0,
         *,
         subset_size: int | None = None,
         strategy: ReportStrategy = "split",
@@ -324,7 +324,7 @@ class LocalHashingEncoder(OracleEncoder):
 
     Parameters
     ----------
-    epsilon : float or Shuffled, default=1.0
+    epsilon : float, default=1.0
         Privacy loss of one record over all columns together, > 0.
     n_buckets : int, optional
         The number g of buckets; 2 is binary local hashing (BLH). By default the one
@@ -372,7 +372,7 @@ class LocalHashingEncoder(OracleEncoder):
 
     def __init__(
         self,
-        epsilon: float | Shuffled = 1.0,
+        epsilon: float = 1.0,
         *,
         n_buckets: int | None = None,
         strategy: ReportStrategy = "split",
@@ -426,7 +426,7 @@ class FrequencyOracleEncoder(OracleEncoder):
 
     Parameters
     ----------
-    epsilon : float or Shuffled, default=1.0
+    epsilon : float, default=1.0
         Privacy loss of one record over all columns together, > 0.
     oracle : str, default="auto"
         ``"auto"``, or the name of an oracle, such as ``"randomized_response"``,
@@ -481,7 +481,7 @@ class FrequencyOracleEncoder(OracleEncoder):
 
     def __init__(
         self,
-        epsilon: float | Shuffled = 1.0,
+        epsilon: float = 1.0,
         *,
         oracle: str = "auto",
         max_report_bytes: int | None = 1024,

@@ -42,8 +42,6 @@ from skdp.oracles import (
 from skdp.privacy import (
     PrivacyGuarantee,
     PrivacyLedger,
-    Shuffled,
-    any_pair,
     check_epsilon,
     search_advice,
     spend,
@@ -82,9 +80,8 @@ class HeavyHitters(OnSite, BaseEstimator):
 
     Parameters
     ----------
-    epsilon : float or Shuffled, default=1.0
-        Privacy loss of one record, > 0. Of `Shuffled`, `guarantee_` states the epsilon
-        of one report; give this number to clients with another version of skdp.
+    epsilon : float, default=1.0
+        Privacy loss of one record, > 0.
     n_top : int, default=10
         How many words to find.
     max_length : int, default=16
@@ -137,7 +134,7 @@ class HeavyHitters(OnSite, BaseEstimator):
 
     def __init__(
         self,
-        epsilon: float | Shuffled = 1.0,
+        epsilon: float = 1.0,
         *,
         n_top: int = 10,
         max_length: int = 16,
@@ -168,13 +165,10 @@ class HeavyHitters(OnSite, BaseEstimator):
 
     def _protocol(self) -> PrefixProtocol:
         """Check all that client and server share."""
-        epsilon = self.epsilon
-        if isinstance(epsilon, Shuffled):
-            epsilon = epsilon.local_epsilon(lambda local: (any_pair(local),))
         check_ledger(self.ledger)
         check_random_state(self.random_state)
         coder = WordCoder(self.max_length, self.alphabet)
-        return PrefixProtocol(check_epsilon(epsilon), coder)
+        return PrefixProtocol(check_epsilon(self.epsilon), coder)
 
     def _n_candidates(self, protocol: PrefixProtocol) -> int:
         """Check what the server alone uses; return how many prefixes a step keeps."""
@@ -219,8 +213,7 @@ class HeavyHitters(OnSite, BaseEstimator):
         check_bytes(len(values), len(protocol.columns), np.dtype(np.int64).itemsize)
         symbols = protocol.coder.symbols(values)
         guarantee = self.guarantee_
-        if not isinstance(self.epsilon, Shuffled):
-            warn_of_loss(guarantee.epsilon)
+        warn_of_loss(guarantee.epsilon)
         name = type(self).__name__
         with search_advice():
             spend(self.ledger, guarantee, name)

@@ -45,7 +45,6 @@ from skdp.local.protocol import (
     WeightedMeans,
     WeightedMoments,
     concat_columns,
-    drawn_pair,
     means_of_moments,
     quantile,
     take_design,
@@ -68,10 +67,7 @@ from skdp.privacy import (
     PrivacyGuarantee,
     PrivacyLedger,
     PureLoss,
-    Released,
     ReportPair,
-    Shuffled,
-    any_pair,
     check_epsilon,
 )
 from skdp.tables import Table
@@ -430,7 +426,7 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
 
     Parameters
     ----------
-    epsilon : float or Shuffled, default=1.0
+    epsilon : float, default=1.0
         Privacy loss of one record over all columns together, > 0.
     mechanism : str or list, default="optimal"
         ``"optimal"``: the most accurate mean ([1]_), for an epsilon of at most 8 a
@@ -510,7 +506,7 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
 
     def __init__(
         self,
-        epsilon: float | Shuffled = 1.0,
+        epsilon: float = 1.0,
         *,
         mechanism: str | Sequence[Sequence[int]] = "optimal",
         bounds: Bounds | None = None,
@@ -539,10 +535,7 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
         self._check_parameters()
         bounds = read_bounds(self.bounds, table.names)
         weights = whole_weights(self.weights, table.names)
-        # `Shuffled` asks for the pairs of reports at each epsilon that it tries.
-        epsilon = self._local_epsilon(
-            lambda local, released: self._pairs(local, released, weights)
-        )
+        epsilon = check_epsilon(self.epsilon)
         n_reported, mechanism = self._best_size(epsilon, weights)
         share = epsilon / n_reported
         fields = []
@@ -638,35 +631,6 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
         repeating = self.mechanism == "distribution"
         return Windows(self.grid_size, share, repeating=repeating)
 
-    def _pairs(
-        self, epsilon: float, released: Released, weights: tuple[int, ...]
-    ) -> tuple[ReportPair, ...]:
-        """Return what shuffling protects of a report with a local epsilon."""
-        n_columns = len(weights)
-        # The others solve a program for each epsilon.
-        is_enumerated = self.mechanism in ("square_wave", "laplace")
-        n_reported: Any = n_columns if self.strategy == "split" else self.n_sampled
-        if n_reported == "auto":
-            if not is_enumerated:
-                return (any_pair(epsilon),)
-            n_reported, _ = self._best_size(Fraction(epsilon), weights)
-            released = "reports"  # one part, whatever the number
-        share = Fraction(epsilon) / n_reported
-        pair = self._make(share).shuffle_pair() if is_enumerated else any_pair(share)
-        sampling = None
-        if n_reported < n_columns:
-            sampling = Sampling(weights, n_reported)
-        parts = drawn_pair([pair] * n_columns, sampling, released)
-        assert parts is not None  # as all are alike
-        return parts
-
-    def shuffle_pairs_at(
-        self, epsilon: float, released: Released
-    ) -> tuple[ReportPair, ...]:
-        check_is_fitted(self)
-        weights = whole_weights(self.weights, self.protocol_.columns)
-        return self._pairs(epsilon, released, weights)
-
     def _set_fitted(self, protocol: ReportProtocol) -> None:
         fields = cast(tuple[NumberField, ...], protocol.fields)
         self.bounds_ = np.array([field.bounds for field in fields])
@@ -678,8 +642,7 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
             self.inclusion_ = np.array(protocol.sampling.inclusions, float)
 
     def _check_parameters(self) -> None:
-        is_shuffled = isinstance(self.epsilon, Shuffled)
-        check_epsilon(self.epsilon.epsilon if is_shuffled else self.epsilon)
+        check_epsilon(self.epsilon)
         has_outcomes = not isinstance(self.mechanism, str)
         if has_outcomes:
             _check_outcomes(self.mechanism)

@@ -38,7 +38,6 @@ from skdp.local.protocol import (
     attributes_of,
     check_columns,
     count_variances,
-    drawn_pair,
     estimate_counts,
     guarantee_of_all,
     guarantee_of_one,
@@ -49,10 +48,6 @@ from skdp.local.protocol import (
 from skdp.oracles import FrequencyOracle, Postprocess, two_rounds
 from skdp.privacy import (
     PrivacyGuarantee,
-    Released,
-    ReportPair,
-    Shuffled,
-    any_pair,
     check_epsilon,
 )
 from skdp.tables import Table, as_objects, is_missing
@@ -131,14 +126,7 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         return self._check_epsilon()
 
     def _check_epsilon(self) -> Fraction | None:
-        if not isinstance(self.epsilon, Shuffled):
-            return check_epsilon(self.epsilon)
-        if self.instantaneous_epsilon is not None:
-            raise ValueError(
-                "instantaneous_epsilon needs a number as epsilon, got "
-                "epsilon=Shuffled(...)"
-            )
-        return check_epsilon(self.epsilon.epsilon)
+        return check_epsilon(self.epsilon)
 
     def _make_protocol(self, table: Table) -> ReportProtocol:
         epsilon = self._check_parameters()
@@ -149,11 +137,6 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         # An attribute is what one oracle reports: a column, or all of them ("joint").
         attributes = attributes_of(domain, self.strategy)
         sizes = self._attribute_sizes(domain, attributes)
-        if epsilon is not None:
-            # Before shuffling it may be larger than that of the guarantee.
-            epsilon = self._local_epsilon(
-                lambda local, released: self._pairs(local, released, attributes, sizes)
-            )
         oracles, again = self._make_oracles(epsilon, attributes, sizes)
         fields = self._fields(domain, attributes, oracles, again, unknown)
         owner = type(self).__name__
@@ -239,35 +222,6 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
             report_epsilon, attributes, sizes, self.strategy, self.shares
         )
         return tuple(map(cache(self._make_first_round), sizes, epsilons, again)), again
-
-    def _pairs(
-        self,
-        epsilon: float,
-        released: Released,
-        attributes: Sequence[tuple[Any, ...]],
-        sizes: Sequence[int],
-    ) -> tuple[ReportPair, ...]:
-        """Return what shuffling protects of a report with a local epsilon."""
-        epsilons = attribute_epsilons(
-            Fraction(epsilon), attributes, sizes, self.strategy, self.shares
-        )
-        # A search for the local epsilon makes many: one for each size and epsilon.
-        oracles = map(cache(self._make_oracle), sizes, epsilons)
-        pairs = [oracle.shuffle_pair() for oracle in oracles]
-        parts = drawn_pair(pairs, self._sampling(len(attributes)), released)
-        return (any_pair(epsilon),) if parts is None else parts
-
-    def shuffle_pairs_at(
-        self, epsilon: float, released: Released
-    ) -> tuple[ReportPair, ...]:
-        check_is_fitted(self)
-        protocol = self.protocol_
-        attributes = []
-        sizes = []
-        for field in cast(tuple[CategoryField, ...], protocol.fields):
-            attributes.append(field.columns)
-            sizes.append(field.oracle.k)
-        return self._pairs(epsilon, released, attributes, sizes)
 
     def _check_round(self, guarantee: PrivacyGuarantee) -> None:
         """Check that a single report has less epsilon than all of a value together."""

@@ -46,10 +46,7 @@ from skdp.oracles import (
 from skdp.privacy import (
     PrivacyGuarantee,
     PrivacyLedger,
-    Released,
-    ReportPair,
-    Shuffled,
-    any_pair,
+    check_epsilon,
 )
 from skdp.randomness import bernoulli, uniform_integers
 from skdp.tables import ColumnError, Table
@@ -421,10 +418,9 @@ class RapporEncoder(ReportTransformer):
 
     Parameters
     ----------
-    epsilon : float, Shuffled or None, default=1.0
+    epsilon : float or None, default=1.0
         Privacy loss of the permanent bits of one record over all columns together, > 0;
-        None with f. Of `Shuffled`, without a key, it is found for one report, at most
-        50.
+        None with f.
     f : float, optional
         Twice the probability that the permanent round flips a bit, between 0 and 1.
     p, q : float, default=0.5, 0.75
@@ -489,7 +485,7 @@ class RapporEncoder(ReportTransformer):
 
     def __init__(
         self,
-        epsilon: float | Shuffled | None = 1.0,
+        epsilon: float | None = 1.0,
         *,
         f: float | None = None,
         p: float = 0.5,
@@ -532,9 +528,7 @@ class RapporEncoder(ReportTransformer):
                 name_bytes(name, "a secret_key")  # refused if it cannot be written
         epsilon = None
         if self.epsilon is not None:
-            epsilon = self._local_epsilon(
-                lambda epsilon, _: self._pairs(epsilon, len(table.names))
-            )
+            epsilon = check_epsilon(self.epsilon)
         rappor = self._randomizer(epsilon, len(table.names), self.f)
         missing = self.handle_missing == "value"
         for name, column in zip(table.names, table.columns, strict=True):
@@ -561,18 +555,6 @@ class RapporEncoder(ReportTransformer):
             p=self.p,
             q=self.q,
         )
-
-    def _pairs(self, epsilon: float, n_columns: int) -> tuple[ReportPair, ...]:
-        """Return what shuffling protects of one report."""
-        # The worst randomiser of its epsilon; `epsilon` is that of permanent bits.
-        ratio = self._randomizer(epsilon, n_columns).report_ratio
-        return (any_pair(log_upper(ratio**n_columns)),)
-
-    def shuffle_pairs_at(
-        self, epsilon: float, released: Released
-    ) -> tuple[ReportPair, ...]:
-        check_is_fitted(self)
-        return self._pairs(epsilon, len(self.protocol_.columns))
 
     def _promise(
         self, rappor: BloomRandomizer, names: tuple[Any, ...], *, permanent: bool

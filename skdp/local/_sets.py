@@ -32,7 +32,7 @@ from skdp.oracles import (
     check_size,
     pad_sets,
 )
-from skdp.privacy import PrivacyLedger, Shuffled
+from skdp.privacy import PrivacyLedger, check_epsilon
 from skdp.tables import ColumnError, Table, flatten_lists
 
 # Codes of padded sets, in a block of rows: 32 MB.
@@ -159,7 +159,7 @@ class SetValuedEncoder(ReportTransformer):
 
     Parameters
     ----------
-    epsilon : float or Shuffled, default=1.0
+    epsilon : float, default=1.0
         Privacy loss of one record over all columns together, in equal parts, > 0.
     categories : mapping, list of array-like, or Domain
         The values that may be in the lists of each column, at least two: required, and
@@ -184,8 +184,6 @@ class SetValuedEncoder(ReportTransformer):
         The declared values of each column.
     oracles_ : tuple of SetSelection
         The protocol of each column, with its exact probabilities.
-    local_epsilon_ : float
-        With `Shuffled`, the epsilon of one record that was found.
 
     See Also
     --------
@@ -216,7 +214,7 @@ class SetValuedEncoder(ReportTransformer):
 
     def __init__(
         self,
-        epsilon: float | Shuffled = 1.0,
+        epsilon: float = 1.0,
         *,
         categories: DomainLike | None = None,
         max_size: int | Mapping[Any, int] = 5,
@@ -245,7 +243,7 @@ class SetValuedEncoder(ReportTransformer):
         if max(domain.sizes) >= self._most_cells:
             raise ValueError(f"{max(domain.sizes):,} values are too many")
         # Columns have equal shares: no size of a column is a reason for another one.
-        share = self._local_epsilon() / len(domain.columns)
+        share = check_epsilon(self.epsilon) / len(domain.columns)
         oracles = []
         fields = []
         for name, k, max_size in zip(

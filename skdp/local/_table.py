@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from functools import cache, partial
 from typing import Any, Literal
 
 import pandas as pd
@@ -48,7 +47,7 @@ from skdp.local.protocol import (
     take_design,
 )
 from skdp.oracles import Postprocess, choose_oracle
-from skdp.privacy import PrivacyGuarantee, PrivacyLedger, Shuffled, shuffled_guarantee
+from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_epsilon
 from skdp.tables import Table
 
 
@@ -70,7 +69,7 @@ class LocalTableEncoder(ReportTransformer):
 
     Parameters
     ----------
-    epsilon : float or Shuffled, default=1.0
+    epsilon : float, default=1.0
         Privacy loss of one record over all columns together, > 0.
     categories : "auto", mapping or Domain, default="auto"
         The values of each column that is not in `bounds`, as for
@@ -108,8 +107,6 @@ class LocalTableEncoder(ReportTransformer):
         The groups of columns, how many of them a record reports, and all errors.
     guarantee_ : PrivacyGuarantee
         What a call of `transform` promises for one record.
-    local_epsilon_ : float
-        With `Shuffled`, the epsilon of one record that was found.
 
     See Also
     --------
@@ -142,7 +139,7 @@ class LocalTableEncoder(ReportTransformer):
 
     def __init__(
         self,
-        epsilon: float | Shuffled = 1.0,
+        epsilon: float = 1.0,
         *,
         categories: Categories = "auto",
         bounds: Mapping[Any, tuple[float, float]] | None = None,
@@ -183,37 +180,21 @@ class LocalTableEncoder(ReportTransformer):
     def _make_protocol(self, table: Table) -> ReportProtocol:
         bounds = check_bounds(self.bounds)
         domain = self._read_domain(table, bounds)
-        sizes = sizes_of(domain)
 
-        @cache  # a search returns to the same epsilon
-        def plan_at(epsilon: Fraction) -> TablePlan:
-            return plan_of(
-                epsilon,
-                sizes,
-                bounds,
-                table.names,
-                purpose=self.purpose,
-                weights=self.weights,
-                strategy=self.strategy,
-                oracle=self.oracle,
-                mechanism=self.mechanism,
-                grid_size=self.grid_size,
-            )
-
-        def protocol_at(plan: TablePlan, epsilon: Fraction) -> ReportProtocol:
-            return self._protocol_of(plan, epsilon, table.names, domain, bounds)
-
-        epsilon = self._local_epsilon()
-        # These mechanisms are programs, which would be solved for each epsilon.
-        is_solved = bool(bounds) and self.mechanism in ("optimal", "distribution")
-        if isinstance(self.epsilon, Shuffled) and not is_solved:
-            epsilon = self._largest_shuffled(
-                self.epsilon, epsilon, plan_at, protocol_at
-            )
-            self.local_epsilon_ = float(epsilon)
-        self._plan = plan_at(epsilon)
-        protocol = protocol_at(self._plan, epsilon)
-        # Once, and not for each epsilon of a search: it reads all rows.
+        epsilon = check_epsilon(self.epsilon)
+        self._plan = plan_of(
+            epsilon,
+            sizes_of(domain),
+            bounds,
+            table.names,
+            purpose=self.purpose,
+            weights=self.weights,
+            strategy=self.strategy,
+            oracle=self.oracle,
+            mechanism=self.mechanism,
+            grid_size=self.grid_size,
+        )
+        protocol = self._protocol_of(self._plan, epsilon, table.names, domain, bounds)
         columns = dict(zip(table.names, table.columns, strict=True))
         for field in protocol.fields:
             if isinstance(field, NumberField):
@@ -254,31 +235,6 @@ class LocalTableEncoder(ReportTransformer):
         domain = read_domain(values, self.categories)
         check_several_values(domain)
         return domain
-
-    def _largest_shuffled(
-        self,
-        target: Shuffled,
-        least: Fraction,
-        plan_at: Callable[[Fraction], TablePlan],
-        protocol_at: Callable[[TablePlan, Fraction], ReportProtocol],
-    ) -> Fraction:
-        """Return about the largest local epsilon whose plan reaches a guarantee."""
-        # At least `least`, which reaches it by any plan.
-        epsilon = least
-        # Plans that are tried for a guarantee after shuffling: each after the local
-        # epsilon that the last one reaches.
-        rounds = 6
-        for attempt in range(rounds):
-            reached = _largest_of(target, partial(protocol_at, plan_at(epsilon)))
-            # The plan is that of another epsilon: a little less leaves room for it.
-            epsilon = Fraction(reached * (1 - attempt * 2.0**-12))
-            protocol = protocol_at(plan_at(epsilon), epsilon)
-            promise = shuffled_guarantee(
-                protocol, target.n, target.delta, released=target.released
-            )
-            if promise.epsilon <= target.epsilon:
-                return max(epsilon, least)
-        return least
 
     def _protocol_of(
         self,
@@ -651,15 +607,6 @@ class LocalTableEncoder(ReportTransformer):
                 "Found a tally of 0 sample(s) (rows); at least 1 is required"
             )
         return arrays, tally
-
-
-def _largest_of(
-    target: Shuffled, protocol_at: Callable[[Fraction], ReportProtocol]
-) -> float:
-    """Return about the largest local epsilon of a plan that reaches a guarantee."""
-    return target.local_epsilon(
-        lambda epsilon: protocol_at(Fraction(epsilon)).shuffle_pairs(target.released)
-    )
 
 
 def _check_reported_by_one_record(protocol: ReportProtocol, columns: list[Any]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from fractions import Fraction
 from pathlib import Path
@@ -34,10 +34,8 @@ from skdp.base import (
     named_levels,
     read_input,
     refuse_protected_levels,
-    warn_of_delta,
     warn_of_epsilon,
     warn_of_levels,
-    warn_of_loss,
     written_chance,
     written_odds,
 )
@@ -61,10 +59,6 @@ from skdp.privacy import (
     BudgetExceeded,
     PrivacyGuarantee,
     PrivacyLedger,
-    Released,
-    ReportPair,
-    Shuffled,
-    any_pair,
     check_epsilon,
     is_charged,
     search_advice,
@@ -82,9 +76,6 @@ class WrittenProtocol:
 
     def __init__(self, transformer: Any, protocol: ReportProtocol) -> None:
         parameters = transformer.get_params(deep=False)
-        if isinstance(parameters.get("epsilon"), Shuffled):
-            # A reader need not search for the local one again.
-            parameters["epsilon"] = transformer.local_epsilon_
         # Mappings are copied: they may be changed after `fit`.
         self._parameters = {}
         for name, value in parameters.items():
@@ -392,12 +383,6 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         are public to those who get reports or tally.
         """
         check_is_fitted(self)
-        if sample_weight is not None and isinstance(self.epsilon, Shuffled):
-            # Weights that are powers of two would show each report in their sum.
-            raise ValueError(
-                "sample_weight must be None where epsilon is Shuffled: sums of weighted "
-                "reports show more than sums of reports, for which it holds"
-            )
         arrays, tally = read_carried(reports, self)
         if sample_weight is None:
             return tally
@@ -488,14 +473,14 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         PrivacyGuarantee or None
             What `privacy_statement` says before `fit`: at least `guarantee_`, without
             columns and mechanism. None if it follows from the columns: with
-            probabilities in place of an epsilon, or with a `Shuffled` one.
+            probabilities in place of an epsilon.
 
         Raises
         ------
         TypeError, ValueError
             If `epsilon` is out of range.
         """
-        if self.epsilon is None or isinstance(self.epsilon, Shuffled):
+        if self.epsilon is None:
             return None
         # A statement never says less than is spent.
         epsilon = round_up(check_epsilon(self.epsilon))
@@ -518,49 +503,6 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         # Each call has a stream of its own: equal noise in two would cancel.
         number = self._calls.advance() if call is None else call
         return CallRandomness(self._seed, type(self).__name__, number)
-
-    def shuffle_pairs_at(
-        self, epsilon: float, released: Released
-    ) -> tuple[ReportPair, ...]:
-        """Return what `local_epsilon` needs of a report with another epsilon.
-
-        Parameters
-        ----------
-        epsilon : float
-            The local epsilon of a transformer that is fitted to the same columns.
-        released : {"reports", "tally"}
-            What is released after shuffling.
-
-        Returns
-        -------
-        tuple of ReportPair
-            As of `ReportProtocol.shuffle_pairs`; by default of the worst randomiser
-            with this epsilon.
-        """
-        return (any_pair(epsilon),)
-
-    def _local_epsilon(
-        self,
-        pairs_at: Callable[
-            [float, Released], tuple[ReportPair, ...]
-        ] = lambda epsilon, _: (any_pair(epsilon),),
-    ) -> Fraction:
-        """Return the epsilon of a report: given, or the largest before shuffling."""
-        self.__dict__.pop("local_epsilon_", None)
-        target = self.epsilon
-        if not isinstance(target, Shuffled):
-            return check_epsilon(target)
-        # A key alone makes reports permanent where there is no `memoize`.
-        has_key = getattr(self, "secret_key", None) is not None
-        if getattr(self, "memoize", has_key):
-            raise ValueError(
-                "permanent reports need a number as epsilon: two sums of these may "
-                "show a single report"
-            )
-        self.local_epsilon_ = target.local_epsilon(
-            lambda epsilon: pairs_at(epsilon, target.released)
-        )
-        return Fraction(self.local_epsilon_)
 
     def declared_domain(self) -> Domain | None:
         """Return the declared values of the columns, before or after `fit`; a CSV file is read by them.
@@ -732,13 +674,6 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
 
 def _warn_of_epsilon(epsilon: Any, protocol: ReportProtocol) -> None:
     """Warn of an epsilon above 10, with the chance that a report is the truth."""
-    if isinstance(epsilon, Shuffled):
-        # The local epsilon follows from what is released after shuffling, and is
-        # usually large.
-        reports = f"the {epsilon.n} reports that are shuffled together"
-        warn_of_delta(epsilon.delta, epsilon.n, reports)
-        warn_of_loss(epsilon.epsilon)
-        return
     stated_epsilon = protocol.guarantee.epsilon
     if is_large(stated_epsilon):
         warn_of_epsilon(stated_epsilon, _consequence(protocol))

@@ -32,7 +32,6 @@ from skdp.privacy import (
     PrivacyGuarantee,
     PrivacyLedger,
     Rho,
-    Shuffled,
     closed_ledger,
 )
 from skdp.tables import Table
@@ -89,11 +88,6 @@ class Values:
             ),
             "mu": Kind(
                 Mu, self._write_fields, lambda content: Mu(**self.read(content))
-            ),
-            "shuffled": Kind(
-                Shuffled,
-                self._write_fields,
-                lambda content: Shuffled(**self.read(content)),
             ),
             "object": Kind(
                 SavedByArguments,

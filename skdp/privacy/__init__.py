@@ -30,8 +30,8 @@ from skdp.privacy._share import Mu, Rho
 from skdp.privacy._share import Share as Share
 from skdp.privacy._share import read_share as read_share
 from skdp.privacy._shuffled import Released as Released
-from skdp.privacy._shuffled import Shuffled, local_epsilon, shuffled_guarantee
 from skdp.privacy._shuffled import any_pair as any_pair
+from skdp.privacy._shuffled import local_epsilon, shuffled_guarantee
 from skdp.privacy._shuffled_pair import ReportPair as ReportPair
 from skdp.privacy._total_loss import smallest_epsilon as smallest_epsilon
 from skdp.privacy.ledger import SEARCH_ADVICE as SEARCH_ADVICE
@@ -54,7 +54,6 @@ __all__ = [
     "PrivacyStatement",
     "PureLoss",
     "Rho",
-    "Shuffled",
     "WeakGuaranteeWarning",
     "compose",
     "gaussian_delta",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias, get_args
@@ -180,80 +180,6 @@ _LARGEST = 300.0
 Pairs: TypeAlias = tuple[ReportPair, ...]
 
 
-@dataclass(frozen=True)
-class Shuffled:
-    """The central guarantee that reports shall have after shuffling, as the `epsilon` of a local transformer.
-
-    ``fit`` finds the largest local epsilon that reaches it: less noise than the same epsilon without shuffling.
-
-    Parameters
-    ----------
-    epsilon : float
-        The privacy loss of a record after shuffling; finite and > 0.
-    delta : float
-        The failure probability after shuffling, in (0, 1); well below 1 / n.
-    n : int
-        How many reports of honest persons are shuffled together, at least; public, and at least 1. Reports that are
-        lost, made up by others, or have no noise do not count.
-    released : {"reports", "tally"}, default="tally"
-        What is released: the sums of each attribute (``"tally"``), or the reports in random order (``"reports"``),
-        which show more if several columns are reported.
-
-    See Also
-    --------
-    shuffled_guarantee : The guarantee after shuffling of a transformer with any epsilon.
-
-    Notes
-    -----
-    **Privacy.** Those who shuffle or sum the reports are trusted not to look at them: they, and everybody if the
-    reports are published unshuffled, face the local epsilon, which `guarantee_` of the transformer states and its
-    ledger is charged with: reports leave the transformer unshuffled, and a charge has to hold for all that is shown
-    together. `privacy_statement` states both. It covers unweighted sums of all n reports only, as does
-    `shuffled_guarantee`.
-
-    Examples
-    --------
-    >>> from skdp import RandomizedResponseEncoder
-    >>> from skdp.privacy import Shuffled, shuffled_guarantee
-    >>> wanted = Shuffled(epsilon=1.0, delta=1e-6, n=45_222)
-    >>> encoder = RandomizedResponseEncoder(wanted, categories=[["a", "b", "c", "d"]]).fit([["a"]])
-    >>> round(encoder.guarantee_.epsilon, 1)
-    7.0
-    >>> shuffled_guarantee(encoder, 45_222, 1e-6).epsilon <= 1
-    True
-    """
-
-    epsilon: float
-    delta: float
-    n: int
-    released: Released = "tally"
-
-    def __post_init__(self) -> None:
-        check_epsilon(self.epsilon)
-        if check_delta(self.delta) == 0:
-            raise ValueError(
-                "delta must be a number in (0, 1), got 0: without it, shuffling does not help"
-            )
-        _check_n(self.n)
-        _check_released(self.released)
-
-    def local_epsilon(self, pairs_at: Callable[[float], Pairs]) -> float:
-        """Return about the largest local epsilon that reaches the guarantee.
-
-        Parameters
-        ----------
-        pairs_at : callable
-            Returns the pairs of the parts of a report for a local epsilon.
-
-        Returns
-        -------
-        float
-            At least `epsilon`.
-        """
-        delta = check_delta(self.delta)
-        return largest_local(pairs_at, int(self.n), float(self.epsilon), delta)
-
-
 def shuffled_guarantee(
     reporter: Any, n: int, delta: float, *, released: Released = "reports"
 ) -> PrivacyGuarantee:
@@ -293,7 +219,6 @@ def shuffled_guarantee(
     See Also
     --------
     local_epsilon : The other way round.
-    Shuffled : A guarantee after shuffling, as the epsilon of a transformer.
 
     Notes
     -----
@@ -370,9 +295,9 @@ def local_epsilon(
         The failure probability after shuffling, in (0, 1).
     n : int
         How many reports of honest persons are shuffled together, at least; public.
-    reporter : fitted local transformer, or callable
-        What randomises a record, whatever its own epsilon; or a function that returns an oracle for a local epsilon,
-        such as ``partial(RandomizedResponse, 4)``.
+    reporter : callable
+        Function that returns what randomizes a record for a local epsilon: an oracle, as ``partial(RandomizedResponse,
+        4)`` does, or a fitted local transformer.
     released : {"reports", "tally"}, default="reports"
         What is released; see `shuffled_guarantee`.
 
@@ -380,16 +305,12 @@ def local_epsilon(
     -------
     float
         A local epsilon of at least `epsilon`, and at most 50 for each column of a tally unless `epsilon` is larger. The
-        bound of `shuffled_guarantee` for it was checked, not merely inverted. Of `RapporEncoder`, its `epsilon`.
+        bound of `shuffled_guarantee` for it was checked, not merely inverted.
 
     Raises
     ------
     TypeError, ValueError
-        If a parameter is out of range, or the transformer makes permanent reports.
-
-    See Also
-    --------
-    Shuffled : Does this within `fit`.
+        If a parameter is out of range, or the transformers make permanent reports.
 
     Notes
     -----
@@ -403,19 +324,24 @@ def local_epsilon(
     >>> round(local_epsilon(1.0, 1e-6, 45_222, partial(RandomizedResponse, 4)), 2)
     6.97
     """
-    shuffled = Shuffled(epsilon, delta, n, released)
-    _refuse_permanent(reporter)
-    # A class of transformers is a function of epsilon, whose result is not fitted.
-    if hasattr(reporter, "shuffle_pairs_at") and not isinstance(reporter, type):
-        return shuffled.local_epsilon(
-            lambda local: reporter.shuffle_pairs_at(local, released)
+    check_epsilon(epsilon)
+    exact_delta = check_delta(delta)
+    if exact_delta == 0:
+        raise ValueError(
+            "delta must be a number in (0, 1), got 0: without it, shuffling does not help"
         )
+    n = _check_n(n)
+    _check_released(released)
     if not callable(reporter):
         raise TypeError(
-            "reporter must be a fitted local transformer, or a function of epsilon that returns an oracle, got "
-            f"{type(reporter).__name__}"
+            "reporter must be a function of epsilon that returns an oracle or a fitted "
+            f"local transformer, got {type(reporter).__name__}"
         )
-    return shuffled.local_epsilon(lambda local: _parts_of(reporter(local), released)[0])
+
+    def pairs_at(local: float) -> Pairs:
+        return _parts_of(reporter(local), released)[0]
+
+    return largest_local(pairs_at, n, float(epsilon), exact_delta)
 
 
 def _parts_of(reporter: Any, released: Released) -> tuple[Pairs, PrivacyGuarantee]:

@@ -24,7 +24,7 @@ from skdp import (
     plan_rows,
 )
 from skdp.metrics import debiased_fairness, parity_half_width
-from skdp.privacy import Mu, Rho, Shuffled
+from skdp.privacy import Mu, Rho
 from tests.conftest import each, often
 
 SEX, JOB = ["F", "M"], [f"job {number}" for number in range(6)]
@@ -79,7 +79,6 @@ def count_cases():
     return {
         "randomised response": (RandomizedResponseEncoder(categories=sex), {}),
         "90 %": (RandomizedResponseEncoder(categories=job), {"confidence_level": 0.9}),
-        "shuffled": (RandomizedResponseEncoder(Shuffled(1.0, 1e-6, N), categories=sex), {}),
         "split": (RandomizedResponseEncoder(categories=both), {"columns": "job"}),
         "joint margin": (FrequencyOracleEncoder(categories=both, strategy="joint"), {"columns": "sex"}),
         "sample": (FrequencyOracleEncoder(categories=both, strategy="sample"), {"columns": "job"}),
@@ -341,13 +340,3 @@ def test_a_planned_parity_difference_has_the_noise_that_intervals_of_few_given_r
     planned = parity_half_width(encoder, 300, privileged="M", share=0.5, rates=(2 / 150, 2 / 150), rows="table")
     # The noise of four reports of bits is itself uncertain, and intervals never take less than what is expected.
     assert planned == pytest.approx(np.mean(widths), rel=0.04 if make is RandomizedResponseEncoder else 0.1)
-
-
-def test_what_is_shuffled_has_the_reports_that_its_guarantee_needs():
-    """With fewer the epsilon of `Shuffled` does not hold."""
-    encoder = RandomizedResponseEncoder(Shuffled(1.0, 1e-6, 50_000), categories={"sex": ["F", "M"]})
-    plan = plan_rows(encoder, of="frequency", within=0.05, epsilon=0.5)
-    assert plan.n_rows == 50_000
-    assert plan.half_width <= 0.05
-    with pytest.raises(ValueError, match="n_rows must be at least 50,000, the number of reports of Shuffled"):
-        plan_epsilon(encoder, of="frequency", within=0.05, n_rows=49_999)

@@ -12,20 +12,14 @@ import pytest
 from sklearn.base import clone
 
 from skdp import (
-    FrequencyOracleEncoder,
     HeavyHitters,
-    NumericPerturber,
     RandomizedResponseEncoder,
     RapporEncoder,
-    SubsetSelectionEncoder,
-    UnaryEncodingTransformer,
-    load,
-    save,
 )
 from skdp.central import DPMean
 from skdp.local import SecretKey, shuffle_reports
 from skdp.oracles import RandomizedResponse
-from skdp.privacy import PrivacyGuarantee, Shuffled, local_epsilon, shuffled_guarantee
+from skdp.privacy import PrivacyGuarantee, local_epsilon, shuffled_guarantee
 from tests.conftest import each
 
 N, DELTA = 10_000, 1e-6
@@ -65,55 +59,11 @@ def test_a_sampled_column_has_the_guarantee_of_the_mixture():
     assert 0.5 * worst < shuffled_guarantee(sample, N, DELTA).epsilon < 1.1 * worst
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("strategy", ["split", "joint", "sample"])
-@pytest.mark.parametrize("released", ["reports", "tally"])
-def test_fit_finds_the_largest_local_epsilon(strategy, released):
-    wanted = Shuffled(0.5, DELTA, N, released)
-    fitted = encoder(wanted, strategy=strategy).fit(PEOPLE)
-    promise = shuffled_guarantee(fitted, N, DELTA, released=released)
-    assert fitted.guarantee_.trust == "local"
-    assert 0.99 * 0.5 < promise.epsilon <= 0.5 < fitted.guarantee_.epsilon <= fitted.local_epsilon_
-    assert fitted.local_epsilon_ == local_epsilon(0.5, DELTA, N, fitted, released=released)
-
-
-@pytest.mark.parametrize(
-    "made",
-    [
-        UnaryEncodingTransformer(Shuffled(0.5, DELTA, N), categories=DECLARED, strategy="sample"),
-        SubsetSelectionEncoder(Shuffled(0.5, DELTA, N), categories=DECLARED, strategy="joint"),
-        FrequencyOracleEncoder(Shuffled(0.5, DELTA, N), categories=DECLARED, strategy="joint"),
-        NumericPerturber(Shuffled(0.05, DELTA, N), mechanism="optimal", bounds=(0, 100), grid_size=32),
-        RapporEncoder(Shuffled(0.5, DELTA, N)),
-    ],
-    ids=lambda made: type(made).__name__,
-)
-def test_every_transformer_takes_a_guarantee_after_shuffling(made):
-    table = PEOPLE[{RapporEncoder: ["sex"], NumericPerturber: ["age"]}.get(type(made), ["sex", "age"])]
-    fitted = clone(made).fit(table)
-    wanted = made.epsilon.epsilon
-    assert shuffled_guarantee(fitted, N, DELTA, released="tally").epsilon <= wanted < fitted.guarantee_.epsilon
-    assert wanted < local_epsilon(wanted, DELTA, N, fitted)
-    assert len(fitted.transform(table)) == len(table)
-
-
-@pytest.mark.parametrize("columns", [["sex"], ["sex", "age"]])
-def test_rappor_finds_the_largest_epsilon_by_that_of_one_report(columns):
-    words = PEOPLE[columns].astype(str)
-    fitted = RapporEncoder(Shuffled(0.1, DELTA, N)).fit(words)
-    assert 0.099 < shuffled_guarantee(fitted, N, DELTA).epsilon <= 0.1
-    assert fitted.local_epsilon_ == local_epsilon(0.1, DELTA, N, fitted)
-    # What a report shows is bounded by its second round, however few bits the first one flips.
-    assert RapporEncoder(Shuffled(2.0, DELTA, N)).fit(words).local_epsilon_ == 50
-
-
 def test_words_are_reported_with_a_guarantee_after_shuffling():
     local = local_epsilon(0.5, DELTA, N, HeavyHitters)
-    assert local > 1
-    assert shuffled_guarantee(HeavyHitters(local), N, DELTA).epsilon <= 0.5
-    finder = HeavyHitters(Shuffled(0.5, DELTA, N, "reports"), n_top=1, max_length=1, random_state=0)
-    assert finder.guarantee_ == HeavyHitters(local, random_state=0).guarantee_
     assert local > 2
+    assert shuffled_guarantee(HeavyHitters(local), N, DELTA).epsilon <= 0.5
+    finder = HeavyHitters(local, n_top=1, max_length=1, random_state=0)
     reports = finder.report(["a"] * 3_000 + ["b"] * 500)
     assert clone(finder).fit(reports).top_.iloc[:, 0].tolist() == ["a"]
     with pytest.raises(ValueError, match="epsilon"):
@@ -127,11 +77,18 @@ def test_permanent_reports_are_refused(further):
     with pytest.raises(ValueError, match="permanent reports"):
         shuffled_guarantee(encoder(memoize=True, secret_key=key, **further).fit(PEOPLE), N, DELTA)
     with pytest.raises(ValueError, match="permanent reports"):
-        local_epsilon(1.0, DELTA, N, encoder(memoize=True, secret_key=key, **further).fit(PEOPLE))
-    with pytest.raises(ValueError, match="need"):
-        encoder(Shuffled(1.0, DELTA, N), memoize=True, secret_key=key, **further).fit(PEOPLE)
+        local_epsilon(1.0, DELTA, N, lambda local: encoder(local, memoize=True, secret_key=key).fit(PEOPLE))
     with pytest.raises(ValueError, match="permanent reports"):
-        RapporEncoder(Shuffled(1.0, DELTA, N), secret_key=key).fit(PEOPLE)
+        shuffled_guarantee(RapporEncoder(1.0, secret_key=key).fit(PEOPLE), N, DELTA)
+
+
+@each("released", ["reports", "tally"])
+def test_the_local_epsilon_of_a_transformer_is_found(released):
+    def fitted(local):
+        return encoder(local).fit(PEOPLE)
+
+    local = local_epsilon(0.5, DELTA, N, fitted, released=released)
+    assert 0.99 * 0.5 < shuffled_guarantee(fitted(local), N, DELTA, released=released).epsilon <= 0.5 < local
 
 
 def test_only_local_transformers_are_shuffled():
@@ -142,16 +99,6 @@ def test_only_local_transformers_are_shuffled():
     persons = SimpleNamespace(guarantee_=PrivacyGuarantee(1.0, max_rows_per_person=3))
     with pytest.raises(ValueError, match=r"randomise each record by itself.*3 records"):
         shuffled_guarantee(persons, N, DELTA)
-
-
-def test_a_protocol_holds_the_local_epsilon_that_was_found(tmp_path):
-    fitted = encoder(Shuffled(0.5, DELTA, N), strategy="joint").fit(PEOPLE)
-    reports = fitted.transform(PEOPLE)
-    read = RandomizedResponseEncoder.from_json(fitted.to_json())
-    assert (read.epsilon, read.guarantee_) == (fitted.local_epsilon_, fitted.guarantee_)
-    assert read.estimate_counts(reports).equals(fitted.estimate_counts(reports))
-    save(fitted, tmp_path / "encoder.zip")
-    assert load(tmp_path / "encoder.zip").epsilon == Shuffled(0.5, DELTA, N)
 
 
 @each("convert", [pd.DataFrame, pl.from_pandas, pa.Table.from_pandas, lambda frame: frame.to_numpy()])

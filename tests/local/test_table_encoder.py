@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from itertools import combinations, product
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -21,12 +21,8 @@ from skdp import (
 )
 from skdp.exact import exp_bounds
 from skdp.local import estimate_counts
-from skdp.local._numeric import NumberField
-from skdp.local.protocol import CategoryField, ReportProtocol, Sampling
-from skdp.oracles import RandomizedResponse, mean_error
-from skdp.privacy import PrivacyGuarantee, Shuffled, any_pair, shuffled_guarantee
+from skdp.oracles import mean_error
 from tests.conftest import each, often
-from tests.privacy.shuffle_exact import AllTables
 
 VALUES = {"sex": ["F", "M"], "job": ["a", "b", "c", "d"], "town": [*"uvwxyz", None]}
 BOUNDS = {"age": (0, 100), "rooms": (0, 10)}
@@ -269,79 +265,6 @@ class TestReports:
         split = encoder(4.0, strategy="split").fit(PEOPLE)
         with pytest.raises(ValueError, match="a tally has lost what goes together"):
             split.estimate_joint_counts(split.tally(split.transform(PEOPLE)), ["sex", "job"])
-
-
-class TestShuffled:
-    @pytest.mark.long
-    @pytest.mark.parametrize("released", ["tally", "reports"])
-    @pytest.mark.parametrize("strategy", ["auto", "split", "sample"])
-    def test_what_is_wanted_is_reached_by_the_plan_that_is_used(self, strategy, released):
-        wanted = Shuffled(0.5, 1e-6, 50_000, released)
-        fitted = encoder(wanted, strategy=strategy, mechanism="laplace").fit(PEOPLE)
-        assert shuffled_guarantee(fitted, wanted.n, wanted.delta, released=released).epsilon <= wanted.epsilon
-        assert fitted.guarantee_.epsilon <= fitted.local_epsilon_
-        again = recommend_plan(VALUES, fitted.local_epsilon_, bounds=BOUNDS, strategy=strategy, mechanism="laplace")
-        assert sorted(fitted.plan_.rows, key=str) == sorted(again.rows, key=str)
-        of_any = wanted.local_epsilon(lambda local: (any_pair(local),))
-        assert fitted.local_epsilon_ > of_any * {"auto": 0.999, "split": 1.2, "sample": 1.05}[strategy]
-
-    def test_rows_are_read_once_and_not_for_each_epsilon_that_is_tried(self, monkeypatch):
-        read = []
-        prepare = NumberField.prepare
-        monkeypatch.setattr(NumberField, "prepare", lambda self, columns: (read.append(1), prepare(self, columns))[1])
-        wanted = Shuffled(0.5, 1e-6, 50_000)
-        encoder(wanted, mechanism="laplace").fit(PEOPLE)
-        assert len(read) == len(BOUNDS)
-
-    @pytest.mark.parametrize("others", [{}, {"f": range(3)}], ids=["alike", "unlike"])
-    def test_a_plan_of_several_drawn_reports_counts_as_the_worst_randomiser_unless_they_are_alike(self, others):
-        domain = {name: range(20) for name in "abcde"} | others
-        wanted = Shuffled(2.0, 1e-6, 100_000)
-        fitted = LocalTableEncoder(wanted, categories=domain, purpose="pairs", strategy="weighted")
-        fitted.fit(pd.DataFrame(0, [0], [*domain]))
-        assert 1 < fitted.plan_.n_reported < len(fitted.plan_.groups)
-        if others:
-            assert fitted.protocol_.shuffle_pairs("tally") == (any_pair(fitted.guarantee_.epsilon),)
-        assert shuffled_guarantee(fitted, wanted.n, wanted.delta).epsilon <= wanted.epsilon
-
-    @pytest.mark.parametrize("epsilon", [1.0, 3.0])
-    @pytest.mark.long
-    def test_no_table_of_others_reveals_more_of_several_drawn_reports(self, epsilon):
-        fields = tuple(CategoryField(Domain({name: [0, 1]}), RandomizedResponse(2, epsilon)) for name in "abc")
-        promise = PrivacyGuarantee(fields[0].epsilon * 2, scope=tuple("abc"))
-        drawn = ReportProtocol("three columns", fields, promise, Sampling((1, 1, 1), 2))
-        (truth, lie), _ = fields[0].oracle.channel()
-        chances = [[truth, lie], [lie, truth]]
-        channel = [
-            [chances[values[one]][x] * chances[values[two]][y] / 3
-             for one, two in combinations(range(3), 2) for x in (0, 1) for y in (0, 1)]
-            for values in product((0, 1), repeat=3)
-        ]  # fmt: skip
-        tables = AllTables(channel, 3)
-        for delta in (0.3, 0.02):
-            shuffled = shuffled_guarantee(drawn, 3, delta)
-            assert tables.delta(exp_bounds(shuffled.epsilon)[0]) <= Fraction(shuffled.delta) + Fraction(1, 10**60)
-
-    @pytest.mark.parametrize("strategy", ["split", "weighted"])
-    def test_no_table_of_others_reveals_more_than_is_promised(self, strategy):
-        fitted = LocalTableEncoder(
-            1.5, categories={"a": [0, 1], "b": [0, 1, 2]}, strategy=strategy, oracle="randomized_response"
-        ).fit(pd.DataFrame({"a": [0], "b": [0]}))
-        first, second = (oracle.channel() for oracle in fitted.protocol_.oracles)
-        if len(first) > len(second):
-            first, second = second, first
-        if strategy == "split":
-            channel = [[p * q for p in row for q in other] for row in first for other in second]
-        else:
-            sizes = [len(oracle.channel()) for oracle in fitted.protocol_.oracles]
-            chances = dict(zip(sizes, fitted.protocol_.sampling.inclusions, strict=True))
-            channel = [
-                [chances[2] * p for p in row] + [chances[3] * q for q in other] for row in first for other in second
-            ]
-        tables = AllTables(channel, 3)
-        for delta in (0.3, 0.02):
-            promise = shuffled_guarantee(fitted, 3, delta)
-            assert tables.delta(exp_bounds(promise.epsilon)[0]) <= Fraction(promise.delta) + Fraction(1, 10**60)
 
 
 @each(

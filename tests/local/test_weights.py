@@ -19,7 +19,6 @@ from skdp import (
     UnaryEncodingTransformer,
 )
 from skdp.engines import estimate_file, tally_files
-from skdp.privacy import Shuffled
 
 VALUES = {"report": ["no", "other", "yes"]}
 PLACES = np.arange(60)
@@ -427,17 +426,6 @@ def test_weights_beyond_the_unit_of_a_tally_are_refused(weight):
     with pytest.raises(ValueError, match=r"from 2\*\*-10 to 2\*\*24"):
         ENCODER.tally(REPORTS, sample_weight=np.full(60, weight))
     ENCODER.estimate_frequencies(REPORTS, sample_weight=np.full(60, weight))
-
-
-def test_weighted_tallies_of_shuffled_reports_are_refused():
-    """Weights that are powers of two would show every report."""
-    encoder = RandomizedResponseEncoder(
-        Shuffled(1.0, delta=1e-6, n=1000), categories={"smokes": ["no", "yes"]}, random_state=0
-    )
-    reports = encoder.fit_transform(pd.DataFrame({"smokes": ["no", "yes"] * 500}))
-    assert encoder.tally(reports).n_reports == 1000
-    with pytest.raises(ValueError, match="sample_weight must be None where epsilon is Shuffled"):
-        encoder.tally(reports, sample_weight=np.ones(1000))
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])

@@ -9,10 +9,10 @@ from functools import partial
 import numpy as np
 import pytest
 
-from skdp import RandomizedResponseEncoder
+from skdp import HeavyHitters, RandomizedResponseEncoder
 from skdp.exact import exp_bounds
 from skdp.oracles import RandomizedResponse
-from skdp.privacy import PrivacyGuarantee, Shuffled, compose, gaussian_delta, local_epsilon, shuffled_guarantee
+from skdp.privacy import PrivacyGuarantee, compose, gaussian_delta, local_epsilon, shuffled_guarantee
 from skdp.privacy._shuffled_pair import ReportPair
 from tests.conftest import each, often
 from tests.privacy.shuffle_exact import AllTables, attained_delta
@@ -129,18 +129,6 @@ def test_ten_different_columns_compose_by_their_losses():
     assert max(alone) < promise.epsilon < sum(alone) / 2
 
 
-@pytest.mark.long
-def test_the_local_epsilon_of_ten_different_columns_is_that_of_which_they_have_the_guarantee():
-    class Ten:
-        guarantee = PrivacyGuarantee(10.0)
-
-        def shuffle_pairs(self, released):
-            return tuple(ten_pairs(10.0))
-
-    promise = shuffled_guarantee(Ten(), 10_000, 1e-6, released="tally")
-    assert Shuffled(promise.epsilon, 1e-6, 10_000).local_epsilon(ten_pairs) == pytest.approx(10, rel=0.01)
-
-
 ATTAINED = list(itertools.product([3, 30], [0.2, 1.0, 4.0], [1_000, 45_222, 10**7], [1e-6, 1e-9]))
 QUICK = [(30, 0.2, 1_000, 1e-6), (3, 0.2, 45_222, 1e-6), (3, 4.0, 45_222, 1e-6)]
 
@@ -222,13 +210,13 @@ def test_the_largest_local_epsilon_reaches_what_is_asked_for():
     ],
 )
 def test_what_is_out_of_range_is_refused(changes, error, match):
-    with pytest.raises(TypeError, match="reporter must be a fitted local transformer, or a function"):
+    with pytest.raises(TypeError, match="reporter must be a function of epsilon"):
         local_epsilon(1.0, 1e-6, 100, "randomized_response")
     with pytest.raises(TypeError, match="got RandomizedResponseEncoder that is not fitted"):
         local_epsilon(1.0, 1e-6, 100, RandomizedResponseEncoder)
     for wrong in ({"epsilon": 0}, {"delta": 0}, {"n": 0}, {"released": "rows"}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
-            Shuffled(**({"epsilon": 1.0, "delta": 1e-6, "n": 100} | wrong))
+            local_epsilon(**({"epsilon": 1.0, "delta": 1e-6, "n": 100, "reporter": HeavyHitters} | wrong))
     given = {"reporter": RandomizedResponse(4, 1.0), "n": 100, "delta": 1e-6} | changes
     with pytest.raises(error, match=match):
         shuffled_guarantee(**given)
@@ -275,5 +263,3 @@ def test_permanent_reports_are_not_shuffled():
     fitted = RandomizedResponseEncoder(4.0, **given).fit([["a"]])
     with pytest.raises(ValueError, match="permanent reports"):
         shuffled_guarantee(fitted, 1000, 1e-6)
-    with pytest.raises(ValueError, match="permanent reports"):
-        RandomizedResponseEncoder(Shuffled(1.0, 1e-6, 1000), **given).fit([["a"]])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from typing import Any, NamedTuple
 
@@ -36,7 +35,6 @@ from skdp import (
     SyntheticResampler,
 )
 from skdp import privacy_statement as state
-from skdp.privacy import Shuffled
 from tests.conftest import each
 
 # So few rows, and classes that are read from them.
@@ -593,31 +591,6 @@ def test_the_headline_says_first_what_is_released_unprotected():
         assert said_first in privacy_statement(fitted).to_dict()["headline"]
         assert said_first in str(privacy_statement(fitted))
     assert any("sample_weight" in note for note in privacy_statement(always().fit(SEX, Y)).notes)
-
-
-def test_reports_of_several_steps_are_to_be_shuffled_apart():
-    """In the rows of one table, the pair of a person's reports may be the only one of its kind."""
-    shuffled = Shuffled(1.0, 1e-6, 45_222, released="reports")
-    job = RandomizedResponseEncoder(shuffled, categories={"job": JOBS})
-    statement = privacy_statement(by_columns((sex(shuffled), ["sex"]), (OnFitOnly(job), ["job"])).fit(X))
-    local = statement.steps[0].guarantee.epsilon
-    # All others say "F" and "clerk" truly; the pair "M", "cook" is reported for the one who says so, or for none.
-    both = 1 / (math.exp(local) + 1)
-    of_none = 1 - (1 - both**2) ** 45_222
-    of_one = 1 - (1 - both**2) ** 45_221 * (1 - (1 - both) ** 2)
-    assert of_one - math.exp(2) * of_none > 0.1
-    assert statement.total.epsilon == pytest.approx(2 * local)
-    assert statement.to_html().count("not beside other reports or columns of the same rows") == 2
-    for step, name in zip(statement.steps, ("sex", "job"), strict=True):
-        stated = step.shuffled
-        assert (stated.epsilon, stated.delta, stated.trust, stated.scope) == (1, 1e-6, "shuffle", (name,))
-    assert "charged to a ledger, because reports leave this step unshuffled" in statement.notes[0]
-
-
-def test_reports_are_shuffled_as_they_were_fitted():
-    """An epsilon that was set after `fit` is not stated as that of the reports."""
-    encoder = sex(4.0).fit(SEX).set_params(epsilon=Shuffled(0.001, 1e-6, 100))
-    assert 1 < privacy_statement(encoder).steps[0].shuffled.epsilon <= 4
 
 
 def test_the_statement_names_the_guarantee_of_a_synthesizer_that_was_only_sampled():

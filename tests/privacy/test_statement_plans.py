@@ -29,7 +29,7 @@ from skdp import (
     UnaryEncodingTransformer,
     privacy_statement,
 )
-from skdp.privacy import Mu, Rho, Shuffled
+from skdp.privacy import Mu, Rho
 from tests.conftest import each
 from tests.test_fitted_state import SUBJECTS
 
@@ -155,7 +155,6 @@ BITS = UnaryEncodingTransformer(None, p=0.5, q=0.2, categories=DECLARED)
 OPEN_STEP = Pipeline([("s", "passthrough"), ("m", LogisticRegression())])
 UNKNOWN = {
     "probabilities": BITS,
-    "shuffled": response(epsilon=Shuffled(0.5, 1e-6, n=1000)),
     "a search of a step": GridSearchCV(OPEN_STEP, {"s": [scaler(), StandardScaler()]}),
     "a search that privatises what it scores": GridSearchCV(REPORTED, GRID),
     "a search that fits a private step": GridSearchCV(SCALED, GRID),

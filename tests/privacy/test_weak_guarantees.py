@@ -23,7 +23,7 @@ from skdp import (
     RandomizedResponseEncoder,
     WeakGuaranteeWarning,
 )
-from skdp.privacy import Mu, Shuffled
+from skdp.privacy import Mu
 from tests.conftest import each
 
 DOMAIN = {"a": ["x", "y", "z"], "b": [1, 2]}
@@ -101,16 +101,6 @@ def test_each_transformer_tells_once_above_10_and_not_at_10(name):
     assert "is above 10" in message
     assert "with a probability of" in message
     assert not told(lambda: fitted.transform(ROWS))
-
-
-@pytest.mark.long
-def test_what_is_shuffled_is_told_of_by_what_is_released():
-    encoder = RandomizedResponseEncoder(Shuffled(1.0, 1e-4, 10**4), categories=DOMAIN)
-    assert not told(lambda: encoder.fit(ROWS))
-    (message,) = told(lambda: encoder.set_params(epsilon=Shuffled(1.0, 2e-4, 10**4)).fit(ROWS))
-    assert "delta = 0.0002 is above 1 / 10000, for the 10000 reports" in message
-    (message,) = told(lambda: encoder.set_params(epsilon=Shuffled(12.0, 1e-4, 10**4)).fit(ROWS))
-    assert "epsilon = 12 is above 10" in message
 
 
 def test_a_curator_is_told_in_words_before_the_charge():

@@ -68,19 +68,14 @@ class StatedStep(NamedTuple):
     known: bool = True
     charged: bool = False
     fitted: bool = True
-    shuffled: PrivacyGuarantee | None = None
 
     def _content(self) -> dict[str, Any]:
-        shuffled = None
-        if self.shuffled is not None:
-            shuffled = self.shuffled._content()
         return {
             "step": written_text(self.step),
             "guarantee": self.guarantee._content(),
             "known": self.known,
             "charged": self.charged,
             "fitted": self.fitted,
-            "shuffled": shuffled,
         }
 
 

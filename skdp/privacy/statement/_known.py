@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 
 from skdp.privacy._guarantee import PrivacyGuarantee
-from skdp.privacy._shuffled import Shuffled
 from skdp.privacy.ledger import PrivacyLedger
 
 # The libraries whose classes are known.
@@ -299,14 +298,6 @@ def may_read_categories(estimator: Any) -> bool:
         if isinstance(categories, str) and categories == "auto":
             return True
     return False
-
-
-def reporter_of(estimator: Any) -> Any | None:
-    """Return the estimator, or its part, whose epsilon is that of shuffled reports."""
-    for part in all_parts(estimator):
-        if isinstance(getattr(part, "epsilon", None), Shuffled):
-            return part
-    return None
 
 
 def planned_guarantee(estimator: Any) -> PrivacyGuarantee | None:

@@ -303,9 +303,8 @@ class PrivacyStatement(Facts, JsonRecord):  # numpydoc ignore=PR02
     steps : tuple of StatedStep, default=()
         Of each step, as a named tuple: ``step``, its class behind the names of the steps that lead to it; its
         ``guarantee``, for the columns of the table; ``known``, whether it is a class of skdp (otherwise `trusted` named
-        it); ``charged``, whether it charges a ledger; ``fitted`` (otherwise its guarantee is what it is set to spend);
-        and ``shuffled``, None unless its epsilon is a `Shuffled`: what its reports guarantee once they are shuffled or
-        summed by themselves, apart from reports of other steps and from other columns of the same rows.
+        it); ``charged``, whether it charges a ledger; and ``fitted`` (otherwise its guarantee is what it is set to
+        spend).
     ledgers : tuple of PrivacyLedger, default=()
         The ledgers that the steps charge, as they were when the statement was made; they can only be read.
     versions : mapping of str to str, optional

@@ -102,7 +102,7 @@ def privacy_statement(
 
     **Before fit**, a statement lists the most that each step is set to spend, as its parameters say, and `notes` has
     their sum. It reads nothing, and it is no promise: nothing is released yet. What follows from the columns or the
-    rows that `fit` sees is said in words, and has no total: probabilities in place of an epsilon, `Shuffled`,
+    rows that `fit` sees is said in words, and has no total: probabilities in place of an epsilon,
     categories "auto", what a meta-estimator makes of its parts. If some parts are fitted and others are not, nothing is
     promised of the latter.
 

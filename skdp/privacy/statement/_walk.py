@@ -6,9 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from skdp.privacy._conversions import shown
 from skdp.privacy._guarantee import PrivacyGuarantee
-from skdp.privacy._shuffled import Shuffled, shuffled_guarantee
 from skdp.privacy.ledger import PrivacyLedger
 from skdp.privacy.statement._facts import (
     AS_IS,
@@ -37,7 +35,6 @@ from skdp.privacy.statement._known import (
     parts_of,
     passes,
     planned_guarantee,
-    reporter_of,
     selects_by_function,
     side_by_side,
     takes_weights,
@@ -424,16 +421,14 @@ class Walk:
     def _stated(
         self, estimator: Any, guarantee: PrivacyGuarantee, step: str
     ) -> StatedStep:
-        """State a step, and add its ledgers, and what shuffling leaves open, to the statement."""
+        """State a step, and add its ledgers to the statement."""
         charged = self._add_ledgers(estimator)
-        shuffled = self._after_shuffling(estimator, guarantee, step)
         return StatedStep(
             step,
             guarantee,
             known=library_of(estimator) == "skdp",
             charged=charged,
             fitted=hasattr(estimator, "guarantee_"),  # a plan is not
-            shuffled=shuffled,
         )
 
     def _of_released_rows(
@@ -495,38 +490,6 @@ class Walk:
             self.ledgers[ledger.path or id(ledger)] = ledger
         return bool(ledgers)
 
-    def _after_shuffling(
-        self, estimator: Any, guarantee: PrivacyGuarantee, step: str
-    ) -> PrivacyGuarantee | None:
-        """Return what reports guarantee after shuffling, if that was asked for; note why not."""
-        reporter = reporter_of(estimator)
-        if reporter is None:
-            return None
-        request: Shuffled = reporter.epsilon
-        try:
-            shuffled = shuffled_guarantee(
-                reporter, request.n, request.delta, released=request.released
-            )
-        # Such as that of persons with several records.
-        except (TypeError, ValueError):
-            shuffled = None
-        promise = "What its reports guarantee then is not known here."
-        if shuffled is not None:
-            if shuffled.epsilon <= request.epsilon:
-                shuffled = replace(
-                    shuffled, epsilon=request.epsilon, delta=request.delta, losses=()
-                )
-            shuffled = replace(shuffled, scope=guarantee.scope)
-            promise = _promise_of_shuffled(request, shuffled)
-        self.notes.append(
-            f"{step} was asked for epsilon {shown(request.epsilon)}, delta "
-            f"{shown(request.delta)} after shuffling. {promise} Each report by itself "
-            f"has epsilon {shown(guarantee.epsilon)} (local model). That is stated "
-            "here, and charged to a ledger, because reports leave this step "
-            "unshuffled: against those who hold them, no more holds."
-        )
-        return shuffled
-
     def expose(self, names: Iterable[Any], protection: str, step: str) -> None:
         """Record that a step releases columns unprotected."""
         for name in names:
@@ -549,25 +512,6 @@ class Walk:
             return True
         relations = {promise.guarantee.relation for promise in self.promises}
         return not relations <= {"add_remove"}
-
-
-def _promise_of_shuffled(request: Shuffled, shuffled: PrivacyGuarantee) -> str:
-    """Say what reports guarantee after shuffling, and against whom."""
-    released = "their unweighted sums over all of them are"
-    if request.released == "reports":
-        # In the rows of a table, reports of other steps or other columns tell which of
-        # them are of one person.
-        released = (
-            "these reports in a random order of their own, apart from reports of other "
-            "steps and from other columns of the same rows, are"
-        )
-    return (
-        f"Its reports guarantee {amounts(shuffled)} (shuffle model) against those who "
-        "see nothing of them but what is released, if at least "
-        f"{request.n:,} reports of honest persons are shuffled or summed and only "
-        f"{released} released. Those who shuffle or sum them are trusted not to look "
-        "at single reports."
-    )
 
 
 def _is_dropped(part: Any) -> bool:
