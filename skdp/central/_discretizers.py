@@ -44,8 +44,7 @@ class DPKBinsDiscretizer(CentralTransformer):
     ----------
     epsilon : float, Rho or Mu, default=1.0
         Privacy loss of all columns together, finite and > 0; ``strategy="uniform"`` spends nothing of it. A share of a
-        budget in rho or mu (`skdp.privacy.Rho`, `skdp.privacy.Mu`) gets the exponential mechanism, or Gaussian noise
-        from nine bins on.
+        budget in rho or mu (`skdp.privacy.Rho`, `skdp.privacy.Mu`) gets the exponential mechanism.
     n_bins : int, default=5
         The number of bins of each column, from 2 to 10,000.
     strategy : {"quantile", "uniform"}, default="quantile"
@@ -100,27 +99,15 @@ class DPKBinsDiscretizer(CentralTransformer):
     Where values may be missing, declare None to a local transformer that comes next, and the dtype of its reports does
     not depend on that.
 
-    The inner edge of two bins, or both of three, are chosen by permute-and-flip [1]_: each with epsilon / d or
-    epsilon / (2 d) for d columns. For four to eight bins the middle edge is chosen by the exponential mechanism, and
-    the others in the same way on both sides of it ([2]_): with epsilon / (d l) on each of l = 2 or, from five bins on,
-    3 levels.
-
-    From nine bins on, or from four with fewer than 2,000 candidates, noisy counts give all edges: of the values that
-    equal a candidate or lie between two, and of h - 1 levels of neighbouring groups ([3]_), each made so that the noisy
-    counts below it are about equal in all groups. A record changes one count of each level by 1, and the noise of scale
-    d h / epsilon does not depend on the number of bins; nor is h decided by the data (4 for the default candidates, and
-    at most). What is negative or inconsistent in the counts is corrected from the top. So 50 quantiles at epsilon = 0.1
-    are wrong by about 50 records; as many choices, by several hundred.
+    The middle edge is chosen by the exponential mechanism, and the others in the same way on both sides of it ([1]_),
+    with epsilon / (d l) on each of l levels for d columns. Two bins have one level, and four, eight and sixteen bins
+    have two, three and four.
 
     A missing value stays missing (nan); it is in none of the columns of ``"onehot-dense"``.
 
     References
     ----------
-    .. [1] R. McKenna, D. Sheldon (2020). Permute-and-flip: a new mechanism for differentially private selection.
-       NeurIPS.
-    .. [2] H. Kaplan, S. Schnapp, U. Stemmer (2022). Differentially private approximate quantiles. ICML.
-    .. [3] M. Hay, V. Rastogi, G. Miklau, D. Suciu (2010). Boosting the accuracy of differentially private histograms
-       through consistency. PVLDB 3(1).
+    .. [1] H. Kaplan, S. Schnapp, U. Stemmer (2022). Differentially private approximate quantiles. ICML.
 
     Examples
     --------

@@ -360,12 +360,7 @@ class DPMinMaxScaler(InvertibleTransformer):
     answered. **The quantiles are private, the output of** `transform` **is not**: each of its rows is a function of the
     input row, without noise.
 
-    Each of the two quantiles of d columns is chosen by permute-and-flip [1]_ with epsilon / (2 d).
-
-    References
-    ----------
-    .. [1] R. McKenna, D. Sheldon (2020). Permute-and-flip: a new mechanism for differentially private selection.
-       NeurIPS.
+    The quantiles are released as those of `DPKBinsDiscretizer`, by two halvings.
 
     Examples
     --------
@@ -553,8 +548,7 @@ class DPRobustScaler(AffineScaler):
     is answered. **The quantiles are private, the output of** `transform` **is not**: each of its rows is a function of
     the input row, without noise.
 
-    The quantiles are released as those of `DPKBinsDiscretizer`: the median and both ends of the range by two halvings,
-    one or two quantiles by permute-and-flip.
+    The quantiles are released as those of `DPKBinsDiscretizer`: two or three quantiles by two halvings.
 
     Examples
     --------
@@ -667,8 +661,8 @@ class DPQuantileTransformer(InvertibleTransformer):
     ----------
     epsilon : float, Rho or Mu, default=1.0
         Privacy loss of all columns together, finite and > 0. A share of a budget in rho or mu (`skdp.privacy.Rho`,
-        `skdp.privacy.Mu`) gets Gaussian noise.
-    n_quantiles : int, default=1000
+        `skdp.privacy.Mu`) gets the exponential mechanism.
+    n_quantiles : int, default=33
         The number of quantiles of each column, the bounds among them, from 3 to 10,000. More of them are not less
         accurate.
     output_distribution : {"uniform", "normal"}, default="uniform"
@@ -715,9 +709,8 @@ class DPQuantileTransformer(InvertibleTransformer):
     answered. **The quantiles are private, the output of** `transform` **is not**: each of its rows is a function of the
     input row, without noise.
 
-    The quantiles of d columns come from noisy counts of the values at and between candidates, on h nested levels, as in
-    `DPKBinsDiscretizer`: of noise of scale d h / epsilon, whatever their number is. Up to seven between the bounds
-    (`n_quantiles` up to 9) are chosen or halved instead, also as there.
+    The quantiles are released as those of `DPKBinsDiscretizer`, by halving: n quantiles share the budget on about
+    log2(n) levels. Fewer quantiles have less noise, and values between two quantiles are interpolated.
 
     A missing value stays missing.
 
@@ -737,7 +730,7 @@ class DPQuantileTransformer(InvertibleTransformer):
         self,
         epsilon: float | Rho | Mu = 1.0,
         *,
-        n_quantiles: int = 1000,
+        n_quantiles: int = 33,
         output_distribution: Distribution = "uniform",
         bounds: Bounds | None = None,
         bounds_share: float = 0.2,

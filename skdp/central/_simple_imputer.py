@@ -107,11 +107,11 @@ class DPSimpleImputer(CentralTransformer):
     `transform` **is the rows themselves**, with the gaps filled: no noise is added to them, and they are as private as
     X. `fit` reads all values; a missing one adds nothing, and a table without any is answered.
 
-    The means of all columns are released together, as by `DPMean`. Medians and most frequent values are chosen by
-    permute-and-flip ([1]_), for each of d columns with epsilon / d: medians among the default candidates of
-    `DPKBinsDiscretizer`; a value that is c records behind the most frequent one stays in the draw with probability
-    ``e**(-epsilon c / d)``. As a record that is added can only raise counts, this is epsilon / d-differentially private
-    without the usual factor 2.
+    The means of all columns are released together, as by `DPMean`. Medians are released as the inner edge of two
+    bins of `DPKBinsDiscretizer`, among its default candidates. Most frequent values are chosen by permute-and-flip
+    ([1]_), for each of d columns with epsilon / d: a value that is c records behind the most frequent one stays in the
+    draw with probability ``e**(-epsilon c / d)``. As a record that is added can only raise counts, this is
+    epsilon / d-differentially private without the usual factor 2.
 
     References
     ----------

@@ -12,7 +12,7 @@ import pytest
 
 from skdp import Domain, Interval
 from skdp.central.statistics import CellTally, GroupSums, RowSums
-from skdp.central.statistics._quantiles import count_ranks
+from skdp.central.statistics._quantiles import count_columns
 from skdp.central.statistics._sums import _sums_of_table
 from skdp.engines.backends import duckdb as _large_duckdb
 from skdp.synthesis.tables import encode_records
@@ -37,7 +37,7 @@ def summary_of(sums_of, bounds):
 
 
 SUMS = summary_of(partial(_sums_of_table, ends=np.array([[-1.0, 10.0]]), missing=True), [(-1.0, 10.0)])
-RANKS = summary_of(partial(count_ranks, candidates=[EDGES]), [(-1.0, float(BIG))])
+RANKS = summary_of(partial(count_columns, candidates=[EDGES]), [(-1.0, float(BIG))])
 
 
 def drawn(values, kind, seed=0):

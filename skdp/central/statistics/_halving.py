@@ -1,4 +1,4 @@
-"""A few quantiles of a column at once, by recursive halving of its values."""
+"""All quantiles of a column, by recursive halving of its values."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def halve(
 
 
 def nearest_candidate(cut: int) -> int:
-    """Return the index of the candidate nearest to a cut of `cells_of`, where every second cell is a candidate."""
+    """Return the index of the candidate nearest to a cut of `count_cells`, where every second cell is a candidate."""
     # The cut ``c * PARTS`` is the left end of cell c, and candidate i is cell 2 i.
     # Between two candidates, the nearer one by numbers of values.
     return (cut + PARTS // 2) // (2 * PARTS)
