@@ -41,8 +41,6 @@ _OF_FITS = (
     "target",
     "rule",
     "relation",
-    "fair",
-    "analysis",
     "bins",
     "save",
     "ledger",
@@ -147,26 +145,6 @@ def add_synthesize(commands: Any) -> None:
         ),
     )
     add(
-        "--fair",
-        nargs="+",
-        metavar=("GROUP LABEL", "CONDITION"),
-        help=(
-            "draw the label of rows again, such that it does not depend on the group, "
-            "or not given the columns of conditions"
-        ),
-    )
-    add(
-        "--analysis",
-        nargs="+",
-        action="append",
-        metavar=("FORMULA|COLUMN", "COLUMN"),
-        help=(
-            "an analysis whose marginals are measured in any case: a formula, such as "
-            "--analysis 'income ~ age + sex', or columns, such as --analysis age sex; "
-            "synthetic_inference does it with the model of --save"
-        ),
-    )
-    add(
         "--rows",
         type=read_count,
         help="rows to write (default: the estimated number of records)",
@@ -247,27 +225,6 @@ def _run_loaded(options: argparse.Namespace) -> Path:
     return options.out
 
 
-def _read_fair(words: list[str] | None) -> tuple[str, str, list[str]] | None:
-    """Read a group, a label and conditions."""
-    if words is None:
-        return None
-    if len(words) < 2:
-        raise ValueError(f"--fair needs a GROUP and a LABEL, got {words}")
-    group, label, *conditions = words
-    return group, label, conditions
-
-
-def _read_analyses(lists: list[list[str]] | None) -> list[str | list[str]] | None:
-    """Read formulas, and lists of columns."""
-    if lists is None:
-        return None
-    analyses: list[str | list[str]] = []
-    for words in lists:
-        is_formula = len(words) == 1 and "~" in words[0]
-        analyses.append(words[0] if is_formula else words)
-    return analyses
-
-
 def _run_synthesize(options: argparse.Namespace) -> Path | int:
     if options.load:
         return _run_loaded(options)
@@ -293,8 +250,6 @@ def _run_synthesize(options: argparse.Namespace) -> Path | int:
         bins=options.bins or "declared",
         structural_zeros=[tuple(rule) for rule in options.rule or ()],
         relations=options.relation,
-        fair=_read_fair(options.fair),
-        analyses=_read_analyses(options.analysis),
         max_rows_per_person=options.max_rows_per_person or 1,
         handle_unknown=options.handle_unknown or "error",
         random_state=options.seed,

@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skdp.domain import Domain, Interval
-from skdp.synthesis._fair_rows import Fair, read_fair
 from skdp.synthesis.model import Clique
 from skdp.synthesis.selection import (
     Plan,
@@ -76,8 +74,6 @@ class CodedTable(NamedTuple):
     """Of each column, what stands for values that were not found, or not seen."""
     relations: Relations
     """What holds in all rows that are drawn."""
-    fair: Fair | None
-    """What they are changed by."""
 
     @property
     def first_cliques(self) -> list[Clique]:
@@ -104,7 +100,7 @@ def code_table(
     if finds_bins:
         _check_bins_not_named(synthesizer, domain)
     orders = declared_orders(domain, public_values)
-    plan, strategy, fair = _read_plan(synthesizer, domain, relations, orders)
+    plan, strategy = _read_plan(synthesizer, domain, relations, orders)
     check_decodable(sample_template(table, domain), domain)
     _check_widths(domain)
     # With `protect`, cells are the declared values and bins: what is protected is not
@@ -139,7 +135,6 @@ def code_table(
         codes=codes,
         substitutes=substitutes,
         relations=relations,
-        fair=fair,
     )
 
 
@@ -166,14 +161,13 @@ def _check_unknown_names(handle_unknown: Any, domain: Domain) -> None:
 
 def _read_plan(
     synthesizer: Any, domain: Domain, relations: Relations, ordered: tuple[bool, ...]
-) -> tuple[Plan, Strategy, Fair | None]:
-    """Read what is measured, by which strategy, and how rows are made fair."""
-    plan, strategy = read_plan(
+) -> tuple[Plan, Strategy]:
+    """Read what is measured, and by which strategy."""
+    return read_plan(
         domain,
         ordered=ordered,
         marginals=synthesizer.marginals,
         workload=synthesizer.workload,
-        analyses=synthesizer.analyses,
         target=synthesizer.target,
         structural_zeros=synthesizer.structural_zeros,
         relations=relations,
@@ -182,11 +176,6 @@ def _read_plan(
         tol=synthesizer.tol,
         redraw=synthesizer.redraw,
     )
-    fair = read_fair(synthesizer.fair, domain, synthesizer.structural_zeros)
-    if fair is not None:
-        compared = map(domain.columns.index, (fair.group, fair.label))
-        plan = replace(plan, fair=frozenset(compared))
-    return plan, strategy, fair
 
 
 def _counted_codes(

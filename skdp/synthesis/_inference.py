@@ -12,8 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
-from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from skdp.base import ColumnName, check_confidence_level
 from skdp.domain import Interval
@@ -26,7 +24,6 @@ from skdp.synthesis._measured_means import (
     rake,
 )
 from skdp.synthesis._queries import find_columns
-from skdp.synthesis._regression import Linear, PairRegression, logistic_model
 from skdp.synthesis._synthesizer import DPMarginalSynthesizer
 from skdp.synthesis.model import (
     Marginal,
@@ -37,11 +34,6 @@ from skdp.synthesis.model import (
 from skdp.synthesis.tables import middles
 
 Table = NDArray[np.float64]
-
-_MOST_CELLS = 1 << 18
-"""Combinations of values: a table of two megabytes for each term.
-
-Each column with bins doubles it."""
 
 
 class _Term(NamedTuple):
@@ -59,10 +51,9 @@ class _Term(NamedTuple):
 
 def synthetic_inference(
     synthesizer: DPMarginalSynthesizer,
-    statistic: Callable[[pd.DataFrame], Any] | BaseEstimator,
+    statistic: Callable[[pd.DataFrame], Any],
     *,
     columns: Sequence[ColumnName] | None = None,
-    target: ColumnName | None = None,
     confidence_level: float = 0.95,
 ) -> pd.DataFrame:
     """Estimate statistics of a population from a synthesizer's noisy counts, with intervals that hold.
@@ -76,19 +67,13 @@ def synthetic_inference(
     ----------
     synthesizer : DPMarginalSynthesizer
         Fitted.
-    statistic : callable, LinearRegression or LogisticRegression
+    statistic : callable
         A function that takes a pandas DataFrame of rows of `columns` and returns a number, or several in a mapping, a
         Series or an array. It must be smooth in the shares of the rows (means, differences, correlations, ratios,
-        coefficients; no quantile), and not depend on their number. Or a regression of scikit-learn, whose coefficients
-        are estimated: a feature of numbers has one, and any other has one for each of its values but the first. Dates
-        have one for each part of a bin: for a trend, give the synthesizer days as numbers.
+        coefficients; no quantile), and not depend on their number.
     columns : list of column names, optional
-        The columns that `statistic` reads, or the features of a regression; by default all. A function is called once
-        for each of their combinations of values, and a logistic regression takes a table of them, so name no more than
-        needed; a linear regression takes any number.
-    target : column name, optional
-        What a regression predicts; by default the y of `fit`. Numbers for a linear one, two values for a logistic one,
-        of which the larger is predicted.
+        The columns that `statistic` reads; by default all. It is called once for each of their combinations of values,
+        so name no more than needed.
     confidence_level : float, default=0.95
         Coverage of each interval, between 0 and 1.
 
@@ -106,8 +91,8 @@ def synthetic_inference(
     TypeError
         If `synthesizer` or `statistic` is of another type, or `statistic` returns no numbers.
     ValueError
-        If a column is not there, there are too many combinations of values, a regression has an unsuitable target or
-        parameters, a number may be missing, or `statistic` returns what is not finite, or other terms for other tables.
+        If a column is not there, there are too many combinations of values, or `statistic` returns what is not finite,
+        or other terms for other tables.
 
     See Also
     --------
@@ -116,24 +101,22 @@ def synthetic_inference(
     Notes
     -----
     Near the model's shares p, a statistic T of shares q is T(p) plus the sum of f(x) * (q(x) - p(x)) over all
-    combinations x of values, where the influence f(x) is what a little more of x adds ([1]_). It is known for
-    regressions, and found by adding one row of each combination to 20,000 rows otherwise. The sum is estimated from the
+    combinations x of values, where the influence f(x) is what a little more of x adds ([1]_), found by adding one row
+    of each combination to 20,000 rows. The sum is estimated from the
     noisy counts: f is split into a component for each set of columns, as in the analysis of variance, and each
     component is estimated by all marginals that hold its columns. That has no bias, however the model was fitted. The
     variance is that of the noise, which is known, and the mean of f(x)**2 divided by the number of records. Intervals
     are normal; those of coefficients are Fieller's ([3]_), as a coefficient is a ratio of sums that both have noise.
-    Where that of the divisor may be all of it, as of a rare value whose noisy count may be 0, a coefficient may be
-    anything, and is not supported; nor are those of columns that noisy counts do not tell apart, nor others whose
-    interval is shorter than what the noise of products with such columns may change. A function may be a ratio too, as
+    Where that of the divisor may be all of it, as of a rare value whose noisy count may be 0, a ratio may be
+    anything, and is not supported. A function may be a ratio, as
     the mean of a group is: where a record adds less than half to it with so many more of the group as noise may be,
     noise may be all of its divisor. Groups are values of one or two columns without bins. No term is supported where
     noise may be all of the number of records.
 
     A component of columns that no marginal holds is taken from the model, as are differences between rare values that
     were counted together. The most that these can change is added to the interval, if it is less than what the interval
-    reaches without; otherwise a term is not supported. So a mean needs its column, a difference of groups or a
-    correlation its two columns together, a linear regression all pairs, and a logistic one all features together and
-    each with the target: `analyses` of the synthesizer, declared before `fit`, has them measured. What all added rows
+    reaches without; otherwise a term is not supported. So a mean needs its column, and a difference of groups or a
+    correlation its two columns together: `marginals` of the synthesizer names them. What all added rows
     change alike is not supported either, such as the number of rows, or a median, which they do not change.
 
     Of numbers in bins, declared ones or such as ``bins="private"`` found, the figures of the numbers themselves are
@@ -146,8 +129,8 @@ def synthetic_inference(
     (declare an edge there), a function that is far from linear within a bin, and the noise of the variance within wide
     bins, as of long tails. Bins as narrow as fine cells, such as single numbers, count as their middle.
 
-    A regularised regression is that of the estimated number of rows. The number of records is private, and enters as
-    the noisy counts have it. With few records a marginal of many cells, the correction is too large for first order:
+    The number of records is private, and enters as the noisy counts have it. With few records
+    a marginal of many cells, the correction is too large for first order:
     look whether ``std_error`` is small beside what would change the conclusion.
 
     **Privacy.** Post-processing of noisy counts: free, and repeatable; no record is read.
@@ -161,7 +144,6 @@ def synthetic_inference(
 
     Examples
     --------
-    >>> from sklearn.linear_model import LogisticRegression
     >>> from skdp import DPMarginalSynthesizer
     >>> from skdp.datasets import load_adult
     >>> from skdp.synthesis import synthetic_inference
@@ -173,28 +155,17 @@ def synthetic_inference(
     >>> synthetic_inference(synthesizer, lambda table: table["age"].mean(), columns=["age"]).round(2)
             term  estimate  std_error  lower  upper  p_value  supported reason
     0  statistic     38.46       0.08   38.3  38.62      0.0       True
-    >>> model = LogisticRegression()
-    >>> synthetic_inference(synthesizer, model, columns=["age", "sex"], target="income").round(3)
-            term  estimate  std_error  lower  upper  p_value  supported reason
-    0  intercept    -3.744      0.058 -3.884 -3.606      0.0       True
-    1        age     0.042      0.001  0.040  0.045      0.0       True
-    2   sex=Male     1.257      0.037  1.183  1.330      0.0       True
     """
     if not isinstance(synthesizer, DPMarginalSynthesizer):
         kind = type(synthesizer).__name__
         raise TypeError(f"synthesizer must be a DPMarginalSynthesizer, got {kind}")
     synthesizer._check_whole_rows()
     level = check_confidence_level(confidence_level)
-    is_model = type(statistic) in (LinearRegression, LogisticRegression)
     is_class = isinstance(statistic, type)
-    is_function = callable(statistic) and not is_class and not hasattr(statistic, "fit")
-    if not is_model and not is_function:
+    if not callable(statistic) or is_class or hasattr(statistic, "fit"):
         kind = statistic.__name__ if is_class else type(statistic).__name__
-        raise TypeError(
-            "statistic must be a function of a table, a LinearRegression or a "
-            f"LogisticRegression, got {kind}"
-        )
-    names = _read_names(synthesizer, columns, target, is_model)
+        raise TypeError(f"statistic must be a function of a table, got {kind}")
+    names = _read_names(synthesizer, columns)
     places = find_columns(synthesizer.domain_, names)
     synthesizer._relations.check_not_derived("columns", names)
     marginals = merge(synthesizer.marginals_)
@@ -203,37 +174,23 @@ def synthetic_inference(
     quantile = NormalDist().inv_cdf((1 + level) / 2)
     has_no_records = n_rows <= quantile * synthesizer.n_rows_std_error_
     points = _points_in_bins(synthesizer, places)
-    estimates: _CellStatistics | PairRegression
-    if type(statistic) is LinearRegression:
-        values = []
-        for place, name in zip(places, names, strict=True):
-            values.append(_cells(synthesizer, [place], points)[name])
-        model = synthesizer.model_
-        estimates = PairRegression(
-            statistic, places, values, model, marginals, n_rows, points
-        )
-    else:
-        estimates = _differentiate(
-            statistic, synthesizer, places, names, marginals, n_rows, points
-        )
-        if not isinstance(statistic, LogisticRegression) and not has_no_records:
-            is_hidden = _find_hidden(statistic, estimates, level)
-            estimates = replace(estimates, is_hidden=is_hidden)
+    estimates = _differentiate(
+        statistic, synthesizer, places, marginals, n_rows, points
+    )
+    if not has_no_records:
+        is_hidden = _find_hidden(statistic, estimates, level)
+        estimates = replace(estimates, is_hidden=is_hidden)
     rows = []
     for term, name in enumerate(estimates.terms):
         if has_no_records:
             rows.append(_unsupported(name, float(estimates.values[term]), _RECORDS))
         else:
             rows.append(_infer(estimates, term, n_rows, level))
-    if isinstance(estimates, PairRegression):
-        rows = _check_other_divisors(estimates, rows)
     return pd.DataFrame(rows)
 
 
-def _read_names(
-    synthesizer: Any, columns: Any, target: Any, is_model: bool
-) -> list[Any]:
-    """Find the columns that an analysis reads, the target last."""
+def _read_names(synthesizer: Any, columns: Any) -> list[Any]:
+    """Find the columns that an analysis reads."""
     domain_columns = synthesizer.domain_.columns
     names = list(domain_columns)
     if isinstance(columns, str):
@@ -243,22 +200,7 @@ def _read_names(
     elif columns is not None:
         kind = type(columns).__name__
         raise TypeError(f"columns must be a list of column names, got {kind}")
-    if not is_model:
-        if target is not None:
-            raise ValueError(
-                f"target is for an estimator; got {target!r} with a function"
-            )
-        return names
-    if target is None:
-        if synthesizer.n_features_in_ == len(domain_columns):
-            raise ValueError(
-                "target must name the column to be predicted, as the synthesizer was "
-                "fitted without y"
-            )
-        target = domain_columns[-1]
-    if columns is None:
-        names = [name for name in names if name != target]
-    return [*names, target]
+    return names
 
 
 def _points_in_bins(synthesizer: Any, places: Sequence[int]) -> Mapping[int, BinPoints]:
@@ -318,20 +260,13 @@ def _differentiate(
     statistic: Any,
     synthesizer: Any,
     places: Sequence[int],
-    names: Sequence[Any],
     marginals: Sequence[Marginal],
     n_rows: float,
     points: Mapping[int, BinPoints],
 ) -> _CellStatistics:
     """Differentiate statistics by the shares of all combinations of values."""
     size = n_cells_of(places, synthesizer.domain_.sizes)
-    if size > _MOST_CELLS:
-        raise ValueError(
-            f"columns have {size:,} combinations of values; at most {_MOST_CELLS:,} are "
-            "computed. Name fewer"
-        )
-    is_logistic = isinstance(statistic, LogisticRegression)
-    if size > _MOST_CALLS and not is_logistic:
+    if size > _MOST_CALLS:
         raise ValueError(
             f"columns have {size:,} combinations of values, for each of which "
             f"statistic is called; at most {_MOST_CALLS:,} are allowed. Name fewer "
@@ -347,14 +282,29 @@ def _differentiate(
     else:
         shares = divide_by_points(shares, places, points)
     cells = _cells(synthesizer, places, points, bin_cells)
-    if is_logistic:
-        linear = logistic_model(statistic, cells, names[-1], shares.ravel(), n_rows)
-    else:
-        linear = _linear_statistic(statistic, cells, shares.ravel())
+    linear = _linear_statistic(statistic, cells, shares.ravel())
     is_hidden = np.zeros(len(linear.terms), bool)
     return _CellStatistics(
         linear, cells, marginals, places, shares, n_rows, points, bin_cells, is_hidden
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Linear:
+    """Statistics near a table: their values there, and what a share of a cell adds."""
+
+    terms: list[str]
+    values: Table
+    influence: Table
+    """(n_terms, n_cells); the mean at the table is 0."""
+
+    is_determined: NDArray[np.bool_]
+    """Which statistics the table determines."""
+
+    slope: Table
+    """By how much the influence of each cell falls where a statistic is 1 larger.
+
+    The mean at the table is 1."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -428,7 +378,7 @@ class _CellStatistics:
 
 
 def _infer(
-    estimates: _CellStatistics | PairRegression,
+    estimates: _CellStatistics,
     term: int,
     n_rows: float,
     level: float,
@@ -441,8 +391,6 @@ def _infer(
     divisor = 1 + slope.value
     if not estimates.is_determined[term]:
         return _unsupported(name, value, "the rows do not determine it")
-    if estimates.is_hidden[term] and isinstance(estimates, PairRegression):
-        return _unsupported(name, value, _APART)
     if divisor <= 0:
         return _unsupported(name, value, _DIVISOR)
     # Covariances of both, of the noise and of the records as a sample.
@@ -482,27 +430,7 @@ def _infer(
     )
 
 
-def _check_other_divisors(
-    estimates: PairRegression, rows: Sequence[_Term]
-) -> list[_Term]:
-    """Take the intervals of coefficients that depend on another one that noise hides."""
-    hidden = []
-    for term, row in enumerate(rows):
-        if row.reason in (_DIVISOR, _APART):
-            hidden.append(term)
-    checked = []
-    for term, row in enumerate(rows):
-        for other in hidden:
-            is_lost = estimates.second_order(term, other) > (row.upper - row.lower) / 2
-            if row.supported and is_lost:
-                reason = f"noise may be all of the divisor of {rows[other].term}"
-                row = _unsupported(row.term, row.estimate, reason)
-        checked.append(row)
-    return checked
-
-
 _DIVISOR = "noise may be all of its divisor"
-_APART = "noise may be all of its divisor: noisy counts do not tell columns apart"
 _RECORDS = "noise may be all of the number of records"
 _COLUMNS = "columns or rare values were not counted together"
 _BINS = "most numbers are in one wide bin: declare narrower ones"

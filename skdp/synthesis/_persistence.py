@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from skdp.base import CallCounter
 from skdp.domain import Domain, Interval
 from skdp.privacy import PrivacyGuarantee
-from skdp.synthesis._fair_rows import read_fair
 from skdp.synthesis.model import (
     MOST_CELLS,
     Clique,
@@ -48,7 +47,6 @@ _PARTS = {
     "named",
     "others",
     "redraw",
-    "fair",
     "relations",
     "n_rows",
     "n_rows_std_error",
@@ -57,7 +55,6 @@ _PARTS = {
     "marginals",
     "scores",
     "shapes",
-    "caps",
 }
 
 Scores = Mapping[Clique, tuple[float, float]]
@@ -75,7 +72,6 @@ def describe_fit(synthesizer: Any) -> dict[str, Any]:
         "named": hasattr(synthesizer, "feature_names_in_"),
         "others": synthesizer._others,
         "redraw": synthesizer._redraw_at_fit,
-        "fair": None if synthesizer.fair_ is None else list(synthesizer.fair_),
         "relations": synthesizer.relations_,
         "n_rows": synthesizer.n_rows_,
         "n_rows_std_error": synthesizer.n_rows_std_error_,
@@ -84,7 +80,6 @@ def describe_fit(synthesizer: Any) -> dict[str, Any]:
         "marginals": _describe_marginals(synthesizer.marginals_, domain),
         "scores": _describe_scores(synthesizer._scores, domain),
         "shapes": _describe_shapes(synthesizer._shapes),
-        "caps": list(synthesizer._caps),
     }
 
 
@@ -148,7 +143,6 @@ def restore_fit(synthesizer: Any, fitted: dict[str, Any]) -> None:
     """Make a synthesizer fitted again, as `describe_fit` describes; check every part."""
     if fitted.keys() != _PARTS:
         raise ValueError("a synthesizer is fitted to other parts")
-    caps = tuple(fitted["caps"])
     domain = fitted["domain"]
     guarantee = fitted["guarantee"]
     template = fitted["template"]
@@ -164,11 +158,6 @@ def restore_fit(synthesizer: Any, fitted: dict[str, Any]) -> None:
         raise ValueError("the template has other columns than the domain")
     if not all(name in names for name in guarantee.scope):
         raise ValueError("the guarantee is of other columns than the domain")
-    for cap in caps:
-        if not isinstance(cap, PrivacyGuarantee) or cap.relation != "replace_values":
-            raise ValueError("a cap is no guarantee for the values of columns")
-        if not all(name in names for name in cap.scope):
-            raise ValueError("a cap is of other columns than the domain")
     others = dict(fitted["others"])
     for name, value in others.items():
         if value not in domain[name].values:
@@ -188,7 +177,6 @@ def restore_fit(synthesizer: Any, fitted: dict[str, Any]) -> None:
     if guarantee.relation != "replace_values":
         undiscovered = count_others(model, domain, n_rows, others)
     redraw = _read_redraw(fitted["redraw"], names[:n_features])
-    fair = read_fair(fitted["fair"], domain)
     relations = read_relations(fitted["relations"], domain)
     # Nothing is set before all parts are read.
     synthesizer.domain_ = domain
@@ -202,8 +190,6 @@ def restore_fit(synthesizer: Any, fitted: dict[str, Any]) -> None:
     synthesizer.n_features_in_ = n_features
     if fitted["named"] is True:
         synthesizer.feature_names_in_ = np.array(names[:n_features], object)
-    if caps:
-        synthesizer._caps = caps
     synthesizer._others = others
     synthesizer._scores = scores
     synthesizer._shapes = shapes
@@ -211,7 +197,6 @@ def restore_fit(synthesizer: Any, fitted: dict[str, Any]) -> None:
     synthesizer._calls = CallCounter()
     synthesizer._redraw_at_fit = redraw
     synthesizer._set_relations(relations)
-    synthesizer._set_fair(fair)
 
 
 def _check_template(template: Table, domain: Domain, shapes: Shapes | None) -> None:

@@ -30,7 +30,6 @@ from skdp.oracles import check_size
 from skdp.pages import warn
 from skdp.persistence import load, save
 from skdp.synthesis._answers import ModelAnswers
-from skdp.synthesis._fair_rows import Fair, FairLabels
 from skdp.synthesis._persistence import Scores, describe_fit, restore_fit
 from skdp.synthesis.model import GraphicalModel, Marginal, redraw_evenly, sample
 from skdp.synthesis.selection import (
@@ -75,11 +74,8 @@ class RowTransformer(TransformerMixin, ModelAnswers):
     structural_zeros: Any
     redraw: Sequence[ColumnName] | None
     protect: Sequence[ColumnName] | None
-    fair: Sequence[Any] | None
     max_iter: Any
     tol: float
-    fair_: Fair | None
-    _fair_labels: FairLabels | None
     relations_: list[str]
     _template: Table
     _calls: CallCounter
@@ -171,7 +167,7 @@ class RowTransformer(TransformerMixin, ModelAnswers):
         self, model: GraphicalModel, n: int, rng: np.random.Generator
     ) -> DrawnRows:
         """Draw all columns of rows."""
-        codes = list(self._draw_codes(model, n, rng))
+        codes = list(sample(model, n, rng))
         rows = self._draw_numbers(self.domain_, codes, rng, {})
         self._relations.derive(rows, {})
         return rows
@@ -217,25 +213,6 @@ class RowTransformer(TransformerMixin, ModelAnswers):
         # A place has several rows in a row: the first that is intact is taken.
         distinct_places, first = np.unique(places[intact], return_index=True)
         rows.replace(distinct_places, others, intact[first])
-
-    def _draw_codes(
-        self, model: GraphicalModel, n: int, rng: np.random.Generator
-    ) -> NDArray[np.int32]:
-        """Draw rows of a model as codes, with another label if they are to be fair."""
-        rows = sample(model, n, rng)
-        if self.fair_ is None or self._fair_labels is None:
-            return rows
-        labels = self._fair_labels
-        if model is not self.model_:
-            labels = FairLabels(model, self.domain_, self.fair_)
-        return labels.redraw(rows, rng)
-
-    def _set_fair(self, fair: Fair | None) -> None:
-        """Set what rows are changed by, once their model is known."""
-        self.fair_ = fair
-        self._fair_labels = None
-        if fair is not None:
-            self._fair_labels = FairLabels(self.model_, self.domain_, fair)
 
     def _set_relations(self, relations: Relations) -> None:
         """Set what holds in all rows."""
@@ -286,9 +263,6 @@ class RowTransformer(TransformerMixin, ModelAnswers):
         # With as much noise again, the fits differ by as much as the noise decides.
         noisier = []
         for marginal in self.marginals_:
-            # For some marginals of planned analyses there was no room.
-            if self.model_.tree.holder(marginal.clique) is None:
-                continue
             noise = rng.normal(0, marginal.std_error, marginal.shape)
             noisier.append(replace(marginal, counts=marginal.counts + noise))
         fitted = fit_table(
@@ -504,11 +478,6 @@ class RowTransformer(TransformerMixin, ModelAnswers):
             return places
         if self.redraw is None:
             return None
-        if self.fair is not None:
-            raise ValueError(
-                "fair changes whole rows, and redraw keeps columns of rows: set one of "
-                "them to None"
-            )
         if isinstance(self.redraw, str) or not isinstance(self.redraw, Iterable):
             raise TypeError(
                 f"redraw must be a list of column names, got "

@@ -28,13 +28,11 @@ from skdp.base import (
 from skdp.central import CentralEstimator
 from skdp.central.statistics import read_persons, rows_within
 from skdp.domain import Domain, DomainLike
-from skdp.exact import round_up
 from skdp.oracles import check_size
 from skdp.privacy import (
     Mu,
     PrivacyGuarantee,
     PrivacyLedger,
-    Reading,
     Rho,
     Share,
     check_delta,
@@ -44,8 +42,6 @@ from skdp.synthesis._rows import RowTransformer
 from skdp.synthesis.model import Clique, Marginal, fit_conditional
 from skdp.synthesis.selection import (
     BINS,
-    Caps,
-    ColumnCap,
     FittedTable,
     FoundCells,
     NoiseBudget,
@@ -58,14 +54,10 @@ from skdp.synthesis.selection import (
     check_width,
     find_cells,
     find_determined,
-    is_within,
     largest_sizes,
     measure_protected,
     open_budget,
     out_of_reach,
-    plan_readings,
-    planned_shares_of_cells,
-    read_caps,
     warn_determined,
     warn_left_out,
     warn_not_chosen,
@@ -116,24 +108,15 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         many dates, are cut into bins. Where later rows have others, numbers and dates take the nearest of these, and
         other values the rarest. Columns of more than 1,000 texts, and of other types, are passed through, without a
         part in the model.
-    marginals : {"auto", "interactions", "independent", "full"} or list of tuples, default="auto"
+    marginals : {"auto", "independent", "full"} or list of tuples, default="auto"
         What is measured. ``"auto"``: the columns, and the pairs that gain more than their noise costs; with a large
         budget also what the first model misses, of up to four columns ([1]_). Pairs with a column of at most two
         declared values, which models may predict, are kept a little better.
-        ``"interactions"``: the same, but half of the budget is for what the first model misses, also with a small
-        budget, and with a `target` triples with it are kept better: for a label that follows from several columns
-        together, with few bins or ``bins="private"``. Elsewhere pairs are worse by up to a tenth.
         ``"independent"``: the columns. ``"full"``: all combinations of values. Or a list of tuples of column names, all
         with the same noise.
     workload : list of tuple of column names, optional
         The marginals that matter; by default all pairs. ``"auto"`` chooses among them and their subsets. A warning
         names those that are not measured, and why.
-    analyses : list of str or list of column names, optional
-        What `skdp.synthetic_inference` will estimate, declared before the data are seen; its marginals are measured in
-        any case. A formula ``"y ~ a + b"`` is a regression: of numbers, all pairs; of two values, all features
-        together, and each with y; its names may stand between backticks, and its numbers may not be missing. A list of
-        columns is any statistic of them: all together. Pairs for which the model has no room tell of the regression,
-        but rows do not have their dependence.
     target : column name, optional
         What models will predict (an array y is called ``"target"``): its pairs are kept better, others a little worse.
     structural_zeros : list of mapping of column name to values, or tuple, optional
@@ -175,22 +158,8 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     protect : list of column names, optional
         The columns whose values alone are private, while all others, and the number of rows, are public: `transform`
         returns the rows with these columns drawn again. For `redraw`, the promise is for whole records.
-    fair : tuple of group and label, or of group, label and list of conditions, optional
-        Columns of which the label, of two values, is to be independent of the group in all rows that are drawn, for
-        each combination of the conditions. The label of each row is drawn again, by scores of the model that have the
-        same distribution in all groups ([3]_): a classifier that has the group among its features then accepts as many
-        of each. Pairs with the group and with the label are kept better, others a little worse. `marginal`,
-        `count_estimate` and `classifier` answer by the model as it was measured.
-    epsilon_for : mapping of column name, or tuple of column names, to float, optional
-        Caps: the most that `fit` may lose for the values of these columns in one record, if all others are public, at
-        the same delta. Of the columns of an equality in `relations`, none is protected alone: name those that change
-        with it. Marginals with these columns get less of the budget, and others more, so that the cap is never
-        exceeded. Where one binds, the promise for columns
-        without a cap gets worse: that of a whole record replaced, as what caps save goes to them, and how much
-        follows from noisy scores. Name all columns that need a smaller one. Needs values that are all declared, no
-        ``handle_unknown="ignore"``, and no column that follows from public ones by `structural_zeros` or `relations`.
     ledger : PrivacyLedger, optional
-        Charged by each `fit`, before anything is drawn. One for columns that caps cover is charged the caps.
+        Charged by each `fit`, before anything is drawn.
     random_state : None or int, default=None
         None for secure randomness; an int for reproducible experiments, not private to anyone who knows it.
 
@@ -218,8 +187,6 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         For each column whose values `discover` found, about how many records have another (or no) value.
     relations_ : list of str
         What holds in all rows that are drawn, by `relations`.
-    fair_ : Fair or None
-        The group, the label and the conditions of `fair`: rows that are drawn were changed by it.
     n_iter_ : int
         The number of models that the last fit went through, the first one included.
     n_features_in_ : int
@@ -271,11 +238,8 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     and leaves 1 - 1 / K of the noise of counts. (With pure noise, only for two cells, of which one is counted.) Public
     cells without records have no noise. The model is that of the protected
     columns given all others, and it is fitted on the public rows: its likelihood needs no more of the protected values
-    than their noisy counts ([4]_). `sample`, `marginal` and counts, which need whole rows, are errors; `classifier`
-    predicts protected columns. A protected column that follows from public ones by `structural_zeros` is an error.
-
-    With `fair`, labels are drawn again by the model alone, which is post-processing too: `guarantee_` has the same
-    loss, and says when it is printed that rows were changed.
+    than their noisy counts ([3]_). `sample`, `marginal` and counts, which need whole rows, are errors. A protected
+    column that follows from public ones by `structural_zeros` is an error.
 
     Not covered: that an error shows an undeclared value; the library of X and its family of dtypes (NumPy's,
     nullable, of Arrow, categorical, text, of polars and Arrow a time zone), which synthetic rows share: of a file in
@@ -295,9 +259,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     .. [1] R. McKenna, B. Mullins, D. Sheldon, G. Miklau (2022). AIM: an adaptive and iterative mechanism for
        differentially private synthetic data. PVLDB 15(11).
     .. [2] J. Dong, A. Roth, W. Su (2022). Gaussian differential privacy. JRSS B 84(1).
-    .. [3] E. Chzhen, C. Denis, M. Hebiri, L. Oneto, M. Pontil (2020). Fair regression with Wasserstein barycenters.
-       NeurIPS.
-    .. [4] A. Agresti (2013). Categorical data analysis. Wiley, section 9.5: log-linear models and logistic regression.
+    .. [3] A. Agresti (2013). Categorical data analysis. Wiley, section 9.5: log-linear models and logistic regression.
 
     Examples
     --------
@@ -340,7 +302,6 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         domain: DomainLike | None = None,
         marginals: str | Sequence[Sequence[ColumnName]] = "auto",
         workload: Sequence[Sequence[ColumnName]] | None = None,
-        analyses: Sequence[str | Sequence[ColumnName]] | None = None,
         target: ColumnName | None = None,
         structural_zeros: Sequence[Mapping[Any, Any] | tuple[Any, ...]] | None = None,
         relations: Sequence[str] | None = None,
@@ -353,8 +314,6 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         handle_unknown: Policy | Mapping[Any, Any] = "error",
         redraw: Sequence[ColumnName] | None = None,
         protect: Sequence[ColumnName] | None = None,
-        fair: Sequence[Any] | None = None,
-        epsilon_for: Mapping[Any, float] | None = None,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -363,7 +322,6 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         self.domain = domain
         self.marginals = marginals
         self.workload = workload
-        self.analyses = analyses
         self.target = target
         self.structural_zeros = structural_zeros
         self.relations = relations
@@ -376,8 +334,6 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         self.handle_unknown = handle_unknown
         self.redraw = redraw
         self.protect = protect
-        self.fair = fair
-        self.epsilon_for = epsilon_for
         self.ledger = ledger
         self.random_state = random_state
 
@@ -427,7 +383,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             counts of declared cells are read.
         y : 1-D array-like of shape (n_samples,), optional
             One more column, declared under its name, or as ``"target"`` if it has none, or that of a column of X; but
-            `protect` and `epsilon_for` may not name such a column. Of a large table, the target is a column.
+            `protect` may not name such a column. Of a large table, the target is a column.
         groups : 1-D array-like of shape (n_samples,), optional
             The person of each row: of each at most `max_rows_per_person` rows are kept, chosen at random. The guarantee
             is then for all rows of one person. For a large table, the name of a column, which is not modelled; the rows
@@ -481,17 +437,10 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         never_measured = out_of_reach(coded.plan, coded.strategy)
         warn_left_out(coded.plan, coded.domain.columns, never_measured)
         mechanism = self._mechanism(budget, coded, max_rows)
-        # Which rows of a person of a large table are kept follows from all columns.
-        is_by_person = private.large is not None and groups is not None
-        if self.epsilon_for is not None:
-            self._check_capped(is_by_person)
-        caps = self._plan_caps(budget, coded, of_persons, mechanism)
         spend = partial(
             self._spend,
             of_persons,
             private.table.names,
-            changes="" if coded.fair is None else str(coded.fair),
-            caps=self._caps,
         )
 
         # Columns in which missing values and those that were not found are one.
@@ -519,99 +468,11 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             source = spend(mechanism, delta=delta, rho=rho, losses=budget.losses)
 
         # Measure.
-        table = PrivateTable(records, coded.cells.sizes, budget, source, caps)
+        table = PrivateTable(records, coded.cells.sizes, budget, source)
         cells, plan, fitted = self._measure(table, coded)
         self._template = sample_template(private.table, cells.domain)
         self._set_relations(coded.relations)
-        self._set_fair(coded.fair)
         return self._warnings(plan, coded.strategy, fitted, never_measured, mixed)
-
-    def _check_capped(self, is_by_person: bool) -> None:
-        """Refuse caps where a value changes counts of other columns."""
-        reason = None
-        if self.discover is not None:
-            reason = "columns whose values are all declared, got discover"
-        elif self.handle_unknown == "ignore":
-            reason = (
-                "that each record is counted, got handle_unknown='ignore'; name a "
-                "value that stands for others"
-            )
-        elif is_by_person:
-            reason = (
-                "a table in memory with groups: which rows of a person of a large "
-                "table are kept follows from the values of all columns"
-            )
-        if reason is not None:
-            raise ValueError(f"epsilon_for needs {reason}")
-
-    def _plan_caps(
-        self, budget: NoiseBudget, coded: CodedTable, promise: Share, mechanism: str
-    ) -> Caps:
-        """Read the caps on what may be lost for some columns, and state them."""
-        if self.epsilon_for is None:
-            return Caps()
-        names = coded.domain.columns
-        changes = "" if coded.fair is None else str(coded.fair)
-        delta = Fraction(0)
-        if budget.share.kind == "mu":
-            delta = check_delta(self.delta)
-            if promise.given is not None:
-                delta = check_delta(promise.given.delta)
-        caps = []
-        stated = []
-        zeros = coded.plan.zeros
-        losses = self._losses_of_columns(budget, coded)
-        binds = losses is None
-        for columns, epsilon, share in read_caps(
-            self.epsilon_for,
-            coded.domain,
-            zeros,
-            coded.relations,
-            budget.share,
-            delta,
-        ):
-            caps.append(ColumnCap(map(names.index, columns), share.amount))
-            binds |= not is_within(losses or (), columns, share.amount)
-            is_gaussian = share.kind == "mu"
-            stated.append(
-                PrivacyGuarantee(
-                    round_up(epsilon),
-                    round_up(delta),
-                    relation="replace_values",
-                    trust="central",
-                    scope=columns,
-                    mechanism=mechanism,
-                    changes=changes,
-                    secure=self.random_state is None,
-                    rho=round_up(share.amount / 2) if is_gaussian else None,
-                    losses=NoiseBudget(share).losses,
-                    **promise.unit,
-                )
-            )
-        self._caps = tuple(stated)
-        if not binds:
-            # Each holds whatever is chosen without it: nothing is saved for other
-            # columns, and what is read of each stays known.
-            return Caps()
-        return Caps(caps, budget.share.amount)
-
-    def _losses_of_columns(
-        self, budget: NoiseBudget, coded: CodedTable
-    ) -> tuple[Reading, ...] | None:
-        """Return the most that `fit` may lose for the values of columns."""
-        # Cells come first: the shares of marginals are of what these leave.
-        shares = planned_shares_of_cells(coded.cells, coded.domain, self.bins)
-        share_of_marginals = Fraction(1)
-        for planned in shares:
-            share_of_marginals -= planned.share
-        for planned in coded.strategy.planned_shares(coded.plan):
-            share = planned.share * share_of_marginals
-            shares.append(replace(planned, share=share))
-        if self.handle_unknown == "ignore":
-            # A value that is not declared leaves its record out of all counts.
-            all_columns = tuple(range(len(coded.domain.columns)))
-            shares = [replace(planned, columns=all_columns) for planned in shares]
-        return plan_readings(budget.share, shares, coded.domain.columns)
 
     def planned_guarantee(self) -> PrivacyGuarantee:
         """Return what the parameters allow `fit` to spend.
@@ -683,7 +544,6 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         self._set_fitted(fitted, None, cells, coded.substitutes)
         self._template = sample_template(table, domain)
         self._set_relations(coded.relations)
-        self._set_fair(None)
         determined = find_determined(marginals, protected)
         return [
             *self._warnings(plan, coded.strategy, fitted, never_measured, set()),
@@ -705,19 +565,13 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             )
         for name in (
             "redraw",
-            "fair",
             "discover",
-            "analyses",
             "relations",
-            "epsilon_for",
         ):
             if getattr(self, name) is not None:
                 hint = ""
                 if name == "relations":
-                    hint = (
-                        "; redraw goes with relations, and epsilon_for limits what is "
-                        "lost for its columns"
-                    )
+                    hint = "; redraw goes with relations"
                 raise ValueError(
                     f"protect does not go with {name}: set one of them to None{hint}"
                 )
@@ -796,14 +650,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         check_choice("bins", self.bins, list(BINS))
 
     def _check_relations(self, coded: CodedTable) -> None:
-        """Refuse parameters that name columns which follow from others, and fair rows."""
-        if self.relations is not None and coded.fair is not None:
-            # Labels are independent of the group in all rows that the model draws, and
-            # not in those of them that keep relations.
-            raise ValueError(
-                "relations leave out rows that break them, among which labels may not "
-                "be independent as fair says: set one of them to None"
-            )
+        """Refuse parameters that name columns which are derived from others."""
         for parameter, names in self._names_in_parameters(coded).items():
             coded.relations.check_not_derived(parameter, names)
         if self.redraw is not None:
@@ -820,11 +667,6 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             for clique in cliques:
                 is_column = isinstance(clique, str)
                 names[parameter] += [clique] if is_column else list(clique)
-        # Formulas are read by now.
-        names["analyses"] = []
-        for clique in coded.plan.analyses:
-            for column in clique:
-                names["analyses"].append(coded.domain.columns[column])
         names["structural_zeros"] = []
         for combination in self.structural_zeros or ():
             names["structural_zeros"].extend(combination)
@@ -859,12 +701,8 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         return PrivateRows(table, is_counted, large)
 
     def _named_columns(self) -> set[Any]:
-        """Return the columns for which `protect` or `epsilon_for` promises something."""
-        names = set(listed_names(self.protect) or ())
-        if isinstance(self.epsilon_for, Mapping):
-            for key in self.epsilon_for:
-                names.update(key if isinstance(key, tuple) else (key,))
-        return names
+        """Return the columns that `protect` names."""
+        return set(listed_names(self.protect) or ())
 
     def _check_discover(self, promise: Share, delta: Fraction) -> Fraction:
         """Return the share of the budget that is for finding values."""
@@ -879,9 +717,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         finds_bins = self.bins == "private" and coded.cells is not coded.domain
         counted = "bins and marginals" if finds_bins else "marginals"
         reach = f", up to {rows} rows a person" if rows > 1 else ""
-        change = "" if coded.fair is None else f", {coded.fair}"
-        if coded.relations.texts:
-            change += f", {coded.relations}"
+        change = f", {coded.relations}" if coded.relations.texts else ""
         return f"{budget.name} noise on {counted}{reach}{change}"
 
     def _set_fitted(
@@ -919,9 +755,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             "_calls",
             "_scores",
             "_shapes",
-            "_fair_labels",
             "_relations",
-            "_caps",
         )
         for name in list(vars(self)):
             if name.endswith("_") or name in hidden:

@@ -93,33 +93,6 @@ def test_rules_hold(tmp_path):
     assert (rows["from"] + rows["to"] == 10).all()
 
 
-def test_fair_rows_and_planned_analyses(tmp_path, capsys):
-    table, domain, model = tmp_path / "people.csv", tmp_path / "domain.toml", tmp_path / "model"
-    people = {"sex": ["f", "m"] * 200, "paid": ["no", "yes"] * 200, "age": [20, 60] * 200}
-    people["job"] = ["a", "a", "b", "b"] * 100
-    pd.DataFrame(people).to_csv(table, index=False)
-    declared = {"sex": ["f", "m"], "paid": ["no", "yes"], "age": Interval(0, 80, bins=4), "job": ["a", "b"]}
-    domain.write_text(Domain(declared).to_toml(), encoding="utf-8")
-    words = ["--epsilon", 20, "--rows", 4000, "--seed", 0, "--marginals", "independent", "--save", model]
-    words += ["--fair", "sex", "paid", "job", "--analysis", "age ~ sex + job", "--analysis", "sex", "paid", "job"]
-    words += ["--analysis", "paid"]
-    assert run(table, tmp_path / "out.csv", domain, *words) == 0
-    assert "label 'paid' redrawn in rows, independent of 'sex' given 'job'" in capsys.readouterr().out
-    synthesizer = DPMarginalSynthesizer.load(model)
-    cliques = {marginal.clique for marginal in synthesizer.marginals_}
-    assert cliques >= {(0, 2), (2, 3), (0, 1, 3)}
-    rows = pd.read_csv(tmp_path / "out.csv")
-    rates = (rows["paid"] == "yes").groupby([rows["job"], rows["sex"]]).mean().unstack()
-    assert (rates["f"] - rates["m"]).abs().max() < 0.1
-    for words, message in [
-        ([table, "--domain", domain, "--epsilon", 1, "--fair", "sex"], "--fair needs a GROUP and a LABEL, got ['sex']"),
-        ([table, "--domain", domain, "--epsilon", 1, "--analysis", "age ~ wage"], "wage"),
-        ([model, "--load", "--fair", "sex", "paid"], "--fair goes without --load"),
-        ([model, "--load", "--analysis", "age"], "--analysis goes without --load"),
-    ]:
-        assert message in refuse(capsys, "synthesize", words[0], tmp_path / "other.csv", *words[1:])
-
-
 def test_a_ledger_is_made_charged_and_kept_to(table, domain, tmp_path, capsys):
     ledger = tmp_path / "ledger.sqlite"
     new = ["--ledger", ledger, "--budget", 3]

@@ -15,7 +15,6 @@ from skdp import DPMarginalSynthesizer, Interval, PrivacyLedger
 from skdp.domain import Categories
 from skdp.synthesis.model import JunctionTree
 from skdp.synthesis.selection import STRATEGIES, Plan, Room
-from skdp.synthesis.selection._moved import Caps, ColumnCap
 from skdp.synthesis.selection._rare_values import group_rare_values
 from skdp.synthesis.selection._scores import ask
 from tests.conftest import counted_draws, each
@@ -333,19 +332,6 @@ def test_scores_of_several_rounds_are_as_precise_as_they_say():
     assert {scores[pair].gain for pair in pairs if scores[pair].is_dropped} == {0.0}
 
 
-def test_rounds_of_scores_keep_within_a_cap():
-    """Scores with a capped column may be more of a later round than of the first, and cost more of the cap."""
-    sizes = (2,) * 70
-    rows = np.random.default_rng(0).integers(0, 2, (1_000, 70))
-    rows[:, 1:40] = rows[:, :1]  # all pairs with the first column stay
-    table = private_table(rows, sizes, make_budget("gaussian", Fraction(1, 2)))
-    cap = ColumnCap([0], Fraction(1, 8))
-    table.caps = Caps([cap], Fraction(1, 2))
-    assert_sound(AUTO.measure(table, plan(sizes, max_iter=1)))
-    assert table.budget.left == 0
-    assert 0 <= cap.left < Fraction(1, 8)
-
-
 def test_what_predicts_is_found_among_columns_too_many_to_score_all_pairs():
     """There are 29 pairs with the target, but 435 of all."""
     rng = np.random.default_rng(0)
@@ -359,26 +345,6 @@ def test_what_predicts_is_found_among_columns_too_many_to_score_all_pairs():
     assert not found[None]
     assert (7, 29) in found[29]
     assert all(29 in pair for pair in found[29])
-
-
-@each("seed", range(3))
-def test_interactions_are_found_where_auto_finds_pairs_only(seed):
-    """A label is the sum of two columns, modulo 4: no pair tells of it."""
-    rng = np.random.default_rng(seed)
-    columns = rng.integers(0, 4, (3, 2_000))
-    rows = pd.DataFrame({"a": columns[0], "b": columns[1], "c": columns[2], "y": (columns[0] + columns[1]) % 4})
-    domain = {name: list(range(4)) for name in rows}
-    distances = {}
-    for method in ("auto", "interactions"):
-        synthesizer = DPMarginalSynthesizer(
-            0.5, delta=1e-6, domain=domain, target="y", marginals=method, random_state=seed
-        ).fit(rows)
-        shares = synthesizer.model_.marginal((0, 1, 3))
-        true = np.zeros((4, 4, 4))
-        np.add.at(true, (rows["a"], rows["b"], rows["y"]), 1 / len(rows))
-        distances[method] = np.abs(shares - true).sum() / 2
-    assert distances["interactions"] < 0.25
-    assert distances["auto"] > 0.7
 
 
 @each(

@@ -240,9 +240,6 @@ class TestDamage:
             (["marginals", 0, "groups"], [[0], None], "do not fit its values"),
             (["marginals", 0, "std_error"], 0, "positive number"),
             (["others"], {"sex": "X"}, "what stands for the unforeseen is not declared"),
-            (["fair"], ["sex"], "got 1 parts"),
-            (["fair"], ["sex", "age"], "must be a list of two values"),
-            (["fair"], ["age", "sex", ["sex"]], "each once"),
             (["scores"], [{"columns": ["age"], "score": 0.1, "std_error": 0.1}], "a score must be of two columns"),
             (["scores"], [{"columns": ["sex", "age"], "score": None, "std_error": 0.1}], "must be a finite number"),
             (

@@ -7,17 +7,10 @@ from skdp.synthesis.selection._bins import FoundCells as FoundCells
 from skdp.synthesis.selection._bins import covariance_of_cells as covariance_of_cells
 from skdp.synthesis.selection._bins import find_bins as find_bins
 from skdp.synthesis.selection._bins import find_cells as find_cells
-from skdp.synthesis.selection._bins import (
-    planned_shares_of_cells as planned_shares_of_cells,
-)
 from skdp.synthesis.selection._bins import with_counts_of_bins as with_counts_of_bins
 from skdp.synthesis.selection._bins import without_bins as without_bins
 from skdp.synthesis.selection._determined import find_determined as find_determined
 from skdp.synthesis.selection._determined import warn_determined as warn_determined
-from skdp.synthesis.selection._moved import Caps as Caps
-from skdp.synthesis.selection._moved import ColumnCap as ColumnCap
-from skdp.synthesis.selection._moved import is_within as is_within
-from skdp.synthesis.selection._moved import plan_readings as plan_readings
 from skdp.synthesis.selection._private_table import NoiseBudget as NoiseBudget
 from skdp.synthesis.selection._private_table import PrivateTable as PrivateTable
 from skdp.synthesis.selection._private_table import open_budget as open_budget
@@ -28,7 +21,6 @@ from skdp.synthesis.selection._registry import STRATEGIES as STRATEGIES
 from skdp.synthesis.selection._registry import check_marginals as check_marginals
 from skdp.synthesis.selection._registry import check_width as check_width
 from skdp.synthesis.selection._registry import largest_sizes as largest_sizes
-from skdp.synthesis.selection._registry import read_caps as read_caps
 from skdp.synthesis.selection._registry import read_plan as read_plan
 from skdp.synthesis.selection._scores import MEAN_ABSOLUTE as MEAN_ABSOLUTE
 from skdp.synthesis.selection._scores import IndependentColumns as IndependentColumns

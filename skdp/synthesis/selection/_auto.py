@@ -27,7 +27,6 @@ from skdp.synthesis.selection._following import (
     Cells,
     find_following,
 )
-from skdp.synthesis.selection._moved import PlannedShare
 from skdp.synthesis.selection._private_table import NoiseBudget, PrivateTable
 from skdp.synthesis.selection._rare_values import group_column
 from skdp.synthesis.selection._scores import (
@@ -75,11 +74,6 @@ _SECOND_SCORES = Fraction(1, 10)
 _PRECISE = 0.003
 """The distance of columns below which there is a second round."""
 
-_PRECISE_OF_INTERACTIONS = 0.05
-"""The distance of columns below which "interactions" has a second round.
-
-Beyond, a triple would be noise."""
-
 _STRONG = 0.1
 """The share of misplaced records from which a pair that has no room is named."""
 
@@ -92,10 +86,7 @@ _MOST_PAIRS = 20.0
 """The most pairs that a column weighs as much as: of a wide table few are measured."""
 
 _PREDICTIVE = 10
-"""What an error of a pair with the target, or the group or label of `fair`, weighs.
-
-With 1, 3, 10, 30 for the group, decisions by the law of fair rows of COMPAS at epsilon 1
-have a mean gap of .034, .020, .023, .023 on all its rows (20 splits)."""
+"""What an error of a pair with the target weighs."""
 
 _MAY_BE_PREDICTED = 1.5
 """What an error of a pair with a likely label weighs.
@@ -115,9 +106,6 @@ _MOST_CANDIDATES = 1000
 _MOST_LISTED = 50_000
 """The most triples, or fours, that are listed in order to choose among them."""
 
-_MOST_COLUMNS = 4
-"""The most columns of a marginal that "interactions" weighs as a predictive one."""
-
 _MOST_IN_FOUR = 64
 """Cells of four columns that are scored together, such as a parity of bits."""
 
@@ -133,25 +121,8 @@ class Auto(Strategy):
     # .. [2] C. Li, M. Hay, G. Miklau, Y. Wang (2014). A data- and workload-aware
     #    algorithm for range queries under differential privacy. PVLDB 7(5).
 
-    second_round = _SECOND_ROUND
-    """The share of the budget that is kept for the second round, after the scores."""
-    precise = _PRECISE
-    """The distance of columns below which there is a second round."""
-    measures_again = False
-    """Whether what was chosen first is measured in the second round, too."""
-
     def candidates(self, plan: Plan) -> Collection[Clique]:
         return plan.first_candidates
-
-    def planned_shares(self, plan: Plan) -> list[PlannedShare]:
-        every = tuple(range(len(plan.sizes)))
-        of_scores = _most_for_scores(plan)
-        shares = []
-        for column in plan.columns:
-            shares.append(PlannedShare(column, COLUMN_SHARE / len(plan.sizes)))
-        shares.append(PlannedShare(every, 1 - COLUMN_SHARE - of_scores))
-        shares.append(PlannedShare(every, of_scores, of_scores=True))
-        return shares
 
     def measure(self, table: PrivateTable, plan: Plan) -> FittedTable:
         table.budget.left_for_scores = _most_for_scores(plan)
@@ -160,11 +131,12 @@ class Auto(Strategy):
         column_distance = _column_distance(table, plan, counts)
         requests = _affordable_scores(table, plan, counts)
         if not requests or column_distance > 1:
-            return _measure_certain(table, plan)
+            measure_columns(table, plan, table.budget.left, equal=True)
+            return fit_measured(table, plan)
 
         # Ask for the scores of independent columns.
-        has_second_round = len(plan.sizes) > 2 and column_distance < self.precise
-        first_part = 1 - self.second_round if has_second_round else Fraction(1)
+        has_second_round = len(plan.sizes) > 2 and column_distance < _PRECISE
+        first_part = 1 - _SECOND_ROUND if has_second_round else Fraction(1)
         first = _score_first(table, plan, counts, requests, first_part)
 
         # Choose what gains more than its noise costs. What may be independent comes last,
@@ -177,7 +149,6 @@ class Auto(Strategy):
         first_share = table.budget.left * first_part
         costs = _column_costs(plan, cells)
         excess = _by_workload(first.excess, plan.first_candidates)
-        costs_of_columns = dict(zip(plan.columns, costs, strict=False))
         choice = _choose(
             table,
             plan,
@@ -185,7 +156,7 @@ class Auto(Strategy):
             excess,
             cells,
             first_share,
-            costs_of_columns,
+            costs,
             later=later,
         )
 
@@ -197,38 +168,12 @@ class Auto(Strategy):
         fitted = fit_measured(table, plan)
         if has_second_round:
             measured = set(choice.chosen) - later
-            again = measured if self.measures_again else ()
-            fitted = _measure_missing(table, plan, fitted, measured, again)
+            fitted = _measure_missing(table, plan, fitted, measured)
         unknown = _unknown_pairs(fitted, choice.refused, first)
         noisy = {}
         for pair, score in first.scores.items():
             noisy[pair] = (score.noisy, score.std_error)
         return replace(fitted, scores=noisy, unknown=unknown)
-
-
-class Interactions(Auto):
-    """Keeps half of the budget for what the first model misses, with the target first."""
-
-    # With 5 bins a column, a triple with a target of ten classes has 250 cells: it can
-    # be afforded long before counts are as precise as a second round of "auto" needs.
-    # Measuring twice costs nothing but scores: precisions add up. On Adult at epsilon 1
-    # pairs are 9 % worse, and AUC .903 in place of .907, which is why it is a choice.
-    second_round = Fraction(1, 2)
-    precise = _PRECISE_OF_INTERACTIONS
-    measures_again = True
-
-    def measure(self, table: PrivateTable, plan: Plan) -> FittedTable:
-        return super().measure(table, replace(plan, predictive_order=_MOST_COLUMNS))
-
-
-def _measure_certain(table: PrivateTable, plan: Plan) -> FittedTable:
-    """Measure columns, and what planned analyses need, where scores would be noise."""
-    if plan.analyses:
-        no_groups = Cells(plan.sizes, (None,) * len(plan.sizes))
-        _spend(table, plan, plan.analyses, no_groups, table.budget.left, plan.sizes)
-    else:
-        measure_columns(table, plan, table.budget.left, equal=True)
-    return fit_measured(table, plan)
 
 
 @dataclass(frozen=True)
@@ -266,7 +211,7 @@ class _FirstScores:
         for clique in self.gains:
             if self.independent.is_chance(clique, self.scores[clique]):
                 chance.add(clique)
-        return chance - self.cells.following.keys() - set(self.cells.analyses)
+        return chance - self.cells.following.keys()
 
 
 def _score_first(
@@ -297,7 +242,7 @@ def _score_first(
     # No marginal gets more than all that is planned, and has less noise than this.
     least_count_error = table.budget.std_error(planned_share)
     following = find_following(table, counts, scores, groups, least_count_error)
-    cells = Cells(plan.sizes, groups, following, plan.analyses)
+    cells = Cells(plan.sizes, groups, following)
     return _FirstScores(scores, independent, cells)
 
 
@@ -340,7 +285,7 @@ def _affordable_scores(
     for clique in plan.first_candidates:
         if plan.target in clique:
             with_target.append(clique)
-        elif not (plan.likely_labels | plan.fair).isdisjoint(clique):
+        elif not plan.likely_labels.isdisjoint(clique):
             with_labels.append(clique)
         else:
             others.append(clique)
@@ -430,10 +375,7 @@ def _column_costs(plan: Plan, cells: Cells) -> list[float]:
 
 def _weight(clique: Clique, plan: Plan) -> float:
     """Return what an error weighs: more if it tells of what is or may be predicted."""
-    is_predictive = 2 <= len(clique) <= plan.predictive_order
-    if is_predictive and plan.target in clique:
-        return _PREDICTIVE
-    if is_predictive and not plan.fair.isdisjoint(clique):
+    if len(clique) == 2 and plan.target in clique:
         return _PREDICTIVE
     if len(clique) == 2 and not plan.likely_labels.isdisjoint(clique):
         return _MAY_BE_PREDICTED
@@ -461,13 +403,11 @@ class Candidates:
     plan: Plan
     gains: Mapping[Clique, float]
     noise: Mapping[Clique, float]
-    """Of each candidate, and of each marginal of planned analyses."""
+    """Of each candidate."""
     column_noise: Sequence[float] = ()
     """Of what has a part of the share in any case."""
     measured: Collection[Clique] = ()
     """The marginals that the model has already."""
-    analyses: Sequence[Clique] = ()
-    """Marginals of planned analyses, which are measured in any case."""
     following: Collection[Clique] = ()
     """Pairs of which one column follows from the other."""
     later: Collection[Clique] = ()
@@ -484,15 +424,7 @@ class Candidates:
         room = Room(self.plan, self.measured)
         chosen = []
         refused = []
-        # Planned analyses have room before others, in the order that they are given in.
-        for clique in self.analyses:
-            spent += costs[clique]
-            chosen.append(clique)
-            if not room.take(clique):
-                refused.append(clique)
         for clique in self._by_rank(costs, rank_power, first):
-            if clique in self.analyses:
-                continue
             spent_with = spent + costs[clique]
             error_with = count_error * spent_with ** (1 / power)
             error_without = count_error * spent ** (1 / power)
@@ -531,59 +463,15 @@ def _choose(
     excess: Mapping[Clique, float],
     cells: Cells,
     share: Fraction,
-    costs_of_others: Mapping[Clique, float],
+    column_costs: Sequence[float] = (),
     measured: Sequence[Clique] = (),
     later: Collection[Clique] = (),
 ) -> Choice:
-    """Choose marginals beside those measured in any case; in two groups if caps bind."""
-    others = list(costs_of_others.values())
-    candidates = _candidates(table, plan, gains, cells, share, others, measured, later)
-    choice = _best_choice(candidates, excess)
-    part = table.caps.part_for_counts
-    marginals = [*costs_of_others, *choice.chosen]
-    costs = _costs(plan, choice.chosen, cells, others)
-    if _capped_part(table, marginals, costs) <= part:
-        return choice
-
-    # Where a cap binds, marginals with one share what it leaves them, and add no noise
-    # to others, which are chosen first.
-    cliques = {*gains, *costs_of_others, *cells.analyses}
-    capped = set(filter(table.caps.hold, cliques))
-    free = cliques - capped
-    chosen: list[Clique] = []
-    refused: list[Clique] = []
-    for members, group_share in ((free, share * (1 - part)), (capped, share * part)):
-        group_gains = {clique: gains[clique] for clique in gains if clique in members}
-        analyses = [clique for clique in cells.analyses if clique in members]
-        group_costs = []
-        for clique, cost in costs_of_others.items():
-            if clique in members:
-                group_costs.append(cost)
-        group_candidates = _candidates(
-            table,
-            plan,
-            group_gains,
-            replace(cells, analyses=analyses),
-            group_share,
-            group_costs,
-            [*measured, *chosen],
-            later,
-        )
-        group_choice = _best_choice(group_candidates, excess)
-        chosen += group_choice.chosen
-        refused += group_choice.refused
-    return Choice(chosen, refused)
-
-
-def _capped_part(
-    table: PrivateTable, marginals: Sequence[Clique], costs: Sequence[float]
-) -> Fraction:
-    """Return the part of the share that marginals with a capped column have."""
-    is_capped = list(map(table.caps.hold, marginals))
-    if not any(is_capped):
-        return Fraction(0)
-    parts = table.budget.best_shares(costs, Fraction(1))
-    return sum(itertools.compress(parts, is_capped), Fraction(0))
+    """Choose marginals beside those measured in any case."""
+    candidates = _candidates(
+        table, plan, gains, cells, share, column_costs, measured, later
+    )
+    return _best_choice(candidates, excess)
 
 
 def _costs(
@@ -613,7 +501,7 @@ def _candidates(
     for clique, gain in gains.items():
         weighted_gains[clique] = gain * _weight(clique, plan)
     noise = {}
-    for clique in [*gains, *cells.analyses]:
+    for clique in gains:
         noise[clique] = NOISE_COST * _weight(clique, plan) * cells.cost(clique)
     return Candidates(
         budget=table.budget,
@@ -623,8 +511,6 @@ def _candidates(
         noise=noise,
         column_noise=[NOISE_COST * cost for cost in column_costs],
         measured=measured,
-        # The strongest first.
-        analyses=sorted(cells.analyses, key=lambda clique: -gains.get(clique, 0)),
         following=cells.following,
         later=later,
     )
@@ -707,7 +593,6 @@ def _spend(
     costs = _costs(plan, chosen, cells, column_costs)
     table.prepare(marginals)
     shares = table.budget.best_shares(costs, share)
-    shares = table.caps.ration(marginals, shares, table.budget.share)
     # Marginals for later have a share like all others, which is not spent: it is left
     # for the second round.
     for clique, part in zip(marginals, shares, strict=True):
@@ -720,7 +605,6 @@ def _measure_missing(
     plan: Plan,
     fitted: FittedTable,
     measured: Collection[Clique],
-    again: Iterable[Clique] = (),
 ) -> FittedTable:
     """Measure what a model misses most: pairs, triples, four columns of few values."""
     # The same steps as in the first round: ask, choose, spend. Columns are not measured
@@ -751,9 +635,6 @@ def _measure_missing(
     for clique in measured:
         if fitted.model.tree.holder(clique) is not None:
             held.append(clique)
-    costs = {}
-    for clique in again:
-        costs[clique] = _weight(clique, plan) * cells.cost(clique)
     choice = _choose(
         table,
         plan,
@@ -761,15 +642,10 @@ def _measure_missing(
         _by_workload(excess, n_uses),
         cells,
         share_of_counts,
-        costs,
         measured=held,
     )
-    cliques = list(choice.chosen)
-    for clique in again:
-        if not any(set(clique) <= set(larger) for larger in choice.chosen):
-            cliques.append(clique)
-    if cliques:
-        _spend(table, plan, cliques, cells, share_of_counts)
+    if choice.chosen:
+        _spend(table, plan, choice.chosen, cells, share_of_counts)
     else:
         measure_columns(table, plan, share_of_counts)
     return fit_measured(table, plan)
@@ -846,8 +722,7 @@ def _unknown_pairs(
 
     strong = []
     for clique in refused:
-        # Pairs of planned analyses may have no room, and no score either.
-        if clique in first.scores and len(clique) == 2 and is_strong(clique, 0.0):
+        if len(clique) == 2 and is_strong(clique, 0.0):
             strong.append(clique)
     # Of these, what the model knows by other pairs does not count.
     unknown = []

@@ -25,7 +25,6 @@ from skdp.synthesis.model import (
     expand,
     mean_counts,
 )
-from skdp.synthesis.selection._moved import PlannedShare
 from skdp.synthesis.selection._private_table import PrivateTable
 from skdp.synthesis.selection._strategy import FittedTable
 from skdp.synthesis.selection._tails import CLEAR_SHARE, Tails, add_tails
@@ -187,26 +186,11 @@ def find_cells(
     return FoundCells(coarser, declared, cells, {}, counts)
 
 
-def planned_shares_of_cells(
-    cells: Domain, declared: Domain, bins: str
-) -> list[PlannedShare]:
-    """Split what `find_cells` spends by the columns whose cells are counted."""
-    if cells is declared:
-        return []
-    names, share = _plan_fine_cells(cells, declared, bins)
-    shares = []
-    for name in names:
-        place = cells.columns.index(name)
-        shares.append(PlannedShare((place,), share / len(names)))
-    return shares
-
-
 def _plan_fine_cells(
     cells: Domain, declared: Domain, bins: str
 ) -> tuple[list[Any], Fraction]:
     """Return the columns whose fine cells are counted, and the share of the budget for that."""
-    # What is spent and what is stated beforehand both follow from this. A column that
-    # follows from others has no fine cells.
+    # A column that is derived from others has no fine cells.
     names = [name for name in cells.columns if cells[name] is not declared[name]]
     if bins == "private":
         return names, _SHARE_OF_BINS
@@ -286,12 +270,11 @@ def _count_fine_cells(
     places = list(map(cells.columns.index, names))
     cliques = list(zip(places, strict=True))
     part.prepare(cliques)
-    even_shares = [Fraction(1, len(places))] * len(places)
-    shares = part.caps.ration(cliques, even_shares, part.budget.share)
+    share_of_column = Fraction(1, len(places))
     is_laplace = part.budget.power == 1
     clear_limit = _CLEAR_LAPLACE if is_laplace else _CLEAR_GAUSSIAN
     fine_counts = {}
-    for name, place, share_of_column in zip(names, places, shares, strict=True):
+    for name, place in zip(names, places, strict=True):
         levels = _levels(len(cells[name]))
         share = share_of_column / len(levels)
         sums = np.zeros(len(cells[name]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -69,13 +69,11 @@ class Cells:
     groups: Groups
     following: Mapping[Clique, Following] = field(default_factory=dict)
     """Pairs of which one column follows: they are counted by all values."""
-    analyses: Collection[Clique] = ()
-    """Marginals of planned analyses: so are they."""
 
     def of(self, clique: Clique) -> Groups | None:
         """Return the groups of a marginal's columns, None if it has none."""
         groups = tuple(self.groups[column] for column in clique)
-        if len(clique) == 1 or clique in self.following or clique in self.analyses:
+        if len(clique) == 1 or clique in self.following:
             return None
         return None if all(members is None for members in groups) else groups
 
@@ -86,7 +84,7 @@ class Cells:
         n_cells = 1.0
         for column in clique:
             members = self.groups[column]
-            if members is None or clique in self.analyses:
+            if members is None:
                 n_cells *= self.sizes[column]
             else:
                 n_cells *= int(members.max()) + 1

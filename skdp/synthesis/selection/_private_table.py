@@ -15,7 +15,6 @@ from skdp.domain import Domain
 from skdp.privacy import Loss, Share, gaussian_loss, largest_mu
 from skdp.randomness import ByteSource
 from skdp.synthesis.model import Clique, Groups, Marginal, group
-from skdp.synthesis.selection._moved import Caps
 from skdp.synthesis.tables import Records
 
 _BLOCK = 200
@@ -214,9 +213,7 @@ class PrivateTable:
         sizes: Sequence[int],
         budget: NoiseBudget,
         source: ByteSource,
-        caps: Caps | None = None,
     ) -> None:
-        self.caps = Caps() if caps is None else caps
         self._records = records
         self._source = source
         self.sizes = tuple(sizes)
@@ -226,7 +223,7 @@ class PrivateTable:
     def part(self, share: Fraction) -> PrivateTable:
         """Spend a share on measurements of their own."""
         budget = self.budget.part(share)
-        return PrivateTable(self._records, self.sizes, budget, self._source, self.caps)
+        return PrivateTable(self._records, self.sizes, budget, self._source)
 
     def coarser(
         self,
@@ -243,9 +240,7 @@ class PrivateTable:
 
     def column_errors(self, n_columns: int) -> list[float]:
         """Return the standard errors of the counts of columns, which were just measured."""
-        if not self.caps:
-            return [self.marginals[0].std_error] * n_columns  # all are the same
-        return [marginal.std_error for marginal in self.marginals[-n_columns:]]
+        return [self.marginals[0].std_error] * n_columns  # all are the same
 
     def prepare(self, cliques: Sequence[Clique]) -> None:
         """Announce what will be measured: a large table is read once for all of it."""
@@ -256,7 +251,6 @@ class PrivateTable:
     ) -> Marginal:
         """Count a marginal, by groups of values, with noise."""
         (exact,) = self._records.count([clique])
-        self.caps.spend_counts(clique, self.budget.share * share)
         counts = self.budget.counts(self._source, share, group(exact, groups))
         marginal = Marginal(clique, counts, self.budget.std_error(share), groups)
         self.marginals.append(marginal)
@@ -277,7 +271,7 @@ class PrivateTable:
             exact = group(counts, tuple(map(groups.__getitem__, clique)))
             rounded = np.rint(np.clip(guess, 0, _LARGEST_GUESS)).astype(np.int64)
             distances[clique] = int(np.abs(exact - rounded).sum())
-        return PrivateScores(distances, self.budget, self.caps, self._source)
+        return PrivateScores(distances, self.budget, self._source)
 
 
 class PrivateScores:
@@ -289,12 +283,10 @@ class PrivateScores:
         self,
         distances: Mapping[Clique, int],
         budget: NoiseBudget,
-        caps: Caps,
         source: ByteSource,
     ) -> None:
         self._distances = distances
         self._budget = budget
-        self._caps = caps
         self._source = source
 
     def release(
@@ -302,5 +294,4 @@ class PrivateScores:
     ) -> NDArray[np.float64]:
         """Spend a share of the budget on the scores of some of the marginals."""
         distances = np.array([self._distances[clique] for clique in cliques], np.int64)
-        self._caps.spend_scores(cliques, self._budget.share * share)
         return self._budget.scores(self._source, share, distances)

@@ -10,23 +10,18 @@ from typing import Any
 
 from skdp.domain import Domain
 from skdp.oracles import check_size
-from skdp.privacy import Share, check_epsilon, largest_mu
 from skdp.synthesis._queries import find_column
 from skdp.synthesis.model import MOST_CELLS, Clique, Elimination
-from skdp.synthesis.selection._analyses import read_analyses
-from skdp.synthesis.selection._auto import Auto, Interactions
-from skdp.synthesis.selection._moved import PlannedShare
+from skdp.synthesis.selection._auto import Auto
 from skdp.synthesis.selection._private_table import PrivateTable
 from skdp.synthesis.selection._strategy import (
     CLIQUES_OF_A_MODEL,
     FittedTable,
     Plan,
     Strategy,
-    Zeros,
     fit_measured,
 )
 from skdp.synthesis.selection._zeros import (
-    check_undetermined,
     leaves_something,
     read_zeros,
 )
@@ -38,15 +33,9 @@ class CertainStrategy(Strategy):
 
     is_certain = True
 
-    def planned_shares(self, plan: Plan) -> list[PlannedShare]:
-        cliques = self.certain(plan)
-        share = Fraction(1, len(cliques))
-        return [PlannedShare(clique, share) for clique in cliques]
-
     def measure(self, table: PrivateTable, plan: Plan) -> FittedTable:
         cliques = self.certain(plan)
-        even_shares = [table.budget.left * Fraction(1, len(cliques))] * len(cliques)
-        shares = table.caps.ration(cliques, even_shares, table.budget.share)
+        shares = [table.budget.left * Fraction(1, len(cliques))] * len(cliques)
         table.prepare(cliques)
         for clique, share in zip(cliques, shares, strict=True):
             table.measure(clique, share)
@@ -82,7 +71,6 @@ class Full(CertainStrategy):
 
 STRATEGIES: dict[str, Strategy] = {
     "auto": Auto(),
-    "interactions": Interactions(),
     "independent": Independent(),
     "full": Full(),
 }
@@ -123,7 +111,6 @@ def read_plan(
     max_cells: Any,
     max_iter: Any,
     tol: Any,
-    analyses: Any = None,
     relations: Relations | None = None,
     redraw: Any = None,
 ) -> tuple[Plan, Strategy]:
@@ -137,7 +124,6 @@ def read_plan(
         ordered,
         max_cells,
         workload=cliques,
-        analyses=read_analyses(analyses, domain, max_cells),
         max_iter=check_size(max_iter, name="max_iter", least=1),
         zeros=read_zeros(structural_zeros, domain, relations, max_cells),
         tol=_check_tol(tol),
@@ -173,8 +159,8 @@ def _read_target(
     ]
     if not isinstance(marginals, str) or marginals not in choosing:
         raise ValueError(
-            "target needs marginals='auto' or 'interactions', which look for what "
-            f"predicts it, got {marginals!r}"
+            "target needs marginals='auto', which looks for what predicts it, got "
+            f"{marginals!r}"
         )
     if target not in domain.columns:
         raise ValueError(
@@ -286,37 +272,3 @@ def read_cliques(name: str, cliques: Any, domain: Domain) -> tuple[Clique, ...]:
     if not marginals:
         raise ValueError(f"{name} must have at least one tuple of columns")
     return tuple(dict.fromkeys(marginals))
-
-
-def read_caps(
-    epsilon_for: Any,
-    domain: Domain,
-    zeros: Zeros,
-    relations: Relations,
-    budget: Share,
-    delta: Fraction,
-) -> list[tuple[tuple[Any, ...], Fraction, Share]]:
-    """Read the columns of caps, with their epsilons and what these are of the budget's kind."""
-    expected = "epsilon_for must be a mapping of column names, or tuples of them, to"
-    if not isinstance(epsilon_for, Mapping):
-        raise TypeError(
-            f"{expected} epsilons, such as {{('age', 'sex'): 0.3}}, got "
-            f"{type(epsilon_for).__name__}"
-        )
-    caps = []
-    for key, value in epsilon_for.items():
-        names = key if isinstance(key, tuple) else (key,)
-        columns = [find_column(domain, name, "epsilon_for") for name in names]
-        if not columns or len(set(columns)) < len(columns):
-            raise ValueError(
-                f"epsilon_for: a tuple must name at least one column, each once, got "
-                f"{key!r}"
-            )
-        epsilon = check_epsilon(value, name=f"epsilon_for[{key!r}]")
-        check_undetermined(zeros, domain, names)
-        relations.check_undetermined(names, "epsilon_for: ")
-        amount = epsilon
-        if budget.kind == "mu":
-            amount = Fraction(largest_mu(epsilon, delta)) ** 2
-        caps.append((names, epsilon, replace(budget, amount=amount)))
-    return caps

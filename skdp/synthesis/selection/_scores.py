@@ -83,7 +83,7 @@ def ask(
     groups: Groups,
     chances: Chances | None = None,
 ) -> dict[Clique, Score]:
-    """Spend a share of the budget on the scores of guesses of some marginals, as far as caps allow."""
+    """Spend a share of the budget on the scores of guesses of some marginals."""
     # Of a wide table, most pairs are independent. Each round asks again only for what
     # was above chance, so that half of these are left, with less noise: distilled
     # sensing ([1]_). Rounds depend on noisy scores of earlier ones alone.
@@ -98,12 +98,11 @@ def ask(
     if chances is not None and table.budget.share.kind == "mu":
         n_rounds = _n_rounds(len(cliques), share)
     exact = table.compare(cliques, map(guess, cliques), groups)
-    n_guessed = float(guess(cliques[0]).sum())
     candidates = list(cliques)
     for round_share in _round_shares(share, n_rounds):
         if not candidates:
             break
-        noisy = _ask_once(table, candidates, exact, n_guessed, round_share)
+        noisy = _ask_once(table, candidates, exact, round_share)
         if n_rounds > 1 and chances is not None:
             noisy = _drop_chance(noisy, chances)
         for clique, score in noisy.items():
@@ -146,23 +145,14 @@ def _ask_once(
     table: PrivateTable,
     cliques: Sequence[Clique],
     exact: PrivateScores,
-    n_guessed: float,
     share: Fraction,
 ) -> dict[Clique, Score]:
-    """Release scores, one list for each set of caps."""
-    scores: dict[Clique, Score] = {}
-    lists = table.caps.ration_scores(cliques, share, table.budget.share)
-    is_rationed = lists != [(list(cliques), share)]
-    for list_cliques, list_share in lists:
-        std_error = table.budget.score_error(list_share, len(list_cliques))
-        # A cap may leave so little that scores are noise alone. A score counts misplaced
-        # records, and each guess places all records: where the error is larger than
-        # their number, nothing is asked. Without a cap, the error is as planned.
-        if is_rationed and std_error > n_guessed:
-            continue
-        noisy = exact.release(list_cliques, list_share)
-        for clique, value in zip(list_cliques, noisy.tolist(), strict=True):
-            scores[clique] = Score(value, std_error)
+    """Release scores."""
+    std_error = table.budget.score_error(share, len(cliques))
+    noisy = exact.release(cliques, share)
+    scores = {}
+    for clique, value in zip(cliques, noisy.tolist(), strict=True):
+        scores[clique] = Score(value, std_error)
     return scores
 
 

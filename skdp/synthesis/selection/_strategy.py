@@ -34,7 +34,6 @@ from skdp.synthesis.model import (
 )
 from skdp.synthesis.selection._following import Column, follow
 from skdp.synthesis.selection._likely_counts import likely_counts
-from skdp.synthesis.selection._moved import PlannedShare
 from skdp.synthesis.selection._private_table import PrivateTable
 
 Zeros = tuple[tuple[Clique, NDArray[np.bool_]], ...]
@@ -56,8 +55,6 @@ class Plan:
     """The most cells of a clique of the model."""
     workload: tuple[Clique, ...] = ()
     """The marginals that matter; all if there are none."""
-    analyses: tuple[Clique, ...] = ()
-    """The marginals of planned analyses, which are measured in any case."""
     max_iter: int = 300
     zeros: Zeros = field(default=(), repr=False)
     tol: float = TOLERANCE
@@ -65,10 +62,6 @@ class Plan:
     """The column that rows will be used to predict."""
     kept: Clique = ()
     """The columns given which others will be redrawn."""
-    fair: frozenset[int] = frozenset()
-    """The group and the label of fair rows."""
-    predictive_order: int = 2
-    """The most columns of a marginal whose errors weigh more if it has the target."""
 
     @property
     def columns(self) -> list[Clique]:
@@ -161,25 +154,17 @@ class Strategy(ABC):
         """List the marginals that may be measured, and are counted at the start."""
 
     @abstractmethod
-    def planned_shares(self, plan: Plan) -> list[PlannedShare]:
-        """Split the budget by the columns that its parts read, whatever is chosen."""
-
-    @abstractmethod
     def measure(self, table: PrivateTable, plan: Plan) -> FittedTable:
         """Spend the budget of a table, and fit a model to what was measured."""
 
     def first_cliques(self, plan: Plan) -> list[Clique]:
         """List what is counted at the start: a large table is read once for it."""
-        cliques = [*plan.columns, *plan.analyses, *self.candidates(plan)]
+        cliques = [*plan.columns, *self.candidates(plan)]
         return list(dict.fromkeys(cliques))
 
     def certain(self, plan: Plan) -> list[Clique]:
         """List the marginals that are measured for any data."""
-        certain = list(self.candidates(plan)) if self.is_certain else []
-        for clique in plan.analyses:
-            if not _is_held(clique, certain):
-                certain.append(clique)
-        return certain
+        return list(self.candidates(plan)) if self.is_certain else []
 
 
 def fit_table(
@@ -213,32 +198,14 @@ def fit_table(
 
 
 def fit_measured(table: PrivateTable, plan: Plan) -> FittedTable:
-    """Fit a model to what was measured of a table so far, as far as it has room."""
+    """Fit a model to what was measured of a table so far."""
     return fit_table(
         plan.sizes,
-        _with_room(table.marginals, plan),
+        table.marginals,
         zeros=plan.zeros,
         max_iter=plan.max_iter,
         tol=plan.tol,
     )
-
-
-def _with_room(marginals: Sequence[Marginal], plan: Plan) -> list[Marginal]:
-    """Leave out marginals of planned analyses for which the model has no room."""
-    # All pairs of ten columns would make one clique of these. They tell of a linear
-    # regression without a model.
-    if not plan.analyses:
-        return list(marginals)
-    room = Room(plan)
-    with_room = []
-    for marginal in marginals:
-        if marginal.clique in plan.analyses:
-            if not room.take(marginal.clique):
-                continue
-        else:
-            room.add(marginal.clique)
-        with_room.append(marginal)
-    return with_room
 
 
 def column_counts(
@@ -313,7 +280,6 @@ def measure_columns(
     # values, all in proportion to the standard deviation that its share buys.
     weights = [1] * len(plan.sizes) if equal else plan.sizes
     shares = table.budget.best_shares(weights, share)
-    shares = table.caps.ration(plan.columns, shares, table.budget.share)
     for clique, part in zip(plan.columns, shares, strict=True):
         table.measure(clique, part)
     total, _ = estimate_total(table.marginals)
