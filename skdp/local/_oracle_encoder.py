@@ -409,9 +409,9 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
             The columns to count; by default all. Under "joint", counts are summed over
             the other columns.
         postprocess : str, default="none"
-            ``"none"`` is unbiased, possibly negative. ``"clip"``, ``"simplex"`` and
-            ``"power"`` are not negative, and biased; the guide page "What all encoders
-            share" compares them.
+            ``"none"`` is unbiased, possibly negative. ``"clip"`` and ``"simplex"`` are
+            not negative, and biased; the guide page "What all encoders share" compares
+            them.
         confidence_level : float, default=0.95
             Coverage of each interval, between 0 and 1.
         simultaneous : bool, default=False

@@ -125,7 +125,7 @@ class TestAdult:
         counts, scores = tables["release_counts"], tables["model_scores"]
         assert counts.columns.tolist() == ["epsilon", "age", "sex", "true", "count", "std_error", "lower", "upper"]
         assert counts.groupby("epsilon")["true"].sum().tolist() == [1000, 1000]
-        assert set(tables["count_errors"]["postprocess"]) == {"none", "clip", "simplex", "power"}
+        assert set(tables["count_errors"]["postprocess"]) == {"none", "clip", "simplex"}
         assert scores["epsilon"].unique().tolist() == [np.inf, 0.5, 5.0, 0.0]
         assert len(scores) == 4 * 7
         leakage, carriers = tables["leakage"], tables["carriers"]

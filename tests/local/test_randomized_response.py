@@ -411,7 +411,7 @@ class TestEstimates:
         assert plain["count"].min() < 0
         inside = plain["count"].clip(0, 1000)
         expected = np.sqrt(fitted.count_variances(inside / inside.sum() * 1000))
-        for postprocess in ("clip", "simplex", "power"):
+        for postprocess in ("clip", "simplex"):
             other = fitted.estimate_counts(reports, postprocess=postprocess)
             assert other["std_error"].equals(plain["std_error"])
             assert other["lower"].equals(plain["lower"].clip(0, 1000))

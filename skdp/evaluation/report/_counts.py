@@ -63,7 +63,7 @@ def count_study(
     *,
     epsilons: Sequence[float] = (0.1, 0.3, 0.5, 1.0, 2.0, 5.0),
     repeats: int = 500,
-    postprocess: Sequence[Postprocess] = ("none", "clip", "simplex", "power"),
+    postprocess: Sequence[Postprocess] = ("none", "clip", "simplex"),
     random_state: int | None = None,
     progress: bool = False,
 ) -> CountStudy:
@@ -79,7 +79,7 @@ def count_study(
         The privacy losses to try.
     repeats : int, default=500
         Releases for each epsilon, at least 1.
-    postprocess : sequence of str, default=("none", "clip", "simplex", "power")
+    postprocess : sequence of str, default=("none", "clip", "simplex")
         The estimates to compare, each once.
     random_state : int, optional
         None for secure randomness; an int makes the study reproducible.

@@ -67,7 +67,6 @@ POSTPROCESS_NAMES = {
     "none": "unbiased",
     "clip": "clipped to [0, n]",
     "simplex": "simplex",
-    "power": "power law",
 }
 
 
@@ -91,7 +90,7 @@ def error_figure(
     summary = study.summary()
     # Where nothing is repaired, all lines are the same: each shows in the gaps of the
     # next one.
-    dashes = {"none": "-", "clip": "--", "simplex": "-.", "power": ":"}
+    dashes = {"none": "-", "clip": "--", "simplex": "-."}
     with _new_panels() as (axes,):
         groups = summary.groupby("postprocess", sort=False)
         # Of errors over many releases, the band is drawn of one line only, as all
