@@ -26,9 +26,9 @@ from skdp.oracles import (
     LocalHashing,
     Optimal,
     SetSelection,
+    SquareWave,
     SubsetSelection,
     UnaryEncoding,
-    Windows,
 )
 from skdp.privacy import Mu
 
@@ -130,7 +130,7 @@ def numeric_perturber():
     panels = plt.subplots(1, 3, figsize=(8.6, 3.2))[1]
     mechanisms = {
         "optimal": Optimal(16, 2.0),
-        "square wave": Windows(16, 2.0, repeating=False),
+        "square wave": SquareWave(16, 2.0),
         "Laplace": ClampedLaplace(16, 2.0),
     }
     for axes, (title, mechanism) in zip(

@@ -43,7 +43,7 @@ TRANSFORMERS: dict[str, type[Any]] = {
     "rappor": RapporEncoder,
 }
 
-MECHANISMS = ["optimal", "square_wave", "distribution", "laplace"]
+MECHANISMS = ["optimal", "square_wave", "laplace"]
 
 OF_NUMBERS = ("mechanism", "grid_size")
 OF_FILTERS = ("n_bits", "n_hashes", "n_cohorts", "p", "q", "handle_missing")

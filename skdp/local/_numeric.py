@@ -56,7 +56,7 @@ from skdp.oracles import (
     ClampedLaplace,
     NumericMechanism,
     Optimal,
-    Windows,
+    SquareWave,
     check_size,
     check_steps,
     mean_error,
@@ -76,7 +76,6 @@ from skdp.tables import Table
 _DESCRIPTIONS = {
     "optimal": "optimal mechanism",
     "square_wave": "square wave mechanism",
-    "distribution": "mixture of windows",
     "laplace": "clamped discrete Laplace noise",
 }
 # Of the numbers that may be reported, for an engine to count them.
@@ -451,8 +450,8 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
         proportion to its weight, which is at most the sum of the weights over
         `n_sampled`.
     memoize : bool, default=False
-        Whether a record repeats its report; `transform` then needs ``record_id``. Not
-        with ``"distribution"``, and with an optimal mechanism by its outcomes only.
+        Whether a record repeats its report; `transform` then needs ``record_id``. With
+        an optimal mechanism by its outcomes only.
     secret_key : bytes, optional
         With `memoize`, such as ``SecretKey.generate()``: at least 16 bytes.
     ledger : PrivacyLedger, optional
@@ -628,8 +627,7 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
             return Optimal(self.grid_size, share)
         if self.mechanism == "laplace":
             return ClampedLaplace(self.grid_size, share)
-        repeating = self.mechanism == "distribution"
-        return Windows(self.grid_size, share, repeating=repeating)
+        return SquareWave(self.grid_size, share)
 
     def _set_fitted(self, protocol: ReportProtocol) -> None:
         fields = cast(tuple[NumberField, ...], protocol.fields)
@@ -654,11 +652,6 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
                 "mechanism='optimal': fit once without memoize, and use "
                 "mechanism=list(perturber.mechanism_.outcomes) from then on, or "
                 "'laplace'"
-            )
-        if self.memoize and self.mechanism == "distribution":
-            raise ValueError(
-                "permanent reports need a mechanism without a program, got "
-                "'distribution': use 'square_wave'"
             )
         check_steps(self.grid_size)
         self._check_sampling(has_outcomes)
@@ -795,19 +788,15 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
         reports: Any,
         *,
         n_bins: int | None = None,
-        confidence_level: float = 0.95,
     ) -> pd.DataFrame:
         """Estimate how the values of each column are distributed over bins.
 
         By expectation maximisation on the exact channel, averaged over neighbours at
         each update ("EMS", as for the square wave mechanism), until nothing moves. That
         is regularised, not the likeliest distribution, and biased where many records
-        have one value. The intervals are not those of this estimate: they hold for any
-        distribution.
-
-        Where the bins are known before the collection, `FrequencyOracleEncoder` with an
-        `Interval` reports them without bias, and with intervals of a third of the width
-        or less.
+        have one value. It has no intervals: where the bins are known before the
+        collection, `FrequencyOracleEncoder` with an `Interval` reports them without
+        bias, and with intervals.
 
         Parameters
         ----------
@@ -815,23 +804,15 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
             Privatised rows, or their sums.
         n_bins : int, optional
             The number of bins of equal width between the bounds, at most `grid_size`;
-            by default 32, or fewer on a smaller grid. An interval takes about 0.1
-            seconds.
-        confidence_level : float, default=0.95
-            Coverage of each interval, between 0 and 1.
+            by default 32, or fewer on a smaller grid.
 
         Returns
         -------
         pandas.DataFrame
-            ``left, right, frequency, std_error, lower, upper``: the edges of each bin,
-            and the share of the values in it, indexed by bin for one column and by
-            (column, bin) for several; a bin holds its left edge, and the last one both.
-            The frequencies are the nearest to the estimate that the intervals of 95 %
-            allow. The standard error is the distance from the frequency to the further
-            end of this interval, over 1.96: it holds the noise and what the reports
-            leave open, and 1.96 of it on both sides of the frequency hold the interval.
-            For a column that no record reports, frequencies are nan and standard errors
-            infinite.
+            ``left, right, frequency``: the edges of each bin, and the proportion of the
+            values in it, indexed by bin for one column and by (column, bin) for
+            several; a bin holds its left edge, and the last one both. For a column that
+            no record reports, frequencies are nan.
 
         Raises
         ------
@@ -842,30 +823,8 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
         Notes
         -----
         **Privacy.** Post-processing of reports: free, and repeatable.
-
-        The interval of a bin is a mean of weights of the reports, plus or minus a
-        quantile of its error. Of a record with any value, the weight is on average at
-        least 1 in the bin and 0 elsewhere, for the upper end, and at most that for the
-        lower one ([1]_). So an interval covers at least as often as stated, whether the
-        values are smooth or a few numbers, but for the quantile, which is that of the
-        normal distribution. The weights for one half of the reports are chosen by the
-        other half, so that they do not follow its noise; the halves are drawn with a
-        fixed seed. On grids of more than 1,024 steps, the weights are checked at 1,025
-        of them.
-
-        This has a price. Nothing says on which side of an edge between two bins a
-        number is that is close to it: where many records have the value of an edge
-        (half of all people work 40 hours), the intervals of both bins hold their share.
-        Move the edge.
-
-        References
-        ----------
-        .. [1] M. Kuusela, P. Stark (2017). Shape-constrained uncertainty quantification
-           in unfolding steeply falling elementary particle spectra. Annals of Applied
-           Statistics 11(3).
         """
         tally = self._tally_of(reports)
-        reach = _reach(confidence_level)
         tables = {}
         for field, counts, _ in self._sums_by_field(tally):
             steps = field.mechanism.steps
@@ -874,7 +833,7 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
                 bins = check_size(n_bins, least=1, most=steps, name="n_bins")
             interval = Interval(*field.bounds, bins=bins)
             table = estimate_distribution(
-                field.mechanism, field.places, counts, interval, reach
+                field.mechanism, field.places, counts, interval
             )
             # The name of a column may be a tuple, which `rename_axis` takes for several.
             table.index.name = field.name

@@ -22,7 +22,7 @@ from skdp.oracles._hashing import LocalHashing
 from skdp.oracles._numeric_mechanisms import SUBSTEPS as SUBSTEPS
 from skdp.oracles._numeric_mechanisms import ClampedLaplace as ClampedLaplace
 from skdp.oracles._numeric_mechanisms import NumericMechanism
-from skdp.oracles._numeric_mechanisms import Windows as Windows
+from skdp.oracles._numeric_mechanisms import SquareWave as SquareWave
 from skdp.oracles._numeric_mechanisms import bin_positions as bin_positions
 from skdp.oracles._numeric_mechanisms import check_steps as check_steps
 from skdp.oracles._numeric_mechanisms import (

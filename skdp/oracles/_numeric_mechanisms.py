@@ -1,4 +1,4 @@
-"""Mechanisms for numbers: a grid, a finite set of reports, estimates; Laplace noise, and windows."""
+"""Mechanisms for numbers: a grid, a finite set of reports, estimates; Laplace noise, and the square wave."""
 
 from __future__ import annotations
 
@@ -6,17 +6,13 @@ import math
 from abc import ABC, abstractmethod
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import qr
-from scipy.optimize import nnls
 
 from skdp.exact import exp_bounds, log_upper, round_up
 from skdp.oracles._base import capped_epsilon, lie_threshold, pure_noise
-from skdp.pages import warn
 from skdp.privacy import LaplaceLoss, PureLoss, ReportPair, check_epsilon
 from skdp.randomness import (
     ONE,
@@ -27,39 +23,7 @@ from skdp.randomness import (
     uniform_integers,
 )
 
-# The tolerated distance from the largest log-likelihood of all reports.
-TOLERANCE = 1e-3
-
-# The most steps; some ten are enough.
-_NEWTON_STEPS = 100
-
-# The part of a Newton step below which an iterative Bayesian update is taken instead.
-_LEAST_REACH = 1e-6
-
 Floats = NDArray[np.float64]
-
-
-def likeliest_frequencies(likelihoods: Floats, repeats: NDArray[Any]) -> Floats:
-    """Return the frequencies of maximum likelihood, up to `TOLERANCE`."""
-    # The log-likelihood is concave, so its slopes bound the distance from its maximum:
-    # with the mixture m of each report, no frequencies have one larger by more than ``n
-    # (max_x mean(likelihood_x / m) - 1)``. Each Newton step is the solution of a
-    # quadratic problem with the constraints of frequencies ([1]_).
-    # .. [1] Y. Wang (2007). On fast computation of the non-parametric maximum
-    #    likelihood estimate of a mixing distribution. Journal of the Royal Statistical
-    #    Society B 69(2).
-    n_values = likelihoods.shape[1]
-    start = np.full(n_values, 1 / n_values)
-    frequencies, missing = _climb(likelihoods, repeats, start)
-    if missing > TOLERANCE:
-        warn(
-            "the maximum likelihood was not reached: "
-            f"the log-likelihood may be up to {missing:.2g} too small",
-            RuntimeWarning,
-            about="guide/numbers",
-            stacklevel=2,
-        )
-    return frequencies
 
 
 def extrapolate(start: Floats, first: Floats, second: Floats) -> Floats:
@@ -69,69 +33,6 @@ def extrapolate(start: Floats, first: Floats, second: Floats) -> Floats:
     further = start + 2 * stretch * step + stretch**2 * bend
     further = np.where(further > 0, further, second / 1000)
     return further / further.sum()
-
-
-def _slopes(
-    likelihoods: Floats, repeats: NDArray[Any], mixture: Floats
-) -> tuple[Floats, float]:
-    """Return the slopes, whose mean under the frequencies is 1, and the bound of the distance."""
-    n = float(repeats.sum())
-    slopes = (repeats / mixture) @ likelihoods / n
-    return slopes, n * (float(slopes.max()) - 1)
-
-
-def _score(repeats: NDArray[Any], mixture: Floats) -> float:
-    return float(repeats @ np.log(mixture)) if mixture.min() > 0 else -math.inf
-
-
-def _climb(
-    likelihoods: Floats, repeats: NDArray[Any], frequencies: Floats
-) -> tuple[Floats, float]:
-    """Take Newton steps within the simplex up to the tolerance; also return the bound of the distance."""
-    roots = np.sqrt(repeats)[:, np.newaxis]
-    n = float(repeats.sum())
-    for _ in range(_NEWTON_STEPS):
-        mixture = likelihoods @ frequencies
-        slopes, missing = _slopes(likelihoods, repeats, mixture)
-        if missing <= TOLERANCE:
-            break
-        # -log(x / m) is (x / m - 2)**2 / 2 to second order; on the simplex, 2 is 2
-        # times the sum of the frequencies.
-        design = roots * (likelihoods / mixture[:, np.newaxis] - 2)
-        step = _smallest(design) - frequencies
-        gain = n * float(slopes @ step)
-        reach = _step_length(repeats, mixture, likelihoods @ step, gain)
-        moved = frequencies + reach * step
-        if gain <= 0 or reach <= _LEAST_REACH:
-            moved = frequencies * slopes
-        moved = np.maximum(moved, 0)
-        frequencies = moved / moved.sum()
-    return frequencies, _slopes(likelihoods, repeats, likelihoods @ frequencies)[1]
-
-
-def _step_length(
-    repeats: NDArray[Any], mixture: Floats, change: Floats, gain: float
-) -> float:
-    """Halve a step until the score rises by a part of what its slope promises."""
-    score = _score(repeats, mixture)
-    reach = 1.0
-    while reach > _LEAST_REACH:
-        if _score(repeats, mixture + reach * change) >= score + reach * gain / 1000:
-            break
-        reach /= 2
-    return reach
-
-
-def _smallest(design: Floats) -> Floats:
-    """Return the frequencies f with the least ``|design f|``, from non-negative least squares."""
-    if design.shape[0] > design.shape[1]:
-        design = qr(design, mode="r", check_finite=False)[0][: design.shape[1]]
-    # One more row for the constraint that frequencies add up, of the size of the
-    # others.
-    size = float(np.linalg.norm(design, axis=0).min())
-    rows = np.vstack([design, np.full(design.shape[1], size)])
-    frequencies = nnls(rows, np.append(np.zeros(len(design)), size))[0]
-    return frequencies / frequencies.sum()
 
 
 # The unit of the probability with which a number is rounded to one of two positions.
@@ -358,16 +259,14 @@ def _smoothed_update(
 
 
 def estimate_frequencies(
-    channel: NDArray[np.float64], counts: NDArray[np.integer], *, smooth: bool
+    channel: NDArray[np.float64], counts: NDArray[np.integer]
 ) -> NDArray[np.float64]:
-    """Estimate a distribution from reports by maximum likelihood, or smoothed ("EMS", [1]_)."""
+    """Estimate a distribution from reports by expectation maximisation, smoothed ("EMS", [1]_)."""
     # .. [1] Z. Li et al. (2020). Estimating numerical distributions under local
     #    differential privacy. SIGMOD.
     is_reported = counts > 0
     likelihoods = np.ascontiguousarray(channel[:, is_reported].T)
     repeats = counts[is_reported]
-    if not smooth:
-        return likeliest_frequencies(likelihoods, repeats)
     frequencies = np.full(len(channel), 1 / len(channel))
     # The most updates of a smoothed estimate, if it does not come to rest before.
     max_rounds = 3_000
@@ -528,29 +427,6 @@ def _odds(ratio: Fraction, squarings: int) -> list[tuple[int, int]]:
     return odds
 
 
-# Parts of the range: widths and periods of windows are whole numbers of them.
-BINS = 32
-# Weights are multiples of 1 / 64.
-WEIGHTS = 64
-
-Periodic = tuple[tuple[int, int, int], ...]
-
-# By 2 log2(epsilon): the width of the window that does not repeat, and period, width
-# and weight of those that do. The solutions of ``benchmarks/_windows_program.py``, of
-# which the error of a mixture between two of them is up to 1.3 % larger, and up to 6 %
-# at either end.
-_MIXTURES: dict[int, tuple[int, Periodic]] = {
-    -4: (16, ((11, 5, 3), (12, 6, 2), (16, 6, 3), (16, 7, 7))),
-    -3: (16, ((9, 4, 2), (11, 5, 5), (16, 6, 10), (16, 7, 1))),
-    -2: (16, ((9, 4, 2), (11, 5, 5), (16, 5, 6), (16, 6, 5))),
-    -1: (15, ((7, 3, 2), (9, 4, 3), (12, 5, 5), (16, 5, 10))),
-    0: (12, ((9, 3, 3), (11, 4, 5), (13, 4, 6), (16, 5, 5))),
-    1: (10, ((8, 2, 4), (10, 2, 5), (11, 3, 4), (13, 3, 5))),
-    2: (7, ((7, 1, 3), (8, 2, 2), (13, 2, 4), (16, 2, 5))),
-    3: (4, ((13, 1, 2), (14, 1, 3), (15, 1, 4), (16, 1, 4))),
-}
-
-
 def square_wave_width(epsilon: float) -> float:
     """Return the width of the window of the square wave mechanism, as a share of the range."""
     if epsilon < 1e-3:
@@ -560,29 +436,19 @@ def square_wave_width(epsilon: float) -> float:
     return (epsilon - 1 + decay) * decay / (1 - decay - epsilon * decay)
 
 
-class Windows(NumericMechanism):
-    """Report a place in a window at the true position, or in one that repeats: the mechanisms for distributions.
+class SquareWave(NumericMechanism):
+    """Report a place in a window that begins at the true position, or any place: the mechanism for distributions.
 
-    >>> mechanism = Windows(1024, 1.0)
-    >>> mechanism.width, mechanism.periodic
-    (384, ((288, 96, 3), (352, 128, 5), (416, 128, 6), (512, 160, 5)))
-    >>> Windows(1024, 1.0, repeating=False).width
+    >>> SquareWave(1024, 1.0).width
     524
 
-    A report of a single window is a place in a window that begins at the position, or
-    with some probability any place. This is the square wave mechanism ([1]_): in units
-    of the range, the window has the width ``(eps e^eps - e^eps + 1) / (e^eps (e^eps - 1
-    - eps))``, which maximises the information about the distribution.
-
-    A window says roughly where the position is. A window that repeats says where it is
-    within a period, such as a third of the range, and so distinguishes positions that
-    are near each other. Each record uses one of up to five windows, drawn without
-    looking at the position; the report shows which. Widths, periods and weights are a
-    table, the solutions of a convex program at a few epsilons: they make the expected
-    squared error of the distribution function least, over a public family of shapes,
-    for 5,000 reports and the best linear estimate. The square wave and randomised
-    response on bins are among the mixtures. Above ``epsilon = 3.36`` the square wave is
-    the only one.
+    This is the square wave mechanism ([1]_): in units of the range, the window has the
+    width ``(eps e^eps - e^eps + 1) / (e^eps (e^eps - 1 - eps))``, which maximises the
+    information about the distribution. With w positions in the window, there are ``N =
+    steps + w`` places. With probability l a report is uniform over all places,
+    otherwise over the w places ``t .. t + w - 1``, where t is the position. One of
+    these is ``1 + (N / w) (1 - l) / l`` times likelier than any other, which is e^eps
+    in integers, with l rounded up.
 
     Parameters
     ----------
@@ -590,26 +456,21 @@ class Windows(NumericMechanism):
         The number of steps of the grid, from 1 to 65,536.
     epsilon : float or Fraction
         The requested privacy loss, finite and > 0.
-    repeating : bool, default=True
-        Whether there may be windows that repeat. False: the square wave mechanism.
 
     Attributes
     ----------
     width : int
-        The width of the window that does not repeat, in steps.
-    periodic : tuple of (int, int, int)
-        The windows that repeat: period and width in steps, and weight in 64ths.
+        The width w of the window, in steps.
+    lie : Fraction
+        The exact probability l.
 
     Notes
     -----
-    **Privacy.** As for `NumericMechanism`; `epsilon` is finite for any request. Each
-    window is private, so every mixture by weights that do not depend on the position
-    is.
+    **Privacy.** As for `NumericMechanism`; `epsilon` is finite for any request.
 
-    A report of a window that repeats comes with a random sign, and stands for the
-    middle of the grid plus or minus a number of its own: on average for the middle,
-    whatever the position. The reports of the other window are scaled, so that the mean
-    over all is the position.
+    The middle of the window is as far from the middle ``(N - 1) / 2`` of the reports y
+    as the position t is from the middle of the grid: ``E[y] - (N - 1) / 2 = (1 - l) (t
+    - steps / 2)``. So ``steps / 2 + (y - (N - 1) / 2) / (1 - l)`` is unbiased.
 
     References
     ----------
@@ -617,207 +478,72 @@ class Windows(NumericMechanism):
        differential privacy. SIGMOD.
     """
 
-    def __init__(
-        self, steps: int, epsilon: float | Fraction, *, repeating: bool = True
-    ) -> None:
+    def __init__(self, steps: int, epsilon: float | Fraction) -> None:
         self.steps = check_steps(steps)
         capped = capped_epsilon(epsilon)
-        width_bins: float = square_wave_width(float(capped)) * BINS
-        repeated: Periodic = ()
-        half_octave = round(2 * math.log2(max(float(capped), 1 / 4)))
-        if repeating and half_octave in _MIXTURES:
-            width_bins, repeated = _MIXTURES[half_octave]
-        self.width = max(1, min(round(width_bins * steps / BINS), steps))
-        # The places of the window that does not repeat are one more period: from no
-        # position does it reach the end.
-        self._line = _Window(capped, steps + self.width, self.width)
-        self._circles = []
-        self.periodic: Periodic = ()
-        for period_bins, narrow_bins, weight in repeated:
-            period = period_bins * steps // BINS
-            width = narrow_bins * steps // BINS
-            # On a coarse grid, windows that are too small are left out.
-            if 0 < width < period <= steps:
-                self._circles.append(_Window(capped, period, width))
-                self.periodic += ((period, width, weight),)
-        weights = [weight for _, _, weight in self.periodic]
-        self._weights = [WEIGHTS - sum(weights), *weights]
-        windows = [self._line, *self._circles]
-        shares = [Fraction(weight, WEIGHTS) for weight in self._weights]
-        self._parts = list(zip(shares, windows, strict=True))
-        self.worst_ratio = max(window.worst_ratio for window in windows)
-        n_signed = sum(window.n_places for window in self._circles)
-        self.n_reports = self._line.n_places + 2 * n_signed
-
-    # The middle of the window on the line is as far from the middle (N - 1) / 2 of its
-    # N reports y as the position t is from that of the grid: with the probability l of
-    # any place, ``E[y] - (N - 1) / 2 = (1 - l) (t - steps / 2)``. So ``steps / 2 + gap
-    # * (y - (N - 1) / 2)`` is unbiased, where the gap is 1 / (1 - l) over the weight of
-    # this window.
-
-    @property
-    def _gap(self) -> Fraction:
-        """The distance of the estimates from two neighbouring reports of the window that does not repeat."""
-        return Fraction(WEIGHTS, self._weights[0]) / (1 - self._line.lie)
+        width = round(square_wave_width(float(capped)) * steps)
+        self.width = max(1, min(width, steps))
+        self.n_reports = steps + self.width
+        ratio = Fraction(self.n_reports, self.width)
+        self._threshold = lie_threshold(capped, ratio)
+        self.lie = Fraction(self._threshold, ONE)
+        self.worst_ratio = 1 + ratio * (1 - self.lie) / self.lie
+        # The probabilities of a place outside of the window, and inside.
+        self._outside = self.lie / self.n_reports
+        self._inside = self._outside + (1 - self.lie) / self.width
 
     @property
     def quotients(self) -> list[tuple[int, int]]:  # numpydoc ignore=RT01
         """The estimates as numerators and denominators."""
-        p, q = self._gap.as_integer_ratio()
-        n = self._line.n_places
+        p, q = (1 / (1 - self.lie)).as_integer_ratio()
+        n = self.n_reports
         twice_offsets = range(1 - n, 1 + n, 2)
-        quotients = [(self.steps * q + twice * p, 2 * q) for twice in twice_offsets]
-        middle = Fraction(self.steps, 2)
-        for offset in chain.from_iterable(self._offsets()):
-            quotients.append((middle - offset).as_integer_ratio())
-            quotients.append((middle + offset).as_integer_ratio())
-        return quotients
-
-    def _offsets(self) -> list[list[Fraction]]:
-        """Return what the reports of each repeating window add to the middle, or subtract: no two the same."""
-        # The other reports are whole or half gaps from the middle; each window that
-        # repeats has a fraction of its own.
-        gap = self._gap
-        n_fractions = 2 * (len(self._circles) + 1)
-        offsets = []
-        for number, window in enumerate(self._circles, start=1):
-            first = Fraction(number, n_fractions) - window.n_places // 2
-            offsets.append([gap * (first + place) for place in range(window.n_places)])
-        return offsets
+        return [(self.steps * q + twice * p, 2 * q) for twice in twice_offsets]
 
     @property
     def variation(self) -> Fraction:  # numpydoc ignore=RT01
-        """A bound of the total variation distance of two positions: that of windows that do not overlap."""
-        parts = [share * (1 - window.lie) for share, window in self._parts]
-        return sum(parts, Fraction(0))
+        """A bound of the total variation distance of two positions, of which the windows do not overlap."""
+        return 1 - self.lie
 
     def shuffle_pair(self) -> ReportPair:
-        # Windows that do not overlap are the most spread pair of each part: the report
-        # shows which part it is of.
-        pairs = []
-        for share, window in self._parts:
-            n_outside = window.n_places - 2 * window.width
-            counts = (window.width, window.width, 0, n_outside)
-            pairs.append(
-                (share, ReportPair.of_support(window.inside, window.outside, counts))
-            )
-        return ReportPair.mixed(pairs)
+        # Windows that do not overlap are the most spread pair.
+        n_outside = self.n_reports - 2 * self.width
+        counts = (self.width, self.width, 0, n_outside)
+        return ReportPair.of_support(self._inside, self._outside, counts)
 
     def parameters(self) -> dict[str, Any]:
-        periodic = [list(window) for window in self.periodic]
-        return super().parameters() | {"width": self.width, "periodic": periodic}
+        return super().parameters() | {"width": self.width}
 
     def _draw(
         self, positions: NDArray[np.int64], source: ByteSource
     ) -> NDArray[np.int64]:
-        if not self._circles:
-            return self._line.draw(positions, source)
-        # All windows are drawn for every record, so that the random bits of a record do
-        # not depend on another's.
-        drawn = uniform_integers(source, WEIGHTS, positions.size)
-        reports = self._line.draw(positions, source)
-        first_report = self._line.n_places
-        first_weight = self._weights[0]
-        for window, weight in zip(self._circles, self._weights[1:], strict=True):
-            places = window.draw(positions, source)
-            signs = uniform_integers(source, 2, positions.size)
-            own_reports = first_report + 2 * places + signs
-            reports = np.where(drawn >= first_weight, own_reports, reports)
-            first_report += 2 * window.n_places
-            first_weight += weight
-        return reports
-
-    def _row(self, position: int) -> list[Fraction]:
-        row = []
-        for share, window in self._parts:
-            n_signs = 1 if window is self._line else 2
-            for probability in window.row(position):
-                row += [share / n_signs * probability] * n_signs
-        return row
-
-    def spread(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        parts = []
-        for share, window in self._parts:
-            n_signs = 1 if window is self._line else 2
-            places = np.repeat(window.spread(weights), n_signs, axis=1)
-            parts.append(places * (float(share) / n_signs))
-        return np.hstack(parts)
-
-    def variances(self, positions: NDArray[Any]) -> NDArray[np.float64]:
-        line = self._line
-        share = self._weights[0] / WEIGHTS
-        lie = float(line.lie)
-        truth = float(1 - line.lie)
-        # The variance of a place is (N^2 - 1) / 12 if it is any, (w^2 - 1) / 12 in the
-        # window, and that of the mean.
-        spread = (lie * (line.n_places**2 - 1) + truth * (self.width**2 - 1)) / 12
-        offset = (positions - self.steps / 2) ** 2
-        variances = (spread / truth**2 + offset * (lie / truth)) / share
-        variances += offset * (1 / share - 1)
-        grid = np.arange(self.steps + 1)
-        parts = zip(self._offsets(), self._parts[1:], strict=True)
-        for offsets, (part_share, window) in parts:
-            squares = window.means(np.array(offsets, float) ** 2)
-            squares_on_grid = squares[grid % window.n_places]
-            variances += float(part_share) * np.interp(positions, grid, squares_on_grid)
-        return variances
-
-
-class _Window:
-    """A window on a circle: a report is any place with probability l, otherwise one of the window at the position."""
-
-    # There are N places. With probability l a report is uniform over all of them,
-    # otherwise over the w places ``t .. t + w - 1`` modulo N, where t is the position.
-    # One of these is ``1 + (N / w) (1 - l) / l`` times likelier than any other, which
-    # is e^eps in integers, with l rounded up: finite for any request.
-
-    def __init__(self, epsilon: Fraction, n_places: int, width: int) -> None:
-        self.n_places, self.width = n_places, width
-        self._threshold = lie_threshold(epsilon, Fraction(n_places, width))
-        self.lie = Fraction(self._threshold, ONE)
-        self.worst_ratio = 1 + Fraction(n_places, width) * (1 - self.lie) / self.lie
-        self.outside = self.lie / n_places
-        """The probability of each place outside of the window."""
-        self.inside = self.outside + (1 - self.lie) / width
-
-    def draw(
-        self, positions: NDArray[np.int64], source: ByteSource
-    ) -> NDArray[np.int64]:
-        """Randomise positions."""
         # All three are drawn for every record, so that neither time nor bytes depend on
         # the random bits of another.
         n = positions.size
         is_lie = bernoulli(source, self._threshold, n)
         offsets = uniform_integers(source, self.width, n)
-        window_places = (positions + offsets) % self.n_places
-        anywhere = uniform_integers(source, self.n_places, n)
-        return np.where(is_lie, anywhere, window_places)
+        anywhere = uniform_integers(source, self.n_reports, n)
+        return np.where(is_lie, anywhere, positions + offsets)
 
-    def row(self, position: int) -> list[Fraction]:
-        """Return the probability of each place."""
-        row = [self.outside] * self.n_places
-        for offset in range(self.width):
-            row[(position + offset) % self.n_places] = self.inside
+    def _row(self, position: int) -> list[Fraction]:
+        row = [self._outside] * self.n_reports
+        row[position : position + self.width] = [self._inside] * self.width
         return row
 
     def spread(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the distribution of the places, of shape (m, n_places)."""
-        n_rows = len(weights)
-        padding = -weights.shape[1] % self.n_places
-        padded = np.pad(weights, ((0, 0), (0, padding)))
-        folded = padded.reshape(n_rows, -1, self.n_places).sum(axis=1)
-        # The weight of the positions whose window holds a place is a difference of two
-        # cumulative sums, which rounding may leave below 0.
-        last_places = folded[:, self.n_places - self.width :]
-        sums = np.cumsum(np.hstack([last_places, folded]), axis=1)
+        # The weight of the positions that have a place in their window is a difference
+        # of two cumulative sums, which rounding may leave below 0.
+        padding = ((0, 0), (self.width, self.width - 1))
+        sums = np.cumsum(np.pad(weights, padding), axis=1)
         held = np.maximum(sums[:, self.width :] - sums[:, : -self.width], 0)
-        any_place = weights.sum(axis=1, keepdims=True) * float(self.outside)
+        any_place = weights.sum(axis=1, keepdims=True) * float(self._outside)
         return any_place + held * (float(1 - self.lie) / self.width)
 
-    def means(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the mean of values of the places, given each position modulo `n_places`."""
-        cyclic = np.append(values, values[: self.width - 1])
-        window_means = np.lib.stride_tricks.sliding_window_view(
-            cyclic, self.width
-        ).mean(axis=1)
-        return float(self.lie) * values.mean() + float(1 - self.lie) * window_means
+    def variances(self, positions: NDArray[Any]) -> NDArray[np.float64]:
+        lie = float(self.lie)
+        truth = float(1 - self.lie)
+        # The variance of a place is (N^2 - 1) / 12 if it is any, (w^2 - 1) / 12 in the
+        # window, and that of the mean.
+        spread = (lie * (self.n_reports**2 - 1) + truth * (self.width**2 - 1)) / 12
+        offset = (positions - self.steps / 2) ** 2
+        return spread / truth**2 + offset * (lie / truth)

@@ -55,7 +55,7 @@ KINDS = [
     FrequencyOracleEncoder,
 ]
 ORACLES = ["optimized_unary_encoding", "binary_local_hashing"]
-MECHANISMS = ["optimal", "square_wave", "distribution", "laplace"]
+MECHANISMS = ["optimal", "square_wave", "laplace"]
 TRANSFORMERS = {
     **{kind.__name__: encoder(kind) for kind in KINDS},
     **{oracle: encoder(FrequencyOracleEncoder, oracle=oracle) for oracle in ORACLES},

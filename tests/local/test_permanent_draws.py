@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import CBC, ECB
 
 from skdp.local._memo import canonical, framed, keyed_coins, keyed_digests, keyed_numbers
-from skdp.oracles import ClampedLaplace, Optimal, RandomizedResponse, SubsetSelection, Windows
+from skdp.oracles import ClampedLaplace, Optimal, RandomizedResponse, SquareWave, SubsetSelection
 from skdp.randomness import MOST_ROWS, ONE, RowStreams
 from skdp.tables import ColumnError
 from tests.conftest import each, often
@@ -112,9 +112,7 @@ def test_many_responses_are_those_of_each_record_alone(k, epsilon):
     assert len(np.unique(expected)) > k / 2
 
 
-@pytest.mark.parametrize(
-    "mechanism", [Optimal, ClampedLaplace, lambda steps, epsilon: Windows(steps, epsilon, repeating=False)]
-)
+@pytest.mark.parametrize("mechanism", [Optimal, ClampedLaplace, SquareWave])
 @pytest.mark.parametrize("steps", often([3, 16, 250, 1_024], [3, 250]))
 def test_many_numbers_are_those_of_each_record_alone(mechanism, steps):
     """Bit by bit, with the bytes that only some of them need; and more records than are drawn together."""

@@ -116,7 +116,6 @@ FITTED = {
     "bounds of all": (NumericPerturber(1.0, mechanism="laplace", bounds=(0, 5)), PEOPLE[["rooms"]]),
     "rappor": (RapporEncoder(1.0, n_bits=16), PEOPLE[["sex"]]),
     "lists": (SetValuedEncoder(1.0, categories={"sex": ["f", "m"]}), PEOPLE[["sex"]].map(lambda value: [value])),
-    "windows": (NumericPerturber(1.0, mechanism="distribution", bounds=(0, 5), grid_size=64), PEOPLE[["rooms"]]),
 }
 MADE_BY_CLIENTS = [
     "response",

@@ -315,7 +315,7 @@ def test_distributions_of_columns_whose_names_are_tuples_are_labelled_by_name():
     numbers = pd.DataFrame([[1.0, 2.0], [3.0, 1.0]] * 50)
     numbers.columns = pd.Index(names, tupleize_cols=False)
     bounds = {names[0]: (0, 4), names[1]: (0, 4)}
-    perturber = NumericPerturber(1.0, bounds=bounds, mechanism="distribution", grid_size=16, random_state=0)
+    perturber = NumericPerturber(1.0, bounds=bounds, mechanism="square_wave", grid_size=16, random_state=0)
     table = perturber.fit(numbers).estimate_distribution(perturber.transform(numbers), n_bins=2)
     assert list(table.index.get_level_values("column")) == [names[0], names[0], names[1], names[1]]
     assert table.index.names == ["column", "bin"]

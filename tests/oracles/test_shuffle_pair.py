@@ -10,19 +10,14 @@ from skdp.oracles import (
     ClampedLaplace,
     LocalHashing,
     RandomizedResponse,
+    SquareWave,
     SubsetSelection,
     UnaryEncoding,
-    Windows,
 )
 from skdp.privacy import ReportPair, shuffled_guarantee
 from tests.conftest import each, often
 from tests.oracles.outside_oracle import FlippedBits, TurnedResponse
 from tests.privacy.shuffle_exact import AllTables
-
-
-def square_wave(steps, epsilon):
-    return Windows(steps, epsilon, repeating=False)
-
 
 PARTS = 0.05, 0.4, 0.8
 """Of the local epsilon."""
@@ -67,9 +62,8 @@ CASES = {
     "SS of 3": (SubsetSelection(4, 1.0, subset_size=3), 4),
     "OLH": (hashing(3, 1.0, 3), 2),
     "BLH": (hashing(3, 1.0, 2), 2),
-    "square wave": (square_wave(3, 2.0), 3),
-    "narrow square wave": (square_wave(4, 3.0), 3),
-    "mixture of windows": (Windows(6, 1.0), 2),
+    "square wave": (SquareWave(3, 2.0), 3),
+    "narrow square wave": (SquareWave(4, 3.0), 3),
     "Laplace": (ClampedLaplace(3, 1.0), 3),
     # Which tighten no default.
     "flipped bits": (FlippedBits(3, 1.0), 3),
@@ -85,7 +79,7 @@ def test_no_table_of_others_reveals_more_than_is_promised(name):
         assert tables.is_bounded(oracle.shuffle_pair(), part * oracle.epsilon)
 
 
-@pytest.mark.parametrize("mechanism", often([square_wave, ClampedLaplace], [square_wave]))
+@pytest.mark.parametrize("mechanism", often([SquareWave, ClampedLaplace], [SquareWave]))
 def test_no_table_reveals_more_of_two_numbers_that_stay_together(mechanism):
     one, other = mechanism(2, 1.0), RandomizedResponse(3, 1.5)
     channel = [[a * b for a in row for b in column] for row in one.channel() for column in other.channel()]
@@ -94,7 +88,7 @@ def test_no_table_reveals_more_of_two_numbers_that_stay_together(mechanism):
         assert tables.is_bounded(pair, part * (one.epsilon + other.epsilon))
 
 
-@each("mechanism", [square_wave, Windows, ClampedLaplace])
+@each("mechanism", [SquareWave, ClampedLaplace])
 def test_the_pair_of_numbers_has_the_worst_ratio(mechanism):
     oracle = mechanism(50, 2.0)
     # Rounded up to 128 bits where nothing but the ratio is known.

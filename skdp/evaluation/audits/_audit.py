@@ -726,7 +726,6 @@ def audited_transformers(epsilon: float = 1.0, k: int = 4) -> Iterator[tuple[str
     mechanisms = {
         "optimal": "optimal",
         "square wave": "square_wave",
-        "mixture of windows": "distribution",
         "clamped Laplace": "laplace",
     }
     for title, mechanism in mechanisms.items():

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from skdp import DPMarginalSynthesizer, PrivacyGuarantee, RandomizedResponseEncoder, RapporEncoder
-from skdp.oracles import ClampedLaplace, Optimal, Windows
+from skdp.oracles import ClampedLaplace, Optimal, SquareWave
 from skdp.privacy import GaussianLoss, compose, gaussian_epsilon
 from tests.conftest import each, often
 from tests.privacy.accounting.test_exact import exp, pair_of
@@ -61,9 +61,8 @@ def test_the_channel_of_all_columns_is_dominated_by_the_losses(strategy):
 
 
 MECHANISMS = {
-    "square wave": Windows(4, 2.0, repeating=False),
-    "wide square wave": Windows(4, 0.5, repeating=False),
-    "mixture of windows": Windows(16, 1.0),
+    "square wave": SquareWave(4, 2.0),
+    "wide square wave": SquareWave(4, 0.5),
     "laplace": ClampedLaplace(4, 1.0),
     "laplace, odd": ClampedLaplace(3, 2.0),
     "optimal": Optimal(4, 1.0),
