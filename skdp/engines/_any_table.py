@@ -79,8 +79,8 @@ def privatize(
     Warns
     -----
     UserWarning
-        If the table says that a column holds reports already (in the metadata of Arrow and Parquet, or the ``attrs`` of
-        pandas): randomised again, they are reports of the first reports.
+        If the table carries a protocol (in the metadata of Arrow and Parquet, or the ``attrs`` of pandas), because its
+        columns may be reports already.
 
     See Also
     --------
@@ -170,17 +170,9 @@ def privatize(
     preparation = Preparation(
         engine.sample, transformer, keep=keep, record_id=record_id
     )
-    warn_of_reports(_protocol_texts(engine), transformer)
+    warn_of_reports(engine.said)
     transformer.check_budget()
     return engine.privatize(preparation, place=place, check=check)
-
-
-def _protocol_texts(engine: Any) -> list[str | None]:
-    """Return the protocols that a table says; none, if what it says cannot be read."""
-    try:
-        return list(engine.said())
-    except ValueError:
-        return []
 
 
 def tally(frame: Any, transformer: ReportTransformer) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from fractions import Fraction
 from pathlib import Path
@@ -46,7 +46,6 @@ from skdp.local._protocol_file import (
     FORMAT,
     SECRET,
     is_ours,
-    protocol_text,
     read_carried,
     transformer_from_text,
     write_protocol,
@@ -319,15 +318,14 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         Warns
         -----
         UserWarning
-            If X says that a column holds reports already: randomised again, they are
-            reports of the first reports.
+            If X carries a protocol, because its columns may be reports already.
         """
         table = self._read(X)
         protocol = self.protocol_
         refuse_protected_levels(X, protocol.columns)
         warn_of_levels(X, known=self._index_levels)
         check_same_order(X, record_id, "record_id")
-        warn_of_reports(_notes_of(X), self)
+        warn_of_reports(lambda: [carried_text(X)])
         n_rows = len(table.columns[0])
         # All that may be refused is refused before the charge, and before any draw.
         codes = protocol.prepare(table)
@@ -715,57 +713,27 @@ def _best_guess(channel: Channel) -> Fraction:
     return sum(likeliest, Fraction(0)) / len(channel)
 
 
-def _notes_of(X: Any) -> list[str | None]:
-    """Return the protocol that a table carries; none, if it says two."""
-    try:
-        return [carried_text(X)]
-    except ValueError:
-        return []
-
-
 def warn_of_reports(
-    notes: Iterable[str | None],
-    transformer: ReportTransformer,
-    sidecar: str | None = None,
+    read_texts: Callable[[], Iterable[str | None]], sidecar: str | None = None
 ) -> None:
-    """Warn of columns that are reports already, by the notes of a table or file."""
-    note = "the note of the table (skdp.protocol)"
-    removal = (
-        "remove it (`X.attrs.clear()` in pandas, `replace_schema_metadata` in pyarrow)"
-    )
-    if sidecar is not None:
-        note = f"the note beside the table ({sidecar})"
-        removal = f"remove {sidecar}"
-    columns = transformer.protocol_.columns
-    for text in notes:
-        if text is None:
-            continue
-        report_columns = _report_columns(text, transformer)
-        names = [repr(name) for name in columns if name in report_columns]
-        if names:
-            warn(
-                f"{', '.join(names)}: {note} says that these are reports, and they are "
-                "randomised a second time. What is estimated from the result are "
-                "counts of the first reports, noise included, and not of the true "
-                "values, which the intervals do not cover. Estimate from the first "
-                "reports, or privatise the true table; if these are true values with "
-                f"an old note, {removal}",
-                UserWarning,
-                about="background/client_reports",
-                stacklevel=level_of_the_caller(),
-            )
-            return
-
-
-def _report_columns(text: str, transformer: ReportTransformer) -> Sequence[Any]:
-    """Return the report columns of a protocol; none of what cannot be read."""
-    # Mostly its own reports; to read those of another takes a fit.
-    if text == protocol_text(transformer):
-        return transformer.protocol_.report_columns
+    """Warn of a table or file that carries a protocol, so that it may hold reports."""
     try:
-        return ReportTransformer.from_json(text).protocol_.report_columns
-    except ValueError:
-        return []
+        if not any(read_texts()):
+            return
+    except ValueError:  # It names several protocols.
+        pass
+    place, removal = "metadata", "remove the key skdp.protocol from the metadata"
+    if sidecar is not None:
+        place, removal = sidecar, f"remove {sidecar}"
+    warn(
+        f"the table may hold reports, because its {place} names a protocol "
+        "(skdp.protocol). If it does, they are randomized a second time, and estimates "
+        "are of the first reports, noise included. Privatize the table of true values; "
+        f"if this is one, {removal}",
+        UserWarning,
+        about="background/client_reports",
+        stacklevel=level_of_the_caller(),
+    )
 
 
 def input_names(

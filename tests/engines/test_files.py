@@ -142,7 +142,7 @@ def write_csv(path, rows=ROWS):
     return path
 
 
-@pytest.mark.filterwarnings("ignore:.*randomised a second time")  # the reports are read as a table of its types
+@pytest.mark.filterwarnings("ignore:.*randomized a second time")  # the reports are read as a table of its types
 def test_the_text_of_csv_is_read_by_the_domain(tmp_path):
     """With so large an epsilon, the reports are the truth."""
     for form in FORMATS:

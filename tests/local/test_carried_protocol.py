@@ -87,6 +87,15 @@ def test_two_protocols_in_the_metadata_of_one_table_are_refused():
         one.estimate_counts(table)
 
 
+@each("convert", [lambda reports: reports, pa.Table.from_pandas])
+def test_a_table_that_carries_a_protocol_is_privatised_with_a_warning(convert):
+    one, table = encoder(), convert(encoder(3.0).transform(PEOPLE))
+    for privatise in (one.transform, lambda given: privatize(given, one)):
+        with pytest.warns(UserWarning, match="may hold reports, because its metadata names a protocol") as caught:
+            privatise(table)
+        assert caught[0].filename == __file__
+
+
 @each("metadata", [b"[" * 100_000, b"[]", b"\xff", b'{"attributes": 1}', b'{"attributes": {}}'])
 def test_metadata_of_others_says_nothing(metadata):
     table = pa.table({"sex": ["f", "m"]}).replace_schema_metadata({"pandas": metadata, "PANDAS_ATTRS": metadata})

@@ -135,7 +135,7 @@ def privatize_file(
     Warns
     -----
     UserWarning
-        If the file says that a column holds reports already, as for `privatize`.
+        If the file carries a protocol, as for `privatize`.
 
     See Also
     --------
@@ -254,7 +254,7 @@ class _FileRelease:
             sample, transformer, keep=keep, record_id=record_id
         )
         sidecar = sidecar_of(Path(table.path.name)).name if table.is_csv else None
-        warn_of_reports(_protocol_texts(table), transformer, sidecar)
+        warn_of_reports(lambda: [table.protocol()], sidecar)
         no_reports = self._preparation.no_reports
         protocol = transformer.protocol_
         self._schema = _output_schema(
@@ -567,11 +567,3 @@ def _output_schema(
             )
         fields.append(pyarrow.field(field.name, kind))
     return pyarrow.schema(fields)
-
-
-def _protocol_texts(table: TableFile) -> list[str | None]:
-    """Return the protocol that a file says; none, if it says several, or was changed since."""
-    try:
-        return [table.protocol()]
-    except ValueError:
-        return []
