@@ -629,10 +629,10 @@ class ReportDesign(SavedByArguments):
 
         Standard errors are at least the errors that the randomization alone gives, also where all reports are equal.
 
-        A ``ModelWarning`` tells of reports whose share no truth explains (an exact test of each, at 1e-6), as in
-        regressions; with an unknown number, of a share or number more than six standard errors outside its range.
-        Shares stay as they are then, below 0 or above 1, and lie in their intervals. A
-        ``ConvergenceWarning`` tells of reports so far from any shares that the fit does not end.
+        A ``ModelWarning`` tells of a share, or an unknown number, more than six standard errors outside its range, and
+        of groups whose reports no shares explain (chi-squared, at 1e-4). Shares stay as they are then, below 0 or
+        above 1, and lie in their intervals. A ``ConvergenceWarning`` tells of reports so far from any shares that the
+        fit does not end.
 
         Examples
         --------
@@ -713,16 +713,8 @@ def _codes_of(
 
 def report_counts(design: ReportDesign, X: pd.DataFrame) -> Numbers:
     """Return how often each report occurs in each group: (n_groups, n_reports)."""
-    codes = _codes_of(
-        _column(X, design.column), design.reports, "reports", design.column
-    )
-    groups = np.zeros(len(X), np.intp)
-    if design.group is not None:
-        groups = _codes_of(
-            _column(X, design.group), list(design.channels), "groups", design.group
-        )
     counts = np.zeros((len(design.channels), len(design.reports)))
-    np.add.at(counts, (groups, codes), 1)
+    np.add.at(counts, design.cells(X), 1)
     return counts
 
 
