@@ -65,7 +65,6 @@ from skdp.privacy import (
     Share,
     check_delta,
     check_epsilon,
-    least_cap,
     read_share,
     search_advice,
     spend,
@@ -87,13 +86,11 @@ def charge(
     random_state: int | None,
     *,
     mechanism: str,
-    changes: str = "",
     scope: Sequence[Any] = (),
     relation: Relation = "add_remove",
     delta: Fraction = Fraction(0),
     losses: Sequence[Loss] = (),
     rho: Fraction | None = None,
-    caps: Sequence[PrivacyGuarantee] = (),
 ) -> tuple[PrivacyGuarantee, ByteSource]:
     """Charge a release; return its guarantee and its random bits."""
     check_ledger(ledger)
@@ -103,22 +100,12 @@ def charge(
         trust="central",
         scope=tuple(scope),
         mechanism=mechanism,
-        changes=changes,
         secure=random_state is None,
         **share.unit,
         **share.stated(losses, delta, rho),
     )
     warn_of_release(guarantee)
-    # A ledger of columns is charged caps on them, as these name them as protected. What
-    # follows from names alone is not: the columns of this table may be made of them.
-    columns = None if ledger is None else ledger.columns
-    charged = guarantee
-    if caps and columns is not None:
-        implied = guarantee.to("replace_values", columns)
-        cap = least_cap(caps, columns)
-        if cap is not None and cap.epsilon < implied.epsilon:
-            charged = cap
-    spend(ledger, charged, what)
+    spend(ledger, guarantee, what)
     return guarantee, coins(random_state, what)
 
 
@@ -173,9 +160,6 @@ class CentralEstimator(OnSite, BaseEstimator):
     random_state: int | None
     max_rows_per_person: int
     guarantee_: PrivacyGuarantee
-
-    # What it may lose at most for the values of some columns, enforced as it is drawn.
-    _caps: tuple[PrivacyGuarantee, ...] = ()
 
     def _check_promise(self) -> Share:
         """Check the parameters that all estimators have, and return what may be lost."""

@@ -24,8 +24,6 @@ from skdp.privacy._losses import gaussian_loss as gaussian_loss
 from skdp.privacy._losses import laplace_loss as laplace_loss
 from skdp.privacy._losses import pure_epsilon as pure_epsilon
 from skdp.privacy._losses import pure_mu as pure_mu
-from skdp.privacy._reading import Reading as Reading
-from skdp.privacy._reading import least_cap as least_cap
 from skdp.privacy._share import Mu, Rho
 from skdp.privacy._share import Share as Share
 from skdp.privacy._share import read_share as read_share

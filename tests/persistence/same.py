@@ -55,5 +55,5 @@ def _parts(made):
     cached = {name for name in vars(made) if isinstance(getattr(type(made), name, None), cached_property)}
     return {
         name: vars(made)[name]
-        for name in sorted(vars(made).keys() - cached - {"_calls", "_readings", "_ignores_persons"})
+        for name in sorted(vars(made).keys() - cached - {"_calls"})
     }

@@ -274,7 +274,6 @@ class Walk:
             )
             return self._plain(estimator, flow, step)
         self._note_targets(targets, flow, step)
-        self._note_caps(estimator, step)
         self._expose_read(estimator, flow, targets, step)
         stated = self._stated(estimator, replace(promised, scope=scope), step)
         has_rows = hasattr(estimator, "transform")
@@ -354,24 +353,6 @@ class Walk:
             "else, name it otherwise."
         )
         return True
-
-    def _note_caps(self, estimator: Any, step: str) -> None:
-        """Note what a step of ours was to lose at most for some columns of its table."""
-        caps = getattr(estimator, "_caps", ()) if is_of_skdp(estimator) else ()
-        for cap in caps:
-            self.notes.append(
-                f"{listed(list(map(str, cap.scope)))} alone: {amounts(cap)}, for "
-                f"replacing their values in {cap._unit}, from what the fit of {step} has "
-                "learnt, if all other columns of its table are public (epsilon_for)."
-            )
-        if caps:
-            whole = estimator.guarantee_
-            self.notes.append(
-                f"What epsilon_for promises is not added to the guarantee_ of {step}, "
-                f"{amounts(whole)} for {whole._neighbours()}, but said of the same "
-                "release: a ledger of whole records counts guarantee_, and the table "
-                "has what follows from it."
-            )
 
     def _scope_of(
         self,
