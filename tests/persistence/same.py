@@ -53,7 +53,4 @@ def assert_same(one, two, where="estimator"):
 
 def _parts(made):
     cached = {name for name in vars(made) if isinstance(getattr(type(made), name, None), cached_property)}
-    return {
-        name: vars(made)[name]
-        for name in sorted(vars(made).keys() - cached - {"_calls"})
-    }
+    return {name: vars(made)[name] for name in sorted(vars(made).keys() - cached - {"_calls"})}

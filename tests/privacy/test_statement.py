@@ -369,7 +369,7 @@ def redrawn_later(before, after):
 
 def of_synthetic_rows():
     scale = by_columns((StandardScaler(), ["age"]), rest="passthrough", output="pandas")
-    scaled = {"domain": PUBLIC | {"age": Interval(-3, 3, bins=4)}}
+    scaled = {"domain": PUBLIC | {"age": Interval(-3, 3, bins=4, real=True)}}
     cases = {
         "redrawn columns before a model": Case(
             lambda: make_pipeline(synthesizer(redraw=["age", "sex"]), encoded_model()).fit(TABLE, SICK),
