@@ -50,7 +50,6 @@ from skdp.datasets import load_adult
 from skdp.evaluation import (
     CountEstimateDisplay,
     FairnessDisplay,
-    LeakageDisplay,
     PrivacyCurveDisplay,
     attribute_inference,
     count_study,
@@ -458,12 +457,8 @@ print(
 )
 honest.carriers.head(8).round(3)
 
-# %%
-LeakageDisplay({"with age_sex_cat": leak, "without": honest}).plot()
-plt.show()
-
 # %% [markdown]
-# The reports keep their guarantee: alone they cannot reveal more than the dashed line. The attack is above it even
+# The reports keep their guarantee: alone they allow no more than the best guess. The attack is above it even
 # without them, because the other columns reveal much about age and sex: first of all `relationship`, in which husbands
 # are men, and `marital-status`. No ε of the reports can change that. For sex alone, with these two columns and without
 # them:

@@ -16,8 +16,7 @@ from sklearn.datasets import (
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import OneHotEncoder
 
 from skdp import (
     Domain,
@@ -33,12 +32,10 @@ from skdp import (
     RandomizedResponseEncoder,
     ReportLogisticRegression,
     SetValuedEncoder,
-    plan_rows,
     recommend_plan,
 )
 from skdp.datasets import load_adult
-from skdp.evaluation import ShapeDisplay, StudyTable
-from skdp.evaluation import fairness_study as run_fairness_study
+from skdp.evaluation import ShapeDisplay
 from skdp.metrics import debiased_fairness, fairness_report, marginal_error
 from skdp.oracles import (
     LocalHashing,
@@ -627,32 +624,6 @@ def report_regression():
     return figure
 
 
-def survey_power():
-    """Draw power against epsilon for a reported target and a reported predictor."""
-    panels = plt.subplots(1, 2, figsize=(8.4, 3.8), layout="constrained")[
-        1
-    ]
-    plans = [
-        ({"smokes": ["yes", "no"]}, (0.25, 0.35), "target", 0.5),
-        ({"sex": ["Male", "Female"]}, (0.11, 0.31), "predictor", 0.67),
-    ]
-    for axes, (values, rates, reported, share) in zip(
-        panels, plans, strict=True
-    ):
-        plan = plan_rows(
-            RandomizedResponseEncoder(categories=values),
-            epsilon=1.0,
-            of="coefficient",
-            rates=rates,
-            share=share,
-            reported=reported,
-            power=0.8,
-        )
-        plan.plot(ax=axes)
-        axes.set_title("smokers" if reported == "target" else "Adult")
-    return panels[0].figure
-
-
 def _truths_with_cheaters(name):
     """Return true answers, and who always says no."""
     rng = np.random.default_rng(0)
@@ -713,50 +684,6 @@ def surveys():
         )
     panels[0].legend(frameon=False, fontsize="small")
     return panels[0].figure
-
-
-def fairness_study():
-    """Draw accuracy against unfairness, with the baselines, on two data sets."""
-    adult = load_adult(dropna=True)
-    people = adult.data[["sex", "age", "education-num", "hours-per-week"]]
-    domain = {"sex": ["Female", "Male"]}
-    tables = [
-        StudyTable(
-            people.iloc[:6000],
-            adult.target.iloc[:6000],
-            sensitive="sex",
-            privileged="Male",
-            positive_label=">50K",
-            domain=domain,
-            name="Adult",
-        )
-    ]
-    cancer = load_breast_cancer(as_frame=True)
-    # Of the benign, three quarters are in one group, of the others one quarter.
-    rng = np.random.default_rng(0)
-    in_group = rng.random(len(cancer.target)) < 0.25 + 0.5 * cancer.target
-    cells = cancer.data[["mean texture", "mean smoothness"]]
-    tables.append(
-        StudyTable(
-            cells.assign(sex=np.where(in_group, "Male", "Female")),
-            cancer.target,
-            sensitive="sex",
-            privileged="Male",
-            positive_label=1,
-            domain=domain,
-            name="breast cancer, invented group",
-        )
-    )
-    study = run_fairness_study(
-        tables,
-        RandomizedResponseEncoder(),
-        epsilons=[0.1, 0.5, 1, 2, 4],
-        estimator=make_pipeline(StandardScaler(), LogisticRegression()),
-        baselines=["without privacy", "left out", "post-processed"],
-        n_splits=5,
-        random_state=0,
-    )
-    return study.plot().figure_
 
 
 def audits():

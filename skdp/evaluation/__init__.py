@@ -15,10 +15,7 @@ from skdp.evaluation.audits import audit_table as audit_table
 from skdp.evaluation.displays import (
     CountEstimateDisplay,
     FairnessDisplay,
-    FairnessStudyDisplay,
-    LeakageDisplay,
     MarginalDisplay,
-    ParetoDisplay,
     PrivacyCurveDisplay,
     ShapeDisplay,
 )
@@ -30,10 +27,7 @@ __all__ = [
     "CountEstimateDisplay",
     "FairnessDisplay",
     "FairnessStudy",
-    "FairnessStudyDisplay",
-    "LeakageDisplay",
     "MarginalDisplay",
-    "ParetoDisplay",
     "PrivacyCurveDisplay",
     "ShapeDisplay",
     "StudyTable",

@@ -145,8 +145,6 @@ def attribute_inference(
           ``auc``, and ``lift`` among the first 1 % of the rows; ``auc_without_report``, and ``auc_of_report`` of the
           best guess from the report alone. The ends of 95 % intervals have ``_lower`` and ``_upper`` after the name.
 
-        `LeakageDisplay` draws several of them.
-
     Raises
     ------
     ImportError

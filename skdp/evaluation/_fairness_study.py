@@ -23,7 +23,6 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import check_memory
 
 from skdp.base import (
-    AxesLike,
     PathType,
     check_choice,
     check_confidence_level,
@@ -45,7 +44,6 @@ from skdp.evaluation._study_methods import (
 )
 from skdp.evaluation._study_page import write_study
 from skdp.evaluation._study_tables import StudyTable, other_features
-from skdp.evaluation.displays import FairnessStudyDisplay
 from skdp.local import OracleEncoder
 from skdp.metrics import fairness_report, import_optional
 from skdp.synthesis import MOST_EVEN
@@ -223,7 +221,7 @@ def fairness_study(
     Returns
     -------
     FairnessStudy
-        The scores of all fits, with means, comparisons and pictures.
+        The scores of all fits, with means and comparisons.
 
     Raises
     ------
@@ -601,7 +599,7 @@ class FairnessStudy:
         folder : str or path-like
             Where to write, created if missing: ``scores.csv`` (the `table`), ``means.csv`` (`intervals`),
             ``less_left_out.csv`` (every method compared with the columns left out) and ``index.html``, a page of both
-            with pictures. Files of these names are replaced.
+            as tables. Files of these names are replaced.
         title : str, default="A study of fairness"
             The heading of the page.
 
@@ -609,11 +607,6 @@ class FairnessStudy:
         -------
         pathlib.Path
             The page.
-
-        Raises
-        ------
-        ImportError
-            If matplotlib is not installed.
         """
         return write_study(self, folder, title)
 
@@ -648,28 +641,6 @@ class FairnessStudy:
             epsilons.append(f"{epsilon:g}" if math.isfinite(epsilon) else "--")
         rows["epsilon"] = epsilons
         return str(rows.to_latex(index=False))
-
-    def plot(
-        self,
-        metric: str = "statistical_parity_difference",
-        *,
-        ax: AxesLike | None = None,
-    ) -> FairnessStudyDisplay:
-        """Draw accuracy against a measure of unfairness, with all baselines.
-
-        Parameters
-        ----------
-        metric : str, default="statistical_parity_difference"
-            The measure of unfairness, on the vertical axis.
-        ax : matplotlib Axes or array of them, optional
-            Where to draw: a panel for each table.
-
-        Returns
-        -------
-        FairnessStudyDisplay
-            The picture.
-        """
-        return FairnessStudyDisplay(self.intervals(), metric=metric).plot(ax=ax)
 
     def _of(self, metric: str | Sequence[str] | None) -> pd.DataFrame:
         """Return the scores of some metrics, or of all."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass, replace
 from numbers import Integral, Real
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -28,7 +28,6 @@ from skdp.evaluation._comparisons import (
     half_width_of_power,
     power_of,
 )
-from skdp.evaluation._plan_display import AMOUNT_NAMES, PlanDisplay, amount_of, end_text
 from skdp.evaluation._privacy_curve import compare_to_baseline
 from skdp.evaluation.displays import interval_label
 from skdp.local import (
@@ -43,9 +42,6 @@ from skdp.markup import html_facts
 from skdp.metrics import parity_half_width
 from skdp.privacy import WeakGuaranteeWarning, check_epsilon
 from skdp.survey import ReportDesign
-
-if TYPE_CHECKING:  # an optional dependency
-    from matplotlib.axes import Axes
 
 Numbers = NDArray[np.float64]
 
@@ -77,6 +73,21 @@ _FACTORS = np.geomspace(1 / 4, 4, 9)
 _SHARES = tuple(np.linspace(0, 1, 11).tolist())
 
 
+_AMOUNT_NAMES = ("epsilon", "rho", "mu")
+
+
+def _amount_of(epsilon: Any) -> float:
+    """Return the number in an epsilon."""
+    for name in _AMOUNT_NAMES:
+        epsilon = getattr(epsilon, name, epsilon)
+    return float(epsilon)
+
+
+def _end_text(epsilon: float) -> str:
+    """Write an end of an interval."""
+    return f"{epsilon:.3g}" if epsilon < np.inf else "more than was tried"
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class EpsilonPlan:
     """The epsilon and the number of rows at which a number is known as well as was asked for."""
@@ -99,7 +110,7 @@ class EpsilonPlan:
         level = interval_label(self.confidence_level)
         quantity = _WORDS.get(self.of, self.of)
         if self.epsilon_range is not None:
-            low, high = map(end_text, self.epsilon_range)
+            low, high = map(_end_text, self.epsilon_range)
             return (
                 f"{text} is enough for {quantity} within {self.within:g} of no "
                 f"privacy ({level}: {low} to {high})"
@@ -128,17 +139,13 @@ class EpsilonPlan:
         z = NormalDist().inv_cdf((1 + self.confidence_level) / 2)
         return power_of(self.effect, self.half_width / z, self.confidence_level)
 
-    def plot(self, *, ax: Axes | None = None) -> PlanDisplay:
-        """Draw the half width or the power, the one that was asked for, and what was found."""
-        return PlanDisplay(self).plot(ax=ax)
-
     def _repr_html_(self) -> str:
         wanted = f"{self.of} within {self.within:.3g}"
         if self.power is not None:
             wanted = f"{self.of} of {self.effect:.3g}, power {self.power:.3g}"
         facts = [
             ("wanted", wanted),
-            ("epsilon", f"{amount_of(self.epsilon):.3g}"),
+            ("epsilon", f"{_amount_of(self.epsilon):.3g}"),
             ("rows", None if self.n_rows is None else f"{self.n_rows:,}"),
             ("reached", f"{self.half_width:.3g}"),
         ]
@@ -217,9 +224,7 @@ def plan_epsilon(
           with `power`, of ``half_width`` and ``power`` at other values of both.
           Of a curve of scores, the distance to the score without noise, and its interval's ends, ``lower, upper``;
         - ``epsilon_range``: of a curve of scores, the epsilons by ``lower`` and by ``upper``; infinite if no epsilon of
-          the curve is enough; otherwise None;
-
-        and with the method ``plot(ax=None)``, which draws ``curve`` and what was found.
+          the curve is enough; otherwise None.
 
     Raises
     ------
@@ -771,7 +776,7 @@ def _with_amount(estimator: Any, amount: float) -> Any:
     epsilon = estimator.epsilon
     if not is_dataclass(epsilon):
         return amount
-    name = next(name for name in AMOUNT_NAMES if hasattr(epsilon, name))
+    name = next(name for name in _AMOUNT_NAMES if hasattr(epsilon, name))
     return replace(epsilon, **{name: amount})  # type: ignore[type-var]
 
 

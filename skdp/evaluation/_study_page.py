@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import io
 import os
 from html import escape
 from pathlib import Path
@@ -12,7 +10,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skdp.evaluation.displays import FairnessStudyDisplay, import_pyplot
 from skdp.markup import html_table
 
 _MEASURES = (
@@ -28,15 +25,14 @@ _STYLE = (
     " .6rem;border-bottom:1px solid #ddd;text-align:right;font-variant-numeric:"
     "tabular-nums;white-space:nowrap}td:nth-child(-n+2),th:nth-child(-n+2){text-align:"
     "left}.wide{overflow-x:auto}"
-    "img{max-width:100%;height:auto}.note{background:#fff3cd;padding:.6rem 1rem}"
+    ".note{background:#fff3cd;padding:.6rem 1rem}"
 )
 
 
 def write_study(study: Any, folder: Any, title: str) -> Path:
-    """Write the scores, means and comparisons as CSV files, and a page with pictures."""
+    """Write the scores, means and comparisons as CSV files, and a page of tables."""
     if not isinstance(folder, str | os.PathLike):
         raise TypeError(f"folder must be a path, got {type(folder).__name__}")
-    import_pyplot()
     path = Path(folder)
     path.mkdir(parents=True, exist_ok=True)
     intervals = study.intervals()
@@ -98,8 +94,6 @@ def _page(
         if rows["mean"].isna().all():
             continue
         parts.append(f"<h2>{escape(_words(metric))}</h2>")
-        if metric != "accuracy":
-            parts.append(_picture(intervals, metric))
         if not comparisons.empty:
             of_metric = comparisons[comparisons["metric"] == metric]
             parts.append("<h3>Less left out</h3>")
@@ -144,12 +138,3 @@ def _words(name: str) -> str:
 
 def _p_value(value: float) -> str:
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
-
-
-def _picture(intervals: pd.DataFrame, metric: str) -> str:
-    display = FairnessStudyDisplay(intervals, metric=metric).plot()
-    file = io.BytesIO()
-    display.figure_.savefig(file, format="svg", bbox_inches="tight")
-    import_pyplot().close(display.figure_)
-    text = base64.b64encode(file.getvalue()).decode()
-    return f'<img alt="Accuracy against {_words(metric)}" src="data:image/svg+xml;base64,{text}">'

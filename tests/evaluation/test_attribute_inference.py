@@ -17,7 +17,7 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeClassifier
 
 from skdp import RandomizedResponseEncoder
-from skdp.evaluation import LeakageDisplay, attribute_inference, bayes_accuracy, guessing_bound
+from skdp.evaluation import attribute_inference, bayes_accuracy, guessing_bound
 from skdp.local import LocalHashingEncoder, SubsetSelectionEncoder, UnaryEncodingTransformer
 from tests.conftest import each, few_kinds, often
 
@@ -340,45 +340,3 @@ class TestRareValues:
         result = attribute_inference(released, None, truth[["a"]], encoder=inner, estimator=TREE, random_state=0)
         assert result.report_accuracy is None
         assert result.values["auc_of_report"].isna().all()
-
-
-class TestDisplay:
-    def test_releases_are_side_by_side_with_prior_and_bound(self, attacked):
-        pytest.importorskip("matplotlib")
-        result = attacked[-1]
-        display = LeakageDisplay({4.0: result, 0.5: result}, confidence_level=0.9).plot()
-        assert [label.get_text() for label in display.axes_[0].get_xticklabels()] == ["4", "0.5"]
-        assert display.axes_[0].get_xlabel() == "epsilon"
-        with_report, without = (
-            np.array(container.lines[0].get_data(), float) for container in display.axes_[0].containers
-        )
-        assert with_report[1].tolist() == [result.accuracy] * 2
-        assert without[1].tolist() == [result.accuracy_without_report] * 2
-        assert with_report[0].round().tolist() == [0, 1]
-        assert (with_report[0] < without[0]).all()
-        levels = {path[0, 1] for lines in display.axes_[0].collections for path in lines.get_segments()}
-        assert {result.bayes_bound, result.baseline} <= levels
-        assert display.data["attack"].tolist() == ["with the report", "without the report"] * 2
-        assert display.data.loc[0, ["lower", "upper"]].tolist() == pytest.approx(result.interval(0.9))
-
-    def test_values_are_drawn(self, attacked):
-        plt = pytest.importorskip("matplotlib.pyplot")
-        result = attacked[-1]
-        display = LeakageDisplay({"release": result}).plot(measure="auc")
-        lines = {line.get_label(): line.get_xdata() for line in display.axes_[0].lines}
-        assert set(lines["nothing is learned"]) == {0.5}
-        for label, column in (
-            ("attack with the report", "auc"),
-            ("attack without the report", "auc_without_report"),
-            ("best guess from the report alone", "auc_of_report"),
-        ):
-            assert lines[label].tolist() == result.values[column].tolist()
-        rows = [label.get_text().split("  ")[0] for label in display.axes_[0].get_yticklabels()]
-        assert rows == result.values.index.tolist()
-        both = LeakageDisplay({1.0: result, 2.0: result}).plot(measure="lift")
-        assert [line.get_label() for line in both.axes_[0].lines] == ["nothing is learned", "epsilon 1", "epsilon 2"]
-        axes = plt.subplots()[1]
-        assert display.plot(measure="precision", ax=axes).axes_[0] is axes
-        assert [text.get_text() for text in axes.get_legend().get_texts()] == ["release"]  # no line of what is no gain
-        with pytest.raises(ValueError, match="measure must be one of"):
-            display.plot(measure="f1")

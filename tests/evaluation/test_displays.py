@@ -19,13 +19,9 @@ from matplotlib import rc_context
 
 from skdp import Interval, evaluation
 from skdp.evaluation import (
-    AttackResult,
     CountEstimateDisplay,
     FairnessDisplay,
-    FairnessStudyDisplay,
-    LeakageDisplay,
     MarginalDisplay,
-    ParetoDisplay,
     PrivacyCurveDisplay,
     ShapeDisplay,
 )
@@ -36,7 +32,6 @@ CURVE = {"epsilon": [1.0], "repeat": [0], "fold": [0], "metric": ["m"], "group":
 CURVE |= {"n_train": [80], "n_test": [20]}
 SHARES = pd.DataFrame({"real": [0.5, 0.5], "synthetic": [0.4, 0.6]}, index=pd.Index(["a", "b"], name="x"))
 FAIRNESS = {"metric": ["selection rate"], "value": [0.5], "group": ["a"]}
-RESULT = AttackResult(accuracy=0.5, baseline=0.4, bayes_bound=np.nan, std_error=0.05, n_rows=100)
 COUNT_TABLE = pd.DataFrame(COUNTS, index=pd.Index(["a"], name="x"))
 FUNCTION = SimpleNamespace(
     bins=Interval(0, 3, bins=3, missing=True),
@@ -46,20 +41,17 @@ FUNCTION = SimpleNamespace(
     is_supported=np.full(4, True),
 )
 DISPLAYS = {
-    LeakageDisplay: RESULT,
     CountEstimateDisplay: COUNT_TABLE,
     PrivacyCurveDisplay: pd.DataFrame(CURVE),
     MarginalDisplay: {("x",): SHARES},
     FairnessDisplay: {"one": pd.DataFrame(FAIRNESS)},
     ShapeDisplay: {"x": FUNCTION},
 }
-# Drawn of more than a table: of two named scores, and of a study, which has tests of its own.
-OF_MORE = {ParetoDisplay, FairnessStudyDisplay}
 
 
 def test_every_display_is_among_them():
     public = {getattr(evaluation, name) for name in evaluation.__all__ if name.endswith("Display")}
-    assert public == DISPLAYS.keys() | OF_MORE
+    assert public == DISPLAYS.keys()
 
 
 @each("kind", DISPLAYS)
@@ -73,12 +65,6 @@ def test_what_fits_is_drawn_in_a_new_figure_or_in_given_panels(kind):
     with pytest.raises(ValueError, match=r"ax must have 1 panels.*, got 2"):
         display.plot(ax=plt.subplots(1, 2)[1])
     plt.close("all")
-
-
-def test_a_result_alone_is_a_release_without_a_second_attack():
-    display = LeakageDisplay(RESULT)
-    assert display.data[["release", "attack", "accuracy"]].to_numpy().tolist() == [["release", "with the report", 0.5]]
-    assert display.values.empty
 
 
 @each("kind", DISPLAYS)
@@ -120,7 +106,7 @@ def changed(kind, **columns):
         (FairnessDisplay, {"a": pd.DataFrame(FAIRNESS | {"value": ["secret"]})}, TypeError, "in the columns value"),
         (
             FairnessDisplay,
-            {"a": pd.DataFrame({"metric": ["theil_index"], "value": [1.0]})},
+            {"a": pd.DataFrame({"metric": ["accuracy"], "value": [1.0]})},
             ValueError,
             "rows of rates, differences or ratios",
         ),
@@ -147,11 +133,6 @@ def test_what_does_not_fit_is_explained(kind, given, error, message):
         (lambda: with_true([1], [("a", "b")]), ValueError, "labels of 1 levels, got 2"),
         (lambda: PrivacyCurveDisplay(pd.DataFrame(CURVE)).plot(band="95 %"), ValueError, "band must be 'auto'"),
         (lambda: PrivacyCurveDisplay(pd.DataFrame(CURVE)).plot(kind="line"), ValueError, "kind must be 'score'"),
-        (lambda: ParetoDisplay({}, x="m", y="m"), ValueError, "curves must hold at least one curve"),
-        (lambda: ParetoDisplay(pd.DataFrame(CURVE), x="a", y="m"), ValueError, "no scores 'a' of the group 'all'; it"),
-        (lambda: LeakageDisplay([]), TypeError, "results must be an AttackResult or a mapping"),
-        (lambda: LeakageDisplay({}), ValueError, "results are empty"),
-        (lambda: LeakageDisplay({"a": 0.5}), TypeError, "an AttackResult or a mapping to such, got dict"),
     ],
 )
 def test_what_cannot_be_drawn_is_explained(make, error, message):
@@ -196,7 +177,6 @@ def draw_curve():
             ["pay $ of $, TVD 0.000", "pay $ of $", "_age", *PAY],
         ),
         (draw_fairness, ["$a$", "_b", PAY[0], "F, u"]),
-        (lambda: LeakageDisplay({PAY[1]: RESULT}).plot(), PAY[1:]),
         (draw_curve, ["$m$", *PAY, "_b", "F, u"]),
     ],
 )

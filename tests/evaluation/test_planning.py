@@ -308,18 +308,6 @@ def test_nothing_is_charged_and_a_fitted_encoder_keeps_its_values():
     assert encoder.guarantee_.epsilon == pytest.approx(1.0)
 
 
-def test_the_display_draws_the_curve_and_the_plan():
-    pytest.importorskip("matplotlib")
-    plan = plan_epsilon(RandomizedResponseEncoder(categories={"sex": SEX}), within=100, n_rows=N)
-    axes = plan.plot().axes_[0]
-    curve, wanted, found = axes.lines
-    assert curve.get_ydata().tolist() == plan.curve["half_width"].tolist()
-    assert set(wanted.get_ydata()) == {100}
-    assert (found.get_xdata()[0], found.get_ydata()[0]) == (plan.epsilon, plan.half_width)
-    once = plan_epsilon(curve_of([0.1, 0.04]).query("repeat == 0"), within=0.05, of="roc_auc")
-    once.plot().figure_.canvas.draw()
-
-
 @pytest.mark.filterwarnings("ignore:undefined")
 @pytest.mark.parametrize("epsilon", often([1.0, 3.0], [3.0]))
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from scipy import stats
 pytest.importorskip("matplotlib")
 
 
-from skdp.evaluation import ParetoDisplay, PrivacyCurveDisplay, compare_to_baseline
+from skdp.evaluation import PrivacyCurveDisplay, compare_to_baseline
 from tests.conftest import each
 
 COLUMNS = ["epsilon", "repeat", "fold", "metric", "group", "value", "n_train", "n_test"]
@@ -180,39 +180,3 @@ class TestDifferences:
         assert 0.93 < ((held["lower"] < 0) & (held["upper"] > 0)).mean() <= 1
         short = 1.96 * held["std_error"] / math.sqrt(1 + 20 / 4)
         assert (held["difference"].abs() < short).mean() < 0.8
-
-
-class TestPareto:
-    def curve(self, points, x="gap_difference"):
-        both = []
-        for place, metric in enumerate([x, "accuracy"]):
-            both.append(table({epsilon: [[pair[place]] * 2] for epsilon, pair in points.items()}, metric))
-        return pd.concat(both, ignore_index=True)
-
-    def test_a_point_is_dominated_by_points_of_all_curves(self):
-        one = self.curve({1.0: (-0.3, 0.8), 2.0: (0.1, 0.7)})
-        other = self.curve({1.0: (0.2, 0.8), math.inf: (0.1, 0.7)})
-        display = ParetoDisplay({"one": one, "other": other}, x="gap_difference", y="accuracy").plot()
-        assert display.summary()["dominated"].tolist() == [True, False, False, False]
-        notes = ["epsilon, at its point", "± 1 standard error"]
-        assert legend(display) == ["one", "other", *notes, "without noise", "another is better in both"]
-        assert display.axes_[0].get_xlabel() == "gap difference (0 is best)"
-
-    def test_the_legend_names_what_is_drawn_only(self):
-        curve = self.curve({1.0: (1.3, 0.8), 2.0: (1.1, 0.7)}, x="rate_ratio")
-        display = ParetoDisplay(curve[curve["fold"] == 0], x="rate_ratio", y="accuracy").plot()
-        assert legend(display) == ["epsilon, at its point"]
-        assert display.axes_[0].get_xlabel() == "rate ratio (1 is best)"
-
-    def test_what_is_best_can_be_said(self):
-        curve = self.curve({1.0: (0.3, 0.8), 2.0: (0.1, 0.7)}, x="loss")
-        for ideal, dominated in (
-            ({"loss": "low"}, [False, False]),
-            ({}, [False, True]),
-            ({"loss": 0.2}, [False, True]),
-        ):
-            display = ParetoDisplay(curve, x="loss", y="accuracy", ideal=ideal)
-            assert display.summary()["dominated"].tolist() == dominated
-        for wrong in ("best", math.inf, True):
-            with pytest.raises(ValueError, match="must be 'high', 'low' or a finite number"):
-                ParetoDisplay(curve, x="loss", y="accuracy", ideal={"loss": wrong})

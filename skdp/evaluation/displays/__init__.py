@@ -1,15 +1,10 @@
-"""Figures of curves, fairness, leakage, marginals and counts."""
+"""Figures of curves, fairness, marginals, shapes and counts."""
 
 from skdp.evaluation.displays._counts import (
     CountEstimateDisplay as CountEstimateDisplay,
 )
-from skdp.evaluation.displays._curves import ParetoDisplay as ParetoDisplay
 from skdp.evaluation.displays._curves import PrivacyCurveDisplay as PrivacyCurveDisplay
 from skdp.evaluation.displays._fairness import FairnessDisplay as FairnessDisplay
-from skdp.evaluation.displays._fairness import (
-    FairnessStudyDisplay as FairnessStudyDisplay,
-)
-from skdp.evaluation.displays._leakage import LeakageDisplay as LeakageDisplay
 from skdp.evaluation.displays._marginals import MarginalDisplay as MarginalDisplay
 from skdp.evaluation.displays._shapes import ShapeDisplay as ShapeDisplay
 from skdp.evaluation.displays._style import COLOURS as COLOURS

@@ -18,7 +18,6 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 
 from skdp.base import ColumnName, Label, Privileged
 from skdp.domain import Domain, Interval
-from skdp.evaluation._attacker import EXACT
 from skdp.evaluation.displays import import_pyplot
 from skdp.evaluation.report._counts import CountStudy, count_study, errors_by_trust
 from skdp.evaluation.report._experiments import (
@@ -41,7 +40,6 @@ from skdp.evaluation.report._tables import (
     error_figure,
     errors_table,
     fairness_figure,
-    leakage_figure,
     leakage_table,
     left_out_table,
     marginal_figure,
@@ -362,17 +360,13 @@ def _leakage_content(
         table = pd.concat(parts, keys=results, names=["epsilon"])
         tables[name] = table.reset_index()
     example = results[study.example]
-    # The intervals are in the figure.
-    guesses = tables["leakage"].drop(columns=["lower", "upper"])
     return {
         "others": bool(study.others),
         "values": values_table(example.values),
         "column": column,
         "n_rows": f"{example.n_rows:,}",
         "bound": example.bound,
-        "exact": example.bound == EXACT,
-        "guesses": leakage_figure(results, column),
-        "table": written(guesses),
+        "table": written(tables["leakage"]),
         # They are sorted by what they tell.
         "carriers": carriers_table(example.carriers.head(_MOST_CARRIERS)),
     }

@@ -19,7 +19,6 @@ from skdp.evaluation.displays import (
     INK,
     CountEstimateDisplay,
     FairnessDisplay,
-    LeakageDisplay,
     MarginalDisplay,
     PrivacyCurveDisplay,
     draw_legend,
@@ -169,15 +168,6 @@ def fairness_figure(reports: Mapping[str, pd.DataFrame]) -> str:
         return _svg(panels[0], columns=2)
 
 
-def leakage_figure(results: Mapping[float, AttackResult], column: Any) -> str:
-    with _new_panels(height=4.2) as (axes,):
-        # The page is narrower than a figure of its own.
-        LeakageDisplay(results).plot(ax=axes)
-        axes.set_ylabel("guessed right (share)")
-        axes.set_title(f"Guesses of {_short(column)}", parse_math=False)
-        return _svg(axes, columns=2)
-
-
 def marginal_figure(
     real: pd.DataFrame, synthetic: pd.DataFrame, column: Any, domain: Domain
 ) -> str:
@@ -245,11 +235,6 @@ def _write_out(axis: Any) -> None:
 
     axis.set_major_formatter(Plain())
     axis.set_minor_formatter(Plain(minor_thresholds=(1, 0.4)))
-
-
-def _short(name: Any) -> str:
-    text = str(name)
-    return text if len(text) <= 30 else f"{text[:29]}…"
 
 
 # The metrics of fairness that have a figure.
