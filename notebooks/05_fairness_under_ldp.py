@@ -182,7 +182,6 @@ peers = pd.DataFrame(
             "disparate_impact": aif360.disparate_impact(),
             OPPORTUNITY: aif360.equal_opportunity_difference(),
             "average_odds_difference": aif360.average_odds_difference(),
-            "theil_index": aif360.theil_index(),
         },
         "fairlearn": {
             PARITY: demographic_parity_difference(rich, predicted_rich, **groups),

@@ -44,7 +44,6 @@ AIF360 = (
     "disparate_impact",
     "equal_opportunity_difference",
     "average_odds_difference",
-    "theil_index",
 )
 
 # Metric, group and value.

@@ -106,8 +106,8 @@ def privacy_curve(
         - a name of a scikit-learn scorer, such as ``"roc_auc"``;
         - a scorer ``scorer(estimator, X, y)``; it must pass X itself to the estimator, not a part of it;
         - a name of a method of aif360's ``ClassificationMetric``: ``"statistical_parity_difference"``,
-          ``"disparate_impact"``, ``"equal_opportunity_difference"``, ``"average_odds_difference"``, ``"theil_index"``,
-          as `fairness_report` computes them (they come last in the result);
+          ``"disparate_impact"``, ``"equal_opportunity_difference"``, ``"average_odds_difference"``, as
+          `fairness_report` computes them (they come last in the result);
         - a callable with a parameter ``sensitive_features``, as in fairlearn, which is called with this, ``y_true`` and
           ``y_pred`` by name. It returns a number, or a ``MetricFrame``, such as
           ``functools.partial(MetricFrame, metrics=accuracy_score)``: one row for all and one for each group. For a

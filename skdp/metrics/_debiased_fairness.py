@@ -22,16 +22,12 @@ from skdp.base import (
 from skdp.local import ReportTransformer
 from skdp.metrics._fairness_report import (
     Groups,
-    Precision,
-    consistency_rows,
     measure,
     write_table,
 )
 from skdp.metrics._inputs import (
     name_groups,
-    read_features,
     read_predictions,
-    split_rows,
 )
 from skdp.metrics._private_groups import (
     cells_of,
@@ -58,11 +54,7 @@ def debiased_fairness(
     columns: ColumnName | list[ColumnName] | None = None,
     rows: Rows = "population",
     confidence_level: float = 0.95,
-    simultaneous: bool = False,
     sample_weight: ColumnLike | None = None,
-    control_features: ColumnLike | TableLike | None = None,
-    y_score: ColumnLike | None = None,
-    X: TableLike | None = None,
 ) -> pd.DataFrame:
     """Estimate group fairness metrics of predictions for groups known from reports only.
 
@@ -91,8 +83,8 @@ def debiased_fairness(
         the encoder vary, and the intervals cover the metric of these rows with their true groups.
     confidence_level : float, default=0.95
         Coverage of each interval, between 0 and 1.
-    simultaneous, sample_weight, control_features, y_score, X : object
-        As for `fairness_report`. Control features are read as they are, not from reports.
+    sample_weight : array-like or series of shape (n_samples,), optional
+        As for `fairness_report`.
 
     Returns
     -------
@@ -186,7 +178,6 @@ def debiased_fairness(
     7                disparate_impact          None  0.712      0.043  0.630  0.800
     8    equal_opportunity_difference          None -0.196      0.028 -0.252 -0.141
     9         average_odds_difference          None -0.134      0.016 -0.165 -0.103
-    10                    theil_index          None  0.163      0.004  0.155  0.171
     """
     check_choice("rows", rows, get_args(Rows))
     level = check_confidence_level(confidence_level)
@@ -195,9 +186,6 @@ def debiased_fairness(
         y_pred=y_pred,
         reports=reports,
         sample_weight=sample_weight,
-        control_features=control_features,
-        y_score=y_score,
-        X=X,
     )
     reports_of_groups = read_groups(reports, encoder, columns)
     n_rows = len(reports_of_groups)
@@ -205,7 +193,6 @@ def debiased_fairness(
         y_true,
         y_pred,
         positive_label,
-        y_score=y_score,
         sample_weight=sample_weight,
         reports=n_rows,
     )
@@ -214,20 +201,9 @@ def debiased_fairness(
     if privileged is not None:
         is_privileged = find_privileged(privileged, domain)
     groups = Groups.of(name_groups(cells_of(domain)), is_privileged, by_group)
-    controls, tables = split_rows(control_features, n_rows)
-    features = read_features(X, n_rows)
-    precision = Precision(rows, level, simultaneous, len(tables))
-    metrics = []
-    for control, places in tables:
-        labels_of_rows = labels[places]
-        indicators = reports_of_groups.take(places).indicators()
-        sums = sums_of_estimated(indicators, groups.members, labels_of_rows)
-        metrics_of_rows = [
-            *measure(sums, labels_of_rows.benefits(), groups, precision),
-            *consistency_rows(features, labels.predicted, places),
-        ]
-        metrics.append((control, metrics_of_rows))
-    return write_table(metrics, controls, level, estimated=True)
+    sums = sums_of_estimated(reports_of_groups.indicators(), groups.members, labels)
+    metrics = measure(sums, groups, rows, level)
+    return write_table(metrics, level, estimated=True)
 
 
 def parity_half_width(

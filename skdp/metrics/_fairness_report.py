@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from sklearn.exceptions import UndefinedMetricWarning
-from sklearn.neighbors import NearestNeighbors
 
 from skdp.base import (
     ColumnLike,
@@ -28,12 +27,10 @@ from skdp.metrics._inputs import (
     is_in_products,
     name_groups,
     read_columns,
-    read_features,
     read_predictions,
     read_privileged,
-    split_rows,
 )
-from skdp.metrics._intervals import Estimate, Numbers, theil
+from skdp.metrics._intervals import Estimate
 from skdp.metrics._rates import (
     Mask,
     Places,
@@ -62,7 +59,6 @@ RATES = (
     Metric("selection_rate", "selection rate", "P(ŷ=+)"),
     Metric("true_positive_rate", "true positive rate", "TPR = P(ŷ=+ | y=+)"),
     Metric("false_positive_rate", "false positive rate", "FPR = P(ŷ=+ | y=−)"),
-    Metric("calibration_gap", "calibration gap", "P(y=+) − mean score"),
 )
 COMPARISONS = (
     Metric(
@@ -99,14 +95,7 @@ RANGES = (
     *_range_metrics("false_positive_rate", "false positive rate", "FPR"),
     *_range_metrics("equalized_odds", "odds", "worse of TPR, FPR"),
 )
-THEIL = Metric("theil_index", "Theil index", "mean of b/μ·ln(b/μ), b = 1 + ŷ − y")
-CONSISTENCY = Metric(
-    "consistency", "consistency", "1 − mean |ŷ − that of 5 neighbours|"
-)
-LABELS = {
-    metric.name: metric.label
-    for metric in (*RATES, *COMPARISONS, *RANGES, THEIL, CONSISTENCY)
-}
+LABELS = {metric.name: metric.label for metric in (*RATES, *COMPARISONS, *RANGES)}
 
 
 class Row(NamedTuple):
@@ -154,70 +143,31 @@ class Groups:
         return cls(tuple(names), members, np.flatnonzero(~privileged), True)
 
 
-@dataclass(frozen=True)
-class Precision:
-    """What intervals account for, and how often they hold."""
-
-    rows: str
-    level: float
-    simultaneous: bool = False
-    n_tables: int = 1
-
-    def __post_init__(self) -> None:
-        if self.simultaneous not in (True, False):
-            raise ValueError(
-                f"simultaneous must be True or False, got {self.simultaneous!r}"
-            )
-
-    def of(self, n_groups: int) -> float:
-        """Return the level of each interval of a metric of some groups (Šidák 1967)."""
-        # If n independent intervals hold with probability l each, all hold with l^n.
-        if not self.simultaneous:
-            return self.level
-        return self.level ** (1 / (n_groups * self.n_tables))
-
-
-def measure(
-    sums: RateSums,
-    benefits: tuple[Numbers, Numbers],
-    groups: Groups,
-    precision: Precision,
-) -> Iterator[Row]:
-    """Estimate all metrics of rates and benefits."""
-    yield from _rates_of_groups(sums, groups, precision)
+def measure(sums: RateSums, groups: Groups, rows: str, level: float) -> Iterator[Row]:
+    """Estimate all metrics, with intervals of the randomness that `rows` names."""
+    yield from _rates_of_groups(sums, groups, rows, level)
     if groups.compared.size > 0:
-        yield from _comparisons_with_privileged(sums, groups, precision)
+        yield from _comparisons_with_privileged(sums, groups, rows, level)
     if groups.by_group and len(groups.names) > 1:
-        yield from _ranges_of_groups(sums, len(groups.names), precision)
-    weights, squares = benefits
-    # The index depends on no group, so that nothing of fixed rows is unknown.
-    if precision.rows == "table":
-        squares = np.zeros_like(squares)
-    # One index of all rows: it needs no level for several groups.
-    index = theil(weights, squares, precision.level)
-    yield Row(THEIL, THEIL.definition, None, index)
+        yield from _ranges_of_groups(sums, len(groups.names), rows, level)
 
 
 def _rates_of_groups(
-    sums: RateSums, groups: Groups, precision: Precision
+    sums: RateSums, groups: Groups, rows: str, level: float
 ) -> Iterator[Row]:
-    level = precision.of(len(groups.names))
     # A rate of a group that is estimated to have no row has an interval alone.
-    rates = sums.estimate(precision.rows, level).where(sums.has_estimated_rows)
-    # Without scores there is no calibration gap, the last rate.
-    n_rates = len(sums.numerator)
-    for place, metric in enumerate(RATES[:n_rates]):
+    rates = sums.estimate(rows, level).where(sums.has_estimated_rows)
+    for place, metric in enumerate(RATES):
         for group, name in enumerate(groups.names):
             yield Row(metric, metric.definition, name, rates[place, group])
 
 
 def _comparisons_with_privileged(
-    sums: RateSums, groups: Groups, precision: Precision
+    sums: RateSums, groups: Groups, rows: str, level: float
 ) -> Iterator[Row]:
     privileged = sums.n_groups - 1
-    level = precision.of(len(groups.compared))
     compared = sums[np.append(groups.compared, privileged)]
-    estimates = compare_with_last(compared, precision.rows, level)
+    estimates = compare_with_last(compared, rows, level)
     word = "group" if groups.by_group else "unprivileged"
     for metric, estimate in zip(COMPARISONS, estimates, strict=True):
         definition = metric.definition.format(word)
@@ -227,7 +177,7 @@ def _comparisons_with_privileged(
 
 
 def _ranges_of_groups(
-    sums: RateSums, n_groups: int, precision: Precision
+    sums: RateSums, n_groups: int, rows: str, level: float
 ) -> Iterator[Row]:
     """Compare the largest rate with the smallest, as fairlearn does."""
     sums = sums[slice(n_groups)]
@@ -235,59 +185,35 @@ def _ranges_of_groups(
     # If no row has a weight, nothing is known of any group.
     if has_rows.any():
         sums = sums[np.flatnonzero(has_rows)]
-    estimates = compare_extremes(sums, precision.rows, precision.of(1))
+    estimates = compare_extremes(sums, rows, level)
     for metric, estimate in zip(RANGES, estimates, strict=True):
         yield Row(metric, metric.definition, None, estimate)
 
 
-def consistency_rows(
-    features: Numbers | None, predicted: Mask, rows: Places
-) -> Iterator[Row]:
-    """Yield the consistency of some predictions, if features are known."""
-    if features is None:
-        return
-    # It has no interval: the neighbours of a row depend on which others were drawn.
-    unknown = np.asarray(np.nan)
-    value = unknown
-    # The consistency of a prediction is how close it is to those of the nearest rows.
-    n_neighbours = 5
-    if len(rows) >= n_neighbours:
-        search = NearestNeighbors(n_neighbors=n_neighbours, algorithm="ball_tree")
-        search.fit(features[rows])
-        neighbours = search.kneighbors(features[rows], return_distance=False)
-        label = predicted[rows].astype(np.float64)
-        distance = np.abs(label - label[neighbours].mean(axis=1))
-        value = np.asarray(1 - distance.mean())
-    estimate = Estimate(value, unknown, unknown, unknown)
-    yield Row(CONSISTENCY, CONSISTENCY.definition, None, estimate)
-
-
 def write_table(
-    tables: Iterable[tuple[tuple[Any, ...], list[Row]]],
-    controls: Sequence[Any],
+    metrics: Iterable[Row],
     confidence_level: float | None,
     *,
     estimated: bool = False,
 ) -> pd.DataFrame:
-    """Write the metrics of each cell of the control features, a row each."""
+    """Write the metrics, a row each."""
     rows: list[tuple[Any, ...]] = []
-    for cell, rows_of_cell in tables:
-        for metric, definition, group, estimate in rows_of_cell:
-            ends = estimate.lower, estimate.upper
-            numbers = estimate.value, estimate.std_error, *ends
-            rows.append((*cell, metric.name, definition, group, *numbers))
+    for metric, definition, group, estimate in metrics:
+        ends = estimate.lower, estimate.upper
+        numbers = estimate.value, estimate.std_error, *ends
+        rows.append((metric.name, definition, group, *numbers))
     names = ["metric", "definition"]
     numbers_of_row = ["value", "std_error", "lower", "upper"]
     # Objects, to keep None and groups of several values.
-    header = [*controls, *names, "group", *numbers_of_row]
+    header = [*names, "group", *numbers_of_row]
     table = pd.DataFrame(rows, columns=header, dtype=object)
     table = table.astype(dict.fromkeys(numbers_of_row, float))
     table[names] = table[names].infer_objects()
     if not confidence_level:
         table = table.drop(columns=numbers_of_row[1:])
-    metrics = table["metric"].unique()
+    known = table["metric"].unique()
     table.attrs["convention"] = CONVENTION
-    table.attrs["labels"] = dict(zip(metrics, map(LABELS.get, metrics), strict=True))
+    table.attrs["labels"] = dict(zip(known, map(LABELS.get, known), strict=True))
     if confidence_level:
         table.attrs["confidence_level"] = confidence_level
     _warn_of_undefined(table, estimated)
@@ -319,11 +245,7 @@ def fairness_report(
     positive_label: Label | None = None,
     by_group: bool | None = None,
     confidence_level: float | None = None,
-    simultaneous: bool = False,
     sample_weight: ColumnLike | None = None,
-    control_features: ColumnLike | TableLike | None = None,
-    y_score: ColumnLike | None = None,
-    X: TableLike | None = None,
 ) -> pd.DataFrame:
     """Compute group fairness metrics of predictions.
 
@@ -347,18 +269,9 @@ def fairness_report(
         others. By default only if `privileged` is not given.
     confidence_level : float, optional
         Coverage of each interval, between 0 and 1. By default there are no intervals.
-    simultaneous : bool, default=False
-        Whether the intervals of a metric hold for all groups together (and all values of the control features) with
-        this level, not each by itself. It needs a `confidence_level`.
     sample_weight : array-like or series of shape (n_samples,), optional
         Finite weights of the rows, at least 0: how much each counts in a rate. By default all are 1. Where a few rows
         carry most of the weight, intervals are too short: see the notes.
-    control_features : array-like or series of shape (n_samples,), or dataframe or array of several columns, optional
-        As in fairlearn: the metrics are those among the rows with the same values. Missing values are a value.
-    y_score : array-like or series of shape (n_samples,), optional
-        Probabilities of the positive label, from 0 to 1, for the calibration gap.
-    X : pandas, polars or pyarrow dataframe, or 2-D array, of shape (n_samples, n_features), optional
-        Features, for the consistency. Columns are encoded as by `to_aif360`, and not scaled.
 
     Returns
     -------
@@ -369,25 +282,19 @@ def fairness_report(
 
         - ``selection_rate``, ``true_positive_rate``, ``false_positive_rate`` of each group: ``P(ŷ = +)``, TPR =
           ``P(ŷ = + | y = +)`` and FPR = ``P(ŷ = + | y = −)``;
-        - ``calibration_gap``, if `y_score` is given: the share of positive labels less the mean score of the group;
         - ``statistical_parity_difference``, of selection rates, and ``disparate_impact``, their ratio;
         - ``equal_opportunity_difference``, of TPR, and ``average_odds_difference``, the mean of this one and that of
           FPR; these four compare the unprivileged rows with the privileged (``group`` is None), or, with `by_group`,
           each unprivileged group with all privileged rows;
         - with `by_group`, the metrics of fairlearn, whose group is None: ``selection_rate_difference``, the largest
           rate minus the smallest, and ``selection_rate_ratio``, the smallest divided by the largest; the same for TPR
-          and FPR; and ``equalized_odds_difference`` and ``equalized_odds_ratio``, the worse of these two;
-        - ``theil_index``: the mean of ``b/μ ln(b/μ)`` over all rows, for the benefits ``b = 1 + ŷ − y`` (labels as 0
-          and 1) and their mean μ; 0 is equality. With `sample_weight` it is that of the people whom the rows stand for;
-          aif360's own index ignores weights, and is that of the rows;
-        - ``consistency``, if `X` is given: one minus the mean distance of a prediction from the mean of those of its 5
-          nearest neighbours, itself included; without weights.
+          and FPR; and ``equalized_odds_difference`` and ``equalized_odds_ratio``, the worse of these two.
 
         Each difference is *unprivileged − privileged*: below 0, the unprivileged group gets less
         (``attrs["convention"]``).
 
-        With a `confidence_level`, ``std_error, lower, upper`` at the end, and the level in ``attrs``. With
-        `control_features`, a column for each of them at the start.
+        With a `confidence_level`, ``std_error, lower, upper`` at the end, and the level in ``attrs``. `to_aif360`
+        gives aif360's other metrics.
 
     Raises
     ------
@@ -429,16 +336,13 @@ def fairness_report(
       differences [6]_; `disparate_impact`: MOVER-R [7]_;
     - the largest rate against the smallest: the range of estimates is larger than that of the rates, the more so the
       more groups there are. So the end next to equality holds for all pairs that may be the most unequal ones, by
-      Bonferroni's bound; the other end needs the interval of one pair only;
-    - calibration gap: the score interval of a mean, with the variance of one average row more;
-    - Theil index: the delta method on a logarithmic scale;
-    - consistency: none, as the neighbours of a row depend on which other rows were drawn.
+      Bonferroni's bound; the other end needs the interval of one pair only.
 
     Heavy weights: where a few rows carry most of the weight, errors are estimated from these few, and are often too
     small. Intervals of 95 % cover in .86 to .92 of tables of 1,000 rows of which 1 % have half of the weight, and in
     .92 to .94 where these have a third.
 
-    Simultaneous intervals are Šidák's. Measured coverage and widths: ``benchmarks/fairness.py``.
+    Measured coverage and widths: ``benchmarks/fairness.py``.
 
     References
     ----------
@@ -468,7 +372,6 @@ def fairness_report(
     7                disparate_impact   P(ŷ=+): unprivileged / privileged  0.333
     8    equal_opportunity_difference      TPR: unprivileged − privileged -0.500
     9         average_odds_difference  FPR&TPR: unprivileged − privileged -0.500
-    10                    theil_index  mean of b/μ·ln(b/μ), b = 1 + ŷ − y  0.173
 
     Eight rows give wide intervals:
 
@@ -488,11 +391,6 @@ def fairness_report(
     3              selection_rate  (Male, White)    0.5
     12  selection_rate_difference           None    1.0
     """
-    if simultaneous is True and confidence_level is None:
-        raise ValueError(
-            "simultaneous=True is about intervals: it needs a confidence_level, such "
-            "as 0.95"
-        )
     level = 0.95
     if confidence_level is not None:
         level = check_confidence_level(confidence_level)
@@ -501,9 +399,6 @@ def fairness_report(
         y_pred=y_pred,
         sensitive_features=sensitive_features,
         sample_weight=sample_weight,
-        control_features=control_features,
-        y_score=y_score,
-        X=X,
     )
     columns = read_columns(sensitive_features, "sensitive_features")
     n_rows = max(map(len, columns.values()))
@@ -511,7 +406,6 @@ def fairness_report(
         y_true,
         y_pred,
         positive_label,
-        y_score=y_score,
         sample_weight=sample_weight,
         sensitive_features=n_rows,
     )
@@ -522,16 +416,6 @@ def fairness_report(
         is_privileged = is_in_products(cells, products)
         check_both(is_privileged, "sensitive_features")
     groups = Groups.of(name_groups(cells), is_privileged, by_group)
-    controls, tables = split_rows(control_features, n_rows)
-    features = read_features(X, n_rows)
-    precision = Precision("population", level, simultaneous, len(tables))
-    metrics = []
-    for control, rows in tables:
-        labels_of_rows = labels[rows]
-        sums = sums_of_known(cell_of_row[rows], groups.members, labels_of_rows)
-        metrics_of_rows = [
-            *measure(sums, labels_of_rows.benefits(), groups, precision),
-            *consistency_rows(features, labels.predicted, rows),
-        ]
-        metrics.append((control, metrics_of_rows))
-    return write_table(metrics, controls, confidence_level)
+    sums = sums_of_known(cell_of_row, groups.members, labels)
+    metrics = measure(sums, groups, "population", level)
+    return write_table(metrics, confidence_level)

@@ -1,7 +1,4 @@
-"""What metrics of fairness read.
-
-Labels, scores, weights, features, and the cells of groups and control features.
-"""
+"""Inputs of fairness metrics: labels, weights, features, and the cells of groups."""
 
 from __future__ import annotations
 
@@ -24,17 +21,6 @@ from skdp.tables import (
     kind_of,
     read_table,
     shielded,
-)
-
-# The columns of the result, which no control feature may be named.
-_RESULT_COLUMNS = (
-    "metric",
-    "definition",
-    "group",
-    "value",
-    "std_error",
-    "lower",
-    "upper",
 )
 
 # The combinations of values that make up groups; None stands for a missing value.
@@ -127,21 +113,17 @@ def read_predictions(
     y_pred: Any,
     positive_label: Any,
     *,
-    y_score: Any,
     sample_weight: Any,
     **groups: int,
 ) -> Labels:
-    """Read labels, scores and weights.
+    """Read labels and weights.
 
     `groups` names what has the groups, with its number of rows.
     """
     true = read_classes(y_true, "y_true")
     predicted = read_classes(y_pred, "y_pred")
     lengths = {"y_true": len(true), "y_pred": len(predicted)} | groups
-    scores = weights = None
-    if y_score is not None:
-        scores = read_numbers(y_score, "y_score")
-        lengths["y_score"] = len(scores)
+    weights = None
     if sample_weight is not None:
         weights = read_numbers(sample_weight, "sample_weight")
         lengths["sample_weight"] = len(weights)
@@ -151,16 +133,9 @@ def read_predictions(
     _check_labels(true, predicted, positive_label)
     is_true = true.isin([positive_label]).to_numpy(dtype=bool)
     is_predicted = predicted.isin([positive_label]).to_numpy(dtype=bool)
-    residuals = None
-    if scores is not None:
-        if ((scores < 0) | (scores > 1)).any():
-            raise ValueError(
-                "y_score must hold probabilities of the positive label, from 0 to 1"
-            )
-        residuals = is_true - scores
     if weights is None:
         weights = np.ones(len(true))
-    return Labels(is_true, is_predicted, _scale_weights(weights), residuals)
+    return Labels(is_true, is_predicted, _scale_weights(weights))
 
 
 def _check_lengths(lengths: Mapping[str, int]) -> None:
@@ -350,49 +325,6 @@ def check_both(privileged: Mask, name: str) -> None:
         raise ValueError(f"{name} has no row with a privileged value")
     if privileged.all():
         raise ValueError(f"{name} has no row with a value that is not privileged")
-
-
-def split_rows(
-    control_features: Any, n_rows: int
-) -> tuple[list[Any], list[tuple[tuple[Any, ...], Places]]]:
-    """Return the control features' names, and the rows of each combination of values."""
-    if control_features is None:
-        return [], [((), np.arange(n_rows))]
-    columns = read_columns(control_features, "control_features")
-    sizes = set(map(len, columns.values()))
-    if sizes != {n_rows}:
-        raise ValueError(
-            "control_features must have the same length as y_true, got "
-            f"{max(sizes)} and {n_rows}"
-        )
-    names = []
-    for place, name in enumerate(columns):
-        if name is None:
-            # fairlearn's name of an unnamed column.
-            name = f"control_feature_{place}"
-        if name in _RESULT_COLUMNS:
-            raise ValueError(
-                f"control_features has a column {name!r}, which is one of the result; "
-                "rename it"
-            )
-        names.append(name)
-    cells, cell_of_row = code_cells(list(columns.values()))
-    rows_of_cells = []
-    for place, cell in enumerate(fill_missing(cells)):
-        rows_of_cells.append((cell, np.flatnonzero(cell_of_row == place)))
-    return names, rows_of_cells
-
-
-def read_features(X: Any, n_rows: int) -> Numbers | None:
-    """Read features as numbers, one column for each value of a column of text."""
-    if X is None:
-        return None
-    numbers: Numbers = encode_frame(read_frame(X)).to_numpy(dtype=np.float64)
-    if len(numbers) != n_rows:
-        raise ValueError(
-            f"X must have the same length as y_true, got {len(numbers)} and {n_rows}"
-        )
-    return numbers
 
 
 def read_frame(X: Any) -> pd.DataFrame:

@@ -197,27 +197,3 @@ def divide(
         np.where(undefined, np.nan, lower),
         np.where(undefined, np.nan, upper),
     )
-
-
-def theil(weights: Numbers, squares: Numbers, confidence_level: float) -> Estimate:
-    """Estimate the Theil index of benefits 0, 1 and 2 from sums of weights, with an error by the delta method."""
-    # With the shares q of the rows, ``μ = q1 + 2 q2`` and ``T = 2 q2 ln 2 / μ - ln μ``. The influence of a row of
-    # benefit b is ``f(b) = 2 ln 2 [b = 2] / μ - b (2 q2 ln 2 / μ² + 1 / μ)``, of mean -1; the variance is that of f
-    # over n.
-    total = weights.sum(axis=-1, keepdims=True)
-    benefits = np.arange(3)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        shares = weights / total
-        mean = shares @ benefits
-        mean = np.where(mean > 0, mean, np.nan)
-        entropy = 2 * shares[..., 2] * np.log(2) / mean
-        value = np.maximum(entropy - np.log(mean), 0)
-        slope = ((entropy + 1) / mean)[..., np.newaxis]
-        influence = (
-            2 * np.log(2) / mean[..., np.newaxis] * (benefits == 2) - benefits * slope
-        )
-        std_error = np.sqrt((squares / total**2 * (influence + 1) ** 2).sum(axis=-1))
-        # Of the logarithm, whose error is closer to normal.
-        relative = np.where(value > 0, std_error / value, 0)
-        factor = np.exp(two_sided(confidence_level) * relative)
-    return Estimate(value, std_error, value / factor, value * factor).within(0, np.inf)

@@ -58,10 +58,6 @@ class GroupReports:
     def __len__(self) -> int:
         return len(self.parts[0])
 
-    def take(self, rows: NDArray[np.intp]) -> GroupReports:
-        """Return the reports of some rows."""
-        return replace(self, parts=tuple(part[rows] for part in self.parts))
-
     def blocks(self) -> Iterator[slice]:
         """Yield slices of rows whose cells fit into a block."""
         step = max(1, _BLOCK_SIZE // self.reported.size)

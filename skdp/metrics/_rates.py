@@ -22,38 +22,20 @@ from skdp.metrics._intervals import (
 Mask = NDArray[np.bool_]
 Places = NDArray[np.intp]
 
-# Selection rate, true positive rate and false positive rate are shares of rows. The
-# fourth rate, the calibration gap, is a mean.
-N_SHARES = 3
-
-# The possible range of selection rate, TPR, FPR and calibration gap.
-LEAST = np.array([0.0, 0.0, 0.0, -1.0])
-MOST = np.ones(4)
-
 
 @dataclass(frozen=True)
 class Labels:
-    """True and predicted labels, weights, and true labels less scores, of each row."""
+    """True and predicted labels, and weights, of each row."""
 
     true: Mask
     predicted: Mask
     weights: Numbers
-    residuals: Numbers | None = None
-
-    def __getitem__(self, rows: Places) -> Labels:
-        residuals = None if self.residuals is None else self.residuals[rows]
-        return Labels(
-            self.true[rows], self.predicted[rows], self.weights[rows], residuals
-        )
 
     def rates(self) -> list[tuple[Mask, Numbers]]:
-        """Return, for each rate, the rows it divides by and what it is the mean of."""
+        """Return the rows that each rate divides by, and those that it counts: selection rate, TPR and FPR."""
         all_rows = np.ones(len(self.true), bool)
         selected = self.predicted.astype(np.float64)
-        rates = [(all_rows, selected), (self.true, selected), (~self.true, selected)]
-        if self.residuals is not None:
-            rates.append((all_rows, self.residuals))
-        return rates
+        return [(all_rows, selected), (self.true, selected), (~self.true, selected)]
 
     def moments(self, rows: slice = slice(None)) -> Numbers:
         """Return ``w, w r, w², w² r, w² r²`` of each row: (n_rows, n_rates, 5)."""
@@ -65,13 +47,6 @@ class Labels:
             powers = [w, w * r, w**2, w**2 * r, w**2 * r**2]
             moments.append(np.stack(powers, axis=-1))
         return np.stack(moments, axis=1)
-
-    def benefits(self) -> tuple[Numbers, Numbers]:
-        """Sum the weights, and their squares, of rows of the benefits 0, 1 and 2."""
-        codes = 1 + self.predicted.astype(np.intp) - self.true
-        sums = np.bincount(codes, self.weights, minlength=3)
-        squares = np.bincount(codes, self.weights**2, minlength=3)
-        return sums.astype(np.float64), squares.astype(np.float64)
 
 
 @dataclass(frozen=True)
@@ -128,27 +103,21 @@ class RateSums:
             return self.own_noise() + self.sampling
         return self.own_noise()
 
-    def possible(self) -> tuple[Numbers, Numbers]:
-        """Return the least and the largest possible rates: (n_rates, 1)."""
-        n_rates = len(self.numerator)
-        return LEAST[:n_rates, np.newaxis], MOST[:n_rates, np.newaxis]
-
     def estimate_noisy(self, rows: str, level: float) -> tuple[Estimate, Mask]:
         """Estimate the rates; noise may take the score intervals below 0 and above 1.
 
         Also return where a group certainly has rows to divide by; elsewhere the
         interval is infinite.
         """
-        least, most = self.possible()
         variances = self.variances(rows)
         moments = variances + self.two_rows
         z = two_sided(level)
         lower, upper, has_rows = score_interval(
             self.numerator, self.denominator, moments, z
         )
-        middle = (np.clip(lower, least, most) + np.clip(upper, least, most)) / 2
+        middle = (np.clip(lower, 0, 1) + np.clip(upper, 0, 1)) / 2
         with np.errstate(divide="ignore", invalid="ignore"):
-            value = np.clip(self.numerator / self.denominator, least, most)
+            value = np.clip(self.numerator / self.denominator, 0, 1)
             variance = np.maximum(variance_at(variances, value), 0)
             std_error = np.sqrt(variance) / self.denominator
         # Where no row is estimated to be in the group, the quotient says nothing.
@@ -160,22 +129,20 @@ class RateSums:
         return Estimate(value, std_error, lower, upper).where(self.has_rows), has_rows
 
     def estimate(self, rows: str, level: float) -> Estimate:
-        """Estimate the rates: exact intervals of the shares of known groups."""
+        """Estimate the rates, with exact intervals for known groups."""
         noisy, _ = self.estimate_noisy(rows, level)
-        estimate = noisy.within(*self.possible())
+        estimate = noisy.within(0, 1)
         if rows == "table" or self.noise.any():
             return estimate
         # Wilson's interval fails where a handful of rows is expected to be counted: at
         # 95 %, it covers in 84 % of the samples of 50 rows at a rate of .0035. Clopper
         # and Pearson's holds always, here of effective numbers of rows (Korn and
         # Graubard 1998).
-        shares = np.nan_to_num(estimate.value[:N_SHARES])
-        n_effective = self._effective_rows()[:N_SHARES]
+        shares = np.nan_to_num(estimate.value)
+        n_effective = self._effective_rows()
         successes = shares * n_effective
         failures = (1 - shares) * n_effective
         lower, upper = exact_interval(successes, failures, level)
-        lower = np.concatenate([lower, estimate.lower[N_SHARES:]])
-        upper = np.concatenate([upper, estimate.upper[N_SHARES:]])
         return replace(estimate, lower=lower, upper=upper)
 
     def _effective_rows(self) -> Numbers:
@@ -287,7 +254,7 @@ def _two_rows(noise: Numbers, total: Numbers, coin: Numbers) -> Numbers:
     two_rows = np.zeros((n_rates, n_groups, 3))
     if not noise[:, own, own].any():
         return two_rows
-    for rate in range(N_SHARES):
+    for rate in range(n_rates):
         n_rows, n_counted = total[rate, :2]
         # Two of either add ``2 (1 − t)² + 2 t²`` to the variance, as 4 t² − 4 t + 2.
         if 0 < n_counted < n_rows:
@@ -319,11 +286,7 @@ def _sampling(sums: Numbers, total: Numbers, weights: Numbers) -> Numbers:
     )
     design_effect = (1 - rate) * weight_of_counted + rate * weight_of_others
     size = np.maximum(denominator, 0) * design_effect
-    sampling = size[..., np.newaxis] * [-1.0, -0.5, 0.0]  # size × t (1 − t)
-    # Of the calibration gap, the sums themselves, with one average row more.
-    average_row = total[N_SHARES:, np.newaxis, 2:] / len(weights)
-    sampling[N_SHARES:] = sums[N_SHARES:, :, 2:] + average_row
-    return sampling
+    return size[..., np.newaxis] * [-1.0, -0.5, 0.0]  # size × t (1 − t)
 
 
 def _mean_weight(
@@ -353,7 +316,7 @@ class PairsOfGroups:
 
     def __init__(self, sums: RateSums, rows: str, level: float) -> None:
         self.noisy, self.has_rows = sums.estimate_noisy(rows, level)
-        self.rates = self.noisy.within(*sums.possible())
+        self.rates = self.noisy.within(0, 1)
         self.correlations = sums.correlations(rows, self.rates.value)
 
     def differences(self, first: Places, second: Places) -> Estimate:

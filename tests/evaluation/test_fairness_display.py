@@ -69,7 +69,6 @@ def test_dots_and_bars_are_the_values_and_intervals_of_the_report(column):
         values, ends = of(report, pattern)
         assert [value for _, _, value in dots] == values
         assert bars == ends
-    assert not any("Theil" in label for axes in display.axes_ for label in lines(axes)[0])
     assert display.data.columns.tolist() == ["report", "metric", "definition", "group", "value", "lower", "upper"]
     for name in ("metric", "group", "value", "upper"):
         assert display.data[name].tolist() == pytest.approx(report[name].tolist())
@@ -107,17 +106,3 @@ def test_several_reports_are_side_by_side():
     assert axes.lines[-1].get_xdata() == [0, 0]
     (legend,) = FairnessDisplay({"a": both["raw"], "b": both["raw"]}).plot().figure_.legends
     assert [text.get_text() for text in legend.get_texts()] == ["a", "b", "90 % interval"]
-
-
-def test_each_value_of_control_features_is_a_report():
-    table = fairness_report(
-        [0, 1] * 4,
-        [1] * 8,
-        list("aabbaabb"),
-        positive_label=1,
-        control_features=pd.DataFrame({"site": [1] * 4 + [2] * 4}),
-    )
-    display = FairnessDisplay({"model": table}).plot()
-    assert display.data["report"].unique().tolist() == ["model, 1", "model, 2"]
-    (legend,) = display.figure_.legends
-    assert [text.get_text() for text in legend.get_texts()] == ["model, 1", "model, 2"]

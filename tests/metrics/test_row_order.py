@@ -29,7 +29,6 @@ TRUE = pd.Series((RNG.random(N) < 0.3 + 0.4 * PREDICTED).astype(int))
 SCORE = pd.Series(RNG.random(N))
 X = pd.DataFrame({"group": GROUP, "score": SCORE})
 WEIGHTS = pd.Series(RNG.random(N))
-CONTROL = pd.Series(RNG.choice(["c", "d"], N), name="control")
 ENCODER = RandomizedResponseEncoder(4.0, categories={"group": ["a", "b"]}, random_state=0).fit(X[["group"]])
 REPORTS = ENCODER.transform(X[["group"]])
 
@@ -54,7 +53,7 @@ def decisions(y_true, y_pred, reports):
 
 
 LABELS = {"y_true": TRUE, "y_pred": PREDICTED}
-ROWS_OF_LABELS = {"sample_weight": WEIGHTS, "control_features": CONTROL, "y_score": SCORE, "X": X}
+ROWS_OF_LABELS = {"sample_weight": WEIGHTS}
 # The function, and what it matches by position.
 FUNCTIONS = {
     "fairness_report": (

@@ -31,7 +31,7 @@ from skdp.metrics import LABELS
 _KINDS = {
     "rate": (r"\brate\b", "Rates", None),
     "difference": (
-        r"difference|gap|largest − smallest",
+        r"difference|largest − smallest",
         "Differences (0 is parity)",
         0.0,
     ),
@@ -46,8 +46,7 @@ class FairnessDisplay(PanelDisplay):
 
     A metric of several groups has a panel of its own, under its name, with a row for each group: the rows of all such
     panels are alike. The differences without groups, or of one group, are together in a panel, and so are the ratios,
-    such as disparate impact. Metrics have the names for people of `fairness_report`. The Theil index and the
-    consistency are in `data` but not drawn, as their scale is another one.
+    such as disparate impact. Metrics have the names for people of `fairness_report`.
 
     Parameters
     ----------
@@ -60,8 +59,7 @@ class FairnessDisplay(PanelDisplay):
     Attributes
     ----------
     data : DataFrame
-        All rows of all reports: ``report, metric, definition, group, value, lower, upper``. Each value of control
-        features is a report, with this value in its name.
+        All rows of all reports: ``report, metric, definition, group, value, lower, upper``.
     figure_ : matplotlib Figure
         The figure that was drawn last.
     axes_ : ndarray of matplotlib Axes
@@ -225,18 +223,13 @@ def _tidy_report(name: str, report: Any) -> pd.DataFrame:
     check_table(report, title, ("metric", "value"))
     numbers = report.columns.intersection(["value", "lower", "upper"])
     check_table(report, title, (), numbers=numbers)
-    # Values of control features, whose columns come first, are reports by themselves.
-    first_columns = report.columns[: report.columns.get_loc("metric")]
-    controls = first_columns.difference(["definition", "group", "value"], sort=False)
-    # The names of both are one name of a report.
-    names = pd.Series(str(name), index=report.index)
-    for column in controls:
-        names = names + ", " + report[column].astype(str)
     # What a report does not have is empty in the table of all.
     absent = {"definition": "", "group": None, "lower": np.nan, "upper": np.nan}
     for column in absent.keys() & set(report.columns):
         del absent[column]
-    full = report.assign(report=names, metric=report["metric"].astype(str), **absent)
+    full = report.assign(
+        report=str(name), metric=report["metric"].astype(str), **absent
+    )
     # The same columns and types of all reports, of which some have no group.
     columns = ["report", "metric", "definition", "group", "value", "lower", "upper"]
     types = {"group": object, "value": float, "lower": float, "upper": float}

@@ -52,7 +52,6 @@ _FAIRNESS = (
     "disparate impact",
     "equal opportunity difference",
     "average odds difference",
-    "Theil index",
 )
 _TEST_SHARE = 0.25
 _MODELS, _ATTACKS, _SYNTHESIS = 1, 2, 3  # the seeds of the parts of the study
