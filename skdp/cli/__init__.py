@@ -19,20 +19,12 @@ from skdp import __version__
 # libraries that they need take seconds.
 _COMMANDS = {
     "report": (
-        "_evaluate",
+        "_report",
         "show what differential privacy costs, on Adult or on your own table",
-    ),
-    "study": (
-        "_evaluate",
-        "compare the fairness of models by reports with that of all baselines",
     ),
     "draft-domain": (
         "_synthesize",
         "write a first draft of a domain file, to be edited",
-    ),
-    "plan": (
-        "_plan",
-        "find the epsilon, or the number of rows, that a wanted accuracy needs",
     ),
     "synthesize": ("_synthesize", "write a synthetic table that may be shared"),
     "privatize": (
@@ -48,7 +40,6 @@ _COMMANDS = {
             " or as JSON"
         ),
     ),
-    "audit": ("_evaluate", "try to refute the guarantees of the local transformers"),
 }
 
 # Exit statuses. The last two are those that a shell gives to a command that a signal has

@@ -57,7 +57,6 @@ read_delta = real_number(check_delta, "a delta is a number in [0, 1)")
 read_share = real_number(check_confidence_level, "expected a number between 0 and 1")
 read_count = whole_number(0)
 read_positive = whole_number(1)
-read_categories = whole_number(2)
 read_seed = whole_number(0, "a seed is")
 
 

@@ -11,7 +11,6 @@ from skdp.evaluation._privacy_curve import compare_to_baseline, privacy_curve
 from skdp.evaluation._study_tables import StudyTable
 from skdp.evaluation.audits import AuditResult as AuditResult
 from skdp.evaluation.audits import audit_epsilon
-from skdp.evaluation.audits import audit_table as audit_table
 from skdp.evaluation.displays import (
     CountEstimateDisplay,
     FairnessDisplay,

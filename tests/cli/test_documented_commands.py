@@ -38,18 +38,6 @@ bins = 2
 """
 
 
-def write_study():
-    """The study file of the guide, with its table and fewer rows of Adult."""
-    page = (ROOT / "docs/guide/fairness_study.md").read_text(encoding="utf-8")
-    text = re.search(r"```toml\n(.*?)```", page, re.DOTALL)[1]
-    text = text.split("[tables.Adult]")[0].replace("n_splits = 5", "n_splits = 2")
-    Path("study.toml").write_text(text.replace("epsilons = [0.5, 2]", "epsilons = [2]"))
-    people = pd.DataFrame({"sex": ["f", "m"] * 40, "race": ["a", "a", "b", "b"] * 20})
-    people["hired"] = ["yes", "no", "no", "yes", "yes"] * 16
-    people.to_csv("hiring.csv", index=False)
-    Path("hiring.toml").write_text(TOML.split("[columns.age]")[0] + '[columns.hired]\nvalues = ["yes", "no"]\n')
-
-
 @pytest.mark.parametrize("block", BLOCKS)
 def test_commands_run(block, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -68,8 +56,6 @@ def test_commands_run(block, tmp_path, monkeypatch):
         privatize_file("people.csv", "spark-reports/part-0.parquet", encoder)
     if "--budget" not in block:
         PrivacyLedger("ledger.jsonl", epsilon=3.0).charge(encoder.guarantee_, "survey")
-    if "skdp study" in block:
-        write_study()
     Path("model.py").write_text(
         "from skdp import RandomizedResponseEncoder\n"
         "pipeline = RandomizedResponseEncoder(1.0, categories={'sex': ['f', 'm']})\n"
@@ -79,7 +65,7 @@ def test_commands_run(block, tmp_path, monkeypatch):
         # As a shell does.
         command = [path for word in words for path in (sorted(glob(word)) or [word])]
         domain = next((word for word in command if word.endswith(".toml")), None)
-        if "study" not in command and domain is not None and command[1] != "draft-domain":
+        if domain is not None and command[1] != "draft-domain":
             Path(domain).write_text(TOML)  # the draft, checked
         if command[:1] == ["skdp"] and command[1] != "report":
             with redirected(command, monkeypatch) as words:

@@ -6,7 +6,6 @@ import sys
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-from skdp.cli import _evaluate
 from skdp.evaluation import _attacker
 from skdp.evaluation.report import _report
 
@@ -38,13 +37,3 @@ def no_figures(monkeypatch):
     """Leave figures out where a page is read for its words: they take half of the time."""
     for name in [name for name in vars(_report) if name.endswith("_figure")]:
         monkeypatch.setattr(_report, name, lambda *args: "<svg/>")
-
-
-@pytest.fixture
-def audit_only(monkeypatch):
-    """Make `skdp audit` try the given transformers alone."""
-
-    def choose(**transformers):
-        monkeypatch.setattr(_evaluate, "audited_transformers", lambda epsilon, k: list(transformers.items()))
-
-    return choose

@@ -23,21 +23,18 @@ from skdp import (
     DPStandardScaler,
     Interval,
     NumericPerturber,
-    PrivacyGuarantee,
     PrivacyLedger,
     RandomizedResponseEncoder,
     SyntheticResampler,
     UnaryEncodingTransformer,
 )
-from skdp.cli import main
-from skdp.evaluation import audit_epsilon, audit_table
-from skdp.evaluation.audits import audited_transformers, format_audit
+from skdp.evaluation import audit_epsilon
 from skdp.local import LocalTableEncoder, OnFitOnly, PosteriorFeatures, SecretKey
 from skdp.testing import privatizer_checks
-from tests.cli.commands import refuse
 from tests.conftest import each, often
 from tests.evaluation import broken_transformers as broken
 from tests.evaluation import leaky_transformers as leaky
+from tests.evaluation.audited import audited_transformers
 from tests.evaluation.broken_transformers import one
 
 TWO = (one(0), one(1))
@@ -389,24 +386,6 @@ def test_the_result_shows_no_value(release):
     assert "other" not in repr(result)
 
 
-@pytest.mark.long
-@pytest.mark.usefixtures("few_calls")
-def test_the_table_has_a_row_for_each_transformer():
-    names = [name for name, _ in audited_transformers(2.0, 3)]
-    assert len(names) == len(set(names)) > 20
-    chosen = {name: dict(audited_transformers(0.5, 3))[name] for name in ("subset selection", "clamped Laplace")}
-    chosen["mine"] = sound()
-    table = audit_table(transformers=chosen, n_draws=1_000, random_state=0)
-    assert table["transformer"].tolist() == list(chosen)
-    assert table["verdict"].isin(["not rejected", "no event found"]).all()
-    assert table["verdict"].iloc[-1] == "not rejected"
-    assert ((table["event"] == "") == (table["verdict"] == "no event found")).all()
-    assert (table["exact"] <= table["claimed"]).all()
-    assert len(format_audit(table).splitlines()) == len(table) + 1
-    with pytest.raises(ValueError, match="k must"):
-        audit_table(k=1)
-
-
 @each(
     "arguments options error match",
     [
@@ -434,22 +413,6 @@ def test_the_table_has_a_row_for_each_transformer():
 def test_mistakes_are_named(arguments, options, error, match):
     with pytest.raises(error, match=match):
         audit_epsilon(*arguments, **{"epsilon": 1.0} | options)
-
-
-@pytest.mark.usefixtures("few_calls")
-@pytest.mark.parametrize("refuted", [False, True])
-def test_the_command_says_by_its_status_whether_a_promise_is_refuted(refuted, monkeypatch, audit_only, capsys):
-    if refuted:
-        claimed = PrivacyGuarantee(1.0, scope=("value",))
-        monkeypatch.setattr(RandomizedResponseEncoder, "_promise", lambda *_: claimed)
-    audit_only(mine=sound(2.0 if refuted else 1.0))
-    assert main(["audit", "--draws", "5000", "--seed", "0"]) == refuted
-    assert ("not rejected" in capsys.readouterr().out) != refuted
-
-
-@each("option", [["--k", "1"], ["--confidence", "1"], ["--epsilon", "0"], ["--draws", "many"]])
-def test_the_command_refuses_what_makes_no_sense(option, capsys):
-    assert "error: argument" in refuse(capsys, "audit", *option)
 
 
 def test_tables_that_differ_in_public_columns_are_no_neighbours():

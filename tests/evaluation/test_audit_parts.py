@@ -13,7 +13,7 @@ import pytest
 from scipy.stats import beta, binom
 
 from skdp import HeavyHitters, LocalHashingEncoder, NumericPerturber, RandomizedResponseEncoder, RapporEncoder
-from skdp.evaluation.audits import audited_transformers, clopper_pearson
+from skdp.evaluation.audits import clopper_pearson
 from skdp.evaluation.audits._audit import exact_epsilon, of_transformer
 from skdp.evaluation.audits._releases import (
     FORM,
@@ -30,6 +30,7 @@ from skdp.evaluation.audits._search import by_rows, epsilon_lower_bound
 from skdp.local import LocalTableEncoder, SubsetSelectionEncoder
 from tests.conftest import each, often
 from tests.evaluation import leaky_transformers as leaky
+from tests.evaluation.audited import audited_transformers
 from tests.evaluation.broken_transformers import one
 
 TWO = (one(0), one(1))

@@ -3,9 +3,6 @@
 from skdp.evaluation.audits._audit import (
     AuditResult,
     audit_epsilon,
-    audit_table,
-    audited_transformers,
-    format_audit,
 )
 from skdp.evaluation.audits._search import bound_by_rows as bound_by_rows
 from skdp.evaluation.audits._search import clopper_pearson
@@ -13,8 +10,5 @@ from skdp.evaluation.audits._search import clopper_pearson
 __all__ = [
     "AuditResult",
     "audit_epsilon",
-    "audit_table",
-    "audited_transformers",
     "clopper_pearson",
-    "format_audit",
 ]

@@ -5,9 +5,8 @@ from __future__ import annotations
 import copy
 import itertools
 import math
-import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -16,7 +15,6 @@ from numbers import Integral, Number, Real
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
@@ -36,21 +34,10 @@ from skdp.evaluation.audits._search import default_draws, search
 from skdp.exact import log_upper
 from skdp.local import (
     Channel,
-    FrequencyOracleEncoder,
-    HeavyHitters,
-    LocalHashingEncoder,
-    LocalTableEncoder,
-    NumericPerturber,
     OnFitOnly,
-    RandomizedResponseEncoder,
-    RapporEncoder,
     ReportProtocol,
-    SetValuedEncoder,
-    SubsetSelectionEncoder,
-    UnaryEncodingTransformer,
 )
 from skdp.markup import html_facts
-from skdp.oracles import check_size
 from skdp.privacy import check_delta, check_epsilon
 from skdp.tables import is_frame
 
@@ -687,111 +674,3 @@ def _attributes(fitted: Any) -> list[Iterator[Channel]]:
     if hasattr(fitted, "channel"):
         return [iter([channel]) for channel in fitted.channel()]
     return []
-
-
-# An audit of every local transformer of this library, as a table.
-
-
-def audited_transformers(epsilon: float = 1.0, k: int = 4) -> Iterator[tuple[str, Any]]:
-    """List the local transformers of this library."""
-    key = b"public: an audit hides nothing"
-    column = {"column": list(range(k))}
-    two = {"first": list(range(k)), "second": ["yes", "no", None]}
-    numbers = {"number": (0.0, 1.0)}
-    kinds: dict[str, tuple[type, dict[str, Any]]] = {
-        "randomised response": (RandomizedResponseEncoder, {}),
-        "randomised response, memoised": (
-            RandomizedResponseEncoder,
-            {"memoize": True, "secret_key": key},
-        ),
-        "unary encoding, optimized": (UnaryEncodingTransformer, {}),
-        "unary encoding, symmetric": (
-            UnaryEncodingTransformer,
-            {"variant": "symmetric"},
-        ),
-        "subset selection": (SubsetSelectionEncoder, {}),
-        "local hashing": (LocalHashingEncoder, {}),
-        "binary local hashing": (LocalHashingEncoder, {"n_buckets": 2}),
-        "best oracle": (FrequencyOracleEncoder, {}),
-    }
-    for title, (kind, parameters) in kinds.items():
-        yield title, kind(epsilon, categories=column, **parameters)
-    for strategy in ("split", "joint", "sample"):
-        options: dict[str, Any] = {"strategy": strategy, "categories": two}
-        encoder = RandomizedResponseEncoder(
-            epsilon, handle_unknown="uniform", **options
-        )
-        yield f"randomised response, two columns, {strategy}", encoder
-    yield "set selection", SetValuedEncoder(epsilon, categories=column, max_size=2)
-    mechanisms = {
-        "optimal": "optimal",
-        "square wave": "square_wave",
-        "clamped Laplace": "laplace",
-    }
-    for title, mechanism in mechanisms.items():
-        options = {"mechanism": mechanism, "bounds": numbers, "grid_size": 32}
-        yield title, NumericPerturber(epsilon, **options)
-    options = {"bounds": dict.fromkeys(("low", "high"), (0.0, 1.0)), "grid_size": 32}
-    yield "two numbers, sample", NumericPerturber(epsilon, strategy="sample", **options)
-    for strategy in ("split", "joint", "weighted"):
-        options = {"categories": two, "bounds": numbers, "grid_size": 32}
-        options["strategy"] = strategy
-        table = LocalTableEncoder(epsilon, **options)
-        yield f"table, {strategy}", table
-    options = {"categories": {name: list(range(k)) for name in "abc"}}
-    options |= {"purpose": "pairs", "strategy": "overlapping"}
-    yield "table, overlapping pairs", LocalTableEncoder(epsilon, **options)
-    options = {"n_bits": 8, "n_cohorts": 1}
-    yield "RAPPOR, one report", RapporEncoder(epsilon, **options)
-    yield "RAPPOR, repeated reports", RapporEncoder(epsilon, secret_key=key, **options)
-    yield "heavy hitters", HeavyHitters(epsilon, max_length=4)
-
-
-def audit_table(
-    epsilon: float = 1.0,
-    *,
-    k: int = 4,
-    transformers: Mapping[str, Any] | None = None,
-    n_draws: int = 100_000,
-    confidence: float = 1 - 1e-6,
-    random_state: int | None = None,
-    advance: Callable[[], Any] = lambda: None,
-) -> pd.DataFrame:
-    """Audit every local transformer of this library, or others."""
-    # The probability of a false alarm in the table is at most the sum of 1 - confidence
-    # over its rows.
-    check_epsilon(epsilon)
-    check_size(k, least=2, most=1 << 16, name="k")
-    if transformers is None:
-        transformers = dict(audited_transformers(epsilon, k))
-    rows = []
-    for name, transformer in transformers.items():
-        start = time.perf_counter()
-        result = audit_epsilon(
-            transformer,
-            n_draws=n_draws,
-            confidence=confidence,
-            random_state=random_state,
-        )
-        verdict = "not rejected" if result.event else "no event found"
-        rows.append(
-            {
-                "transformer": name,
-                "claimed": result.epsilon_claimed,
-                "exact": result.epsilon_exact,
-                "lower": result.epsilon_lower,
-                "event": result.event,
-                "draws": result.n_draws,
-                "seconds": time.perf_counter() - start,
-                "verdict": "rejected" if result.rejected else verdict,
-            }
-        )
-        advance()
-    return pd.DataFrame(rows).astype({"exact": float})
-
-
-def format_audit(table: pd.DataFrame) -> str:
-    """Write the table of an audit as text."""
-    decimals = {"claimed": 4, "exact": 4, "lower": 3, "seconds": 1}
-    rounded = table.drop(columns="event").round(decimals)
-    return rounded.to_string(index=False, na_rep="-")
