@@ -16,7 +16,7 @@ from skdp import DPMarginalSynthesizer, RandomizedResponseEncoder, SyntheticResa
 from skdp.domain import Interval
 from skdp.engines import privatize, privatize_file, synthesize_file
 from skdp.local import HeavyHitters, LocalTableEncoder, NumericPerturber, OnFitOnly, PosteriorFeatures
-from skdp.testing._carry_checks import opposite_frames, require_same_form
+from tests.carry_checks import opposite_frames, require_same_form
 from tests.conftest import often
 
 VALUES = {

@@ -27,11 +27,6 @@ from skdp.privacy import (
     check_epsilon,
     read_share,
 )
-from skdp.testing._carry_checks import (
-    opposite_frames,
-    require_same_form,
-    require_same_storage,
-)
 from skdp.testing._error_checks import texts_of
 from skdp.testing._frame_checks import REPRESENTATION_CHECKS, lists_of
 from skdp.testing._leak_checks import EXACT_CHECKS, released_values
@@ -53,16 +48,6 @@ from skdp.testing._tools import released_attributes as _released
 
 _SECRET = "hunter2"
 
-# The frames that are tried where a fit takes longer than a transform.
-_KINDS = (
-    "pandas",
-    "pandas, category",
-    "pyarrow",
-    "pyarrow, dictionary",
-    "polars",
-    "polars, Categorical",
-)
-
 
 def curator_checks(
     estimator: BaseEstimator, X: pd.DataFrame
@@ -82,8 +67,8 @@ def check_curator(estimator: BaseEstimator, X: pd.DataFrame) -> None:
     budget nothing is released; mistakes cost nothing and show no value; tables of one row, and of none if their
     number is private, are accepted; copies and fits draw fresh random bits, and a seed repeats them; the fitted
     estimator contains nothing of the table, and nothing in it or its warnings follows from the rows without noise;
-    noise of the samplers of `skdp.randomness` covers what a row changes (`check_sensitivity`); samples carry over
-    nothing but values; all kinds of frames, dtypes of the same values, and row labels give the same result; lazy
+    noise of the samplers of `skdp.randomness` covers what a row changes (`replay_release`); all kinds of
+    frames, dtypes of the same values, and row labels give the same result; lazy
     frames are refused; and a failed fit leaves an earlier one unchanged.
 
     Parameters
@@ -334,29 +319,6 @@ def _check_lazy_frames_are_refused_or_counted(estimator: Any, X: Any) -> None:
         )
 
 
-def _check_nothing_else_is_carried_over(estimator: Any, X: Any) -> None:
-    """Check that fitted attributes and private rows differ in values only, for frames of every kind."""
-    values = {}
-    for name, column in lists_of(X).items():
-        values[name] = list(dict.fromkeys(column))
-    for kind, *tables in opposite_frames(values):
-        if kind not in _KINDS:
-            continue
-        try:
-            fits = [_fitted(estimator, table, random_state=0) for table in tables]
-        except (TypeError, ValueError):
-            continue  # it does not take such frames
-        require_same_storage(kind, *fits)
-        # Rows are compared where the estimator says that they are private.
-        if getattr(estimator, "protects_rows", None) is True:
-            released = list(map(transformed, fits, tables))
-            require_same_form(kind, tables, released)
-        is_of_rows = fits[0].guarantee_.relation != "replace_values"
-        if hasattr(estimator, "sample") and is_of_rows:
-            samples = [fitted.sample(20) for fitted in fits]
-            require_same_form(kind, tables, samples)
-
-
 def _check_transform_draws_nothing(estimator: Any, X: Any) -> None:
     """Check that `transform` is a function of each row, costs nothing, and claims no protection of rows."""
     neighbours = neighbours_of(_fitted(estimator, X).guarantee_)
@@ -418,7 +380,6 @@ CHECKS = [
     _check_tables_of_no_rows_and_of_one_are_answered,
     _check_every_fit_draws_coins_of_its_own,
     *EXACT_CHECKS,
-    _check_nothing_else_is_carried_over,
     _check_transform_draws_nothing,
     _check_noise_covers_what_a_row_changes,
     _check_lazy_frames_are_refused_or_counted,

@@ -131,11 +131,70 @@ def _check_fit_starts_anew(subject: Subject) -> None:
     refitted.transform(second)
 
 
+def _check_nothing_else_is_carried_over(subject: Subject) -> None:
+    """Check that dtypes, categories, attributes and metadata of the reports do not depend on the rows."""
+    for kind in ("pandas", "pandas, category", "polars", "pyarrow"):
+        forms = []
+        # Two tables of some declared values in opposite orders, and a note on each.
+        for step in (1, -1):
+            rows = {}
+            for name, values in subject.values.items():
+                rows[name] = ((values[::step][:-1] or values) * 12)[:12]
+            with suppress(SkipTest, TypeError, ValueError):  # no such frames
+                frame = _noted(subject.frame(rows, kind.split(",")[0]), kind, step)
+                fitted = subject.unfitted().fit(frame)
+                forms.append(_form_of(fitted.transform(frame)))
+        require(
+            len(forms) < 2 or forms[0] == forms[1],
+            f"{kind}: dtypes, categories or metadata of the output depend on the rows",
+        )
+
+
+def _noted(frame: Any, kind: str, note: int) -> Any:
+    """Add a note to the metadata of a table; as categories, columns of text are in the order of their rows."""
+    if kind == "pyarrow":
+        return frame.replace_schema_metadata({"note": str(note)})
+    if kind.startswith("pandas"):
+        frame.attrs["note"] = note
+        for name in frame if kind != "pandas" else ():
+            if not isinstance(frame[name].iloc[0], tuple):
+                values = frame[name].dropna().unique()
+                frame[name] = pd.Categorical(frame[name], categories=values)
+    return frame
+
+
+def _form_of(output: Any) -> Any:
+    """Describe all of a table but its values and its rows."""
+    if isinstance(output, pd.DataFrame):
+        categories = []
+        for dtype in output.dtypes:
+            is_category = isinstance(dtype, pd.CategoricalDtype)
+            categories.append(dtype.categories.tolist() if is_category else str(dtype))
+        return dict(output.attrs), list(output.columns), categories
+    if hasattr(output, "column_names"):
+        dictionaries = []
+        for chunk in output.to_batches():
+            for column in chunk.columns:
+                if hasattr(column, "dictionary"):
+                    dictionaries.append(column.dictionary.to_pylist())
+        return output.schema.metadata, str(output.schema), dictionaries
+    if not hasattr(output, "schema"):
+        return str(getattr(output, "dtype", None))
+    # Codes of a Categorical follow from all data that the process has read.
+    schema = dict(output.schema)
+    require(
+        not any(type(dtype).__name__ == "Categorical" for dtype in schema.values()),
+        "polars: a column is a Categorical, the codes of which depend on the rows",
+    )
+    return repr(schema)
+
+
 CHECKS = (
     _check_frames_in_and_out,
     _check_set_output,
     _check_lazy_frames_are_refused,
     _check_fit_starts_anew,
+    _check_nothing_else_is_carried_over,
 )
 
 

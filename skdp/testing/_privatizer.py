@@ -13,7 +13,6 @@ from sklearn.base import BaseEstimator
 
 from skdp.base import TableLike
 from skdp.testing import (
-    _carry_checks,
     _error_checks,
     _frame_checks,
     _leak_checks,
@@ -36,7 +35,6 @@ _ALL = _named(
     *_error_checks.CHECKS,
     *_leak_checks.CHECKS,
     *_frame_checks.CHECKS,
-    *_carry_checks.CHECKS,
 )
 _OF_MEMORY = _named(*_randomness_checks.MEMORY_CHECKS)
 
@@ -65,7 +63,7 @@ def check_privatizer(
     guarantee; reports follow that channel; an audit of reports does not refute the guarantee, with or without a
     channel; estimates are unbiased with correct standard errors; every row, call, column, copy, thread and process
     draws fresh random bits; hundreds of calls of small tables are alike; nothing private is stored, shown or carried
-    over in dtypes, categories, metadata or memory; releases are charged before they are made; and lazy
+    over in dtypes, categories or metadata; releases are charged before they are made; and lazy
     frames are refused.
 
     Parameters

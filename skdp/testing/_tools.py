@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import enum
-import io
+import pickle
 import re
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, ValuesView
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack, contextmanager
-from functools import partial, partialmethod
-from types import FunctionType, MethodType, ModuleType
+from functools import partialmethod
+from types import ModuleType
 from typing import Any
 from unittest import SkipTest
 from unittest.mock import patch
@@ -19,7 +19,6 @@ from unittest.mock import patch
 import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
-from scipy.sparse import issparse
 from sklearn.base import clone
 
 from skdp.base import rows_and_target
@@ -266,14 +265,14 @@ def _parts_of(path: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 Part = tuple[str, Any]
 
+_ADDRESS = re.compile(r"\bat 0x[0-9a-fA-F]+")
+
 # The text of these is all that they hold.
 _PLAIN = (
-    *(str, bytes, bytearray, int, float, complex, type(None), type(...), range, slice),
-    *(type, enum.Enum, ModuleType, np.generic, np.dtype, pd.Timestamp, pd.Timedelta),
+    *(str, bytes, int, float, complex, type(None), type(...), range, slice, type),
+    *(enum.Enum, ModuleType, np.generic, np.dtype, pd.Timestamp, pd.Timedelta),
     *(type(pd.NA), type(pd.NaT)),
 )
-
-_ADDRESS = re.compile(r"\bat 0x[0-9a-fA-F]+")
 
 
 def leaves_of_attributes(attributes: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -299,43 +298,33 @@ def leaves(
 
 
 def _text(value: Any) -> str:
-    """Write a value without its address, which differs between equal releases."""
-    return _ADDRESS.sub("", repr(value))
+    """Write what a pickle holds; of what has none, the text without addresses, which differ between equal releases."""
+    try:
+        return repr(pickle.dumps(value))
+    except Exception:  # a class may raise anything where it has no pickles
+        return _ADDRESS.sub("", repr(value))
 
 
 def _labelled_parts(value: Any) -> Iterable[Part]:
-    """List what a value holds, by the ends of its paths; nothing if its text is all."""
-    library = _library_of(value)
+    """List what a value holds, by the ends of its paths; nothing if it is one part."""
     if isinstance(value, np.ndarray):
         return _parts_of_array(value)
-    if library == "pandas":
+    if any(kind.__module__.startswith("pandas") for kind in type(value).__mro__):
         return _parts_of_pandas(value)
-    if library == "polars":
-        return _parts_of_polars(value)
-    if library == "pyarrow":
-        return _parts_of_arrow(value)
-    if hasattr(value, "to_native"):  # of narwhals
-        return [(".native", value.to_native())]
-    if issparse(value):
-        return [(".type", type(value)), *_attributes(value)]
+    if is_table(value):
+        return _parts_of_table(nw.from_native(value, allow_series=True))
     if isinstance(value, Mapping):
-        items = [(f"[{_text(name)}]", part) for name, part in value.items()]
+        items = [(f"[{name!r}]", part) for name, part in value.items()]
         return [(".size", len(value)), *items, *_attributes(value)]
-    if isinstance(value, list | tuple | deque | ValuesView):
+    if isinstance(value, list | tuple | deque):
         return [*_items(value), *_attributes(value)]
     if isinstance(value, AbstractSet):
         # Their order is that of hashes.
-        return [*_items(sorted(map(_text, value))), *_attributes(value)]
-    return _parts_of_object(value)
-
-
-def _library_of(value: Any) -> str:
-    """Return the library of tables that a class is from, or is derived from."""
-    for kind in type(value).__mro__:
-        library = kind.__module__.partition(".")[0]
-        if library in ("pandas", "polars", "pyarrow"):
-            return library
-    return ""
+        return [*_items(sorted(map(repr, value))), *_attributes(value)]
+    attributes = _attributes(value)
+    if isinstance(value, BaseException):
+        attributes.append((".args", value.args))
+    return [(".type", type(value)), *attributes] if attributes else []
 
 
 def _items(values: Iterable[Any]) -> list[Part]:
@@ -379,78 +368,15 @@ def _parts_of_pandas(value: Any) -> list[Part]:
     return []
 
 
-def _parts_of_polars(value: Any) -> list[Part]:
-    import polars
-
-    if isinstance(value, polars.LazyFrame):
-        return [(".collected", value.collect())]
-    if isinstance(value, polars.DataFrame):
-        return [(".columns", value.columns), *_items(value.get_columns())]
-    if isinstance(value, polars.Series):
-        labels = [(".name", value.name), (".dtype", value.dtype)]
-        return [*labels, *_items(value.to_list())]
-    if isinstance(value, polars.Enum):
-        return [(".categories", value.categories.to_list())]
-    return []
-
-
-def _parts_of_arrow(value: Any) -> list[Part]:
-    import pyarrow
-
-    if isinstance(value, pyarrow.Table | pyarrow.RecordBatch):
-        return [(".schema", value.schema), *_items(value.columns)]
-    if isinstance(value, pyarrow.Schema):
-        return [(".metadata", value.metadata), *_items(value)]
-    if isinstance(value, pyarrow.Field):
-        labels = [(".name", value.name), (".type", value.type)]
-        return [*labels, (".metadata", value.metadata)]
-    if isinstance(value, pyarrow.ChunkedArray | pyarrow.Array):
-        parts = [(".type", value.type), *_items(value.to_pylist())]
-        if pyarrow.types.is_dictionary(value.type):
-            # It may hold what no row has.
-            chunks = getattr(value, "chunks", [value])
-            parts.append((".dictionaries", [chunk.dictionary for chunk in chunks]))
-        return parts
-    if isinstance(value, pyarrow.Scalar):
-        return [(".type", value.type), (".value", value.as_py())]
-    if isinstance(value, pyarrow.Buffer):
-        return [(".bytes", value.to_pybytes())]
-    return []
-
-
-def _parts_of_object(value: Any) -> list[Part]:
-    if isinstance(value, io.BytesIO | io.StringIO):
-        return [(".value", value.getvalue())]
-    if isinstance(value, memoryview):
-        return [(".value", value.tobytes())]
-    if isinstance(value, partial):
-        arguments = [(".args", value.args), (".keywords", value.keywords)]
-        return [(".func", value.func), *arguments]
-    if isinstance(value, MethodType):
-        return [(".func", value.__func__), (".self", value.__self__)]
-    if isinstance(value, FunctionType):
-        return _parts_of_function(value)
-    parts: list[Part] = _attributes(value)
-    if isinstance(value, BaseException):
-        parts.append((".args", value.args))
-    if not parts:
-        # Of compiled classes: what a pickle would hold.
-        parts = _state(value)
-    return [(".type", type(value)), *parts] if parts else []
-
-
-def _parts_of_function(function: FunctionType) -> list[Part]:
-    parts: list[Part] = [(".name", f"{function.__module__}.{function.__qualname__}")]
-    parts.append((".defaults", function.__defaults__))
-    parts.append((".keywords", function.__kwdefaults__))
-    for name, cell in zip(
-        function.__code__.co_freevars, function.__closure__ or (), strict=True
-    ):
-        try:
-            parts.append((f".{name}", cell.cell_contents))
-        except ValueError:  # a variable that has no value yet
-            continue
-    return [*parts, *_attributes(function)]
+def _parts_of_table(table: Any) -> list[Part]:
+    if isinstance(table, nw.Series):
+        return [(".dtype", str(table.dtype)), *_items(table.to_list())]
+    schema = getattr(table.to_native(), "schema", None)
+    text = str(table.schema)
+    if hasattr(schema, "to_string"):  # Arrow has metadata
+        text = schema.to_string(truncate_metadata=False)
+    columns = _items(column.to_list() for column in table.iter_columns())
+    return [(".schema", text), *columns]
 
 
 def _attributes(value: Any) -> list[Part]:
@@ -465,15 +391,3 @@ def _attributes(value: Any) -> list[Part]:
             if slot not in ("__dict__", "__weakref__") and hasattr(value, name):
                 attributes[name] = getattr(value, name)
     return [(f".{name}", part) for name, part in attributes.items()]
-
-
-def _state(value: Any) -> list[Part]:
-    try:
-        state = value.__reduce_ex__(4)
-    except Exception:  # a class may raise anything where it has no pickles
-        return []
-    if not isinstance(state, tuple):  # the name of a constant
-        return []
-    # Items come as iterators.
-    parts = [list(part) if isinstance(part, Iterator) else part for part in state[1:]]
-    return [(".state", parts)]

@@ -37,6 +37,7 @@ from skdp import (
 )
 from skdp.privacy import Mu, Rho
 from skdp.testing import curator_checks
+from tests.carry_checks import check_fits
 from tests.central.estimators import EVERY, whole
 from tests.conftest import often
 
@@ -137,6 +138,18 @@ def test_the_contract(check):
         check()
     except SkipTest as skipped:
         pytest.skip(str(skipped))
+
+
+def fits():
+    for place, (estimator, X) in enumerate(SUBJECTS):
+        kind = type(estimator).__name__
+        is_quick = place < len(QUICK) and kind in OF_EACH_WAY
+        yield pytest.param(estimator, X, id=f"{kind}-{place}", marks=[] if is_quick else pytest.mark.long)
+
+
+@pytest.mark.parametrize(("estimator", "X"), list(fits()))
+def test_nothing_but_values_is_kept(estimator, X):
+    check_fits(estimator, X)
 
 
 # The only exceptions, and why.

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from skdp import Interval, RandomizedResponseEncoder
-from skdp.testing._carry_checks import facts_of
+from tests.carry_checks import facts_of
 from tests.conftest import each
 
 TIMES = [dt.datetime(2020, 1, 1), dt.datetime(2021, 1, 1)]

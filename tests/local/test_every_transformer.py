@@ -38,7 +38,11 @@ from skdp import (
 from skdp.local import shuffle_reports
 from skdp.local.protocol import read_sample_weight
 from skdp.testing import privatizer_checks
+from skdp.testing._error_checks import require_hidden
+from skdp.testing._subject import Subject
+from tests.carry_checks import check_reports
 from tests.conftest import counted_draws, each, often
+from tests.odd_tables import odd_tables
 
 PEOPLE = pd.DataFrame({"sex": ["Female", "Male", "Male"] * 20, "job": ["clerk", None, "sales"] * 20})
 NUMBERS = pd.DataFrame({"age": [17.0, 38.0, 90.0] * 20, "hours": [0.0, 40.0, 60.5] * 20, "rooms": [1.0, 2.0, 5.0] * 20})
@@ -86,7 +90,6 @@ OF_EACH_CLASS = ["response", "bits", "sets", "buckets", "indices", "numbers", "l
 LONG = {
     "check_reports_keep_the_guarantee",
     "check_calls_are_alike",
-    "check_nothing_else_is_carried_over",
     "check_estimates_are_right",
     "check_errors_hide_values",
     "check_report_errors_hide_values",
@@ -109,6 +112,15 @@ def test_the_long_checks_of_the_contract_pass(name, check):
     transformer, table = TRANSFORMERS[name]
     with contextlib.suppress(SkipTest):
         dict(privatizer_checks(transformer, table[:6]))[check]()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", often(CHECKED, QUICK))
+def test_frames_of_every_kind_carry_nothing_over_and_odd_ones_are_not_shown(name):
+    transformer, table = TRANSFORMERS[name]
+    subject = Subject.of(transformer, table[:6])
+    check_reports(subject)
+    require_hidden(subject, odd_tables(subject))
 
 
 @every_transformer

@@ -502,7 +502,7 @@ MUTANTS = [
     (KeepsAttrs, {}, "check_nothing_else_is_carried_over"),
     (KeepsMetadata, {}, "check_nothing_else_is_carried_over"),
     (ReleasesCategoricals, {}, "check_nothing_else_is_carried_over"),
-    (StoresAnEmptyTable, {}, "check_nothing_else_is_carried_over"),
+    (StoresAnEmptyTable, {}, "check_nothing_private_is_stored"),
     (EstimatesWithBias, {}, "check_estimates_are_right"),
     (UnderstatesErrors, {}, "check_estimates_are_right"),
     (MiscountsReports, {}, "check_reports_can_be_read"),

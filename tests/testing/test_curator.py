@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdp import DPPCA, DPMarginalSynthesizer, DPMean, PrivacyGuarantee
+from skdp import DPPCA, DPMean, PrivacyGuarantee
 from skdp.privacy import BudgetExceeded
 from skdp.testing import check_curator, curator_checks
 
@@ -175,27 +175,6 @@ def test_each_mistake_is_found_by_its_check(mistaken, check):
 def test_the_first_check_that_fails_is_named(mistaken, check):
     with pytest.raises(AssertionError, match=f"{mistaken.__name__}: {check}: "):
         check_curator(mistaken(bounds=(0, 1)), X)
-
-
-class InCategories(DPMarginalSynthesizer):
-    """As this library did: the codes of polars' Categorical follow the order in which the true values appeared."""
-
-    def sample(self, n_samples=None):
-        import polars as pl
-
-        rows = super().sample(n_samples)
-        return rows.with_columns(pl.col("a").cast(pl.Categorical)) if isinstance(rows, pl.DataFrame) else rows
-
-
-def test_what_a_synthesizer_samples_is_looked_at():
-    words = pd.DataFrame({"a": ["x", "y", "z"] * 10})
-    for kind in (DPMarginalSynthesizer, InCategories):
-        checks = dict(curator_checks(kind(1.0, domain={"a": ["x", "y", "z"]}), words))
-        if kind is InCategories:
-            with pytest.raises(AssertionError, match="process-wide categories"):
-                checks["check_nothing_else_is_carried_over"]()
-        else:
-            checks["check_nothing_else_is_carried_over"]()
 
 
 def test_an_estimator_without_mistakes_passes():

@@ -11,8 +11,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from skdp.testing._frame_checks import lists_of
 from skdp.testing._subject import Subject
-from skdp.testing._tools import Rows, is_table, objects_of_rows, require, walk
+from skdp.testing._tools import Rows, fitted, is_table, objects_of_rows, require, transformed, walk
 
 # The hidden data of each frame, in every place where it can be.
 SECRET = "s3cr3t, and too long for Polars to keep in place"
@@ -76,9 +77,7 @@ def _levels(column: Sequence[Any]) -> list[Any]:
 def _pandas_frames(widened: Rows) -> Iterator[tuple[str, Any]]:
     makers: dict[str, Callable[[Sequence[Any]], pd.Series]] = {"pandas": _objects}
     if not _has_lists(widened):
-        makers["pandas, string"] = (
-            pd.Series
-        )  # of text; numbers are as pandas reads them
+        makers["pandas, string"] = pd.Series  # of text; numbers are as pandas reads them
         makers["pandas, nullable"] = _masked
         makers["pandas, category"] = _categories
         if find_spec("pyarrow") is not None:
@@ -272,8 +271,7 @@ def require_same_form(kind: str, tables: list[Any], released: list[Any]) -> None
     names = differences(*map(facts_of, released))
     require(
         not names,
-        f"{kind}: something else than the values depends on the rows: "
-        f"{', '.join(names)}",
+        f"{kind}: something else than the values depends on the rows: {', '.join(names)}",
     )
 
 
@@ -298,7 +296,7 @@ def _tables_in(fitted: Any) -> Iterator[tuple[str, Any]]:
             yield path, value
 
 
-def _check_nothing_else_is_carried_over(subject: Subject) -> None:
+def check_reports(subject: Subject) -> None:
     """Check that reports and attributes depend on the rows by values only, for frames of every kind."""
     containers = ["default"]
     if hasattr(subject.estimator, "set_output"):
@@ -316,16 +314,47 @@ def _check_nothing_else_is_carried_over(subject: Subject) -> None:
                 continue
             released = []
             try:
-                for fitted, table in zip(fits, tables, strict=True):
+                for fit, table in zip(fits, tables, strict=True):
                     if container != "default":
-                        fitted.set_output(transform=container)
-                    released.append(fitted.transform(table))
+                        fit.set_output(transform=container)
+                    released.append(fit.transform(table))
             except (TypeError, ValueError):
                 continue
             require_same_form(kind, tables, released)
 
 
-CHECKS = (_check_nothing_else_is_carried_over,)
+# The frames that are tried where a fit takes longer than a transform.
+_KINDS = (
+    "pandas",
+    "pandas, category",
+    "pyarrow",
+    "pyarrow, dictionary",
+    "polars",
+    "polars, Categorical",
+)
+
+
+def check_fits(estimator: Any, X: Any) -> None:
+    """Check that fitted attributes and private rows differ in values only, for frames of some kinds."""
+    values = {}
+    for name, column in lists_of(X).items():
+        values[name] = list(dict.fromkeys(column))
+    for kind, *tables in opposite_frames(values):
+        if kind not in _KINDS:
+            continue
+        try:
+            fits = [fitted(estimator, table, random_state=0) for table in tables]
+        except (TypeError, ValueError):
+            continue  # it does not take such frames
+        require_same_storage(kind, *fits)
+        # Rows are compared where the estimator says that they are private.
+        if getattr(estimator, "protects_rows", None) is True:
+            released = list(map(transformed, fits, tables))
+            require_same_form(kind, tables, released)
+        is_of_rows = fits[0].guarantee_.relation != "replace_values"
+        if hasattr(estimator, "sample") and is_of_rows:
+            samples = [fit.sample(20) for fit in fits]
+            require_same_form(kind, tables, samples)
 
 
 Facts = dict[str, Any]
@@ -435,9 +464,7 @@ def differences(facts: Facts, other_facts: Facts) -> list[str]:
 def _agree(name: str, fact: Any, other_fact: Any) -> bool:
     if name.endswith("codes") and fact is not None and other_fact is not None:
         # The codes of the values that both have.
-        return all(
-            fact[value] == other_fact.get(value, code) for value, code in fact.items()
-        )
+        return all(fact[value] == other_fact.get(value, code) for value, code in fact.items())
     return bool(fact == other_fact)
 
 
