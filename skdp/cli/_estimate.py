@@ -72,12 +72,6 @@ def add_estimate(commands: Any) -> None:
         ),
     )
     add(
-        "--population-size",
-        type=read_positive,
-        metavar="N",
-        help="with --rows population: how many people there are",
-    )
-    add(
         "--postprocess",
         choices=list(POSTPROCESSORS),
         default="none",
@@ -154,7 +148,6 @@ def _run_estimate(options: argparse.Namespace) -> Path | int:
         transformer,
         target=options.out,
         rows=options.rows,
-        population_size=options.population_size,
         postprocess=options.postprocess,
         confidence_level=options.confidence,
         progress=bar_of_rows(options),

@@ -30,7 +30,6 @@ from skdp.local._protocol_file import read_carried
 from skdp.local._transformer import ReportTransformer
 from skdp.local.protocol import (
     CategoryField,
-    PopulationSize,
     ReportProtocol,
     Sampling,
     ShareOf,
@@ -392,9 +391,7 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         columns: Sequence[Any] | None = None,
         postprocess: Postprocess = "none",
         confidence_level: float = 0.95,
-        simultaneous: bool = False,
         rows: ShareOf = "table",
-        population_size: PopulationSize = None,
         sample_weight: ColumnLike | None = None,
         strata: ColumnLike | None = None,
         clusters: ColumnLike | None = None,
@@ -414,15 +411,9 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
             them.
         confidence_level : float, default=0.95
             Coverage of each interval, between 0 and 1.
-        simultaneous : bool, default=False
-            Whether all intervals together shall have the coverage (Bonferroni), not
-            each.
         rows : {"table", "population"}, default="table"
             Whose share it is: that of the records themselves, or of the population from
             which they were drawn at random, whose intervals are wider.
-        population_size : int, or mapping of stratum to int, optional
-            The size of a finite population; by default it is much larger than the
-            table.
         sample_weight : array-like of shape (n_samples,), optional
             The design weight of each record, at least 0: how many people it stands for.
             A count is then the sum of weights (Horvitz and Thompson), a frequency that
@@ -432,11 +423,10 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
             The weights of a tally are given to `tally`.
         strata : array-like of shape (n_samples,), optional
             From which stratum of the population each record was drawn; two records or
-            clusters, or more, of each. Then `population_size` is a mapping.
+            clusters, or more, of each.
         clusters : array-like of shape (n_samples,), optional
             With which others a record was drawn, such as those of its household or
-            village; a cluster lies in one stratum. Then `population_size` is the number
-            of clusters.
+            village; a cluster lies in one stratum.
 
         Returns
         -------
@@ -477,9 +467,7 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
             columns=columns,
             postprocess=postprocess,
             confidence_level=confidence_level,
-            simultaneous=simultaneous,
             rows=rows,
-            population_size=population_size,
             sample_weight=sample_weight,
             strata=strata,
             clusters=clusters,
@@ -492,9 +480,7 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         columns: Sequence[Any] | None = None,
         postprocess: Postprocess = "none",
         confidence_level: float = 0.95,
-        simultaneous: bool = False,
         rows: ShareOf = "population",
-        population_size: PopulationSize = None,
         sample_weight: ColumnLike | None = None,
         strata: ColumnLike | None = None,
         clusters: ColumnLike | None = None,
@@ -505,14 +491,11 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         ----------
         reports : what `transform` returns, or ReportTally
             Privatised rows, or their sums.
-        columns, postprocess, confidence_level, simultaneous : optional
+        columns, postprocess, confidence_level : optional
             As for `estimate_counts`.
         rows : {"population", "table"}, default="population"
             Whose share it is: that of the population from which the records were drawn
             at random, or of the records themselves, whose intervals are narrower.
-        population_size : int, or mapping of stratum to int, optional
-            The size of a finite population; by default it is much larger than the
-            table.
         sample_weight, strata, clusters : array-like of shape (n_samples,), optional
             As for `estimate_counts`.
 
@@ -542,9 +525,7 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
             columns=columns,
             postprocess=postprocess,
             confidence_level=confidence_level,
-            simultaneous=simultaneous,
             rows=rows,
-            population_size=population_size,
             sample_weight=sample_weight,
             strata=strata,
             clusters=clusters,
@@ -588,7 +569,6 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         columns: Sequence[Any] | None = None,
         confidence_level: float = 0.95,
         rows: ShareOf = "table",
-        population_size: PopulationSize = None,
         sample_weight: ColumnLike | None = None,
         strata: ColumnLike | None = None,
         clusters: ColumnLike | None = None,
@@ -608,7 +588,7 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
             Which columns to combine; by default all.
         confidence_level : float, default=0.95
             Coverage of each interval, between 0 and 1.
-        rows, population_size, sample_weight, strata, clusters : optional
+        rows, sample_weight, strata, clusters : optional
             As for `estimate_counts`.
 
         Returns
@@ -642,7 +622,6 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
             joint_columns = check_columns(joint_columns, columns)
         options: dict[str, Any] = {
             "rows": rows,
-            "population_size": population_size,
             "sample_weight": sample_weight,
             "strata": strata,
             "clusters": clusters,

@@ -19,7 +19,6 @@ from skdp.local.protocol import (
     Channel,
     Codes,
     OracleField,
-    PopulationSize,
     Randomness,
     ReportProtocol,
     ShareOf,
@@ -282,9 +281,7 @@ class SetValuedEncoder(ReportTransformer):
         columns: Sequence[Any] | None = None,
         postprocess: SetPostprocess = "none",
         confidence_level: float = 0.95,
-        simultaneous: bool = False,
         rows: ShareOf = "table",
-        population_size: PopulationSize = None,
         sample_weight: ColumnLike | None = None,
         strata: ColumnLike | None = None,
         clusters: ColumnLike | None = None,
@@ -301,13 +298,9 @@ class SetValuedEncoder(ReportTransformer):
             ``"none"``: unbiased, possibly negative. ``"clip"``: clipped to [0, n]; biased.
         confidence_level : float, default=0.95
             Coverage of each interval, between 0 and 1.
-        simultaneous : bool, default=False
-            Whether all intervals together shall have the coverage (Bonferroni), not each by itself.
         rows : {"table", "population"}, default="table"
             Whose share it is: that of the records themselves, or of the population from which they were drawn at
             random, whose intervals are wider.
-        population_size : int, or mapping of stratum to int, optional
-            The size of a finite population; by default it is much larger than the table.
         sample_weight, strata, clusters : array-like of shape (n_samples,), optional
             As for the `estimate_counts` of `RandomizedResponseEncoder`.
 
@@ -337,9 +330,7 @@ class SetValuedEncoder(ReportTransformer):
             columns=columns,
             postprocess=postprocess,
             confidence_level=confidence_level,
-            simultaneous=simultaneous,
             rows=rows,
-            population_size=population_size,
             sample_weight=sample_weight,
             strata=strata,
             clusters=clusters,
@@ -352,9 +343,7 @@ class SetValuedEncoder(ReportTransformer):
         columns: Sequence[Any] | None = None,
         postprocess: SetPostprocess = "none",
         confidence_level: float = 0.95,
-        simultaneous: bool = False,
         rows: ShareOf = "population",
-        population_size: PopulationSize = None,
         sample_weight: ColumnLike | None = None,
         strata: ColumnLike | None = None,
         clusters: ColumnLike | None = None,
@@ -365,13 +354,11 @@ class SetValuedEncoder(ReportTransformer):
         ----------
         reports : what `transform` returns, or ReportTally
             Privatised rows, or their sums.
-        columns, postprocess, confidence_level, simultaneous : optional
+        columns, postprocess, confidence_level : optional
             As for `estimate_counts`.
         rows : {"population", "table"}, default="population"
             Whose share it is: that of the population from which the records were drawn at random, or of the records
             themselves, whose intervals are narrower.
-        population_size : int, or mapping of stratum to int, optional
-            The size of a finite population; by default it is much larger than the table.
         sample_weight, strata, clusters : array-like of shape (n_samples,), optional
             As for the `estimate_counts` of `RandomizedResponseEncoder`.
 
@@ -397,9 +384,7 @@ class SetValuedEncoder(ReportTransformer):
             columns=columns,
             postprocess=postprocess,
             confidence_level=confidence_level,
-            simultaneous=simultaneous,
             rows=rows,
-            population_size=population_size,
             sample_weight=sample_weight,
             strata=strata,
             clusters=clusters,

@@ -33,7 +33,6 @@ from skdp.local._tally import ReportTally
 from skdp.local._transformer import ReportTransformer
 from skdp.local.protocol import (
     CategoryField,
-    PopulationSize,
     ReportProtocol,
     Reports,
     Sampling,
@@ -339,7 +338,6 @@ class LocalTableEncoder(ReportTransformer):
         postprocess: Postprocess = "none",
         confidence_level: float = 0.95,
         rows: ShareOf = "table",
-        population_size: PopulationSize = None,
         sample_weight: ColumnLike | None = None,
         strata: ColumnLike | None = None,
         clusters: ColumnLike | None = None,
@@ -357,8 +355,6 @@ class LocalTableEncoder(ReportTransformer):
         rows : {"table", "population"}, default="table"
             Whose share it is: that of the records themselves, or of the population from which they were drawn at
             random, whose intervals are wider.
-        population_size : int, or mapping of stratum to int, optional
-            The size of a finite population; by default it is much larger than the table.
         sample_weight, strata, clusters : array-like of shape (n_samples,), optional
             As for the `estimate_counts` of `RandomizedResponseEncoder`.
 
@@ -383,7 +379,6 @@ class LocalTableEncoder(ReportTransformer):
             postprocess=postprocess,
             confidence_level=confidence_level,
             rows=rows,
-            population_size=population_size,
             sample_weight=sample_weight,
             strata=strata,
             clusters=clusters,
@@ -396,7 +391,6 @@ class LocalTableEncoder(ReportTransformer):
         postprocess: Postprocess = "none",
         confidence_level: float = 0.95,
         rows: ShareOf = "population",
-        population_size: PopulationSize = None,
         sample_weight: ColumnLike | None = None,
         strata: ColumnLike | None = None,
         clusters: ColumnLike | None = None,
@@ -412,8 +406,6 @@ class LocalTableEncoder(ReportTransformer):
         rows : {"population", "table"}, default="population"
             Whose share it is: that of the population from which the records were drawn at random, or of the records
             themselves, whose intervals are narrower.
-        population_size : int, or mapping of stratum to int, optional
-            The size of a finite population; by default it is much larger than the table.
         sample_weight, strata, clusters : array-like of shape (n_samples,), optional
             As for the `estimate_counts` of `RandomizedResponseEncoder`.
 
@@ -438,7 +430,6 @@ class LocalTableEncoder(ReportTransformer):
             postprocess=postprocess,
             confidence_level=confidence_level,
             rows=rows,
-            population_size=population_size,
             sample_weight=sample_weight,
             strata=strata,
             clusters=clusters,
@@ -466,7 +457,6 @@ class LocalTableEncoder(ReportTransformer):
         *,
         confidence_level: float = 0.95,
         rows: ShareOf = "table",
-        population_size: PopulationSize = None,
         sample_weight: ColumnLike | None = None,
         strata: ColumnLike | None = None,
         clusters: ColumnLike | None = None,
@@ -481,7 +471,7 @@ class LocalTableEncoder(ReportTransformer):
             Which columns to combine, mostly two.
         confidence_level : float, default=0.95
             Coverage of each interval, between 0 and 1.
-        rows, population_size, sample_weight, strata, clusters : optional
+        rows, sample_weight, strata, clusters : optional
             As for `estimate_counts`.
 
         Returns
@@ -514,7 +504,6 @@ class LocalTableEncoder(ReportTransformer):
         in_several_groups = len(chosen) == 1 and len(together) > 1
         options: dict[str, Any] = {
             "rows": rows,
-            "population_size": population_size,
             "sample_weight": sample_weight,
             "strata": strata,
             "clusters": clusters,

@@ -134,23 +134,12 @@ def test_counts_are_of_the_table_or_of_the_population(folder):
     for options, expected in [
         ([], encoder.estimate_counts(reports)),
         (["--rows", "population"], encoder.estimate_counts(reports, rows="population")),
-        (
-            ["--rows", "population", "--population-size", "400"],
-            encoder.estimate_counts(reports, rows="population", population_size=400),
-        ),
     ]:
         place = f"counts{len(options)}.csv"
         assert main(["estimate", "joint.parquet", "--out", place, *options]) == 0
         written = pd.read_csv(place)
         for name in ("count", "std_error", "lower", "upper"):
             assert written[name].to_numpy() == pytest.approx(expected[name].to_numpy())
-
-
-def test_a_population_size_without_the_population_is_refused(capsys):
-    error = refuse(capsys, "estimate", "joint.parquet", "--population-size", "400")
-    assert "population_size" in error
-    error = refuse(capsys, "estimate", "numeric.parquet", "--population-size", "400")
-    assert "population_size is for counts, not for means" in error
 
 
 def test_estimates_of_columns_of_several_kinds_are_written_as_text(folder):

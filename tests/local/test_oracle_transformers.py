@@ -256,23 +256,6 @@ class TestFrequencyOracle:
             FrequencyOracleEncoder(categories=[range(20)], **parameters).fit([[1]])
 
 
-@pytest.mark.long
-def test_simultaneous_intervals_are_wider_and_cover_all_cells():
-    table = pd.DataFrame(data(3_000))
-    encoder = make("sets", strategy="joint").fit(table)
-    true = truth(table, encoder)
-    alone, together = 0, 0
-    for _ in range(150):
-        tally = encoder.tally(encoder.transform(table))
-        plain, wide = (encoder.estimate_counts(tally, simultaneous=flag) for flag in (False, True))
-        assert ((wide["upper"] - wide["lower"]) > (plain["upper"] - plain["lower"])).all()
-        alone += ((plain["lower"] <= true) & (true <= plain["upper"])).all()
-        together += ((wide["lower"] <= true) & (true <= wide["upper"])).all()
-    # At least 95 % of 150 in the mean; below 125 with probability below 10**-6.
-    assert together >= 125
-    assert alone < together
-
-
 def test_reports_that_do_not_fit_are_refused_before_a_charge():
     ledger = PrivacyLedger(epsilon=10)
     table = pd.DataFrame({"x": np.zeros(60_000, int)})

@@ -1,6 +1,5 @@
 """Whose share an estimate is of: the population's, from which the table was drawn, or the table's own."""
 
-import itertools
 import math
 from fractions import Fraction
 
@@ -109,44 +108,6 @@ def test_counts_are_the_tables_and_frequencies_the_populations(name):
     np.testing.assert_allclose(shares["std_error"], expected)
     as_many = encoder.estimate_counts(reports, rows="population")
     np.testing.assert_allclose(as_many["std_error"], shares["std_error"] * 1000)
-
-
-def test_a_finite_population_varies_less():
-    """Exact: over all samples of 4 of 9 people, of whom 3 smoke."""
-    size, n = 9, 4
-    people = [1] * 3 + [0] * 6
-    shares = [sum(people[place] for place in sample) / n for sample in itertools.combinations(range(size), n)]
-    encoder = RandomizedResponseEncoder(60.0, categories=VALUES)
-    with pytest.warns(WeakGuaranteeWarning, match="protects little"):
-        encoder.fit(answers(1, 1))
-    empty = encoder.protocol_.empty_tally()
-    variance = 0.0
-    # At this epsilon, reports are the truth.
-    for share in shares:
-        told = round(n * share)
-        tally = empty.with_sums([np.array([told, n - told]), np.array([n]), np.array([n])])
-        variance += encoder.estimate_frequencies(tally, population_size=size).loc["yes", "std_error"] ** 2 / len(shares)
-    # The plug-in of p (1 - p) is too small by its own variance.
-    assert variance == pytest.approx(np.var(shares) * (1 - np.var(shares) / (3 / 9 * 6 / 9)))
-    whole = encoder.estimate_frequencies(tally, population_size=n)
-    table = encoder.estimate_frequencies(tally, rows="table")
-    pd.testing.assert_frame_equal(whole, table)
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"rows": "all"}, ValueError, "rows must be"),
-        ({"population_size": 5}, ValueError, "population_size must be at least 10, the number of records, got 5"),
-        ({"population_size": 50.5}, TypeError, "population_size must be an int, got float"),
-        ({"rows": "table", "population_size": 50}, ValueError, "population_size is for rows='population'"),
-    ],
-)
-def test_wrong_populations_are_refused(options, error, message):
-    encoder = RandomizedResponseEncoder(1.0, categories=VALUES, random_state=0)
-    reports = encoder.fit_transform(answers(4, 6))
-    with pytest.raises(error, match=message):
-        encoder.estimate_frequencies(reports, **options)
 
 
 def test_sampled_columns_add_up():

@@ -106,8 +106,8 @@ def test_a_tally_estimates_as_its_reports(name):
         rtol=1e-9,
     )
     pd.testing.assert_frame_equal(
-        encoder.estimate_counts(tally, rows="population", population_size=500, postprocess="clip"),
-        encoder.estimate_counts(reports, rows="population", population_size=500, postprocess="clip", **options),
+        encoder.estimate_counts(tally, rows="population", postprocess="clip"),
+        encoder.estimate_counts(reports, rows="population", postprocess="clip", **options),
         rtol=1e-9,
     )
     again = ReportTally.from_json(tally.to_json())
@@ -284,30 +284,6 @@ def test_the_total_and_its_variance_are_unbiased():
     assert stated == pytest.approx(square - mean**2, rel=2e-2)
 
 
-def test_a_census_leaves_the_noise_of_the_reports():
-    sizes = {"north": 20, "south": 20, "west": 20}
-    encoder = RandomizedResponseEncoder(2.0, categories=VALUES).fit(REPORTS)
-    census = encoder.estimate_frequencies(REPORTS, strata=STRATA, population_size=sizes)
-    table = encoder.estimate_frequencies(REPORTS, rows="table")
-    np.testing.assert_allclose(census["std_error"], table["std_error"], rtol=0.1)
-    larger = encoder.estimate_frequencies(
-        REPORTS, strata=STRATA, population_size={"north": 40, "south": 40, "west": 40}
-    )
-    infinite = encoder.estimate_frequencies(REPORTS, strata=STRATA)
-    # Half of the population is known.
-    middle = np.sqrt((census["std_error"] ** 2 + infinite["std_error"] ** 2) / 2)
-    np.testing.assert_allclose(larger["std_error"].iloc[[0, 2]], middle.iloc[[0, 2]], rtol=1e-9)
-
-
-def test_the_population_of_clusters_is_counted_in_clusters():
-    clusters = PLACES // 4
-    census = ENCODER.estimate_frequencies(REPORTS, clusters=clusters, population_size=15)
-    rows = ENCODER.estimate_frequencies(REPORTS, sample_weight=np.ones(60), population_size=60)
-    np.testing.assert_allclose(census["std_error"], rows["std_error"], rtol=1e-9)
-    with pytest.raises(ValueError, match="at least the number of clusters"):
-        ENCODER.estimate_frequencies(REPORTS, clusters=clusters, population_size=14)
-
-
 def test_joint_counts_are_weighted():
     values = {"a": ["x", "y"], "b": ["u", "v", "w"]}
     table = pd.DataFrame({"a": np.array(["x", "y"])[PLACES % 2], "b": np.array(["u", "v", "w"])[PLACES % 3]})
@@ -396,11 +372,6 @@ ALONE = {**dict.fromkeys(["south", "west"], 30), "north": 30}
         ({"clusters": np.zeros(60)}, "there must be two clusters or more"),
         ({"strata": STRATA[:-1]}, r"strata must have the shape"),
         ({"strata": [None] * 60}, "strata must not be missing"),
-        ({"strata": STRATA, "population_size": 100}, "mapping of each of the 3 strata"),
-        ({"strata": STRATA, "population_size": {"north": 30}}, "mapping of each of the 3"),
-        ({"strata": STRATA, "population_size": ALONE | {"west": 10}}, "at least the number of rows"),
-        ({"sample_weight": WEIGHTS, "population_size": ALONE}, "only where strata are given"),
-        ({"sample_weight": WEIGHTS, "population_size": 1.5}, "whole numbers"),
         ({"sample_weight": pd.Series(WEIGHTS, index=PLACES[::-1])}, "labels of X in another order"),
     ],
 )

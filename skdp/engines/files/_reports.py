@@ -406,7 +406,6 @@ def estimate_file(
     *,
     target: str | os.PathLike[str] | None = None,
     rows: Literal["table", "population"] = "table",
-    population_size: float | None = None,
     postprocess: str = "none",
     confidence_level: float = 0.95,
     progress: Progress = NoBar,
@@ -431,8 +430,6 @@ def estimate_file(
     rows : {"table", "population"}, default="table"
         Whose counts are estimated, as in `estimate_counts`: those of the rows, or of the population from which they
         were drawn, with the error of the sample. A tally with weights is of the population. Means always are.
-    population_size : float, optional
-        With ``rows="population"``: how many people there are, as in `estimate_counts`.
     postprocess : str, default="none"
         As for the transformer's `estimate_counts`.
     confidence_level : float, default=0.95
@@ -491,7 +488,6 @@ def estimate_file(
     tally = sum_file(file, fitted, progress)
     options: dict[str, Any] = {
         "rows": rows,
-        "population_size": population_size,
         "postprocess": postprocess,
         "confidence_level": confidence_level,
     }
@@ -519,8 +515,6 @@ def _estimate(transformer: Any, tally: Any, options: dict[str, Any]) -> pd.DataF
         raise ValueError(
             f"postprocess is for counts, not for means, got {options['postprocess']!r}"
         )
-    if options["population_size"] is not None:
-        raise ValueError("population_size is for counts, not for means")
     means: pd.DataFrame = transformer.estimate_mean(
         tally, confidence_level=options["confidence_level"]
     )

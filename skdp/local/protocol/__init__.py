@@ -30,7 +30,6 @@ from skdp.local.protocol._sampling import drawn_pair as drawn_pair
 from skdp.local.protocol._sampling import quantile as quantile
 from skdp.local.protocol._sampling import read_weights as read_weights
 from skdp.local.protocol._sampling import whole_weights as whole_weights
-from skdp.local.protocol._weighted import PopulationSize as PopulationSize
 from skdp.local.protocol._weighted import ReportVectors as ReportVectors
 from skdp.local.protocol._weighted import SampleDesign as SampleDesign
 from skdp.local.protocol._weighted import WeightedMeans as WeightedMeans

@@ -16,12 +16,11 @@ from numpy.typing import ArrayLike, NDArray
 from skdp.base import check_choice, check_confidence_level, level_of_the_caller
 from skdp.local._tally import WEIGHT_UNIT, ReportTally, check_tally
 from skdp.local.protocol._columns import column_index
-from skdp.local.protocol._sampling import SampledCounts, check_population
+from skdp.local.protocol._sampling import SampledCounts
 from skdp.local.protocol._weighted import (
     ReportVectors,
     SampleDesign,
     WeightedMoments,
-    is_whole,
     means_of_moments,
     read_design,
     weighted_means,
@@ -55,15 +54,13 @@ class CountOptions:
 
     postprocess: str = "none"
     confidence_level: float = 0.95
-    simultaneous: bool = False
     what: str = "count"
     rows: str = "table"
-    population_size: int | None = None
 
     def __post_init__(self) -> None:
         check_choice("postprocess", self.postprocess, tuple(POSTPROCESSORS))
         check_confidence_level(self.confidence_level)
-        check_rows(self.rows, self.population_size)
+        check_choice("rows", self.rows, ("population", "table"))
 
     def table(
         self,
@@ -75,33 +72,15 @@ class CountOptions:
         """Show counts with their errors."""
         # Those of weighted counts are of the population already.
         if self.rows == "population" and not is_weighted:
-            estimates = estimates.of_population(self.population_size)
+            estimates = estimates.of_population()
         table = estimates.table(
             self.confidence_level,
             clipped=self.postprocess != "none",
-            # Intervals that all hold at once share the error (Bonferroni).
-            n_cells=len(index) if self.simultaneous else 1,
             what=self.what,
             index=index,
         )
         table.attrs["rows"] = self.rows
         return table
-
-
-def check_rows(rows: Any, population_size: Any) -> None:
-    """Check whose share is estimated, and the size of a finite population."""
-    check_choice("rows", rows, ("population", "table"))
-    if population_size is None:
-        return
-    if rows == "table":
-        raise ValueError(
-            "population_size is for rows='population': the counts of a table have no "
-            "error of sampling"
-        )
-    if not is_whole(population_size):
-        raise TypeError(
-            "population_size must be an int, got " + type(population_size).__name__
-        )
 
 
 def take_design(
@@ -126,7 +105,6 @@ def take_design(
         sample_weight=sample_weight,
         strata=strata,
         clusters=clusters,
-        population_size=options.pop("population_size", None),
     )
 
 
@@ -384,17 +362,12 @@ def _tallied_weighted_counts(
         size = tally.sizes[place]
         processed = _processed(field.oracle, cell_means, size, options.postprocess)
         shown += share * np.bincount(group, processed)
-    fraction = 0.0
-    if options.population_size is not None:
-        check_population(options.population_size, tally.n_reports)
-        fraction = min(tally.sizes[place] for place in places) / options.population_size
     estimates = means_of_moments(
         parts,
         n_rows=tally.n_reports,
         total_weight=total_weight,
         total_squared_weight=total_squared_weight,
         is_total=options.what == "count",
-        fraction=fraction,
     ).counts()
     return replace(estimates, shown=shown * total_weight)
 

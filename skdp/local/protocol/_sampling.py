@@ -184,19 +184,10 @@ class SampledCounts:
             weights @ shown,
         )
 
-    def of_population(self, size: int | None = None) -> Self:
-        """Return the counts that as many records of the population have on average.
-
-        The records are drawn from it at random; `size` is that of a finite one.
-        """
-        # A share of p varies by p (1 - p) / n from table to table; without replacement
-        # less, by the correction for finite populations (Cochran 1977, section 2.6).
-        correction = 1.0
-        if size is not None:
-            check_population(size, self.n)
-            correction = (size - self.n) / max(size - 1, 1)
-        spread = self.spread + correction / max(self.n, 1)
-        return replace(self, spread=spread)
+    def of_population(self) -> Self:
+        """Return the counts that as many records of the population have on average."""
+        # A share of p varies by p (1 - p) / n from table to table.
+        return replace(self, spread=self.spread + 1.0 / max(self.n, 1))
 
     def _rows(self) -> NDArray[np.float64]:
         """Return what each cell has: (4, n_cells)."""
@@ -207,13 +198,11 @@ class SampledCounts:
         possible_counts = np.nan_to_num(np.clip(self.counts, 0, self.n))
         return self.noise + self.spread * possible_counts * (self.n - possible_counts)
 
-    def interval(
-        self, confidence_level: float, n_cells: int = 1
-    ) -> tuple[Vector, Vector]:
+    def interval(self, confidence_level: float) -> tuple[Vector, Vector]:
         """Return the ends of an interval of each count, as Wilson's without noise."""
         # What sampling adds follows from the count c that is sought: it solves
         # (estimate - c)^2 = z^2 (noise + spread c (n - c)).
-        error_rate = (1 - check_confidence_level(confidence_level)) / n_cells
+        error_rate = 1 - check_confidence_level(confidence_level)
         z = -quantile(error_rate / 2, self.degrees)
         counts = np.nan_to_num(self.counts)
         is_estimated = np.isfinite(self.noise)
@@ -231,12 +220,11 @@ class SampledCounts:
         confidence_level: float,
         *,
         clipped: bool = False,
-        n_cells: int = 1,
         what: str = "count",
         index: pd.Index | None = None,
     ) -> pd.DataFrame:
         """Return ``count, std_error, lower, upper``, or the same of frequencies."""
-        lower, upper = self.interval(confidence_level, n_cells)
+        lower, upper = self.interval(confidence_level)
         if clipped:
             lower = np.clip(lower, 0, self.n)
             upper = np.clip(upper, 0, self.n)
@@ -246,15 +234,6 @@ class SampledCounts:
         numbers = np.stack([self.shown, std_error, lower, upper], axis=1) / scale
         names = [what, "std_error", "lower", "upper"]
         return pd.DataFrame(numbers, index=index, columns=names)  # (n_cells, 4)
-
-
-def check_population(size: int, n: float) -> None:
-    """Refuse a population that is smaller than its sample."""
-    if size < n:
-        raise ValueError(
-            f"population_size must be at least {n:,}, the number of records, got "
-            f"{size:,}"
-        )
 
 
 def quantile(probability: float, degrees: float) -> float:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from numbers import Integral
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,9 +16,6 @@ from skdp.base import check_same_order
 from skdp.local._tally import LARGEST_WEIGHT, SMALLEST_WEIGHT, WEIGHT_UNIT, WeightedSums
 from skdp.local.protocol._field import Field, Reports
 from skdp.local.protocol._sampling import SampledCounts, Vector
-
-# Of a finite population, or of each of its strata.
-PopulationSize = int | Mapping[Any, int] | None
 
 # Numbers that are held at once: 8 MB.
 _CHUNK = 1 << 20
@@ -37,8 +33,6 @@ class SampleDesign:
     clusters: NDArray[np.intp] | None
     # The stratum of each cluster, or of each record.
     cluster_strata: NDArray[np.intp]
-    # Which share of the clusters, or records, of each stratum was drawn.
-    fractions: Vector
 
     @property
     def n_units(self) -> NDArray[np.intp]:
@@ -48,28 +42,23 @@ class SampleDesign:
     @property
     def degrees(self) -> int:
         """The degrees of freedom of the variance."""
-        return len(self.cluster_strata) - len(self.fractions)
+        return len(self.cluster_strata) - len(self.n_units)
 
-    def variances(self, blocks: Iterator[tuple[int, Vector, Vector]]) -> Vector:
+    def variances(self, blocks: Iterator[tuple[int, Vector]]) -> Vector:
         """Return the variances of sums over the records.
 
-        A block has its first record, and what its records add and the variance of
-        their noise: (n_rows, n_cells).
+        A block has its first record, and what its records add: (n_rows, n_cells).
         """
         # The variance between the clusters of a stratum (Cochran 1977, section 11.4),
-        # as of svytotal in R's package survey (Lumley 2004). A finite population takes
-        # its share from what sampling adds, and not from the noise of the reports.
-        n_strata = len(self.fractions)
+        # as of svytotal in R's package survey (Lumley 2004).
         n_units = self.n_units[:, np.newaxis]
-        fractions = self.fractions[:, np.newaxis]
+        n_strata = len(n_units)
         sums: Any = 0.0
         squares: Any = 0.0
-        noise: Any = 0.0
         totals: Any = 0.0
-        for start, added, noise_of_rows in blocks:
+        for start, added in blocks:
             rows = slice(start, start + len(added))
             of_strata = _indicators(self.strata[rows], n_strata)
-            noise = noise + of_strata @ noise_of_rows
             if self.clusters is None:
                 sums = sums + of_strata @ added
                 squares = squares + of_strata @ added**2
@@ -81,8 +70,7 @@ class SampleDesign:
             sums = of_strata @ totals
             squares = of_strata @ totals**2
         between = n_units / (n_units - 1) * (squares - sums**2 / n_units)
-        of_each = (1 - fractions) * between + fractions * np.clip(noise, 0, None)
-        total: Vector = np.clip(of_each, 0, None).sum(axis=0)
+        total: Vector = np.clip(between, 0, None).sum(axis=0)
         return total
 
 
@@ -99,16 +87,14 @@ def read_design(
     sample_weight: Any = None,
     strata: Any = None,
     clusters: Any = None,
-    population_size: Any = None,
 ) -> SampleDesign | None:
     """Read how the records of reports were drawn; None if nothing is said of it."""
     if sample_weight is None and strata is None and clusters is None:
         return None
     weights = read_sample_weight(sample_weight, reports, n_rows)
-    stratum_names = None
     strata_codes = np.zeros(n_rows, np.intp)
     if strata is not None:
-        strata_codes, stratum_names = _read_groups("strata", strata, reports, n_rows)
+        strata_codes, _ = _read_groups("strata", strata, reports, n_rows)
     cluster_codes = None
     cluster_strata = strata_codes
     if clusters is not None:
@@ -124,8 +110,7 @@ def read_design(
         if strata is not None:
             demand = f"each stratum must have two {unit} or more (join smaller ones)"
         raise ValueError(f"{demand}, as the variance is that between them")
-    fractions = _fractions(n_units, stratum_names, population_size, unit)
-    return SampleDesign(weights, strata_codes, cluster_codes, cluster_strata, fractions)
+    return SampleDesign(weights, strata_codes, cluster_codes, cluster_strata)
 
 
 def read_sample_weight(sample_weight: Any, reports: Any, n_rows: int) -> Vector:
@@ -178,41 +163,6 @@ def _read_groups(
     if (codes < 0).any():
         raise ValueError(f"{name} must not be missing in any row")
     return codes.astype(np.intp), list(names)
-
-
-def _fractions(
-    n_units: NDArray[np.intp], names: Any, population_size: Any, unit: str
-) -> Vector:
-    """Return which share of each stratum was drawn; 0 if that is not known."""
-    if population_size is None:
-        return np.zeros(len(n_units))
-    sizes = [population_size]
-    if names is not None:
-        if not isinstance(population_size, Mapping) or set(population_size) != set(
-            names
-        ):
-            raise ValueError(
-                "with strata, population_size must be a mapping of each of the "
-                f"{len(names)} strata to its number of {unit}"
-            )
-        sizes = [population_size[name] for name in names]
-    elif isinstance(population_size, Mapping):
-        raise ValueError("population_size is a mapping only where strata are given")
-    if not all(map(is_whole, sizes)):
-        raise TypeError("population_size must hold whole numbers")
-    population = np.array(sizes, float)
-    if not (population >= n_units).all():
-        raise ValueError(
-            f"population_size must be at least the number of {unit} in the sample, in "
-            "each stratum if there are any"
-        )
-    fractions: Vector = n_units / population
-    return fractions
-
-
-def is_whole(number: Any) -> bool:
-    """Return whether a number is an integer, and no truth value."""
-    return isinstance(number, Integral) and not isinstance(number, bool)
 
 
 @dataclass(frozen=True, eq=False)
@@ -294,15 +244,11 @@ def weighted_means(
     if np.isnan(means).any():
         infinite = np.full(len(means), np.inf)
         return WeightedMeans(means, infinite, total_weight, kish, design.degrees)
-    # Of a sample of the records, which reports a field, so much less of the population.
-    n_reported = min(len(part.rows) for part in parts)
-    fractions = design.fractions * (n_reported / len(weights))
     centre = means if is_total else np.zeros(len(means))
     blocks = _influences(weights, parts, part_means, centre)
-    variances = replace(design, fractions=fractions).variances(blocks)
+    variances = design.variances(blocks)
     # Of rare values, a few reports tell little of the variance.
     variances = np.maximum(variances, least_variance)
-    kish *= 1 - float(fractions.mean())
     return WeightedMeans(means, variances, total_weight, kish, design.degrees)
 
 
@@ -311,8 +257,8 @@ def _influences(
     parts: Sequence[ReportVectors],
     part_means: Sequence[Vector],
     centre: Vector,
-) -> Iterator[tuple[int, Vector, Vector]]:
-    """Yield what each record adds to means, to first order, and the variance of its noise."""
+) -> Iterator[tuple[int, Vector]]:
+    """Yield what each record adds to means, to first order."""
     # Of a mean, a sum over a sum of weights, the record i adds w_i (u_i - mean) / W.
     # A total over W varies with the sum of weights, too: w_i mean / W are added.
     n_rows = len(weights)
@@ -321,17 +267,13 @@ def _influences(
     for start in range(0, n_rows, step):
         end = min(start + step, n_rows)
         added = np.outer(weights[start:end] / weights.sum(), centre)
-        noise = np.zeros((end - start, n_cells))
         for part, means in zip(parts, part_means, strict=True):
             first, last = np.searchsorted(part.rows, [start, end])
             rows = part.rows[first:last]
             vectors = part.source.vectors(slice(first, last))
             factors = part.share * weights[rows] / weights[part.rows].sum()
             added[rows - start] += factors[:, np.newaxis] * (vectors - means)
-            # Of a vector that is 1 or 0 on average, the mean of the square less that
-            # of the vector is the variance of its noise.
-            noise[rows - start] += factors[:, np.newaxis] ** 2 * (vectors**2 - vectors)
-        yield start, added, noise
+        yield start, added
 
 
 @dataclass(frozen=True, eq=False)
@@ -356,13 +298,11 @@ def means_of_moments(
     total_weight: float,
     total_squared_weight: float,
     is_total: bool,
-    fraction: float = 0.0,
 ) -> WeightedMeans:
     """Estimate means of vectors from sums: as `weighted_means`, without strata and clusters."""
     means: Any = 0.0
     squares: Any = 0.0
     products: Any = 0.0
-    noise: Any = 0.0
     kish = 0.0
     least_variance = 0.0
     for part in parts:
@@ -376,8 +316,6 @@ def means_of_moments(
         products = products + factor * (
             part.products - part.means * part.squared_weight
         )
-        # As in `_influences`: the square less the vector.
-        noise = noise + factor**2 * (part.squares - part.products)
         kish_of_part = factor**2 * part.squared_weight
         kish += kish_of_part
         least_variance += kish_of_part * part.least_noise
@@ -390,11 +328,8 @@ def means_of_moments(
     if n_rows < 2:
         variances = np.full(len(means), np.inf)
     else:
-        between = n_rows / (n_rows - 1) * squares
-        variances = (1 - fraction) * between + fraction * np.clip(noise, 0, None)
-        variances = np.maximum(variances, least_variance)
+        variances = np.maximum(n_rows / (n_rows - 1) * squares, least_variance)
     degrees = max(n_rows - 1, 1)
-    kish *= 1 - fraction
     return WeightedMeans(means, variances, total_weight, kish, degrees)
 
 
