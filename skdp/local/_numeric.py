@@ -429,9 +429,9 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
         Privacy loss of one record over all columns together, > 0.
     mechanism : str or list, default="optimal"
         ``"optimal"``: the most accurate mean ([1]_), for an epsilon of at most 8 a
-        column. ``"square_wave"`` ([2]_) and ``"distribution"``, a mixture of windows,
-        are made for `estimate_distribution`. ``"laplace"``: clamped discrete Laplace
-        noise ([3]_). A list of the `outcomes` of an optimal mechanism repeats it.
+        column. ``"square_wave"`` ([2]_) is made for `estimate_distribution`.
+        ``"laplace"``: clamped discrete Laplace noise ([3]_). A list of the `outcomes`
+        of an optimal mechanism repeats it.
     bounds : (low, high), mapping, or array-like of shape (n_features, 2)
         Public bounds of all columns or, by name, of each: required, and never read from
         the data. A number outside of them is moved to the nearer one.
