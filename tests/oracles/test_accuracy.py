@@ -8,10 +8,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from skdp.oracles import (
-    RandomizedResponse,
-    choose_oracle,
-)
+from skdp.oracles import RandomizedResponse, choose_oracle
 from skdp.randomness import SeededSource
 from tests.conftest import each, often
 from tests.oracles.conftest import ORACLES
@@ -78,19 +75,10 @@ def test_intervals_cover_the_truth(name):
     check_coverage(ORACLES[name](100, 1.5), name)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("name", ORACLES)
-@pytest.mark.parametrize("k", [4, 14, 100])
-@pytest.mark.parametrize("epsilon", [0.5, 1, 2])
-def test_errors_and_intervals_are_right_everywhere(name, k, epsilon):
-    check_empirical_error(ORACLES[name](k, epsilon), f"{name} {k} {epsilon} long")
-    check_coverage(ORACLES[name](k, epsilon), f"{name} {k} {epsilon}")
-
-
 # The choice of an oracle.
 
 
-@pytest.mark.parametrize("max_report_bytes", [3, pytest.param(9, marks=pytest.mark.long)])
+@pytest.mark.parametrize("max_report_bytes", [3, 9])
 def test_the_chosen_oracle_has_the_stated_error_for_many_reports(max_report_bytes):
     k, n = 100_000, 500_000
     _, oracle = choose_oracle(k, 8.0, max_report_bytes=max_report_bytes)
