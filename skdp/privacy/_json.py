@@ -1,4 +1,4 @@
-"""Records as JSON: writing, and reading what anybody may have written."""
+"""Records as JSON."""
 
 from __future__ import annotations
 
@@ -107,8 +107,8 @@ class ReadableRecord(JsonRecord):
         TypeError
             If it is not a str.
         ValueError
-            If it is too long, not such a record, or of another version, or if a field is missing, unknown, twice there
-            or out of range; the field is named.
+            If it is too long, not such a record, or of another version, or if a field is missing, unknown or out of
+            range; the field is named.
 
         Notes
         -----
@@ -141,33 +141,9 @@ def _parsed(text: Any) -> Any:
             f"text must have at most {_MOST_CHARACTERS:,} characters, got {len(text):,}"
         )
     try:
-        return json.loads(
-            text, parse_int=_whole, parse_float=_decimal, object_pairs_hook=_object
-        )
-    except (json.JSONDecodeError, RecursionError):
+        return json.loads(text)
+    except (ValueError, RecursionError):
         raise ValueError("text is no JSON") from None
-
-
-def _whole(digits: str) -> int | float:
-    return int(digits) if len(digits) < 20 else float(digits)
-
-
-def _decimal(digits: str) -> float:
-    number = float(digits)
-    mantissa = digits.lower().partition("e")[0]
-    if number == 0 and mantissa.strip("-0."):
-        raise ValueError("text holds a number that is smaller than any float but 0")
-    return number
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Make the object of its names and values, of which JSON allows the same twice."""
-    content: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in content:
-            raise ValueError(f"the field {_short(name)} is there twice")
-        content[name] = value
-    return content
 
 
 def _short(value: Any) -> str:

@@ -66,9 +66,7 @@ def test_any_guarantee_comes_back(epsilon, delta, rho, scope, mechanism):
         ("{", "no JSON"),
         ("[" * 1_000_000, "no JSON"),
         ("[]", "the record must be an object, got an array"),
-        ('{"format": "skdp-guarantee", "format": "x"}', "'format' is there twice"),
         ('{"format": "skdp-guarantee", "version": 1, "epsilon": 1e999}', "epsilon must be a finite number"),
-        ('{"format": "skdp-guarantee", "version": 1, "epsilon": ' + "9" * 1_000_000 + "}", "epsilon must be a finite"),
     ],
 )
 @each("kind", [PrivacyGuarantee, PrivacyLedger])
