@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from numbers import Real
 from typing import Any, ClassVar, Literal, Self
 
 import narwhals.stable.v2 as nw
@@ -115,16 +113,6 @@ def check_bounds_names(bounds: Any, names: Sequence[Any]) -> None:
         check_declared({**dict.fromkeys(names), **bounds}, names, "bounds")
 
 
-def check_at_least_0(name: str, value: Any) -> float:
-    """Check a number that must not be negative."""
-    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
-        raise TypeError(f"{name} must be a number, got {type(value).__name__}")
-    number = float(value)
-    if not (math.isfinite(number) and number >= 0):
-        raise ValueError(f"{name} must be a finite number >= 0, got {value}")
-    return number
-
-
 def check_different(names: Sequence[Any]) -> None:
     """Refuse a result with two columns of one name."""
     for place, name in enumerate(names):
@@ -206,7 +194,7 @@ class CentralEstimator(OnSite, BaseEstimator):
                 "epsilon": check_epsilon(self.epsilon),
                 "delta": check_delta(delta),
             }
-        # Of a target that is not seen yet, or of named columns.
+        # The name of the target is not known before `fit`.
         protect = getattr(self, "protect", RECORD)
         scope: tuple[Any, ...] = ()
         if isinstance(protect, str) and protect == TARGET:

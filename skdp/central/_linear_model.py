@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
+from numbers import Real
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -16,13 +17,15 @@ from sklearn.base import RegressorMixin
 from skdp.base import (
     Bounds,
     TableLike,
+    check_choice,
     check_flag,
     read_bounds,
     read_numbers,
 )
 from skdp.central._base import (
+    RECORD,
+    TARGET,
     Plan,
-    check_at_least_0,
     check_bounds_names,
 )
 from skdp.central._private_target import (
@@ -33,9 +36,9 @@ from skdp.central._private_target import (
 from skdp.central._public_rows import PublicRows
 from skdp.central._supervised import (
     SupervisedStatistic,
-    declared_target_bounds,
     place_with_target,
     split_all_bounds,
+    split_target_bounds,
 )
 from skdp.central.statistics import (
     UNIT,
@@ -81,6 +84,12 @@ class LinearModel(SupervisedStatistic):
     coef_: Floats
     intercept_: Any
     fit_intercept: bool
+    protect: str
+
+    def _protects_target(self) -> bool:
+        """Check `protect`, and return whether it is the target alone."""
+        check_choice("protect", self.protect, (RECORD, TARGET))
+        return self.protect == TARGET
 
     def _respond(self, X: Any) -> Floats:
         """Return the linear function of rows that the coefficients are of."""
@@ -272,7 +281,6 @@ class _LinearRegression(RegressorMixin, LinearModel):
     bounds: Bounds | None
     target_bounds: tuple[float, float] | str | None
     fit_intercept: bool
-    protect: Any
     coef_std_error_: NDArray[np.float64]
     intercept_: float
     intercept_std_error_: float
@@ -291,7 +299,12 @@ class _LinearRegression(RegressorMixin, LinearModel):
     def _split_bounds(self, names: Sequence[Any]) -> tuple[list[int], Any]:
         if not self._protects_target():
             return split_all_bounds(self.bounds, self.target_bounds, names)
-        return [], declared_target_bounds(self.target_bounds, names[-1])
+        is_private, ends = split_target_bounds(self.target_bounds, names[-1])
+        if is_private:
+            raise ValueError(
+                "target_bounds must be declared, as (low, high), with protect='target'"
+            )
+        return [], ends
 
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         check_flag("fit_intercept", self.fit_intercept)
@@ -691,4 +704,10 @@ class DPRidge(_LinearRegression):
         self.random_state = random_state
 
     def _penalty(self) -> float:
-        return check_at_least_0("alpha", self.alpha)
+        alpha = self.alpha
+        if isinstance(alpha, bool | np.bool_) or not isinstance(alpha, Real):
+            raise TypeError(f"alpha must be a number, got {type(alpha).__name__}")
+        number = float(alpha)
+        if not (math.isfinite(number) and number >= 0):
+            raise ValueError(f"alpha must be a finite number >= 0, got {alpha}")
+        return number

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -372,8 +373,10 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
         check_bounds_names(self.bounds, rows.names[:-1])
         return rows.select(())
 
-    def _declared_bounds(self) -> Any:
-        return None if self._protects_target() else self.bounds
+    def _split_bounds(self, names: Sequence[Any]) -> tuple[list[int], Any]:
+        if self._protects_target():
+            return [], None  # public columns need no bounds
+        return super()._split_bounds(names)
 
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         check_flag("fit_intercept", self.fit_intercept)

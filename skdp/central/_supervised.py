@@ -19,7 +19,6 @@ from skdp.base import (
     ColumnName,
     TableLike,
     all_or_nothing,
-    check_choice,
     check_names,
     read_bounds,
     read_domain,
@@ -123,28 +122,6 @@ class SupervisedStatistic(CentralStatistic):
             names = tuple(getattr(self, "feature_names_in_", table.names))
         check_names(self, table, names)
         return table
-
-    def _split_bounds(self, names: Sequence[Any]) -> tuple[list[int], Any]:
-        if self._protects_target():
-            # Public columns have their bounds, and classes need none.
-            return [], None
-        return super()._split_bounds(names)
-
-    def _protects_target(self) -> bool:
-        """Check `protect`, and return whether it is the target alone."""
-        protect = getattr(self, "protect", RECORD)
-        check_choice("protect", protect, (RECORD, TARGET))
-        return bool(protect == TARGET)
-
-
-def declared_target_bounds(target_bounds: Any, name: Any) -> Any:
-    """Return the bounds of a target that alone is protected, which have to be declared: (1, 2)."""
-    is_private, ends = split_target_bounds(target_bounds, name)
-    if is_private:
-        raise ValueError(
-            "target_bounds must be declared, as (low, high), with protect='target'"
-        )
-    return ends
 
 
 def split_all_bounds(

@@ -63,24 +63,9 @@ class Noise:
         return cls._least(share, l1, 1, l2_squared)
 
     @classmethod
-    def joint(
-        cls,
-        share: Share,
-        largest: int,
-        dimension: int,
-        n_changed: int = 1,
-        largest_square: int | None = None,
-    ) -> Noise:
-        """Return the least noise for blocks of integers, some of which a row changes, by at most `largest` each.
-
-        The squares of the changes of a block add up to at most `largest_square`.
-        """
-        if largest_square is None:
-            largest_square = dimension * largest**2
-        # The densities of blocks are multiplied: the largest changes of blocks add up.
-        return cls._least(
-            share, n_changed * largest, dimension, n_changed * largest_square
-        )
+    def joint(cls, share: Share, largest: int, dimension: int) -> Noise:
+        """Return the least noise for blocks of integers, one of which a row changes, by at most `largest` each."""
+        return cls._least(share, largest, dimension, dimension * largest**2)
 
     @classmethod
     def _least(
