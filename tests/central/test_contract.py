@@ -224,17 +224,10 @@ DATAFRAME_CHECKS = [
 ]
 
 
-EXPECTED_OF_WEIGHTS = {}
-
-
 def expected_failures(estimator):
-    if isinstance(estimator, DPAdditiveClassifier):
-        return EXPECTED_OF_MODELS | EXPECTED_OF_WEIGHTS
-    if isinstance(estimator, DPAdditiveRegressor):
-        return EXPECTED_FAILURES | EXPECTED_OF_MODELS | EXPECTED_OF_WEIGHTS
-    if isinstance(estimator, DPLogisticRegression | DPGaussianNB | DPCategoricalNB):
+    if isinstance(estimator, DPAdditiveClassifier | DPLogisticRegression | DPGaussianNB | DPCategoricalNB):
         return EXPECTED_OF_MODELS
-    if isinstance(estimator, DPLinearRegression | DPRidge):
+    if isinstance(estimator, DPAdditiveRegressor | DPLinearRegression | DPRidge):
         return EXPECTED_FAILURES | EXPECTED_OF_MODELS
     if isinstance(estimator, DPMarginalSynthesizer):
         return EXPECTED_OF_SYNTHESIS
