@@ -73,7 +73,9 @@ class NaiveBayes(ProbabilisticClassifier, SupervisedStatistic):
 
     def _settled(self, share: Share, rows: Batches) -> Share:
         """Spend a number on pure noise, or with its delta on Gaussian noise: whichever is less."""
-        pure = replace(read_share(self.epsilon), rows=share.rows)
+        pure = replace(
+            read_share(self.epsilon), rows=share.rows, by_person=share.by_person
+        )
         if pure.given is not None:
             return share
         n_columns = len(rows.names) - 1
