@@ -132,7 +132,9 @@ def make_transformer(options: argparse.Namespace, **parameters: Any) -> Any:
         refuse_options(options, OF_NUMBERS, "go with --transformer numeric")
     if name != "rappor":
         refuse_options(options, OF_FILTERS, "go with --transformer rappor")
-    epsilon = _epsilon(options)
+    if options.epsilon is None:
+        raise ValueError("--epsilon is needed")
+    epsilon = options.epsilon
     if name in ENCODERS:
         return kind(
             epsilon,
@@ -162,13 +164,6 @@ def make_transformer(options: argparse.Namespace, **parameters: Any) -> Any:
     )
     columns = columns_of(options.columns, ())
     return fitted_to_names(kind(epsilon, **parameters), columns)
-
-
-def _epsilon(options: argparse.Namespace) -> Any:
-    """Return the epsilon of a row."""
-    if options.epsilon is None:
-        raise ValueError("--epsilon is needed")
-    return options.epsilon
 
 
 def fitted_to_names(transformer: Any, columns: Sequence[Any]) -> Any:

@@ -323,7 +323,8 @@ def _id_bytes(value: Any) -> bytes:
             raise ColumnError(_WHOLE_FLOAT_MESSAGE)
         return _text_bytes(value)
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
-        with suppress(ValueError):  # Python writes integers of up to 4,300 digits.
+        # Python writes integers of up to 4,300 digits; other classes may raise anything.
+        with suppress(Exception):
             return b"n %d" % int(value)
         raise ColumnError("holds integers with too many digits")
     if is_missing(value):

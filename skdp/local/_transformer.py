@@ -244,7 +244,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         self._set_fitted(protocol)
         self._index_levels = named_levels(X)
         warn_of_levels(X)
-        _warn_of_epsilon(self.epsilon, protocol)
+        _warn_of_epsilon(protocol)
         self._written = WrittenProtocol(self, protocol)
         self._seed = self.random_state
         self._ledger = self.ledger
@@ -670,7 +670,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         return cls.from_json(text)
 
 
-def _warn_of_epsilon(epsilon: Any, protocol: ReportProtocol) -> None:
+def _warn_of_epsilon(protocol: ReportProtocol) -> None:
     """Warn of an epsilon above 10, with the chance that a report is the truth."""
     stated_epsilon = protocol.guarantee.epsilon
     if is_large(stated_epsilon):

@@ -13,8 +13,6 @@ from skdp import (
     RandomizedResponseEncoder,
     SetValuedEncoder,
     UnaryEncodingTransformer,
-    plan_epsilon,
-    plan_rows,
 )
 from skdp.local import OracleField
 from skdp.privacy import WeakGuaranteeWarning
@@ -122,15 +120,3 @@ def test_sampled_columns_add_up():
     share, size = row["frequency"], tally.sizes[0]
     # The spread of the sample within the table, and of the table within the population, is that of one sample.
     assert row["std_error"] == pytest.approx(math.sqrt(share * (1 - share) / size), rel=2e-3)
-
-
-@pytest.mark.long
-def test_plans_are_for_the_population():
-    encoder = RandomizedResponseEncoder(1.0, categories=VALUES)
-    with pytest.raises(ValueError, match="it needs at least 9,6"):
-        plan_epsilon(encoder, within=0.01, of="frequency", n_rows=100)
-    table = plan_epsilon(encoder, within=0.01, of="frequency", n_rows=100, rows="table")
-    assert table.n_rows == 100
-    population = plan_rows(encoder, within=0.02, of="frequency", epsilon=1.0)
-    own = plan_rows(encoder, within=0.02, of="frequency", epsilon=1.0, rows="table")
-    assert population.n_rows > 1.2 * own.n_rows

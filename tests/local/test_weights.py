@@ -355,9 +355,6 @@ def test_what_a_group_adds_is_that_of_weights_of_zero():
         assert shares.loc[value, "std_error"] == pytest.approx(expected, rel=1e-9)
 
 
-ALONE = {**dict.fromkeys(["south", "west"], 30), "north": 30}
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -273,16 +273,6 @@ def test_any_strings_round_trip_in_any_library(data):
         assert (decoded.to_pylist() if hasattr(decoded, "to_pylist") else list(decoded)) == chosen
 
 
-def test_a_decoder_is_that_of_its_values_and_their_types():
-    """Decoders are kept, and 0, 0.0 and False are equal."""
-    like = np.array(["x"], object)
-    for values in ([0, 1], [False, True], [0.0, 1.0], [0, 1], ["0", "1"]):
-        read = decoder_like(values, like)
-        found = read(np.array([1, 0])).tolist()
-        assert found == values[::-1]
-        assert {*map(type, found)} == {type(values[0])}
-
-
 @pytest.mark.parametrize(
     "make",
     [

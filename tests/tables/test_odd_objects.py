@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from fractions import Fraction
@@ -14,16 +13,13 @@ import pytest
 
 from skdp import (
     Domain,
-    DPMarginalSynthesizer,
-    FrequencyOracleEncoder,
     Interval,
     RandomizedResponseEncoder,
     ReportLogisticRegression,
     SecretKey,
-    UnaryEncodingTransformer,
 )
 from skdp.local import HeavyHitters
-from skdp.metrics import fairness_report, marginal_error
+from skdp.metrics import fairness_report
 from skdp.tables import ColumnError, ValueCoder, distinct_values, to_dates, to_numbers
 from skdp.testing import texts_of
 from tests.conftest import each
@@ -113,17 +109,6 @@ def test_an_odd_object_is_no_number_and_no_date(odd):
     assert np.isnat(times[1]) or isinstance(odd, np.datetime64) or odd is ODD["date as array"]
 
 
-def test_an_object_that_hides_its_class_is_no_value_at_all():
-    """It is made here, as pytest asks parameters for their classes."""
-    odd = hiding(object, "__class__")()
-    days = column_with(odd, [date(2020, 1, 2)])
-    assert np.isnat(to_dates(days, "datetime64[D]")).tolist() == [False, True]
-    declared = [[date(2020, 1, 2)], Interval(edges=[date(2020, 1, 1), date(2021, 1, 1)])]
-    for values in declared:
-        assert Domain({"x": values}).encode([pd.Series(days, dtype=object)])[0].tolist() == [0, 1]
-    assert np.isnan(to_numbers(column_with(odd, [1.0]))).tolist() == [False, True]
-
-
 @pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_no_error_holds_an_odd_object(odd):
@@ -141,107 +126,6 @@ def test_no_error_holds_an_odd_object(odd):
     memoised = RandomizedResponseEncoder(categories={"job": ["a", "b"]}, memoize=True, secret_key=key)
     rows = pd.DataFrame({"job": labels})
     check_hidden(memoised.fit(rows).transform, rows, record_id=list(column_with(odd, [1, 2, 3])), name="record_id")
-
-
-def in_order(**methods):
-    """Make two objects that can be hashed and sorted."""
-    odd = type("Odd", (), {"__lt__": lambda self, other: id(self) < id(other), **methods})
-    return odd(), odd()
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_objects_that_can_be_sorted_are_no_categories_if_they_cannot_be_compared_or_written():
-    def fail(self, *others):
-        raise ArithmeticError(SECRET)
-
-    of_text = raising(float, "__str__", "__repr__")
-    of_day = raising(date, "__str__", "__repr__", "__format__")
-    pairs = [
-        in_order(__str__=fail),
-        in_order(__str__=lambda self: 5),
-        in_order(__eq__=fail, __hash__=lambda self: id(self)),
-        in_order(__eq__=lambda self, other: np.array([True, False]), __hash__=lambda self: id(self)),
-        (of_text(5), of_text(6)),
-        (of_day(2020, 1, 1), of_day(2021, 1, 1)),
-    ]
-    columns = []
-    for pair in pairs:
-        columns.append(pd.Series(column_with(pair[0], pair[1:]), dtype=object))
-    columns.append(columns[0].astype("category"))
-    for column in columns:
-        for encoder in (UnaryEncodingTransformer(), RandomizedResponseEncoder()):
-            caught = error_of(encoder.fit, pd.DataFrame({"job": column}))
-            assert isinstance(caught, TypeError | ValueError)
-            assert str(caught) == "column 'job': expected text, numbers, dates or other scalars, got Odd"
-            assert not any(SECRET in text for text in texts_of(caught))
-
-
-def hashed_at_first(n_calls):
-    """Make two objects of which the hash fails after some calls."""
-    left = [None] * n_calls
-
-    def count_down(self):
-        try:
-            left.pop()
-        except IndexError:
-            raise LookupError(SECRET) from None
-        return 1
-
-    return in_order(__hash__=count_down, __eq__=lambda self, other: self is other)
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_objects_that_fail_late_are_in_no_error():
-    def equals_itself(self, other):
-        if other is self:
-            return True
-        raise LookupError(SECRET)
-
-    alike = in_order(__eq__=equals_itself, __hash__=lambda self: 1)
-    no_float = raising(Fraction, "__float__")
-    pairs = [alike, (no_float(1, 3), no_float(2, 3)), *map(hashed_at_first, range(20))]
-    for pair in pairs:
-        table = pd.DataFrame({"job": pd.Series(column_with(pair[0], pair[1:]), dtype=object)})
-        check_hidden(RandomizedResponseEncoder().fit, table, name="job")
-    check_hidden(Domain, {"job": alike}, name="job")
-    for n_calls in range(6):
-        check_hidden(Domain, {"job": hashed_at_first(n_calls)}, name="job")
-
-
-def test_objects_of_two_tables_are_in_no_error():
-    def equals_itself(self, other):
-        if other is self:
-            return True
-        raise ArithmeticError(SECRET)
-
-    def fail(self, *others):
-        raise ArithmeticError(SECRET)
-
-    for methods in ({"__lt__": fail}, {"__eq__": equals_itself, "__hash__": lambda self: 1}, {"__str__": fail}):
-        # Each table has one of them, which nothing compares before.
-        pair = in_order(**methods)
-        tables = [pd.DataFrame({"job": pd.Series([odd], dtype=object), "sex": 0}) for odd in pair]
-        caught = error_of(marginal_error, *tables)
-        assert isinstance(caught, ValueError)
-        assert str(caught).startswith("column 'job': ")
-        assert not any(SECRET in text for text in texts_of(caught))
-    rows = [[raising(object, "__array__")()]]
-    check_hidden(marginal_error, rows, rows, name="real cannot be read")
-
-
-@each("kind", [FrequencyOracleEncoder, RandomizedResponseEncoder, UnaryEncodingTransformer])
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_no_array_is_made_of_an_object(kind):
-    def fail(self, *others):
-        raise ArithmeticError(SECRET)
-
-    pair = in_order(**dict.fromkeys(["__array__", "__len__", "__getitem__", "__bool__"], fail))
-    table = pd.DataFrame({"job": pd.Series(pair, dtype=object)})
-    for options in ({}, {"categories": {"job": pair}}, {"categories": {"job": pair}, "handle_unknown": pair[0]}):
-        categories = kind(1.0, random_state=0, **options).fit(table).categories_[0]
-        assert set(categories) == set(pair)
-    declared = DPMarginalSynthesizer(1.0, domain={"job": pair}, random_state=0).fit(table)
-    assert declared.count({"job": list(pair)}) == pytest.approx(declared.count({}))
 
 
 @each("pairs", [[("a", 1), ("b",)], [("a", 1), ("b", 2)]])
@@ -266,21 +150,3 @@ def test_all_errors_of_a_domain_are_its_own():
     with pytest.raises(ColumnError, match="column 'age': expected numbers, got a column of dtype") as caught:
         domain.encode([pd.Series(["x"], dtype="string")])
     assert caught.value.__cause__ is None
-
-
-@pytest.mark.parametrize(("values", "odd"), [(["a", "b"], 7), ([1, 2], "x"), ([0.5, 1.5], True)], ids=str)
-def test_the_time_does_not_show_that_a_value_is_of_another_kind(values, odd):
-    coder, usual = ValueCoder(values), np.array(values * 10_000, object)
-    one, many = usual.copy(), usual.copy()
-    one[7], many[::2] = odd, odd
-
-    def seconds(column):
-        start = time.process_time()
-        coder.encode(column)
-        return time.process_time() - start
-
-    # Interleaved, so that a slow moment of the machine meets all; it was a factor of 40.
-    rounds = [(seconds(usual), seconds(one), seconds(many)) for _ in range(9)]
-    none, single, half = (min(times) for times in zip(*rounds, strict=True))
-    assert single < 3 * none
-    assert half < 3 * none
