@@ -299,6 +299,7 @@ class TestErrorsWhereNothingIsFound:
 BOUNDED = [name for name in EVERY if "bounds" in EVERY[name][0].get_params()]
 
 
+@pytest.mark.filterwarnings("ignore:the edges of .* coincide:UserWarning")  # there are few rows
 class TestPromise:
     @pytest.mark.filterwarnings("ignore:the noise:UserWarning")
     @each("name", BOUNDED)
