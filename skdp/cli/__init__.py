@@ -68,7 +68,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _run(options)
     except KeyboardInterrupt as error:
-        # A note of the error says where the run can be resumed.
         print(_in_one_line("Stopped.", error, parser), file=sys.stderr)
         return _INTERRUPTED
     except BudgetExceeded as error:
@@ -174,7 +173,7 @@ def _in_one_line(
     """Write an error and its notes, without the usage: the error may be in a file."""
     from skdp.cli._arguments import in_flags
 
-    # Notes say what can still be done, such as to resume a run.
+    # Notes say what can still be done.
     notes = getattr(error, "__notes__", ())
     words = " ".join([text, *notes]).split()
     return in_flags(" ".join(words), parser)

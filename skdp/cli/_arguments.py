@@ -347,8 +347,6 @@ def redirected(options: argparse.Namespace) -> Iterator[bool]:
     if not is_output and not is_input:
         yield False
         return
-    if getattr(options, "resume", False):
-        raise ValueError("--resume goes with files: a stream that was read is gone")
     # Its folder is for its owner alone, and removed also where the command fails.
     with TemporaryDirectory() as folder:
         for name in inputs:

@@ -80,11 +80,6 @@ def add_privatize(commands: Any) -> None:
         choices=["csv", "tsv", "parquet", "arrow"],
         help="of standard output (default: csv)",
     )
-    help_resume = (
-        "resume a run that was stopped: with the same reports, and nothing is charged"
-        " again"
-    )
-    add("--resume", action="store_true", help=help_resume)
     add(
         "--no-check",
         dest="check",
@@ -122,16 +117,14 @@ def _run_privatize(options: argparse.Namespace) -> Path:
             transformer,
             keep=keep,
             record_id=options.record_id,
-            resume=options.resume,
             progress=bar_of_rows(options),
             check=options.check,
             delimiter=options.delimiter,
         )
-    # A file says its protocol in its metadata or beside it; a stream of CSV has no place
-    # for it.
+    # Parquet and Arrow have their protocol in their metadata; CSV has no place for it.
     if options.save is not None:
         transformer.save(options.save)
-    elif options.to_stream:
+    elif str(options.out).endswith((".csv", ".tsv", ".gz")):
         print(
             "The reports do not say their protocol: --save writes it, for skdp "
             "estimate",

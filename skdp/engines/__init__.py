@@ -12,7 +12,7 @@ The table                             Use
 fits into memory (ten million rows    `fit` and `transform` of the transformer; nothing here is needed.
 of a few columns do)
 is a CSV, Parquet or Arrow file       `privatize_file` and `estimate_file`, or ``skdp privatize`` and ``skdp estimate``:
-                                      a few batches in memory, and a run that was stopped can be resumed without a
+                                      a few batches in memory. A run with a key (``run=``) can be repeated without a
                                       second charge, and draws the same reports. For synthetic rows,
                                       `synthesize_file`, or ``skdp synthesize``.
 is in many files, or is a DuckDB      `privatize` with ``path=``, and `tally` on the result: one release, one charge.

@@ -80,7 +80,7 @@ class KeyedRandomness:
     @property
     def name(self) -> str:
         """What distinguishes the release from all others; it does not show the key."""
-        return _derive(self._key, b"name of the release").hex()
+        return derive_key(self._key, b"name of the release").hex()
 
     def draw(
         self, protocol: ReportProtocol, codes: Codes, place: Place, records: list[bytes]
@@ -89,17 +89,18 @@ class KeyedRandomness:
         where = repr((place.partition, place.first)).encode()
         # Now: `randomise` consumes the codes.
         content = [_digest(column) for column in codes]
-        key = _derive(self._key, b"batch", where, *content, _digest_bytes(records))
+        key = derive_key(self._key, b"batch", where, *content, _digest_bytes(records))
 
         def source(purpose: str, *columns: Any) -> ByteSource:
             # Each purpose and column has random bits of its own.
             names = [repr(plain(part)).encode() for part in (purpose, *columns)]
-            return KeyedSource(_derive(key, b"coins", *names))
+            return KeyedSource(derive_key(key, b"coins", *names))
 
         return protocol.randomise(codes, records, source)
 
 
-def _derive(key: bytes, *parts: bytes) -> bytes:
+def derive_key(key: bytes, *parts: bytes) -> bytes:
+    """Derive a key or a name from a key, for a purpose."""
     return hmac.digest(key, framed(*parts), "sha256")
 
 

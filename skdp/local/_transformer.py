@@ -427,7 +427,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         Parameters
         ----------
         run : str, optional
-            The name of a run that can be resumed: it stands in the ledger, and is
+            The name of a run that can be repeated: it stands in the ledger, and is
             charged once for the class and the guarantee of the transformer.
 
         Raises
@@ -442,14 +442,19 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
             return
         title = type(self).__name__
         if run is not None:
-            # A run that is resumed repeats its draws: it is one release.
+            # A run that is repeated draws the same reports: it is one release.
             title += f", run {run}"
             if is_charged(ledger, self.guarantee_, title):
                 return
         spend(ledger, self.guarantee_, title)
 
-    def check_budget(self) -> None:
+    def check_budget(self, run: str | None = None) -> None:
         """Refuse what the ledger does not cover before a row is read; `charge` decides.
+
+        Parameters
+        ----------
+        run : str, optional
+            The name of a run, as for `charge`: one that is charged already is covered.
 
         Raises
         ------
@@ -459,9 +464,14 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
             If another ledger was set after `fit`.
         """
         ledger = self.charged_ledger()
-        if ledger is not None:
+        if ledger is None:
+            return
+        title = type(self).__name__
+        if run is None or not is_charged(
+            ledger, self.guarantee_, f"{title}, run {run}"
+        ):
             # Nothing is charged: another process may spend it before `charge`.
-            ledger.check(self.guarantee_, type(self).__name__)
+            ledger.check(self.guarantee_, title)
 
     def planned_guarantee(self) -> PrivacyGuarantee | None:
         """Return what the parameters allow a call of `transform` to spend.
@@ -490,7 +500,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         Parameters
         ----------
         call : int, optional
-            The number of an earlier call, to resume it; by default the next one.
+            The number of an earlier call, to repeat it; by default the next one.
 
         Returns
         -------
@@ -714,7 +724,7 @@ def _best_guess(channel: Channel) -> Fraction:
 
 
 def warn_of_reports(
-    read_texts: Callable[[], Iterable[str | None]], sidecar: str | None = None
+    read_texts: Callable[[], Iterable[str | None]],
 ) -> None:
     """Warn of a table or file that carries a protocol, so that it may hold reports."""
     try:
@@ -722,14 +732,11 @@ def warn_of_reports(
             return
     except ValueError:  # It names several protocols.
         pass
-    place, removal = "metadata", "remove the key skdp.protocol from the metadata"
-    if sidecar is not None:
-        place, removal = sidecar, f"remove {sidecar}"
     warn(
-        f"the table may hold reports, because its {place} names a protocol "
+        "the table may hold reports, because its metadata names a protocol "
         "(skdp.protocol). If it does, they are randomized a second time, and estimates "
         "are of the first reports, noise included. Privatize the table of true values; "
-        f"if this is one, {removal}",
+        "if this is one, remove the key skdp.protocol from the metadata",
         UserWarning,
         about="background/client_reports",
         stacklevel=level_of_the_caller(),

@@ -13,7 +13,6 @@ import pytest
 from skdp import (
     Domain,
     NumericPerturber,
-    PrivacyLedger,
     RandomizedResponseEncoder,
     RapporEncoder,
     UnaryEncodingTransformer,
@@ -57,7 +56,7 @@ REPORTS = {
 }
 WRONG = [
     *(
-        ("split", [option, value], f"{option} is in split.csv already: leave it out")
+        ("split", [option, value], f"{option} is in split.parquet already: leave it out")
         for option, value in [
             ("--epsilon", 3),
             ("--mechanism", "laplace"),
@@ -68,7 +67,7 @@ WRONG = [
         ]
     ),
     *(
-        ("split", ["--domain", domain, "--epsilon", epsilon], "split.csv: ")
+        ("split", ["--domain", domain, "--epsilon", epsilon], "split.parquet: ")
         for domain, epsilon in [
             ("domain.toml", 3),
             ("other order.toml", 1),
@@ -77,7 +76,7 @@ WRONG = [
             ("without sex.toml", 1),
         ]
     ),
-    ("split", ["--protocol", "unary.json"], "split.csv: "),
+    ("split", ["--protocol", "unary.json"], "split.parquet: "),
     ("split", ["--protocol", "epsilon.json"], "these are of epsilon 1.0, not 3.0"),
 ]
 
@@ -89,7 +88,7 @@ def folder(tmp_path_factory):
     for name, text in OTHERS.items():
         (place / name).write_text(text)
     for place_of, (name, encoder) in enumerate(REPORTS.items()):
-        ending = ("csv", "parquet", "arrow", "parquet", "parquet")[place_of]
+        ending = ("parquet", "parquet", "arrow", "parquet", "parquet")[place_of]
         privatize_file(place / "people.parquet", place / f"{name}.{ending}", encoder)
         encoder.save(place / f"{name}.json")
     response(3.0).fit(PEOPLE).save(place / "epsilon.json")
@@ -112,7 +111,7 @@ def test_a_file_needs_no_option(folder, capsys, name):
     assert main(["estimate", file_of(folder, name), "--protocol", f"{name}.json"]) == 0
     assert capsys.readouterr().out == printed
     if name == "split":
-        assert main(["estimate", "split.csv", "--domain", "domain.toml", "--epsilon", "1"]) == 0
+        assert main(["estimate", "split.parquet", "--domain", "domain.toml", "--epsilon", "1"]) == 0
         assert capsys.readouterr().out == printed
 
 
@@ -170,22 +169,6 @@ def test_a_file_that_says_nothing_needs_the_options(capsys):
     )
 
 
-def test_a_csv_file_that_was_changed_is_refused(folder, capsys):
-    for name in ("split.csv", "split.csv.skdp.json"):
-        (folder / name.replace("split", "changed")).write_bytes((folder / name).read_bytes())
-    assert main(["estimate", "changed.csv"]) == 0
-    with (folder / "changed.csv").open("a") as file:
-        file.write("f,1,35\n")
-    assert "it was changed or replaced since" in refuse(capsys, "estimate", "changed.csv")
-
-
-def test_a_sidecar_is_never_overwritten(folder):
-    (folder / "new.csv.skdp.json").write_text("{}")
-    with pytest.raises(FileExistsError, match=r"new.csv.skdp.json"):
-        privatize_file("people.parquet", "new.csv", response(ledger=PrivacyLedger(epsilon=9)))
-    assert not (folder / "new.csv").exists()
-
-
 @pytest.fixture
 def parts(tmp_path):
     """Files of reports of two protocols."""
@@ -205,7 +188,7 @@ def test_reports_and_tallies_of_collectors_are_added_and_estimated(parts, capsys
     capsys.readouterr()
     main(["estimate", str(parts / "sum.json")])
     assert capsys.readouterr().out == REPORTS["split"].estimate_counts(whole).round(1).to_string() + "\n"
-    main(["tally", "split.csv", str(parts / "a.parquet"), "--quiet"])
+    main(["tally", "split.parquet", str(parts / "a.parquet"), "--quiet"])
     assert json.loads(capsys.readouterr().out)["n_reports"] == 200
 
 

@@ -82,28 +82,6 @@ def test_every_transformer(files, capsys, transformer, strategy):
     assert len([line for line in lines if "." in line]) == cells
 
 
-def test_a_stopped_run_is_resumed_and_charged_once(files, capsys, monkeypatch):
-    monkeypatch.setattr("skdp.cli._privatize.bar_of_rows", lambda options: lambda total: Stop())
-    assert run("privatize", "in.csv", "out.csv", "--ledger", "ledger", "--budget", 1.5) == 130
-    assert "out.csv.unfinished: --resume goes on" in capsys.readouterr().err
-    monkeypatch.undo()
-    monkeypatch.chdir(files)
-    assert "take it up with resume (--resume)" in refuse(
-        capsys, "privatize", "in.csv", "out.csv", "--ledger", "ledger", *OPTIONS
-    )
-    assert "another ledger" in refuse(capsys, "privatize", "in.csv", "out.csv", "--resume", *OPTIONS)
-    run("privatize", "in.csv", "out.csv", "--ledger", "ledger", "--resume")
-    assert len(PrivacyLedger("ledger").report()) == 1
-    assert len(pd.read_csv("out.csv")) == ROWS
-    assert sorted(path.name for path in files.iterdir()) == [
-        "domain.toml",
-        "in.csv",
-        "ledger",
-        "out.csv",
-        "out.csv.skdp.json",
-    ]
-
-
 def test_errors_name_the_options_of_the_command(files, capsys):
     rows = pd.DataFrame({"sex": ["F"] * 9 + ["SECRET"], "age": 1})
     rows.to_csv("in.csv", index=False)
@@ -127,14 +105,6 @@ def test_the_version(capsys):
         call("--version")
     assert caught.value.code == 0
     assert capsys.readouterr().out == f"skdp {skdp.__version__}\n"
-
-
-class Stop:
-    def update(self, rows):
-        raise KeyboardInterrupt
-
-    def close(self):
-        pass
 
 
 def test_wrong_options_are_refused_before_a_charge(files, capsys):
@@ -170,7 +140,6 @@ def test_wrong_options_are_refused_before_a_charge(files, capsys):
         "key exists already": [*BASE, "--record-id", "id", "--new-key", "key"],
         "holds no key": [*BASE, "--record-id", "id", "--key", "nokey"],
         "p.json exists already": [*BASE, "--save", "p.json"],
-        "nothing to resume": [*BASE, *ages, "--resume"],
     }
     charged = ["--ledger", "ledger", "--budget", 9]
     for text, words in wrong.items():
@@ -229,9 +198,9 @@ def test_a_protocol_is_saved_and_loaded(files, capsys):
     saved = ReportTransformer.load("p.json")
     assert isinstance(saved, RandomizedResponseEncoder)
     assert saved.strategy == "joint"
-    call("privatize", "in.csv", "two.csv", "--load", "p.json", "--ledger", "ledger", "--budget", 9)
+    call("privatize", "in.csv", "two.parquet", "--load", "p.json", "--ledger", "ledger", "--budget", 9)
     assert PrivacyLedger("ledger").spent.epsilon == saved.guarantee_.epsilon
-    assert skdp.read_protocol("two.csv").to_json() == saved.to_json()
+    assert skdp.read_protocol("two.parquet").to_json() == saved.to_json()
     (files / "bad.json").write_text("SECRET")
     text = refuse(capsys, "privatize", "in.csv", "three.csv", "--load", "bad.json")
     assert "--load bad.json: the text is no protocol" in text

@@ -57,9 +57,7 @@ def test_values_are_separated_as_is_said(folder, run, source, options):
         reports = pd.read_csv(target, sep="\t" if "tsv" in target else ",")
         assert list(reports.columns) == ["sex", "a;b,c"]
         assert reports["a;b,c"].tolist() == list(range(60))
-        assert estimate_file(target)["count"].sum() == pytest.approx(60)
         (folder / target).unlink()
-        (folder / f"{target}.skdp.json").unlink()
 
 
 def test_another_delimiter_is_advised_and_a_wrong_one_refused(folder, run):
@@ -116,7 +114,6 @@ def test_drafts_and_synthetic_rows_go_through_a_pipe(folder, run):
 
 def test_what_streams_cannot_be_is_refused(folder, run):
     given = (folder / "people.csv").read_bytes()
-    assert "--resume goes with files" in run("privatize", "-", "r.csv", *PRIVATIZE, "--resume", given=given)[2]
     assert "standard input (-) is given twice" in run("tally", "-", "-", given=given)[2]
     status, reports, told = run("privatize", "-", "-", *PRIVATIZE, given=b"sex\nf\nx\n")
     assert (status, reports) == (2, b"")

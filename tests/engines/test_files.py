@@ -1,17 +1,15 @@
 """Files in, files out; and runs that are stopped on the way."""
 
 import datetime
-import shutil
-import stat
 
 import pyarrow as pa
 import pyarrow.feather as feather
-import pyarrow.parquet as pq
 import pytest
 
 from skdp import Domain, Interval, PrivacyLedger, RandomizedResponseEncoder
 from skdp.engines import estimate_file, privatize, privatize_file
-from skdp.local import OnFitOnly
+from skdp.local import OnFitOnly, SecretKey
+from tests.conftest import each
 from tests.engines.tables import DOMAIN, FORMATS, StoppedBar, read, write
 
 PART = 4096
@@ -36,12 +34,6 @@ def target(tmp_path):
     return tmp_path / "out.parquet"
 
 
-def stop(source, target, transformer, *, parts=2, **options):
-    with pytest.raises(KeyboardInterrupt):
-        privatize_file(source, target, transformer, progress=StoppedBar(parts), **options)
-    return target.with_name(f"{target.name}.unfinished")
-
-
 # Formats
 
 
@@ -56,8 +48,7 @@ def test_the_reports_are_those_of_memory_in_every_format(people, tmp_path, befor
     table = read(found)
     assert table.to_pydict() == expected
     assert table.schema.field("size").type == pa.int64()
-    beside = [f"{found.name}.skdp.json"] if after == "csv" else []
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([source.name, found.name, *beside])
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([source.name, found.name])
 
 
 def test_other_files_are_refused(source, target, tmp_path):
@@ -83,7 +74,7 @@ def test_other_files_are_refused(source, target, tmp_path):
 def test_wrong_parameters_and_columns_are_refused_before_anything_is_made(people, source, target, tmp_path):
     ledger, before = PrivacyLedger(epsilon=9), sorted(tmp_path.iterdir())
     for text, transformer, options in [
-        ("resume must be True", encoder(ledger=ledger), {"resume": 1}),
+        ("check must be True", encoder(ledger=ledger), {"check": 1}),
         ("delimiter must be a str, got int", encoder(ledger=ledger), {"delimiter": 3}),
         ("keep must name distinct", encoder(ledger=ledger), {"keep": ["number", "number"]}),
         ("keep must not name", encoder(ledger=ledger), {"keep": ["size"]}),
@@ -198,9 +189,7 @@ def test_a_csv_row_that_is_refused_is_not_shown(tmp_path, row, text, check):
     assert len(ledger.report()) == 1 - check
     assert "SECRET" not in str(caught.value)
     assert caught.value.__cause__ is caught.value.__context__ is None
-    # What is no CSV file may be the fault of the disk; while it is checked, nothing is charged that could be lost.
-    left = ["out.csv.unfinished"] if "expected" in text and not check else []
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.csv", *left]
+    assert list(tmp_path.iterdir()) == [source]
 
 
 def test_a_csv_file_that_is_no_text_or_has_no_header_is_refused(tmp_path):
@@ -221,124 +210,77 @@ def test_a_csv_file_that_is_no_text_or_has_no_header_is_refused(tmp_path):
         privatize_file(tmp_path / "in.csv", tmp_path / "out.csv", encoder())
 
 
-# Refusals
-
-
-# Runs that are stopped
-
-
-def test_a_stopped_run_keeps_its_secrets_to_its_owner(source, target):
-    folder = stop(source, target, encoder(random_state=None))
-    assert not target.exists()
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    key = folder / "key"
-    assert stat.S_IMODE(key.stat().st_mode) == 0o600
-    assert len(key.read_bytes()) == 32
-    privatize_file(source, target, encoder(random_state=None), resume=True)
-    assert sorted(path.name for path in target.parent.iterdir()) == ["in.parquet", "out.parquet"]
+# Runs that are repeated
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_a_resumed_run_reports_each_row_once_and_as_its_key_says(people, tmp_path, form):
-    source, target = write(people, tmp_path / "in.parquet"), tmp_path / f"out.{form}"
-    fitted = encoder(random_state=None)
-    folder = stop(source, target, fitted, keep=["number"])
-    shutil.copytree(folder, tmp_path / "copy")
+def test_a_run_with_a_key_is_repeated_with_the_same_reports_and_one_charge(people, source, tmp_path, form):
+    run, options = SecretKey.generate(), {"keep": ["number"]}
+    ledger = PrivacyLedger(tmp_path / "ledger", epsilon=1)  # of one charge
+    with pytest.raises(KeyboardInterrupt):
+        privatize_file(
+            source,
+            tmp_path / f"a.{form}",
+            encoder(random_state=None, ledger=ledger),
+            run=run,
+            progress=StoppedBar(2),
+            **options,
+        )
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.parquet", "ledger"]
     made = []
-    for _ in range(2):
-        privatize_file(source, target, encoder(random_state=None), keep=["number"], resume=True)
-        made.append(read(target).to_pydict())
-        for path in tmp_path.glob("out*"):
-            path.unlink()
-        shutil.move(shutil.copytree(tmp_path / "copy", tmp_path / "again"), folder)
+    for name in "bc":
+        transformer = encoder(random_state=None, ledger=PrivacyLedger(tmp_path / "ledger"))
+        privatize_file(source, tmp_path / f"{name}.{form}", transformer, run=run, **options)
+        made.append((tmp_path / f"{name}.{form}").read_bytes())
     assert made[0] == made[1]
-    assert made[0]["number"] == list(range(people.num_rows))
-    assert made[0]["color"] != people["color"].to_pylist()
-    (folder / "key").write_bytes(bytes(32))  # another key, other reports
-    privatize_file(source, target, encoder(random_state=None), keep=["number"], resume=True)
-    assert read(target).to_pydict() != made[0]
+    table = read(tmp_path / f"b.{form}").to_pydict()
+    assert table["number"] == list(range(people.num_rows))
+    assert table["color"] != people["color"].to_pylist()
+    assert len(PrivacyLedger(tmp_path / "ledger").report()) == 1
 
 
-def test_what_is_drawn_is_kept_whatever_fails_before_it_is_in_its_place(people, tmp_path, monkeypatch):
-    """An error of any kind: another run would be a second release of the same rows."""
-    source, target = write(people, tmp_path / "in.parquet"), tmp_path / "out.csv"
-    fitted = encoder(random_state=None, ledger=PrivacyLedger(epsilon=9.0))
-
-    def fail(*_):
-        raise TypeError("of a transformer of others")
-
-    with monkeypatch.context() as patch:
-        patch.setattr("skdp.engines.files._privatize.write_sidecar", fail)
-        with pytest.raises(TypeError, match="of others"):
-            privatize_file(source, target, fitted)
-    assert not target.exists()
-    privatize_file(source, target, fitted, resume=True)
-    assert read(target).num_rows == people.num_rows
-
-
-def test_a_stopped_run_is_not_taken_for_a_new_one_nor_a_new_one_for_a_stopped_one(source, target):
-    with pytest.raises(FileNotFoundError, match="nothing to resume"):
-        privatize_file(source, target, encoder(), resume=True)
-    stop(source, target, encoder())
-    ledger = PrivacyLedger(epsilon=1)
-    with pytest.raises(FileExistsError, match=r"--resume.*or remove it"):
-        privatize_file(source, target, encoder(ledger=ledger))
-    assert ledger.spent.epsilon == 0
-
-
-def test_all_else_must_be_as_it_was(people, source, target, tmp_path, monkeypatch):
-    folder = stop(source, target, encoder())
+def test_of_anything_else_the_random_bits_and_the_charge_are_others(people, source, tmp_path):
+    run, other_rows = SecretKey.generate(), write(people.slice(1), tmp_path / "other.parquet")
     other = {"color": ["red", "blue", "green", "unused", None], "size": [0, 1, 2, 3]}
-    others = {
-        "another transformer:": {"transformer": encoder(epsilon=1.5)},
-        "another transformer: .*": {"transformer": encoder(categories=other)},
-        "another seed": {"transformer": encoder(random_state=1)},
-        "another ledger": {"transformer": encoder(ledger=PrivacyLedger(tmp_path / "ledger", epsilon=1))},
-        "another list of kept columns": {"keep": ["number"]},
-    }
-    before = sorted(path.name for path in folder.iterdir())
-    for text, options in others.items():
-        with pytest.raises(ValueError, match=text):
-            privatize_file(source, target, **{"transformer": encoder()} | options, resume=True)
-    assert PrivacyLedger(tmp_path / "ledger").spent.epsilon == 0
-    with monkeypatch.context() as patch:
-        patch.setattr("skdp.engines.files._privatize.version", lambda package: "0.0.1")
-        with pytest.raises(ValueError, match="another version of skdp"):
-            privatize_file(source, target, encoder(), resume=True)
-    write(people.slice(1), source)
-    with pytest.raises(ValueError, match="another input file"):
-        privatize_file(source, target, encoder(), resume=True)
-    assert sorted(path.name for path in folder.iterdir()) == before
+    ledger = PrivacyLedger(tmp_path / "ledger", epsilon=9)
+    releases = [
+        {},
+        {"keep": ["number"]},
+        {"run": SecretKey.generate()},
+        {"run": None},
+        {"transformer": encoder(random_state=None, ledger=ledger, epsilon=1.5)},
+        {"transformer": encoder(random_state=None, ledger=ledger, categories=other)},
+        {"source": other_rows},
+    ]
+    reports = []
+    for number, release in enumerate(releases):
+        given = {"source": source, "transformer": encoder(random_state=None, ledger=ledger), "run": run} | release
+        path = privatize_file(target=tmp_path / f"{number}.parquet", **given)
+        reports.append(repr(read(path)["color"].to_pylist()[:9_000]))
+    assert len(set(reports)) == len(ledger.report()) == len(releases)
 
 
-def test_a_damaged_folder_is_no_release(source, target):
-    folder = stop(source, target, encoder(random_state=None))
-    (folder / "key").write_bytes(b"")
-    with pytest.raises(ValueError, match="lost its key"):
-        privatize_file(source, target, encoder(random_state=None), resume=True)
-    (folder / "settings.json").write_bytes(b"{")
-    with pytest.raises(ValueError, match="had another"):
-        privatize_file(source, target, encoder(random_state=None), resume=True)
+@each(
+    "run random_state error message",
+    [
+        (SecretKey(b"k" * 32), 0, ValueError, "run must be None for a transformer with a random_state"),
+        (b"k" * 32, None, TypeError, "run must be a SecretKey or None, got bytes"),
+    ],
+)
+def test_what_is_no_key_of_a_run_is_refused(source, target, run, random_state, error, message):
+    ledger = PrivacyLedger(epsilon=1)
+    with pytest.raises(error, match=message):
+        privatize_file(source, target, encoder(random_state=random_state, ledger=ledger), run=run)
+    assert ledger.spent.epsilon == 0
     assert not target.exists()
 
 
-def test_two_runs_are_never_at_one_release(source, target):
-    """The first is in the middle when the second one takes it up."""
-    refused = []
+@pytest.mark.parametrize("form", FORMATS)
+def test_an_error_while_reports_are_drawn_leaves_no_file(source, tmp_path, form, monkeypatch):
+    def fail(*_):
+        raise OSError("no space left")
 
-    class Bar:
-        def __init__(self, total):
-            pass
-
-        def update(self, rows):
-            for resume, message in ((True, "is being written by another run"), (False, "or that still goes on")):
-                with pytest.raises(FileExistsError, match=message):
-                    privatize_file(source, target, encoder(random_state=None), resume=resume)
-                refused.append(resume)
-
-        def close(self):
-            pass
-
-    privatize_file(source, target, encoder(random_state=None), progress=Bar)
-    assert True in refused
-    assert pq.read_metadata(target).num_rows == 10_000
+    monkeypatch.setattr("skdp.engines._atomic.sync", fail)
+    with pytest.raises(OSError, match="no space left"):
+        privatize_file(source, tmp_path / f"out.{form}", encoder())
+    assert list(tmp_path.iterdir()) == [source]

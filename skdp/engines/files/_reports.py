@@ -24,7 +24,6 @@ from skdp.engines.files._table_file import (
     format_of,
     only_one,
     read_json,
-    sidecar_of,
     write_file,
 )
 from skdp.formats import what_it_is
@@ -84,11 +83,8 @@ def said_by(place: Any) -> str | None:
 
 
 def unsaid(source: SourceFile) -> str:
-    """Say that a file does not say its protocol, and where it would."""
-    place = ""
-    if TableFile(source).is_csv:
-        place = f" (no {sidecar_of(Path(source.name)).name} is beside it)"
-    return f"{source.name} does not say how its reports were made{place}"
+    """Say that a file does not say its protocol."""
+    return f"{source.name} does not say how its reports were made"
 
 
 def transformer_of(
@@ -221,7 +217,7 @@ def read_protocol(source: Any) -> ReportTransformer | None:
     ----------
     source : dataframe, ndarray, str or path-like
         Reports: a table of any library that `skdp.engines` reads, or the path or URL of a file as `privatize_file` or
-        ``skdp privatize`` wrote it (CSV with the ``.skdp.json`` beside it, Parquet, Arrow), of a tally, or of the
+        ``skdp privatize`` wrote it (Parquet, Arrow), of a tally, or of the
         protocol itself, as `save` of the transformer wrote it.
 
     Returns
@@ -229,7 +225,7 @@ def read_protocol(source: Any) -> ReportTransformer | None:
     transformer or None
         Fitted, of the class that made the reports, such as `RandomizedResponseEncoder`, for estimates and models. It
         has no ledger and no secret key. None where the reports do not say their protocol: polars and Spark keep no
-        metadata, and neither does an array, nor a file of text that lost the file beside it.
+        metadata, and neither does an array, nor a CSV file.
 
     Raises
     ------

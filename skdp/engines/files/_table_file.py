@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -21,7 +20,6 @@ from skdp.base import (
     repeated_names_message,
 )
 from skdp.domain import Domain, parse_json
-from skdp.engines._atomic import written_beside
 from skdp.engines._errors import UnreadableError, UnreadableTable
 from skdp.engines._libraries import Extra, is_damage
 from skdp.engines._streams import write_tables
@@ -133,9 +131,9 @@ class TableFile:
         return ""
 
     def protocol(self) -> str | None:
-        """Return the protocol that the file says its reports are of."""
+        """Return the protocol that the file says its reports are of; CSV has no place for it."""
         if self.is_csv:
-            return said_by_sidecar(Path(self.path.path)) if self.path.is_local else None
+            return None
         from skdp.engines.backends.arrow import said_by_file
 
         with self._damage_named():
@@ -307,48 +305,9 @@ def write_file(
             write_csv(tables, schema, file, delimiter_of(f".{form}"))
 
 
-_FORMAT = "skdp reports, version 1"
 _MOST_BYTES = 1 << 24
 # Of a tally that is read from a file of others.
 MOST_SUMS = 1 << 21
-
-
-def sidecar_of(path: Path) -> Path:
-    """Name the file that says the protocol of a file that has no metadata."""
-    return path.with_name(f"{path.name}.skdp.json")
-
-
-def write_sidecar(content: Path, text: str, sidecar: Path) -> None:
-    """Write the protocol of a file beside it, with the digest of the file."""
-    head = json.dumps({"format": _FORMAT, "sha256": _digest(content)})
-    with written_beside(sidecar) as beside:
-        beside.write_text(f'{head[:-1]}, "protocol": {text}}}\n', encoding="utf-8")
-
-
-def said_by_sidecar(path: Path) -> str | None:
-    """Read the protocol that is written beside a file; None if there is none."""
-    content = _sidecar_content(path)
-    return None if content is None else json.dumps(content.get("protocol"))
-
-
-def _sidecar_content(path: Path) -> dict[str, Any] | None:
-    """Read what is written beside a file, which must be that file; None if there is nothing."""
-    sidecar = sidecar_of(path)
-    if not sidecar.is_file():
-        return None
-    content = read_json(sidecar, "a sidecar")
-    if not isinstance(content, dict) or content.get("format") != _FORMAT:
-        raise ValueError(
-            f"{sidecar.name} does not say the protocol of reports (format {_FORMAT!r})"
-        )
-    # The protocol of another file would give estimates that are wrong without a sign.
-    if content.get("sha256") != _digest(path):
-        raise ValueError(
-            f"{path.name} is not the file that {sidecar.name} says the protocol of: it"
-            " was changed or replaced since. If these are reports of one protocol,"
-            " remove the sidecar and give the protocol"
-        )
-    return content
 
 
 def only_one(texts: Iterable[str | None], name: str) -> str | None:
@@ -381,8 +340,3 @@ def read_json(path: Path, what: str) -> Any:
     except UnicodeDecodeError:
         return None
     return parse_json(text, f"{path.name}: {what}", MOST_SUMS)
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
