@@ -2,8 +2,7 @@
 What a report gives away
 ========================
 
-An attacker knows the distribution of answers, sees a report and guesses. The best possible accuracy has a closed form;
-`guessing_bound` is that of any mechanism with the same ε.
+An attacker knows the distribution of answers, sees a report and guesses. The best possible accuracy has a closed form.
 """
 
 # %%
@@ -12,7 +11,7 @@ An attacker knows the distribution of answers, sees a report and guesses. The be
 import matplotlib.pyplot as plt
 import numpy as np
 
-from skdp.evaluation import bayes_accuracy, guessing_bound
+from skdp.evaluation import bayes_accuracy
 from skdp.oracles import LocalHashing, RandomizedResponse, UnaryEncoding
 
 epsilons = np.linspace(0.05, 6, 40)
@@ -40,12 +39,6 @@ for axes, (title, prior) in zip(panels, priors.items(), strict=True):
             ],
             label=name,
         )
-    axes.plot(
-        epsilons,
-        [guessing_bound(np.array(prior), float(e)) for e in epsilons],
-        "k:",
-        label="any mechanism",
-    )
     axes.set(title=title, xlabel="ε")
 panels[0].set_ylabel("accuracy of the best guess")
 panels[0].legend()

@@ -46,8 +46,8 @@ from skdp.engines.files import (
     privatize_file,
     read_protocol,
     synthesize_file,
-    tally_files,
 )
+from skdp.engines.files import tally_files as tally_files
 
 __all__ = [
     "estimate_file",
@@ -56,5 +56,4 @@ __all__ = [
     "read_protocol",
     "synthesize_file",
     "tally",
-    "tally_files",
 ]

@@ -210,7 +210,7 @@ def tally(frame: Any, transformer: ReportTransformer) -> Any:
     See Also
     --------
     privatize : Makes the reports.
-    tally_files : Sums up files.
+    estimate_file : Estimates counts from files.
 
     Notes
     -----

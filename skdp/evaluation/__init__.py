@@ -1,6 +1,7 @@
 """The cost of privacy and the remaining leakage: curves, studies, attacks, audits, displays and the report."""
 
-from skdp.evaluation._attacker import bayes_accuracy, guessing_bound
+from skdp.evaluation._attacker import bayes_accuracy
+from skdp.evaluation._attacker import guessing_bound as guessing_bound
 from skdp.evaluation._attribute_inference import AttackResult as AttackResult
 from skdp.evaluation._attribute_inference import attribute_inference
 from skdp.evaluation._fairness_study import FairnessStudy, fairness_study
@@ -19,8 +20,9 @@ from skdp.evaluation.displays import (
     ShapeDisplay,
 )
 from skdp.evaluation.report import age_sex_report as age_sex_report
-from skdp.evaluation.report import count_study, study_report
+from skdp.evaluation.report import count_study as count_study
 from skdp.evaluation.report import errors_by_trust as errors_by_trust
+from skdp.evaluation.report import study_report
 
 __all__ = [
     "CountEstimateDisplay",
@@ -34,9 +36,7 @@ __all__ = [
     "audit_epsilon",
     "bayes_accuracy",
     "compare_to_baseline",
-    "count_study",
     "fairness_study",
-    "guessing_bound",
     "membership_inference",
     "plan_epsilon",
     "plan_rows",

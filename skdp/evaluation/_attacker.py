@@ -247,50 +247,17 @@ def _coded(release: pd.DataFrame) -> pd.DataFrame:
 
 
 def guessing_bound(prior: ArrayLike, epsilon: float) -> float:
-    """Return the largest expected accuracy of guesses from reports of a given epsilon.
-
-    Parameters
-    ----------
-    prior : array-like of shape (k,)
-        The probability of each value; at least 0, with a sum of 1.
-    epsilon : float
-        The privacy loss of a report, at least 0; may be infinite.
-
-    Returns
-    -------
-    float
-        Between the largest probability (at epsilon 0) and 1.
-
-    Raises
-    ------
-    TypeError
-        If epsilon is no number.
-    ValueError
-        If the prior is no distribution, or epsilon is negative or nan.
-
-    Notes
-    -----
-    The Bayes guess from a report r is the value v with the largest ``P(v) P(r | v)``, and is right with probability
-    ``sum_r max_v P(v) P(r | v)``. Over all epsilon-locally private protocols, the largest such probability is
-
-        max over m of  E P_m / (E + m - 1),  with E = e^epsilon and P_m the sum of the m largest probabilities.
-
-    *Reached*: randomised response among the m most frequent values, which the other values answer uniformly. *Not
-    exceeded*: call it T, and let y be numbers at least ``max(0, (E P(v) - T) / (E - 1))`` with the sum T; these exist,
-    as for any m values the terms add up to at most T. For any report r and value v, no other value gives r with less
-    than ``P(r | v) / E``, so ``sum_u y_u P(r | u) >= P(r | v) (T + (E - 1) y_v) / E >= P(v) P(r | v)``. Over all
-    reports, the left side adds up to T. For k equally frequent values, it is ``E / (E + k - 1)``.
-
-    **Privacy.** The bound holds for guesses from the report alone. An attacker with other knowledge of the record that
-    is correlated with the value may be right more often, also without the report.
-
-    Examples
-    --------
-    >>> round(guessing_bound([0.5, 0.5], np.log(3)), 6)
-    0.75
-    >>> round(guessing_bound([0.9, 0.1], np.log(3)), 6)
-    0.9
-    """
+    """Return the largest expected accuracy of guesses from reports of a given epsilon."""
+    # The Bayes guess from a report r is the value v with the largest P(v) P(r | v), and
+    # is right with probability sum_r max_v P(v) P(r | v). Over all epsilon-locally
+    # private protocols the largest one is T = max over m of E P_m / (E + m - 1), with
+    # E = e^epsilon and P_m the sum of the m largest probabilities. Randomized response
+    # among the m most frequent values reaches it; the other values answer uniformly. It
+    # is not exceeded: let y be numbers of at least max(0, (E P(v) - T) / (E - 1)) with
+    # the sum T; these exist, as for any m values the terms add up to at most T. For any
+    # report r and value v, no other value gives r with less than P(r | v) / E, so that
+    # sum_u y_u P(r | u) >= P(r | v) (T + (E - 1) y_v) / E >= P(v) P(r | v). Over all
+    # reports the left side adds up to T.
     shares = _check_prior(prior)
     if isinstance(epsilon, bool | np.bool_) or not isinstance(epsilon, Real):
         raise TypeError(

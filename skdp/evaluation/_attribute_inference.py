@@ -158,7 +158,6 @@ def attribute_inference(
     See Also
     --------
     audit_epsilon : A lower bound on the epsilon of a transformer.
-    guessing_bound : The bound for all protocols of an epsilon.
 
     Notes
     -----

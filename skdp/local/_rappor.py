@@ -591,9 +591,9 @@ class RapporEncoder(ReportTransformer):
         super().charge(run)
         self._charged = self._once
 
-    def check_budget(self) -> None:
+    def check_budget(self, run: str | None = None) -> None:
         if not self._charged:
-            super().check_budget()
+            super().check_budget(run)
 
     def declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
         return pd.DataFrame({name: [""] for name in names})

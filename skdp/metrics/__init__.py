@@ -7,7 +7,6 @@ from skdp.metrics._aif360 import from_aif360, to_aif360
 from skdp.metrics._aif360 import import_optional as import_optional
 from skdp.metrics._counts import count_error, percent_error
 from skdp.metrics._counts import labels_of as labels_of
-from skdp.metrics._data_unfairness import data_unfairness
 from skdp.metrics._debiased_fairness import debiased_fairness
 from skdp.metrics._debiased_fairness import indicator_variances as indicator_variances
 from skdp.metrics._debiased_fairness import oracle_of as oracle_of
@@ -21,8 +20,9 @@ from skdp.metrics._inputs import read_columns as read_columns
 from skdp.metrics._inputs import read_privileged as read_privileged
 from skdp.metrics._intervals import proportion as proportion
 from skdp.metrics._intervals import two_sided as two_sided
-from skdp.metrics._marginals import marginal_error, marginal_errors, value_errors
+from skdp.metrics._marginals import marginal_error, marginal_errors
 from skdp.metrics._marginals import marginal_table as marginal_table
+from skdp.metrics._marginals import value_errors as value_errors
 from skdp.metrics._mitigation import (
     private_parity,
     private_reweighing,
@@ -34,7 +34,6 @@ from skdp.metrics._train_on_synthetic import train_on_synthetic
 
 __all__ = [
     "count_error",
-    "data_unfairness",
     "debiased_fairness",
     "fairness_report",
     "from_aif360",
@@ -48,5 +47,4 @@ __all__ = [
     "range_query_error",
     "to_aif360",
     "train_on_synthetic",
-    "value_errors",
 ]

@@ -87,7 +87,6 @@ def marginal_error(
     See Also
     --------
     marginal_errors : The error of each marginal.
-    value_errors : The errors of numbers and dates within bins, which this one does not see.
     range_query_error : The error of the answers to queries.
 
     Notes
@@ -190,7 +189,6 @@ def marginal_errors(
     --------
     marginal_error : The mean.
     marginal_table : The shares of one marginal.
-    value_errors : Means and distances of numbers and dates.
 
     Notes
     -----
@@ -313,54 +311,7 @@ def value_errors(
     columns: Iterable[ColumnName] | None = None,
     domain: DomainLike | None = None,
 ) -> pd.DataFrame:
-    """Compare the numbers and dates of two tables value by value, not bin by bin.
-
-    Parameters
-    ----------
-    real, synthetic : dataframe or 2-D array-like of shape (n_rows, n_columns)
-        The real and the synthetic rows, as for `marginal_error`.
-    columns : list of column names, optional
-        The columns to compare; by default those that `domain` declares as an `Interval`, and without a domain all that
-        hold numbers or dates in both tables.
-    domain : Domain or mapping of column name to values or Interval, optional
-        The values of columns. Bins do not matter here, only whether a column has them.
-
-    Returns
-    -------
-    pandas.DataFrame
-        For each column the ``column``; the means ``real`` and ``synthetic``, of dates in days from 1970; the ``shift``,
-        the difference of the means in standard deviations of the real values; the ``distance``, the largest difference
-        of the shares of rows up to any value, from 0 to 1 (Kolmogorov and Smirnov); and ``earth_mover``, the mean
-        distance between values of the same rank, in the same standard deviations (Wasserstein). Missing values are left
-        out; all is nan where nothing else is there, or the real values do not differ.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the tables have no rows, lack a column, or a column holds neither numbers nor dates.
-
-    See Also
-    --------
-    marginal_error : The distance of counts by bins, of one or several columns.
-
-    Notes
-    -----
-    **Privacy.** The result depends on the real rows and is not protected: for data that is not sensitive.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from skdp import Interval
-    >>> from skdp.metrics import marginal_error
-    >>> real = pd.DataFrame({"paid": [0.5, 0.5, 1.0, 2.0]})
-    >>> synthetic = pd.DataFrame({"paid": [0.5, 1.5, 2.0, 2.5]})
-    >>> domain = {"paid": Interval(0, 60, bins=20)}
-    >>> marginal_error(real, synthetic, order=1, domain=domain)  # all are in the first bin
-    0.0
-    >>> value_errors(real, synthetic, domain=domain).round(2)
-      column  real  synthetic  shift  distance  earth_mover
-    0   paid   1.0       1.62   1.02       0.5         1.02
-    """
+    """Compare the numbers and dates of two tables value by value, not bin by bin."""
     tables = read_pair(real, synthetic)
     declared = column_domains(domain, tables[0])
     rows = []

@@ -6,6 +6,7 @@ from skdp.testing._error_checks import texts_of as texts_of
 from skdp.testing._privatizer import check_privatizer
 from skdp.testing._privatizer import privatizer_checks as privatizer_checks
 from skdp.testing._replay import Replay as Replay
-from skdp.testing._replay import check_sensitivity, replay_release
+from skdp.testing._replay import check_sensitivity as check_sensitivity
+from skdp.testing._replay import replay_release
 
-__all__ = ["check_curator", "check_privatizer", "check_sensitivity", "replay_release"]
+__all__ = ["check_curator", "check_privatizer", "replay_release"]

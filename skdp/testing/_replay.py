@@ -331,7 +331,6 @@ def replay_release(
 
     See Also
     --------
-    check_sensitivity : Raise an error if something contradicts the guarantee, on many neighbours.
     audit_epsilon : For any release: a lower bound of epsilon from many draws.
 
     Notes
@@ -573,50 +572,7 @@ def check_sensitivity(
     guarantee: PrivacyGuarantee | None = None,
     random_state: int = 0,
 ) -> None:
-    """Check that the noise of a release covers what one record changes.
-
-    The noise of a release of X is recorded and replayed on neighbouring tables, which shows what it is added to
-    (`replay_release`).
-
-    Parameters
-    ----------
-    release : estimator or callable
-        An estimator whose `fit` releases statistics, or a function from a table to a result.
-    X : dataframe or ndarray
-        A table of a few rows, with the target as the last column where one is needed: include the extremes of the
-        declared values, and rows that are alone in a cell.
-    neighbours : sequence of tables, optional
-        Its neighbours, each with another last row or without it. By default X without each of its first 20 rows (that
-        row then comes last in X), and each of the first 20 rows added to those before it.
-    guarantee : PrivacyGuarantee, optional
-        What is claimed. By default, the attribute ``guarantee_`` or ``guarantee`` of the result.
-    random_state : int, default=0
-        The first of the seeds for an estimator.
-
-    Raises
-    ------
-    AssertionError
-        If something contradicts the guarantee, with what it is.
-    TypeError, ValueError
-        If there is no guarantee, or the release of both tables fails.
-
-    See Also
-    --------
-    replay_release : What is drawn for two tables.
-    check_curator : All checks of an estimator.
-
-    Notes
-    -----
-    **Privacy.** X must be public. A pass proves nothing of other tables: try the worst ones.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from skdp import DPHistogram
-    >>> from skdp.testing import check_sensitivity
-    >>> words = pd.DataFrame({"job": ["clerk", "nurse", "clerk"]})
-    >>> check_sensitivity(DPHistogram(domain={"job": ["clerk", "nurse"]}), words)
-    """
+    """Check that the noise of a release covers what one record changes."""
     if neighbours is None:
         pairs = list(_neighbouring_tables(X))
     else:

@@ -81,9 +81,9 @@ def test_so_it_is_with_a_file(tmp_path, monkeypatch):
     pq.write_table(pa.table({"color": ["red"] * 9}), source)
     ledger, read, times = PrivacyLedger(epsilon=10), TableFile.tables, iter([9, 8])
 
-    def shorter(self, declared, columns):
+    def shorter(self, declared, columns, **options):
         rows = next(times)
-        return (table.slice(0, rows) for table in read(self, declared, columns))
+        return (table.slice(0, rows) for table in read(self, declared, columns, **options))
 
     monkeypatch.setattr(TableFile, "tables", shorter)
     with pytest.raises(ValueError, match="cannot be read a second time"):

@@ -146,7 +146,7 @@ def test_a_tally_shows_nothing_of_its_files_but_their_sum(tmp_path, monkeypatch)
 
 def test_what_says_no_protocol(tmp_path):
     reports = encoder().fit(PEOPLE).transform(PEOPLE)
-    with pytest.raises(TypeError, match=r"a tally in memory.*tally_files. with target="):
+    with pytest.raises(TypeError, match=r"a tally in memory.*skdp tally"):
         read_protocol(encoder().fit(PEOPLE).tally(reports))
     assert read_protocol(reports.to_numpy()) is None
     reports.to_csv(tmp_path / "reports.csv", index=False)

@@ -8,7 +8,6 @@ from sklearn.model_selection import train_test_split
 
 from skdp import RandomizedResponseEncoder
 from skdp.metrics import (
-    data_unfairness,
     debiased_fairness,
     fairness_report,
     joint_distribution,
@@ -74,10 +73,6 @@ FUNCTIONS = {
     ),
     "private_threshold_optimizer": (decisions, LABELS | {"reports": REPORTS}),
     "private_parity": (differences_of_parity, {"X": X, "y": TRUE, "sensitive_features": REPORTS}),
-    "data_unfairness": (
-        lambda **inputs: data_unfairness(**inputs, encoder=ENCODER),
-        {"y": TRUE, "sensitive_features": GROUP},
-    ),
     "to_aif360": (weights_of_aif360, {"X": X, "y": TRUE, "sample_weight": WEIGHTS}),
     "train_on_synthetic": (
         lambda X, y: train_on_synthetic(LogisticRegression(), (X, y), (X, y)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -267,8 +267,7 @@ def read_protocol(source: Any) -> ReportTransformer | None:
     elif hasattr(source, "n_reports"):
         raise TypeError(
             "source is a tally in memory, which does not hold its protocol: estimates"
-            " take it as it is; `tally_files` with target= writes a tally that says its"
-            " protocol"
+            " take it as it is; `skdp tally` writes one that says its protocol"
         )
     else:
         text = only_one(engine_of(source).said(), "the table")
@@ -314,90 +313,30 @@ def tally_files(
     progress: Progress = NoBar,
     delimiter: str | None = None,
 ) -> Any:
-    """Sum up the reports, or the tallies, of many files, in memory of a few batches.
-
-    Parameters
-    ----------
-    sources : path, or iterable of paths
-        CSV, Parquet or Arrow files, as `privatize_file` writes them, or tallies (``.json``) that this function wrote.
-        Further columns are ignored.
-    transformer : local transformer, optional
-        As the one that privatised. If it is not fitted, it is, on what it declares by name. By default, that of the
-        files, if they say their protocol.
-    target : str or path-like, optional
-        A new file for the tally (``.json``): its sums, and its protocol under ``skdp.protocol``, which `estimate_file`
-        and `tally_files` read. If the files state several guarantees, it is the weakest of them: one of seeded
-        randomness, or else the one with the largest epsilon.
-    progress : callable, optional
-        As for `privatize_file`.
-    delimiter : str, optional
-        What separates the values of a row in a CSV file that is read: one character. By default a comma, and a tab
-        where the name ends in ``.tsv``.
-
-    Returns
-    -------
-    ReportTally
-        The sum of all files.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a file is given twice, says another protocol than the transformer or another file, or none where none is
-        given; if it has no rows, or other columns or values than reports of this protocol. No error shows a value. A
-        tally has at most 2**24 bytes and 2**21 numbers.
-    FileExistsError, FileNotFoundError
-        If the target exists, or there is no source or no directory for the target.
-    ImportError
-        If pyarrow is missing; the error names the extra.
-
-    See Also
-    --------
-    estimate_file : Estimates counts from such files.
-    tally : Sums up the reports of a table of an engine.
-
-    Notes
-    -----
-    **Privacy.** Post-processing of reports: free.
-
-    A file that is named twice is refused. Reports that are in several files, such as in a copy, are counted several
-    times.
-
-    JSON lines of clients are tables to `tally`: ``polars.scan_ndjson``, DuckDB's ``read_json``, or
-    ``pandas.read_json(lines=True)``.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
-    >>> import pandas as pd
-    >>> from skdp import RandomizedResponseEncoder
-    >>> from skdp.engines import estimate_file, tally_files
-    >>> people = pd.DataFrame({"sex": ["f", "m"] * 500})
-    >>> encoder = RandomizedResponseEncoder(2.0, categories={"sex": ["f", "m"]}).fit(people)
-    >>> with TemporaryDirectory() as folder:
-    ...     days, total = [Path(folder, "monday.parquet"), Path(folder, "tuesday.parquet")], Path(folder, "tally.json")
-    ...     for day in days:
-    ...         encoder.transform(people).to_parquet(day)
-    ...     tally = tally_files(days, target=total)
-    ...     counts = estimate_file(total)  # a tally says its protocol
-    >>> tally.n_reports, list(counts.index)
-    (2000, ['f', 'm'])
-    """
+    """Sum up the reports, or the tallies, of many files, and write the sum as a tally with its protocol."""
+    # A tally states the weakest guarantee of its files: one of seeded randomness, or
+    # else the one with the largest epsilon.
     files, place = checked_sources(sources, delimiter), check_path(target)
     if place is not None and place.suffix != ".json":
         raise ValueError(f"{place.name} must end in .json")
     fitted = transformer_of(files, transformer)
-    # Tallies of one protocol are sums of whole numbers, which are added in any order.
-    first, *others = [sum_file(file, fitted, progress) for file in files]
-    tally = sum(others, start=first)
+    tally = _sum_files(files, fitted, progress)
     if place is not None:
         with written_beside(place) as beside:
             beside.write_text(tally_text(tally, fitted, files) + "\n", encoding="utf-8")
     return tally
 
 
+def _sum_files(
+    files: Sequence[SourceFile], transformer: ReportTransformer, progress: Progress
+) -> Any:
+    # Tallies of one protocol are sums of whole numbers, which are added in any order.
+    first, *others = [sum_file(file, transformer, progress) for file in files]
+    return sum(others, start=first)
+
+
 def estimate_file(
-    source: str | os.PathLike[str],
+    source: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     transformer: ReportTransformer | None = None,
     *,
     target: str | os.PathLike[str] | None = None,
@@ -407,16 +346,16 @@ def estimate_file(
     progress: Progress = NoBar,
     delimiter: str | None = None,
 ) -> pd.DataFrame:
-    """Estimate counts, or means, from the reports in a file, in memory of a few batches.
+    """Estimate counts, or means, from the reports in a file or in several, in memory of a few batches.
 
-    For reports of declared values and of `NumericPerturber`. Those of `RapporEncoder` are summed up by `tally_files`,
-    for its own estimates.
+    For reports of declared values and of `NumericPerturber`. Those of `RapporEncoder` are summed up by `tally`, for its
+    own estimates.
 
     Parameters
     ----------
-    source : str or path-like
-        A file as `privatize_file` wrote it, or the URL of one; or a tally that `tally_files` wrote. Further columns are
-        ignored.
+    source : str or path-like, or iterable of them
+        A file as `privatize_file` wrote it, or the URL of one; or a tally that ``skdp tally`` wrote. The reports of
+        several files are added. Further columns are ignored.
     transformer : local transformer, optional
         As the one that privatised. If it is not fitted, it is, on what it declares by name. By default, that of the
         protocol that the file says, which a given one must not contradict.
@@ -455,7 +394,7 @@ def estimate_file(
     See Also
     --------
     privatize_file : Makes the reports; there is an example.
-    tally_files : Sums up the reports of many files.
+    tally : Sums up the reports of a table of an engine.
 
     Notes
     -----
@@ -479,9 +418,9 @@ def estimate_file(
     """
     place = check_path(target)
     form = None if place is None else format_of(place)
-    (file,) = checked_sources(source, delimiter)
-    fitted: Any = transformer_of([file], transformer)
-    tally = sum_file(file, fitted, progress)
+    files = checked_sources(source, delimiter)
+    fitted: Any = transformer_of(files, transformer)
+    tally = _sum_files(files, fitted, progress)
     options: dict[str, Any] = {
         "rows": rows,
         "postprocess": postprocess,
@@ -505,7 +444,7 @@ def _estimate(transformer: Any, tally: Any, options: dict[str, Any]) -> pd.DataF
     if not hasattr(transformer, "estimate_mean"):
         raise TypeError(
             f"estimate_file counts declared values, got {type(transformer).__name__};"
-            " give its own estimates what `tally_files` makes of the reports"
+            " give its own estimates what `tally` makes of the reports"
         )
     if options["postprocess"] != "none":
         raise ValueError(

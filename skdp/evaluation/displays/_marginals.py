@@ -46,8 +46,8 @@ class MarginalDisplay(PanelDisplay):
     edges : mapping of column name to tuple of float, optional
         The edges of columns that are cut into bins.
     values : mapping of column name to float, optional
-        How far the values of columns that are cut into bins are apart, whatever their bins: the distance of
-        `skdp.metrics.value_errors`, which titles state.
+        How far the values of columns that are cut into bins are apart, whatever their bins: the largest difference
+        of their distribution functions, which titles state.
 
     Attributes
     ----------
@@ -66,7 +66,6 @@ class MarginalDisplay(PanelDisplay):
     See Also
     --------
     skdp.metrics.marginal_error : The mean distance over all marginals.
-    skdp.metrics.value_errors : The distances of numbers and dates, also within bins.
 
     Notes
     -----

@@ -67,56 +67,7 @@ def count_study(
     random_state: int | None = None,
     progress: bool = False,
 ) -> CountStudy:
-    """Release the joint counts of some columns many times and measure the errors.
-
-    Parameters
-    ----------
-    frame : dataframe
-        The true rows, with exactly the columns of the domain.
-    domain : Domain
-        The declared values of the columns; the cells are their Cartesian product (``strategy="joint"``).
-    epsilons : sequence of float, default=(0.1, 0.3, 0.5, 1.0, 2.0, 5.0)
-        The privacy losses to try.
-    repeats : int, default=500
-        Releases for each epsilon, at least 1.
-    postprocess : sequence of str, default=("none", "clip", "simplex")
-        The estimates to compare, each once.
-    random_state : int, optional
-        None for secure randomness; an int makes the study reproducible.
-    progress : bool, default=False
-        Whether to show a progress bar on standard error, with the time that is left.
-
-    Returns
-    -------
-    CountStudy
-        The tables ``releases``, the first release at each epsilon: indexed by ``epsilon`` and cell, with ``true, count,
-        std_error, lower, upper``, where ``count`` is by the first postprocess; ``errors``, a row for each epsilon,
-        repeat and postprocess, with ``l1, l2, covered``: the share of the cells whose interval holds the true count,
-        which is the same for each postprocess, as intervals are those of the unbiased counts; ``expected``, the
-        expected errors of the unbiased counts, ``l1_mean`` (for normal errors of exact variance) and ``l2_rms`` (in
-        closed form). Its method ``summary()`` returns means, quantiles and coverage by epsilon and postprocess.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `repeats` is below 1, an epsilon is given twice, `postprocess` has no name, an unknown one, or one twice, or
-        the frame holds undeclared values.
-
-    Notes
-    -----
-    **Privacy.** The result compares with the truth: it is not protected.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from skdp import Domain
-    >>> people = pd.DataFrame({"sex": ["Female"] * 300 + ["Male"] * 700})
-    >>> study = count_study(people, Domain({"sex": ["Female", "Male"]}), epsilons=[1.0], repeats=20, random_state=0)
-    >>> study.expected.round(1)
-             l1_mean  l2_rms
-    epsilon
-    1.0         48.4    42.9
-    """
+    """Release the joint counts of some columns many times and measure the errors."""
     if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
         raise ValueError(f"repeats must be an integer of at least 1, got {repeats!r}")
     epsilons = read_epsilons(epsilons)
