@@ -3,11 +3,9 @@
 Internal: import nothing from here outside of skdp.
 """
 
-from skdp.base._draft import MOST_ROWS as MOST_ROWS
 from skdp.base._draft import draft_domain as draft_domain
 from skdp.base._draft import draft_domain_toml as draft_domain_toml
 from skdp.base._draft import read_public_values as read_public_values
-from skdp.base._draft import unrepeated_columns as unrepeated_columns
 from skdp.base._estimator import DECLARED as DECLARED
 from skdp.base._estimator import UNIFORM as UNIFORM
 from skdp.base._estimator import AxesLike as AxesLike

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from datetime import date, datetime
@@ -27,12 +26,7 @@ from skdp.tables import (
     is_frame,
     is_whole_number,
     kind_of,
-    kinds_of,
-    objects_of,
-    plain,
-    present,
     read_table,
-    shielded,
     to_numbers,
 )
 
@@ -58,12 +52,6 @@ _ANY_FRACTION = (
     "If all are rounded, such as amounts to cents, declare decimals = 2 instead."
 )
 
-_IDENTIFIER = "looks like an identifier of records or persons"
-_ADVICE = (
-    "it can be the column of persons (--person-column) or of records (--record-id), "
-    "and no column to release. If it is none, declare it by hand"
-)
-
 
 def draft_domain(frame: Any, *, bins: int = _N_BINS, max_values: int = 100) -> Domain:
     """Propose a domain for a table, as a draft to be edited from public knowledge before any release."""
@@ -76,7 +64,7 @@ def draft_domain(frame: Any, *, bins: int = _N_BINS, max_values: int = 100) -> D
     # **Privacy.** None: the draft shows values of the data. A guarantee for a domain
     # does not cover how the domain was chosen, so replace values read from the data by
     # public knowledge.
-    domain, remarks = _draft(frame, bins, max_values, None)
+    domain, remarks = _draft(frame, bins, max_values)
     for name in domain.columns:
         domain[name].observed = True  # for `privacy_statement`
     lines = [_REMARK]
@@ -92,18 +80,10 @@ def draft_domain(frame: Any, *, bins: int = _N_BINS, max_values: int = 100) -> D
     return domain
 
 
-def draft_domain_toml(
-    frame: Any,
-    *,
-    bins: int = _N_BINS,
-    max_values: int = 100,
-    unrepeated: Collection[Any] | None = None,
-) -> str:
+def draft_domain_toml(frame: Any, *, bins: int = _N_BINS, max_values: int = 100) -> str:
     """Write the draft of `draft_domain` as the text of a domain file with comments."""
-    # `unrepeated` names the columns in which no value occurs twice, where the frame has
-    # not the rows of the table.
     # **Privacy.** None, see `draft_domain`; the text contains the warning.
-    domain, remarks = _draft(frame, bins, max_values, unrepeated)
+    domain, remarks = _draft(frame, bins, max_values)
     lines = _REMARK.split("\n")
     for name, remark in remarks.items():
         lines.append(f"Column {name!r} {remark}.")
@@ -165,9 +145,7 @@ class _LeftOut(ValueError):
     """No domain can be drafted for a column; the message continues "it ..." and holds no value."""
 
 
-def _draft(
-    frame: Any, bins: int, max_values: int, unrepeated: Collection[Any] | None
-) -> tuple[Domain, dict[Any, str]]:
+def _draft(frame: Any, bins: int, max_values: int) -> tuple[Domain, dict[Any, str]]:
     """Return the draft, and why each column that it lacks is left out."""
     for name, number in (("bins", bins), ("max_values", max_values)):
         if not is_whole_number(number) or number < 1:
@@ -179,8 +157,6 @@ def _draft(
             f"expected a pandas, polars or pyarrow table, got {type(frame).__name__}"
         )
     table = read_table(frame)
-    if unrepeated is None:
-        unrepeated = unrepeated_columns(frame)
     declared, _ = domains_of_dtypes(table)
     attributes = {}
     remarks = {}
@@ -190,16 +166,8 @@ def _draft(
             values: list[Any] | Interval
             if name in declared:
                 values = declared[name]
-            elif name in unrepeated:
-                raise _LeftOut(
-                    f"{_IDENTIFIER}, as no value of it occurs twice; {_ADVICE}"
-                )
             else:
                 values = _draft_values(column, distinct, bins, max_values)
-                if isinstance(values, Interval) and is_named_as_identifier(name):
-                    raise _LeftOut(
-                        f"{_IDENTIFIER}, by its name and its many values; {_ADVICE}"
-                    )
         except (ColumnError, _LeftOut) as error:
             remarks[name] = f"is left out: it {error}"
             continue
@@ -344,69 +312,3 @@ def _cut_dates(values: Sequence[Any], bins: int) -> list[date]:
     # The widest bins may still be too many.
     dates: list[date] = (edges if edges.size <= bins + 1 else edges[[0, -1]]).tolist()
     return dates
-
-
-# The rows in which repeated values are looked for.
-MOST_ROWS = 1 << 12
-
-# Rows from which on values that do not repeat are a sign: a series has a number for
-# each year, a page few names.
-_FEWEST_TEXTS, _FEWEST_NUMBERS = 50, 200
-
-
-_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
-_NAMES = frozenset(
-    {"id", "uuid", "guid", "ssn", "email", "phone", "telephone", "iban", "passport"}
-)
-
-
-def is_named_as_identifier(name: Any) -> bool:
-    """Return whether a word of a name is one of those of identifiers, such as in ``customerId``."""
-    return not _NAMES.isdisjoint(word.lower() for word in _WORDS.findall(str(name)))
-
-
-def unrepeated_columns(frame: Any) -> set[Any]:
-    """Name the columns of some rows in which no value occurs twice, as in identifiers and hardly in anything else."""
-    table = read_table(frame)
-    names = set()
-    for name, column in zip(table.names, table.columns, strict=True):
-        with suppress(ColumnError):  # no such column is drafted
-            if shielded(_looks_unrepeated, name, column[:MOST_ROWS]):
-                names.add(name)
-    return names
-
-
-def _looks_unrepeated(name: Any, column: Any) -> bool:
-    """Whether values look like those of an identifier: all are different, and codes."""
-    # Text is one by its name, or if there are many; whole numbers by their name, or as
-    # `_are_codes` says.
-    values = present(map(plain, objects_of(column)))
-    kinds = kinds_of(values)
-    if kinds not in ({"string"}, {"number"}) or len(values) < 2:
-        return False
-    if len(set(values)) < len(values):
-        return False
-    if kinds == {"string"}:
-        return is_named_as_identifier(name) or len(values) >= _FEWEST_TEXTS
-    numbers = np.array(values, float)
-    if not (np.isfinite(numbers) & (numbers == np.floor(numbers))).all():
-        return False
-    return is_named_as_identifier(name) or _are_codes(numbers)
-
-
-def _are_codes(numbers: NDArray[np.float64]) -> bool:
-    """Whether distinct whole numbers count rows, or are long codes of one length."""
-    # Measured numbers repeat, or differ in length.
-    if numbers.size < _FEWEST_NUMBERS:
-        return False
-    # n values that are drawn from R ones at random have about n (n - 1) / 2 R pairs
-    # that are equal.
-    n_pairs = numbers.size * (numbers.size - 1) / 2
-    # Repeats to expect of values that are drawn at random: none occurs with probability
-    # exp(-5), below 1 in 100.
-    least_repeats = 5
-    if n_pairs / (np.ptp(numbers) + 1) >= least_repeats:
-        return True
-    lengths = {len(str(int(number))) for number in numbers}
-    fewest_digits = 6
-    return min(numbers) > 0 and len(lengths) == 1 and min(lengths) >= fewest_digits

@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from skdp.base import MOST_ROWS, draft_domain_toml, type_texts, unrepeated_columns
+from skdp.base import draft_domain_toml, type_texts
 from skdp.domain import Domain
 from skdp.engines._atomic import (
     Bar,
@@ -55,12 +55,9 @@ def draft_file(table: TableFile, *, bins: int, max_values: int) -> str:
         raise ValueError(f"{table.path.name} has a single column{table.advice()}")
     table.check_columns(table.repeated)
     most_values = max(_MOST_VALUES, 4 * max(bins, max_values))
-    head = table.sample(None, table.names)
-    values = {name: _plain(head[name]) for name in table.names}
+    no_rows = table.sample(None, table.names)
+    values = {name: _plain(no_rows[name]) for name in table.names}
     for rows in table.tables(None, table.names):
-        if len(head) < MOST_ROWS:
-            first_rows = rows.slice(0, MOST_ROWS)
-            head = pyarrow.concat_tables([head, first_rows])
         for name in table.names:
             chunks = [*values[name].chunks, *_plain(rows[name]).chunks]
             column = pyarrow.chunked_array(chunks, values[name].type)
@@ -71,14 +68,10 @@ def draft_file(table: TableFile, *, bins: int, max_values: int) -> str:
     for name, column in values.items():
         places = np.arange(n_rows) % max(1, len(column))
         columns[name] = column.take(pyarrow.array(places)) if len(column) else column
-    unrepeated = set()
-    if len(head):
-        unrepeated = unrepeated_columns(_typed(table, head, table.names))
     return draft_domain_toml(
         _typed(table, pyarrow.table(columns), table.names),
         bins=bins,
         max_values=max_values,
-        unrepeated=unrepeated,
     )
 
 
