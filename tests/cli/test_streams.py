@@ -140,11 +140,10 @@ def test_an_exhausted_budget_has_a_status_of_its_own(folder, run):
 
 def test_a_warning_is_one_line_without_python(folder, run):
     reports = ENCODER.fit_transform(PEOPLE[["sex"]])
-    reports["sex"] = "f"  # not those of the release
-    reports.to_parquet("changed.parquet")
+    reports.to_parquet("made.parquet")
     with warnings.catch_warnings():
         warnings.simplefilter("always")
-        status, _, told = run("estimate", "changed.parquet")
+        status, _, told = run("privatize", "made.parquet", "again.parquet", *PRIVATIZE)
     assert status == 0
-    assert [line for line in told.splitlines() if line.startswith("skdp estimate: warning: ")]
+    assert [line for line in told.splitlines() if line.startswith("skdp privatize: warning: ")]
     assert ".py" not in told
