@@ -185,7 +185,6 @@ def propose_test_release(
         ledger,
         random_state,
         mechanism="propose-test-release",
-        n_rows=None,
         delta=exact_delta,
     )
     noise = discrete_laplace(source, 1 / test_epsilon, 1).item()
@@ -290,7 +289,6 @@ def smooth_sensitivity_release(
         ledger,
         random_state,
         mechanism="smooth sensitivity, discrete Laplace",
-        n_rows=None,
         delta=exact_delta,
     )
     return Release(table.add_noise(source, scale), math.nan, guarantee)

@@ -172,11 +172,10 @@ def _interval(sampled: SampledCounts, confidence_level: float) -> tuple[Any, Any
     return np.minimum(lower, counts) / n, np.maximum(upper, counts) / n
 
 
-def influence_blocks(influences: Numbers) -> Iterator[tuple[int, Numbers, Numbers]]:
-    """Yield the influences of rows in blocks; the part of the noise is not distinguished."""
+def influence_blocks(influences: Numbers) -> Iterator[tuple[int, Numbers]]:
+    """Yield the first row and the influences of each block of rows."""
     for start in range(0, len(influences), _BLOCK):
-        block = influences[start : start + _BLOCK]
-        yield start, block, np.zeros_like(block)
+        yield start, influences[start : start + _BLOCK]
 
 
 class _ShareFit:

@@ -371,7 +371,7 @@ def _parts_of_pandas(value: Any) -> list[Part]:
 def _parts_of_table(table: Any) -> list[Part]:
     if isinstance(table, nw.Series):
         return [(".dtype", str(table.dtype)), *_items(table.to_list())]
-    schema = getattr(table.to_native(), "schema", None)
+    schema: Any = getattr(table.to_native(), "schema", None)
     text = str(table.schema)
     if hasattr(schema, "to_string"):  # Arrow has metadata
         text = schema.to_string(truncate_metadata=False)
