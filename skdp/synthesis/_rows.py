@@ -33,12 +33,10 @@ from skdp.synthesis._answers import ModelAnswers
 from skdp.synthesis._persistence import Scores, describe_fit, restore_fit
 from skdp.synthesis.model import GraphicalModel, Marginal, redraw_evenly, sample
 from skdp.synthesis.selection import (
-    UNLIKELY,
     Zeros,
     fit_table,
     read_order,
     read_zeros,
-    without_bins,
 )
 from skdp.synthesis.tables import (
     DrawnRows,
@@ -272,12 +270,6 @@ class RowTransformer(TransformerMixin, ModelAnswers):
             max_iter=int(self.max_iter),
             tol=float(self.tol),
         )
-        # Bins that are far from all records stay so.
-        far_bins = {}
-        for name in self._shapes.columns if self._shapes else ():
-            column = self.domain_.columns.index(name)
-            far_bins[column] = self.model_.marginal((column,)) <= UNLIKELY
-        fitted = without_bins(fitted, far_bins)
         return fitted.model, fitted.total
 
     def sample_batches(

@@ -39,7 +39,7 @@ from skdp.privacy import (
 )
 from skdp.synthesis._coded_table import CodedTable, PrivateRows, code_table
 from skdp.synthesis._rows import RowTransformer
-from skdp.synthesis.model import Clique, Marginal, fit_conditional
+from skdp.synthesis.model import Clique, Marginal, fit_conditional, merge
 from skdp.synthesis.selection import (
     BINS,
     FittedTable,
@@ -215,8 +215,8 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     With ``bins="private"``, a fifth of the budget is for counts of fine cells, which follow from what each `Interval`
     declares, by themselves and 8, 64, … together: a person with k rows changes each such list by at most k. Bins, and
     where rows lie within them, follow from these counts alone. With declared bins, each column
-    whose bins hold several values has 15 % of its share for them; where rows lie, and how many are in bins that have
-    no clear counts, follows from all counts: there a tail is fitted to the clear ones.
+    whose bins hold several values has 15 % of its share for them; rows lie where these counts exceed their noise,
+    and evenly elsewhere.
 
     With `discover`, a value that only one person has is published with a probability of at most its share of delta; the
     marginals get the other shares. As for `DPOneHotEncoder`, the values of a column are of one kind, and a record with
@@ -788,14 +788,13 @@ def _measure_protected(
         for column, codes in enumerate(coded.codes):
             if column not in table.protected:
                 public_codes[column] = codes
-        marginals, likelihood_ratios = table.marked_marginals(plan.zeros)
+        marginals = merge(table.marginals)
         fit = fit_conditional(
             coded.domain.sizes,
             table.protected,
             public_codes,
             marginals,
             {column: table.shares_of(column) for column in table.protected},
-            likelihood_ratios=likelihood_ratios,
             zeros=plan.zeros,
             max_iter=plan.max_iter,
         )

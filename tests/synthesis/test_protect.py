@@ -312,7 +312,6 @@ class TestRows:
             lambda: release.range_estimate("age", 0, 20),
             lambda: release.score_samples(people(3)),
             lambda: synthetic_inference(release, lambda rows: rows["age"].mean(), columns=["age"]),
-            lambda: release.classifier("income"),
         ]
         for call in calls:
             with pytest.raises(ValueError, match="protect="):
@@ -420,19 +419,6 @@ def test_values_of_many_rows_are_not_rare_whatever_the_noise():
         table[f"x{index}"] = np.array([*"abcde"])[code]
     release = synthesizer(1.0, ("target",), domain={"target": [0, 1]}, random_state=0)
     assert misplaced(table, release.fit_transform(table)) < 0.1
-
-
-def test_a_column_that_follows_from_a_protected_one_of_many_values_is_counted_beside_it():
-    """The cells of such a pair are told from noise by counts, so that it is worth them."""
-    for seed in range(3):
-        rng = np.random.default_rng(seed)
-        codes = np.minimum(rng.geometric(0.03, 1_000), 100) - 1
-        merchants = [f"m{code:02d}" for code in codes]
-        table = pd.DataFrame({"merchant": merchants, "goods": [f"g{code % 12}" for code in codes]})
-        table["day"] = rng.choice([*"abc"], 1_000)
-        domain = {"merchant": [f"m{code:02d}" for code in range(100)]}
-        release = synthesizer(2.0, ("merchant",), delta=1e-6, domain=domain, random_state=seed).fit(table)
-        assert (0, 1) in [marginal.clique for marginal in release.marginals_]
 
 
 @each("parameters", [{"protect": ["sex"]}])

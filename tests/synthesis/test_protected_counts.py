@@ -13,7 +13,7 @@ from skdp.privacy import Share
 from skdp.randomness import SeededSource
 from skdp.synthesis.selection import NoiseBudget, ProtectedTable
 from skdp.synthesis.selection._column_shares import estimate_shares
-from skdp.synthesis.selection._protected import expected_gains, find_dependent_pairs
+from skdp.synthesis.selection._protected import expected_gains
 from skdp.synthesis.selection._scores import Score
 from skdp.synthesis.selection._strategy import Plan
 from skdp.synthesis.tables import CodedRecords
@@ -180,18 +180,6 @@ def test_expected_gains_are_drawn_to_their_mean():
     assert expected_gains(noisy) == pytest.approx({(0, 1): 20.0, (0, 2): 20.0})
     assert expected_gains({(0, 1): Score(10.0, 50.0)}) == {(0, 1): 10.0}
     assert expected_gains({}) == {}
-
-
-def test_a_score_that_noise_may_have_raised_shows_no_dependence():
-    """One column follows from the other: a precise score says so, and one with much noise does not."""
-    rows = [(value // 3, value) for value in range(12)] * 20
-    table = table_of(rows, (4, 12), NoiseBudget(MU * 10_000, replaces=True))
-    table.measure((PROTECTED,), Fraction(1, 2))
-    misplaced = 2 * len(rows) * (1 - 1 / 4)
-    assert set(find_dependent_pairs(table, {PAIR: Score(misplaced, 1.0)})) == {PAIR}
-    assert not find_dependent_pairs(table, {PAIR: Score(misplaced, misplaced / 20)})
-    assert not find_dependent_pairs(table, {PAIR: Score(misplaced / 2, 1.0)})
-    assert not find_dependent_pairs(table, {})
 
 
 class TestShares:

@@ -117,7 +117,6 @@ def fit_conditional(
     marginals: Iterable[Marginal],
     shares: Mapping[int, Table],
     *,
-    likelihood_ratios: Mapping[Clique, Table] | None = None,
     zeros: Iterable[tuple[Clique, NDArray[np.bool_]]] = (),
     max_iter: int = 300,
 ) -> Fit:
@@ -137,17 +136,14 @@ def fit_conditional(
     zeros = tuple(zeros)
     measured = merge(marginals)
     law = _Law(sizes, protected, rows, measured, shares, zeros)
-    ratios = likelihood_ratios or {}
     evidence = []
     for statistic, marginal in zip(law.statistics, measured, strict=True):
-        ratio = ratios.get(marginal.clique)
-        evidence.append(_evidence_of(law, statistic, marginal, ratio))
+        evidence.append(_evidence_of(law, statistic, marginal))
     layout = Tables([known.counts.shape for known in evidence])
     counts = layout.join([known.counts for known in evidence])
     prior_mean = layout.join([known.prior_mean for known in evidence])
     penalty = layout.join([known.penalty for known in evidence])
     curvature = layout.join([known.curvature for known in evidence])
-    is_fitted = layout.join([known.is_fitted for known in evidence])
     # In these units, the curvature is about 1 in all directions.
     units = 1 / np.sqrt(curvature + penalty)
     losses = []
@@ -159,7 +155,7 @@ def fit_conditional(
         pull = penalty * distance
         losses.append(normaliser - logits @ counts + pull @ distance / 2)
         gradient = layout.join(expected) - counts + pull
-        return losses[-1], gradient * units * is_fitted
+        return losses[-1], gradient * units
 
     options = {"maxiter": max_iter, "gtol": _PRECISION, "ftol": _LEAST_FALL}
     start = prior_mean / units
@@ -177,14 +173,10 @@ class _Evidence(NamedTuple):
     """What half of the square of ``logit - prior_mean`` weighs."""
     curvature: Table
     """Of the loss in each logit."""
-    is_fitted: NDArray[np.bool_]
-    """Else the logit is that of the prior."""
 
 
-def _evidence_of(
-    law: _Law, statistic: _Statistic, marginal: Marginal, ratio: Table | None
-) -> _Evidence:
-    """Return what is known of the logits of a marginal; `ratio` is given where a column follows from another."""
+def _evidence_of(law: _Law, statistic: _Statistic, marginal: Marginal) -> _Evidence:
+    """Return what is known of the logits of a marginal."""
     independent = law.shares_of(statistic)
     n_records = np.asarray(statistic.cells.T @ law.weights)[:, np.newaxis]
     if len(marginal.clique) == 1:
@@ -193,12 +185,6 @@ def _evidence_of(
         counts = statistic.arranged(marginal.counts)
     prior_mean = law.independent_logits(statistic)
     expected_shares = np.broadcast_to(independent, prior_mean.shape)
-    is_fitted = np.ones(prior_mean.shape, bool)
-    if ratio is not None and marginal.is_fitted is not None:
-        ratio = statistic.arranged(ratio)
-        prior_mean = prior_mean + np.log(ratio)
-        expected_shares = np.minimum(independent * ratio, 1.0)
-        is_fitted = statistic.arranged(marginal.is_fitted)
     curvature = n_records * expected_shares * (1 - expected_shares)
     curvature = np.maximum(curvature, _LEAST_CURVATURE)
     # Logits have the variance s**2 before. What a count with the curvature h = n p (1 - p)
@@ -206,7 +192,7 @@ def _evidence_of(
     # the best linear estimate gives the count the weight h / (h + (1 + v / h) / s**2), and
     # that is the weight with the penalty (1 + v / h) / s**2.
     penalty = (1 + marginal.std_error**2 / curvature) / _SPREAD**2
-    return _Evidence(counts, prior_mean, penalty, curvature, is_fitted)
+    return _Evidence(counts, prior_mean, penalty, curvature)
 
 
 class _Law:

@@ -113,18 +113,14 @@ class _Loss:
         numbers = self._counts.split(np.arange(self._counts.size))
         count_of_cells = []
         weights = []
-        is_fitted = []
         for marginal, number in zip(marginals, numbers, strict=True):
             count_of_cells.append(spread(number, marginal.groups))
             weights.append((total / max(_FINEST, marginal.std_error)) ** 2)
-            fitted = marginal.is_fitted
-            is_fitted.append(np.ones(marginal.shape) if fitted is None else fitted)
         self._count_of_cell = cells.join(count_of_cells)
         self._marginal_weights = np.array(weights)
-        fitted_counts = self._counts.join(is_fitted)
         self._n_counts = list(map(math.prod, shapes))
-        self._weights = np.repeat(weights, self._n_counts) * fitted_counts
-        self.n_fitted = self._counts.sums(fitted_counts)
+        self._weights = np.repeat(weights, self._n_counts)
+        self.n_fitted = np.array(self._n_counts, float)
         self._targets = self._counts.join(tables) / total
         # The gradient of a count is divided by the square root of its share. With much
         # noise the constant is large and the descent plain: small cells, of which

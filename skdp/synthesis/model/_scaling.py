@@ -49,8 +49,6 @@ class Scaling:
             holder = tree.holder_of(marginal.clique)
             counts = project_to_simplex(marginal.counts.ravel(), total)
             counts = (counts + _FLOOR * marginal.std_error).reshape(marginal.shape)
-            if marginal.is_fitted is not None:
-                counts = counts * marginal.is_fitted
             self._targets[holder].append((marginal, counts / counts.sum()))
 
     def sweep(self, start: Iterable[Table]) -> list[Table] | None:

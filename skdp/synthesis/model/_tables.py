@@ -285,8 +285,6 @@ class Marginal:
     counts: Table
     std_error: float
     groups: Groups | None = None
-    is_fitted: NDArray[np.bool_] | None = None
-    """The counts that a model is fitted to; the others are noise."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -347,8 +345,8 @@ def merge(marginals: Iterable[Marginal]) -> list[Marginal]:
     apart = []
     for marginal in marginals:
         mean = means.get(marginal.clique)
-        # Counts by groups, or of which some are left out, have no cells in common.
-        if marginal.groups is not None or marginal.is_fitted is not None:
+        # Counts by groups have no cells in common.
+        if marginal.groups is not None:
             apart.append(marginal)
         elif mean is None:
             means[marginal.clique] = marginal

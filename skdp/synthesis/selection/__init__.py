@@ -1,14 +1,11 @@
 """The choice of the marginals that are measured, and of their noise."""
 
 from skdp.synthesis.selection._bins import BINS as BINS
-from skdp.synthesis.selection._bins import UNLIKELY as UNLIKELY
 from skdp.synthesis.selection._bins import FineCounts as FineCounts
 from skdp.synthesis.selection._bins import FoundCells as FoundCells
 from skdp.synthesis.selection._bins import covariance_of_cells as covariance_of_cells
 from skdp.synthesis.selection._bins import find_bins as find_bins
 from skdp.synthesis.selection._bins import find_cells as find_cells
-from skdp.synthesis.selection._bins import with_counts_of_bins as with_counts_of_bins
-from skdp.synthesis.selection._bins import without_bins as without_bins
 from skdp.synthesis.selection._determined import find_determined as find_determined
 from skdp.synthesis.selection._determined import warn_determined as warn_determined
 from skdp.synthesis.selection._private_table import NoiseBudget as NoiseBudget

@@ -21,14 +21,8 @@ from skdp.synthesis.model import (
     sample,
     shape_of,
 )
-from skdp.synthesis.selection._following import (
-    MOST_SCORED_AGAIN,
-    NOISE_COST,
-    Cells,
-    find_following,
-)
 from skdp.synthesis.selection._private_table import NoiseBudget, PrivateTable
-from skdp.synthesis.selection._rare_values import group_column
+from skdp.synthesis.selection._rare_values import NOISE_COST, Cells, group_column
 from skdp.synthesis.selection._scores import (
     LEAST_SCORES,
     MEAN_ABSOLUTE,
@@ -183,16 +177,12 @@ class _FirstScores:
     scores: Mapping[Clique, Score]
     independent: IndependentColumns
     cells: Cells
-    """How pairs are counted: rare values together, but where a column follows."""
+    """How pairs are counted: rare values together."""
 
     @property
     def gains(self) -> dict[Clique, float]:
-        """What each marginal gains; where a column follows from the other, by the last score."""
-        gains = _gains(self.scores)
-        # Scored again by all values, where grouped ones may have hidden it.
-        for pair, pair_score in self.cells.following.items():
-            gains[pair] = pair_score.gain
-        return gains
+        """What each marginal gains."""
+        return _gains(self.scores)
 
     @property
     def excess(self) -> dict[Clique, float]:
@@ -211,7 +201,7 @@ class _FirstScores:
         for clique in self.gains:
             if self.independent.is_chance(clique, self.scores[clique]):
                 chance.add(clique)
-        return chance - self.cells.following.keys()
+        return chance
 
 
 def _score_first(
@@ -239,10 +229,7 @@ def _score_first(
             groups,
             independent.chances,
         )
-    # No marginal gets more than all that is planned, and has less noise than this.
-    least_count_error = table.budget.std_error(planned_share)
-    following = find_following(table, counts, scores, groups, least_count_error)
-    cells = Cells(plan.sizes, groups, following)
+    cells = Cells(plan.sizes, groups)
     return _FirstScores(scores, independent, cells)
 
 
@@ -313,8 +300,8 @@ def _most_for_scores(plan: Plan) -> Fraction:
     """Bound the share of the budget that scores get."""
     # There are at most as many candidates as if all fitted: bins may become fewer. Those
     # with the target are a list, and all others two, however they are divided: one may
-    # have the least share, or both have one for each score. A fourth list scores pairs
-    # again, and a fifth is that of the second round. `ask` spends no more than this.
+    # have the least share, or both have one for each score. A fourth list is that
+    # of the second round. `ask` spends no more than this.
     n_columns = len(plan.sizes)
     n_others = math.comb(n_columns, 2) + len(plan.workload)
     most = Fraction(0)
@@ -323,7 +310,6 @@ def _most_for_scores(plan: Plan) -> Fraction:
         most += _share_of_list(n_columns - 1 + len(plan.workload))
     most_of_two_lists = LEAST_SCORES + max(LEAST_SCORES, SCORE_SHARE * n_others)
     most += min(MOST_SCORES, most_of_two_lists)
-    most += SCORE_SHARE * min(MOST_SCORED_AGAIN, math.comb(n_columns, 2))
     return most + (1 - COLUMN_SHARE - most) * _SECOND_SCORES
 
 
@@ -367,8 +353,6 @@ def _column_costs(plan: Plan, cells: Cells) -> list[float]:
     costs = []
     for column, size in enumerate(plan.sizes):
         weight = n_pairs if cells.groups[column] is None else 3 * n_pairs
-        if column in cells.counted_by_pairs:
-            weight = min(1.0, weight)
         costs.append(size * weight)
     return costs
 
@@ -408,8 +392,6 @@ class Candidates:
     """Of what has a part of the share in any case."""
     measured: Collection[Clique] = ()
     """The marginals that the model has already."""
-    following: Collection[Clique] = ()
-    """Pairs of which one column follows from the other."""
     later: Collection[Clique] = ()
     """Candidates that leave their room to others."""
 
@@ -445,13 +427,11 @@ class Candidates:
     ) -> list[Clique]:
         """Sort candidates by their gains over a power of their costs."""
 
-        def rank(clique: Clique) -> tuple[bool, bool, bool, float]:
+        def rank(clique: Clique) -> tuple[bool, bool, float]:
             """Larger comes first."""
-            # Pairs of which one column follows from the other come before all, then what
-            # is named first, and what is for later last.
+            # What is named first comes first, and what is for later last.
             ratio = self.gains[clique] / costs[clique] ** rank_power
-            follows = clique in self.following
-            return follows, clique in first, clique not in self.later, ratio
+            return clique in first, clique not in self.later, ratio
 
         return sorted(self.gains, key=rank, reverse=True)
 
@@ -511,7 +491,6 @@ def _candidates(
         noise=noise,
         column_noise=[NOISE_COST * cost for cost in column_costs],
         measured=measured,
-        following=cells.following,
         later=later,
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -18,16 +18,11 @@ from numpy.typing import NDArray
 
 from skdp.domain import Domain, Interval
 from skdp.synthesis.model import (
-    GraphicalModel,
     Marginal,
-    MeanCounts,
-    calibrate,
-    expand,
     mean_counts,
 )
 from skdp.synthesis.selection._private_table import PrivateTable
 from skdp.synthesis.selection._strategy import FittedTable
-from skdp.synthesis.selection._tails import CLEAR_SHARE, Tails, add_tails
 from skdp.synthesis.tables import Shape, Shapes, count_values, find_points
 
 BINS = ("declared", "private")
@@ -42,7 +37,6 @@ BINS = ("declared", "private")
 # _BRANCHES        D +-.004                   D up to +.006
 # _ROOTS           D up to +.009              nothing
 # _CLEAR           D -.001 to -.012           D -.011 to +.013
-# _ROUNDS          D below .0002              nothing
 _SHARE_OF_BINS = Fraction(1, 5)
 """The share of the budget for the counts of fine cells from which bins are found."""
 
@@ -64,15 +58,6 @@ that many rows have."""
 _PAIR_NOISE = 0.05
 """The noise that a pair of columns may have, as a share of all records."""
 
-_ROUNDS = 10
-"""The most rounds of proportional fitting, as fitting one column changes the others."""
-
-_SAME = 1e-5
-"""Shares of records that differ by so little are the same."""
-
-UNLIKELY = 1e-9
-"""By what bins far from all records are multiplied: no table has rows there."""
-
 _LEAST_OPEN = 0.1
 """The part of a node's values in its unclear cells, from which on these share records."""
 
@@ -81,13 +66,6 @@ _MOST_GROWTH = 2.0
 
 _POINT_WIDTH = 1e-9
 """The width of the cell of a single number, against that of another cell."""
-
-_NOISE_OF_VARIANCE = 1 / 3
-"""The part of a column's variance that may be the noise of bins far away.
-
-With half and twice of it, distances of the distributions of sixty columns change by less
-than .001 at epsilons .1, .3 and 1 (two seeds), and those of pairs of COMPAS at .1 are .111
-and .104 in place of .101 (three seeds)."""
 
 _LEAST_SHARE = 1e-12
 """The share of a bin without records, so that nothing is divided by 0."""
@@ -125,23 +103,22 @@ class FoundCells:
     def place(
         self, fitted: FittedTable, rng: np.random.Generator
     ) -> tuple[FittedTable, Shapes | None]:
-        """Return a model with the estimated columns, and how records lie within bins."""
+        """Return a model, and how records lie within its bins."""
         if self.shapes:
             return fitted, Shapes.of(self.shapes, self.domain, fitted.model, rng)
         if not self.fine_counts:
             return fitted, None
-        columns: dict[int, NDArray[np.float64]] = {}
         shapes = {}
         for name in self.fine_counts:
             place = self.domain.columns.index(name)
             by_model = fitted.model.marginal((place,))
-            columns[place], shapes[name] = self._place_column(name, place, by_model)
-        return fit_column_shares(fitted, columns), Shapes.alone(shapes)
+            shapes[name] = self._place_column(name, place, by_model)
+        return fitted, Shapes.alone(shapes)
 
     def _place_column(
         self, name: Any, place: int, by_model: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], Shape]:
-        """Return the shares of the bins of a column, and how records lie within."""
+    ) -> Shape:
+        """Return how records lie within the bins of a column."""
         grid = self.cells[name]
         interval = self.domain[name]
         assert isinstance(grid, Interval)
@@ -157,14 +134,12 @@ class FoundCells:
         if estimate is not None:
             estimate = estimate._replace(counts=estimate.counts[:n_bins])
             with_bins = with_counts_of_bins(fine, bins, *estimate)
-        first_cells = np.flatnonzero(np.diff(bins)) + 1
-        tails = _estimate_shares(with_bins, grid, first_cells)
-        shares = _shares_of_bins(tails, bins, interval, by_model[:n_bins], estimate)
-
-        mass = _split_bins(shares, tails.shares, bins, grid)
+        shares = _shares_of_cells(with_bins, grid)
+        shares_of_bins = by_model[:n_bins] / by_model[:n_bins].sum()
+        mass = _split_bins(shares_of_bins, shares, bins, grid)
         below = np.append(0.0, np.cumsum(mass)) / mass.sum()
         # A shape has the counts of cells alone: those of bins are in other marginals.
-        return shares, Shape(grid, below, fine.counts, fine.std_error)
+        return Shape(grid, below, fine.counts, fine.std_error)
 
 
 def find_cells(
@@ -226,8 +201,7 @@ def find_bins(
         place = cells.columns.index(name)
         fine = counts[name]
         of_numbers = fine.without_missing(grid)
-        nodes = np.arange(_BRANCHES, of_numbers.counts.size, _BRANCHES)
-        shares = _estimate_shares(of_numbers, grid, nodes).shares
+        shares = _shares_of_cells(of_numbers, grid)
         most = min(len(interval.edges) - 1, max(2, n_affordable))
         cuts = _without_last_number(_cut(shares, most), grid)
         edges = [grid.edges[cut] for cut in cuts]
@@ -311,15 +285,6 @@ def covariance_of_cells(size: int) -> NDArray[np.float64]:
             sums = block.sum(axis=1)
             block -= np.outer(sums, sums) / (1 + sums.sum())
     return covariance
-
-
-def _estimate_shares(
-    fine: FineCounts, grid: Interval, nodes: NDArray[np.intp]
-) -> Tails:
-    """Estimate the shares of cells: by clear counts, and by fitted tails beyond them."""
-    shares = _shares_of_cells(fine, grid)
-    n_rows = max(1.0, float(fine.counts.sum()))
-    return add_tails(shares, fine.counts, fine.covariance, nodes, grid, n_rows)
 
 
 def _shares_of_cells(fine: FineCounts, grid: Interval) -> NDArray[np.float64]:
@@ -419,61 +384,6 @@ def _bins_of_cells(grid: Any, interval: Any) -> NDArray[np.intp]:
     return np.append(bins, len(interval.edges) - 1) if interval.missing else bins
 
 
-def without_bins(
-    fitted: FittedTable, left_out: Mapping[int, NDArray[np.bool_]]
-) -> FittedTable:
-    """Make some values of columns unlikely, and leave what they say of others."""
-    # A factor for each such column multiplies the model, whose marginals are computed
-    # again. Not impossible: nobody knows that they are, and the logarithm of the probability
-    # of a row is to be finite.
-    model = fitted.model
-    factors = {}
-    for column, is_out in left_out.items():
-        if model.marginal((column,))[is_out].any() and not is_out.all():
-            factors[column] = np.where(is_out, UNLIKELY, 1.0)
-    if not factors:
-        return fitted
-    return _multiply(fitted, factors)
-
-
-def fit_column_shares(
-    fitted: FittedTable, columns: Mapping[int, NDArray[np.float64]]
-) -> FittedTable:
-    """Give columns of a model estimated shares of bins; of missing, they say nothing."""
-    # Iterative proportional fitting: of all models with these columns, the nearest one
-    # in relative entropy. Factors for values of one column multiply the model in turn.
-    for _ in range(_ROUNDS):
-        largest = 0.0
-        for column, shares in columns.items():
-            by_model = fitted.model.marginal((column,))
-            present = by_model[: shares.size]
-            target = np.maximum(shares / shares.sum(), UNLIKELY) * present.sum()
-            difference = float(np.abs(target - present).max())
-            largest = max(largest, difference)
-            if difference > _SAME:
-                # The code of missing, if there is one, keeps its share.
-                factors = np.ones(by_model.size)
-                factors[: shares.size] = target / np.maximum(present, _LEAST_SHARE)
-                fitted = _multiply(fitted, {column: factors})
-        if largest <= _SAME:
-            break
-    return fitted
-
-
-def _multiply(
-    fitted: FittedTable, factors: Mapping[int, NDArray[np.float64]]
-) -> FittedTable:
-    """Multiply a model by a factor for each value of some columns."""
-    model = fitted.model
-    tree = model.tree
-    potentials = [model.log_conditional(index) for index in range(len(tree.cliques))]
-    for column, factor in factors.items():
-        holder = tree.holder_of((column,))
-        logs = expand(np.log(factor), (column,), tree.cliques[holder])
-        potentials[holder] = potentials[holder] + logs
-    return replace(fitted, model=GraphicalModel(tree, calibrate(tree, potentials)))
-
-
 def with_counts_of_bins(
     fine: FineCounts,
     bins: NDArray[np.intp],
@@ -490,73 +400,6 @@ def with_counts_of_bins(
     covariance = fine.covariance - covariance_of_sums @ gain
     covariance = (covariance + covariance.T) / 2
     return fine._replace(counts=fine.counts + change, covariance=covariance)
-
-
-def _shares_of_bins(
-    tails: Tails,
-    bins: NDArray[np.intp],
-    interval: Interval,
-    by_model: NDArray[np.float64],
-    estimate: MeanCounts | None,
-) -> NDArray[np.float64]:
-    """Return the shares of bins: of laws in tails, of others by the model."""
-    shares = np.bincount(bins, tails.shares).astype(float)
-    by_model = by_model / by_model.sum()
-    n_bins = shares.size
-    first = 0 if tails.start == 0 else int(bins[tails.start - 1]) + 1
-    stop = n_bins if tails.stop == bins.size else int(bins[tails.stop])
-    is_body = np.zeros(n_bins, bool)
-    is_body[first:stop] = True
-    if estimate is not None:
-        noisy, error = estimate
-        total = max(1.0, float(noisy.sum()))
-        before = np.arange(first - 1, -1, -1)
-        after = np.arange(stop, n_bins)
-        # A clear count of a bin beside the body says more of it than its cells and a law.
-        is_clear = noisy >= CLEAR_SHARE * error
-        for outwards in (before, after):
-            is_body[outwards] = np.logical_and.accumulate(is_clear[outwards])
-        # Where no law says how many records are far away, bins are in the body from the
-        # inside outwards, as long as their noise changes the deviation by little.
-        if not tails.has_law_before:
-            shares[:first] = 0
-            _add_bins(is_body, before, interval, by_model, error / total)
-        if not tails.has_law_after:
-            shares[stop:] = 0
-            _add_bins(is_body, after, interval, by_model, error / total)
-        # Far from all others, a bin may have clearly more than the tail.
-        is_body |= noisy - shares * total >= CLEAR_SHARE * error
-    in_tails = float(shares[~is_body].sum())
-    of_model = float(by_model[is_body].sum())
-    if of_model == 0:
-        return shares
-    return np.where(is_body, by_model * (1 - in_tails) / of_model, shares)
-
-
-def _add_bins(
-    is_body: NDArray[np.bool_],
-    outwards: NDArray[np.intp],
-    interval: Interval,
-    by_model: NDArray[np.float64],
-    error: float,
-) -> None:
-    """Add bins to the body while their noise is a small part of the squared distances from the middle."""
-    edges = np.array(interval.edges, interval.dtype).astype(float)
-    # In a unit of the size of the interval, as squares would overflow otherwise.
-    edges = np.ldexp(edges, -math.frexp(np.abs(edges).max())[1])
-    middles = (edges[:-1] + edges[1:]) / 2
-    median = min(int(np.searchsorted(np.cumsum(by_model), 0.5)), middles.size - 1)
-    squares = (middles - middles[median]) ** 2
-    is_body[median] = True
-    variance = float((by_model * squares)[is_body].sum())
-    # Shares below 0 are set to 0, so that noise adds its mean over positive values.
-    noise = 0.0
-    for place in outwards.tolist():
-        variance += by_model[place] * squares[place]
-        noise += error / math.sqrt(2 * math.pi) * squares[place]
-        if noise > _NOISE_OF_VARIANCE * variance:
-            return
-        is_body[place] = True
 
 
 def _split_bins(

@@ -10,7 +10,6 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.base import SURE_STD_ERRORS
 from skdp.randomness import ByteSource
 from skdp.synthesis.model import (
     MOST_EVEN,
@@ -24,29 +23,20 @@ from skdp.synthesis.model import (
 )
 from skdp.synthesis.selection._auto import Candidates
 from skdp.synthesis.selection._column_shares import estimate_shares
-from skdp.synthesis.selection._following import (
-    LEAST_SHARE,
-    NOISE_COST,
-    Cells,
-    Column,
-    Following,
-    following_pairs,
-    mark_dependences,
-)
 from skdp.synthesis.selection._private_table import (
     LEAST_ERROR,
     Change,
     NoiseBudget,
     PrivateTable,
 )
-from skdp.synthesis.selection._rare_values import group_column
+from skdp.synthesis.selection._rare_values import Cells, group_column
 from skdp.synthesis.selection._scores import (
     LEAST_SCORES,
     MOST_SCORES,
     IndependentColumns,
     Score,
 )
-from skdp.synthesis.selection._strategy import COLUMN_SHARE, Plan, Strategy, Zeros
+from skdp.synthesis.selection._strategy import COLUMN_SHARE, Plan, Strategy
 from skdp.synthesis.tables import Records
 
 _WANTED_SCORE_ERROR = 0.01
@@ -54,9 +44,7 @@ _WANTED_SCORE_ERROR = 0.01
 
 Half and twice of it change distances of pairs of Adult, COMPAS and 2,000 rows of ACS by less
 than their noise (epsilons of .1, .3 and 1, 4 seeds), but for those of income at .3, which are
-8 % farther with half of it. With the least share alone, pairs of few rows are up to 5 % nearer
-to the truth, but that a column follows from one of 100 values is missed with 1,000 rows at an
-epsilon of 2."""
+8 % farther with half of it."""
 
 _LARGEST_SCORE_ERROR = 0.1
 """The error of a score, as a share of all records, above which it says nothing.
@@ -298,22 +286,6 @@ class ProtectedTable(PrivateTable):
         n_columns = len(self.sizes)
         return [self.shares_of(column) * self.n_records for column in range(n_columns)]
 
-    def marked_marginals(
-        self, zeros: Zeros
-    ) -> tuple[list[Marginal], dict[Clique, NDArray[np.float64]]]:
-        """Return what was measured, and where a column follows from another, as `mark_dependences`."""
-        columns = []
-        for column, size in enumerate(self.sizes):
-            shares = self.shares_of(column)
-            if column in self.protected:
-                noisy = self._own_counts(column)
-                columns.append(Column(noisy.counts, noisy.std_error, shares))
-            else:
-                # The counts of public columns are exact.
-                positive = (shares + LEAST_SHARE) / (1 + size * LEAST_SHARE)
-                columns.append(Column(shares * self.n_records, 0.0, positive))
-        return mark_dependences(merge(self.marginals), columns, zeros)
-
     def shares_of(self, column: int) -> NDArray[np.float64]:
         """Return the distribution of a column: exact if it is public, else estimated."""
         if column in self.protected:
@@ -371,8 +343,7 @@ def measure_protected(
         _spend(table, weights, COLUMN_SHARE, cells)
         groups = _group_values(table, plan)
         scores = _score(table, further)
-        following = find_dependent_pairs(table, scores)
-        cells = Cells(table.sizes, groups, following)
+        cells = Cells(table.sizes, groups)
         gains = expected_gains(scores) or _gains_without_scores(table, further)
         chosen = _choose(table, plan, gains, weights, cells)
     for clique in chosen:
@@ -384,11 +355,8 @@ def measure_protected(
 def _noise_of(table: ProtectedTable, clique: Clique, cells: Cells) -> float:
     """Return the sum of the standard deviations of all cells, in units of that of one plain count."""
     groups = cells.of(clique)
-    if clique in cells.following:
-        n_cells = cells.cost(clique)
-    else:
-        # A table without records has no such cells, and a cost of 0 cannot be compared.
-        n_cells = max(1, table.n_noisy_cells(clique, groups))
+    # A table without records has no such cells, and a cost of 0 cannot be compared.
+    n_cells = max(1, table.n_noisy_cells(clique, groups))
     error = table.error(clique, Fraction(1), groups)
     return n_cells * error / table.budget.std_error(Fraction(1))
 
@@ -457,17 +425,6 @@ def _gains_without_scores(
     return dict.fromkeys(cliques, _EXPECTED_GAIN * table.n_records)
 
 
-def find_dependent_pairs(
-    table: ProtectedTable, scores: Mapping[Clique, Score]
-) -> dict[Clique, Following]:
-    """Find pairs of which one column surely follows from the other: they are counted by all values."""
-    gains: dict[Clique, float] = {}
-    for pair, score in scores.items():
-        if len(pair) == 2:
-            gains[pair] = score.noisy - SURE_STD_ERRORS * score.std_error
-    return following_pairs(table, table.estimate_columns(), gains)
-
-
 def _choose(
     table: ProtectedTable,
     plan: Plan,
@@ -483,11 +440,9 @@ def _choose(
             sizes[column] = int(members.max()) + 1
     noise = {}
     for clique in gains:
-        # What follows is told from noise: its cost is of the values that are missed.
-        # Others are counted together until noise seldom makes counts negative, which
+        # Values are counted together until noise seldom makes counts negative, which
         # `NOISE_COST` expects to be repaired.
-        cost_of_noise = NOISE_COST if clique in cells.following else _GROUPED_NOISE_COST
-        noise[clique] = cost_of_noise * _noise_of(table, clique, cells)
+        noise[clique] = _GROUPED_NOISE_COST * _noise_of(table, clique, cells)
     candidates = Candidates(
         budget=table.budget,
         share=table.budget.left,
@@ -495,7 +450,6 @@ def _choose(
         gains=gains,
         noise=noise,
         column_noise=[_GROUPED_NOISE_COST * weight for weight in weights.values()],
-        following=cells.following,
     )
     # Costs are noise to the power of 1 / (1 + power of the budget). This power undoes
     # it: marginals are ranked by gain over the noise of all their cells.

@@ -3,18 +3,50 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from skdp.synthesis.selection._following import NOISE_COST
+from skdp.synthesis.model import Clique, Groups
+
+NOISE_COST = 0.5
+"""What noise costs a cell, in standard deviations.
+
+Less than its mean, .8, since negative counts are repaired."""
 
 _RARE_STD_ERRORS = 4.0
 """Standard deviations of its noise: values with fewer records are counted together."""
 
 _PAIR_NOISE = 0.3
 """The noise that a pair can afford, as a share of all records."""
+
+
+@dataclass(frozen=True)
+class Cells:
+    """How values are counted together, and how many cells a marginal has then."""
+
+    sizes: tuple[int, ...]
+    groups: Groups
+
+    def of(self, clique: Clique) -> Groups | None:
+        """Return the groups of a marginal's columns, None if it has none."""
+        groups = tuple(self.groups[column] for column in clique)
+        if len(clique) == 1 or all(members is None for members in groups):
+            return None
+        return groups
+
+    def cost(self, clique: Clique) -> float:
+        """Return the number of cells of a marginal."""
+        n_cells = 1.0
+        for column in clique:
+            members = self.groups[column]
+            if members is None:
+                n_cells *= self.sizes[column]
+            else:
+                n_cells *= int(members.max()) + 1
+        return n_cells
 
 
 def group_column(

@@ -7,7 +7,7 @@ import math
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 
@@ -32,8 +32,6 @@ from skdp.synthesis.model import (
     merge,
     n_cells_of,
 )
-from skdp.synthesis.selection._following import Column, follow
-from skdp.synthesis.selection._likely_counts import likely_counts
 from skdp.synthesis.selection._private_table import PrivateTable
 
 Zeros = tuple[tuple[Clique, NDArray[np.bool_]], ...]
@@ -184,15 +182,10 @@ def fit_table(
     for clique, _ in zeros:
         cliques.append(clique)
     tree = JunctionTree(sizes, cliques)
-    columns = []
     shares = []
     for column, size in enumerate(sizes):
-        columns.append(_column(column, size, merged, total))
-        shares.append(columns[-1].shares)
-    independent = independent_start(tree, shares)
-    start, merged = follow(tree, independent, merged, columns, zeros)
-    start = forbid(tree, start, zeros)
-    merged = _with_likely_counts(merged, total)
+        shares.append(_start_shares(column, size, merged, total))
+    start = forbid(tree, independent_start(tree, shares), zeros)
     fit = fit_model(tree, merged, total, max_iter=max_iter, tol=tol, start=start)
     return FittedTable(fit.model, total, std_error, fit.losses)
 
@@ -213,38 +206,30 @@ def column_counts(
 ) -> NDArray[np.float64]:
     """Estimate the counts of one column: not negative, and adding up to the total."""
     # The nearest such counts, in the least squares: cutting off negative counts alone
-    # would add records to rare values. Scores are of these, not of likely counts, with
-    # which the worst pair of "flights" at epsilon 1 is .58 in place of .54.
+    # would add records to rare values.
     counts, error = _most_precise(column, marginals)
     if error == math.inf:
         return np.full(size, total / size)
     return project_to_simplex(counts, total)
 
 
-def _column(
+_CLEAR_STD_ERRORS, _START_STD_ERRORS = 2.0, 0.01
+"""Standard errors below which a value starts as if it had no record, and which all values get.
+
+Otherwise noise in a long tail of a column would decide on its mean."""
+
+
+def _start_shares(
     column: int, size: int, marginals: Iterable[Marginal], total: float
-) -> Column:
-    """Estimate the distribution of a column, positive everywhere."""
+) -> NDArray[np.float64]:
+    """Return the distribution of a column at which the descent starts, positive everywhere."""
     noisy, error = _most_precise(column, marginals)
     if error == math.inf:
-        return Column(np.full(size, total / size), 1.0, np.full(size, 1 / size))
-    positive = likely_counts(noisy, error, total)
-    if positive is None:
-        # A standard error more for each value: what noise made 0 may still occur.
-        positive = project_to_simplex(noisy, total) + error
-    return Column(noisy, error, positive / positive.sum())
-
-
-def _with_likely_counts(marginals: Iterable[Marginal], total: float) -> list[Marginal]:
-    """Replace the noisy counts of columns of which noise hides most by likely ones."""
-    with_counts = []
-    for marginal in marginals:
-        if len(marginal.clique) == 1 and marginal.groups is None:
-            counts = likely_counts(marginal.counts, marginal.std_error, total)
-            if counts is not None:
-                marginal = replace(marginal, counts=counts)
-        with_counts.append(marginal)
-    return with_counts
+        return np.full(size, 1 / size)
+    counts = project_to_simplex(noisy, total)
+    counts[counts < _CLEAR_STD_ERRORS * error] = 0
+    counts += _START_STD_ERRORS * error
+    return np.asarray(counts / counts.sum())
 
 
 def _most_precise(
