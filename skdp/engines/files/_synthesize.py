@@ -117,6 +117,16 @@ def _distinct_values(column: Any, table: TableFile, most_values: int) -> Any:
 
 pyarrow = Extra("pyarrow")
 
+# Text in a column of persons that names nobody: its rows would count as one person.
+UNNAMED_PERSONS = ("", "NA", "N/A", "NULL", "null", "NaN", "nan", "None")
+
+
+def is_text(arrow_type: Any) -> bool:
+    """Whether an Arrow type is text."""
+    return pyarrow.types.is_string(arrow_type) or pyarrow.types.is_large_string(
+        arrow_type
+    )
+
 
 @dataclass(eq=False, repr=False)
 class FileTable(LargeTable):
@@ -141,8 +151,19 @@ class FileTable(LargeTable):
         # that is read after a batch of known size would tell it, and so would a call
         # after each batch.
         with shown(self.progress, 1, "reading", unit="pass") as bar:
-            yield from tables
+            for table in tables:
+                yield self._without_unnamed_persons(table)
             bar.update(1)
+
+    def _without_unnamed_persons(self, table: Any) -> Any:
+        """Replace text that names no person by a missing value, in the column of persons."""
+        for index, name in enumerate(table.column_names):
+            persons = _plain(table.column(index))
+            if name not in self.domain.columns and is_text(persons.type):
+                is_unnamed = compute.is_in(persons, pyarrow.array(UNNAMED_PERSONS))
+                persons = compute.if_else(is_unnamed, None, persons)
+                table = table.set_column(index, name, persons)
+        return table
 
     def limit_persons(self, person: Any, most: int, seed: int) -> Self:
         from skdp.engines.backends.arrow import mark_rows
