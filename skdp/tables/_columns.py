@@ -421,7 +421,9 @@ def has_more_decimals(
 def _decimals_as_floats(column: Any) -> Any:
     _, column = held_by(column)
     series = nw.from_native(column, series_only=True)
-    return series.cast(nw.Float64).to_native()
+    # By way of text, which is read as the nearest float: Arrow would multiply by a power
+    # of ten that no float holds, and make 0.1 of six decimals less than 0.1.
+    return series.cast(nw.String).cast(nw.Float64).to_native()
 
 
 def _number(value: Any, truth: bool) -> float:

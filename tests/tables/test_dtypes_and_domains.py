@@ -6,10 +6,12 @@ import datetime as dt
 import re
 from decimal import Decimal
 
+import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from skdp import (
@@ -22,6 +24,7 @@ from skdp import (
     PrivacyLedger,
     RandomizedResponseEncoder,
 )
+from skdp.engines import privatize_file
 from tests.conftest import each
 
 DAYS = [dt.date(2020, 1, 1), dt.date(2020, 1, 2)]
@@ -181,6 +184,52 @@ def test_decimals_are_numbers_of_any_estimator():
     table = pa.table({"c": pa.array([Decimal("0.1"), Decimal("2.50")] * 500, pa.decimal128(9, 2))})
     encoder = RandomizedResponseEncoder(30.0, categories={"c": [0.1, 2.5]}, random_state=0)
     assert encoder.fit_transform(table)["c"].to_pylist() == [0.1, 2.5] * 500
+
+
+TENTHS = [Decimal(number) / 10 for number in range(10)]
+DECIMALS = [
+    pa.decimal128(18, 1),
+    pa.decimal128(18, 2),
+    pa.decimal128(18, 6),
+    pa.decimal128(20, 18),
+    pa.decimal256(60, 30),
+]
+
+
+def tenths(library, dtype):
+    table = pa.table({"c": pa.array([*TENTHS, None], dtype)})
+    if library == "pandas":
+        return table.to_pandas(types_mapper=pd.ArrowDtype)
+    if library == "polars":
+        return pl.from_arrow(table)
+    return duckdb.from_arrow(table) if library == "duckdb" else table
+
+
+@pytest.mark.parametrize(
+    ("library", "dtype"),
+    [
+        (library, dtype)
+        for library in ("pyarrow", "pandas", "polars", "duckdb")
+        for dtype in DECIMALS
+        if library in ("pyarrow", "pandas") or dtype != DECIMALS[-1]  # DuckDB and Polars have at most 38 digits
+    ],
+)
+def test_decimals_are_counted_as_the_nearest_floats(library, dtype):
+    domain = Domain({"c": Interval(0, 1, bins=10, decimals=1, missing=True)})
+    histogram = DPHistogram(100.0, domain=domain, random_state=0).fit(tenths(library, dtype))
+    assert histogram.counts_.tolist() == [1] * 11
+
+
+def test_decimals_are_reported_as_the_nearest_floats(tmp_path):
+    domain = Domain({"c": Interval(0, 1, bins=10, decimals=1, missing=True)})
+    encoder = RandomizedResponseEncoder(60.0, categories=domain, random_state=0)
+    exact = pa.table({"c": [float(tenth) for tenth in TENTHS] + [None]})
+    decimal = exact.set_column(0, "c", pa.array([*TENTHS, None], pa.decimal128(18, 6)))
+    pq.write_table(decimal, tmp_path / "in.parquet")
+    privatize_file(tmp_path / "in.parquet", tmp_path / "out.parquet", encoder)
+    reports = encoder.fit_transform(exact)["c"].to_pylist()
+    assert encoder.fit_transform(decimal)["c"].to_pylist() == reports
+    assert pq.read_table(tmp_path / "out.parquet")["c"].to_pylist() == reports
 
 
 @each("library", [np.asarray, pd.DataFrame])
