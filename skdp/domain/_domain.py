@@ -229,8 +229,9 @@ class Interval:
     Numbers are whole by default if all edges are whole, or if `low` and `high` are and
     no bin is narrower than 1, as in ``Interval(18, 100, bins=20)`` for ages. Otherwise,
     as in ``Interval(0, 1, bins=10)``, they may have any fractions. The dtype of a table
-    has no part in this. Set ``decimals=2`` for amounts such as 19.75, ``real=True`` for
-    any fractions between whole bounds.
+    has no part in this. Where numbers are whole, numbers with a fraction are counted in
+    their bin, and drawn numbers are whole: declare `decimals` or `real` to draw
+    fractions, as ``decimals=2`` for amounts such as 19.75, or ``real=True`` for any.
 
     Parameters
     ----------
@@ -249,13 +250,13 @@ class Interval:
     missing : bool, default=False
         Whether missing is a declared value: one more cell, after the bins.
     real : bool, default=False
-        If True, the numbers have fractions where they would be whole by default.
-        `DPMarginalSynthesizer` draws whole numbers for whole ones, and takes others for
-        undeclared.
+        If True, the numbers have fractions where they would be whole by default:
+        `DPMarginalSynthesizer` draws whole numbers for whole ones.
     decimals : int, optional
         The number of decimals that the numbers have, from 0 to 15: those that are drawn
-        have no more, and `DPMarginalSynthesizer` takes others for undeclared. 0 is for
-        whole numbers. By default any number, or 0 for numbers that are whole by default.
+        have no more. 0 is for whole numbers; of 1 or more, `DPMarginalSynthesizer`
+        takes numbers with more decimals for undeclared. By default any number, or 0 for
+        numbers that are whole by default.
 
     Attributes
     ----------

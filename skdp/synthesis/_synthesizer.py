@@ -151,8 +151,8 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         Treatment of undeclared values: an error, which shows that there is one. ``"clip"`` puts a number beyond the end
         of an `Interval` into its first or last bin, ``"ignore"`` leaves the record out. A mapping names for some
         columns the declared value that stands for all others; elsewhere they are errors. A number with more `decimals`
-        than an `Interval` declares, as with a fraction where it has whole numbers, is undeclared; ``"clip"`` drops
-        them.
+        than an `Interval` declares, if any, is undeclared, and ``"clip"`` drops them; where it has whole numbers, one
+        with a fraction is in its bin.
     redraw : list of column names, optional
         The columns that `transform` draws again, given the others of each row; by default whole rows.
     protect : list of column names, optional

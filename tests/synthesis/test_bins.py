@@ -426,7 +426,7 @@ def test_a_person_changes_each_list_of_counts_by_at_most_their_rows(reach):
 
 
 class TestDecimals:
-    """Numbers with more decimals than declared are undeclared values, as fractions of whole numbers are."""
+    """Numbers with more decimals than declared are undeclared values."""
 
     CENTS = np.arange(10_000) / 100
 

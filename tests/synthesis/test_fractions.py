@@ -1,12 +1,15 @@
 """Numbers with a fraction, where an Interval declares whole ones."""
 
+import duckdb
+import narwhals as nw
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
 
-from skdp import DPMarginalSynthesizer, Interval, PrivacyLedger
+from skdp import DPMarginalSynthesizer, Interval
+from skdp.engines import synthesize_file
 
 N = 400
 AMOUNTS = np.round(np.random.default_rng(0).uniform(0, 50, N), 2)
@@ -19,27 +22,40 @@ def fitted(table=TABLE, domain=WHOLE, **parameters):
     return DPMarginalSynthesizer(domain=domain, **given | parameters).fit(table)
 
 
-LIBRARIES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.Table.from_pandas}
+LIBRARIES = {
+    "pandas": pd.DataFrame,
+    "polars": pl.DataFrame,
+    "pyarrow": pa.Table.from_pandas,
+    "lazy polars": lambda table: pl.from_pandas(table).lazy(),
+    "duckdb": duckdb.from_df,
+}
 
 
-@pytest.mark.parametrize("library", [*LIBRARIES, "lazy polars"])
-def test_they_are_refused_before_a_charge(library):
-    lazy = library == "lazy polars"
-    table = pl.from_pandas(TABLE).lazy() if lazy else LIBRARIES[library](TABLE)
-    ledger = PrivacyLedger(epsilon=2.0, delta=1e-3)
-    with pytest.raises(ValueError, match=r"column 'amount' holds .*whole numbers: set decimals=") as error:
-        fitted(table, ledger=ledger)
-    assert ledger.spent.epsilon == 0
-    assert not any(str(amount) in str(error.value) for amount in AMOUNTS if amount != 0.75)
+POLICIES = ["error", "ignore", "clip", {"amount": 60}]
 
 
-def test_other_policies_are_those_of_undeclared_values():
-    assert fitted(handle_unknown="ignore", epsilon=100).n_rows_ < 20
-    replaced = fitted(handle_unknown={"amount": 60}, epsilon=100)
-    assert replaced.sample(50)["amount"].median() == 60
-    dropped = fitted(handle_unknown="clip", epsilon=100).sample(2_000)["amount"]
-    assert dropped.dtype == np.int64
-    assert abs(dropped.mean() - np.trunc(AMOUNTS).mean()) < 2
+@pytest.mark.parametrize("policy", POLICIES, ids=str)
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_they_are_counted_in_their_bins(library, policy):
+    made = fitted(LIBRARIES[library](TABLE), handle_unknown=policy, epsilon=100)
+    drawn = nw.from_native(made.sample(N)).get_column("amount").to_numpy()
+    assert drawn.dtype.kind == "i"
+    assert abs(made.n_rows_ - N) < 4
+    bins = [np.bincount(WHOLE["amount"].encode(numbers), minlength=8) for numbers in (AMOUNTS, drawn)]
+    assert abs(bins[0] - bins[1]).max() < 4
+
+
+@pytest.mark.parametrize("policy", ["error", "ignore", "clip"])
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_those_of_files_are_counted_in_their_bins(tmp_path, form, policy):
+    source, target = tmp_path / f"in.{form}", tmp_path / f"out.{form}"
+    pl.from_pandas(TABLE).write_csv(source) if form == "csv" else TABLE.to_parquet(source)
+    synthesizer = DPMarginalSynthesizer(100, delta=1e-6, domain=WHOLE, handle_unknown=policy, random_state=0)
+    synthesize_file(source, target, synthesizer)
+    drawn = (pd.read_csv if form == "csv" else pd.read_parquet)(target)["amount"]
+    assert drawn.dtype.kind == "i"
+    assert abs(len(drawn) - N) < 4
+    assert abs(drawn.mean() - np.trunc(AMOUNTS).mean()) < 1
 
 
 @pytest.mark.parametrize("declared", [{"decimals": 2}, {"real": True}])

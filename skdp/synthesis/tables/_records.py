@@ -58,14 +58,10 @@ Policy = Literal["error", "clip", "ignore"]
 POLICIES = get_args(Policy)
 _OF_ALL_ROWS = (
     "Or set handle_unknown: 'clip' puts numbers beyond bins into the first or last one "
-    "and drops fractions that are not declared, and {column: declared value} takes "
+    "and drops decimals that are not declared, and {column: declared value} takes "
     "this for all others"
 )
 _ADVICE = f"{_OF_ALL_ROWS}; 'ignore' leaves such rows out"
-_WHOLE = (
-    "An Interval with whole bounds declares whole numbers if no bin is narrower than 1: "
-    "set decimals=2 for amounts such as 0.75, or real=True for any fractions"
-)
 
 
 def with_target(table: Table, y: Any) -> Table:
@@ -103,12 +99,7 @@ def read_codes(
     if undeclared:
         name = undeclared[0]
         advice = _OF_ALL_ROWS if keeps_rows else _ADVICE
-        if name in _find_fractions(table, domain):
-            if _is_whole(domain[name]):
-                raise ValueError(
-                    f"column {name!r} holds a number with a fraction, and whole "
-                    f"numbers are declared. {_WHOLE}. {advice}."
-                )
+        if name in _find_long_decimals(table, domain):
             raise ValueError(
                 f"column {name!r} holds a number with more decimals than are declared: "
                 f"declare more, or real=True for any. {advice}."
@@ -134,9 +125,9 @@ def encode_records(
         table = without_values(table, unread)
     codes, unlisted = encode_columns(table, domain, "error")
     if handle_unknown != "clip":
-        for name, is_fraction in _find_fractions(table, domain).items():
+        for name, is_long in _find_long_decimals(table, domain).items():
             place = domain.columns.index(name)
-            codes[place][is_fraction] = domain.sizes[place]
+            codes[place][is_long] = domain.sizes[place]
             if name not in unlisted:
                 unlisted.append(name)
     # Where values were found privately, or those of public columns were read, one stands
@@ -163,39 +154,27 @@ def encode_records(
 
 def undeclared_in(name: Any, domain: Domain, advice: str = _ADVICE) -> ValueError:
     """Make the error of a value that is not declared; it shows no value."""
-    values = domain[name]
-    if _is_whole(values):
-        advice = f"{_WHOLE}. {advice}"
-    return undeclared_error(name, values, where="declared domain", advice=advice)
+    where = "declared domain"
+    return undeclared_error(name, domain[name], where=where, advice=advice)
 
 
-def _is_whole(values: Categories | Interval) -> bool:
-    """Return whether only whole numbers are declared."""
-    if not isinstance(values, Interval) or values.dtype.kind != "f":
-        return False
-    return not values.real
+def _find_long_decimals(table: Table, domain: Domain) -> dict[Any, NDArray[np.bool_]]:
+    """Mark numbers with more decimals than declared, of each column that has some.
 
-
-def _find_fractions(table: Table, domain: Domain) -> dict[Any, NDArray[np.bool_]]:
-    """Mark numbers with more decimals than declared, of each column that has some."""
-    fractions = {}
+    Whole numbers are declared for the draws alone: a number with a fraction is in its bin.
+    """
+    marks = {}
     for name, column in zip(domain.columns, table.columns, strict=True):
         values = domain[name]
-        if not isinstance(values, Interval) or values.dtype.kind != "f":
-            continue
-        if values.decimals is None:
+        if not isinstance(values, Interval) or not values.decimals:
             continue
         numbers = to_numbers(column)
         wide = numbers.astype(float)
-        is_inside = (wide >= values.edges[0]) & (wide <= values.edges[-1])
-        is_fraction = is_inside & (numbers != np.trunc(numbers))
-        if values.decimals > 0 and is_fraction.any():
-            is_fraction[is_fraction] = has_more_decimals(
-                numbers[is_fraction], values.decimals
-            )
-        if is_fraction.any():
-            fractions[name] = is_fraction
-    return fractions
+        is_long = (wide >= values.edges[0]) & (wide <= values.edges[-1])
+        is_long[is_long] = has_more_decimals(numbers[is_long], values.decimals)
+        if is_long.any():
+            marks[name] = is_long
+    return marks
 
 
 def _replacements(domain: Domain, handle_unknown: Any) -> dict[Any, int]:
