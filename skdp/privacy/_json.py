@@ -141,9 +141,17 @@ def _parsed(text: Any) -> Any:
             f"text must have at most {_MOST_CHARACTERS:,} characters, got {len(text):,}"
         )
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
+        return json.loads(text, parse_float=_read_float)
+    except (json.JSONDecodeError, RecursionError):
         raise ValueError("text is no JSON") from None
+
+
+def _read_float(digits: str) -> float:
+    """Read a float, but refuse one that would be rounded down to 0: a loss would be stated as none."""
+    number = float(digits)
+    if number == 0 and digits.lower().partition("e")[0].strip("-0."):
+        raise ValueError("text holds a number that is smaller than any float but 0")
+    return number
 
 
 def _short(value: Any) -> str:

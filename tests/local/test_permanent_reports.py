@@ -97,7 +97,7 @@ def test_they_are_the_same_over_calls_orders_batches_pickles_and_clones(name):
         (make(UnaryEncodingTransformer), ROWS, "ad508fe311dc"),
         (make(LocalHashingEncoder), ROWS, "6d61d16b7661"),
         (make(SubsetSelectionEncoder), ROWS, "bc5ae943cdc3"),
-        (numbers("square_wave"), NUMBERS, "880b0bfbf517"),
+        (numbers("square_wave"), NUMBERS, "05292ea525e0"),
         (numbers("laplace"), NUMBERS, "2bba70ba70dc"),
     ],
 )
@@ -405,7 +405,7 @@ class TestErrors:
             ({1, 2, 3}, TypeError, "record_id must be a 1-D array, a series or a list, got set"),
             ([1, None, 3], ValueError, "record_id holds missing values"),
             (pd.Series([1, None, 3]), ValueError, "record_id holds ids of type float"),
-            (np.array(["2020", "NaT", "2021"], "M8[s]"), ValueError, "record_id holds missing values"),
+            (np.array(["2020", "NaT", "2021"], "M8[s]"), ValueError, "record_id holds ids of type datetime64"),
             ([1, math.inf, 3], ValueError, "record_id holds ids of type float; expected integers or text"),
             *[([1, 2, odd], ValueError, f"record_id holds ids of type {kind}; expected integers or text")
               for odd, kind in ((7.0, "float"), (True, "bool"), (b"7", "bytes"), (DAY, "date"), (("7",), "tuple"))],
