@@ -224,6 +224,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
 
     `transform` returns as many rows as X has, as scikit-learn requires. If X is the table of `fit`, that is the number
     of records: its rows have the guarantee ``guarantee_.to("replace")``, which `skdp.privacy.privacy_statement` states.
+    With ``groups``, no guarantee holds for the result of `transform`, as persons may have different numbers of rows.
     ``sample()`` returns the noisy number of rows, under `guarantee_`.
 
     With `protect`, the promise is for replacing the values of these columns in one record ("replace_values"; for the

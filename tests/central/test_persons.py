@@ -11,9 +11,21 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.preprocessing import StandardScaler
 
-from skdp import DPHistogram, DPMarginalSynthesizer, PrivacyGuarantee, PrivacyLedger, privacy_statement
+from skdp import (
+    DPHistogram,
+    DPLogisticRegression,
+    DPMarginalSynthesizer,
+    DPSelectKBest,
+    DPTargetEncoder,
+    PrivacyGuarantee,
+    PrivacyLedger,
+    privacy_statement,
+)
 from skdp.central.statistics import GRID, Noise, choose
+from skdp.cli import main
+from skdp.persistence import save
 from skdp.privacy import Mu, Rho, Share, read_share
 from skdp.randomness import SeededSource
 from tests.conftest import each
@@ -117,13 +129,14 @@ class TestUnit:
             "html": guarantee._repr_html_(),
             "json": guarantee.to_dict()["unit"],
             "statement": str(statement),
-            "meaning": record["meaning"]["unit"],
-            "neighbours": record["meaning"]["neighbours"],
-            "total": record["total"]["unit"],
+            "step": record["steps"][0]["guarantee"]["unit"],
             "ledger": ledger.report()["unit"].item(),
             "record of the ledger": ledger.to_dict()["charges"][0]["guarantee"]["unit"],
             "statement of the ledger": str(privacy_statement(ledger)),
         }
+        if name != "synthesizer":  # its transform reveals the number of rows
+            texts |= {key: record["meaning"][key] for key in ("unit", "neighbours")}
+            texts["total"] = record["total"]["unit"]
         assert not [place for place, text in texts.items() if "all rows of one person" not in text]
         assert not [place for place, text in texts.items() if "one record" in text]
         assert PrivacyGuarantee.from_json(guarantee.to_json()) == guarantee
@@ -145,3 +158,79 @@ class TestUnit:
         assert "all rows of one person with at most 2" in str(together[3])
         assert (person + replace(record, epsilon=0.0)).unit == "person"
         assert person.to("replace").unit == "person"
+
+
+PERSONS = pd.DataFrame({"x": [0, 1] * 200, "y": [1, 0, 0, 1] * 100, "who": [0] * 11 + [*range(1, 390)]})
+
+
+def fit_persons(estimator, columns, target=None, who="who"):
+    y = None if target is None else PERSONS[target]
+    return estimator.fit(PERSONS[columns], y, groups=None if who is None else PERSONS[who])
+
+
+def state_synthesizer(who, **more):
+    parameters = {"domain": {"x": [0, 1], "y": [0, 1]}, "random_state": 0} | more
+    return [fit_persons(DPMarginalSynthesizer(1.0, **parameters), ["x", "y"], who=who)]
+
+
+def state_encoder(who):
+    encoder = DPTargetEncoder(1.0, categories={"x": [0, 1]}, bounds=(0, 1), random_state=0)
+    return [fit_persons(encoder, ["x"], "y", who)]
+
+
+def state_selector(who):
+    selector = DPSelectKBest(1, epsilon=1.0, bounds=(0, 1), classes=[0, 1], random_state=0)
+    return [fit_persons(selector, ["x"], "y", who)]
+
+
+def state_beside_a_count(who):
+    histogram = DPHistogram(1.0, domain={"x": [0, 1]}, random_state=0)
+    return [fit_persons(histogram, ["x"], who=who), StandardScaler().fit(PERSONS[["y"]])]
+
+
+REVEALING = {
+    "synthesizer": state_synthesizer,
+    "redrawing synthesizer": lambda who: state_synthesizer(who, redraw=["x"]),
+    "target encoder": state_encoder,
+    "selector": state_selector,
+    "histogram": state_beside_a_count,
+}
+
+
+class TestRevealedNumberOfRows:
+    @each("name", list(REVEALING))
+    def test_nothing_is_promised_for_replacing_a_person(self, name):
+        """Replacing a person of 11 rows by one of 1 row changes the number of rows, which is seen with certainty."""
+        statement = privacy_statement(REVEALING[name]("who"))
+        record = statement.to_dict()
+        assert statement.total is record["total"] is record["meaning"] is None
+        assert {step["guarantee"]["relation"] for step in record["steps"]} == {"add_remove"}
+        assert {step.guarantee.epsilon for step in statement.steps} == {1.0}
+        for text in (str(statement), statement.to_html(), statement._repr_html_(), statement.to_json()):
+            assert "so there is no total for all rows of a person" in text
+            assert "epsilon 2" not in text
+            assert "a record" not in text
+            is_stated = "If only fit and sample are used, its guarantee_ holds: epsilon = 1" in text
+            assert is_stated == ("their number is revealed" in text) == ("synthesizer" in name)
+
+    def test_a_saved_model_in_the_command_line(self, tmp_path, capsys):
+        save(state_synthesizer("who")[0], tmp_path / "model.json")
+        assert main(["statement", str(tmp_path / "model.json")]) == 0
+        assert "there is no total for all rows of a person" in (text := capsys.readouterr().out)
+        assert "epsilon = 2" not in text
+
+    @each("name", list(REVEALING))
+    def test_records_are_replaced(self, name):
+        statement = privacy_statement(REVEALING[name](None))
+        assert (statement.total.epsilon, statement.total.relation, statement.total.unit) == (2.0, "replace", "record")
+        assert "epsilon 1 for adding or removing a record is epsilon 2 for replacing one" in str(statement)
+
+    def test_values_of_a_person_are_replaced_in_as_many_rows(self):
+        model = DPLogisticRegression(1.0, bounds=(0, 1), classes=[0, 1], protect="target", random_state=0)
+        encoder = DPTargetEncoder(0.5, categories={"x": [0, 1]}, bounds=(0, 1), random_state=0)
+        statement = privacy_statement([fit_persons(model, ["x"], "y"), fit_persons(encoder, ["x"], "y")])
+        total = statement.total
+        assert (total.relation, total.unit) == ("replace_values", "person")
+        assert total.epsilon == pytest.approx(2.0)
+        assert "replacing values in all rows of a person: " in str(statement)
+        assert "epsilon 0.5 for adding or removing all rows of a person is epsilon 1" in str(statement)

@@ -31,8 +31,8 @@ SEEDED = (
 NO_BITS = "no step of skdp draws random bits"
 
 COUNTS_TWICE = (
-    "replacing is removing one record and adding another, so that a guarantee for "
-    "adding or removing one counts twice"
+    "replacing is removing and adding, so that a guarantee for adding or removing "
+    "counts twice"
 )
 
 _PROTECTED_AGAINST = {
@@ -65,12 +65,17 @@ def amounts(guarantee: PrivacyGuarantee) -> str:
     return f"{epsilon}, delta {shown(guarantee.delta)}"
 
 
+def unit_in_words(guarantee: PrivacyGuarantee) -> str:
+    """Write the unit of a guarantee within a sentence."""
+    return guarantee._unit.replace("one ", "a ")
+
+
 def conversion(guarantee: PrivacyGuarantee) -> str:
-    """Say what a guarantee for adding or removing a record is for replacing one."""
-    converted = guarantee.to("replace")
+    """State the guarantee for replacing a unit that follows from add/remove."""
+    pronoun = "one" if guarantee.unit == "record" else "them"
     return (
-        f"{amounts(guarantee)} for adding or removing a record is "
-        f"{amounts(converted)} for replacing one, which is both"
+        f"{amounts(guarantee)} for adding or removing {unit_in_words(guarantee)} is "
+        f"{amounts(guarantee.to('replace'))} for replacing {pronoun}, which is both"
     )
 
 

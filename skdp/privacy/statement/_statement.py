@@ -40,6 +40,7 @@ from skdp.privacy.statement._result import (
     amounts,
     conversion,
     listed,
+    unit_in_words,
 )
 from skdp.privacy.statement._walk import UNKNOWN_PLAN, Promise, Walk
 
@@ -99,6 +100,8 @@ def privacy_statement(
     it is for replacing one, which is both: epsilon counts twice. This is shown by columns or a target that are seen or
     leave unprotected, by categories or classes that are read from the data, by reports, and by steps that are not
     fitted. A function that selects the columns of a `ColumnTransformer` sees all of them, which are "released as is".
+    With ``groups``, a guarantee is for all rows of a person. Persons may have different numbers of rows, so nothing
+    holds for replacing a person where the number of rows is shown, and there is no total, unless it is for values.
 
     **Before fit**, a statement lists the most that each step is set to spend, as its parameters say, and `notes` has
     their sum. It reads nothing, and it is no promise: nothing is released yet. What follows from the columns or the
@@ -262,6 +265,8 @@ def _promised_row(name: Any, promise: Promise, walk: Walk) -> Row:
         protection = f"{AS_IS}, beside private statistics"
     if not promise.stated.fitted:
         protection += "; not fitted yet"
+    if promise.stated.step in walk.revealing_rows:
+        protection += "; their number is revealed"
     together = [str(column) for column in promise.guarantee.scope if column != name]
     if together:
         protection += f" (together with {listed(together)})"
@@ -293,13 +298,20 @@ def _total(walk: Walk) -> PrivacyGuarantee | None:
         if {TARGET, *covered}.isdisjoint(guarantee.scope):
             continue
         if is_replaced and guarantee.relation == "add_remove":
+            # Replacing values keeps the number of rows of a person.
+            if guarantee.unit != "record" and not is_of_values:
+                walk.notes.append(
+                    f"{_SHOWN}, and persons may have different numbers of rows: so "
+                    f"there is no total for {unit_in_words(guarantee)}."
+                )
+                return None
             try:
                 text = f"{promise.stated.step}: {conversion(guarantee)}"
             except ValueError:
                 walk.notes.append(
-                    f"{_SHOWN}, so only a promise for replacing a record would hold. "
-                    "None follows from epsilon and delta of: "
-                    f"{promise.stated.step}."
+                    f"{_SHOWN}, so only a promise for replacing "
+                    f"{unit_in_words(guarantee)} would hold. None follows from "
+                    f"epsilon and delta of: {promise.stated.step}."
                 )
                 return None
             conversions.append(text)
@@ -307,12 +319,14 @@ def _total(walk: Walk) -> PrivacyGuarantee | None:
         if is_of_values:
             guarantee = guarantee.to("replace_values", covered)
         guarantees.append(guarantee)
+    total = replace(sum_of(guarantees), scope=tuple(covered))
     if conversions:
+        replaced = f"{'values in ' if is_of_values else ''}{unit_in_words(total)}"
         walk.notes.append(
-            f"{_SHOWN}, so the total is for replacing a record: {COUNTS_TWICE}. "
+            f"{_SHOWN}, so the total is for replacing {replaced}: {COUNTS_TWICE}. "
             f"{'; '.join(conversions)}."
         )
-    return replace(sum_of(guarantees), scope=tuple(covered))
+    return total
 
 
 def _is_of_values(walk: Walk) -> bool:

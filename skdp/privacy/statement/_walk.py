@@ -46,6 +46,7 @@ from skdp.privacy.statement._result import (
     amounts,
     conversion,
     listed,
+    unit_in_words,
 )
 
 # Placeholder for columns that an unfitted column transformer does not name.
@@ -100,6 +101,8 @@ class Walk:
         self.exposures: dict[Any, dict[str, list[str]]] = {}
         # The columns that leave the last step as they are.
         self.leaving: set[Any] = set()
+        # The steps that reveal the number of rows, of which a person may have any number.
+        self.revealing_rows: list[str] = []
         # Of a remark, the steps that it is about.
         self.remarks: dict[str, list[str]] = {}
         self.notes: list[str] = []
@@ -416,23 +419,33 @@ class Walk:
         self, estimator: Any, guarantee: PrivacyGuarantee, step: str
     ) -> PrivacyGuarantee | None:
         """Return the promise about released rows, which show how many there are."""
-        # Their number tells whether a record was added: only a promise for replacing one
-        # holds when everything that the step shows is put together.
+        # The number of rows reveals whether a record was added, so that only a guarantee
+        # for replacing a record holds for everything that the step releases.
         if guarantee.relation == "replace_values":
             return guarantee
-        if guarantee.relation == "replace" and not _protected_names(estimator):
+        names = _protected_names(estimator)
+        if guarantee.relation == "replace" and not names:
             return guarantee
+        # Another person may have another number of rows.
+        if guarantee.relation == "add_remove" and guarantee.unit != "record":
+            self.revealing_rows.append(step)
+            self.notes.append(
+                f"If transform of {step} is used, it returns as many rows as it is "
+                "given, which reveals how many there are. Persons may have different "
+                "numbers of rows, so nothing holds for replacing all rows of a person. "
+                f"If only fit and sample are used, its guarantee_ holds: {guarantee}."
+            )
+            return replace(guarantee, scope=names or guarantee.scope)
         try:
             converted = guarantee.to("replace")
         # Twice a large delta promises nothing.
         except ValueError:
             self.notes.append(
-                f"{step} shows how many rows there are, and no promise for replacing a "
-                f"record follows from {amounts(guarantee)} for adding or removing one: "
-                "so nothing is promised."
+                f"{step} shows how many rows there are, and no promise for replacing "
+                f"{unit_in_words(guarantee)} follows from {amounts(guarantee)} for "
+                "adding or removing one: so nothing is promised."
             )
             return None
-        names = _protected_names(estimator)
         if names:
             self.notes.append(
                 f"{step} leaves other columns of each row as they are. These show who "
@@ -443,8 +456,8 @@ class Walk:
         self.notes.append(
             f"If transform of {step} is used, it returns as many rows as it is given, "
             "which reveals how many there are: so the guarantee stated here is for "
-            f"replacing a record: {conversion(guarantee)}. If only fit and sample "
-            f"are used, its guarantee_ holds: {guarantee}."
+            f"replacing {unit_in_words(guarantee)}: {conversion(guarantee)}. If only "
+            f"fit and sample are used, its guarantee_ holds: {guarantee}."
         )
         return converted
 
@@ -489,7 +502,8 @@ class Walk:
     def shows_records(self) -> bool:
         """Whether it shows which records there are, or how many."""
         # Then a guarantee for adding or removing one says less than what is seen.
-        if self.exposures or self.leaving or LEARNT_TARGET in self.remarks:
+        is_revealed = self.exposures or self.leaving or self.revealing_rows
+        if is_revealed or LEARNT_TARGET in self.remarks:
             return True
         relations = {promise.guarantee.relation for promise in self.promises}
         return not relations <= {"add_remove"}
