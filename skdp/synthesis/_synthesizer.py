@@ -281,7 +281,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
           sex income    count  std_error    lower    upper  supported
     0  Female  <=50K   9572.0       22.0   9512.0   9596.0       True
     1  Female   >50K   1182.0       22.0   1157.0   1241.0       True
-    2    Male  <=50K  15121.0       22.0  15092.0  15176.0       True
+    2    Male  <=50K  15120.0       22.0  15092.0  15176.0       True
     3    Male   >50K   6651.0       27.0   6643.0   6727.0       True
 
     Where only sex and age are private:

@@ -14,6 +14,7 @@ import pytest
 from pyarrow.compute import field
 
 from skdp import Domain, DPHistogram, DPMarginalSynthesizer, DPMean, PrivacyLedger
+from skdp.synthesis.model import sample
 from skdp.synthesis.tables import CodedRecords, LargeRecords, read_codes
 from skdp.tables import open_large, read_table
 from tests.engines.conftest import LAZY
@@ -43,7 +44,7 @@ def same_fit(one, other):
     assert one.selected_cliques_ == other.selected_cliques_
     for mine, theirs in zip(one.marginals_, other.marginals_, strict=True):
         np.testing.assert_array_equal(mine.counts, theirs.counts)
-    codes = [model._draw_codes(model.model_, 500, np.random.default_rng(0)) for model in (one, other)]
+    codes = [sample(model.model_, 500, np.random.default_rng(0)) for model in (one, other)]
     for mine, theirs in zip(*codes, strict=True):
         np.testing.assert_array_equal(mine, theirs)
 

@@ -149,10 +149,12 @@ def test_arrays_names_of_several_levels_and_rho_come_back(table, domain, options
     assert after.epsilon == before.epsilon
 
 
-def test_a_dtype_that_no_file_holds_is_named():
+def test_a_dtype_that_no_file_holds_is_refused_before_the_charge():
     table = pl.DataFrame({"x": pl.Series([1] * 40, dtype=pl.Object)})
-    with pytest.raises(TypeError, match="column 'x': the dtype Object cannot be saved"):
-        fitted(table, domain={"x": [1, 2]}).save(io.BytesIO())
+    ledger = PrivacyLedger(epsilon=100, delta=1e-3)
+    with pytest.raises(ValueError, match="column 'x': its dtype Object holds"):
+        fitted(table, domain={"x": [1, 2]}, ledger=ledger)
+    assert ledger.spent.epsilon == 0
 
 
 def test_rare_values_that_were_counted_together():

@@ -190,7 +190,7 @@ class TestWhatIsLeftOut:
             ([np.inf, 1.0] * 600, "infinite"),
             ([(1,), (2,)] * 600, "type tuple"),
             (["a", 1] * 600, "several kinds"),
-            (pd.to_timedelta(np.arange(1_200), unit="s"), "type Timedelta"),
+            (pd.to_timedelta(np.arange(1_200), unit="s"), "type timedelta"),
         ],
     )
     def test_columns_without_a_list_of_values_are_passed_through(self, column, reason, tmp_path):

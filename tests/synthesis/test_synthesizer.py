@@ -139,6 +139,9 @@ class TestQueries:
         below = synthesizer._shapes.columns["wage"].share_below
         starts = np.arange(0.0, 90.0, 10)
         inside = np.maximum(0, below(last.astype(float)) - below(first.astype(float))) / np.diff(below(starts))
+        # The noisy shape never says for certain that a part of a bin has all of its records, or none.
+        is_part = (first < last) & (last - first < 10)
+        inside = np.where(is_part, np.clip(inside, 1e-6, 1 - 1e-6), inside)
         wanted = synthesizer.n_rows_ * (whole.sum(axis=(0, 1, 2)) @ inside)
         assert synthesizer.range_count("wage", low, high) == pytest.approx(wanted, abs=1e-9)
         assert synthesizer.count({"wage": (low, high)}) == pytest.approx(wanted, abs=1e-9)

@@ -22,7 +22,7 @@ TABLE = pd.DataFrame(
     {"a": rng.integers(0, 4, N), "b": rng.choice(["x", "y", "z"], N), "c": rng.uniform(0, 10, N).round(2)}
 )
 TABLE["b"] = TABLE["b"].where(TABLE["a"] < 2, "x")
-DOMAIN = {"a": [0, 1, 2, 3], "b": ["x", "y", "z"], "c": Interval(0, 10, bins=4)}
+DOMAIN = {"a": [0, 1, 2, 3], "b": ["x", "y", "z"], "c": Interval(0, 10, bins=4, decimals=2)}
 
 every_method = pytest.mark.parametrize(
     "method", METHODS, ids=lambda method: method if isinstance(method, str) else "list"
