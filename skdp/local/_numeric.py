@@ -703,8 +703,14 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
         table = self._read(X)
         return as_asked(self, self.protocol_.encode(table, self.randomness(0)))
 
-    def declared_domain(self) -> Domain:  # numpydoc ignore=RT01
-        """Return the declared bounds of the columns, before or after `fit`."""
+    def declared_domain(self) -> Domain:
+        """Return the declared bounds of the columns, before or after `fit`.
+
+        Returns
+        -------
+        Domain
+            The bounds, by column.
+        """
         if hasattr(self, "bounds_"):
             pairs = dict(zip(self.guarantee_.scope, self.bounds_.tolist(), strict=True))
         elif isinstance(self.bounds, Mapping):

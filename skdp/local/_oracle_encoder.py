@@ -336,8 +336,14 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         check_is_fitted(self)
         self.protocol_.check_encodable()
 
-    def declared_domain(self) -> Domain:  # numpydoc ignore=RT01
-        """Return the declared values of the columns, before or after `fit`."""
+    def declared_domain(self) -> Domain:
+        """Return the declared values of the columns, before or after `fit`.
+
+        Returns
+        -------
+        Domain
+            The values, by column.
+        """
         if hasattr(self, "domain_"):
             return self.domain_
         if isinstance(self.categories, Mapping):

@@ -31,7 +31,7 @@ def test_processes_give_what_threads_give(request, processes, people):
     """Also when the reports are drawn again."""
     frame, fitted = request.getfixturevalue(processes).frame(people), encoder().fit(people.select(["color", "size"]))
     preparation = Preparation(DaskTable(frame).sample, fitted)
-    lazy, _ = _draw(frame, preparation.charge(), preparation.no_reports, with_notes=False)
+    lazy, _ = _draw(frame, preparation.charge(), preparation.no_reports)
     first, second, here = lazy.compute(), lazy.compute(), lazy.compute(scheduler="synchronous")
     pd.testing.assert_frame_equal(first, second)  # drawn twice, in other processes
     pd.testing.assert_frame_equal(first, here)
