@@ -303,8 +303,14 @@ class LocalTableEncoder(ReportTransformer):
         self.plan_ = self._plan
         del self._plan
 
-    def declared_domain(self) -> Domain:  # numpydoc ignore=RT01
-        """Return the declared values and bounds of the columns, before or after `fit`."""
+    def declared_domain(self) -> Domain:
+        """Return the declared values and bounds of the columns, before or after `fit`.
+
+        Returns
+        -------
+        Domain
+            The values and the bounds, by column.
+        """
         bounds = check_bounds(self.bounds)
         categories: Any = self.categories
         declared = self.protocol_.declared if hasattr(self, "protocol_") else None

@@ -196,6 +196,7 @@ class SetSelection(SupportCounts):
 
     @property
     def worst_ratio(self) -> Fraction:
+        """The largest ratio of the probabilities of a report under two sets, rounded up."""
         lie, *hits = self.weights
         excess = [Fraction(0)]
         for weight, share in zip(hits, self._first_hits(), strict=True):
