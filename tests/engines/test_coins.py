@@ -184,12 +184,15 @@ def test_another_key_place_or_row_has_random_bits_of_its_own(made, value, other)
 
 
 def test_values_that_are_written_alike_have_random_bits_of_their_own():
-    """Joined as they are written, "s a" and "s bs c" are what "s as b" and "s c" are; and 1 is not "1"."""
+    """Joined as they are written, "s a" and "s bs c" are what "s as b" and "s c" are; 1 and "1" are one value."""
     made = rappor().fit(pd.DataFrame({"word": ["a"]}))
-    words = [["a", "bs c"], ["as b", "c"], [None, None], ["None", "None"], [1, 1], ["1", "1"]]
+    words = [["a", "bs c"], ["as b", "c"], [None, None], ["None", "None"], ["1", "1"], ["01", "01"], [True, True]]
+    words += [["True", "True"], ["n 1", "n 1"]]
     frames = [pd.DataFrame({"word": pd.Series(pair * 1_000, dtype=object)}) for pair in words]
     seen = {tuple(reports_of(made, keyed(), frame)["cohort"]) for frame in frames}
     assert len(seen) == len(words)
+    number, text = (pd.DataFrame({"word": pd.Series([one] * 2_000, dtype=object)}) for one in (1, "1"))
+    pd.testing.assert_frame_equal(reports_of(made, keyed(), number), reports_of(made, keyed(), text))
 
 
 @pytest.mark.parametrize(
