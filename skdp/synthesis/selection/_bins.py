@@ -134,7 +134,7 @@ class FoundCells:
         if estimate is not None:
             estimate = estimate._replace(counts=estimate.counts[:n_bins])
             with_bins = with_counts_of_bins(fine, bins, *estimate)
-        shares = _shares_of_cells(with_bins, grid)
+        shares = _shares_of_cells(with_bins, grid, count_values(grid))
         shares_of_bins = by_model[:n_bins] / by_model[:n_bins].sum()
         mass = _split_bins(shares_of_bins, shares, bins, grid)
         below = np.append(0.0, np.cumsum(mass)) / mass.sum()
@@ -201,7 +201,8 @@ def find_bins(
         place = cells.columns.index(name)
         fine = counts[name]
         of_numbers = fine.without_missing(grid)
-        shares = _shares_of_cells(of_numbers, grid)
+        # Cells grow with the distance from 0, as a long tail does: nodes have as many.
+        shares = _shares_of_cells(of_numbers, grid, np.ones(of_numbers.counts.size))
         most = min(len(interval.edges) - 1, max(2, n_affordable))
         cuts = _without_last_number(_cut(shares, most), grid)
         edges = [grid.edges[cut] for cut in cuts]
@@ -287,8 +288,10 @@ def covariance_of_cells(size: int) -> NDArray[np.float64]:
     return covariance
 
 
-def _shares_of_cells(fine: FineCounts, grid: Interval) -> NDArray[np.float64]:
-    """Return the share of each cell, as far as counts are more than noise."""
+def _shares_of_cells(
+    fine: FineCounts, grid: Interval, sizes_of_cells: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the fraction of each cell: by clear counts, and by the sizes of cells within the noise."""
     # From the top of the tree: the share of a node is split among those below it.
     counts = fine.counts
     total = max(1.0, counts.sum())
@@ -305,8 +308,7 @@ def _shares_of_cells(fine: FineCounts, grid: Interval) -> NDArray[np.float64]:
         are_cells = starts.size == counts.size
         limits = (fine.clear if are_cells else _CLEAR) * errors
         noisy = np.add.reduceat(counts, starts) / total
-        # Cells grow with the distance from 0, as a long tail does: nodes have as many.
-        sizes = widths if are_cells else np.diff(np.append(starts, counts.size))
+        sizes = widths if are_cells else np.add.reduceat(sizes_of_cells, starts)
         parents = parent_level[starts]
         split = np.zeros(starts.size)
         for parent, share in enumerate(shares):
