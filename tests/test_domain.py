@@ -3,6 +3,7 @@ from __future__ import annotations
 import datetime as datetime_module
 import itertools
 import pickle
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
 import numpy as np
@@ -10,8 +11,10 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.base import clone
 
-from skdp import Domain, Interval
+from skdp import Domain, DPMean, DPStandardScaler, Interval, PrivacyGuarantee, RandomizedResponseEncoder, load, save
+from skdp.privacy import GaussianLoss, privacy_statement
 from skdp.tables import read_table
 from tests.conftest import each
 
@@ -304,3 +307,64 @@ def test_uneven_bins_of_many_values_are_those_of_comparison(edges):
     assert (bins.encode(values) == wanted).all()
     values[::100] = np.nan
     assert (bins.encode(values)[::100] == len(edges) - 1).all()
+
+
+class TestFoundDomains:
+    FOUND = PrivacyGuarantee(
+        0.25, 1e-6, relation="add_remove", trust="central", rho=0.125, losses=(GaussianLoss(0.01, count=2),)
+    )
+
+    def domain(self):
+        return Domain({"age": Interval(0, 128, bins=16), "sex": ["f", "m"]}).with_guarantee(self.FOUND)
+
+    def test_the_guarantee_stays_with_the_domain(self, tmp_path):
+        domain = self.domain()
+        save(RandomizedResponseEncoder(1.0, categories=domain), tmp_path / "encoder.json")
+        assert load(tmp_path / "encoder.json").categories.guarantee == domain.guarantee
+        assert domain.guarantee == replace(self.FOUND, scope=("age", "sex"))
+        copies = pickle.loads(pickle.dumps(domain)), clone(domain, safe=False), Domain.from_toml(domain.to_toml())
+        for copied in (*copies, domain.select(["age", "sex"])):
+            assert copied == domain == Domain({"age": Interval(0, 128, bins=16), "sex": ["f", "m"]})
+            assert copied.guarantee == domain.guarantee
+        assert domain.select(["age"]).guarantee == domain.guarantee
+        assert domain.with_guarantee(None).guarantee is None
+
+    @each(
+        "table message",
+        [
+            ("guarantee = 1", "guarantee: expected a table, got int"),
+            ("[guarantee]\nepsilon = 1.0", "guarantee: format is missing"),
+            ("[guarantee]\nepsilon = 2020-01-01", "guarantee: .*not JSON serializable"),
+        ],
+    )
+    def test_a_wrong_guarantee_is_refused(self, table, message):
+        with pytest.raises(ValueError, match=message):
+            Domain.from_toml(f"{table}\n[columns.x]\nvalues = [1]")
+        with pytest.raises(TypeError, match="guarantee must be a PrivacyGuarantee or None, got float"):
+            self.domain().with_guarantee(1.0)
+
+    def test_a_statement_adds_it_once_for_all_steps(self):
+        people = pd.DataFrame({"age": [20.0, 40.0], "sex": ["f", "m"]})
+        mean = DPMean(0.5, bounds=self.domain())
+        encoder = RandomizedResponseEncoder(1.0, categories=self.domain().select(["sex"]))
+        steps = [mean.fit(people[["age"]]), encoder.fit(people[["sex"]])]
+        statement = privacy_statement(steps)
+        names = [step.step for step in statement.steps]
+        assert names == ["0: DPMean", "1: RandomizedResponseEncoder", "domain"]
+        found = self.domain().guarantee.to("replace")
+        assert statement.total.epsilon == 2 * 0.5 + 1.0 + found.epsilon
+        assert statement.total.delta == found.delta
+        assert statement.total.trust == "central"
+        assert mean.guarantee_.epsilon == 0.5
+        plan = privacy_statement(RandomizedResponseEncoder(1.0, categories=self.domain()))
+        assert [step.fitted for step in plan.steps] == [False, True]
+
+    def test_a_domain_declares_bounds(self):
+        ages = pd.DataFrame({"age": [20.0, 200.0]})
+        by_domain = DPStandardScaler(1.0, bounds=self.domain(), with_std=False, random_state=0).fit(ages)
+        by_pair = DPStandardScaler(1.0, bounds=(0, 128), with_std=False, random_state=0).fit(ages)
+        assert by_domain.mean_ == by_pair.mean_
+        with pytest.raises(ValueError, match=r"bounds of column 'sex' must be an Interval of numbers in the Domain"):
+            DPStandardScaler(1.0, bounds=self.domain()).fit(pd.DataFrame({"sex": [1.0, 2.0]}))
+        with pytest.raises(ValueError, match=r"declares nothing for the columns \['height'\]"):
+            DPStandardScaler(1.0, bounds=self.domain()).fit(pd.DataFrame({"height": [1.0, 2.0]}))

@@ -715,6 +715,8 @@ def check_declared(
 
 
 def _pairs(bounds: Any, names: Sequence[Any]) -> list[Any]:
+    if isinstance(bounds, Domain):
+        bounds = _bounds_of_domain(bounds, names)
     if isinstance(bounds, Mapping):
         check_declared(bounds, names, "bounds")
         return [bounds[name] for name in names]
@@ -729,6 +731,24 @@ def _pairs(bounds: Any, names: Sequence[Any]) -> list[Any]:
     if len(rows) != len(names):
         raise ValueError(f"bounds has {len(rows)} rows; X has {len(names)} columns")
     return rows
+
+
+def _bounds_of_domain(
+    domain: Domain, names: Sequence[Any]
+) -> dict[Any, tuple[Any, Any]]:
+    """Return the endpoints of the intervals of a domain for the columns of a table."""
+    bounds = {}
+    for name in names:
+        if name not in domain.columns:
+            continue
+        declared = domain[name]
+        if not isinstance(declared, Interval) or declared.dtype.kind != "f":
+            raise ValueError(
+                f"bounds of column {name!r} must be an Interval of numbers in the "
+                f"Domain, got {declared!r}"
+            )
+        bounds[name] = declared.edges[0], declared.edges[-1]
+    return bounds
 
 
 def listed_names(names: Any) -> list[Any] | None:

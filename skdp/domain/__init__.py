@@ -1,9 +1,10 @@
 """The declared values of each column, and their integer codes."""
 
+from skdp.domain._attributes import FEW as FEW
+from skdp.domain._attributes import Categories, Interval
 from skdp.domain._bins import cut_evenly as cut_evenly
 from skdp.domain._bins import edge_text as edge_text
-from skdp.domain._domain import FEW as FEW
-from skdp.domain._domain import Categories, Codes, Domain, Interval
+from skdp.domain._domain import Codes, Domain
 from skdp.domain._domain import DomainLike as DomainLike
 from skdp.domain._domain import declared_dtype as declared_dtype
 from skdp.domain._domain import declared_kind as declared_kind

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from skdp.domain._domain import Interval
+from skdp.domain._attributes import Interval
 from skdp.tables import plain
 
 _MOST_CHARACTERS, _MOST_ITEMS = 1 << 24, 1 << 19

@@ -29,9 +29,11 @@ _BARE = re.compile("[A-Za-z0-9_-]+")
 
 
 def write_toml(
-    columns: Mapping[Any, Mapping[str, Any]], comments: Mapping[Any, str]
+    columns: Mapping[Any, Mapping[str, Any]],
+    comments: Mapping[Any, str],
+    tables: Mapping[str, Mapping[str, Any]],
 ) -> str:
-    """Write the declarations of all columns as TOML."""
+    """Write the declarations of all columns, and further tables, as TOML."""
     blocks = []
     for name, declaration in columns.items():
         if not isinstance(name, str):
@@ -41,14 +43,23 @@ def write_toml(
             )
         try:
             title = name if _BARE.fullmatch(name) else _scalar(name)
-            block = f"{_comment(comments.get(name, ''))}[columns.{title}]\n"
-            for key, value in declaration.items():
-                text = _list(value) if isinstance(value, list) else _scalar(value)
-                block += f"{key} = {text}\n"
+            comment = _comment(comments.get(name, ""))
+            block = f"{comment}[columns.{title}]\n{_lines(declaration)}"
         except (TypeError, ValueError) as error:
             raise type(error)(f"column {name!r}: {error}") from None
         blocks.append(block)
+    for title, table in tables.items():
+        blocks.append(f"[{title}]\n{_lines(table)}")
     return "\n".join(blocks)
+
+
+def _lines(table: Mapping[str, Any]) -> str:
+    """Write a line for each key of a table."""
+    lines = ""
+    for key, value in table.items():
+        text = _list(value) if isinstance(value, list) else _scalar(value)
+        lines += f"{key} = {text}\n"
+    return lines
 
 
 def _comment(text: str) -> str:
@@ -79,6 +90,9 @@ def _scalar(value: Any) -> str:
         return str(value).lower()
     if type(value) in (int, float):
         return repr(value)
+    if isinstance(value, dict):
+        items = [f"{key} = {_scalar(item)}" for key, item in value.items()]
+        return f"{{ {', '.join(items)} }}"
     if isinstance(value, pd.Timestamp) and value.nanosecond:
         raise ValueError(
             "a domain file holds times to the microsecond, not the nanosecond"
@@ -105,7 +119,7 @@ def _string(text: str) -> str:
 
 
 def read_toml(text: str) -> dict[str, Any]:
-    """Read the declarations of all columns; `check_keys` says whether one is complete."""
+    """Read the tables of a domain file; `check_keys` checks the table of one column."""
     if len(text) > _LONGEST_TEXT:
         raise ValueError(
             f"a domain file has at most {_LONGEST_TEXT:,} characters, got {len(text):,}"
@@ -122,13 +136,13 @@ def read_toml(text: str) -> dict[str, Any]:
         raise ValueError(
             "not a domain file: it has a number, date or time that cannot be read"
         ) from None
-    unknown_keys = sorted(content.keys() - {"columns"})
+    unknown_keys = sorted(content.keys() - {"columns", "guarantee"})
     if unknown_keys:
         raise ValueError(f"unknown key {unknown_keys[0]!r}; {_TABLES}")
     columns = content.get("columns")
     if not isinstance(columns, dict) or not columns:
         raise ValueError(f"no column; {_TABLES}")
-    return columns
+    return content
 
 
 def check_keys(declaration: Any) -> None:

@@ -146,7 +146,7 @@ class Values:
         values = self.read(content["values"])
         return Categories(values, ordered=content["ordered"])
 
-    def _write_domain(self, domain: Domain) -> list[Any]:
+    def _write_domain(self, domain: Domain) -> dict[str, Any]:
         columns = []
         for name in domain.columns:
             values = domain[name]
@@ -158,11 +158,11 @@ class Values:
             if values.observed:
                 column["observed"] = True
             columns.append(column)
-        return columns
+        return {"columns": columns, "guarantee": self.write(domain.guarantee)}
 
     def _read_domain(self, content: Any) -> Domain:
         columns = {}
-        for column in content:
+        for column in content["columns"]:
             values = self.read(column["values"])
             if not isinstance(values, list | Interval):
                 raise ValueError("a domain lists the values of each column")
@@ -170,10 +170,10 @@ class Values:
                 values = Categories(values, ordered=column.get("ordered") is True)
             columns[self.read(column["name"])] = values
         domain = Domain(columns)
-        for name, column in zip(domain.columns, content, strict=True):
+        for name, column in zip(domain.columns, content["columns"], strict=True):
             if column.get("observed") is True:
                 domain[name].observed = True
-        return domain
+        return domain.with_guarantee(self.read(content["guarantee"]))
 
     def _write_guarantee(self, guarantee: PrivacyGuarantee) -> dict[str, Any]:
         return guarantee.to_dict() | {"scope": self.write(list(guarantee.scope))}

@@ -271,6 +271,17 @@ def _has_weights(estimator: Any) -> bool:
         return False
 
 
+def domain_guarantees(estimator: Any) -> list[PrivacyGuarantee]:
+    """Return the guarantees of the domains that an estimator and its parts were given."""
+    guarantees = []
+    for part in all_parts(estimator):
+        for value in getattr(part, "__dict__", {}).values():
+            # A Domain, which this package does not import.
+            if hasattr(value, "with_guarantee") and value.guarantee is not None:
+                guarantees.append(value.guarantee)
+    return guarantees
+
+
 def ledgers_of(estimator: Any) -> list[PrivacyLedger]:
     """Return the ledgers that an estimator and its parts charge."""
     ledgers = []

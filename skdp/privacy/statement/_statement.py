@@ -109,6 +109,9 @@ def privacy_statement(
     categories "auto", what a meta-estimator makes of its parts. If some parts are fitted and others are not, nothing is
     promised of the latter.
 
+    A step ``domain`` is the release that found the domain of other steps, such as `discover_domain`. It counts once,
+    however many steps use it: domains with equal guarantees are taken for one release.
+
     If a step of a pipeline is replaced after `fit`, the release of the previous step is not stated.
 
     The scope of the total has only columns of which nothing is released without protection. It excludes columns whose

@@ -21,6 +21,7 @@ from skdp.privacy.statement._known import (
     Names,
     columns_read,
     declared_names,
+    domain_guarantees,
     has_spending_parts,
     is_a,
     is_fitted,
@@ -58,6 +59,9 @@ WEIGHTS = (
 )
 
 AFTER = "Post-processing of protected columns, which costs nothing: "
+
+# The step that found a domain.
+FOUND_DOMAIN = "domain"
 
 UNKNOWN_PLAN = (
     "What all steps together are set to spend is not known before fit, because of: "
@@ -107,6 +111,9 @@ class Walk:
         self.remarks: dict[str, list[str]] = {}
         self.notes: list[str] = []
         self.ledgers: dict[Any, PrivacyLedger] = {}
+        # The columns of the steps that were given a domain, by its guarantee. Clones of a
+        # domain are one release.
+        self._domains: dict[PrivacyGuarantee, set[Any]] = {}
         self._trusted = tuple(trusted)
         self._is_plan = is_plan
         # What learns the true target may so learn the column of its name.
@@ -278,6 +285,8 @@ class Walk:
             return self._plain(estimator, flow, step)
         self._note_targets(targets, flow, step)
         self._expose_read(estimator, flow, targets, step)
+        for found in domain_guarantees(estimator):
+            self._domains.setdefault(found, set()).update(scope)
         stated = self._stated(estimator, replace(promised, scope=scope), step)
         has_rows = hasattr(estimator, "transform")
         flow = self._add_promise(stated, protects, targets, flow, has_rows=has_rows)
@@ -495,9 +504,14 @@ class Walk:
         self.remarks.setdefault(text, []).append(step)
 
     def finish(self) -> None:
-        """Void promises about the target if a step learns the true target."""
+        """Void promises about a target that a step learns, and add domains that were found."""
         for step in self.remarks.get(LEARNT_TARGET, ()):
             self.expose(self._targets, AS_IS, step)
+        for found, columns in self._domains.items():
+            columns.update(found.scope)
+            scope = tuple(name for name in self.columns if name in columns)
+            step = StatedStep(FOUND_DOMAIN, replace(found, scope=scope))
+            self.promises.append(Promise(step, protects=False))
 
     def shows_records(self) -> bool:
         """Whether it shows which records there are, or how many."""
