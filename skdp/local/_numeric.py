@@ -217,6 +217,14 @@ class NumberField(Field):
         np.add.at(sums, reports, counts)
         return sums
 
+    def debias(
+        self,
+        reports: NDArray[Any],
+        columns: Sequence[Any],
+        cells: NDArray[np.intp] | None,
+    ) -> NDArray[np.float64]:
+        return self.numbers[reports].reshape(-1, 1)
+
     def estimate(  # type: ignore[override]
         self,
         sums: NDArray[np.int64],

@@ -45,13 +45,20 @@ from skdp.formats import what_it_is
 from skdp.local._protocol_file import (
     FORMAT,
     SECRET,
+    check_carried,
     is_ours,
     read_carried,
     transformer_from_text,
     write_protocol,
 )
 from skdp.local._tally import ReportTally, check_tally
-from skdp.local.protocol import Channel, ReportProtocol, Reports, read_sample_weight
+from skdp.local.protocol import (
+    Channel,
+    ReportProtocol,
+    Reports,
+    debias_reports,
+    read_sample_weight,
+)
 from skdp.oracles import MOST_ENTRIES
 from skdp.pages import warn
 from skdp.privacy import (
@@ -386,6 +393,77 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
             return tally
         weights = read_sample_weight(sample_weight, reports, tally.n_reports)
         return self.protocol_.weighted_tally(arrays, weights)
+
+    def debias(
+        self,
+        reports: TableLike,
+        *,
+        columns: Sequence[Any] | None = None,
+        values: Sequence[Any] | Mapping[Any, Sequence[Any]] | None = None,
+    ) -> Any:
+        """Return unbiased values of each record, for survey statistics.
+
+        On average over the randomization, the value of a record is 1 for its true
+        category and 0 for all others, or its true number. Means of the values over the
+        records are estimated proportions and means, products of columns that are
+        reported separately estimate joint counts, and weighted means and the variances
+        between strata or clusters are design-based estimates. The guide page "Surveys"
+        computes them.
+
+        Parameters
+        ----------
+        reports : same kind as what `transform` returns
+            Privatised rows. Batches of rows give the same values as all rows.
+        columns : sequence of column names, optional
+            The columns to debias; by default all. Of columns that are reported
+            together, a value of some of them is the sum over the others.
+        values : list, or mapping of column name to list, optional
+            The declared values to debias, by default all: a list of values for one
+            column, a list of tuples for columns that are reported together, a mapping
+            for several columns. Memory is that of the output.
+
+        Returns
+        -------
+        same kind as reports
+            A column ``<column>_<value>`` of floats for each declared value, and a
+            column with the name of each column of numbers.
+
+        Raises
+        ------
+        NotFittedError, TypeError, ValueError
+            Before `fit`, or if the reports come from another transformer, or have no
+            unbiased value for each record (Bloom filters), or a column or value is not
+            declared.
+
+        Notes
+        -----
+        A report supports the true value with probability p and any other value with
+        probability q; the unbiased value is ``(support - q) / (p - q)`` ([1]_,
+        equation 1). If a record reports a random part of its columns, values of the
+        others are 0, and values of those that it reports are divided by the
+        probability of this, so that they are unbiased, too. The estimates of
+        `estimate_frequencies` then have a smaller error than these means, because they
+        divide by the number of records that report a column. Select these records for
+        the same: their values, times the probability.
+
+        **Privacy.** Post-processing of reports: free, and repeatable. A value is a
+        function of one report.
+
+        References
+        ----------
+        .. [1] T. Wang, J. Blocki, N. Li, S. Jha (2017). Locally differentially private
+           protocols for frequency estimation. USENIX Security.
+        """
+        check_is_fitted(self)
+        if isinstance(reports, ReportTally):
+            raise TypeError(
+                "reports must be a table with a row for each record, got a ReportTally"
+            )
+        check_carried(carried_text(reports), self)
+        protocol = self.protocol_
+        arrays = protocol.read(reports)
+        names, blocks = debias_reports(protocol, arrays, columns, values)
+        return protocol.report_table(reports).rebuild(blocks, names)
 
     def _read_reports(self, reports: Any) -> tuple[Reports | None, ReportTally]:
         """Return reports as arrays, and their tally; of a tally, itself only."""

@@ -229,6 +229,33 @@ class SupportCounts(ABC):
         """
         return support_variance(self.p, self.q, counts, n)
 
+    def unbiased(
+        self, reports: NDArray[Any], cells: NDArray[np.intp] | None = None
+    ) -> NDArray[np.float64]:
+        """Convert each report to an unbiased estimate of the one-hot vector of its true value.
+
+        Parameters
+        ----------
+        reports : ndarray of shape (n, …)
+            Reports, as returned by `report`.
+        cells : ndarray of shape (n_cells,), optional
+            The values to estimate; by default all.
+
+        Returns
+        -------
+        ndarray of shape (n, n_cells)
+            ``(support - q) / (p - q)``; the column means are the estimated frequencies.
+        """
+        supports = self.supports(reports)
+        if cells is not None:
+            supports = supports[:, cells]
+        return self._debiased(supports)
+
+    def _debiased(self, supports: NDArray[np.bool_]) -> NDArray[np.float64]:
+        gain = float(self.p - self.q)
+        values = np.array([-float(self.q) / gain, float(1 - self.q) / gain])
+        return values[supports.view(np.uint8)]
+
     @property
     def report_bytes(self) -> int:  # numpydoc ignore=RT01
         """The size of one report in bytes, without compression: a bit per value, or a whole number."""
@@ -695,24 +722,6 @@ class FrequencyOracle(SupportCounts):
             If the oracle has no such form.
         """
         raise NotImplementedError(f"{type(self).__name__} has no sampler for clients")
-
-    def unbiased(self, reports: NDArray[Any]) -> NDArray[np.float64]:
-        """Convert each report to an unbiased estimate of the one-hot vector of its true value.
-
-        Parameters
-        ----------
-        reports : ndarray of shape (n, …)
-            Reports, as returned by `report`.
-
-        Returns
-        -------
-        ndarray of shape (n, k)
-            ``(support - q) / (p - q)``; the column means are the estimated frequencies.
-        """
-        supports = self.supports(reports)
-        gain = float(self.p - self.q)
-        values = np.array([-float(self.q) / gain, float(1 - self.q) / gain])
-        return values[supports.view(np.uint8)]
 
     def second_moments(self) -> NDArray[np.float64]:
         """Return the mean square of each entry of `unbiased`, given the true value.

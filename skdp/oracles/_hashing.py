@@ -642,8 +642,20 @@ class LocalHashing(FrequencyOracle):
         return np.column_stack([seeds, self._inner.report(buckets, source)])
 
     def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
+        return self._supports(reports, np.arange(self.k))
+
+    def _supports(
+        self, reports: NDArray[Any], cells: NDArray[Any]
+    ) -> NDArray[np.bool_]:
         self._check_reports(reports)
-        return self.hash_family(reports[:, :1], np.arange(self.k)) == reports[:, 1:]
+        return self.hash_family(reports[:, :1], cells) == reports[:, 1:]
+
+    def unbiased(
+        self, reports: NDArray[Any], cells: NDArray[np.intp] | None = None
+    ) -> NDArray[np.float64]:
+        # Hashes of the chosen values only.
+        chosen = np.arange(self.k) if cells is None else cells
+        return self._debiased(self._supports(reports, chosen))
 
     def tally(self, reports: NDArray[Any]) -> NDArray[np.int64]:
         self._check_reports(reports)

@@ -188,6 +188,14 @@ class RandomizedResponse(FrequencyOracle):
         self._check_codes(reports)
         return reports[:, np.newaxis] == np.arange(self.k, dtype=reports.dtype)
 
+    def unbiased(
+        self, reports: NDArray[Any], cells: NDArray[np.intp] | None = None
+    ) -> NDArray[np.float64]:
+        if cells is None:
+            return super().unbiased(reports)
+        self._check_codes(reports)
+        return self._debiased(reports[:, np.newaxis] == cells)
+
     def tally(self, reports: NDArray[np.unsignedinteger]) -> NDArray[np.int64]:
         self._check_codes(reports)
         if self.k <= 256:

@@ -553,28 +553,52 @@ class ReportDesign(SavedByArguments):
         """
         return self._of_rows(self.slopes, X) if self.slopes else None
 
-    def vectors(self, X: pd.DataFrame) -> Numbers:
-        """Return an unbiased vector of each row, which is one-hot on average.
+    def debias(self, reports: Any, *, values: Sequence[Any] | None = None) -> Any:
+        """Return unbiased values of each record, for survey statistics.
+
+        On average over the randomization, the value of a record is 1 for its true
+        answer and 0 for all others, as for the `debias` of encoders.
 
         Parameters
         ----------
-        X : pandas.DataFrame
-            As for `likelihood`.
+        reports : dataframe
+            A table with the column of the reports, and the column of the groups if
+            there are any.
+        values : list, optional
+            The values to debias; by default all.
 
         Returns
         -------
-        ndarray of shape (n_rows, n_values)
-            Row i has the mean 1 at the true value of that row, and 0 elsewhere.
+        same kind as reports
+            A column ``<column>_<value>`` of floats for each value.
 
         Raises
         ------
-        ValueError
-            If there is none: with an unknown number, or where different shares of the values give the same reports.
+        TypeError, ValueError
+            If a column is missing, or a value or report is not declared, or there are
+            no such values: with an unknown number, or if different proportions of the
+            values give the same reports.
+
+        Notes
+        -----
+        The values of a report are its row in the transposed (pseudo)inverse of the
+        channel; for two reports, ``(report - q) / (p - q)``. Their means are the
+        proportions that `estimate_frequencies` estimates, and equal to its estimates
+        with one group and as many reports as values.
+
+        **Privacy.** Post-processing of reports: free, and repeatable.
         """
         if self.unknown is not None:
             raise ValueError(
                 f"the design of {self.column!r} has the unknown number {self.unknown!r}:"
-                " single reports have no unbiased vectors"
+                " single reports have no unbiased values"
+            )
+        chosen = list(self.values if values is None else values)
+        undeclared = [value for value in chosen if value not in self.values]
+        if undeclared or not chosen:
+            raise ValueError(
+                f"values must be a list of values of {reprlib.repr(self.values)}, got "
+                f"{reprlib.repr(chosen)}"
             )
         inverses: dict[Any, Numbers] = {}
         for key, table in self.channels.items():
@@ -585,7 +609,10 @@ class ReportDesign(SavedByArguments):
                 )
             # The rows of the transposed inverse are chosen by the report.
             inverses[key] = np.asarray(np.linalg.pinv(table).T, float)
-        return self._of_rows(inverses, X)
+        of_rows = self._of_rows(inverses, as_pandas(reports, "reports"))
+        names = [f"{self.column}_{value}" for value in chosen]
+        places = list(map(self.values.index, chosen))
+        return read_table(reports).rebuild([of_rows[:, places]], names)
 
     def estimate_frequencies(
         self,

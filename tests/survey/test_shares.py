@@ -161,7 +161,7 @@ WEIGHTS = 1.0 + PLACES % 4
 
 def test_a_design_has_the_weighted_shares_of_its_vectors():
     """Of two values and one group, the fit is the mean of the unbiased vectors."""
-    vectors = WARNER.vectors(ANSWERS)[:, 1]
+    vectors = WARNER.debias(ANSWERS)["smokes_yes"].to_numpy()
     share = WEIGHTS @ vectors / WEIGHTS.sum()
     scores = WEIGHTS * (vectors - share) / WEIGHTS.sum()
     row = WARNER.estimate_frequencies(ANSWERS, sample_weight=WEIGHTS).loc["yes"]
@@ -208,7 +208,7 @@ def test_a_search_that_does_not_end_is_told():
 
 def test_designs_that_do_not_identify_the_shares_are_refused():
     blind = ReportDesign("smokes", [[0.5, 0.5], [0.5, 0.5]], values=["no", "yes"])
-    for method in (blind.estimate_frequencies, blind.vectors):
+    for method in (blind.estimate_frequencies, blind.debias):
         with pytest.raises(ValueError, match=r"do not identify|does not tell"):
             method(ANSWERS)
     slopes = {1: [[0, 0], [-1, 1]], 2: [[0, 0], [-1, 1]]}
@@ -218,7 +218,7 @@ def test_designs_that_do_not_identify_the_shares_are_refused():
     with pytest.raises(ValueError, match="do not identify the shares"):
         liars.estimate_frequencies(one_group)
     with pytest.raises(ValueError, match="unknown number 't'"):
-        liars.vectors(one_group)
+        liars.debias(one_group)
     with pytest.raises(ValueError, match="the design does not declare"):
         WARNER.estimate_frequencies(pd.DataFrame({"smokes": ["maybe"] * 5}))
     with pytest.raises(ValueError, match="between 0 and 1"):

@@ -4,6 +4,7 @@ from skdp.local.protocol._columns import SAMPLED as SAMPLED
 from skdp.local.protocol._columns import attributes_of as attributes_of
 from skdp.local.protocol._columns import concat_columns as concat_columns
 from skdp.local.protocol._columns import read_report_table as read_report_table
+from skdp.local.protocol._debias import debias_reports as debias_reports
 from skdp.local.protocol._estimation import ShareOf as ShareOf
 from skdp.local.protocol._estimation import check_columns as check_columns
 from skdp.local.protocol._estimation import count_variances as count_variances

@@ -31,14 +31,23 @@ def attributes_of(domain: Domain, strategy: str) -> list[tuple[Any, ...]]:
     return [(name,) for name in domain.columns]
 
 
-def value_labels(domain: Domain) -> list[str]:
-    """Label each combination of values of the columns."""
+def value_labels(domain: Domain, cells: NDArray[np.intp] | None = None) -> list[str]:
+    """Label combinations of values of the columns, by default all."""
     texts_of_columns = []
     for name in domain.columns:
         labels = domain[name].labels
         texts = ["missing" if label is None else str(label) for label in labels]
         texts_of_columns.append(texts)
-    return list(map("_".join, product(*texts_of_columns)))
+    if cells is None:
+        return list(map("_".join, product(*texts_of_columns)))
+    sizes = list(map(len, texts_of_columns))
+    labels = []
+    for codes in zip(*np.unravel_index(cells, sizes), strict=True):
+        parts = [
+            texts[code] for texts, code in zip(texts_of_columns, codes, strict=True)
+        ]
+        labels.append("_".join(parts))
+    return labels
 
 
 def column_index(

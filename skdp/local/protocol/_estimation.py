@@ -236,7 +236,7 @@ def _group_counts(
         return estimates[0]
     sizes = [sample.size for sample in samples]
     oracles = [sample.field.oracle for sample in samples]
-    weights = _sample_weights(oracles, sizes, len(estimates[0].counts))
+    weights = field_weights(oracles, sizes, len(estimates[0].counts))
     return SampledCounts.combined(estimates, weights)
 
 
@@ -305,7 +305,7 @@ def _shares(
         return np.ones(1)
     oracles = [field.oracle for field in fields]
     sizes = [tally.sizes[place] for place in places]
-    return _sample_weights(oracles, sizes, n_cells)
+    return field_weights(oracles, sizes, n_cells)
 
 
 def _processed(
@@ -438,8 +438,8 @@ def cell_groups(domain: Any, columns: Sequence[Any]) -> NDArray[np.intp]:
     return np.ravel_multi_index(tuple(codes[places]), selected.sizes)
 
 
-def _sample_weights(
-    oracles: Sequence[FrequencyOracle], sizes: Sequence[int], n_cells: int
+def field_weights(
+    oracles: Sequence[FrequencyOracle], sizes: Sequence[float], n_cells: int
 ) -> NDArray[np.float64]:
     """Weigh samples by the variances of their estimates, for uniform values."""
     # The weights follow from the mechanisms and from who reports what, not from values:

@@ -410,6 +410,36 @@ class Field(ABC):
         """
         return None
 
+    def debias(
+        self,
+        reports: NDArray[Any],
+        columns: Sequence[Any],
+        cells: NDArray[np.intp] | None,
+    ) -> NDArray[np.float64]:
+        """Return unbiased values of each record, for `ReportTransformer.debias`.
+
+        Parameters
+        ----------
+        reports : ndarray of shape (n, …)
+            What `read` returned.
+        columns : sequence of column names
+            Some of `columns`.
+        cells : ndarray of shape (n_cells,), or None
+            Codes of combinations of their declared values; None for a number.
+
+        Returns
+        -------
+        ndarray of shape (n, n_cells), or (n, 1) for a number
+            The mean over the reports of a record is 1 in the cell of its true values
+            and 0 elsewhere, or its number.
+
+        Raises
+        ------
+        NotImplementedError
+            If there are no such values.
+        """
+        raise NotImplementedError
+
     def shuffle_pair(self) -> ReportPair | None:
         """Return what `shuffled_guarantee` needs to know of the report.
 

@@ -21,7 +21,7 @@ from skdp.local.protocol._columns import (
     read_whole_numbers,
     value_labels,
 )
-from skdp.local.protocol._estimation import CountOptions, FieldSums
+from skdp.local.protocol._estimation import CountOptions, FieldSums, cell_groups
 from skdp.local.protocol._field import (
     Channel,
     Codes,
@@ -37,6 +37,9 @@ from skdp.randomness import uniform_integers
 # The distinct reports of as few bits are few: an engine counts them in less time than
 # it hands over all rows.
 _MOST_BITS = 6
+
+# Numbers that are held at once: 32 MB.
+_BLOCK = 1 << 22
 
 
 class OracleField(Field):
@@ -101,6 +104,29 @@ class OracleField(Field):
     ) -> NDArray[np.int64]:
         sums: NDArray[np.int64] = counts @ self.oracle.supports(reports)
         return sums
+
+    def debias(
+        self,
+        reports: NDArray[Any],
+        columns: Sequence[Any],
+        cells: NDArray[np.intp] | None,
+    ) -> NDArray[np.float64]:
+        assert cells is not None
+        members = cells[:, np.newaxis]  # (n_cells, group_size)
+        if tuple(columns) != tuple(self.columns):
+            # A value of some columns is a group of joint cells, all of one size.
+            group = cell_groups(self.domain, columns)
+            n_groups = self.domain.select(columns).size
+            order = np.argsort(group, kind="stable")
+            members = order.reshape(n_groups, -1)[cells]
+        width = self.oracle.k if self.oracle.has_bits else members.size
+        step = max(1, _BLOCK // width)
+        values = np.empty((len(reports), len(cells)))
+        for start in range(0, len(reports), step):
+            rows = slice(start, start + step)
+            unbiased = self.oracle.unbiased(reports[rows], members.ravel())
+            values[rows] = unbiased.reshape(-1, *members.shape).sum(axis=2)
+        return values
 
     def parameters(self) -> dict[str, Any]:
         return self.oracle.parameters()

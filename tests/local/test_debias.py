@@ -1,0 +1,253 @@
+"""Unbiased values of each record: exact over all reports, with means that are the estimates."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import skdp.oracles._hashing as hashing
+from skdp import (
+    Domain,
+    FrequencyOracleEncoder,
+    Interval,
+    LocalHashingEncoder,
+    LocalTableEncoder,
+    NumericPerturber,
+    RandomizedResponseEncoder,
+    RapporEncoder,
+    SetValuedEncoder,
+    SubsetSelectionEncoder,
+    UnaryEncodingTransformer,
+)
+from skdp.survey import ReportDesign
+from skdp.tables import read_table
+from tests.oracles.conftest import all_reports, floats
+
+DOMAIN = {"sex": ["f", "m"], "job": ["clerk", None, "sales"]}
+PEOPLE = pd.DataFrame({"sex": ["f", "m", "m"] * 50, "job": ["clerk", "sales", None, "sales", "clerk"] * 30})
+ENCODERS = [RandomizedResponseEncoder, UnaryEncodingTransformer, SubsetSelectionEncoder, LocalHashingEncoder]
+STRATEGIES = ["split", "joint", "sample"]
+
+
+def enumerate_reports(oracle):
+    """Yield all reports of an oracle with the probability of each, and of each hash function."""
+    if not oracle.shows_hash:
+        yield all_reports(oracle), floats(oracle.channel()), 1
+        return
+    buckets = np.arange(oracle.n_buckets, dtype=np.uint64)
+    for a, b in itertools.product(range(11), repeat=2):
+        seed = np.uint64(a << 16 | b)
+        yield np.column_stack([np.full_like(buckets, seed), buckets]), floats(oracle.channel(int(seed))), 1 / 121
+
+
+def write_reports(encoder, place, reports):
+    """Write reports of one field as a frame; other fields have any report."""
+    protocol = encoder.protocol_
+    arrays = []
+    for field in protocol.fields:
+        any_report = next(enumerate_reports(field.oracle))[0][:1]
+        arrays.append(np.repeat(any_report, len(reports), axis=0))
+    arrays[place] = reports
+    if protocol.sampling is not None:
+        is_drawn = np.zeros((len(reports), len(protocol.fields)), bool)
+        is_drawn[:, place] = True
+        arrays.append(is_drawn)
+    like = PEOPLE.iloc[np.zeros(len(reports), int)]
+    return protocol.write(arrays, read_table(like[list(protocol.columns)]))
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("encoder_class", ENCODERS)
+def test_values_are_the_truth_on_average_over_all_reports(encoder_class, strategy, monkeypatch):
+    """Exact: the sum over all reports of probability times value is the one-hot vector."""
+    monkeypatch.setattr(hashing, "_SMALL_PRIME", 11)  # few enough hash functions to list
+    encoder = encoder_class(1.5, categories=DOMAIN, strategy=strategy).fit(PEOPLE)
+    for place, field in enumerate(encoder.protocol_.fields):
+        means = means_of_sex = 0
+        for reports, channel, probability in enumerate_reports(field.oracle):
+            frame = write_reports(encoder, place, reports)
+            values = encoder.debias(frame, columns=list(field.columns))
+            means += probability * channel @ values.to_numpy()
+            if strategy == "joint":
+                means_of_sex += probability * channel @ encoder.debias(frame, columns=["sex"]).to_numpy()
+            elif strategy == "sample":
+                (other,) = {*DOMAIN} - {*field.columns}
+                assert (encoder.debias(frame, columns=[other]).to_numpy() == 0).all()
+        # Half of the records report a column, at twice the value.
+        scale = 2 if strategy == "sample" else 1
+        np.testing.assert_allclose(means, scale * np.eye(field.oracle.k), atol=1e-11)
+        if strategy == "joint":
+            np.testing.assert_allclose(means_of_sex, np.repeat(np.eye(2), 3, axis=0), atol=1e-11)
+
+
+def test_values_of_sets_are_1_for_each_member():
+    encoder = SetValuedEncoder(2.0, categories={"tags": list("abcd")}, max_size=2)
+    encoder.fit(pd.DataFrame({"tags": [["a"], ["b"]]}))
+    (oracle,) = encoder.oracles_
+    reports = np.array(list(itertools.product((0, 1), repeat=4)), np.uint8)
+    frame = pd.DataFrame(reports, columns=encoder.get_feature_names_out())
+    means = floats(oracle.channel()) @ encoder.debias(frame).to_numpy()
+    members = [[float(code in chosen) for code in range(4)] for chosen in oracle.sets()]
+    np.testing.assert_allclose(means, members, atol=1e-11)
+
+
+@pytest.mark.parametrize("mechanism", ["optimal", "square_wave", "laplace"])
+def test_values_of_numbers_are_the_reports(mechanism):
+    ages = pd.DataFrame({"age": [20.0, 70.0], "hours": [1.0, 2.0]})
+    bounds = {"age": (0, 100), "hours": (0, 80)}
+    perturber = NumericPerturber(2.0, mechanism=mechanism, bounds=bounds, grid_size=4).fit(ages)
+    positions = np.linspace(0, 100, 5)
+    numbers = perturber.report_values_[0]
+    reports = pd.DataFrame({"age": numbers, "hours": perturber.report_values_[1][0]})
+    values = perturber.debias(reports, columns=["age"])
+    np.testing.assert_allclose(floats(perturber.channel()[0]) @ values["age"].to_numpy(), positions, atol=1e-9)
+    sampled = NumericPerturber(2.0, bounds=bounds, strategy="sample", n_sampled=1, random_state=0)
+    reports = sampled.fit_transform(ages)
+    expected = np.where(reports.isna(), 0, 2 * reports)
+    np.testing.assert_array_equal(sampled.debias(reports), expected)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("encoder_class", [*ENCODERS, FrequencyOracleEncoder])
+def test_means_are_the_estimated_frequencies(encoder_class, strategy):
+    encoder = encoder_class(2.0, categories=DOMAIN, strategy=strategy, random_state=0)
+    reports = encoder.fit_transform(PEOPLE)
+    means = encoder.debias(reports).mean().to_numpy()
+    expected = encoder.estimate_frequencies(reports)["frequency"].to_numpy()
+    if strategy == "sample":
+        # The estimates divide by the number of records that report the column.
+        reporting = np.bincount(reports["sampled"], minlength=2) / len(reports)
+        means = means / (2 * np.repeat(reporting, [2, 3]))
+    np.testing.assert_allclose(means, expected, rtol=1e-9)
+    if strategy == "joint":
+        means = encoder.debias(reports, columns=["job"]).mean()
+        expected = encoder.estimate_frequencies(reports, columns=["job"])["frequency"]
+        np.testing.assert_allclose(means, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("purpose", ["margins", "pairs", "model"])
+def test_a_table_has_values_and_numbers(purpose):
+    table = PEOPLE.assign(place=["p", "q"] * 75, age=np.arange(150) / 2)
+    categories = DOMAIN | {"place": ["p", "q"]}
+    encoder = LocalTableEncoder(6.0, categories=categories, bounds={"age": (0, 80)}, purpose=purpose, random_state=0)
+    reports = encoder.fit_transform(table)
+    values = encoder.debias(reports)
+    assert {"sex_f", "sex_m", "age"} <= {*values.columns} or encoder.plan_.n_reported < 4
+    sexes = encoder.debias(reports, columns=["sex"]).mean()
+    error = encoder.estimate_frequencies(reports).loc["sex", "std_error"]
+    assert (abs(sexes.to_numpy() - encoder.estimate_frequencies(reports).loc["sex", "frequency"]) < error * 2).all()
+    ages = encoder.debias(reports, columns=["age"])["age"]
+    if encoder.plan_.n_reported == len(encoder.plan_.groups):
+        assert ages.mean() == pytest.approx(encoder.estimate_mean(reports).loc["age", "mean"])
+
+
+def test_columns_in_several_fields_are_unbiased():
+    """Over many records, means of pairs that are drawn for each record meet the truth."""
+    n = 20_000
+    rng = np.random.default_rng(1)
+    table = pd.DataFrame(rng.integers(0, 2, (n, 3)), columns=["a", "b", "c"])
+    categories = {name: [0, 1] for name in table}
+    encoder = LocalTableEncoder(4.0, categories=categories, purpose="pairs", strategy="overlapping", random_state=0)
+    reports = encoder.fit_transform(table)
+    values = encoder.debias(reports)
+    assert list(values.columns) == ["a_0", "a_1", "b_0", "b_1", "c_0", "c_1"]
+    errors = values.std() / np.sqrt(n)
+    truth = np.ravel([[1 - table[name].mean(), table[name].mean()] for name in table])
+    assert (abs(values.mean() - truth) < 4 * errors).all()
+
+
+KINDS = {"pandas": lambda frame: frame, "polars": pl.from_pandas, "pyarrow": pa.Table.from_pandas, "numpy": np.asarray}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_kind_of_the_reports_and_their_rows_are_kept(kind):
+    encoder = UnaryEncodingTransformer(1.0, categories=DOMAIN, random_state=0).fit(PEOPLE)
+    frame = encoder.transform(PEOPLE).set_index(np.arange(150) + 7)
+    reports = KINDS[kind](frame if kind in ("pandas", "numpy") else frame.reset_index(drop=True))
+    values = encoder.debias(reports)
+    assert type(values) is type(reports)
+    expected = encoder.debias(frame)
+    np.testing.assert_array_equal(np.asarray(values if kind != "pyarrow" else values.to_pandas()), expected)
+    assert list(expected.columns) == list(frame.columns)
+    assert list(expected.index) == list(frame.index)
+    # A value is a function of one report: batches are parts of the whole.
+    batches = pd.concat([encoder.debias(frame[:40]), encoder.debias(frame[40:])])
+    pd.testing.assert_frame_equal(batches, expected)
+
+
+def test_columns_and_values_choose_the_output():
+    encoder = RandomizedResponseEncoder(1.0, categories=DOMAIN, random_state=0)
+    reports = encoder.fit_transform(PEOPLE)
+    every = encoder.debias(reports)
+    pd.testing.assert_frame_equal(encoder.debias(reports, columns=["job"], values=["sales"]), every[["job_sales"]])
+    chosen = encoder.debias(reports, values={"job": [None], "sex": ["m"]})
+    pd.testing.assert_frame_equal(chosen, every[["job_missing", "sex_m"]])
+    joint = RandomizedResponseEncoder(1.0, categories=DOMAIN, strategy="joint", random_state=0)
+    reports = joint.fit_transform(PEOPLE)
+    cells = joint.debias(reports, values=[("m", None), ("f", "clerk")])
+    pd.testing.assert_frame_equal(cells, joint.debias(reports)[["sex_job_m_missing", "sex_job_f_clerk"]])
+    by_sex = joint.debias(reports).to_numpy().reshape(150, 2, 3).sum(axis=2)
+    np.testing.assert_allclose(joint.debias(reports, columns=["sex"]), by_sex, atol=1e-12)
+    bins = RandomizedResponseEncoder(1.0, categories=Domain({"age": Interval(0, 40, bins=4)}), random_state=0)
+    reports = bins.fit_transform(pd.DataFrame({"age": [5.0, 25.0] * 20}))
+    assert bins.debias(reports, values=[7, 39]).shape == (40, 2)
+
+
+def test_many_values_of_a_large_domain_take_the_memory_of_the_output():
+    categories = {"word": list(range(1 << 16))}
+    encoder = LocalHashingEncoder(2.0, categories=categories, random_state=0)
+    reports = encoder.fit_transform(pd.DataFrame({"word": np.arange(50_000)}))
+    # The supports of all values are 3 GB.
+    assert encoder.debias(reports, values=[1, 5]).shape == (50_000, 2)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"columns": ["age"]}, "columns must be distinct ones"),
+        ({"values": ["f"]}, "values must be a mapping of column to list"),
+        ({"columns": ["sex"], "values": ["x"]}, "not declared"),
+        ({"columns": ["sex"], "values": ["f", "f"]}, "twice"),
+        ({"columns": ["sex"], "values": "f"}, "values must be a list"),
+        ({"columns": ["sex"], "values": []}, "values must be a list"),
+    ],
+)
+def test_what_is_not_declared_is_refused(options, message):
+    encoder = RandomizedResponseEncoder(1.0, categories=DOMAIN, random_state=0)
+    reports = encoder.fit_transform(PEOPLE)
+    with pytest.raises((TypeError, ValueError), match=message):
+        encoder.debias(reports, **options)
+
+
+def test_reports_without_values_for_each_record_are_refused():
+    encoder = RandomizedResponseEncoder(1.0, categories=DOMAIN, random_state=0)
+    reports = encoder.fit_transform(PEOPLE)
+    with pytest.raises(TypeError, match="got a ReportTally"):
+        encoder.debias(encoder.tally(reports))
+    with pytest.raises(ValueError, match="two protocols"):
+        RandomizedResponseEncoder(2.0, categories=DOMAIN).fit(PEOPLE).debias(reports)
+    rappor = RapporEncoder(1.0, n_bits=8, random_state=0)
+    words = rappor.fit_transform(pd.DataFrame({"word": ["a", "b"]}))
+    with pytest.raises(ValueError, match="no unbiased value for each record"):
+        rappor.debias(words)
+    perturber = NumericPerturber(1.0, bounds={"age": (0, 9)}, random_state=0)
+    ages = perturber.fit_transform(pd.DataFrame({"age": [1.0, 2.0]}))
+    with pytest.raises(ValueError, match="numbers of column 'age'"):
+        perturber.debias(ages, values=[1.0])
+
+
+def test_values_of_a_design_are_the_truth_on_average():
+    channel = [[0.6, 0.3, 0.1], [0.1, 0.2, 0.7]]
+    design = ReportDesign("smokes", channel, values=["no", "yes"], reports=["a", "b", "c"])
+    reports = pd.DataFrame({"smokes": ["a", "b", "c"]}, index=[4, 5, 6])
+    values = design.debias(reports)
+    assert list(values.columns) == ["smokes_no", "smokes_yes"]
+    assert list(values.index) == [4, 5, 6]
+    np.testing.assert_allclose(np.array(channel) @ values, np.eye(2), atol=1e-12)
+    only = design.debias(pl.from_pandas(reports), values=["yes"])
+    np.testing.assert_allclose(only["smokes_yes"], values["smokes_yes"])
+    with pytest.raises(ValueError, match="values must be a list of values"):
+        design.debias(reports, values=["maybe"])
