@@ -47,17 +47,19 @@ def test_the_import_is_quick():
     assert done.stdout.splitlines() == ["[]", "['skdp', 'skdp._large_tables']"], done.stderr
 
 
-@pytest.mark.parametrize("option", ["--help", "--version"])
-def test_what_the_command_says_of_itself_is_quick(option):
+@pytest.mark.parametrize("words", [["--help"], ["--version"], ["privatize", "--help"]])
+def test_what_the_command_says_of_itself_is_quick(words):
     statement = f"""
 from skdp.cli import main
 try:
-    main(["{option}"])
+    main({words})
 except SystemExit as end:
     assert end.code == 0
 """
     done = run(LIGHT.format(statement=statement, heavy=HEAVY))
-    assert done.stdout.splitlines()[-2:] == ["[]", "['skdp', 'skdp._large_tables', 'skdp.cli']"], done.stderr
+    assert done.stdout.splitlines()[-2:] == ["[]", "['skdp', 'skdp._large_tables', 'skdp.cli', 'skdp.cli._options']"], (
+        done.stderr
+    )
 
 
 def test_a_name_imports_no_other_room():

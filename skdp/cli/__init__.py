@@ -13,34 +13,7 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 
 from skdp import __version__
-
-# Each command: the module whose function ``add_<command>`` declares its options, and its
-# line in ``skdp --help``. The modules are imported when their command runs, since the
-# libraries that they need take seconds.
-_COMMANDS = {
-    "report": (
-        "_report",
-        "show what differential privacy costs, on Adult or on your own table",
-    ),
-    "draft-domain": (
-        "_synthesize",
-        "write a first draft of a domain file, to be edited",
-    ),
-    "synthesize": ("_synthesize", "write a synthetic table that may be shared"),
-    "privatize": (
-        "_privatize",
-        "randomise each row of a table, for recipients that are not trusted with it",
-    ),
-    "estimate": ("_estimate", "estimate counts from privatised rows"),
-    "tally": ("_estimate", "sum up reports of clients, or tallies of many collectors"),
-    "statement": (
-        "_statement",
-        (
-            "state the guarantee of reports, a model, a ledger or a pipeline, as a page"
-            " or as JSON"
-        ),
-    ),
-}
+from skdp.cli._options import add_commands
 
 # Exit statuses. The last two are those that a shell gives to a command that a signal has
 # ended: 128 and the number of the signal.
@@ -82,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """Read the arguments by the options of the command that they name."""
+    """Read the arguments."""
     parser = argparse.ArgumentParser(
         prog="skdp",
         description="Differential privacy for scikit-learn work.",
@@ -90,16 +63,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--version", action="version", version=f"skdp {__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
-    # Only the module of the named command is imported; the others are listed with their
-    # lines of help, so that `skdp --help` takes no seconds.
-    words = [argument for argument in arguments if not argument.startswith("-")]
-    for name, (module_name, help_line) in _COMMANDS.items():
-        if name in words[:1]:
-            module = import_module(f"skdp.cli.{module_name}")
-            add_command = getattr(module, f"add_{name.replace('-', '_')}")
-            add_command(commands)
-        else:
-            commands.add_parser(name, help=help_line)
+    add_commands(commands)
     return parser.parse_args(arguments)
 
 
@@ -113,7 +77,9 @@ def _run(options: argparse.Namespace) -> int:
         redirected(options) as options.to_stream,
     ):
         # A command returns a status, or the path that it has written.
-        result = options.run(options)
+        module = import_module(f"skdp.cli.{options.module}")
+        run = getattr(module, f"run_{options.command.replace('-', '_')}")
+        result = run(options)
         # What is written to standard output is the table alone.
         is_status = isinstance(result, int)
         if not is_status and not options.to_stream:

@@ -1,4 +1,4 @@
-"""Common parts of the commands: parsers of numbers, options, ledgers, progress bars, and streams for files."""
+"""Common parts of the commands: domain files, ledgers, a progress bar, and streams for files."""
 
 from __future__ import annotations
 
@@ -12,149 +12,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from skdp.base import check_confidence_level
 from skdp.domain import Domain
-from skdp.engines import NoBar, Progress
-from skdp.engines.files import check_delimiter
-from skdp.privacy import (
-    SEARCH_ADVICE,
-    BudgetExceeded,
-    PrivacyLedger,
-    check_delta,
-    check_epsilon,
-)
-
-
-def real_number(check: Callable[[float], Any], expected: str) -> Callable[[str], float]:
-    """Return a parser of the numbers that pass a check."""
-
-    def parse(text: str) -> float:
-        try:
-            value = float(text)
-            check(value)
-        except ValueError:
-            raise argparse.ArgumentTypeError(f"{expected}, not {text!r}") from None
-        return value
-
-    return parse
-
-
-def whole_number(least: int, what: str = "expected") -> Callable[[str], int]:
-    """Return a parser of whole numbers."""
-
-    def parse(text: str) -> int:
-        if not text.isdecimal() or int(text) < least:
-            raise argparse.ArgumentTypeError(
-                f"{what} a whole number of at least {least}, not {text!r}"
-            )
-        return int(text)
-
-    return parse
-
-
-read_epsilon = real_number(check_epsilon, "an epsilon is a finite number > 0")
-read_delta = real_number(check_delta, "a delta is a number in [0, 1)")
-read_share = real_number(check_confidence_level, "expected a number between 0 and 1")
-read_count = whole_number(0)
-read_positive = whole_number(1)
-read_seed = whole_number(0, "a seed is")
-
-
-def add_streams(command: Any, output: str, ending: str) -> None:
-    """Let ``-`` stand for standard input, and for the output, of an ending's format."""
-    command.set_defaults(inputs=("data",), output=output, ending=ending)
-
-
-def add_command(
-    commands: Any, name: str, run: Callable[[argparse.Namespace], Any], **texts: str
-) -> Any:
-    """Add a command, and what runs it."""
-    command = commands.add_parser(name, **texts)
-    command.add_argument(
-        "--log-level",
-        choices=["debug", "info", "warning", "error"],
-        default="warning",
-        help=(
-            "what to log on standard error; no value and no key is ever logged "
-            "(default: warning)"
-        ),
-    )
-    command.set_defaults(parser=command, run=run)
-    return command
-
-
-def add_table(command: Any, what: str) -> None:
-    """Add the table that a command reads."""
-    command.add_argument(
-        "data", help=f"{what}: .csv, .tsv, .parquet, .arrow, .feather or .ipc{STREAMS}"
-    )
-    add_delimiter(command)
-
-
-def add_delimiter(command: Any) -> None:
-    """Add what separates the values of a CSV file that is read."""
-    command.add_argument(
-        "--delimiter",
-        type=_read_delimiter,
-        metavar="C",
-        help=(
-            r"of CSV files that are read: one character, or \t (default: a comma,"
-            r" and a "
-            "tab for .tsv)"
-        ),
-    )
-
-
-def _read_delimiter(text: str) -> str:
-    character = "\t" if text == r"\t" else text
-    try:
-        check_delimiter(character)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-    return character
-
-
-def add_release(command: Any) -> None:
-    """Add the file that a command releases, and the options of `opened_ledger`."""
-    command.add_argument(
-        "out",
-        type=Path,
-        help=(
-            "the file to write; one that exists is never overwritten; - is standard "
-            "output, as CSV"
-        ),
-    )
-    command.add_argument(
-        "--ledger",
-        type=Path,
-        help="a ledger to charge; it must exist, or be created by --budget",
-    )
-    command.add_argument(
-        "--budget", type=read_epsilon, help="create the ledger, with this epsilon"
-    )
-    command.add_argument(
-        "--budget-delta", type=read_delta, default=0.0, help="its delta (default: 0)"
-    )
-    add_seed(command)
-
-
-def add_seed(command: Any) -> None:
-    """Add the seed."""
-    command.add_argument(
-        "--seed",
-        type=read_seed,
-        help="reproducible, not secure (default: secure random bits)",
-    )
-
-
-def add_domain(command: Any, *, required: bool = True) -> None:
-    """Add the domain file."""
-    command.add_argument(
-        "--domain",
-        type=Path,
-        required=required,
-        help="the domain file; draft-domain writes a draft",
-    )
+from skdp.privacy import SEARCH_ADVICE, BudgetExceeded, PrivacyLedger
 
 
 def read_domain_file(path: Path) -> Domain:
@@ -197,18 +56,6 @@ def in_flags(text: str, parser: argparse.ArgumentParser) -> str:
         return option_of.get(match[1], match[0])
 
     return _NAME.sub(flag_of_name, _PARAMETER.sub(flag, text))
-
-
-def add_handle_unknown(command: Any, choices: list[str], others: str) -> None:
-    """Add what to do with values that are not declared."""
-    command.add_argument(
-        "--handle-unknown",
-        choices=choices,
-        help=(
-            "what to do with an undeclared value: stop (which shows that there is"
-            f" one), {others} (default: error)"
-        ),
-    )
 
 
 def refuse_options(options: argparse.Namespace, names: Iterable[str], why: str) -> None:
@@ -263,18 +110,6 @@ def _open_ledger(options: argparse.Namespace) -> PrivacyLedger | None:
     )
 
 
-def add_quiet(command: Any) -> None:
-    """Add the option of `bar_of_steps` and `bar_of_rows`."""
-    command.add_argument(
-        "--quiet",
-        action="store_true",
-        help=(
-            "show no progress, as without a terminal (bars count rows, which is not for "
-            "a log that others read)"
-        ),
-    )
-
-
 def bar_of_steps(options: argparse.Namespace) -> Callable[[int], Callable[[], Any]]:
     """Return the progress bar in steps, shown on a terminal and unless quiet."""
     return _no_bar_of_steps if options.quiet else _bar_of_steps
@@ -290,12 +125,15 @@ def _advance_nothing() -> None:
 
 def _bar_of_steps(total: int) -> Callable[[], Any]:
     try:
-        bar = _bar(total, unit="step")
+        from tqdm import tqdm
     except ImportError:
         raise ImportError(
             "this command needs more packages: pip install aif360==0.6.1 "
             "fairlearn matplotlib jinja2 tqdm (extras 'fairness' and 'plot')"
         ) from None
+    bar = tqdm(
+        total=total, file=sys.stderr, dynamic_ncols=True, disable=None, unit="step"
+    )
 
     def advance() -> None:
         bar.update()
@@ -305,28 +143,7 @@ def _bar_of_steps(total: int) -> Callable[[], Any]:
     return advance
 
 
-def bar_of_rows(options: argparse.Namespace) -> Progress:
-    """Return the progress bar in rows, shown on a terminal if tqdm is installed."""
-    return NoBar if options.quiet else _bar_of_rows
-
-
-def _bar_of_rows(total: int | None) -> Any:
-    try:
-        return _bar(total, unit="rows", unit_scale=True)
-    except ImportError:  # the bar is optional
-        return NoBar(total)
-
-
-def _bar(total: int | None, **options: Any) -> Any:
-    from tqdm import tqdm
-
-    return tqdm(
-        total=total, file=sys.stderr, dynamic_ncols=True, disable=None, **options
-    )
-
-
 STREAM = "-"
-STREAMS = "; - is standard input"
 
 # The first bytes of files, and how their names end; those of other files are CSV.
 _ENDINGS = {b"PAR1": ".parquet", b"ARROW1": ".arrow", b"{": ".json"}

@@ -8,20 +8,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from skdp.cli._arguments import (
-    add_command,
-    add_handle_unknown,
-    add_quiet,
-    add_release,
-    add_streams,
-    add_table,
-    bar_of_rows,
-    opened_ledger,
-    refuse_options,
-)
+from skdp.cli._arguments import opened_ledger, refuse_options
 from skdp.cli._transformers import (
     TRANSFORMERS,
-    add_transformer,
     fitted_to_names,
     load_transformer,
     make_transformer,
@@ -31,69 +20,8 @@ from skdp.engines.files import TableFile
 from skdp.local import NumericPerturber, RapporEncoder, SecretKey
 
 
-def add_privatize(commands: Any) -> None:
-    """Add ``skdp privatize``."""
-    privatize = add_command(
-        commands,
-        "privatize",
-        _run_privatize,
-        description=(
-            "Write a report for each row, from which counts can be estimated, and"
-            " little can be learned of the row (differential privacy in the local"
-            " model). Files are CSV (also gzipped), Parquet or Arrow by their names,"
-            " and of any size. Columns that are neither privatised nor kept are left"
-            " out."
-        ),
-    )
-    add = privatize.add_argument
-    add_table(privatize, "the table, a path or a URL")
-    add_release(privatize)
-    add_streams(privatize, "out", ".csv")
-    add_transformer(privatize)
-    add(
-        "--load",
-        type=Path,
-        metavar="PROTOCOL",
-        help="instead of these: the protocol that --save wrote",
-    )
-    add(
-        "--save",
-        type=Path,
-        metavar="PROTOCOL",
-        help="a new file for the protocol, which holds nothing secret",
-    )
-    add_permanent(privatize)
-    add_handle_unknown(privatize, ["error", "uniform"], "or replace it by a random one")
-    columns_as_they_are = privatize.add_mutually_exclusive_group()
-    columns_as_they_are.add_argument(
-        "--keep",
-        nargs="+",
-        default=[],
-        metavar="COLUMN",
-        help="columns to release AS THEY ARE",
-    )
-    columns_as_they_are.add_argument(
-        "--keep-all", action="store_true", help="release all other columns AS THEY ARE"
-    )
-    add(
-        "--format",
-        choices=["csv", "tsv", "parquet", "arrow"],
-        help="of standard output (default: csv)",
-    )
-    add(
-        "--no-check",
-        dest="check",
-        action="store_false",
-        help=(
-            "read the rows only once: an undeclared value is then found while reports"
-            " are drawn, after the charge (default: all rows are checked before the"
-            " charge, so that a table that is refused costs nothing)"
-        ),
-    )
-    add_quiet(privatize)
-
-
-def _run_privatize(options: argparse.Namespace) -> Path:
+def run_privatize(options: argparse.Namespace) -> Path:
+    """Run ``skdp privatize``."""
     if not options.to_stream:
         refuse_options(
             options,
@@ -117,7 +45,6 @@ def _run_privatize(options: argparse.Namespace) -> Path:
             transformer,
             keep=keep,
             record_id=options.record_id,
-            progress=bar_of_rows(options),
             check=options.check,
             delimiter=options.delimiter,
         )
@@ -177,28 +104,6 @@ def _transformer(options: argparse.Namespace) -> tuple[Any, list[Any]]:
 
 # A key has some dozens of bytes; a larger file is another one.
 _MOST_BYTES_OF_KEY = 1 << 12
-
-
-def add_permanent(command: Any) -> None:
-    """Add the options of permanent reports."""
-    help_id = (
-        "the column that says which record a row is of: a record that reports again"
-        " repeats its report"
-    )
-    command.add_argument("--record-id", metavar="COLUMN", help=help_id)
-    key = command.add_mutually_exclusive_group()
-    key.add_argument(
-        "--key",
-        type=Path,
-        metavar="FILE",
-        help="the secret key of permanent reports; keep it",
-    )
-    key.add_argument(
-        "--new-key",
-        type=Path,
-        metavar="FILE",
-        help="the same, for the first time: draws a key",
-    )
 
 
 def permanent_parameters(

@@ -12,24 +12,12 @@ from typing import Any
 import pandas as pd
 
 from skdp.base import draft_domain, read_frame
-from skdp.cli._arguments import (
-    add_command,
-    add_delimiter,
-    add_quiet,
-    add_seed,
-    bar_of_steps,
-    read_delta,
-    read_domain_file,
-    read_epsilon,
-    read_positive,
-)
+from skdp.cli._arguments import bar_of_steps, read_domain_file
 from skdp.datasets import load_adult
 from skdp.domain import Categories, Domain, Interval
 from skdp.evaluation import age_sex_report, study_report
 from skdp.privacy import PrivacyLeakWarning
 from skdp.tables import distinct_values
-
-EPSILONS = (0.1, 0.3, 0.5, 1.0, 2.0, 5.0)
 
 # The cells that the page can show.
 MAX_CELLS = 1_000
@@ -38,103 +26,8 @@ MAX_CELLS = 1_000
 MAX_SYNTHESISED = 30
 
 
-def add_report(commands: Any) -> None:
-    """Add ``skdp report``."""
-    report = add_command(
-        commands,
-        "report",
-        _run_report,
-        description=(
-            "Study the cost of privacy (counts, accuracy, fairness, leakage, synthetic"
-            " rows), of age x sex on Adult or of the columns of your own table, and"
-            " write a page, index.html, and its tables. The page compares with true"
-            " values: it is not private."
-        ),
-    )
-    add = report.add_argument
-    add(
-        "--epsilon",
-        dest="epsilons",
-        type=read_epsilon,
-        nargs="+",
-        default=list(EPSILONS),
-        help="privacy losses to try",
-    )
-    add(
-        "--repeats",
-        type=read_positive,
-        default=500,
-        help="releases for each epsilon (default: 500)",
-    )
-    add(
-        "--model-repeats",
-        type=read_positive,
-        default=5,
-        help="splits of the rows for the classifiers (default: 5)",
-    )
-    add_seed(report)
-    add_delimiter(report)
-    add(
-        "--out",
-        type=Path,
-        default=Path("report"),
-        help="folder to write to (default: report)",
-    )
-    add(
-        "--jobs",
-        type=read_positive,
-        default=None,
-        help="processes that train classifiers (default: all cores)",
-    )
-    add(
-        "--delta",
-        type=read_delta,
-        default=1e-9,
-        help="failure probability of the synthetic rows (default: 1e-9)",
-    )
-    add(
-        "--data",
-        type=Path,
-        help="your own table instead of Adult: a CSV or Parquet file",
-    )
-    add("--columns", nargs="+", help="the columns of --data to protect together")
-    add(
-        "--target",
-        help="the column that classifiers predict, for accuracy and fairness",
-    )
-    add(
-        "--positive",
-        dest="positive_label",
-        metavar="VALUE",
-        help="the favourable value of --target; 1 if all are 0 and 1",
-    )
-    add(
-        "--sensitive",
-        metavar="COLUMN",
-        help="which of --columns has the groups, for fairness",
-    )
-    add(
-        "--privileged",
-        nargs="+",
-        metavar="VALUE",
-        help="its privileged values; of bins, their labels",
-    )
-    help_domain = (
-        "a domain file of columns to protect and others to synthesise "
-        "(default: values and bins are read from the data)"
-    )
-    add("--domain", type=Path, help=help_domain)
-    add(
-        "--edges",
-        nargs="+",
-        default=[],
-        metavar="COLUMN=EDGE,...",
-        help="bins of numbers, such as age=0,38,120",
-    )
-    add_quiet(report)
-
-
-def _run_report(options: argparse.Namespace) -> Path:
+def run_report(options: argparse.Namespace) -> Path:
+    """Run ``skdp report``."""
     _check_report(options)
     if options.data is not None:
         return _report_on_table(options)

@@ -17,7 +17,7 @@ from typing import Any
 
 import pandas as pd
 
-from skdp.cli._arguments import add_command
+from skdp.cli._options import SOURCES
 from skdp.engines.files import columns_beside_reports, read_protocol
 from skdp.persistence import load
 from skdp.privacy import PrivacyLedger, PrivacyStatement, privacy_statement
@@ -26,40 +26,14 @@ from skdp.tables import is_frame
 # One more than a record may have.
 _MOST_CHARACTERS = (1 << 26) + 1
 
-_SOURCES = (
-    "reports (a file or URL that skdp privatize wrote, a tally, or the protocol of an"
-    " encoder), a model that skdp.save wrote, a ledger, or"
-    " MODULE_OR_FILE:OBJECT, such as model.py:pipeline"
-)
 _START_OF_LEDGERS = b'{"skdp_ledger"'
 _START_OF_MODELS = re.compile(rb'\s*\{\s*"format"\s*:\s*"skdp-estimator"')
 _LONGEST_START = 64
 _LEDGER_RECORD = re.compile(r'\s*\{\s*"format"\s*:\s*"skdp-ledger"')
 
 
-def add_statement(commands: Any) -> None:
-    """Add ``skdp statement``."""
-    statement = add_command(
-        commands,
-        "statement",
-        _run_statement,
-        description=(
-            "State what is protected, column by column, and what is not, for people who"
-            " do not run it. Files are only read, and no row of them. A module or a"
-            " file of Python code is imported, and so executed: name only code that you"
-            " would run."
-        ),
-    )
-    add = statement.add_argument
-    add("source", metavar="SOURCE", help=_SOURCES)
-    add(
-        "--out",
-        type=Path,
-        help="the .html or .json file to write; one that exists is never overwritten",
-    )
-
-
-def _run_statement(options: argparse.Namespace) -> Path | int:
+def run_statement(options: argparse.Namespace) -> Path | int:
+    """Run ``skdp statement``."""
     out: Path | None = options.out
     if out is not None and out.suffix.lower() not in (".html", ".json"):
         raise ValueError(f"--out must end with .html or .json, got {out.name!r}")
@@ -160,7 +134,7 @@ def import_object(source: str) -> Any:
     """Import an object of the user's code."""
     place, _, name = source.rpartition(":")
     if not place or not name:
-        raise ValueError(f"expected {_SOURCES}; got {source!r}, which is no file")
+        raise ValueError(f"expected {SOURCES}; got {source!r}, which is no file")
     if place.endswith(".py"):
         module = _import_file(Path(place))
     else:

@@ -10,14 +10,7 @@ from typing import Any
 import pandas as pd
 from sklearn.base import clone
 
-from skdp.cli._arguments import (
-    add_domain,
-    read_domain_file,
-    read_epsilon,
-    read_positive,
-    real_number,
-    refuse_options,
-)
+from skdp.cli._arguments import read_domain_file, refuse_options
 from skdp.domain import Domain, Interval
 from skdp.local import (
     FrequencyOracleEncoder,
@@ -43,8 +36,6 @@ TRANSFORMERS: dict[str, type[Any]] = {
     "rappor": RapporEncoder,
 }
 
-MECHANISMS = ["optimal", "square_wave", "laplace"]
-
 OF_NUMBERS = ("mechanism", "grid_size")
 OF_FILTERS = ("n_bits", "n_hashes", "n_cohorts", "p", "q", "handle_missing")
 # The options of `make_transformer`, which a protocol takes the place of.
@@ -57,68 +48,6 @@ DECLARING = (
     *OF_NUMBERS,
     *OF_FILTERS,
 )
-
-
-def _check_probability(value: float) -> None:
-    if not 0 <= value <= 1:
-        raise ValueError
-
-
-_read_probability = real_number(_check_probability, "expected a number from 0 to 1")
-
-
-def add_transformer(command: Any) -> None:
-    """Add the options of `make_transformer`; None stands for what is not given."""
-    add = command.add_argument
-    add_domain(command, required=False)
-    add(
-        "--columns",
-        nargs="+",
-        metavar="COLUMN",
-        help="what to privatise (default: all declared)",
-    )
-    add("--epsilon", type=read_epsilon, help="the privacy loss of a row")
-    help_strategy = (
-        "how columns share epsilon: each has a part of it, all are one, or each row"
-        " reports one of them (of numeric: some; never joint) (default: split)"
-    )
-    add("--strategy", choices=["split", "joint", "sample"], help=help_strategy)
-    help_transformer = (
-        "how a row is randomised: values and bins by the first five, numbers within the"
-        " declared bounds by numeric, text that is not declared by rappor (default:"
-        " randomized_response)"
-    )
-    add("--transformer", choices=list(TRANSFORMERS), help=help_transformer)
-    add("--mechanism", choices=MECHANISMS, help="of numeric (default: optimal)")
-    add(
-        "--grid-size",
-        type=read_positive,
-        help="of numeric: the steps between the bounds (default: 1024)",
-    )
-    add(
-        "--n-bits",
-        type=read_positive,
-        help="of rappor: the size of a filter (default: 128)",
-    )
-    add("--n-hashes", type=read_positive, help="of rappor: hash functions (default: 2)")
-    add(
-        "--n-cohorts", type=read_positive, help="of rappor: groups of rows (default: 8)"
-    )
-    add(
-        "--p",
-        type=_read_probability,
-        help="of rappor: how often a 0 is reported as 1 (default: 0.5)",
-    )
-    add(
-        "--q",
-        type=_read_probability,
-        help="of rappor: how often a 1 is reported as 1 (default: 0.75)",
-    )
-    help_missing = (
-        "of rappor: whether a missing value stops the run, or is one more value"
-        " (default: error)"
-    )
-    add("--handle-missing", choices=["error", "value"], help=help_missing)
 
 
 def make_transformer(options: argparse.Namespace, **parameters: Any) -> Any:

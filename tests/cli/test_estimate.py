@@ -188,7 +188,7 @@ def test_reports_and_tallies_of_collectors_are_added_and_estimated(parts, capsys
     capsys.readouterr()
     main(["estimate", str(parts / "sum.json")])
     assert capsys.readouterr().out == REPORTS["split"].estimate_counts(whole).round(1).to_string() + "\n"
-    main(["tally", "split.parquet", str(parts / "a.parquet"), "--quiet"])
+    main(["tally", "split.parquet", str(parts / "a.parquet")])
     assert json.loads(capsys.readouterr().out)["n_reports"] == 200
 
 
@@ -211,7 +211,7 @@ def test_what_is_no_tally_is_refused(tmp_path, capsys, content):
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no poll")
 def test_a_reader_that_ends_is_no_error(folder, capsys, monkeypatch):
     """As ``python -m skdp``, but in no process of its own, which takes seconds to start."""
-    monkeypatch.setattr(sys, "argv", ["skdp", "estimate", str(file_of(folder, "split")), "--quiet"])
+    monkeypatch.setattr(sys, "argv", ["skdp", "estimate", str(file_of(folder, "split"))])
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "w") as closed:  # and what is left is written at its end
