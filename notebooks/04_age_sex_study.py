@@ -208,7 +208,12 @@ plt.show()
 # %%
 EPSILONS = (0.1, 0.3, 0.5, 1.0, 2.0, 5.0)
 study = count_study(
-    cells, domain, epsilons=EPSILONS, repeats=100, postprocess=["none"], random_state=0
+    cells,
+    domain,
+    epsilons=EPSILONS,
+    n_repeats=100,
+    postprocess=["none"],
+    random_state=0,
 )
 summary = study.summary().set_index("epsilon")
 summary[["l1_mean", "l1_mean_expected", "l2_rms", "l2_rms_expected", "coverage"]].round(

@@ -37,6 +37,7 @@ from skdp.base._estimator import check_same_order as check_same_order
 from skdp.base._estimator import coins as coins
 from skdp.base._estimator import declares_missing as declares_missing
 from skdp.base._estimator import domains_of_dtypes as domains_of_dtypes
+from skdp.base._estimator import draw_seed as draw_seed
 from skdp.base._estimator import floats_between as floats_between
 from skdp.base._estimator import listed_names as listed_names
 from skdp.base._estimator import named_levels as named_levels

@@ -158,15 +158,23 @@ def check_ledger(ledger: Any) -> None:
 
 def check_random_state(value: Any) -> None:
     """Check the ``random_state`` of an estimator."""
-    if value is None:
+    if value is None or isinstance(value, np.random.RandomState):
         return
     if not is_whole_number(value):
         raise TypeError(
-            "random_state must be None (secure) or an int (for experiments), "
-            f"got {type(value).__name__}"
+            "random_state must be None (secure), or an int or a RandomState instance "
+            f"(for experiments), got {type(value).__name__}"
         )
     if value < 0:
         raise ValueError(f"random_state must be None or an int >= 0, got {value}")
+
+
+def draw_seed(random_state: Any) -> int | None:
+    """Return the seed of a call: None if it is secure, a new one from a RandomState instance."""
+    check_random_state(random_state)
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31))
+    return None if random_state is None else int(random_state)
 
 
 def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
@@ -193,12 +201,13 @@ class CallCounter:
         return CallCounter, ()
 
 
-def coins(random_state: int | None, *key: Any) -> ByteSource:
+def coins(random_state: int | np.random.RandomState | None, *key: Any) -> ByteSource:
     """Return the source of random bits for one column of one call."""
-    if random_state is None:
+    seed = draw_seed(random_state)
+    if seed is None:
         return SecureSource()
     texts = [repr(plain(part)) for part in key]
-    return SeededSource(int(random_state), *texts)
+    return SeededSource(seed, *texts)
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from skdp.base import (
     check_names,
     check_random_state,
     coins,
+    draw_seed,
     level_of_the_caller,
     read_bounds,
     read_input,
@@ -412,8 +413,7 @@ class CentralStatistic(CentralEstimator):
 
     def _chooser(self) -> np.random.Generator:
         """Return the generator that chooses rows of persons, which shares no random bits with the noise."""
-        state = self.random_state
-        return np.random.default_rng(None if state is None else int(state))
+        return np.random.default_rng(draw_seed(self.random_state))
 
     def _charge(
         self, plan: Plan, looks: Sequence[Noise], share: Share, rows: Batches

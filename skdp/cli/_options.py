@@ -219,13 +219,13 @@ def _add_report(command: Any) -> None:
         help="privacy losses to try",
     )
     add(
-        "--repeats",
+        "--n-repeats",
         type=_positive,
         default=500,
         help="releases for each epsilon (default: 500)",
     )
     add(
-        "--model-repeats",
+        "--n-model-repeats",
         type=_positive,
         default=5,
         help="splits of the rows for the classifiers (default: 5)",

@@ -127,8 +127,8 @@ def _report_parameters(options: argparse.Namespace) -> dict[str, Any]:
     """Return the parameters of both reports."""
     return {
         "epsilons": options.epsilons,
-        "repeats": options.repeats,
-        "model_repeats": options.model_repeats,
+        "n_repeats": options.n_repeats,
+        "n_model_repeats": options.n_model_repeats,
         "delta": options.delta,
         "random_state": options.seed,
         "n_jobs": options.jobs or -1,

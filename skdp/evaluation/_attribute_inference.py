@@ -19,8 +19,8 @@ from skdp.base import (
     ColumnName,
     TableLike,
     check_confidence_level,
-    check_random_state,
     check_row_order,
+    draw_seed,
 )
 from skdp.evaluation._attacker import (
     Attacker,
@@ -225,7 +225,8 @@ def attribute_inference(
     sex          True   0.70  0.00
     shoe        False   0.52  0.00
     """
-    _check_options(cv, random_state, estimator)
+    _check_options(cv, estimator)
+    random_state = draw_seed(random_state)
     if isinstance(sensitive, str):
         raise TypeError(
             "sensitive must hold the true values of the protected column, got a str: "
@@ -300,13 +301,12 @@ def attribute_inference(
     )
 
 
-def _check_options(cv: Any, random_state: Any, estimator: Any) -> None:
+def _check_options(cv: Any, estimator: Any) -> None:
     """Check the folds, the seed and the classifier."""
     if not isinstance(cv, Integral) or isinstance(cv, bool):
         raise TypeError(f"cv must be a number of folds, got {type(cv).__name__}")
     if cv < 2:
         raise ValueError(f"cv must be at least 2, got {cv}")
-    check_random_state(random_state)
     if estimator is None:
         return
     is_instance = hasattr(estimator, "fit") and not isinstance(estimator, type)

@@ -26,7 +26,7 @@ from skdp.base import (
     PathType,
     check_choice,
     check_confidence_level,
-    check_random_state,
+    draw_seed,
 )
 from skdp.evaluation._common import check_count, read_epsilons, shown_progress
 from skdp.evaluation._curve_cells import seed_of
@@ -272,7 +272,7 @@ def fairness_study(
     2  RandomizedResponseEncoder      1.0 -0.19
     """
     losses = read_epsilons(epsilons)
-    check_random_state(random_state)
+    random_state = draw_seed(random_state)
     check_count(n_splits, "n_splits", least=2)
     check_choice("test_rows", test_rows, ("true", "reported"))
     _check_share(test_size)

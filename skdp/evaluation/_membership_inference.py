@@ -15,7 +15,7 @@ from skdp.base import (
     TableLike,
     check_choice,
     check_confidence_level,
-    check_random_state,
+    draw_seed,
 )
 from skdp.evaluation._attacker import area, code_column, read_columns
 from skdp.evaluation._common import result_facts
@@ -127,7 +127,7 @@ def membership_inference(
     (1.0, 1.0)
     """
     level = check_confidence_level(confidence_level)
-    check_random_state(random_state)
+    random_state = draw_seed(random_state)
     check_choice("method", method, _METHODS)
     bound = _advantage_bound(guarantee, synthesizer)
     if method == "nearest":

@@ -33,9 +33,9 @@ from skdp.base import (
     Privileged,
     TableLike,
     check_confidence_level,
-    check_random_state,
     check_row_order,
     check_same_order,
+    draw_seed,
 )
 from skdp.evaluation._common import check_count, check_table, counted, read_epsilons
 from skdp.evaluation._curve_cells import (
@@ -232,7 +232,7 @@ def privacy_curve(
     """
     # All parameters are checked before anything is fitted, and so charged.
     losses = read_epsilons(epsilons)
-    check_random_state(random_state)
+    random_state = draw_seed(random_state)
     check_count(n_repeats, "n_repeats", least=1)
     rows: Any = X if is_frame(X) or hasattr(X, "shape") else np.asarray(X)
     targets: Any = y if hasattr(y, "dtype") else np.asarray(y)

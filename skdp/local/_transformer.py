@@ -29,6 +29,7 @@ from skdp.base import (
     check_random_state,
     check_same_order,
     declares_missing,
+    draw_seed,
     is_large,
     level_of_the_caller,
     named_levels,
@@ -253,7 +254,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         warn_of_levels(X)
         _warn_of_epsilon(protocol)
         self._written = WrittenProtocol(self, protocol)
-        self._seed = self.random_state
+        self._seed = draw_seed(self.random_state)
         self._ledger = self.ledger
         self._calls = CallCounter()
         return self

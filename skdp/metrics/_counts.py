@@ -20,8 +20,9 @@ def count_error(true: ArrayLike, estimate: ArrayLike, *, metric: str = "l1") -> 
 
     Parameters
     ----------
-    true, estimate : array-like of shape (n_cells,)
-        True and estimated counts. Two pandas Series are matched by label, otherwise by position.
+    true, estimate : array-like of shape (n_cells,), or DataFrame with a column "count"
+        True and estimated counts; of the DataFrame of `estimate_counts`, the column "count". Two pandas Series are
+        matched by label, otherwise by position.
     metric : {"l1", "l2", "total_variation"}, default="l1"
         "l1": the sum of the absolute errors. "l2": the Euclidean distance, which weighs large errors more.
         "total_variation": half the sum of the absolute differences between the shares, which is the largest error in
@@ -61,8 +62,17 @@ def count_error(true: ArrayLike, estimate: ArrayLike, *, metric: str = "l1") -> 
     Two Series may have their rows in different orders:
 
     >>> import pandas as pd
-    >>> count_error(pd.Series({"no": 7, "yes": 3}), pd.Series({"yes": 3.5, "no": 6.5}))
+    >>> true = pd.Series({"no": 7, "yes": 3})
+    >>> count_error(true, pd.Series({"yes": 3.5, "no": 6.5}))
     1.0
+
+    The table of `estimate_counts` is read by its column "count":
+
+    >>> from skdp import RandomizedResponseEncoder
+    >>> encoder = RandomizedResponseEncoder(1.0, categories=[["no", "yes"]], random_state=0)
+    >>> reports = encoder.fit_transform(pd.DataFrame({"smokes": ["no"] * 7 + ["yes"] * 3}))
+    >>> round(count_error(true, encoder.estimate_counts(reports)), 1)
+    4.0
     """
     check_choice("metric", metric, ("l1", "l2", "total_variation"))
     true_counts, estimates, _ = _pair(true, estimate)
@@ -89,8 +99,8 @@ def percent_error(true: ArrayLike, estimate: ArrayLike) -> float | pd.Series | N
 
     Parameters
     ----------
-    true, estimate : float or array-like of shape (n_cells,)
-        True counts, at least 0, and estimated ones. Two pandas Series are matched by label, otherwise by position.
+    true, estimate : float or array-like of shape (n_cells,), or DataFrame with a column "count"
+        True counts, at least 0, and estimated ones, as for `count_error`.
 
     Returns
     -------
@@ -132,6 +142,7 @@ def _pair(
     true: Any, estimate: Any, *, scalars: bool = False
 ) -> tuple[Numbers, Numbers, pd.Index | None]:
     """Read both sides in the same order; also return the labels, if there are any."""
+    true, estimate = _select_counts(true), _select_counts(estimate)
     true_counts = _read_numbers(true, "true")
     estimates = _read_numbers(estimate, "estimate")
     if true_counts.shape != estimates.shape:
@@ -152,6 +163,13 @@ def _pair(
     elif isinstance(estimate, pd.Series):
         index = estimate.index
     return true_counts, estimates, index
+
+
+def _select_counts(counts: Any) -> Any:
+    """Return the column "count" of a DataFrame; return other counts as they are."""
+    if isinstance(counts, pd.DataFrame) and "count" in counts.columns:
+        return counts["count"]
+    return counts
 
 
 def _read_numbers(values: Any, name: str) -> Numbers:

@@ -45,7 +45,7 @@ Rows = Literal["population", "table"]
 def debiased_fairness(
     y_true: ColumnLike,
     y_pred: ColumnLike,
-    reports: TableLike,
+    sensitive_features: TableLike,
     encoder: ReportTransformer,
     *,
     privileged: Privileged | None = None,
@@ -65,8 +65,10 @@ def debiased_fairness(
     ----------
     y_true, y_pred : array-like or series of shape (n_samples,), or dataframe of one column
         True and predicted labels. Of several classes, all but the positive one count as negative.
-    reports, encoder : dataframe or array-like, and fitted local transformer
-        As for `joint_distribution`.
+    sensitive_features : dataframe or array-like
+        The reports, as for `joint_distribution`.
+    encoder : fitted local transformer
+        The encoder of the reports.
     privileged : value or list of values, tuple or list of tuples, or mapping of column name to values, optional
         The declared values (of an `Interval`, the labels of the bins) that make a row privileged; others make it
         unprivileged. For several columns a tuple has one value per column. By default no group is privileged, and
@@ -184,17 +186,17 @@ def debiased_fairness(
     check_row_order(
         y_true=y_true,
         y_pred=y_pred,
-        reports=reports,
+        sensitive_features=sensitive_features,
         sample_weight=sample_weight,
     )
-    reports_of_groups = read_groups(reports, encoder, columns)
+    reports_of_groups = read_groups(sensitive_features, encoder, columns)
     n_rows = len(reports_of_groups)
     labels = read_predictions(
         y_true,
         y_pred,
         positive_label,
         sample_weight=sample_weight,
-        reports=n_rows,
+        sensitive_features=n_rows,
     )
     domain = reports_of_groups.domain
     is_privileged = None

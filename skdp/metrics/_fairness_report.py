@@ -64,38 +64,23 @@ COMPARISONS = (
     Metric(
         "statistical_parity_difference",
         "statistical parity difference",
-        "P(ŷ=+): {} − privileged",
+        "P(ŷ=+): {difference}",
     ),
-    Metric("disparate_impact", "disparate impact", "P(ŷ=+): {} / privileged"),
+    Metric("disparate_impact", "disparate impact", "P(ŷ=+): {ratio}"),
     Metric(
         "equal_opportunity_difference",
         "equal opportunity difference",
-        "TPR: {} − privileged",
+        "TPR: {difference}",
     ),
     Metric(
-        "average_odds_difference", "average odds difference", "FPR&TPR: {} − privileged"
+        "average_odds_difference", "average odds difference", "FPR&TPR: {difference}"
     ),
 )
 
 
-def _range_metrics(name: str, label: str, short: str) -> list[Metric]:
-    """Return the two comparisons of the largest rate with the smallest."""
-    difference, ratio = "largest − smallest", "smallest / largest"
-    return [
-        Metric(
-            f"{name}_difference", f"{label}, {difference}", f"{short}: {difference}"
-        ),
-        Metric(f"{name}_ratio", f"{label}, {ratio}", f"{short}: {ratio}"),
-    ]
-
-
-RANGES = (
-    *_range_metrics("selection_rate", "selection rate", "P(ŷ=+)"),
-    *_range_metrics("true_positive_rate", "true positive rate", "TPR"),
-    *_range_metrics("false_positive_rate", "false positive rate", "FPR"),
-    *_range_metrics("equalized_odds", "odds", "worse of TPR, FPR"),
-)
-LABELS = {metric.name: metric.label for metric in (*RATES, *COMPARISONS, *RANGES)}
+# Where no group is privileged, the comparisons are between the extremes, as in fairlearn.
+DIFFERENCE_OF_EXTREMES, RATIO_OF_EXTREMES = "largest − smallest", "smallest / largest"
+LABELS = {metric.name: metric.label for metric in (*RATES, *COMPARISONS)}
 
 
 class Row(NamedTuple):
@@ -148,8 +133,8 @@ def measure(sums: RateSums, groups: Groups, rows: str, level: float) -> Iterator
     yield from _rates_of_groups(sums, groups, rows, level)
     if groups.compared.size > 0:
         yield from _comparisons_with_privileged(sums, groups, rows, level)
-    if groups.by_group and len(groups.names) > 1:
-        yield from _ranges_of_groups(sums, len(groups.names), rows, level)
+    elif len(groups.names) > 1:
+        yield from _comparisons_of_extremes(sums, rows, level)
 
 
 def _rates_of_groups(
@@ -170,24 +155,26 @@ def _comparisons_with_privileged(
     estimates = compare_with_last(compared, rows, level)
     word = "group" if groups.by_group else "unprivileged"
     for metric, estimate in zip(COMPARISONS, estimates, strict=True):
-        definition = metric.definition.format(word)
+        definition = metric.definition.format(
+            difference=f"{word} − privileged", ratio=f"{word} / privileged"
+        )
         for place, group in enumerate(groups.compared):
             name = groups.names[group] if groups.by_group else None
             yield Row(metric, definition, name, estimate[place])
 
 
-def _ranges_of_groups(
-    sums: RateSums, n_groups: int, rows: str, level: float
-) -> Iterator[Row]:
-    """Compare the largest rate with the smallest, as fairlearn does."""
-    sums = sums[slice(n_groups)]
+def _comparisons_of_extremes(sums: RateSums, rows: str, level: float) -> Iterator[Row]:
+    """Compare the largest rate with the smallest."""
     has_rows = sums.has_rows[0]
     # If no row has a weight, nothing is known of any group.
     if has_rows.any():
         sums = sums[np.flatnonzero(has_rows)]
     estimates = compare_extremes(sums, rows, level)
-    for metric, estimate in zip(RANGES, estimates, strict=True):
-        yield Row(metric, metric.definition, None, estimate)
+    for metric, estimate in zip(COMPARISONS, estimates, strict=True):
+        definition = metric.definition.format(
+            difference=DIFFERENCE_OF_EXTREMES, ratio=RATIO_OF_EXTREMES
+        )
+        yield Row(metric, definition, None, estimate)
 
 
 def write_table(
@@ -282,16 +269,15 @@ def fairness_report(
 
         - ``selection_rate``, ``true_positive_rate``, ``false_positive_rate`` of each group: ``P(ŷ = +)``, TPR =
           ``P(ŷ = + | y = +)`` and FPR = ``P(ŷ = + | y = −)``;
-        - ``statistical_parity_difference``, of selection rates, and ``disparate_impact``, their ratio;
-        - ``equal_opportunity_difference``, of TPR, and ``average_odds_difference``, the mean of this one and that of
-          FPR; these four compare the unprivileged rows with the privileged (``group`` is None), or, with `by_group`,
-          each unprivileged group with all privileged rows;
-        - with `by_group`, the metrics of fairlearn, whose group is None: ``selection_rate_difference``, the largest
-          rate minus the smallest, and ``selection_rate_ratio``, the smallest divided by the largest; the same for TPR
-          and FPR; and ``equalized_odds_difference`` and ``equalized_odds_ratio``, the worse of these two.
+        - ``statistical_parity_difference`` of selection rates, and ``disparate_impact``, their ratio;
+        - ``equal_opportunity_difference`` of TPR, and ``average_odds_difference``, the mean of the differences of TPR
+          and of FPR.
 
-        Each difference is *unprivileged − privileged*: below 0, the unprivileged group gets less
-        (``attrs["convention"]``).
+        With `privileged`, the last four compare the unprivileged rows with the privileged (``group`` is None), or, with
+        `by_group`, each unprivileged group with all privileged rows. Each difference is *unprivileged − privileged*:
+        below 0, the unprivileged group gets less (``attrs["convention"]``). Without `privileged`, they compare the
+        extremes of all groups: a difference is the largest rate minus the smallest, ``disparate_impact`` the smallest
+        divided by the largest.
 
         With a `confidence_level`, ``std_error, lower, upper`` at the end, and the level in ``attrs``. `to_aif360`
         gives aif360's other metrics.
@@ -319,9 +305,10 @@ def fairness_report(
     **Privacy.** The values depend on the true labels and groups and are not protected. With a privatised sensitive
     feature, the groups are not the true ones, and the differences are closer to 0 than the true ones.
 
-    The values are those of aif360 [1]_ and fairlearn [2]_, whose "equal opportunity difference" is the largest rate
-    minus the smallest. Unlike in fairlearn, the true positive rate of a group without a positive row is nan, and so are
-    the ratio and "odds, smallest / largest" where all rates of one kind are 0.
+    With `privileged`, the values are those of aif360 [1]_; without, those of fairlearn [2]_: in the order above,
+    ``demographic_parity_difference``, ``demographic_parity_ratio``, ``equal_opportunity_difference`` and
+    ``equalized_odds_difference(agg="mean")``. Unlike in fairlearn, the true positive rate of a group without a positive
+    row is nan, and so is the ratio where all selection rates are 0.
 
     **Intervals** treat the rows as an independent sample, and cover the metric of the population in at least 93 % of
     samples (at 95 %) from 50 rows of a group on; with fewer rows they are wider. They are of two methods. A score
@@ -386,10 +373,10 @@ def fairness_report(
 
     >>> people = pd.DataFrame({"sex": sex, "race": ["Black", "White"] * 4})
     >>> fairness_report(y_true, y_pred, people, positive_label="yes").loc[[2, 3, 12], ["metric", "group", "value"]]
-                           metric          group  value
-    2              selection_rate  (Male, Black)    1.0
-    3              selection_rate  (Male, White)    0.5
-    12  selection_rate_difference           None    1.0
+                               metric          group  value
+    2                  selection_rate  (Male, Black)    1.0
+    3                  selection_rate  (Male, White)    0.5
+    12  statistical_parity_difference           None    1.0
     """
     level = 0.95
     if confidence_level is not None:

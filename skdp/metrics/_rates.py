@@ -306,11 +306,6 @@ def _mean_weight(
     return np.clip(mean, positive.min(), positive.max())
 
 
-# The rates whose extremes are compared, as places in `RateSums`: selection rate, TPR,
-# FPR, and the worse of TPR and FPR.
-RATES_OF_EXTREMES = ([0], [1], [2], [1, 2])
-
-
 class PairsOfGroups:
     """The differences and ratios of the rates of pairs of groups, at one level."""
 
@@ -385,34 +380,48 @@ def compare_with_last(sums: RateSums, rows: str, level: float) -> list[Estimate]
 
 
 def compare_extremes(sums: RateSums, rows: str, level: float) -> list[Estimate]:
-    """Return largest − smallest and smallest / largest, for each of several rates."""
+    """Compare the largest rate with the smallest: parity, impact, TPR and average odds."""
     first, second = np.nonzero(~np.eye(sums.n_groups, dtype=bool))
     pairs = PairsOfGroups(sums, rows, level)
     differences = pairs.differences(first, second)
-    # The smallest ratio is that whose negative is the largest.
-    negative_ratios = -pairs.ratios(first, second)
-    estimates = []
-    for places in RATES_OF_EXTREMES:
-        rates = pairs.rates.value[places]
-        largest, smallest = rates.max(axis=1), rates.min(axis=1)
-        lower_level = _level_of_lower_end(differences[places], level)
+    rates = pairs.rates.value
+    largest, smallest = rates.max(axis=1), rates.min(axis=1)
+    ranges = []
+    for rate in range(len(rates)):
+        lower_level = _level_of_lower_end(differences[rate], level)
         lower_pairs = PairsOfGroups(sums, rows, lower_level)
         difference = _largest_of_pairs(
-            np.max(largest - smallest),
-            differences[places],
-            lower_pairs.differences(first, second)[places],
+            largest[rate] - smallest[rate],
+            differences[rate],
+            lower_pairs.differences(first, second)[rate],
         )
-        lower_level = _level_of_lower_end(negative_ratios[places], level)
-        lower_pairs = PairsOfGroups(sums, rows, lower_level)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = np.min(smallest / largest)
-        negative_ratio = _largest_of_pairs(
-            -ratio,
-            negative_ratios[places],
-            -lower_pairs.ratios(first, second)[places],
-        )
-        estimates += [difference.within(0, 1), -negative_ratio.within(-1, 0)]
-    return estimates
+        ranges.append(difference.within(0, 1))
+    # The smallest ratio is that whose negative is the largest.
+    negative_ratios = -pairs.ratios(first, second)[0]
+    lower_level = _level_of_lower_end(negative_ratios, level)
+    lower_pairs = PairsOfGroups(sums, rows, lower_level)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = smallest[0] / largest[0]
+    negative_ratio = _largest_of_pairs(
+        -ratio, negative_ratios, -lower_pairs.ratios(first, second)[0]
+    )
+    parity, opportunity, false_positives = ranges
+    return [
+        parity,
+        -negative_ratio.within(-1, 0),
+        opportunity,
+        _mean_of_ranges(opportunity, false_positives),
+    ]
+
+
+def _mean_of_ranges(first: Estimate, second: Estimate) -> Estimate:
+    """Return the mean of two estimates without standard errors, between the means of their bounds."""
+    return Estimate(
+        (first.value + second.value) / 2,
+        first.std_error,
+        (first.lower + second.lower) / 2,
+        (first.upper + second.upper) / 2,
+    )
 
 
 def _largest_of_pairs(

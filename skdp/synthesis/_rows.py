@@ -21,6 +21,7 @@ from skdp.base import (
     TableLike,
     as_asked,
     check_names,
+    draw_seed,
     level_of_the_caller,
     read_input,
     refuse_protected_levels,
@@ -87,10 +88,10 @@ class RowTransformer(TransformerMixin, ModelAnswers):
 
     def _generator(self, *key: Any) -> np.random.Generator:
         """Return the generator of post-processing, which shares no random bits with the noise."""
-        if self.random_state is None:
+        seed = draw_seed(self.random_state)
+        if seed is None:
             return np.random.default_rng()
-        words = map(ord, repr(key))
-        return np.random.default_rng([int(self.random_state), *words])
+        return np.random.default_rng([seed, *map(ord, repr(key))])
 
     def sample(
         self, n_samples: int | None = None, *, n_tables: int | None = None

@@ -46,7 +46,7 @@ def _check_reports_keep_the_guarantee(subject: Subject) -> None:
         fitted,
         records,
         delta=float(guarantee.delta),
-        confidence=1 - FALSE_ALARM,
+        confidence_level=1 - FALSE_ALARM,
         n_draws=n_draws,
     )
     if audit is None:

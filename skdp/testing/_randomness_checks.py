@@ -370,7 +370,7 @@ def _require_private(
         several_calls,
         list(map(several_calls.table, histories)),
         delta=0.0,
-        confidence=1 - FALSE_ALARM,
+        confidence_level=1 - FALSE_ALARM,
         n_draws=_HISTORIES,
     )
     require(audit is not None, "transform does not report the same records twice")

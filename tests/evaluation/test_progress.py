@@ -28,7 +28,7 @@ WORK = {
     "audit of rows": (lambda **options: audit_epsilon(ENCODER, n_draws=2000, random_state=0, **options), 2000, "draw"),
     "counts": (
         lambda **options: count_study(
-            PEOPLE[["sex"]], DOMAIN, epsilons=[0.5, 1.0], repeats=10, random_state=0, **options
+            PEOPLE[["sex"]], DOMAIN, epsilons=[0.5, 1.0], n_repeats=10, random_state=0, **options
         ),
         20,
         "release",

@@ -70,7 +70,7 @@ def report(tmp_path_factory, few_trees):
         return lambda: steps.append(1)
 
     out = tmp_path_factory.mktemp("report") / "deep" / "folder"
-    options = {"epsilons": [0.5, 5.0], "repeats": 4, "model_repeats": 2, "classifiers": TREE, "random_state": 0}
+    options = {"epsilons": [0.5, 5.0], "n_repeats": 4, "n_model_repeats": 2, "classifiers": TREE, "random_state": 0}
     path = age_sex_report(X[:1000].drop(columns=less), y[:1000], out, progress=progress, **options)
     assert len(steps) - 1 == steps[0]
     return Page(path), {file.stem: pd.read_csv(file) for file in out.glob("*.csv")}
@@ -153,7 +153,7 @@ class TestStudyReport:
 
     @staticmethod
     def run(people, domain, out, **options):
-        defaults = {"epsilons": [2.0], "repeats": 2, "model_repeats": 1, "classifiers": TREE, "random_state": 3}
+        defaults = {"epsilons": [2.0], "n_repeats": 2, "n_model_repeats": 1, "classifiers": TREE, "random_state": 3}
         return study_report(people, domain, out, source="people", **defaults | options)
 
     def test_without_a_target(self, people, domain, tmp_path):
@@ -265,7 +265,7 @@ class TestCommand:
 
     @staticmethod
     def run(*words):
-        words = ["report", "--epsilon", 1, "--repeats", 2, "--model-repeats", 1, "--jobs", 1, "--seed", 1, *words]
+        words = ["report", "--epsilon", 1, "--n-repeats", 2, "--n-model-repeats", 1, "--jobs", 1, "--seed", 1, *words]
         return main([str(word) for word in words])
 
     @pytest.mark.long

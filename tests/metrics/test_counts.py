@@ -144,3 +144,13 @@ def test_the_expected_error_is_the_mean_over_all_that_can_happen(columns):
         error = count_error(true, encoder.estimate_counts(released)["count"], metric="l2")
         mean_square += float(probability) * error**2
     assert encoder.count_variances(true).sum() == pytest.approx(mean_square, rel=1e-9)
+
+
+@pytest.mark.parametrize("error", [count_error, percent_error])
+def test_the_table_of_estimates_is_read_by_its_counts(error):
+    encoder = RandomizedResponseEncoder(1.0, categories=[["no", "yes"]], random_state=0)
+    reports = encoder.fit_transform(pd.DataFrame({"smokes": ["no"] * 7 + ["yes"] * 3}))
+    estimates = encoder.estimate_counts(reports)
+    true = pd.Series({"yes": 3, "no": 7})
+    found, expected = error(true, estimates), error(true, estimates["count"])
+    np.testing.assert_array_equal(found, expected)

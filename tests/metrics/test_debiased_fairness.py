@@ -223,14 +223,18 @@ def arguments(**changes):
     people, true, predicted = table(50)
     encoder = RandomizedResponseEncoder(1.0, categories=SEX, random_state=0)
     reports = encoder.fit_transform(people[["sex"]])
-    given = {"y_true": true, "y_pred": predicted, "reports": reports, "encoder": encoder}
+    given = {"y_true": true, "y_pred": predicted, "sensitive_features": reports, "encoder": encoder}
     return given | {"privileged": "Male", "positive_label": 1} | changes
 
 
 @each(
     "changes error message",
     [
-        ({"y_true": [1, 0]}, ValueError, "y_true, y_pred and reports must have the same length, got 2, 50 and 50"),
+        (
+            {"y_true": [1, 0]},
+            ValueError,
+            "y_true, y_pred and sensitive_features must have the same length, got 2, 50 and 50",
+        ),
         ({"y_pred": ["yes", "no"] * 25}, ValueError, "no label in common"),
         ({"privileged": "male"}, ValueError, "does not declare"),
         ({"columns": "race"}, ValueError, r"columns must be distinct ones of \['sex'\]"),
@@ -245,8 +249,8 @@ def arguments(**changes):
             ValueError,
             "no label in common",
         ),
-        ({"reports": pd.DataFrame({"sex": ["male"] * 50})}, ValueError, "not reports of this encoder"),
-        ({"reports": pd.DataFrame({"gender": ["Male"] * 50})}, ValueError, "gender|sex"),
+        ({"sensitive_features": pd.DataFrame({"sex": ["male"] * 50})}, ValueError, "not reports of this encoder"),
+        ({"sensitive_features": pd.DataFrame({"gender": ["Male"] * 50})}, ValueError, "gender|sex"),
         ({"encoder": RandomizedResponseEncoder()}, NotFittedError, "not fitted"),
         ({"encoder": RandomizedResponseEncoder}, TypeError, "RandomizedResponseEncoder"),
         ({"encoder": NumericPerturber(bounds=(0, 1)).fit([[0.5]])}, TypeError, "NumericPerturber"),

@@ -87,37 +87,26 @@ def test_the_values_are_aif360s_and_fairlearns_on_any_table(parts):
     np.testing.assert_allclose(two, theirs, rtol=1e-9, atol=1e-12)
     if all(cells[0, 0] + cells[0, 1] and cells[1, 0] + cells[1, 1] for cells in parts):
         np.testing.assert_allclose(each, fairlearn_values(frame), rtol=1e-9, atol=1e-12)
-    elif all(cells[1, 0] + cells[1, 1] for cells in parts):
-        np.testing.assert_allclose(each[2:4], fairlearn_values(frame)[2:4], rtol=1e-9, atol=1e-12)
-        assert np.isnan(each[4:]).all()  # fairlearn says 0 of 0 is 0
 
 
 RATES = ["selection_rate", "true_positive_rate", "false_positive_rate"]
 
 
-BETWEEN = [f"{name}_{what}" for name in RATES for what in ("difference", "ratio")]
-
-
-ODDS = ["equalized_odds_difference", "equalized_odds_ratio"]
-
-
 def by_group(frame):
     table = fairness_report(frame["true"], frame["predicted"], frame["sex"], positive_label=1)
-    between = table[table["group"].isna()].set_index("metric")["value"]
-    return between[[*BETWEEN, *ODDS]].to_numpy()
+    return table[table["group"].isna()].set_index("metric")["value"].loc[METRICS].to_numpy()
 
 
 def fairlearn_values(frame):
-    rates = {
-        name: getattr(fairlearn_metrics, method)
-        for name, method in zip(RATES, ["selection_rate", "true_positive_rate", "false_positive_rate"], strict=True)
-    }
-    table = fairlearn_metrics.MetricFrame(
-        metrics=rates, y_true=frame["true"], y_pred=frame["predicted"], sensitive_features=frame["sex"]
+    given = {"y_true": frame["true"], "y_pred": frame["predicted"], "sensitive_features": frame["sex"]}
+    return np.array(
+        [
+            fairlearn_metrics.demographic_parity_difference(**given),
+            fairlearn_metrics.demographic_parity_ratio(**given),
+            fairlearn_metrics.equal_opportunity_difference(**given),
+            fairlearn_metrics.equalized_odds_difference(**given, agg="mean"),
+        ]
     )
-    pairs = pd.concat([table.difference(), table.ratio()], axis=1).loc[RATES].to_numpy()
-    worst = [pairs[1:, 0].max(), pairs[1:, 1].min()]
-    return np.array([*pairs.ravel(), *worst])
 
 
 def test_each_group_has_its_rates_and_is_compared_with_the_privileged():
@@ -130,10 +119,8 @@ def test_each_group_has_its_rates_and_is_compared_with_the_privileged():
     assert table["metric"].tolist() == [
         *[name for name in RATES for _ in range(3)],
         *[name for name in METRICS for _ in range(2)],
-        *BETWEEN,
-        *ODDS,
     ]
-    assert table["group"].tolist() == ["Female", "Male", "Other"] * 3 + ["Female", "Other"] * 4 + [None] * 8
+    assert table["group"].tolist() == ["Female", "Male", "Other"] * 3 + ["Female", "Other"] * 4
     lookup = table.set_index(["metric", "group"])["value"]
     for group, (selection, tpr, fpr) in {
         "Female": (0.4, 0.6, 0.2),
@@ -197,8 +184,6 @@ def test_every_interval_holds_its_value_and_possible_values_only(parts, level):
     assert (unknown["upper"] - unknown["lower"] >= least).all()
     bounded = table[~table["metric"].isin(["disparate_impact"])]
     assert bounded[["lower", "upper"]].abs().max(axis=None) <= 1 + 1e-12
-    between = table["metric"].isin([*BETWEEN, *ODDS])
-    assert table.loc[between, "std_error"].isna().all()
 
 
 @pytest.mark.parametrize(
@@ -350,4 +335,4 @@ def test_groups_without_weight_are_unknown_and_excluded_from_the_range():
     unknown = found.loc["selection_rate"].loc[["c", "d"]]
     assert unknown["value"].isna().all()
     assert (unknown["upper"] - unknown["lower"] == 1).all()
-    assert found.loc["selection_rate_difference", "value"].tolist() == [1.0]
+    assert found.loc["statistical_parity_difference", "value"].tolist() == [1.0]

@@ -61,7 +61,7 @@ FUNCTIONS = {
     ),
     "debiased_fairness": (
         lambda **inputs: debiased_fairness(**inputs, encoder=ENCODER, privileged="b"),
-        LABELS | {"reports": REPORTS} | ROWS_OF_LABELS,
+        LABELS | {"sensitive_features": REPORTS} | ROWS_OF_LABELS,
     ),
     "joint_distribution": (
         lambda **inputs: joint_distribution(**inputs, encoder=ENCODER),

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from numbers import Integral, Number, Real
+from numbers import Integral, Number
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import check_random_state, rows_and_target, split_target
+from skdp.base import check_confidence_level, draw_seed, rows_and_target, split_target
 from skdp.evaluation._common import check_count, result_facts, shown_progress
 from skdp.evaluation.audits._releases import (
     Audited,
@@ -52,7 +52,7 @@ class AuditResult:
 
     epsilon_lower: float
     epsilon_claimed: float
-    confidence: float
+    confidence_level: float
     n_draws: int
     epsilon_exact: float | None = None
     epsilon_reach: float = 0.0
@@ -92,7 +92,7 @@ def audit_epsilon(
     delta: float | None = None,
     n_draws: int | None = None,
     n_reports: int | None = None,
-    confidence: float = 1 - 1e-6,
+    confidence_level: float = 1 - 1e-6,
     each_row: bool = False,
     statistic: Callable[[Any], Any] | None = None,
     exact: bool = True,
@@ -104,8 +104,8 @@ def audit_epsilon(
     The hypothesis that is tested is ``P(S | D) <= e^epsilon P(S | D') + delta`` for all events S and the neighbours
     that are tried. A first part of the draws (a tenth, if they are many) chooses a pair of neighbours and an event; the
     others, which are independent of that choice, count it. By the bounds of Clopper and Pearson,
-    ``ln((P(S | D) - delta) / P(S | D'))`` is at least the result with probability `confidence` ([1]_). An event is a
-    set of whole outputs: values, order, dtypes, names, index, attributes, warnings and errors.
+    ``ln((P(S | D) - delta) / P(S | D'))`` is at least the result with probability `confidence_level` ([1]_). An event
+    is a set of whole outputs: values, order, dtypes, names, index, attributes, warnings and errors.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ def audit_epsilon(
     n_reports : int, optional
         The number of reports of each record; all its reports are one output. By default 4 for transformers that memoise
         their reports, and so claim epsilon for any number of them, otherwise 1. m fresh reports claim m times epsilon.
-    confidence : float, default=1 - 1e-6
+    confidence_level : float, default=1 - 1e-6
         The probability that the lower bound is right, between 0 and 1.
     each_row : bool, default=False
         For a callable: whether the rows of a table are privatised independently, so that a table of m equal rows gives
@@ -150,8 +150,8 @@ def audit_epsilon(
 
         - ``rejected``: whether the claim is refuted, as the bound or the exact value is above it; ``passed``: whether
           it is not, which proves nothing;
-        - ``epsilon_lower``: the lower bound, wrong with probability at most ``1 - confidence``; ``epsilon_claimed``,
-          ``delta``, ``confidence``: what it was tested for;
+        - ``epsilon_lower``: the lower bound, wrong with probability at most ``1 - confidence_level``;
+          ``epsilon_claimed``, ``delta``, ``confidence_level``: what it was tested for;
         - ``epsilon_exact``: the exact value, from the exact probabilities of the reports; None if they are unknown or
           too many. It checks the arithmetic, and the bound checks the implementation;
         - ``epsilon_reach``: the largest bound that this number of draws could have given; ``n_draws``: their number,
@@ -171,7 +171,7 @@ def audit_epsilon(
     **Privacy.** Tables are invented or given, and must be public: the audit releases them many times. A ledger of the
     transformer is not charged.
 
-    A true claim is refuted with probability ``1 - confidence`` at most, provided that the draws are independent.
+    A true claim is refuted with probability ``1 - confidence_level`` at most, provided that the draws are independent.
     **Passing proves nothing**: other neighbours, other events or more draws might refute it. A difference that always
     shows, but only in the form of single calls, refutes claims up to about 4.
 
@@ -204,8 +204,8 @@ def audit_epsilon(
     >>> audit_epsilon(encoder, epsilon=0.8, n_draws=100_000, random_state=0).rejected
     True
     """
-    check_random_state(random_state)
-    _check_confidence(confidence)
+    random_state = draw_seed(random_state)
+    check_confidence_level(confidence_level)
     if n_reports is not None:
         check_count(n_reports, "n_reports", least=1)
     if n_draws is not None:
@@ -250,7 +250,7 @@ def audit_epsilon(
             n_draws,
             claimed,
             delta=claimed_delta,
-            level=1 - confidence,
+            level=1 - confidence_level,
         )
     if claimed > bound.reach:
         findings.append(
@@ -261,7 +261,7 @@ def audit_epsilon(
     return AuditResult(
         epsilon_lower=bound.epsilon_lower,
         epsilon_claimed=claimed,
-        confidence=confidence,
+        confidence_level=confidence_level,
         n_draws=bound.n_draws,
         epsilon_exact=exact_value,
         epsilon_reach=bound.reach,
@@ -274,15 +274,6 @@ def audit_epsilon(
 
 
 # Checks of parameters.
-
-
-def _check_confidence(confidence: Any) -> None:
-    """Check the probability that the bound is right."""
-    message = "confidence must be a number between 0 and 1, got "
-    if isinstance(confidence, bool) or not isinstance(confidence, Real):
-        raise TypeError(message + type(confidence).__name__)
-    if not 0 < float(confidence) < 1:
-        raise ValueError(message + repr(confidence))
 
 
 def _check_pair(neighbours: Any) -> None:

@@ -165,12 +165,12 @@ def bound_by_rows(
     tables: Sequence[Any],
     *,
     delta: float,
-    confidence: float,
+    confidence_level: float,
     n_draws: int = _ROWS,
 ) -> tuple[float, str] | None:
     """Bound the epsilon of `transform` by rows alone, and name the event; None if many equal rows are refused."""
     audited = Audited(fitted.transform, list(tables), each_row=True, fitted=fitted)
-    bound = by_rows(audited, n_draws, delta, 1 - confidence)
+    bound = by_rows(audited, n_draws, delta, 1 - confidence_level)
     if bound is None:
         return None
     return bound.epsilon_lower, "" if bound.event is None else bound.event.name

@@ -62,14 +62,16 @@ def count_study(
     domain: Domain,
     *,
     epsilons: Sequence[float] = (0.1, 0.3, 0.5, 1.0, 2.0, 5.0),
-    repeats: int = 500,
+    n_repeats: int = 500,
     postprocess: Sequence[Postprocess] = ("none", "clip", "simplex"),
     random_state: int | None = None,
     progress: bool = False,
 ) -> CountStudy:
     """Release the joint counts of some columns many times and measure the errors."""
-    if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
-        raise ValueError(f"repeats must be an integer of at least 1, got {repeats!r}")
+    if isinstance(n_repeats, bool) or not isinstance(n_repeats, int) or n_repeats < 1:
+        raise ValueError(
+            f"n_repeats must be an integer of at least 1, got {n_repeats!r}"
+        )
     epsilons = read_epsilons(epsilons)
     postprocess = _read_postprocess(postprocess)
     table = read_table(frame)
@@ -82,7 +84,7 @@ def count_study(
     errors = []
     expected = []
     # One bar for all epsilons, so that the time left is that of the study.
-    n_releases = len(epsilons) * repeats
+    n_releases = len(epsilons) * n_repeats
     with shown_progress(n_releases, progress, "release") as advance:
         for index, epsilon in enumerate(epsilons):
             # A separate seed for each epsilon, as all would use the same noise otherwise.
@@ -91,7 +93,7 @@ def count_study(
                 epsilon, strategy="joint", categories=domain, random_state=seed
             ).fit(frame)
             expected.append(_expected_errors(encoder, truth))
-            for repeat in range(repeats):
+            for repeat in range(n_repeats):
                 release = _one_release(encoder, codes)
                 if repeat == 0:
                     estimate = encoder.estimate_counts(

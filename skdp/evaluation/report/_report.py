@@ -81,8 +81,8 @@ def study_report(
     sensitive: ColumnName | None = None,
     privileged: Privileged | None = None,
     epsilons: Sequence[float],
-    repeats: int = 500,
-    model_repeats: int = 5,
+    n_repeats: int = 500,
+    n_model_repeats: int = 5,
     delta: float = 1e-9,
     classifiers: Mapping[str, BaseEstimator] | None = None,
     random_state: int | None = None,
@@ -115,9 +115,9 @@ def study_report(
         Its privileged values; of bins, their labels.
     epsilons : sequence of float
         The privacy losses to try.
-    repeats : int, default=500
+    n_repeats : int, default=500
         Releases of the counts for each epsilon.
-    model_repeats : int, default=5
+    n_model_repeats : int, default=5
         Splits into training and test rows for the classifiers.
     delta : float, default=1e-9
         The failure probability of the synthetic rows.
@@ -162,7 +162,7 @@ def study_report(
     >>> people = pd.DataFrame({"sex": ["Female", "Male", "Male"] * 100, "shoes": [38, 42, 43, 39, 41, 42] * 50})
     >>> with TemporaryDirectory() as folder:
     ...     page = study_report(people, Domain({"sex": ["Female", "Male"]}), Path(folder), source="a small table",
-    ...                         epsilons=[1.0], repeats=3, random_state=0)
+    ...                         epsilons=[1.0], n_repeats=3, random_state=0)
     ...     sorted(path.name for path in page.parent.iterdir())[:4]
     ['carriers.csv', 'count_errors.csv', 'index.html', 'leakage.csv']
     """
@@ -181,7 +181,7 @@ def study_report(
         random_state=random_state,
         n_jobs=n_jobs,
     )
-    _check_before(out, repeats, model_repeats, delta)
+    _check_before(out, n_repeats, n_model_repeats, delta)
     models = _CLASSIFIERS if classifiers is None else classifiers
     # A step for each part: counts, models, audits, attacks and synthetic rows.
     roles = study.target, study.sensitive, attacked_column(study)
@@ -191,7 +191,7 @@ def study_report(
         study.frame[study.columns],
         study.protected,
         epsilons=epsilons,
-        repeats=repeats,
+        n_repeats=n_repeats,
         random_state=study.seed(0),
     )
     advance()
@@ -203,7 +203,7 @@ def study_report(
     # has words only.
     content: dict[str, Any] = {
         "counts": {
-            "repeats": f"{repeats:,}",
+            "repeats": f"{n_repeats:,}",
             "figure": counts_figure(pd.DataFrame(counts.releases.loc[study.example])),
             "table": counts_table(counts),
             "l1": error_figure(counts, "l1"),
@@ -212,7 +212,7 @@ def study_report(
             "repaired": _repaired(counts),
             "by_trust": bool(delta),
         },
-        **_model_content(study, models, model_repeats, tables, advance),
+        **_model_content(study, models, n_model_repeats, tables, advance),
         "leakage": _leakage_content(study, tables, advance),
         "synthesis": _synthesis_content(study, delta, tables, advance),
     }
@@ -254,9 +254,12 @@ def _repaired(counts: CountStudy) -> bool:
     return not np.allclose(means, means.iloc[0])
 
 
-def _check_before(out: Path, repeats: Any, model_repeats: Any, delta: Any) -> None:
+def _check_before(out: Path, n_repeats: Any, n_model_repeats: Any, delta: Any) -> None:
     """Check in advance what would fail after minutes of work."""
-    for name, number in (("repeats", repeats), ("model_repeats", model_repeats)):
+    for name, number in (
+        ("n_repeats", n_repeats),
+        ("n_model_repeats", n_model_repeats),
+    ):
         check_size(number, least=1, name=name)
     check_delta(delta)
     # Of a folder that does not exist, the nearest one above must be writable.
@@ -274,14 +277,14 @@ def _check_before(out: Path, repeats: Any, model_repeats: Any, delta: Any) -> No
 def _model_content(
     study: Study,
     models: Mapping[str, BaseEstimator],
-    repeats: int,
+    n_repeats: int,
     tables: Tables,
     advance: Callable[[], Any],
 ) -> dict[str, Any]:
     if study.target is None:
         return {"models": None, "fairness": None}
     # One table of scores, of which means, costs, tables and figures are made.
-    scores = model_scores(study, models, repeats)
+    scores = model_scores(study, models, n_repeats)
     advance()
     grouped = scores.groupby(["classifier", "epsilon", "metric"], sort=False)["value"]
     means = grouped.agg(["mean", "std", "count"]).reset_index()
