@@ -247,10 +247,10 @@ class TestDates:
 @each(
     "ends options error message",
     [
-        ((), {}, ValueError, "either edges, or low, high and bins"),
-        ((0, 1), {"bins": 2, "edges": [0, 1]}, ValueError, "either edges, or low, high and bins"),
-        ((0, 1), {}, ValueError, "all three"),
-        ((0,), {"bins": 3}, ValueError, "all three"),
+        ((), {}, ValueError, "either edges, or low and high"),
+        ((0, 1), {"edges": [0, 1]}, ValueError, "either edges, or low and high"),
+        (([0, 1],), {"bins": 2}, ValueError, "either edges, or low and high"),
+        ((0,), {}, ValueError, "both low and high"),
         ((0, 1), {"bins": 0}, ValueError, "whole number of at least 1, got 0"),
         ((0, 1), {"bins": 2e8}, ValueError, "whole number of at least 1, got 200000000.0"),
         ((0, 1), {"bins": True}, ValueError, "got True"),
@@ -264,7 +264,7 @@ class TestDates:
         ((0, 10**400), {"bins": 2}, ValueError, "finite"),
         (("1", "2"), {"bins": 2}, TypeError, "numbers, dates or datetimes, got str"),
         ((True, 2), {"bins": 2}, TypeError, "got bool"),
-        (([0], [1]), {"bins": 2}, TypeError, "got list"),
+        (([0], [1]), {}, ValueError, "either edges, or low and high"),
         ((), {"edges": "ab"}, TypeError, "the edges of an Interval must be a sequence, got str"),
         ((), {"edges": 3}, TypeError, "the edges of an Interval must be a sequence, got int"),
         ((0, 2), {"bins": 2, "missing": 1}, TypeError, "missing must be True or False"),
@@ -273,6 +273,12 @@ class TestDates:
 def test_intervals_that_are_none_are_refused(ends, options, error, message):
     with pytest.raises(error, match=message):
         Interval(*ends, **options)
+
+
+def test_bins_have_a_default_and_edges_come_first():
+    assert Interval(16, 70) == Interval(16, 70, bins=10)
+    assert Interval([0, 38, 120]) == Interval(np.array([0, 38, 120])) == Interval(edges=(0, 38, 120))
+    assert Domain.from_toml("[columns.age]\nlow = 16\nhigh = 70") == Domain({"age": Interval(16, 70)})
 
 
 def test_an_interval_is_declared_alone():
@@ -315,16 +321,19 @@ class TestFoundDomains:
     )
 
     def domain(self):
-        return Domain({"age": Interval(0, 128, bins=16), "sex": ["f", "m"]}).with_guarantee(self.FOUND)
+        columns = {"age": Interval(0, 128, bins=16), "sex": ["f", "m"]}
+        domain = Domain(columns, constraints=["age >= 16"], derived={"half": "age / 2"})
+        return domain.with_guarantee(self.FOUND)
 
     def test_the_guarantee_stays_with_the_domain(self, tmp_path):
         domain = self.domain()
         save(RandomizedResponseEncoder(1.0, categories=domain), tmp_path / "encoder.json")
-        assert load(tmp_path / "encoder.json").categories.guarantee == domain.guarantee
+        loaded = load(tmp_path / "encoder.json").categories
         assert domain.guarantee == replace(self.FOUND, scope=("age", "sex"))
         copies = pickle.loads(pickle.dumps(domain)), clone(domain, safe=False), Domain.from_toml(domain.to_toml())
-        for copied in (*copies, domain.select(["age", "sex"])):
-            assert copied == domain == Domain({"age": Interval(0, 128, bins=16), "sex": ["f", "m"]})
+        for copied in (*copies, loaded, domain.select(["age", "sex"])):
+            assert copied == domain == domain.with_guarantee(None)
+            assert copied.derived == {"half": "age / 2"}
             assert copied.guarantee == domain.guarantee
         assert domain.select(["age"]).guarantee == domain.guarantee
         assert domain.with_guarantee(None).guarantee is None

@@ -144,7 +144,7 @@ WRONG = {
     "[columns.x]": (ValueError, "column 'x': expected values.* got nothing"),
     "[columns.x]\nvalue = [1]": (ValueError, "column 'x': unknown key 'value'; expected values"),
     "[columns.marital.status]\nvalues = [1]": (ValueError, "column 'marital': unknown key 'status'; .* in quotes"),
-    "[columns.x]\nlow = 1\nhigh = 2": (ValueError, "column 'x': expected .* got high, low"),
+    "[columns.x]\nlow = 1\nbins = 2": (ValueError, "column 'x': expected .* got bins, low"),
     "[columns.x]\nvalues = [1]\nedges = [1, 2]": (ValueError, "column 'x': expected .* got edges, values"),
     "[columns.x]\nvalues = [1]\nordered = 1": (TypeError, "column 'x': ordered must be True or False, got int"),
     "[columns.x]\nedges = [1, 2]\nordered = true": (ValueError, "column 'x': expected .* got edges, ordered"),

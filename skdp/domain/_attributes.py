@@ -213,6 +213,9 @@ _LARGEST_STEP = 2.0**52
 MOST_BINS = 1 << 22
 
 
+_DEFAULT_BINS = 10
+
+
 class Interval:
     """A column of numbers or dates cut into bins: half-open, the last one closed.
 
@@ -226,16 +229,16 @@ class Interval:
     Parameters
     ----------
     low, high : float, date or datetime, optional
-        The ends of the range, together with `bins`: both numbers, both dates, or both
-        datetimes (without a time zone).
-    bins : int, optional
-        The number of bins, from 1 to 2**22. Bins of numbers have equal widths: their
+        The ends of the range: both numbers, both dates, or both datetimes (without a
+        time zone). A sequence as the first argument is `edges`.
+    bins : int, default=10
+        The number of bins between `low` and `high`, from 1 to 2**22. Bins of numbers have equal widths: their
         edges are the floats nearest to decimal fractions, as 0.3 for the third edge of
         10 bins from 0 to 1. Bins of dates have equal numbers of months, if the range is a whole number of months
         that `bins` divides and does not start on the 29th or later; otherwise equal
         widths, rounded down to days or microseconds.
     edges : sequence of float, date or datetime, optional
-        The edges of the bins, instead of `low`, `high` and `bins`: at least 2,
+        The edges of the bins, in place of `low`, `high` and `bins`: at least 2,
         increasing, all of one kind.
     missing : bool, default=False
         Whether missing is a declared value: one more cell, after the bins.
@@ -277,8 +280,10 @@ class Interval:
 
     Examples
     --------
-    >>> Interval(edges=[0, 38, 120]).labels
+    >>> Interval([0, 38, 120]).labels
     ('[0, 38)', '[38, 120]')
+    >>> len(Interval(16, 70))
+    10
     >>> Interval(0, 100, bins=4).edges
     (0.0, 25.0, 50.0, 75.0, 100.0)
     >>> Interval(0, 60, bins=20, decimals=2).real
@@ -299,7 +304,7 @@ class Interval:
 
     def __init__(
         self,
-        low: Edge | None = None,
+        low: Edge | Sequence[Edge] | None = None,
         high: Edge | None = None,
         *,
         bins: int | None = None,
@@ -311,9 +316,16 @@ class Interval:
         for name, flag in (("missing", missing), ("real", real)):
             if not isinstance(flag, bool):
                 raise TypeError(f"{name} must be True or False, got {_type(flag)}")
-        if (edges is None) == (low is None and high is None and bins is None):
-            raise ValueError("Interval takes either edges, or low, high and bins")
+        if np.iterable(low) and not isinstance(low, str) and edges is None:
+            low, edges = None, low
+        are_ends = low is not None or high is not None or bins is not None
+        if are_ends == (edges is not None):
+            raise ValueError(
+                "Interval requires either edges, or low and high; bins is for low and "
+                "high alone"
+            )
         if edges is None:
+            bins = _DEFAULT_BINS if bins is None else bins
             edges = _edges_between(low, high, bins)
         self.edges = read_edges(edges, "the edges")
         if len(self.edges) < 2:
@@ -500,10 +512,8 @@ def _type(value: Any) -> str:
 
 
 def _edges_between(low: Any, high: Any, bins: Any) -> list[Any]:
-    if low is None or high is None or bins is None:
-        raise ValueError(
-            "Interval takes either edges, or low, high and bins: all three"
-        )
+    if low is None or high is None:
+        raise ValueError("Interval requires both low and high, or edges")
     if not is_whole_number(bins) or bins < 1:
         raise ValueError(
             f"bins of an Interval must be a whole number of at least 1, got {bins!r}"

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
+from functools import cache
 from typing import Any, Self, TypeAlias
 
 import numpy as np
@@ -15,16 +16,26 @@ from numpy.typing import NDArray
 
 from skdp.domain._attributes import FEW, MOST_BINS, Categories, Interval
 from skdp.domain._bins import BLOCK
+from skdp.domain._expressions import (
+    Operand,
+    read_constraints,
+    read_derived,
+    read_values,
+)
 from skdp.domain._toml import check_keys, read_toml, write_toml
 from skdp.markup import html_rows
 from skdp.privacy import PrivacyGuarantee
 from skdp.tables import (
     ColumnError,
+    Table,
+    column_of,
     dates_like,
     decoder,
     dtype_like,
     kind_of_values,
     library_of,
+    present,
+    read_table,
     shielded,
 )
 
@@ -42,6 +53,14 @@ class Domain:
         A list of values per column, `Categories` with an order, or an `Interval`. None
         (also nan, ``pd.NA``) among the values declares missing as a value. A column may
         have a single value.
+    constraints : list of str, default=()
+        What holds for every row, such as ``"end >= start"`` or
+        ``"not (sex == 'male' and pregnant == 'yes')"``. `DPMarginalSynthesizer` draws
+        no rows that break one; other estimators ignore them.
+    derived : mapping of column name to str, optional
+        Columns that are computed from others and not declared, such as
+        ``{"total": "a + b"}``. `DPMarginalSynthesizer` computes them in the rows that
+        it draws; other estimators ignore them.
 
     Attributes
     ----------
@@ -51,6 +70,10 @@ class Domain:
         The number of values of each column.
     size : int
         The number of cells of the full Cartesian product.
+    constraints : tuple of str
+        As declared.
+    derived : dict of column name to str
+        As declared.
     guarantee : PrivacyGuarantee or None
         The guarantee of the release that found the values, None if they are declared.
 
@@ -61,10 +84,19 @@ class Domain:
         (1, True and "1" are).
     ValueError
         If there is no column, a column without values, or a duplicate (1 and 1.0 are
-        one).
+        one); if an expression has a form that is not allowed or a name that is not a
+        column, or derived columns are computed from each other.
 
     Notes
     -----
+    **Expressions** have names of columns, numbers, ``+ - * /``, comparisons (also
+    ``0 <= a <= b``), ``and``, ``or`` and ``not``. Nothing else is evaluated: no call, no
+    attribute, no index. A name that is no identifier stands in backquotes:
+    ``"`hours per week` < 100"``. Text in quotes, ``True`` and ``False`` are compared by
+    ``==`` and ``!=`` alone. The difference of two dates is a number of days, and so is a
+    number added to a date. Missing values satisfy no comparison: a missing ``end``
+    breaks ``"end >= start"``, and satisfies ``"not end < start"``.
+
     **Privacy.** A domain that `with_guarantee` made states what finding its values
     has cost. An estimator that gets it charges nothing for it again, and its
     ``guarantee_`` is for its own release; `privacy_statement` adds the guarantee of the
@@ -85,7 +117,11 @@ class Domain:
     """
 
     def __init__(
-        self, columns: Mapping[Any, Iterable[Any] | Interval | Categories]
+        self,
+        columns: Mapping[Any, Iterable[Any] | Interval | Categories],
+        *,
+        constraints: Sequence[str] = (),
+        derived: Mapping[Any, str] | None = None,
     ) -> None:
         if not isinstance(columns, Mapping):
             raise TypeError(
@@ -104,6 +140,21 @@ class Domain:
                 self._attributes[name] = Categories(values)
             except (TypeError, ValueError) as error:
                 raise type(error)(f"column {name!r}: {error}") from None
+        operands = {name: _operand(values) for name, values in self._items()}
+        self._derived = read_derived(derived or {}, operands)
+        for name, expression in self._derived.items():
+            operands[name] = expression.as_column()
+        self._constraints = read_constraints(constraints, operands)
+
+    @property
+    def constraints(self) -> tuple[str, ...]:  # numpydoc ignore=RT01
+        """The constraints, as declared."""
+        return tuple(constraint.text for constraint in self._constraints)
+
+    @property
+    def derived(self) -> dict[Any, str]:  # numpydoc ignore=RT01
+        """The expressions of the derived columns, as declared."""
+        return {name: derived.text for name, derived in self._derived.items()}
 
     @property
     def columns(self) -> tuple[Any, ...]:  # numpydoc ignore=RT01
@@ -125,17 +176,25 @@ class Domain:
 
     def __eq__(self, other: object) -> bool:
         # The order determines the joint codes.
-        return isinstance(other, Domain) and self._items() == other._items()
+        return isinstance(other, Domain) and self._key() == other._key()
 
     def __hash__(self) -> int:
-        return hash(self._items())
+        return hash(self._key())
+
+    def _key(self) -> tuple[Any, ...]:
+        return self._items(), self.constraints, tuple(self.derived.items())
 
     def _items(self) -> tuple[tuple[Any, Categories | Interval], ...]:
         return tuple(self._attributes.items())
 
     def __repr__(self) -> str:
         columns = [f"{name!r:.200}: {values!r}" for name, values in self._items()]
-        return f"Domain({{{', '.join(columns)}}})"
+        options = ""
+        if self._constraints:
+            options += f", constraints={list(self.constraints)!r}"
+        if self._derived:
+            options += f", derived={self.derived!r}"
+        return f"Domain({{{', '.join(columns)}}}{options})"
 
     def _repr_html_(self) -> str:
         rows = []
@@ -159,7 +218,7 @@ class Domain:
         return html_rows(title, heads, rows, summary)
 
     def select(self, columns: Iterable[Any]) -> Domain:
-        """Return the domain of some of the columns.
+        """Return the domain of some of the columns, with the constraints and derived columns that read no other.
 
         Parameters
         ----------
@@ -188,7 +247,23 @@ class Domain:
             )
         if len(set(columns)) < len(columns):
             raise ValueError(f"a column is selected twice: {columns}")
-        selected = Domain({column: self._attributes[column] for column in columns})
+        known = set(columns)
+        derived = {}
+        # A derived column may read one that is declared after it.
+        for _ in self._derived:
+            for name, expression in self._derived.items():
+                if expression.columns <= known:
+                    derived[name] = expression.text
+                    known.add(name)
+        selected = Domain(
+            {column: self._attributes[column] for column in columns},
+            constraints=[
+                constraint.text
+                for constraint in self._constraints
+                if constraint.columns <= known
+            ],
+            derived={name: derived[name] for name in self._derived if name in derived},
+        )
         return selected.with_guarantee(self.guarantee)
 
     def with_guarantee(self, guarantee: PrivacyGuarantee | None) -> Self:
@@ -277,7 +352,7 @@ class Domain:
         >>> Domain.from_toml("[columns.age]\nlow = 15")
         Traceback (most recent call last):
             ...
-        ValueError: column 'age': expected values, or low, high and bins, or edges; and missing, ... got low
+        ValueError: column 'age': expected values, or low and high (and bins), or edges; and missing, ... got low
         """
         content = read_toml(text)
         _check_bins(content["columns"])
@@ -287,7 +362,11 @@ class Domain:
                 attributes[name] = _declared(table)
             except (TypeError, ValueError) as error:
                 raise type(error)(f"column {name!r}: {error}") from None
-        domain = cls(attributes)
+        domain = cls(
+            attributes,
+            constraints=content.get("constraints", ()),
+            derived=content.get("derived"),
+        )
         if "guarantee" in content:
             domain = domain.with_guarantee(_read_guarantee(content["guarantee"]))
         return domain
@@ -332,14 +411,113 @@ class Domain:
             declarations[name] = attribute._declaration()
         return write_toml(declarations, comments or {}, self._tables())
 
-    def _tables(self) -> dict[str, dict[str, Any]]:
-        """Return the tables of a domain file other than the columns."""
-        if self.guarantee is None:
-            return {}
-        fields = self.guarantee.to_dict()
-        return {
-            "guarantee": {key: fields[key] for key in fields if fields[key] is not None}
-        }
+    def _tables(self) -> dict[str, Any]:
+        """Return what a domain file has beside the columns."""
+        tables: dict[str, Any] = {}
+        if self._constraints:
+            tables["constraints"] = list(self.constraints)
+        if self._derived:
+            tables["derived"] = self.derived
+        if self.guarantee is not None:
+            fields = self.guarantee.to_dict()
+            tables["guarantee"] = {
+                key: value for key, value in fields.items() if value is not None
+            }
+        return tables
+
+    def check_constraints(self, X: Any) -> NDArray[np.bool_]:
+        """Mark the rows of a table that satisfy all constraints.
+
+        Not private: whether a row of private data satisfies a constraint is a value of
+        this row.
+
+        Parameters
+        ----------
+        X : dataframe or ndarray of shape (n_samples, n_features)
+            A table with the columns that the constraints read.
+
+        Returns
+        -------
+        ndarray of bool of shape (n_samples,)
+            True where all constraints are satisfied.
+
+        Raises
+        ------
+        ValueError
+            If X lacks a column that a constraint reads, or a column cannot be read as
+            declared.
+
+        Examples
+        --------
+        >>> stay = Domain({"start": Interval(0, 30), "end": Interval(0, 30)}, constraints=["end >= start"])
+        >>> stay.check_constraints(pd.DataFrame({"start": [3, 4], "end": [7, 2]}))
+        array([ True, False])
+        """
+        table = read_table(X)
+        column = self._reader(table)
+        is_valid = np.ones(len(table.columns[0]), bool)
+        for constraint in self._constraints:
+            is_valid &= constraint.evaluate(column)
+        return is_valid
+
+    def add_derived(self, X: Any) -> Any:
+        """Add the derived columns to a table, or replace those that it has.
+
+        Parameters
+        ----------
+        X : dataframe or ndarray of shape (n_samples, n_features)
+            A table with the columns that the derived ones are computed from.
+
+        Returns
+        -------
+        dataframe or ndarray
+            The table with the derived columns at its end, of the same library. They are
+            whole numbers, floats, dates, datetimes or truth values, as follows from the
+            declared columns. Missing where a column that they read is missing, a number
+            is divided by 0, or a date is beyond the years 1 to 9999; comparisons are
+            False instead.
+
+        Raises
+        ------
+        ValueError
+            If X lacks a column that a derived one reads, or a column cannot be read as
+            declared.
+
+        Examples
+        --------
+        >>> hours = Domain({"work": Interval(0, 100), "sleep": Interval(0, 100)}, derived={"both": "work + sleep"})
+        >>> hours.add_derived(pd.DataFrame({"work": [40], "sleep": [56]}))
+           work  sleep  both
+        0    40     56    96
+        """
+        table = read_table(X)
+        if not self._derived:
+            return X
+        column = self._reader(table)
+        columns = dict(zip(table.names, table.columns, strict=True))
+        library = library_of(table.columns[0])
+        for name, expression in self._derived.items():
+            columns.pop(name, None)
+            columns[name] = column_of(expression.compute(column), library)
+        return table.rebuild(list(columns.values()), list(columns))
+
+    def _reader(self, table: Table) -> Callable[[Any], NDArray[Any]]:
+        """Return a function that reads a column of a table, or computes a derived one, for expressions."""
+        columns = dict(zip(table.names, table.columns, strict=True))
+
+        @cache
+        def read(name: Any) -> NDArray[Any]:
+            if name in self._derived:
+                return self._derived[name].evaluate(read)
+            if name not in columns:
+                raise ValueError(
+                    f"X lacks column {name!r}, which an expression of the domain reads; "
+                    f"it has {list(columns)}"
+                )
+            kind = _operand(self._attributes[name]).kind
+            return _naming(name, read_values, columns[name], kind)
+
+        return read
 
     def encode(self, columns: Iterable[Any]) -> list[Codes]:
         """Encode the columns of a table.
@@ -534,6 +712,18 @@ def _decoder(
         return decoder(attribute.values, library, dtype)
     middles = np.array(attribute.values, attribute.dtype)
     return lambda codes: dates_like(middles[codes], library, dtype)
+
+
+def _operand(attribute: Categories | Interval) -> Operand:
+    """Return what an expression may do with a column."""
+    kind = declared_kind(attribute)
+    is_zoned = any(getattr(value, "tzinfo", None) for value in attribute.values)
+    if is_zoned:
+        kind = "times with a time zone"
+    elif kind == "unsigned":
+        kind = "whole"
+    values = attribute.values if kind == "string" else ()
+    return Operand(kind, None in attribute.values, tuple(present(values)))
 
 
 def declared_kind(attribute: Categories | Interval) -> str:

@@ -17,11 +17,12 @@ _LONGEST_TEXT = 1 << 23
 _OF_VALUES = {"ordered"}
 _OF_INTERVALS = {"real", "decimals"}
 _FLAGS = {"missing"} | _OF_VALUES | _OF_INTERVALS
-_WAYS = ({"values"}, {"edges"}, {"low", "high", "bins"})
+_WAYS = ({"values"}, {"edges"}, {"low", "high"}, {"low", "high", "bins"})
 _EXPECTED = (
-    "expected values, or low, high and bins, or edges; and missing, ordered, real, "
+    "expected values, or low and high (and bins), or edges; and missing, ordered, real, "
     "decimals"
 )
+_KEYS = {"columns", "constraints", "derived", "guarantee"}
 _TABLES = "a domain file has a table [columns.NAME] for each column"
 
 # Names that TOML takes without quotes.
@@ -31,10 +32,14 @@ _BARE = re.compile("[A-Za-z0-9_-]+")
 def write_toml(
     columns: Mapping[Any, Mapping[str, Any]],
     comments: Mapping[Any, str],
-    tables: Mapping[str, Mapping[str, Any]],
+    others: Mapping[str, Any],
 ) -> str:
-    """Write the declarations of all columns, and further tables, as TOML."""
+    """Write the declarations of all columns, and other lists and tables, as TOML."""
     blocks = []
+    # Lists come before all tables.
+    for title, content in others.items():
+        if isinstance(content, list):
+            blocks.append(f"{title} = {_list(content)}\n")
     for name, declaration in columns.items():
         if not isinstance(name, str):
             raise TypeError(
@@ -42,15 +47,19 @@ def write_toml(
                 f"got {type(name).__name__}"
             )
         try:
-            title = name if _BARE.fullmatch(name) else _scalar(name)
             comment = _comment(comments.get(name, ""))
-            block = f"{comment}[columns.{title}]\n{_lines(declaration)}"
+            block = f"{comment}[columns.{_key(name)}]\n{_lines(declaration)}"
         except (TypeError, ValueError) as error:
             raise type(error)(f"column {name!r}: {error}") from None
         blocks.append(block)
-    for title, table in tables.items():
-        blocks.append(f"[{title}]\n{_lines(table)}")
+    for title, content in others.items():
+        if isinstance(content, Mapping):
+            blocks.append(f"[{title}]\n{_lines(content)}")
     return "\n".join(blocks)
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else _scalar(name)
 
 
 def _lines(table: Mapping[str, Any]) -> str:
@@ -58,7 +67,7 @@ def _lines(table: Mapping[str, Any]) -> str:
     lines = ""
     for key, value in table.items():
         text = _list(value) if isinstance(value, list) else _scalar(value)
-        lines += f"{key} = {text}\n"
+        lines += f"{_key(key)} = {text}\n"
     return lines
 
 
@@ -136,7 +145,7 @@ def read_toml(text: str) -> dict[str, Any]:
         raise ValueError(
             "not a domain file: it has a number, date or time that cannot be read"
         ) from None
-    unknown_keys = sorted(content.keys() - {"columns", "guarantee"})
+    unknown_keys = sorted(content.keys() - _KEYS)
     if unknown_keys:
         raise ValueError(f"unknown key {unknown_keys[0]!r}; {_TABLES}")
     columns = content.get("columns")

@@ -158,7 +158,12 @@ class Values:
             if values.observed:
                 column["observed"] = True
             columns.append(column)
-        return {"columns": columns, "guarantee": self.write(domain.guarantee)}
+        return {
+            "columns": columns,
+            "constraints": list(domain.constraints),
+            "derived": self.write(domain.derived),
+            "guarantee": self.write(domain.guarantee),
+        }
 
     def _read_domain(self, content: Any) -> Domain:
         columns = {}
@@ -169,7 +174,11 @@ class Values:
             if isinstance(values, list):
                 values = Categories(values, ordered=column.get("ordered") is True)
             columns[self.read(column["name"])] = values
-        domain = Domain(columns)
+        domain = Domain(
+            columns,
+            constraints=content["constraints"],
+            derived=self.read(content["derived"]),
+        )
         for name, column in zip(domain.columns, content["columns"], strict=True):
             if column.get("observed") is True:
                 domain[name].observed = True

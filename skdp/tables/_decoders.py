@@ -221,6 +221,21 @@ _MAKERS: dict[str, Callable[[Sequence[Any], Any], Decode]] = {
 }
 
 
+def column_of(values: NDArray[Any], library: str) -> Any:
+    """Convert an array of numbers, dates or truth values to a column of a library; NaN becomes missing."""
+    if library == "polars":
+        import polars
+
+        return polars.Series(values, nan_to_null=True)
+    if library == "pyarrow":
+        import pyarrow
+
+        return pyarrow.chunked_array([pyarrow.array(values, from_pandas=True)])
+    if library == "pandas" and values.dtype.kind == "M":
+        return values.astype("datetime64[us]")
+    return values
+
+
 def dates_like(times: Times, library: str, dtype: Any) -> Any:
     """Build a column of days or microseconds in a library, of its dtype for declared dates."""
     if library == "polars":

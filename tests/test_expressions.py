@@ -1,0 +1,237 @@
+"""Constraints and derived columns of a domain."""
+
+from __future__ import annotations
+
+import pickle
+from datetime import date, datetime
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdp import Domain, Interval
+from tests.conftest import each
+
+COLUMNS = {
+    "a": Interval(0, 10, missing=True),
+    "b": Interval(0, 10),
+    "rate": Interval(0, 1),
+    "hours per week": Interval(0, 100),
+    "sex": ["male", "female", None],
+    "partner": ["male", "female"],
+    "job": ["nurse"],
+    "flag": [True, False],
+    "start": Interval(date(2020, 1, 1), date(2021, 1, 1)),
+    "end": Interval(date(2020, 1, 1), date(2021, 1, 1), missing=True),
+    "seen": Interval(datetime(2020, 1, 1), datetime(2021, 1, 1)),
+    "size": ["S", "M"],
+    "class": [1, 2],
+    "code": [b"a"],
+    "zoned": [pd.Timestamp("2020-01-01", tz="UTC")],
+}
+ROWS = {
+    "a": [1.0, 5.0, None],
+    "b": [2.0, 5.0, 0.0],
+    "rate": [0.5, 0.25, 1.0],
+    "hours per week": [40.0, 50.0, 60.0],
+    "sex": ["male", "female", None],
+    "partner": ["female", "female", "male"],
+    "flag": [True, False, True],
+    "start": [date(2020, 1, 1), date(2020, 3, 1), date(2020, 3, 1)],
+    "end": [date(2020, 1, 5), date(2020, 2, 28), None],
+    "seen": [datetime(2020, 1, 1, 12), datetime(2020, 3, 2), datetime(2020, 12, 1)],
+    "class": [1, 2, 1],
+}
+
+
+@each(
+    "constraint expected",
+    [
+        ("a < b", [True, False, False]),  # missing satisfies no comparison
+        ("not a < b", [False, True, True]),
+        ("a != b", [True, False, False]),
+        ("a <= b and b >= 5", [False, True, False]),
+        ("a == 1 or b == 0", [True, False, True]),
+        ("0 < a <= 5 < 2 * b + 1", [False, True, False]),
+        ("-a + b * 2 / 4 - 1 >= -4", [True, True, False]),
+        ("b / b == 1", [True, True, False]),  # 0 / 0
+        ("1 / b > 1e9", [False, False, True]),  # 1 / 0
+        ("not (sex == 'male' and partner == 'female')", [False, True, True]),
+        ("sex == partner", [False, True, False]),
+        ('sex != "male"', [False, True, False]),
+        ("`hours per week` / 10 > 4", [False, True, True]),
+        ("`class` == 1", [True, False, True]),
+        ("flag == True", [True, False, True]),
+        ("end >= start", [True, False, False]),
+        ("not end < start", [True, False, True]),
+        ("end - start == 4", [True, False, False]),
+        ("start + 1 <= seen", [False, True, True]),
+        ("1.5 + start == seen - 1", [False, False, False]),
+        ("seen - start == 0.5", [True, False, False]),
+        ("start - 1e300 < start", [False, False, False]),
+    ],
+)
+def test_constraints_mean_what_they_say(make_frame, constraint, expected):
+    domain = Domain(COLUMNS, constraints=[constraint])
+    assert domain.check_constraints(make_frame(ROWS)).tolist() == expected
+    assert domain.constraints == (constraint,)
+
+
+@each(
+    "constraint message",
+    [
+        ("__import__('os').system('x') == 0", "is not allowed. Use columns"),
+        ("len(a) > 1", "'len.a.' is not allowed"),
+        ("a.real > 1", "'a.real' is not allowed"),
+        ("a[0] > 1", "is not allowed"),
+        ("a ** 2 > 1", "is not allowed"),
+        ("a % 2 == 0", "is not allowed"),
+        ("a // 2 == 0", "is not allowed"),
+        ("a in b", "is not allowed"),
+        ("a is b", "is not allowed"),
+        ("a if a > b else b", "is not allowed"),
+        ("(x := a) > 1", "is not allowed"),
+        ("[a for a in b] == 1", "is not allowed"),
+        ("lambda: a", "is not allowed"),
+        ("a > 1j", "is not allowed"),
+        ("a == None", "is not allowed"),
+        ("a > ...", "is not allowed"),
+        ("f'{a}' == sex", "is not allowed"),
+        ("b'x' == code", "is not allowed"),
+        ("~flag == True", "is not allowed"),
+        ("a >", "not an expression"),
+        ("a > 1; b", "not an expression"),
+        ("a = 1", "not an expression"),
+        ("", "not an expression"),
+        ("a\x00 > 1", "not an expression"),
+        ("`a > 1", "not an expression"),
+        ("(" * 300 + "a" + ")" * 300 + "> 1", "not an expression"),
+        ("-" * 5000 + "a > 1", "not an expression|too long"),
+        ("a > 1 and " * 500 + "a > 1", "too long"),
+        ("a > " + "1" * 20_000, "at most 10,000 characters"),
+        ("c > a", r"'c' is not a column of the domain, which has \['a', 'b'"),
+        ("hours > 1", "'hours' is not a column"),
+        ("a", "expected a comparison, such as 'end >= start'"),
+        ("a + b", "expected a comparison"),
+        ("a and b > 1", "'a' is not a comparison; and, or and not combine"),
+        ("not flag", "'flag' is not a comparison"),
+        ("1 < 2", "at least one column, got constants"),
+        ("(a > 1) > b", "is not allowed"),
+        ("sex > 'male'", "text are compared by == or != alone"),
+        ("flag > False", "truth values are compared by == or != alone"),
+        ("sex == 'mal'", "values that are not declared"),
+        ("job != sex", "values that are not declared"),
+        ("sex == 1", "compares string with whole"),
+        ("flag == 1", "compares boolean with whole"),
+        ("start > 5", "compares date with whole"),
+        ("start > '2020-01-01'", "compares date with string"),
+        ("sex + sex == sex", "is neither arithmetic of numbers"),
+        ("start + end > start", "is neither arithmetic of numbers"),
+        ("2 * start > start", "is neither arithmetic of numbers"),
+        ("5 - start > start", "is neither arithmetic of numbers"),
+        ("-start > start", "needs a number"),
+        ("(a > 1) + 1 > 1", "is neither arithmetic"),
+        ("code == 'a'", "column 'code' must declare numbers, text, truth values, or dates .* got bytes"),
+        ("zoned == zoned", "got times with a time zone"),
+        ("a > 1e999", "expected finite numbers"),
+        ("a > 1" + "0" * 400, "expected finite numbers, whole ones up to"),
+    ],
+)
+def test_all_else_is_refused_when_the_domain_is_made(constraint, message):
+    with pytest.raises(ValueError, match=f"constraint .*: .*{message}"):
+        Domain(COLUMNS, constraints=[constraint])
+
+
+@each(
+    "options error message",
+    [
+        ({"constraints": "a > b"}, TypeError, "constraints must be a list of expressions, got str"),
+        ({"constraints": [1]}, TypeError, "constraint 1: expected text, got int"),
+        ({"derived": ["a + b"]}, TypeError, "derived must be a mapping"),
+        ({"derived": {"t": 3}}, TypeError, "derived column 't', 3: expected text, got int"),
+        ({"derived": {"a": "b + 1"}}, ValueError, r"columns \['a'\] are declared and derived"),
+        ({"derived": {"t": "u + 1", "u": "v + 1", "v": "t + 1"}}, ValueError, "computed from each other: .*'t'.*'u'"),
+        ({"derived": {"t": "t + 1"}}, ValueError, "computed from each other"),
+        ({"derived": {"t": "sex"}}, ValueError, "derived column 't', 'sex': expected numbers, dates or a comparison"),
+        ({"derived": {"t": "w + 1"}}, ValueError, "derived column 't', 'w . 1': 'w' is not a column"),
+    ],
+)
+def test_wrong_declarations_are_refused(options, error, message):
+    with pytest.raises(error, match=message):
+        Domain(COLUMNS, **options)
+
+
+DERIVED = {
+    "late": "total > 6",  # of a column that is declared below
+    "total": "b + `hours per week` * 0",
+    "maybe": "a + b",
+    "ratio": "b / rate",
+    "stay": "end - start",
+    "next": "start + 1",
+    "noon": "start + 0.5",
+    "many": "total * 2",
+}
+
+
+def test_derived_columns_are_computed_in_the_library_of_the_table(make_frame, values_of):
+    domain = Domain(COLUMNS, derived=DERIVED, constraints=["late == True or total < 1"])
+    table = domain.add_derived(make_frame({**ROWS, "total": [7, 7, 7]}))
+
+    def values(name):
+        return [None if value is None or value != value else value for value in values_of(table, name)]
+
+    def times(name):
+        return [str(value)[:16].removesuffix("T00:00").removesuffix(" 00:00") for value in values(name)]
+
+    assert values("total") == [2, 5, 0]
+    assert values("many") == [4, 10, 0]
+    assert values("late") == [False, False, False]
+    assert values("maybe") == [3, 10, None]
+    assert values("ratio") == [4, 20, 0]
+    assert values("stay") == [4, -2, None]
+    assert times("next") == ["2020-01-02", "2020-03-02", "2020-03-02"]
+    assert [time.replace("T", " ") for time in times("noon")] == [
+        "2020-01-01 12:00",
+        "2020-03-01 12:00",
+        "2020-03-01 12:00",
+    ]
+    assert domain.check_constraints(table).tolist() == [False, False, True]
+
+
+def test_the_dtype_of_a_derived_column_follows_from_the_declared_ones():
+    whole = Domain({"x": Interval(0, 20), "y": Interval(0, 1)}, derived={"d": "x + 1", "e": "x + y", "f": "x / 2"})
+    for x in ([1, 2], [1.0, 2.0]):
+        frame = whole.add_derived(pd.DataFrame({"x": x, "y": [0.0, 1.0]}))
+        assert frame.dtypes[["d", "e", "f"]].tolist() == [np.int64, np.float64, np.float64]
+    for x in ([1.0, np.nan], [1.5, 2.0], [1e17, 2.0]):
+        with pytest.raises(ValueError, match=r"derived column 'x \+ 1': expected whole numbers up to"):
+            whole.add_derived(pd.DataFrame({"x": x, "y": [0, 1]}))
+    by_zero = Domain({"x": Interval(0, 9)}, derived={"d": "1 / x"}).add_derived(pd.DataFrame({"x": [0, 2]}))
+    assert by_zero.d.isna().tolist() == [True, False]
+
+
+def test_a_table_must_have_the_columns_that_are_read():
+    domain = Domain(COLUMNS, constraints=["a > 1"], derived={"t": "b + 1"})
+    with pytest.raises(ValueError, match="X lacks column 'a'"):
+        domain.check_constraints(pd.DataFrame({"b": [1]}))
+    with pytest.raises(ValueError, match="X lacks column 'b'"):
+        domain.add_derived(pd.DataFrame({"a": [1]}))
+    with pytest.raises(ValueError, match="column 'a': expected numbers") as caught:
+        domain.check_constraints(pd.DataFrame({"a": ["secret"]}))
+    assert "secret" not in str(caught.value)
+
+
+def test_they_are_part_of_a_domain():
+    columns = {name: COLUMNS[name] for name in ("a", "b", "hours per week", "start", "end", "sex", "partner")}
+    derived = {"late": "`t o t` > 6", "t o t": "a + b", "stay": "end - start"}
+    constraints = ["end >= start", "late == True or a < 2", 'not (sex == "male" and partner == "male")']
+    domain = Domain(columns, constraints=constraints, derived=derived)
+    assert Domain.from_toml(domain.to_toml()) == pickle.loads(pickle.dumps(domain)) == domain
+    assert domain.to_toml().startswith("constraints = [")
+    assert domain != Domain(columns, constraints=constraints[:1]) != Domain(columns)
+    assert eval(repr(Domain({"x": [1]}, constraints=["x > 0"], derived={"y": "x + 1"}))).derived == {"y": "x + 1"}
+    selected = domain.select(["b", "a"])
+    assert selected.derived == {"late": "`t o t` > 6", "t o t": "a + b"}
+    assert selected.constraints == ("late == True or a < 2",)
+    with pytest.raises(ValueError, match=r"constraint 'f\(a\) > 1': .* is not allowed"):
+        Domain.from_toml("constraints = ['f(a) > 1']\n[columns.a]\nlow = 0\nhigh = 1")
