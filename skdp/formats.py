@@ -10,7 +10,7 @@ _FORMATS = {
     b'"skdp-estimator"': "what skdp.save wrote, which skdp.load reads",
     b'"skdp-protocol"': "the protocol of a fitted transformer, which `load` of its class"
     " reads",
-    b'"skdp_ledger"': "a ledger, which skdp.PrivacyLedger(path) opens",
+    b"SQLite format 3": "a ledger, which skdp.PrivacyLedger(path=...) opens",
     b'"skdp-ledger"': "the record of a ledger, which skdp.PrivacyLedger.from_json reads",
     b'"skdp-guarantee"': "a guarantee, which skdp.PrivacyGuarantee.from_json reads",
 }

@@ -113,7 +113,7 @@ def test_values_that_were_read_are_marked_and_not_shown():
 
 
 def test_an_estimator_does_not_show_where_its_ledger_is(tmp_path):
-    ledger = PrivacyLedger(tmp_path / "ledger.jsonl", epsilon=1.0)
+    ledger = PrivacyLedger(path=tmp_path / "ledger.sqlite", epsilon=1.0)
     encoder = RandomizedResponseEncoder(1.0, categories={"x": ["f", "m"]}, ledger=ledger)
     assert str(tmp_path) not in repr(encoder) + encoder._repr_html_() + repr(ledger)
-    assert ledger.path == tmp_path.resolve() / "ledger.jsonl"
+    assert ledger.path == tmp_path.resolve() / "ledger.sqlite"

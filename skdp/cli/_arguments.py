@@ -98,7 +98,7 @@ def _open_ledger(options: argparse.Namespace) -> PrivacyLedger | None:
             raise ValueError(
                 f"there is no ledger {options.ledger}; --budget creates one"
             )
-        return PrivacyLedger(options.ledger)
+        return PrivacyLedger(path=options.ledger)
     # A budget is stated once: a second one for the same ledger would be a new promise for
     # records that the ledger has charges for.
     if options.ledger.exists():
@@ -106,7 +106,7 @@ def _open_ledger(options: argparse.Namespace) -> PrivacyLedger | None:
             f"{options.ledger} exists already: leave out --budget, which is given once"
         )
     return PrivacyLedger(
-        options.ledger, epsilon=options.budget, delta=options.budget_delta
+        options.budget, delta=options.budget_delta, path=options.ledger
     )
 
 

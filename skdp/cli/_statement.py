@@ -26,7 +26,7 @@ from skdp.tables import is_frame
 # One more than a record may have.
 _MOST_CHARACTERS = (1 << 26) + 1
 
-_START_OF_LEDGERS = b'{"skdp_ledger"'
+_START_OF_LEDGERS = b"SQLite format 3"
 _START_OF_MODELS = re.compile(rb'\s*\{\s*"format"\s*:\s*"skdp-estimator"')
 _LONGEST_START = 64
 _LEDGER_RECORD = re.compile(r'\s*\{\s*"format"\s*:\s*"skdp-ledger"')
@@ -67,7 +67,7 @@ def _statement(source: str) -> PrivacyStatement:
     with path.open("rb") as file:
         start = file.read(_LONGEST_START)
     if start.startswith(_START_OF_LEDGERS):
-        return privacy_statement(PrivacyLedger(path))
+        return privacy_statement(PrivacyLedger(path=path))
     if _START_OF_MODELS.match(start):
         return privacy_statement(load(path))
     if path.suffix.lower() != ".json":

@@ -55,7 +55,7 @@ def test_commands_run(block, tmp_path, monkeypatch):
         Path("spark-reports").mkdir()
         privatize_file("people.csv", "spark-reports/part-0.parquet", encoder)
     if "--budget" not in block:
-        PrivacyLedger("ledger.jsonl", epsilon=3.0).charge(encoder.guarantee_, "survey")
+        PrivacyLedger(3.0, path="ledger.sqlite").charge(encoder.guarantee_, "survey")
     Path("model.py").write_text(
         "from skdp import RandomizedResponseEncoder\n"
         "pipeline = RandomizedResponseEncoder(1.0, categories={'sex': ['f', 'm']})\n"

@@ -96,7 +96,7 @@ def test_the_check_before_the_charge_may_be_left_out(files, capsys):
     refuse(capsys, "privatize", "in.csv", "out.csv", "--ledger", "ledger", "--budget", 9, *OPTIONS)
     assert not (files / "ledger").exists()  # nothing is charged
     refuse(capsys, "privatize", "in.csv", "out.csv", "--ledger", "ledger", "--budget", 9, "--no-check", *OPTIONS)
-    assert PrivacyLedger("ledger").spent.epsilon > 0
+    assert PrivacyLedger(path="ledger").spent.epsilon > 0
 
 
 def test_the_version(capsys):
@@ -198,7 +198,7 @@ def test_a_protocol_is_saved_and_loaded(files, capsys):
     assert isinstance(saved, RandomizedResponseEncoder)
     assert saved.strategy == "joint"
     call("privatize", "in.csv", "two.parquet", "--load", "p.json", "--ledger", "ledger", "--budget", 9)
-    assert PrivacyLedger("ledger").spent.epsilon == saved.guarantee_.epsilon
+    assert PrivacyLedger(path="ledger").spent.epsilon == saved.guarantee_.epsilon
     assert skdp.read_protocol("two.parquet").to_json() == saved.to_json()
     (files / "bad.json").write_text("SECRET")
     text = refuse(capsys, "privatize", "in.csv", "three.csv", "--load", "bad.json")

@@ -135,7 +135,7 @@ def test_files_of_another_kind_are_refused(files, capsys):
 
 
 def test_a_ledger_states_its_charges(tmp_path, capsys):
-    ledger = skdp.PrivacyLedger(tmp_path / "ledger.jsonl", epsilon=9.0)
+    ledger = skdp.PrivacyLedger(path=tmp_path / "ledger.sqlite", epsilon=9.0)
     encoder = skdp.RandomizedResponseEncoder(2.0, categories={"sex": ["f", "m"]}, ledger=ledger)
     encoder.fit_transform(PEOPLE[["sex"]])
     encoder.transform(PEOPLE[["sex"]])
@@ -143,7 +143,7 @@ def test_a_ledger_states_its_charges(tmp_path, capsys):
     rows = privacy_statement(ledger).rows[["column", "step", "epsilon", "relation"]].values.tolist()
     assert rows == [["sex", "RandomizedResponseEncoder, 2 times", 4, "replace"], ["age", "DPMean", 1, "replace"]]
     (tmp_path / "record.json").write_text(ledger.to_json())
-    for name in ("ledger.jsonl", "record.json"):
+    for name in ("ledger.sqlite", "record.json"):
         assert main(["statement", str(tmp_path / name)]) == 0
         printed = capsys.readouterr().out
         assert "Guarantee: epsilon = 5, central model, replacing" in printed

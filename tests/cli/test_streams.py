@@ -121,15 +121,15 @@ def test_what_streams_cannot_be_is_refused(folder, run):
 
 
 def test_an_exhausted_budget_has_a_status_of_its_own(folder, run):
-    charged = [*PRIVATIZE, "--ledger", "ledger.jsonl"]
+    charged = [*PRIVATIZE, "--ledger", "ledger.sqlite"]
     assert run("privatize", "people.csv", "first.csv", *charged, "--budget", "4")[0] == 0
     for command in ("privatize", "synthesize"):
         status, _, told = run(command, "people.csv", "second.csv", *charged)
         assert status == 3
         # The file and what is left of it; no `PrivacyLedger(...)`, and no advice for searches in Python.
-        assert f"skdp {command}: error: ledger ledger.jsonl: " in told
+        assert f"skdp {command}: error: ledger ledger.sqlite: " in told
         assert "; the ledger has " in told
-        assert told.rstrip().endswith("Nothing was released. It would be charge 2 of the ledger.")
+        assert told.rstrip().endswith("Nothing was released.")
         assert "PrivacyLedger" not in told
     status, reports, _ = run("privatize", "-", "-", *charged, given=(folder / "people.csv").read_bytes())
     assert (status, reports) == (3, b"")

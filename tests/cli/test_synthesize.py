@@ -92,7 +92,7 @@ def test_a_ledger_is_made_charged_and_kept_to(table, domain, tmp_path, capsys):
     ledger = tmp_path / "ledger.sqlite"
     new = ["--ledger", ledger, "--budget", 3]
     assert run(table, tmp_path / "one.csv", domain, "--epsilon", 2, *new) == 0
-    assert PrivacyLedger(ledger).spent.epsilon == 2
+    assert PrivacyLedger(path=ledger).spent.epsilon == 2
     for words, message in [
         (["--ledger", ledger], "asks for epsilon 2.0; the ledger has 1.0 of 3.0 left. Nothing was released."),
         (new, "exists already: leave out --budget"),
@@ -104,7 +104,7 @@ def test_a_ledger_is_made_charged_and_kept_to(table, domain, tmp_path, capsys):
             run(table, tmp_path / "two.csv", domain, "--epsilon", 2, *words)
         assert message in capsys.readouterr().err
         assert not (tmp_path / "two.csv").exists()
-    assert PrivacyLedger(ledger).spent.epsilon == 2
+    assert PrivacyLedger(path=ledger).spent.epsilon == 2
 
 
 @pytest.mark.parametrize(
@@ -152,4 +152,4 @@ def test_a_ledger_that_was_charged_stays(table, domain, tmp_path, monkeypatch):
     monkeypatch.setattr(DPMarginalSynthesizer, "sample_batches", stop)
     ledger = tmp_path / "ledger.sqlite"
     assert run(table, tmp_path / "out.csv", domain, "--epsilon", 1, "--ledger", ledger, "--budget", 3) == 130
-    assert PrivacyLedger(ledger).spent.epsilon == 1
+    assert PrivacyLedger(path=ledger).spent.epsilon == 1

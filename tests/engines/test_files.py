@@ -216,7 +216,7 @@ def test_a_csv_file_that_is_no_text_or_has_no_header_is_refused(tmp_path):
 @pytest.mark.parametrize("form", FORMATS)
 def test_a_run_with_a_key_is_repeated_with_the_same_reports_and_one_charge(people, source, tmp_path, form):
     run, options = SecretKey.generate(), {"keep": ["number"]}
-    ledger = PrivacyLedger(tmp_path / "ledger", epsilon=1)  # of one charge
+    ledger = PrivacyLedger(path=tmp_path / "ledger", epsilon=1)  # of one charge
     with pytest.raises(KeyboardInterrupt):
         privatize_file(
             source,
@@ -229,20 +229,20 @@ def test_a_run_with_a_key_is_repeated_with_the_same_reports_and_one_charge(peopl
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.parquet", "ledger"]
     made = []
     for name in "bc":
-        transformer = encoder(random_state=None, ledger=PrivacyLedger(tmp_path / "ledger"))
+        transformer = encoder(random_state=None, ledger=PrivacyLedger(path=tmp_path / "ledger"))
         privatize_file(source, tmp_path / f"{name}.{form}", transformer, run=run, **options)
         made.append((tmp_path / f"{name}.{form}").read_bytes())
     assert made[0] == made[1]
     table = read(tmp_path / f"b.{form}").to_pydict()
     assert table["number"] == list(range(people.num_rows))
     assert table["color"] != people["color"].to_pylist()
-    assert len(PrivacyLedger(tmp_path / "ledger").report()) == 1
+    assert len(PrivacyLedger(path=tmp_path / "ledger").report()) == 1
 
 
 def test_of_anything_else_the_random_bits_and_the_charge_are_others(people, source, tmp_path):
     run, other_rows = SecretKey.generate(), write(people.slice(1), tmp_path / "other.parquet")
     other = {"color": ["red", "blue", "green", "unused", None], "size": [0, 1, 2, 3]}
-    ledger = PrivacyLedger(tmp_path / "ledger", epsilon=9)
+    ledger = PrivacyLedger(path=tmp_path / "ledger", epsilon=9)
     releases = [
         {},
         {"keep": ["number"]},

@@ -244,7 +244,7 @@ def test_a_run_that_is_stopped_and_repeated_reports_each_row_once(people, tmp_pa
 
     monkeypatch.setattr(KeyedRandomness, "draw", noted)
     source, target = write(people, tmp_path / f"in.{form}"), tmp_path / "out.parquet"
-    ledger = PrivacyLedger(tmp_path / "ledger", epsilon=9)
+    ledger = PrivacyLedger(path=tmp_path / "ledger", epsilon=9)
     options = {"record_id": "person", "keep": ["person"], "run": SecretKey.generate()}
     with pytest.raises(KeyboardInterrupt):
         privatize_file(source, target, make(ledger=ledger), progress=StoppedBar(), **options)

@@ -249,8 +249,8 @@ def test_a_run_of_another_name_class_or_guarantee_is_charged(tmp_path):
     def fitted(epsilon=1.0, kind=RandomizedResponseEncoder, values=VALUES):
         return kind(epsilon, categories=values, ledger=ledger).fit(PEOPLE[list(values)])
 
-    for path in (None, tmp_path / "ledger.jsonl"):
-        ledger = PrivacyLedger(path, epsilon=20.0)
+    for path in (None, tmp_path / "ledger.sqlite"):
+        ledger = PrivacyLedger(path=path, epsilon=20.0)
         releases = [
             (fitted(), "a", 1.0),
             (fitted(), "a", 1.0),

@@ -330,9 +330,9 @@ class TestLedgers:
     def encoder(self, ledger):
         return RandomizedResponseEncoder(1.0, categories=DECLARED, ledger=ledger).fit(WORDS)
 
-    @pytest.mark.parametrize("file", [None, "ledger.jsonl"])
+    @pytest.mark.parametrize("file", [None, "ledger.sqlite"])
     def test_without_its_ledger_nothing_is_released(self, file, tmp_path):
-        ledger = PrivacyLedger(file and tmp_path / file, epsilon=1.5)
+        ledger = PrivacyLedger(path=file and tmp_path / file, epsilon=1.5)
         path = tmp_path / "encoder.skdp"
         skdp.save(self.encoder(ledger), path)
         assert str(tmp_path).encode() not in path.read_bytes()

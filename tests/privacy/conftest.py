@@ -1,5 +1,7 @@
 """Ledgers of both kinds."""
 
+import itertools
+
 import pytest
 
 from skdp import PrivacyLedger
@@ -8,10 +10,10 @@ from skdp import PrivacyLedger
 @pytest.fixture(params=["memory", "file"])
 def make(request, tmp_path):
     """Make ledgers in memory, or each in a file of its own."""
+    numbers = itertools.count()
 
-    def make_ledger(**budget):
-        in_memory = request.param == "memory"
-        path = None if in_memory else tmp_path / f"ledger-{len(list(tmp_path.iterdir()))}.jsonl"
-        return PrivacyLedger(path, **budget)
+    def make_ledger(epsilon=None, **budget):
+        path = None if request.param == "memory" else tmp_path / f"ledger-{next(numbers)}.sqlite"
+        return PrivacyLedger(epsilon, path=path, **budget)
 
     return make_ledger

@@ -35,10 +35,17 @@ def test_decimals_count_as_they_were_written(make):
         ledger.charge(PrivacyGuarantee(1e-300), "release")
 
 
+def test_ten_charges_of_a_tenth_fit_into_1_exactly(make):
+    ledger = make(1)
+    for _ in range(10):
+        ledger.charge(PrivacyGuarantee(0.1), "release")
+    assert (ledger.spent, ledger.remaining()) == ((1, 0), (0, 0))
+
+
 @each("charge, what", [(PrivacyGuarantee(0.5), "epsilon 0.5"), (PrivacyGuarantee(0.1, 1e-6), "delta 1e-06")])
 def test_over_the_budget_nothing_is_charged(make, charge, what):
     ledger = make(epsilon=0.4, delta=1e-7)
-    with pytest.raises(BudgetExceeded, match=rf"^DPMean asks for {what}; .* Nothing was released\. .* charge 1 of"):
+    with pytest.raises(BudgetExceeded, match=rf"^DPMean asks for {what}; .* Nothing was released\.$"):
         ledger.charge(charge, "DPMean")
     assert ledger.spent == (0, 0)
     assert ledger.relation is None
@@ -73,7 +80,7 @@ def test_in_memory_a_copy_that_was_pickled_refuses_everything_but_its_budget():
     assert copied.epsilon == 1
     assert repr(copied) == "PrivacyLedger(epsilon=1.0, delta=0.0, spent=unknown)"
     for use in (lambda: copied.charge(PrivacyGuarantee(0.1), "copy"), lambda: copied.spent, copied.remaining):
-        with pytest.raises(RuntimeError, match=r"belongs to one process .* a copy.*ledger\.jsonl.*n_jobs=1"):
+        with pytest.raises(RuntimeError, match=r"belongs to one process .* a copy.*ledger\.sqlite.*n_jobs=1"):
             use()
     assert ledger.spent == (0.5, 0)
 
@@ -141,7 +148,7 @@ def test_every_fit_of_a_search_is_charged_and_what_is_privatised_for_scores(make
 @pytest.mark.filterwarnings("ignore:\\s*3 fits failed:sklearn.exceptions.FitFailedWarning")
 def test_worker_processes_share_a_file_and_get_no_budget_of_a_pickled_memory(tmp_path):
     """Each process has a copy: of the file it charges what all together may spend, of memory nothing."""
-    in_memory, in_file = PrivacyLedger(epsilon=2), PrivacyLedger(tmp_path / "ledger.jsonl", epsilon=2)
+    in_memory, in_file = PrivacyLedger(epsilon=2), PrivacyLedger(path=tmp_path / "ledger.sqlite", epsilon=2)
     scores = cross_val_score(model(in_file), FRAME, ILL, cv=5, n_jobs=2)
     assert np.isnan(scores).sum() == 3
     assert in_file.spent == (2, 0)

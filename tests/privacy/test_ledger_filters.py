@@ -113,7 +113,7 @@ def test_the_relation_is_that_of_the_first_charge(make):
     total = privacy_statement(ledger).total
     assert (total.epsilon, total.relation) == (2.25, "replace")
     if ledger.path is not None:
-        assert PrivacyLedger(ledger.path).to_json() == ledger.to_json()
+        assert PrivacyLedger(path=ledger.path).to_json() == ledger.to_json()
 
 
 def test_a_ledger_of_central_charges_refuses_local_ones_with_the_remedy(make):
@@ -142,21 +142,25 @@ def test_impossible_budgets_are_refused(budget, message):
 
 @pytest.mark.parametrize("budget", [{"rho": 0.5}, {"mu": 1.0}, {"epsilon": 3.0, "delta": 1e-5}], ids=str)
 def test_records_and_files_keep_the_budget(tmp_path, budget):
-    path = tmp_path / "ledger.jsonl"
-    ledger = PrivacyLedger(path, **budget)
+    path = tmp_path / "ledger.sqlite"
+    ledger = PrivacyLedger(path=path, **budget)
     ledger.charge(gaussian(0.1), "noise")
     ledger.charge(PrivacyGuarantee(0.2), "answer")
-    for other in (PrivacyLedger(path), PrivacyLedger(path, **budget), PrivacyLedger.from_json(ledger.to_json())):
+    for other in (
+        PrivacyLedger(path=path),
+        PrivacyLedger(path=path, **budget),
+        PrivacyLedger.from_json(ledger.to_json()),
+    ):
         assert other.balance().equals(ledger.balance())
         assert other.report().equals(ledger.report())
     assert all(f"{name}={value}" in repr(ledger) for name, value in budget.items())
     with pytest.raises(ValueError, match="was made with"):
-        PrivacyLedger(path, epsilon=1.0)
+        PrivacyLedger(1.0, path=path)
     record = json.loads(ledger.to_json())
     Draft202012Validator(SCHEMA).validate(record)
     record["charges"] *= 40
     record["spent"] = {name: 40 * value for name, value in record["spent"].items()}
-    with pytest.raises(ValueError, match="spend more than the budget"):
+    with pytest.raises(ValueError, match="not those of a ledger with this budget"):
         PrivacyLedger.from_json(json.dumps(record))
 
 

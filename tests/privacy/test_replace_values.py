@@ -352,10 +352,9 @@ class TestLedger:
         assert ledger.relation == relation
         # A record as another program may write it.
         record = ledger.to_dict()
-        charge = {"what": "x", "epsilon": stated.epsilon, "delta": 0.0, "relation": "replace"}
-        charge |= {"guarantee": stated._content(), "time": "2027-01-31T12:00:00.000000+00:00"}
+        charge = {"what": "x", "guarantee": stated._content(), "time": "2027-01-31T12:00:00.000000+00:00"}
         record |= {"charges": [charge], "spent": {"epsilon": stated.epsilon, "delta": 0.0}}
-        with pytest.raises(ValueError, match="says nothing about whole records"):
+        with pytest.raises(ValueError, match="a budget for whole records would not hold"):
             PrivacyLedger.from_json(json.dumps(record))
 
     def test_budget_is_a_filter(self, make):
@@ -367,20 +366,20 @@ class TestLedger:
         assert ledger.spent.epsilon == 1
 
     def test_columns_have_no_order_and_count_once(self, tmp_path):
-        path = tmp_path / "ledger.jsonl"
-        PrivacyLedger(path, epsilon=1, relation="replace_values", columns=["b", "a", "b"])
-        again = PrivacyLedger(path, epsilon=1, relation="replace_values", columns=["a", "b"])
+        path = tmp_path / "ledger.sqlite"
+        PrivacyLedger(1, path=path, relation="replace_values", columns=["b", "a", "b"])
+        again = PrivacyLedger(1, path=path, relation="replace_values", columns=["a", "b"])
         assert again.columns == ("a", "b")
 
     def test_file_is_opened_with_its_columns(self, tmp_path):
-        path = tmp_path / "ledger.jsonl"
-        PrivacyLedger(path, epsilon=1, **OF_A).charge(promise(0.5, "replace_values", "a"), "first")
-        for ledger in (PrivacyLedger(path), PrivacyLedger(path, epsilon=1), PrivacyLedger(path, epsilon=1, **OF_A)):
+        path = tmp_path / "ledger.sqlite"
+        PrivacyLedger(1, path=path, **OF_A).charge(promise(0.5, "replace_values", "a"), "first")
+        for ledger in (PrivacyLedger(path=path), PrivacyLedger(1, path=path), PrivacyLedger(1, path=path, **OF_A)):
             assert (ledger.columns, ledger.spent.epsilon) == (("a",), 0.5)
         with pytest.raises(ValueError, match=r"was made with .*columns=\['a'\]"):
-            PrivacyLedger(path, epsilon=1, relation="replace_values", columns=["a", "b"])
+            PrivacyLedger(1, path=path, relation="replace_values", columns=["a", "b"])
         with pytest.raises(ValueError, match="was made with"):
-            PrivacyLedger(path, epsilon=1, relation="replace")
+            PrivacyLedger(1, path=path, relation="replace")
 
     @each(
         "arguments error",

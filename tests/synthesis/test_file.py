@@ -88,7 +88,7 @@ def test_what_is_loaded_has_coins_of_its_own_and_no_ledger():
 
 
 def test_the_seed_and_the_ledger_are_not_in_the_file(tmp_path):
-    ledger = PrivacyLedger(tmp_path / "secret_ledger.sqlite", epsilon=10, delta=1e-3)
+    ledger = PrivacyLedger(path=tmp_path / "secret_ledger.sqlite", epsilon=10, delta=1e-3)
     synthesizer = fitted(ledger=ledger)
     path = tmp_path / "people.json"
     synthesizer.save(path)

@@ -1,4 +1,4 @@
-"""What a ledger admits: its budget, its charges, and sums of constant size.
+"""What a ledger admits: its budget, its charges and their sums.
 
 A budget is a filter: however the next charge is chosen from earlier results, what was
 admitted is together as private as the budget states. With charges of (epsilon_i,
@@ -21,13 +21,12 @@ one of them only: the adversary takes the one or the other as earlier results su
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from decimal import Context, Decimal
 from fractions import Fraction
 from functools import cached_property, lru_cache, partial
 from typing import Any, NamedTuple, Self
@@ -55,71 +54,56 @@ from skdp.privacy._losses import (
     pure_rho,
 )
 
-# Floats have digits from 1e308 to 5e-324, so sums of them have some 640, and half the
-# square of a float (with at most 17 digits) has fewer than 700: all are exact.
-EXACT = Context(prec=800)
-
-INFINITE = Decimal("Infinity")
+# Exact, or infinite where a release has no such amount.
+Total = Fraction | float
 
 
-def as_decimal(number: Any) -> Decimal:
-    """Return the shortest decimal of a number, rounded up to a float."""
-    return Decimal(repr(round_up(check_epsilon(number, zero=True))))
+def to_decimal(number: Any) -> Fraction:
+    """Return the shortest decimal of a number, so that 0.1 is one tenth."""
+    return Fraction(str(round_up(check_epsilon(number, zero=True))))
 
 
-def rounded_down(amount: Decimal) -> float:
+def round_down(amount: Total) -> float:
     """Return the largest float whose shortest decimal is at most an amount."""
     nearest = float(amount)
-    if math.isfinite(nearest) and Decimal(repr(nearest)) > amount:
+    if math.isfinite(nearest) and Fraction(str(nearest)) > amount:
         return math.nextafter(nearest, -math.inf)
     return nearest
 
 
+def _limit_to_floats(amount: Total) -> Total:
+    return amount if amount <= sys.float_info.max else math.inf
+
+
 class Sums(NamedTuple):
-    """Sums over charges in one relation; infinite if a charge has no such amount."""
+    """Sums over charges in one relation."""
 
-    epsilon: Decimal = Decimal(0)
-    delta: Decimal = Decimal(0)
-    # Of the deltas of charges without a rho.
-    failure: Decimal = Decimal(0)
-    rho: Decimal = Decimal(0)
-    mu_squared: Decimal = Decimal(0)
+    epsilon: Total = Fraction(0)
+    delta: Total = Fraction(0)
+    # The deltas of charges without a rho.
+    failure: Total = Fraction(0)
+    rho: Total = Fraction(0)
+    mu_squared: Total = Fraction(0)
 
-    def plus(self, sums: Sums) -> Sums:
-        return Sums(*map(EXACT.add, self, sums))
-
-    def times(self, count: int) -> Sums:
-        return Sums(*[EXACT.multiply(amount, count) for amount in self])
-
-    def minus(self, sums: Sums) -> Sums:
-        """Subtract sums of which none is infinite where this one is not."""
-        return Sums(*map(_difference, self, sums))
+    def plus(self, other: Sums, count: int = 1) -> Sums:
+        """Add other sums a number of times."""
+        pairs = zip(self, other, strict=True)
+        return Sums(*[_limit_to_floats(mine + count * more) for mine, more in pairs])
 
 
-NOTHING = Sums()
-
-
-def total(sums: Iterable[Sums]) -> Sums:
-    """Add up sums."""
-    result = NOTHING
-    for amounts in sums:
-        result = result.plus(amounts)
-    return result
-
-
-def _difference(minuend: Decimal, subtrahend: Decimal) -> Decimal:
-    return minuend if minuend == INFINITE else EXACT.subtract(minuend, subtrahend)
+NO_CHARGES = Sums()
 
 
 # Most charges of a ledger have the same guarantees.
 @lru_cache(maxsize=256)
 def sums_of(guarantee: PrivacyGuarantee) -> Sums:
-    """Return what a release with a guarantee adds."""
-    sums = total(map(_loss_sums, guarantee._all_losses()))
-    # Losses are rounded up, and those of many parts may add up to more than what is
-    # stated of all together.
+    """Return the amounts that a release with a guarantee adds."""
+    sums = NO_CHARGES
+    for loss in guarantee._all_losses():
+        sums = sums.plus(_loss_sums(loss), loss.count)
+    # The rounded losses of many parts may exceed the stated loss of all together.
     if guarantee.rho is not None:
-        sums = sums._replace(rho=min(sums.rho, as_decimal(guarantee.rho)))
+        sums = sums._replace(rho=min(sums.rho, to_decimal(guarantee.rho)))
     if guarantee.delta == 0 and guarantee.losses:
         stated = _loss_sums(StatedLoss(guarantee.epsilon))
         sums = sums._replace(
@@ -127,63 +111,41 @@ def sums_of(guarantee: PrivacyGuarantee) -> Sums:
             mu_squared=min(sums.mu_squared, stated.mu_squared),
         )
     return sums._replace(
-        epsilon=as_decimal(guarantee.epsilon), delta=as_decimal(guarantee.delta)
+        epsilon=to_decimal(guarantee.epsilon), delta=to_decimal(guarantee.delta)
     )
 
 
 def _loss_sums(loss: Loss) -> Sums:
-    """Return what all releases of a loss add, beside epsilon and delta."""
+    """Return failure, rho and mu squared of one release with a loss."""
     if isinstance(loss, GaussianLoss):
-        return _gaussian_sums(loss).times(loss.count)
+        mu = to_decimal(loss.mu)
+        return Sums(rho=_limit_to_floats(mu**2 / 2), mu_squared=_limit_to_floats(mu**2))
     if isinstance(loss, StatedLoss):
-        return _stated_sums(loss).times(loss.count)
-    if isinstance(loss, PureLoss | LaplaceLoss):
-        return _pure_sums(loss).times(loss.count)
-    raise TypeError(f"a ledger cannot add up a {type(loss).__name__}")
-
-
-def _gaussian_sums(loss: GaussianLoss) -> Sums:
-    mu = as_decimal(loss.mu)
-    return Sums(rho=half_square(mu), mu_squared=EXACT.multiply(mu, mu))
-
-
-def _stated_sums(loss: StatedLoss) -> Sums:
-    epsilon = as_decimal(loss.epsilon)
-    mu_squared = INFINITE if loss.delta else _mu_squared(loss._pure)
-    if loss.rho is None:
+        epsilon = to_decimal(loss.epsilon)
+        mu_squared = math.inf if loss.delta else _mu_squared(loss._pure)
+        if loss.rho is not None:
+            # Delta is one conversion of it.
+            return Sums(rho=to_decimal(loss.rho), mu_squared=mu_squared)
         # It is epsilon-DP unless it fails, and so has rho = epsilon**2 / 2 (Bun and
         # Steinke 2016, proposition 1.4).
         return Sums(
-            failure=as_decimal(loss.delta),
-            rho=half_square(epsilon),
+            failure=to_decimal(loss.delta),
+            rho=_limit_to_floats(epsilon**2 / 2),
             mu_squared=mu_squared,
         )
-    # With a rho, delta is one conversion of it.
-    return Sums(rho=as_decimal(loss.rho), mu_squared=mu_squared)
-
-
-def _pure_sums(loss: PureLoss | LaplaceLoss) -> Sums:
-    share = 1.0
-    if isinstance(loss, PureLoss) and loss._pure:
-        share = loss.share
-    epsilon = as_decimal(loss._pure)
-    # Infinite where floats overflow.
-    rho = Decimal(repr(pure_rho(float(loss._pure), share)))
+    assert isinstance(loss, PureLoss | LaplaceLoss)
+    share = loss.share if isinstance(loss, PureLoss) and loss._pure else 1.0
+    rho = pure_rho(float(loss._pure), share)
+    exact_rho = Fraction(str(rho)) if math.isfinite(rho) else rho
+    largest_rho = _limit_to_floats(to_decimal(loss._pure) ** 2 / 2)
     return Sums(
-        rho=min(half_square(epsilon), rho), mu_squared=_mu_squared(loss._pure, share)
+        rho=min(largest_rho, exact_rho), mu_squared=_mu_squared(loss._pure, share)
     )
 
 
-def half_square(number: Decimal) -> Decimal:
-    """Return the rho of an epsilon, or of a mu."""
-    return EXACT.divide(EXACT.multiply(number, number), 2)
-
-
-def _mu_squared(epsilon: Fraction, share: float = 1.0) -> Decimal:
+def _mu_squared(epsilon: Fraction, share: float = 1.0) -> Total:
     mu = pure_mu(epsilon, share)
-    if mu is None:
-        return INFINITE
-    return EXACT.multiply(as_decimal(mu), as_decimal(mu))
+    return math.inf if mu is None else to_decimal(mu) ** 2
 
 
 class BudgetExceeded(RuntimeError):
@@ -193,10 +155,10 @@ class BudgetExceeded(RuntimeError):
     --------
     >>> from skdp import BudgetExceeded, PrivacyGuarantee, PrivacyLedger
     >>> try:
-    ...     PrivacyLedger(epsilon=1.0).charge(PrivacyGuarantee(2.0), "survey")
+    ...     PrivacyLedger(1.0).charge(PrivacyGuarantee(2.0), "survey")
     ... except BudgetExceeded as refusal:
     ...     print(refusal)
-    survey asks for epsilon 2.0; the ledger has 1.0 of 1.0 left. Nothing was released. ...
+    survey asks for epsilon 2.0; the ledger has 1.0 of 1.0 left. Nothing was released.
     """
 
 
@@ -276,21 +238,25 @@ class Budget:
     @cached_property
     def limits(self) -> Sums:
         """The largest sums."""
-        endless = Sums(*[INFINITE] * len(Sums._fields))
+        endless = Sums(*[math.inf] * len(Sums._fields))
         if self.rho is not None:
-            return endless._replace(failure=Decimal(0), rho=as_decimal(self.rho))
+            return endless._replace(failure=Fraction(0), rho=to_decimal(self.rho))
         if self.mu is not None:
-            mu = as_decimal(self.mu)
-            return endless._replace(
-                failure=Decimal(0), mu_squared=EXACT.multiply(mu, mu)
-            )
+            mu_squared = to_decimal(self.mu) ** 2
+            return endless._replace(failure=Fraction(0), mu_squared=mu_squared)
         return endless._replace(
-            epsilon=as_decimal(self.epsilon), delta=as_decimal(self.delta)
+            epsilon=to_decimal(self.epsilon), delta=to_decimal(self.delta)
         )
+
+    def convert(self, guarantee: PrivacyGuarantee) -> PrivacyGuarantee:
+        """Convert a guarantee to the relation of the budget, if it has one."""
+        relation = self.relation or guarantee.relation
+        return guarantee.to(relation, self.protected)
 
     def _content(self) -> dict[str, Any]:
         content = asdict(self)
-        return content | _columns_content(content.pop("columns"))
+        columns = content.pop("columns")
+        return content | ({"columns": list(columns)} if columns else {})
 
     @classmethod
     def _of(cls, fields: Fields) -> Self:
@@ -301,16 +267,8 @@ class Budget:
         relation = fields.optional(
             "relation", partial(fields.one_of, options=RELATIONS)
         )
-        return cls.checked(relation=relation, columns=_read_columns(fields), **numbers)
-
-
-def _columns_content(columns: tuple[str | int, ...]) -> dict[str, Any]:
-    """Write protected columns; of whole records, nothing."""
-    return {"columns": list(columns)} if columns else {}
-
-
-def _read_columns(fields: Fields) -> tuple[str | int, ...]:
-    return fields.columns("columns") if fields.has("columns") else ()
+        columns = fields.columns("columns") if fields.has("columns") else ()
+        return cls.checked(relation=relation, columns=columns, **numbers)
 
 
 def _limit(number: Any, name: str) -> float:
@@ -322,82 +280,26 @@ def _limit(number: Any, name: str) -> float:
 
 @dataclass(frozen=True)
 class Charge:
-    """A charge, one line of the book."""
+    """A release that was charged, with its guarantee in the relation of the ledger."""
 
     what: str
     guarantee: PrivacyGuarantee
-    relation: Relation
-    # What it adds to those of the ledger, in this relation.
-    sums: Sums
     time: str
-    # The protected columns of its relation.
-    columns: tuple[str | int, ...] = ()
 
     @classmethod
-    def now(
-        cls,
-        what: str,
-        guarantee: PrivacyGuarantee,
-        relation: Relation,
-        columns: tuple[str | int, ...] = (),
-    ) -> Self:
-        """Make a charge in the relation of a ledger."""
-        sums = sums_of(guarantee.to(relation, columns or None))
+    def now(cls, what: str, guarantee: PrivacyGuarantee) -> Self:
         time = datetime.now(UTC).isoformat(timespec="microseconds")
-        return cls(written_text(what), guarantee, relation, sums, time, columns=columns)
-
-    @property
-    def stated(self) -> PrivacyGuarantee:
-        """The guarantee in its relation."""
-        return self.guarantee.to(self.relation, self.columns or None)
+        return cls(written_text(what), guarantee, time)
 
     def _content(self) -> dict[str, Any]:
-        content = {
-            "what": self.what,
-            "epsilon": float(self.sums.epsilon),
-            "delta": float(self.sums.delta),
-            "relation": self.relation,
-            "guarantee": self.guarantee._content(),
-            "time": self.time,
-        }
-        return content | _columns_content(self.columns)
+        guarantee = self.guarantee._content()
+        return {"what": self.what, "guarantee": guarantee, "time": self.time}
 
     @classmethod
     def _of(cls, fields: Fields) -> Self:
         what = fields.text("what")
-        epsilon, delta = read_amounts(fields)
-        relation = fields.one_of("relation", RELATIONS)
-        columns = _read_columns(fields)
-        check_columns(relation, columns)
-        try:
-            guarantee = _read_guarantee(json.dumps(fields.take("guarantee")))
-            sums = sums_of(guarantee.to(relation, columns or None))
-        except ValueError as error:
-            place = fields.at("guarantee")
-            raise ValueError(f"{place} is none of its charge: {error}") from None
-        if (epsilon, delta) != (sums.epsilon, sums.delta):
-            raise ValueError(
-                f"{fields.at('epsilon')} or its delta is not what its guarantee states"
-            )
-        time = _read_time(fields)
-        return cls(what, guarantee, relation, sums, time, columns)
-
-
-# Most charges of a ledger have the same guarantees.
-@lru_cache
-def _read_guarantee(text: str) -> PrivacyGuarantee:
-    fields = Fields(json.loads(text))
-    guarantee = PrivacyGuarantee._of(fields)
-    fields.close()
-    return guarantee
-
-
-def read_amounts(fields: Fields) -> tuple[Decimal, Decimal]:
-    """Read an epsilon and a delta, which may be sums."""
-    at_least_0 = partial(check_epsilon, zero=True)
-    epsilon = fields.number("epsilon", at_least_0)
-    delta = fields.number("delta", at_least_0)
-    return Decimal(repr(epsilon)), Decimal(repr(delta))
+        guarantee = fields.part("guarantee", PrivacyGuarantee._of)
+        return cls(what, guarantee, _read_time(fields))
 
 
 def _read_time(fields: Fields) -> str:
@@ -418,43 +320,59 @@ def _read_time(fields: Fields) -> str:
 
 @dataclass(frozen=True)
 class Account:
-    """The state of a ledger that the next charge needs, of constant size."""
+    """The budget of a ledger and the sums of its charges: all that the next charge needs."""
 
     # Its relation is the relation of the first charge, if it was not declared.
     budget: Budget
-    sums: Sums = NOTHING
-    n_charges: int = 0
+    sums: Sums = NO_CHARGES
 
     def charge_of(self, what: str, guarantee: PrivacyGuarantee) -> Charge:
         """Return the charge of a release, in the relation of the ledger."""
-        columns = self.budget.columns
-        is_of_values = guarantee.relation == "replace_values"
-        if is_of_values and not columns:
-            raise ValueError(
-                f"{what} protects the values of {written_names(guarantee.scope)}, and may "
-                "show all other columns exactly: a budget for whole records would not "
-                f"hold. {_OF_VALUES.format(columns=list(guarantee.scope))}. Nothing "
-                "was released"
-            )
-        relation = self.budget.relation or guarantee.relation
+        self._check_scope(what, guarantee)
         try:
-            return Charge.now(what, guarantee, relation, columns)
+            return Charge.now(what, self.budget.convert(guarantee))
         except ValueError as error:
             raise self._refusal(what, error) from None
 
     def admit(self, charge: Charge) -> Account:
         """Return the account after a charge, if the budget covers it."""
+        self._check_scope(charge.what, charge.guarantee)
         try:
-            after = self.after(charge)
+            after = self._after(charge)
         except ValueError as error:
             raise self._refusal(charge.what, error) from None
-        if not after.fits:
-            raise BudgetExceeded(
-                f"{charge.what} asks for {_shortfall(charge, self, after)} left. "
-                "Nothing was released. "
-                f"It would be charge {after.n_charges:,} of the ledger."
-            )
+        for name, amount, limit in zip(
+            Sums._fields, after.sums, after.budget.limits, strict=True
+        ):
+            if amount > limit:
+                added = getattr(sums_of(charge.guarantee), name)
+                left = limit - getattr(self.sums, name)
+                request = f"{_LABELS[name]} {_format_request(added)}"
+                balance = f"{max(round_down(left), 0.0)} of {float(limit)}"
+                raise BudgetExceeded(
+                    f"{charge.what} asks for {request}; the ledger has {balance} left. "
+                    "Nothing was released."
+                )
         return after
+
+    def _after(self, charge: Charge) -> Account:
+        budget = self.budget
+        if budget.relation is None:
+            budget = replace(budget, relation=charge.guarantee.relation)
+        if budget.convert(charge.guarantee) != charge.guarantee:
+            raise ValueError("the charge is in another relation than the ledger")
+        return Account(budget, self.sums.plus(sums_of(charge.guarantee)))
+
+    def _check_scope(self, what: str, guarantee: PrivacyGuarantee) -> None:
+        """Refuse a release that protects some columns only, unless the budget does."""
+        if guarantee.relation == "replace_values" and not self.budget.columns:
+            raise ValueError(
+                f"{what} protects the values of {written_names(guarantee.scope)}, and may "
+                "show all other columns exactly: a budget for whole records would not "
+                "hold. Charge a ledger of its own for these columns, such as "
+                "PrivacyLedger(epsilon=..., relation='replace_values', "
+                f"columns={list(guarantee.scope)}). Nothing was released"
+            )
 
     def _refusal(self, what: str, error: ValueError) -> ValueError:
         columns = ""
@@ -468,71 +386,33 @@ class Account:
             f"{remedy}"
         )
 
-    def after(self, charge: Charge) -> Account:
-        """Return the account after one more charge, whether or not it fits."""
-        budget = self.budget
-        if charge.columns != budget.columns:
-            raise ValueError("the charge is for other columns than the ledger")
-        if budget.relation is None:
-            budget = replace(budget, relation=charge.relation)
-        elif budget.relation != charge.relation:
-            raise ValueError(
-                "the charge is in another neighbouring relation than the ledger"
-            )
-        return replace(
-            self,
-            budget=budget,
-            sums=self.sums.plus(charge.sums),
-            n_charges=self.n_charges + 1,
-        )
-
-    def exceeded_names(self) -> list[str]:
-        """Return the sums that are larger than their limits."""
-        limits = self.budget.limits
-        return [
-            name
-            for name, amount, limit in zip(Sums._fields, self.sums, limits, strict=True)
-            if amount > limit
-        ]
-
-    @property
-    def fits(self) -> bool:
-        """Whether the budget admits all charges."""
-        return not self.exceeded_names()
-
     @property
     def spent(self) -> tuple[float, float]:
         """The sums of epsilon and delta."""
         return float(self.sums.epsilon), float(self.sums.delta)
 
     def left(self) -> Sums:
-        """Return what is left of each limit."""
-        return self.budget.limits.minus(self.sums)
+        """Return the amount left of each limit."""
+        pairs = zip(self.budget.limits, self.sums, strict=True)
+        # A limited sum is finite.
+        return Sums(
+            *[limit if limit == math.inf else limit - amount for limit, amount in pairs]
+        )
 
     def largest_charge(self) -> tuple[float, float]:
         """Return the largest epsilon and delta of one more charge without a rho."""
-        remaining = self.left()
+        left = self.left()
         if self.budget.mu is not None:
-            return pure_epsilon(_at_least_0(remaining.mu_squared)), 0.0
+            return pure_epsilon(max(round_down(left.mu_squared), 0.0)), 0.0
         if self.budget.rho is not None:
-            return _epsilon_of_rho(remaining.rho), 0.0
-        return rounded_down(remaining.epsilon), rounded_down(remaining.delta)
+            return _epsilon_of_rho(left.rho), 0.0
+        return round_down(left.epsilon), round_down(left.delta)
 
 
-_OF_VALUES = (
-    "Charge a ledger of its own for these columns, such as "
-    "PrivacyLedger(epsilon=..., relation='replace_values', columns={columns})"
-)
-
-
-def _at_least_0(amount: Decimal) -> float:
-    return max(rounded_down(amount), 0.0)
-
-
-def _epsilon_of_rho(rho: Decimal) -> float:
+def _epsilon_of_rho(rho: Total) -> float:
     """Return the largest epsilon of which epsilon**2 / 2 is at most rho."""
     epsilon = 2 * math.sqrt(max(float(rho), 0.0) / 2)
-    while epsilon and half_square(as_decimal(epsilon)) > rho:
+    while epsilon and to_decimal(epsilon) ** 2 / 2 > rho:
         epsilon = math.nextafter(epsilon, 0.0)
     return epsilon
 
@@ -546,21 +426,10 @@ _LABELS = {
 }
 
 
-def _shortfall(charge: Charge, account: Account, account_after: Account) -> str:
-    """Show what a charge asks for beyond the budget, and what there is."""
-    limits = account_after.budget.limits
-    remaining = limits.minus(account.sums)
-    name = account_after.exceeded_names()[0]
-    request = f"{_LABELS[name]} {_number(getattr(charge.sums, name))}"
-    amount_left = _at_least_0(getattr(remaining, name))
-    balance = f"{amount_left} of {float(getattr(limits, name))}"
-    return f"{request}; the ledger has {balance}"
-
-
-def _number(amount: Decimal) -> str:
-    if amount.is_finite():
-        return str(float(amount))
-    return "without a limit, as it states none"
+def _format_request(amount: Total) -> str:
+    if amount == math.inf:
+        return "without a limit, as it states none"
+    return str(float(amount))
 
 
 SEARCH_ADVICE = (

@@ -5,21 +5,22 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
 import pandas as pd
 
 from skdp.markup import html_table, html_text, written_row, written_text
-from skdp.privacy._conversions import shown
+from skdp.privacy._conversions import check_epsilon, shown
 from skdp.privacy._guarantee import PrivacyGuarantee, Relation
 from skdp.privacy._json import Fields, ReadableRecord
 from skdp.privacy.ledger._account import (
     Account,
     Budget,
+    BudgetExceeded,
     Charge,
     Sums,
-    read_amounts,
 )
 from skdp.privacy.ledger._book import FileBook, MemoryBook, RecordBook, closed_book
 
@@ -31,18 +32,23 @@ class Amount(NamedTuple):
     delta: float
 
 
+def _read_amount(fields: Fields) -> Amount:
+    check = partial(check_epsilon, zero=True)
+    return Amount(fields.number("epsilon", check), fields.number("delta", check))
+
+
 class PrivacyLedger(ReadableRecord):
     """Account for all releases about the same persons, and refuse those that exceed the budget.
 
     Parameters
     ----------
-    path : str or path, optional
-        A file on a local disk, which several processes may use at the same time. It is created if it does not exist
-        and `epsilon` is given. Symbolic links are resolved. By default the ledger is in memory.
     epsilon : float, optional
         The budget of privacy loss, finite and > 0. Omit the budget if the file exists (see Notes).
     delta : float, default=0.0
         The budget of failure probability, in [0, 1), with `epsilon`.
+    path : str or path, optional
+        A file on a local disk, which several processes may use at the same time. It is created if it does not exist
+        and a budget is given. Symbolic links are resolved. By default the ledger is in memory.
     rho : float, optional
         The budget of zero-concentrated privacy loss, > 0, in place of epsilon and delta.
     mu : float, optional
@@ -68,8 +74,7 @@ class PrivacyLedger(ReadableRecord):
     Raises
     ------
     TypeError, ValueError
-        If a parameter is out of range, or the file is not a ledger, has another budget, has several names (hard links),
-        or has a line that cannot be read.
+        If a parameter is out of range, or the file is not a ledger, has another budget or several names (hard links).
     OSError
         If the file or its folder does not exist, or cannot be written.
 
@@ -105,14 +110,13 @@ class PrivacyLedger(ReadableRecord):
     than spend the same budget twice. A signal handler may read a ledger at any time (during a charge, the state before
     it), but cannot charge it then.
 
-    A file may be shared. All its names, such as in a bind mount, are the same ledger: the lock is on the file itself,
-    and there are no files beside it. A charge is on the disk before anything is drawn, so a crash leaves no release
-    without its charge (but possibly a charge without its release). The file has lines of JSON: the budget, and a line
-    for each charge. Only those trusted with the data should have write access. A copy of the file is another ledger
-    with the same budget. With ``epsilon=``, a file that was lost, or that is looked for in another folder, is silently
-    created again with the whole budget; without it, this is an error: give the budget once, and omit it afterwards.
-
-    The time of a charge does not depend on the number of charges before; opening a file reads all of them.
+    A file may be shared by threads and processes of one computer. It is an SQLite database, which each charge locks;
+    use no network drive, and one path for all processes (symbolic links are resolved, hard links are refused). A charge
+    is on the disk before anything is drawn, so a crash leaves no release without its charge, but possibly a charge
+    without its release. The time of a charge does not depend on the number of charges before. Only those trusted with
+    the data should have write access. A copy of the file is another ledger with the same budget. With a budget, a file
+    that was lost, or that is looked for in another folder, is silently created again with the whole budget; without
+    one, this is an error: give the budget once, and omit it afterwards.
 
     `to_json` writes a record of the budget and all charges, without the path. `from_json` makes a ledger of it that can
     only be read: another one that could be charged would spend the same budget twice.
@@ -153,8 +157,9 @@ class PrivacyLedger(ReadableRecord):
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
-    ...     PrivacyLedger(f"{folder}/ledger.jsonl", epsilon=3.0).charge(PrivacyGuarantee(1.0), "survey")
-    ...     PrivacyLedger(f"{folder}/ledger.jsonl").remaining()
+    ...     path = f"{folder}/ledger.sqlite"
+    ...     PrivacyLedger(3.0, path=path).charge(PrivacyGuarantee(1.0), "survey")
+    ...     PrivacyLedger(path=path).remaining()
     Amount(epsilon=2.0, delta=0.0)
     """
 
@@ -162,18 +167,22 @@ class PrivacyLedger(ReadableRecord):
 
     def __init__(
         self,
-        path: str | os.PathLike[str] | None = None,
-        *,
         epsilon: float | None = None,
+        *,
         delta: float = 0.0,
+        path: str | os.PathLike[str] | None = None,
         rho: float | None = None,
         mu: float | None = None,
         relation: Relation | None = None,
         columns: Sequence[Any] | None = None,
     ) -> None:
+        if isinstance(epsilon, str | os.PathLike):
+            raise TypeError(
+                f"epsilon must be a number, got {type(epsilon).__name__}; a file is "
+                "given as path="
+            )
         budget = None
-        has_budget = any(number is not None for number in (epsilon, rho, mu))
-        if has_budget:
+        if any(number is not None for number in (epsilon, rho, mu)):
             budget = Budget.checked(
                 epsilon=epsilon,
                 delta=delta,
@@ -191,8 +200,7 @@ class PrivacyLedger(ReadableRecord):
         if path is not None:
             if not isinstance(path, str | os.PathLike):
                 raise TypeError(
-                    f"path must be a path, got {type(path).__name__}; the budget is "
-                    "epsilon="
+                    f"path must be a str or a path, got {type(path).__name__}"
                 )
             self._book = FileBook(Path(path).resolve(), budget)
         elif budget is not None:
@@ -311,7 +319,7 @@ class PrivacyLedger(ReadableRecord):
             If the budget does not cover it; nothing is charged.
         ValueError
             If its neighbouring relation cannot be converted to that of the ledger (as of a release that protects named
-            columns only, by a ledger for whole records), or a line of the file cannot be read.
+            columns only, by a ledger for whole records), or the file is damaged.
         OSError
             If the file cannot be written.
         RuntimeError
@@ -319,8 +327,7 @@ class PrivacyLedger(ReadableRecord):
             charge, as a signal handler may.
         """
         _check_release(guarantee, what)
-        with self._book.opened() as account:
-            self._book.append(account.charge_of(what, guarantee))
+        self._book.charge(what, guarantee)
 
     def __repr__(self) -> str:
         # Without the path: scikit-learn shows this in the HTML of estimators.
@@ -343,37 +350,32 @@ class PrivacyLedger(ReadableRecord):
         return f"<div><p><code>{html_text(self)}</code></p>{table}{note}</div>"
 
     def _content(self) -> dict[str, Any]:
-        book = self._record_book()
-        account = book.account()
+        record = self._record_book()
+        account = record.account()
         return {
             "budget": account.budget._content(),
-            "spent": {
-                "epsilon": float(account.sums.epsilon),
-                "delta": float(account.sums.delta),
-            },
-            "charges": [charge._content() for charge in book.charges()],
+            "spent": Amount(*account.spent)._asdict(),
+            "charges": [charge._content() for charge in record.charges()],
         }
 
     @classmethod
     def _of(cls, fields: Fields) -> Self:
         """Read the fields of a record, and add its charges up again."""
         budget = fields.part("budget", Budget._of)
-        spent = fields.part("spent", read_amounts)
+        spent = fields.part("spent", _read_amount)
         place = fields.at("charges")
         charges = fields.parts("charges", Charge._of)
+        account = Account(budget)
         try:
-            book = RecordBook(budget, charges)
-        except ValueError as error:
-            raise ValueError(f"{place} cannot be added up: {error}") from None
-        account = book.account()
-        if not account.fits:
+            for charge in charges:
+                account = account.admit(charge)
+        except (BudgetExceeded, ValueError) as error:
             raise ValueError(
-                f"{place} spend more than the budget, which no ledger allows"
-            )
-        sums = account.sums
-        if tuple(map(float, spent)) != (float(sums.epsilon), float(sums.delta)):
+                f"{place} are not those of a ledger with this budget: {error}"
+            ) from None
+        if spent != Amount(*account.spent):
             raise ValueError(f"{fields.at('spent')} is not the sum of the charges")
-        return cls._of_book(book)
+        return cls._of_book(RecordBook(account, charges))
 
     @classmethod
     def _of_book(cls, book: MemoryBook) -> Self:
@@ -387,8 +389,7 @@ class PrivacyLedger(ReadableRecord):
 
     def _record_book(self) -> RecordBook:
         """Return the charges so far."""
-        charges = self._book.charges()
-        return RecordBook(self._book.account().budget, charges)
+        return self._book.record()
 
     def __sklearn_clone__(self) -> Self:
         return self
@@ -418,13 +419,13 @@ def _table(charges: Sequence[Charge]) -> pd.DataFrame:
     """List charges in order."""
     rows = []
     for charge in charges:
-        guarantee = charge.stated
+        guarantee = charge.guarantee
         row = (
             charge.what,
-            float(charge.sums.epsilon),
-            float(charge.sums.delta),
+            guarantee.epsilon,
+            guarantee.delta,
             guarantee.rho,
-            charge.relation,
+            guarantee.relation,
             guarantee._unit,
             guarantee.trust,
             ", ".join(map(str, guarantee.scope)),
@@ -482,10 +483,10 @@ def spend(ledger: Any, guarantee: PrivacyGuarantee, what: str) -> None:
 
 def is_charged(ledger: PrivacyLedger, guarantee: PrivacyGuarantee, what: str) -> bool:
     """Whether a ledger was charged for a release of this name and guarantee."""
-    # A ledger in a file has the guarantees as records have them.
-    content = guarantee._content()
+    record = ledger._record_book()
+    content = record.budget.convert(guarantee)._content()
     name = written_text(what)
-    for charge in ledger._record_book().charges():
-        if charge.what == name and charge.guarantee._content() == content:
-            return True
-    return False
+    return any(
+        charge.what == name and charge.guarantee._content() == content
+        for charge in record.charges()
+    )

@@ -290,7 +290,7 @@ def rows_of_ledger(ledger: PrivacyLedger) -> tuple[list[Row], list[StatedStep]]:
     """Return the rows and the steps of the charges of a ledger that can only be read."""
     counts: Counter[tuple[str, PrivacyGuarantee]] = Counter()
     for charge in ledger._record_book().charges():
-        counts[charge.what, charge.stated] += 1
+        counts[charge.what, charge.guarantee] += 1
     rows = []
     steps = []
     for (what, guarantee), count in counts.items():

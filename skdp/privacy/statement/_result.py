@@ -444,11 +444,11 @@ def _with_groups(ledger: dict[str, Any]) -> dict[str, Any]:
     """Add the number of charges of a ledger, and groups of equal ones."""
     groups: dict[tuple[Any, ...], dict[str, Any]] = {}
     for charge in ledger["charges"]:
-        columns = ", ".join(map(str, charge["guarantee"]["scope"]))
-        mechanism = charge["guarantee"]["mechanism"]
-        amounts = charge["epsilon"], charge["delta"]
-        unit = charge["guarantee"]["unit"]
-        key = (charge["what"], *amounts, mechanism, columns, unit)
+        guarantee = charge["guarantee"]
+        columns = ", ".join(map(str, guarantee["scope"]))
+        amounts = guarantee["epsilon"], guarantee["delta"]
+        facts = guarantee["mechanism"], columns, guarantee["unit"]
+        key = (charge["what"], *amounts, *facts)
         group = groups.setdefault(key, charge | {"number": 0, "columns": columns})
         group["number"] += 1
     return ledger | {"groups": list(groups.values()), "number": len(ledger["charges"])}
