@@ -8,9 +8,6 @@ from skdp.metrics._aif360 import import_optional as import_optional
 from skdp.metrics._counts import count_error, percent_error
 from skdp.metrics._counts import labels_of as labels_of
 from skdp.metrics._debiased_fairness import debiased_fairness
-from skdp.metrics._debiased_fairness import indicator_variances as indicator_variances
-from skdp.metrics._debiased_fairness import oracle_of as oracle_of
-from skdp.metrics._debiased_fairness import parity_half_width as parity_half_width
 from skdp.metrics._fairness_report import LABELS as LABELS
 from skdp.metrics._fairness_report import fairness_report
 from skdp.metrics._inputs import find_positive_label as find_positive_label

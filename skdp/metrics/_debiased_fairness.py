@@ -1,13 +1,10 @@
-"""Group fairness for groups that are known from reports only, and plans of its error."""
+"""Group fairness for groups that are known from reports only."""
 
 from __future__ import annotations
 
-import math
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from skdp.base import (
     ColumnLike,
@@ -31,13 +28,10 @@ from skdp.metrics._inputs import (
 )
 from skdp.metrics._private_groups import (
     cells_of,
-    check_encoder,
     find_privileged,
     read_groups,
-    unbiased_indicators,
 )
-from skdp.metrics._rates import PairsOfGroups, RateSums, sums_of_estimated
-from skdp.oracles import MOST_ENTRIES, FrequencyOracle
+from skdp.metrics._rates import sums_of_estimated
 
 Rows = Literal["population", "table"]
 
@@ -206,138 +200,3 @@ def debiased_fairness(
     sums = sums_of_estimated(reports_of_groups.indicators(), groups.members, labels)
     metrics = measure(sums, groups, rows, level)
     return write_table(metrics, level, estimated=True)
-
-
-def parity_half_width(
-    encoder: Any,
-    n_rows: int,
-    *,
-    privileged: Any,
-    share: float,
-    rates: tuple[float, float],
-    columns: Any = None,
-    rows: str = "population",
-    level: float = 0.95,
-) -> float:
-    """Return half the width of the interval of `debiased_fairness` for the expected reports."""
-    oracle, is_privileged = oracle_of(encoder, privileged, columns)
-    sizes = n_rows * np.array([1 - share, share])
-    selected = sizes * np.array(rates)
-    # What the noise adds to one of the two groups, it takes from the other: a row has
-    # the same variance in both, which depends on its true group.
-    variances = np.array(indicator_variances(oracle, is_privileged))
-    of_denominator = variances @ sizes
-    of_numerator = variances @ selected
-    signs = np.array([[1, -1], [-1, 1]])
-    noise = signs[:, :, np.newaxis] * [of_denominator, of_numerator, of_numerator]
-    # The variance of a report that is as uncertain as a coin.
-    coin = float(oracle.p - oracle.q) ** -2 / 4
-    parity = RateSums(
-        numerator=selected[np.newaxis],
-        denominator=sizes[np.newaxis],
-        sampling=(sizes[:, np.newaxis] * [-1, -0.5, 0])[np.newaxis],
-        noise=noise[np.newaxis],
-        two_rows=np.full((1, 2, 1), coin) * [4, 2, 2],
-    )
-    # The interval of the real thing, for sums that are those expected.
-    difference = PairsOfGroups(parity, rows, level).differences(
-        np.array([0]), np.array([1])
-    )
-    return float(difference.upper[0, 0] - difference.lower[0, 0]) / 2
-
-
-def oracle_of(
-    encoder: Any, privileged: Any, columns: Any
-) -> tuple[FrequencyOracle, NDArray[np.bool_]]:
-    """Return the oracle that reports the group, and which of its values are privileged."""
-    columns = check_encoder(encoder, columns)
-    protocol = encoder.protocol_
-    domain = protocol.domain.select(columns)
-    is_privileged = find_privileged(privileged, domain)
-    places = [protocol.domain.columns.index(name) for name in columns]
-    if len(protocol.oracles) > 1:
-        if len(columns) > 1:
-            raise ValueError(
-                "a parity difference is planned for one column, or for columns of "
-                "strategy='joint'"
-            )
-        return protocol.oracles[places[0]], is_privileged
-    # One oracle reports all columns: look its cells up by the columns of the group.
-    sizes = protocol.domain.sizes
-    codes = np.indices(sizes).reshape(len(sizes), -1)  # (n_columns, n_cells)
-    is_privileged = is_privileged.reshape(domain.sizes)
-    return protocol.oracles[0], is_privileged[tuple(codes[places])]
-
-
-def indicator_variances(
-    oracle: FrequencyOracle, is_privileged: NDArray[np.bool_]
-) -> tuple[float, float]:
-    """Return the variances of the indicator of the group: of other rows, of its rows."""
-    if math.isnan(oracle.pair_supports[0]):
-        return _variances_of_channel(oracle, is_privileged)
-    k = oracle.k
-    n_privileged = int(is_privileged.sum())
-    n_others = k - n_privileged
-    # A report supports T values of the group and U other values. The indicators that add
-    # up to 1 are ``(T − g / k (T + U)) / (p − q)`` and a constant, g = n_privileged.
-    of_group = 1 - n_privileged / k
-    of_others = -n_privileged / k
-    variance_of_others = _variance_of_supports(
-        oracle, (n_others, n_privileged), (of_others, of_group)
-    )
-    variance_of_privileged = _variance_of_supports(
-        oracle, (n_privileged, n_others), (of_group, of_others)
-    )
-    return variance_of_others, variance_of_privileged
-
-
-def _variance_of_supports(
-    oracle: FrequencyOracle, sizes: tuple[int, int], factors: tuple[float, float]
-) -> float:
-    """Return the variance of ``(a T + b U) / (p − q)`` for a row with one of T's values.
-
-    T and U are the numbers of supported values of two sets, `sizes` how many values they
-    have, and `factors` are a and b.
-    """
-    # The probabilities that a report supports the row's value and another one, and that
-    # it supports two values that are not the row's.
-    together, apart = oracle.pair_supports
-    p, q = float(oracle.p), float(oracle.q)
-    n_same = sizes[0] - 1
-    n_others = sizes[1]
-    mean = p + n_same * q
-    mean_of_others = n_others * q
-    # E[T²], E[U²] and E[T U] by pairs of values, less the products of the means.
-    square = mean + 2 * n_same * together + n_same * (n_same - 1) * apart
-    square_of_others = mean_of_others + n_others * (n_others - 1) * apart
-    product = n_others * together + n_same * n_others * apart
-    a, b = factors
-    variance = (
-        a**2 * (square - mean**2)
-        + b**2 * (square_of_others - mean_of_others**2)
-        + 2 * a * b * (product - mean * mean_of_others)
-    )
-    return max(variance / (p - q) ** 2, 0.0)
-
-
-def _variances_of_channel(
-    oracle: FrequencyOracle, is_privileged: NDArray[np.bool_]
-) -> tuple[float, float]:
-    """Return the variances by the probabilities of all reports.
-
-    The values of a group count as equally frequent.
-    """
-    if oracle.shows_hash or oracle.k * oracle.n_reports > MOST_ENTRIES:
-        raise ValueError(
-            f"the errors of groups are not known for {type(oracle).__name__} of "
-            f"{oracle.k:,} values"
-        )
-    # (k, n_reports)
-    channel = np.array([list(map(float, row)) for row in oracle.channel()])
-    every_report = np.arange(oracle.n_reports)[:, np.newaxis]
-    indicators = unbiased_indicators(oracle, oracle.read(every_report))
-    indicator = indicators[:, is_privileged].sum(axis=1)
-    # The variance is the mean square less the square of the mean, which is 0 or 1.
-    variances = channel @ indicator**2 - is_privileged
-    others, privileged = variances[~is_privileged], variances[is_privileged]
-    return float(others.mean()), float(privileged.mean())
