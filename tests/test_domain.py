@@ -13,8 +13,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 
-from skdp import Domain, DPMean, DPStandardScaler, Interval, PrivacyGuarantee, RandomizedResponseEncoder, load, save
-from skdp.privacy import GaussianLoss, privacy_statement
+from skdp import (
+    Domain,
+    DPMarginalSynthesizer,
+    DPMean,
+    DPMinMaxScaler,
+    DPOneHotEncoder,
+    DPStandardScaler,
+    Interval,
+    NumericPerturber,
+    PrivacyGuarantee,
+    RandomizedResponseEncoder,
+    UnaryEncodingTransformer,
+    load,
+    save,
+)
+from skdp.metrics import count_error
+from skdp.privacy import GaussianLoss, WeakGuaranteeWarning, privacy_statement
 from skdp.tables import read_table
 from tests.conftest import each
 
@@ -377,3 +392,48 @@ class TestFoundDomains:
             DPStandardScaler(1.0, bounds=self.domain()).fit(pd.DataFrame({"sex": [1.0, 2.0]}))
         with pytest.raises(ValueError, match=r"declares nothing for the columns \['height'\]"):
             DPStandardScaler(1.0, bounds=self.domain()).fit(pd.DataFrame({"height": [1.0, 2.0]}))
+
+
+PEOPLE = pd.DataFrame({"sex": ["f", "m", "f"] * 50, "age": [20.0, 40.0, 70.0] * 50})
+WIDE = Domain({"job": ["nurse"], "age": Interval(16, 70, bins=3), "sex": ["f", "m"], "x": Interval(0, 1)})
+
+
+def test_true_counts_have_the_cells_of_estimates(make_frame):
+    people = make_frame({"sex": ["f", "m", "f"] * 50, "age": [20, 40, 70] * 50})
+    encoder = RandomizedResponseEncoder(30.0, categories=WIDE, strategy="joint", random_state=0)
+    with pytest.warns(WeakGuaranteeWarning):
+        reports = encoder.fit_transform(people)
+    estimates = encoder.estimate_counts(reports)
+    counts = WIDE.value_counts(people)
+    pd.testing.assert_index_equal(counts.index, estimates.index)
+    assert counts.to_dict() == estimates["count"].round().to_dict()
+    assert count_error(counts, estimates) == pytest.approx(0, abs=1e-6)
+    one = Domain({"n": [2, 1, None]}).value_counts(pd.DataFrame({"n": [1, 1, np.nan]}))
+    assert one.tolist() == [0, 2, 1]
+    with pytest.raises(ValueError, match="column 'sex' has values outside its domain"):
+        WIDE.value_counts(pd.DataFrame({"sex": ["secret"]}))
+    with pytest.raises(ValueError, match=r"the domain has no columns \['height'\]"):
+        WIDE.value_counts(pd.DataFrame({"height": [1]}))
+
+
+@each(
+    "make columns",
+    [
+        (lambda domain: RandomizedResponseEncoder(1.0, categories=domain, random_state=0), ["sex", "age"]),
+        (lambda domain: UnaryEncodingTransformer(1.0, categories=domain, random_state=0), ["sex", "age"]),
+        (lambda domain: NumericPerturber(1.0, bounds=domain, random_state=0), ["age"]),
+        (lambda domain: DPMinMaxScaler(1.0, bounds=domain, random_state=0), ["age"]),
+        (lambda domain: DPOneHotEncoder(1.0, categories=domain, random_state=0), ["sex"]),
+        (lambda domain: DPMarginalSynthesizer(1.0, domain=domain, random_state=0), ["sex", "age"]),
+    ],
+)
+def test_estimators_ignore_columns_that_their_table_does_not_have(make, columns):
+    people = PEOPLE[columns]
+    wide, narrow = make(WIDE).fit(people), make(WIDE.select(columns)).fit(people)
+    drawn = [
+        estimator.sample(20) if hasattr(estimator, "sample") else estimator.transform(people)
+        for estimator in (wide, narrow)
+    ]
+    np.testing.assert_array_equal(*map(np.asarray, drawn))
+    with pytest.raises(ValueError, match=r"declares nothing for the columns \['height'\]"):
+        make(WIDE).fit(people.assign(height=1.0))

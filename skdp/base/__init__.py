@@ -3,10 +3,7 @@
 Internal: import nothing from here outside of skdp.
 """
 
-from skdp.base._draft import draft_domain as draft_domain
 from skdp.base._draft import draft_domain_toml as draft_domain_toml
-from skdp.base._draft import read_public_values as read_public_values
-from skdp.base._estimator import DECLARED as DECLARED
 from skdp.base._estimator import UNIFORM as UNIFORM
 from skdp.base._estimator import AxesLike as AxesLike
 from skdp.base._estimator import Bounds as Bounds
@@ -36,7 +33,6 @@ from skdp.base._estimator import check_row_order as check_row_order
 from skdp.base._estimator import check_same_order as check_same_order
 from skdp.base._estimator import coins as coins
 from skdp.base._estimator import declares_missing as declares_missing
-from skdp.base._estimator import domains_of_dtypes as domains_of_dtypes
 from skdp.base._estimator import draw_seed as draw_seed
 from skdp.base._estimator import floats_between as floats_between
 from skdp.base._estimator import listed_names as listed_names

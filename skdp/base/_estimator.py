@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
 import threading
 from abc import ABC, abstractmethod
@@ -21,7 +20,6 @@ from functools import cache, wraps
 from inspect import signature
 from numbers import Real
 from os import PathLike
-from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, Union, cast
 
 import narwhals.stable.v2 as nw
@@ -38,7 +36,14 @@ from threadpoolctl import ThreadpoolController
 
 from skdp import pages
 from skdp.base._warnings import warn_once
-from skdp.domain import FEW, Categories, Domain, Interval, edge_text
+from skdp.domain import (
+    FEW,
+    Categories,
+    Domain,
+    Interval,
+    domains_of_dtypes,
+    edge_text,
+)
 from skdp.privacy import BudgetExceeded, PrivacyLeakWarning, PrivacyLedger
 from skdp.randomness import ByteSource, SecureSource, SeededSource
 from skdp.tables import (
@@ -72,7 +77,7 @@ ColumnName: TypeAlias = Hashable
 # A pair (low, high) for all columns, an array of shape (n_features, 2), or a pair by
 # column name. For estimators of the curator also "private", in place of all or of a
 # pair.
-Bounds: TypeAlias = ArrayLike | Mapping[Any, tuple[float, float] | str]
+Bounds: TypeAlias = ArrayLike | Mapping[Any, tuple[float, float] | str] | Domain
 
 # The path of a file or folder.
 PathType: TypeAlias = str | PathLike[str]
@@ -865,7 +870,9 @@ def _declared(
             raise ValueError(f"{expected}, got {categories!r}")
         return by_dtype
     if isinstance(categories, Domain):
-        categories = {name: categories[name] for name in categories.columns}
+        # Its other columns are those of other tables.
+        known = [name for name in categories.columns if name in table.names]
+        categories = {name: categories[name] for name in known}
     if isinstance(categories, Mapping):
         declared = {**by_dtype, **categories}
         hint = "; the values that each may take are needed, from what is publicly known"
@@ -880,45 +887,6 @@ def _declared(
             f"of the columns {list(table.names)}"
         )
     return dict(zip(table.names, categories, strict=True))
-
-
-# Key of the metadata that declares the values of an Arrow field, as JSON (an Arrow
-# dictionary has those that occur). It differs between processes, so that a file cannot
-# declare anything.
-DECLARED = b"skdp.values." + token_hex(8).encode()
-
-
-def domains_of_dtypes(
-    table: Table,
-) -> tuple[dict[Any, list[Any]], dict[Any, list[Any]]]:
-    """Return the domains that dtypes declare, and those that dtypes may have taken from the data."""
-    # An Enum of Polars and an ENUM of DuckDB declare their values, and so do ordered
-    # categories of pandas. Unordered ones may be just the values that occur, and the
-    # bins of ``pandas.cut`` may have ends from the data. Only the dtype decides: one
-    # rare record may decide whether all categories occur, and so it would on a warning.
-    declared: dict[Any, list[Any]] = {}
-    observed: dict[Any, list[Any]] = {}
-    for name, column in zip(table.names, table.columns, strict=True):
-        dtype = getattr(column, "dtype", None)
-        if isinstance(dtype, pd.CategoricalDtype):
-            are_bins = isinstance(dtype.categories, pd.IntervalIndex)
-            domains = declared if dtype.ordered and not are_bins else observed
-            domains[name] = dtype.categories.tolist()
-        elif not isinstance(column, np.ndarray | pd.Series):
-            series = nw.from_native(column, series_only=True)
-            metadata = _field_metadata(table.native, name)
-            if series.dtype == nw.Enum:
-                declared[name] = series.cat.get_categories().to_list()
-            elif DECLARED in metadata:
-                declared[name] = json.loads(metadata[DECLARED])
-    return declared, observed
-
-
-def _field_metadata(native: Any, name: Any) -> Mapping[bytes, bytes]:
-    is_arrow = type(native).__module__.startswith("pyarrow")
-    if not is_arrow or name not in native.schema.names:
-        return {}
-    return native.schema.field(name).metadata or {}
 
 
 def _observed(name: Any, column: Any) -> Categories:

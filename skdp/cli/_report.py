@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import warnings
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -11,12 +10,11 @@ from typing import Any
 
 import pandas as pd
 
-from skdp.base import draft_domain, read_frame
+from skdp.base import read_frame
 from skdp.cli._arguments import bar_of_steps, read_domain_file
 from skdp.datasets import load_adult
 from skdp.domain import Categories, Domain, Interval
 from skdp.evaluation import age_sex_report, study_report
-from skdp.privacy import PrivacyLeakWarning
 from skdp.tables import distinct_values
 
 # The cells that the page can show.
@@ -185,14 +183,14 @@ def _draft_others(options: argparse.Namespace, frame: pd.DataFrame) -> dict[str,
     # The cube root of the number of rows, as for a histogram: with few rows, the noise
     # hides more.
     bins = max(4, min(32, round(len(frame) ** (1 / 3))))
-    # The page says that the values are those of the data.
-    with (
-        warnings.catch_warnings(action="ignore", category=PrivacyLeakWarning),
-        suppress(ValueError),
-    ):
-        draft = draft_domain(frame[names[:MAX_SYNTHESISED]], bins=bins)
-        return {name: draft[name] for name in draft.columns}
-    return {}
+    drafts = {}
+    for name in names[:MAX_SYNTHESISED]:
+        with suppress(ValueError):
+            values = Domain.from_frame(frame[[name]], bins=bins)[name]
+            # The page says that the values are those of the data.
+            values.observed = True
+            drafts[name] = values
+    return drafts
 
 
 def _positive_label(options: argparse.Namespace, frame: pd.DataFrame) -> Any:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from skdp.domain._attributes import FEW, MOST_BINS, Categories, Interval
 from skdp.domain._bins import BLOCK
+from skdp.domain._draft import draft_columns
 from skdp.domain._expressions import (
     Operand,
     read_constraints,
@@ -371,6 +372,55 @@ class Domain:
             domain = domain.with_guarantee(_read_guarantee(content["guarantee"]))
         return domain
 
+    @classmethod
+    def from_frame(cls, X: Any, *, bins: int = 10, max_values: int = 100) -> Self:
+        """Declare the values that occur in a public table.
+
+        Truth values are both declared, and so are all categories of an ordered
+        categorical dtype or an Enum. Other columns get a sorted list of the values that
+        occur; numbers with more than `bins` values get an `Interval` of at most `bins`
+        bins of a round width, and so do dates with more than `max_values`. Missing is
+        declared where it occurs.
+
+        Parameters
+        ----------
+        X : pandas, polars or pyarrow table
+            A **public** table, such as a published sample or a census table: its
+            values, range and decimals are in all that is released with the domain.
+        bins : int, default=10
+            The largest number of bins of numbers or dates.
+        max_values : int, default=100
+            The largest number of listed values of text or dates.
+
+        Returns
+        -------
+        Domain
+            All columns of the table.
+
+        Raises
+        ------
+        TypeError
+            If X is not a table.
+        ValueError
+            If a column cannot be declared, such as text with more than `max_values`
+            values.
+
+        Notes
+        -----
+        **Privacy.** None: no guarantee covers how a domain was chosen. Of a private
+        table, use `discover_domain`.
+
+        Examples
+        --------
+        >>> public = pd.DataFrame({"sex": ["f", "m", "f"] * 20, "age": range(20, 80)})
+        >>> Domain.from_frame(public)
+        Domain({'sex': ['f', 'm'], 'age': Interval(edges=[20, 30, 40, 50, 60, 70, 80])})
+        """
+        columns, left_out = draft_columns(X, bins=bins, max_values=max_values)
+        for name, reason in left_out.items():
+            raise ValueError(f"column {name!r} {reason}")
+        return cls(columns)
+
     def to_toml(self, *, comments: Mapping[Any, str] | None = None) -> str:
         """Write the domain as the text of a domain file.
 
@@ -571,6 +621,51 @@ class Domain:
         for (name, attribute), column in zip(self._items(), like, strict=True):
             decoders.append(_naming(name, _decoder, attribute, column))
         return decoders
+
+    def value_counts(self, X: Any) -> pd.Series[int]:
+        """Count the records of a table in each cell of the declared values.
+
+        Not private: these are the true counts, with which estimates are compared.
+
+        Parameters
+        ----------
+        X : dataframe or ndarray of shape (n_samples, n_features)
+            Columns of the domain, in any order.
+
+        Returns
+        -------
+        pandas.Series
+            The number of records in each combination of values of the columns of X, in
+            the order and with the index of ``estimate_counts`` of an encoder with
+            ``strategy="joint"``.
+
+        Raises
+        ------
+        ValueError
+            If a column is not declared, or has values that are not.
+
+        Examples
+        --------
+        >>> domain = Domain({"sex": ["f", "m"], "age": Interval([0, 38, 120])})
+        >>> domain.value_counts(pd.DataFrame({"sex": ["f", "f", "m"], "age": [20, 60, 70]}))
+        sex  age
+        f    [0, 38)      1
+             [38, 120]    1
+        m    [0, 38)      0
+             [38, 120]    1
+        Name: count, dtype: int64
+        """
+        table = read_table(X)
+        domain = self.select(table.names)
+        codes = domain.encode(table.columns)
+        for name, size, column in zip(domain.columns, domain.sizes, codes, strict=True):
+            if (column == size).any():
+                raise ValueError(
+                    f"column {name!r} has values outside its domain; declare them, or "
+                    "drop these rows"
+                )
+        counts = np.bincount(domain.join(codes), minlength=domain.size)
+        return pd.Series(counts, domain.cells(), name="count")
 
     def join(self, codes: Sequence[NDArray[np.integer]]) -> Codes:
         """Combine the codes of all columns into codes of the Cartesian product, the last column fastest.

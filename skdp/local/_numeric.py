@@ -440,9 +440,9 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
         column. ``"square_wave"`` ([2]_) is made for `estimate_distribution`.
         ``"laplace"``: clamped discrete Laplace noise ([3]_). A list of the `outcomes`
         of an optimal mechanism repeats it.
-    bounds : (low, high), mapping, or array-like of shape (n_features, 2)
+    bounds : (low, high), mapping, Domain, or array-like of shape (n_features, 2)
         Public bounds of all columns or, by name, of each: required, and never read from
-        the data. A number outside of them is moved to the nearer one.
+        the data. Of a Domain, the endpoints of each `Interval`. A number outside of them is moved to the nearer one.
     grid_size : int, default=1024
         The number of steps between the bounds, from 1 to 65,536; finite, so that each
         probability is known exactly.
@@ -723,9 +723,11 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
             pairs = dict(zip(self.guarantee_.scope, self.bounds_.tolist(), strict=True))
         elif isinstance(self.bounds, Mapping):
             pairs = dict(self.bounds)
+        elif isinstance(self.bounds, Domain):
+            return self.bounds
         else:
             raise ValueError(
-                "bounds must be a mapping: without a table, nothing else "
+                "bounds must be a mapping or a Domain: without a table, nothing else "
                 "names the columns"
             )
         return Domain({name: Interval(*pair, bins=1) for name, pair in pairs.items()})
@@ -733,6 +735,8 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
     def declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
         if isinstance(self.bounds, Mapping):
             names = list(self.bounds)
+        elif isinstance(self.bounds, Domain):
+            names = self.bounds.columns
         return pd.DataFrame({name: [0.0] for name in names})
 
     def estimate_mean(

@@ -20,11 +20,10 @@ from skdp.base import (
     as_asked,
     check_choice,
     declares_missing,
-    domains_of_dtypes,
     read_domain,
     warn_of_observed,
 )
-from skdp.domain import Domain, Interval
+from skdp.domain import Domain, Interval, domains_of_dtypes
 from skdp.local._memo import Memo, MemoisedReports
 from skdp.local._protocol_file import read_carried
 from skdp.local._transformer import ReportTransformer

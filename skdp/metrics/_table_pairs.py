@@ -193,7 +193,10 @@ def column_domains(domain: Any, table: Table) -> dict[Any, Values]:
             "domain must be a Domain or a mapping of column name to values, got"
             f" {type(domain).__name__}"
         )
-    domain = domain if isinstance(domain, Domain) else Domain(domain)
+    if isinstance(domain, Domain):
+        names = [name for name in domain.columns if name in table.names]
+        return {name: domain[name] for name in names}
+    domain = Domain(domain)
     declared = {name: domain[name] for name in domain.columns}
     unknown = [name for name in declared if name not in table.names]
     if unknown:

@@ -20,14 +20,13 @@ from skdp.base import (
     declares_missing,
     listed_names,
     one_thread,
-    read_public_values,
     refuse_no_public_rows,
     refuse_shared_name,
     warn_of_released_size,
 )
 from skdp.central import CentralEstimator
 from skdp.central.statistics import read_persons, rows_within
-from skdp.domain import Domain, DomainLike
+from skdp.domain import Domain, DomainLike, read_public_values
 from skdp.oracles import check_size
 from skdp.privacy import (
     Mu,

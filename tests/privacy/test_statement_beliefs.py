@@ -33,7 +33,6 @@ from skdp import (
     SyntheticResampler,
     privacy_statement,
 )
-from skdp.base import draft_domain
 from skdp.oracles import ORACLES, RandomizedResponse
 from tests.conftest import each, often
 
@@ -185,12 +184,6 @@ def test_categories_that_were_read_from_the_data_are_released():
         assert protected(statement) == []
         assert f"categories read from the data: {AS_IS}" in set(statement.rows["protection"])
         assert statement.total is None
-    with pytest.warns(PrivacyLeakWarning, match="draft"):
-        drafted = draft_domain(table)
-    statement = privacy_statement(RandomizedResponseEncoder(1.0, categories=drafted).fit(table))
-    assert statement.total is None
-    edited = Domain.from_toml(drafted.to_toml())
-    assert privacy_statement(RandomizedResponseEncoder(1.0, categories=edited).fit(table)).total.scope == ("sex", "job")
 
 
 def test_a_function_of_the_user_is_not_believed_as_an_inverse_either():

@@ -18,7 +18,6 @@ from skdp.base import (
     ColumnName,
     check_choice,
     check_declared,
-    domains_of_dtypes,
     read_bounds,
 )
 from skdp.central._base import Plan, Unknown
@@ -44,7 +43,13 @@ from skdp.central.statistics import (
     warn_of_few,
     warn_of_objects,
 )
-from skdp.domain import Categories, Domain, DomainLike, Interval
+from skdp.domain import (
+    Categories,
+    Domain,
+    DomainLike,
+    Interval,
+    domains_of_dtypes,
+)
 from skdp.oracles import check_size
 from skdp.privacy import Loss, Share
 from skdp.randomness import ByteSource
@@ -156,7 +161,7 @@ class AdditiveModel(SupervisedStatistic):
         by_dtype, _ = domains_of_dtypes(table)
         declared: Any = self.categories
         if isinstance(declared, Domain):
-            declared = declared.columns
+            declared = [name for name in declared.columns if name in table.names]
         elif declared is None:
             declared = ()
         elif not isinstance(declared, Mapping):

@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.base import DECLARED
+from skdp.domain import DECLARED
 from skdp.engines._atomic import temporary_place, written_beside
 from skdp.engines._engine import Engine, ReportSums, add_up_batches, counted_groups
 from skdp.engines._errors import quietly

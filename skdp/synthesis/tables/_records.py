@@ -13,7 +13,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.base import (
-    domains_of_dtypes,
     level_of_the_caller,
     target_of,
     undeclared_error,
@@ -28,7 +27,7 @@ from skdp.central.statistics import (
     limit_persons,
     part_of,
 )
-from skdp.domain import Categories, Domain, Interval
+from skdp.domain import Categories, Domain, Interval, domains_of_dtypes
 from skdp.pages import warn
 from skdp.randomness import ByteSource
 from skdp.synthesis.model import (
