@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from skdp.central import DPSimpleImputer as DPSimpleImputer
     from skdp.central import DPStandardScaler as DPStandardScaler
     from skdp.central import DPTargetEncoder as DPTargetEncoder
+    from skdp.central import discover_domain as discover_domain
     from skdp.domain import Domain as Domain
     from skdp.domain import Interval as Interval
     from skdp.engines import read_protocol as read_protocol
@@ -127,6 +128,7 @@ _MODULES = {
     "SyntheticResampler": "skdp.synthesis",
     "UnaryEncodingTransformer": "skdp.local",
     "WeakGuaranteeWarning": "skdp.privacy",
+    "discover_domain": "skdp.central",
     "load": "skdp.persistence",
     "plan_epsilon": "skdp.evaluation",
     "plan_rows": "skdp.evaluation",

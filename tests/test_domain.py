@@ -65,7 +65,6 @@ def test_kinds_never_mix(values):
     "columns error match",
     [
         ([["a"]], TypeError, "mapping"),
-        ({}, ValueError, "at least one column"),
         ({"x": []}, ValueError, "at least one value"),
         ({"x": "abc"}, TypeError, "list of values, got str"),
         ({"x": 3}, TypeError, "list of values, got int"),

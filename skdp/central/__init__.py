@@ -1,6 +1,7 @@
 """Statistics and preprocessing by a trusted curator who holds the table: the central model."""
 
 from skdp.central._base import CentralEstimator as CentralEstimator
+from skdp.central._discover_domain import discover_domain
 from skdp.central._discretizers import DPKBinsDiscretizer
 from skdp.central._encoders import DPOneHotEncoder, DPTargetEncoder
 from skdp.central._group_by import DPGroupBy
@@ -49,6 +50,7 @@ __all__ = [
     "DPSimpleImputer",
     "DPStandardScaler",
     "DPTargetEncoder",
+    "discover_domain",
     "propose_test_release",
     "sample_and_aggregate",
     "smooth_sensitivity_release",

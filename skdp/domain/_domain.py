@@ -84,9 +84,9 @@ class Domain:
         If `columns` is not a mapping, or the values of a column are of several kinds
         (1, True and "1" are).
     ValueError
-        If there is no column, a column without values, or a duplicate (1 and 1.0 are
-        one); if an expression has a form that is not allowed or a name that is not a
-        column, or derived columns are computed from each other.
+        If there is a column without values, or a duplicate (1 and 1.0 are one); if an
+        expression has a form that is not allowed or a name that is not a column, or
+        derived columns are computed from each other.
 
     Notes
     -----
@@ -129,8 +129,6 @@ class Domain:
                 "Domain takes a mapping from column name to values, "
                 f"got {type(columns).__name__}"
             )
-        if not columns:
-            raise ValueError("Domain needs at least one column")
         self.guarantee: PrivacyGuarantee | None = None
         self._attributes: dict[Any, Categories | Interval] = {}
         for name, values in columns.items():

@@ -1,0 +1,793 @@
+"""Bounds of numbers and dates, and texts that many records share, found with differential privacy."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date, timedelta
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+from skdp.base import (
+    ColumnLike,
+    TableLike,
+    check_random_state,
+    floats_between,
+    level_of_the_caller,
+    listed_names,
+    read_input,
+)
+from skdp.central._base import charge
+from skdp.central.statistics import (
+    LARGEST,
+    Noise,
+    read_persons,
+    rows_within,
+    select_columns,
+)
+from skdp.domain import Categories, Domain, Interval, domains_of_dtypes
+from skdp.exact import exp_minus_bounds
+from skdp.oracles import check_size
+from skdp.pages import warn
+from skdp.privacy import (
+    Loss,
+    PrivacyLedger,
+    Share,
+    check_delta,
+    check_epsilon,
+    largest_mu,
+)
+from skdp.randomness import ByteSource
+from skdp.tables import (
+    ANY,
+    ColumnError,
+    Table,
+    is_missing,
+    kind_of_dtype,
+    name_of_dtype,
+    objects_of,
+    to_dates,
+    to_numbers,
+)
+
+Floats = NDArray[np.float64]
+
+# Bins of an `Interval`.
+N_BINS = 10
+
+# Days since 1970.
+EPOCH = date(1970, 1, 1)
+MIN_DAY, MAX_DAY = (date.min - EPOCH).days, (date.max - EPOCH).days
+
+# Fractions of the budget of two looks: at cells around 0, and around the median or 0.
+LOOKS = Fraction(1, 16), Fraction(15, 16)
+
+# Powers of 2 between which cells are. Smaller distances are in the cell of the centre,
+# larger ones in the last cell.
+MIN_POWER, MAX_POWER = -200, 200
+
+# What is added to the exponent of a float in its bits.
+EXPONENT_BIAS = 1023
+
+# The constants below were measured by the task "bounds" of
+# benchmarks/central_statistics.py. Halving or doubling one changes errors of means by
+# less than a tenth, unless a line says more.
+
+# Cells from a power of 2 to the next, of both looks. With 4 in the first, errors of
+# numbers far from 0 are up to 3 times as large.
+FIRST_PARTS, SECOND_PARTS = 16, 4
+
+# Chances that noise passes for numbers, in all windows of one width together: of a look,
+# and of the cells around clear numbers, where a mistake costs less.
+RARE, SELDOM = 1e-4, 1e-3
+
+# Powers of 2 that are looked at below and above the farthest clear numbers.
+POWERS_INSIDE, POWERS_OUTSIDE = 4, 8
+
+# Numbers that show the shape of a tail, in standard deviations of a count.
+MIN_TAIL = 20.0
+
+# Relative error of the counts that a shape expects. With none, errors of hours of work,
+# most of which are 40, are 3 times as large.
+MISFIT = 0.1
+
+# Powers of tails: nearly 0 for a Pareto distribution, 1 for an exponential one, and 2
+# for a normal one.
+TAIL_POWERS = np.array([1e-9, 0.5, 1, 2])
+
+# A bound is set to 0 if the other one is so many times as large.
+NEAR_ZERO = 8
+
+
+def discover_domain(
+    X: TableLike,
+    epsilon: float,
+    delta: float,
+    *,
+    columns: Sequence[Any] | None = None,
+    ledger: PrivacyLedger | None = None,
+    max_rows_per_person: int = 1,
+    groups: ColumnLike | None = None,
+    random_state: int | None = None,
+) -> Domain:
+    """Find the domain of a table with differential privacy.
+
+    Columns of numbers and dates get an `Interval` with noisy bounds that hold nearly all values; columns of text get
+    the values that many records share. Give the domain to any estimator; `privacy_statement` adds its guarantee.
+
+    Parameters
+    ----------
+    X : dataframe or array-like of shape (n_samples, n_features)
+        The private table, in memory. The names and dtypes of its columns are taken as public.
+    epsilon : float
+        Privacy loss of all columns together, finite and > 0.
+    delta : float
+        Failure probability, in [0, 1); > 0 if a column has text.
+    columns : list of column names, optional
+        The columns of the domain; all columns of X by default. Other columns are not read.
+    ledger : PrivacyLedger, optional
+        Ledger that is charged once, before anything is drawn.
+    max_rows_per_person : int, default=1
+        The most rows of one person, all of which the guarantee covers: noise is proportional to it. Further rows are
+        left out if `groups` is given; without, the number is taken on trust.
+    groups : 1-D array-like of shape (n_samples,), optional
+        The person of each row: at most `max_rows_per_person` rows of each, chosen at random, are used. The guarantee
+        then covers all rows of one person.
+    random_state : None or int, default=None
+        None for secure random bits; an int for experiments, without a guarantee against those who know it.
+
+    Returns
+    -------
+    Domain
+        The columns in which something was found, with the attribute `guarantee`. An `Interval` has ten even bins, or
+        one for each whole number or day if these are fewer; text is in alphabetical order. Missing is a value of a
+        column where it is frequent. Booleans and columns whose dtype declares values (Enum, ordered categories of
+        pandas) have these values, which costs nothing.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a parameter is out of range, a column has another dtype, such as lists or times with a zone, or `groups` does
+        not fit X.
+    BudgetExceeded
+        If the ledger does not cover the release.
+
+    Warns
+    -----
+    UserWarning
+        If a column is not in the domain because too few records share its values.
+
+    See Also
+    --------
+    Domain : The declared values of columns.
+    DPHistogram : Noisy counts of the values of a domain.
+
+    Notes
+    -----
+    **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a record changes the
+    distribution of the domain by at most (epsilon, delta). What a column holds follows from its dtype alone: a column
+    of Python objects is read as text, and objects that are neither text nor missing count nowhere. Each column gets an
+    equal fraction of the budget.
+
+    Numbers, and dates as days, are counted twice in cells that grow with the distance from a centre, up to 2**200:
+    around 0, with a sixteenth of the budget, and then around 0 or the noisy median, with noise on all counts.
+    The bounds hold all cells that are clearly not empty ([2]_); they are extended where the noisy counts show a tail,
+    until the noise of a mean between them exceeds what they clip.
+
+    Texts are counted, and a text is published if its count plus noise reaches a threshold ([1]_), which texts of one
+    person alone exceed with a probability of at most delta. Where Gaussian noise is smaller than Laplace noise, as with
+    many columns, it replaces it, and half of delta is for the threshold.
+
+    References
+    ----------
+    .. [1] A. Korolova, K. Kenthapadi, N. Mishra, A. Ntoulas (2009). Releasing search queries and clicks privately. WWW.
+    .. [2] R. J. Wilson, C. Y. Zhang, W. Lam, D. Desfontaines, D. Simmons-Marengo, B. Gipson (2020). Differentially
+       private SQL with bounded user contribution. PoPETs.
+
+    Examples
+    --------
+    >>> from skdp import DPMean, discover_domain
+    >>> from skdp.datasets import load_adult
+    >>> people = load_adult().frame[["age", "sex"]]
+    >>> domain = discover_domain(people, epsilon=0.2, delta=1e-6, random_state=0)
+    >>> domain["age"].edges[0], domain["age"].edges[-1], domain["sex"]
+    (16.0, 112.0, ['Female', 'Male'])
+    >>> print(domain.guarantee)
+    epsilon = 0.2, delta = 0.000001, central model, adding or removing one record's values of: age, sex,
+    NOT SECURE: the randomness comes from a seed
+    >>> DPMean(epsilon=0.8, bounds=domain, random_state=0).fit(people[["age"]]).mean_.round(1)
+    array([38.6])
+    """
+    # Read.
+    n_rows = check_size(max_rows_per_person, name="max_rows_per_person", least=1)
+    budget = Share("epsilon", check_epsilon(epsilon), None, n_rows, groups is not None)
+    contents = Contents.of(_read_rows(X, columns, groups, n_rows, random_state))
+
+    # Plan.
+    plan = Plan.of(contents, budget, check_delta(delta))
+    if plan is None:
+        return Domain(contents.declared)
+
+    # Charge.
+    guarantee, source = charge(
+        "discover_domain",
+        budget,
+        ledger,
+        random_state,
+        mechanism=f"{plan.second_look.name} noise on counts of cells and texts",
+        scope=contents.private,
+        delta=plan.delta,
+        losses=plan.losses,
+    )
+
+    # Release.
+    found = contents.declared | plan.find_intervals(source) | plan.find_texts(source)
+    _warn_of_absent([name for name in contents.names if name not in found])
+    domain = Domain({name: found[name] for name in contents.names if name in found})
+    return domain.with_guarantee(guarantee)
+
+
+def _warn_of_absent(names: Sequence[Any]) -> None:
+    if names:
+        warn(
+            f"nothing was found in the columns {names}, and the domain does not have "
+            "them: too few records share a text, or lie close together, for this "
+            "epsilon and delta. Declare what is publicly known of them. A column of "
+            "dtype object is read as text: convert numbers and dates before",
+            UserWarning,
+            about="guide/discover_domain",
+            stacklevel=level_of_the_caller(),
+        )
+
+
+# Reading
+
+
+def _read_rows(
+    X: Any, names: Any, groups: Any, n_rows: int, random_state: int | None
+) -> Table:
+    """Read the columns, and at most some rows of each person."""
+    check_random_state(random_state)
+    table: Table = read_input(BaseEstimator(), X, reset=True, least=0)
+    if groups is not None:
+        persons = read_persons(groups, table)
+        rng = np.random.default_rng(random_state)
+        table = table.take(np.flatnonzero(rows_within(persons, n_rows, rng)))
+    if names is None:
+        return table
+    listed = listed_names(names)
+    if not listed or len(set(listed)) < len(listed):
+        raise ValueError(
+            f"columns must be a list of different column names, got {names!r}."
+        )
+    absent = [name for name in listed if name not in table.names]
+    if absent:
+        raise ValueError(
+            f"columns must be columns of X, got {absent}. X has {list(table.names)}."
+        )
+    return select_columns(table, listed)
+
+
+@dataclass(frozen=True)
+class Contents:
+    """The columns of a table, by the values that their dtypes hold."""
+
+    names: tuple[Any, ...]
+    # Columns whose dtype declares their values.
+    declared: dict[Any, Categories | Interval] = field(default_factory=dict)
+    # Numbers, and dates as days since 1970; missing is nan.
+    numbers: dict[Any, Floats] = field(default_factory=dict)
+    # "real", "whole" or "date" for each of these columns.
+    types: dict[Any, str] = field(default_factory=dict)
+    # Counts of texts, and of None for missing.
+    texts: dict[Any, Counter[str | None]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, table: Table) -> Contents:
+        contents = cls(table.names)
+        by_dtype, _ = domains_of_dtypes(table)
+        for name, column in zip(table.names, table.columns, strict=True):
+            if name in by_dtype:
+                contents.declared[name] = Categories(by_dtype[name], ordered=True)
+                continue
+            try:
+                contents._add(name, column)
+            except ColumnError as error:
+                raise ValueError(f"column {name!r}: {error}") from None
+        return contents
+
+    @property
+    def private(self) -> list[Any]:
+        """Names of the columns that are counted."""
+        return [*self.numbers, *self.texts]
+
+    def _add(self, name: Any, column: Any) -> None:
+        kind = kind_of_dtype(column)
+        if kind == "boolean":
+            self.declared[name] = Categories([False, True])
+        elif kind == "number":
+            self.numbers[name] = to_numbers(column).astype(float)
+            self.types[name] = "whole" if _has_integers(column) else "real"
+        elif kind in ("date", "datetime"):
+            days = to_dates(column, "datetime64[D]")
+            self.numbers[name] = np.where(np.isnat(days), np.nan, days.astype(int))
+            self.types[name] = "date"
+        elif kind in ("string", ANY):
+            self.texts[name] = _count_texts(column)
+        else:
+            raise ColumnError(
+                "expected numbers, dates, text or booleans, got dtype "
+                f"{name_of_dtype(column)}. Convert the column, or leave it out of "
+                "columns="
+            )
+
+
+def _has_integers(column: Any) -> bool:
+    """Whether the dtype of a column holds whole numbers only."""
+    if isinstance(column, np.ndarray):
+        return column.dtype.kind in "iu"
+    return bool(nw.from_native(column, series_only=True).dtype.is_integer())
+
+
+def _count_texts(column: Any) -> Counter[str | None]:
+    """Count texts and missing values, and no other objects."""
+    # An error on other objects would reveal that there is such a record. Methods of a
+    # class that derives from str are not called.
+    counts: Counter[str | None] = Counter()
+    for value in objects_of(column):
+        if issubclass(type(value), str):
+            counts[str.__str__(value)] += 1
+        elif is_missing(value):
+            counts[None] += 1
+    return counts
+
+
+# Planning and releasing
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Noise on the counts of all columns, each of which has an equal part of the budget."""
+
+    contents: Contents
+    # Noise on the two counts of cells, and on the counts of texts.
+    first_look: Noise
+    second_look: Noise
+    text_noise: Noise
+    # Smallest noisy count of a text that is published.
+    threshold: int
+    # Failure probability of the release.
+    delta: Fraction
+    # Losses of the draws; empty if only epsilon and delta are known.
+    losses: tuple[Loss, ...]
+
+    @classmethod
+    def of(cls, contents: Contents, budget: Share, delta: Fraction) -> Plan | None:
+        n_numbers, n_texts = len(contents.numbers), len(contents.texts)
+        if n_texts and not delta:
+            raise ValueError(
+                "delta must be in (0, 1), got 0: the columns "
+                f"{list(contents.texts)} have text, which requires delta > 0."
+            )
+        n_columns = n_numbers + n_texts
+        if not n_columns:
+            return None
+        budget = _choose_noise(budget, delta / 2 if n_texts else delta, n_columns)
+        is_pure = budget.kind == "epsilon"
+        # A record changes one count of each column.
+        for_numbers = budget * Fraction(n_numbers, n_columns)
+        for_texts = budget * Fraction(n_texts, n_columns)
+        first, second = (
+            Noise.of(for_numbers * part, n_numbers, n_numbers) for part in LOOKS
+        )
+        text_noise = Noise.of(for_texts, n_texts, n_texts)
+        threshold = 0
+        losses: tuple[Loss, ...] = ()
+        if n_texts:
+            part = delta if is_pure else delta / 2
+            threshold = find_threshold(text_noise, budget.rows, n_texts, part)
+        else:
+            losses = first.loss, second.loss
+            delta = Fraction(0) if is_pure else delta
+        return cls(contents, first, second, text_noise, threshold, delta, losses)
+
+    def find_intervals(self, source: ByteSource) -> dict[Any, Interval]:
+        """Find bounds of numbers and dates, where noise does not hide them."""
+        # The cells of the second look follow from the noisy counts of the first.
+        columns = self.contents.numbers
+        first = {}
+        for name, numbers in columns.items():
+            first[name] = Look.take(
+                Cells(FIRST_PARTS), numbers, self.first_look, source
+            )
+        intervals = {}
+        for name, numbers in columns.items():
+            rough = first[name].find_bounds()
+            cells = Cells(SECOND_PARTS)
+            if rough is not None and not rough.low <= 0 <= rough.high:
+                cells = Cells(SECOND_PARTS, rough.median)
+            second = Look.take(cells, numbers, self.second_look, source)
+            bounds = second.find_bounds() or rough
+            if bounds is not None:
+                type_ = self.contents.types[name]
+                intervals[name] = make_interval(type_, bounds, second.has_missing)
+        return intervals
+
+    def find_texts(self, source: ByteSource) -> dict[Any, Categories]:
+        """Find the texts whose noisy counts reach the threshold."""
+        found = {}
+        for name, counts in self.contents.texts.items():
+            # In alphabetical order, missing last.
+            texts = sorted(counts, key=lambda text: (text is None, text or ""))
+            noisy = np.array([counts[text] for text in texts], np.int64)
+            noisy = noisy + self.text_noise.draw(source, len(texts))
+            is_frequent = noisy >= self.threshold
+            frequent = [texts[place] for place in np.flatnonzero(is_frequent)]
+            if any(text is not None for text in frequent):
+                found[name] = Categories(frequent)
+        return found
+
+
+def _choose_noise(budget: Share, delta: Fraction, n_columns: int) -> Share:
+    """Return the budget in epsilon, or in mu where Gaussian noise is smaller."""
+    if not delta:
+        return budget
+    mu = Fraction(largest_mu(budget.amount, delta))
+    gaussian = replace(budget, kind="mu", amount=mu**2)
+    budgets = (budget, gaussian)
+    return min(budgets, key=lambda each: Noise.of(each, n_columns, n_columns).error)
+
+
+def make_interval(type_: str, bounds: Bounds, has_missing: bool) -> Interval:
+    """Cut the range between two bounds into even bins; of whole numbers and days, at whole ones."""
+    if type_ == "real":
+        return Interval(
+            bounds.low, bounds.high, bins=N_BINS, missing=has_missing, real=True
+        )
+    low, high = math.floor(bounds.low), math.ceil(bounds.high)
+    if type_ == "date":
+        low = min(max(low, MIN_DAY), MAX_DAY - 1)
+        high = min(max(high, low + 1), MAX_DAY)
+    n_bins = min(N_BINS, high - low)
+    edges: list[Any] = [low + (high - low) * k // n_bins for k in range(n_bins + 1)]
+    if type_ == "date":
+        edges = [EPOCH + timedelta(days=edge) for edge in edges]
+    return Interval(edges=edges, missing=has_missing)
+
+
+# The threshold of texts
+
+
+def find_threshold(noise: Noise, n_rows: int, n_columns: int, delta: Fraction) -> int:
+    """Return the smallest noisy count at which texts of one person alone stay hidden."""
+    # Let a table lack, and its neighbour have, a person with m_v rows of text v, up to
+    # k in each column; let z be the noise of a count, and F(y) = P(z <= y).
+    #
+    # *Texts that others have too.* Which of them are published is a function of noisy
+    # counts, which are private by themselves, with epsilon (and a part of delta).
+    #
+    # *Texts that are new.* The first table never publishes one. The second publishes
+    # none with probability Q, the product of F(t - 1 - m_v), for any outcome of the
+    # others. If p and p' are the probabilities of a set of outcomes among the old
+    # texts, the second table has these outcomes with a probability between
+    #     Q p'  and  Q p' + 1 - Q,
+    # so that both directions hold with delta = 1 - Q (more than the part of the noise):
+    #     Q p' + 1 - Q <= exp(epsilon) p + (1 - Q)
+    #     p = Q p + (1 - Q) p <= exp(epsilon) Q p' + (1 - Q)
+    #
+    # *The worst person.* The density of z is log-concave, hence F is too, hence
+    #     g(m) = -log F(t - 1 - m)
+    # is convex and >= 0. Among the divisions of the k rows of a column into j new
+    # texts, the sum of g is largest at g(k - j + 1) + (j - 1) g(1), which is convex in
+    # j: at one text with k rows, or at k texts with one row each. Both are computed.
+    too_low, high = n_rows, n_rows + 1
+    while not _hides(noise, high, n_rows, n_columns, delta):
+        too_low, high = high, 2 * high
+    while high - too_low > 1:
+        middle = (high + too_low) // 2
+        if _hides(noise, middle, n_rows, n_columns, delta):
+            high = middle
+        else:
+            too_low = middle
+    return high
+
+
+def _hides(
+    noise: Noise, threshold: int, n_rows: int, n_columns: int, delta: Fraction
+) -> bool:
+    """Whether a threshold hides all new texts of a person with probability 1 - delta."""
+    # Probabilities are in units of 2**-bits, and rounded down.
+    bits = 64 + 2 * (n_rows * n_columns).bit_length()
+    bits += (delta.denominator // delta.numerator).bit_length()
+    one_text = _stays_below(noise, threshold - n_rows, bits)
+    many_texts = _power(_stays_below(noise, threshold - 1, bits), n_rows, bits)
+    all_columns = _power(min(one_text, many_texts), n_columns, bits)
+    return Fraction(all_columns, 1 << bits) >= 1 - delta
+
+
+def _stays_below(noise: Noise, distance: int, bits: int) -> int:
+    """Return ``2**bits * P(noise < distance)`` for a positive distance, rounded down."""
+    whole = 1 << bits
+    if noise.kind == "epsilon":
+        # Discrete Laplace noise: a**distance / (1 + a) is above, with a = e**(-1 / scale).
+        rare = exp_minus_bounds(distance / noise.scale, bits)[1]
+        common = exp_minus_bounds(1 / noise.scale, bits)[0]
+        return whole - -(-(rare << bits) // (whole + common))
+    # Rounded noise reaches the distance if normal noise exceeds half less, y standard
+    # deviations, with a probability of at most e**(-y**2 / 2) / 2.
+    exponent = (distance - Fraction(1, 2)) ** 2 / (2 * noise.scale)
+    exponent = Fraction(math.floor(exponent * whole), whole)
+    return whole - -(-exp_minus_bounds(exponent, bits)[1] // 2)
+
+
+def _power(base: int, exponent: int, bits: int) -> int:
+    """Return ``2**bits * (base / 2**bits)**exponent``, rounded down."""
+    power = 1 << bits
+    for digit in f"{exponent:b}":
+        power = power * power >> bits
+        if digit == "1":
+            power = power * base >> bits
+    return power
+
+
+# Bounds of numbers
+
+
+class Bounds(NamedTuple):
+    """Bounds of the numbers of a column, and their noisy median."""
+
+    low: float
+    high: float
+    median: float
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Cells that grow with the distance from a centre, which is a cell of its own."""
+
+    # Cells from a power of 2 to the next.
+    parts: int
+    centre: float = 0.0
+
+    @property
+    def side(self) -> int:
+        """The number of cells on each side of the centre."""
+        return (MAX_POWER - MIN_POWER) * self.parts
+
+    def count(self, numbers: Floats) -> NDArray[np.int64]:
+        """Count numbers by cell, in their order, and missing values; infinite ones are in none."""
+        with np.errstate(over="ignore"):
+            finite = np.nan_to_num(numbers[np.isfinite(numbers)] - self.centre)
+        # The exponent of a float and the first bits of its mantissa.
+        bits = np.abs(finite).view(np.int64) >> (53 - self.parts.bit_length())
+        lowest = (MIN_POWER + EXPONENT_BIAS) * self.parts
+        cells = np.clip(bits - lowest, -1, self.side - 1) + 1
+        places = self.side + np.where(finite < 0, -cells, cells)
+        counts = np.bincount(places, minlength=2 * self.side + 1)
+        return np.append(counts, np.isnan(numbers).sum())
+
+    def edges(self, first: int, last: int) -> Floats:
+        """Return the distances at which cells of one side begin."""
+        cells = np.arange(first, last + 1)
+        return np.ldexp(
+            1 + cells % self.parts / self.parts, MIN_POWER + cells // self.parts
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Look:
+    """Noisy counts of one column."""
+
+    cells: Cells
+    # From the lowest cell on; missing values are last.
+    counts: Floats
+    # The standard deviation of each count.
+    error: float
+
+    @classmethod
+    def take(
+        cls, cells: Cells, numbers: Floats, noise: Noise, source: ByteSource
+    ) -> Look:
+        """Count the numbers of a column, with noise."""
+        counts = cells.count(numbers)
+        noisy = np.clip(counts + noise.draw(source, counts.size), -LARGEST, LARGEST)
+        error = min(max(noise.error, Fraction(1, 2)), Fraction(LARGEST))
+        return cls(cells, noisy.astype(float), float(error))
+
+    @property
+    def has_missing(self) -> bool:
+        """Whether values are missing for certain."""
+        return bool(self.counts[-1] >= noise_limit(1, RARE) * self.error)
+
+    def find_bounds(self) -> Bounds | None:
+        """Return bounds that hold nearly all numbers; None if the noise hides them."""
+        view = View.of(self)
+        inner = None if view is None else view.find_clear()
+        if view is None or inner is None:
+            return None
+        first, last = inner
+        sums = np.cumsum(np.maximum(view.counts[first : last + 1], 0))
+        cell = first + int(np.searchsorted(sums, sums[-1] / 2))
+        median = view.edges[cell] / 2 + view.edges[cell + 1] / 2
+
+        # From the median upwards, and then downwards.
+        distances = view.edges - median
+        up = cell + extend(
+            view.counts[cell:],
+            distances[cell + 1 :],
+            last - cell,
+            opposite=-distances[first],
+            error=self.error,
+        )
+        down = cell - extend(
+            view.counts[cell::-1],
+            -distances[cell::-1],
+            cell - first,
+            opposite=distances[up + 1],
+            error=self.error,
+        )
+        centre = self.cells.centre
+        low, high = float(view.edges[down] + centre), float(view.edges[up + 1] + centre)
+        if centre == 0:
+            low, high = view.snap_to_zero(down, up, low, high)
+        if not floats_between(low, high):
+            return None
+        return Bounds(low, high, float(median + centre))
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """Cells some powers of 2 around the farthest ones that clearly hold numbers."""
+
+    parts: int
+    error: float
+    # From the lowest cell on. The middle one stands for the centre and for all cells
+    # that are nearer to it; only the centre is counted.
+    counts: Floats
+    # Distances from the centre: one more than cells.
+    edges: Floats
+    # Whether the middle cell, the cells below it and those above clearly hold numbers.
+    at_centre: bool
+    below: bool
+    above: bool
+
+    @classmethod
+    def of(cls, look: Look) -> View | None:
+        """Select cells; None if no numbers are clear beside the centre."""
+        side, parts = look.cells.side, look.cells.parts
+        lower, centre = look.counts[:side][::-1], look.counts[side]
+        upper = look.counts[side + 1 : -1]
+        chance = RARE / look.counts.size
+        below = clear_windows(lower, parts, look.error, chance)
+        above = clear_windows(upper, parts, look.error, chance)
+        # The cells next to the centre and farthest from it, of each window.
+        starts, stops = np.concatenate([below, above], axis=1)
+        if not starts.size:
+            return None
+        near = max(int(starts.max()) - parts * POWERS_INSIDE, 0)
+        far = min(int(starts.max()) + parts * POWERS_OUTSIDE, side)
+        is_at_centre = centre >= noise_limit(1, chance) * look.error
+        ends = look.cells.edges(near, far)
+        return cls(
+            parts,
+            look.error,
+            np.concatenate([lower[near:far][::-1], [centre], upper[near:far]]),
+            np.concatenate([-ends[::-1], ends]),
+            at_centre=bool(is_at_centre or (stops < near).any()),
+            below=below.size > 0,
+            above=above.size > 0,
+        )
+
+    def find_clear(self) -> tuple[int, int] | None:
+        """Return the outermost cells that clearly hold numbers."""
+        chance = SELDOM / self.counts.size
+        starts, stops = clear_windows(self.counts, self.parts, self.error, chance)
+        if not starts.size:
+            return None
+        # Of each window, the cell next to the others.
+        cells = [int(stops.min()), int(starts.max())]
+        if self.at_centre:
+            cells.append(self.counts.size // 2)
+        return min(cells), max(cells)
+
+    def snap_to_zero(
+        self, down: int, up: int, low: float, high: float
+    ) -> tuple[float, float]:
+        """Replace a bound next to 0 by 0, if no numbers beyond 0 are clear."""
+        # Many columns end at 0, next to which the cells around 0 are narrow.
+        middle = self.counts.size // 2
+        if not self.below and down >= middle and low < high / NEAR_ZERO:
+            return 0.0, high
+        if not self.above and up <= middle and high > low / NEAR_ZERO:
+            return low, 0.0
+        return low, high
+
+
+def clear_windows(
+    counts: Floats, parts: int, error: float, chance: float
+) -> NDArray[np.intp]:
+    """Return the first and the last cell of windows that clearly hold numbers: (2, n_windows)."""
+    # Windows of 1, 2, 4, ... cells: wide ones show numbers that are spread over many
+    # cells. The noise of a window passes for numbers with at most this chance.
+    sums = np.append(0.0, np.cumsum(counts))
+    windows = []
+    width = 1
+    while width <= min(POWERS_INSIDE * parts, counts.size):
+        in_window = sums[width:] - sums[:-width]
+        starts = np.flatnonzero(in_window >= noise_limit(width, chance) * error)
+        windows.append([starts, starts + width - 1])
+        width *= 2
+    return np.concatenate(windows, axis=1)
+
+
+def noise_limit(width: int, chance: float) -> float:
+    """Return a bound of the noise of some cells together, in standard deviations of one."""
+    # Chernoff's bound of a sum of Laplace numbers of scale 1, which have the moment
+    # generating function 1 / (1 - t**2) and the standard deviation sqrt(2). Normal
+    # numbers have a smaller one.
+    tilts = np.linspace(0.1, 0.98, 89)
+    exponents = -math.log(chance) - width * np.log1p(-(tilts**2))
+    return float((exponents / tilts).min()) / math.sqrt(2)
+
+
+def extend(
+    counts: Floats, ends: Floats, n_clear: int, *, opposite: float, error: float
+) -> int:
+    """Return the cell at whose end the noise of a mean exceeds what a bound there clips."""
+    # Cells go from the median to one side; those up to `n_clear` clearly hold numbers.
+    # `ends` are distances from the median, `opposite` is the distance of the other
+    # bound. The tail starts where enough numbers are beyond to show its shape.
+    n_beyond = np.cumsum(counts[n_clear::-1])[::-1]
+    start = int((n_beyond >= MIN_TAIL * error).sum()) - 1
+    start = min(max(start, 1), max(n_clear - 1, 1), n_clear)
+    unit = ends[start - 1] if start else ends[0] / 2
+    tail_ends = np.append(1.0, ends[start:] / unit)
+    bounds = tail_ends[n_clear + 1 - start :]
+    expected = estimate_tail(counts[start:], tail_ends, n_clear + 1 - start, error)
+    # What a mean loses by a bound at each end, and its noise, where a fifth of epsilon
+    # was for the bounds: in numbers of values times distance.
+    middles = (bounds[:-1] + bounds[1:]) / 2
+    clipped = np.maximum(middles - bounds[:, np.newaxis], 0) @ expected
+    noise = error * (opposite / unit + bounds) / 6
+    return n_clear + int((noise**2 + clipped**2).argmin())
+
+
+def estimate_tail(counts: Floats, ends: Floats, n_clear: int, error: float) -> Floats:
+    """Estimate how many numbers are in the cells of a tail beyond the clear ones."""
+    # Posterior means over shapes of tails, and over the cells where they may end.
+    # (n_shapes, n_cells)
+    expected = tail_shapes(ends, n_clear)
+    in_clear = expected[:, :n_clear].sum(axis=1, keepdims=True)
+    expected *= max(counts[:n_clear].sum(), error) / np.maximum(in_clear, 1e-9)
+    spread = np.sqrt(error**2 + expected + (MISFIT * expected) ** 2)
+    fits = -math.sqrt(2) * np.abs(counts - expected) / spread - np.log(spread)
+    empty = -math.sqrt(2) * np.abs(counts[n_clear:]) / error - math.log(error)
+    # Log-odds that the tail ends before each cell beyond the clear ones, or never.
+    log_odds = np.column_stack(
+        [fits[:, :n_clear].sum(axis=1), fits[:, n_clear:] - empty]
+    ).cumsum(axis=1)
+    odds = np.exp(log_odds - log_odds.max())
+    reaches = np.cumsum(odds[:, :0:-1], axis=1)[:, ::-1]
+    estimate: Floats = (reaches * expected[:, n_clear:]).sum(axis=0) / odds.sum()
+    return estimate
+
+
+def tail_shapes(ends: Floats, n_clear: int) -> Floats:
+    """Return the proportions of numbers in cells with these ends, the first of which is 1."""
+    # A tail has a power p and a scale s: beyond the distance r are ``exp(-3 g(r) /
+    # g(s))`` of the numbers, with ``g(r) = (r**p - 1) / p``, so that 95 % are within s.
+    # Scales are up to 8 times the distance of the clear cells.
+    powers = TAIL_POWERS[:, np.newaxis]
+    growth = np.expm1(np.minimum(powers * np.log(ends), 50)) / powers
+    n_scales = int(np.searchsorted(ends, 8 * ends[n_clear], side="right"))
+    step = n_scales // 32 + 1
+    scales = growth[:, 1:n_scales:step, np.newaxis]
+    exponents = np.minimum(3 * growth[:, np.newaxis, :] / scales, 600)
+    return -np.diff(np.exp(-exponents)).reshape(-1, ends.size - 1)

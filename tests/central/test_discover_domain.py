@@ -1,0 +1,484 @@
+"""Domains that are found with differential privacy."""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+import math
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy.stats import gamma, norm
+
+from skdp import (
+    BudgetExceeded,
+    Domain,
+    DPHistogram,
+    DPMean,
+    DPMinMaxScaler,
+    PrivacyLedger,
+    discover_domain,
+    privacy_statement,
+)
+from skdp.central._discover_domain import RARE, Cells, Look, noise_limit
+from skdp.privacy import gaussian_delta
+from skdp.testing import replay_release
+from tests.conftest import FRAME_KINDS, each, often
+
+N = 20_000
+JOBS = ["clerk"] * 400 + ["nurse"] * 300
+SAMPLERS = "skdp.central.statistics._noise"
+
+
+def column(kind, n=N, seed=0):
+    rng = np.random.default_rng(seed)
+    drawn = {
+        "skewed": lambda: rng.lognormal(0, 1, n),
+        "centred": lambda: rng.normal(0, 1, n),
+        "heavy": lambda: rng.standard_t(3, n),
+        "uniform": lambda: rng.uniform(0, 100, n),
+        "negative": lambda: -rng.exponential(3000, n),
+        "far": lambda: rng.normal(1e6, 1e5, n),
+        "tiny": lambda: rng.uniform(1e-30, 2e-30, n),
+    }
+    return drawn[kind]()
+
+
+def numbers(values):
+    return pd.DataFrame({"x": values})
+
+
+def find(table, epsilon=1.0, delta=1e-6, **options):
+    return discover_domain(table, epsilon, delta, **{"random_state": 0} | options)
+
+
+def ends(domain, name="x"):
+    return domain[name].edges[0], domain[name].edges[-1]
+
+
+class TestTextThreshold:
+    """The exact delta of tiny tables, by the probability of every set of published texts."""
+
+    TINY = Decimal(10) ** -60
+    CASES = (  # epsilon, delta, rows a person; one text is the worst case in some, many texts in others
+        (Fraction(1), Fraction(1, 128), 1),
+        (Fraction(3), Fraction(1, 2**20), 1),
+        (Fraction(1, 2), Fraction(1, 2**12), 2),
+        (Fraction(4), Fraction(1, 128), 2),
+        (Fraction(1), Fraction(1, 512), 3),
+        (Fraction(9, 2), Fraction(1, 1024), 3),
+        (Fraction(1, 8), Fraction(1, 2**30), 3),
+    )
+
+    @pytest.fixture(autouse=True)
+    def eighty_digits(self):
+        with localcontext(prec=80):
+            yield
+
+    @staticmethod
+    def smallest_published(monkeypatch, epsilon, delta, n_columns=1, sampler="discrete_laplace", **options):
+        """Return the smallest noisy count that is published, by noise that is known."""
+        table = pd.DataFrame({name: ["a"] for name in range(n_columns)})
+
+        def publishes(noise):
+            monkeypatch.setattr(f"{SAMPLERS}.{sampler}", lambda source, scale, size: np.full(size, noise))
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr("skdp.central._discover_domain._warn_of_absent", lambda names: None)
+                return len(discover_domain(table, float(epsilon), float(delta), **options).columns) == n_columns
+
+        low, high = 0, 1
+        while not publishes(high):
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if publishes(middle) else (middle, high)
+        return 1 + high
+
+    @staticmethod
+    def law(counts, threshold, ratio):
+        """Return the probability of every set of published texts, ratio = e**(-1 / scale)."""
+        chances = []
+        for count in counts:
+            distance = threshold - count
+            chance = ratio**distance / (1 + ratio) if distance > 0 else 1 - ratio ** (1 - distance) / (1 + ratio)
+            chances.append(chance if count else Decimal(0))
+        return [
+            math.prod(chance if out else 1 - chance for chance, out in zip(chances, published, strict=True))
+            for published in itertools.product([False, True], repeat=len(counts))
+        ]
+
+    def worst_delta(self, epsilon, rows, threshold):
+        """Return the smallest delta of all neighbours with three texts, with counts around all that matters."""
+        number = Decimal(epsilon.numerator) / epsilon.denominator
+        ratio, power = (-number / rows).exp(), number.exp()
+        people = [person for person in itertools.product(range(rows + 1), repeat=3) if 0 < sum(person) <= rows]
+        levels = sorted({0, 1, 2, threshold - 1, threshold, threshold + 1})
+        worst = Decimal(0)
+        for table in itertools.combinations_with_replacement(levels, 3):
+            before = self.law(table, threshold, ratio)
+            for person in people:
+                after = self.law([n + more for n, more in zip(table, person, strict=True)], threshold, ratio)
+                for one, other in ((before, after), (after, before)):
+                    differences = (p - power * q for p, q in zip(one, other, strict=True))
+                    worst = max(worst, sum(max(Decimal(0), difference) for difference in differences))
+        return worst
+
+    @pytest.mark.filterwarnings("ignore::skdp.WeakGuaranteeWarning")
+    @each("case", CASES)
+    def test_neighbours_differ_by_delta_and_a_lower_threshold_would_not_do(self, monkeypatch, case):
+        epsilon, delta, rows = case
+        threshold = self.smallest_published(monkeypatch, epsilon, delta, max_rows_per_person=rows)
+        exact = Decimal(delta.numerator) / delta.denominator
+        assert self.worst_delta(epsilon, rows, threshold) <= exact + self.TINY
+        assert self.worst_delta(epsilon, rows, threshold - 1) > exact + self.TINY
+
+    @pytest.mark.parametrize("rows", [1, 4])
+    def test_gaussian_noise_of_many_columns(self, monkeypatch, rows):
+        """Half of delta for the noise, half for new texts, whose tail is within a factor of 20 of its bound."""
+        drawn = {}
+
+        def record(source, variance, size):
+            drawn["variance"] = variance
+            return np.zeros(size, np.int64)
+
+        n_columns, epsilon, delta = 30, 0.5, 1e-6
+        monkeypatch.setattr(f"{SAMPLERS}.rounded_gaussian", record)
+        monkeypatch.setattr("skdp.central._discover_domain._warn_of_absent", lambda names: None)
+        options = {"max_rows_per_person": rows}
+        discover_domain(pd.DataFrame({name: ["a"] for name in range(n_columns)}), epsilon, delta, **options)
+        deviation = math.sqrt(drawn["variance"])
+        mu = rows * math.sqrt(n_columns) / deviation
+        assert 0.499 * delta < gaussian_delta(mu, epsilon) <= delta / 2
+        threshold = self.smallest_published(monkeypatch, epsilon, delta, n_columns, "rounded_gaussian", **options)
+        one_text = n_columns * norm.sf((threshold - rows - 0.5) / deviation)
+        many_texts = n_columns * rows * norm.sf((threshold - 1 - 0.5) / deviation)
+        assert delta / 40 < max(one_text, many_texts) <= delta / 2
+
+
+FOUND = pd.DataFrame({"t": ["a"] * 60 + ["b"] * 50, "x": [3.0, 4.0] * 55, "day": pd.Timestamp("2020-03-01")})
+OTHERS = [
+    {"t": "a", "x": 3.5, "day": pd.Timestamp("2021-01-01")},
+    {"t": "alone", "x": 1e300, "day": pd.Timestamp("1970-01-01")},
+    {"t": None, "x": math.nan, "day": pd.NaT},
+    {"t": "z", "x": -math.inf, "day": pd.Timestamp("2200-01-01")},
+]
+
+
+@pytest.mark.filterwarnings("ignore:nothing was found:UserWarning")
+class TestReplay:
+    @pytest.fixture(autouse=True)
+    def few_cells(self, monkeypatch):
+        """Replaying takes longer than drawing."""
+        monkeypatch.setattr("skdp.central._discover_domain.MIN_POWER", -4)
+        monkeypatch.setattr("skdp.central._discover_domain.MAX_POWER", 20)
+
+    @each("other", OTHERS)
+    @each("epsilon", [5.0, 0.1])
+    def test_one_record(self, other, epsilon):
+        """A text that one record alone has is counted with noise that the neighbour does not draw."""
+        table = pd.concat([FOUND, pd.DataFrame([other])], ignore_index=True)
+        release = partial(find, epsilon=epsilon, delta=1e-3)
+        for one, two in [(table, FOUND), (FOUND, table), (table, table[1:]), (table[-1:], table[:0])]:
+            replay = replay_release(release, one, two)
+            assert replay.findings == ()
+            assert replay.epsilon <= replay.guarantee.epsilon * (1 + 1e-9)
+
+    @each("k", [1, 2, 3])
+    @each("n_columns", [1, 12])
+    def test_the_rows_of_one_person(self, k, n_columns):
+        """All rows alike: the worst case. With 12 columns, noise is Gaussian."""
+        table = numbers([4.0] * 40)
+        table = table.assign(**{f"x{number}": 4.0 for number in range(1, n_columns)})
+        release = partial(find, epsilon=2.0, delta=1e-6, max_rows_per_person=k)
+        replay = replay_release(release, table, table[:-k])
+        assert replay.findings == ()
+        assert 0.99 <= replay.epsilon / replay.guarantee.epsilon <= 1 + 1e-9
+        assert set(replay.draws["sampler"]) == {"discrete_laplace" if n_columns == 1 else "rounded_gaussian"}
+
+    def test_rows_of_persons_are_limited(self):
+        """With a million rows of one person, as with two."""
+        table = pd.concat([FOUND, pd.DataFrame({"t": ["mine"] * 500, "x": 9e9})], ignore_index=True)
+        persons = np.append(np.arange(len(FOUND)), np.full(500, 999))
+        domain = find(table[["t", "x"]], epsilon=5.0, groups=persons, max_rows_per_person=2)
+        assert "mine" not in domain["t"].values
+        assert ends(domain)[1] < 100
+        assert domain.guarantee.unit == "person"
+        assert domain.guarantee.max_rows_per_person == 2
+
+
+class Text(str):
+    __slots__ = ()
+
+    def __eq__(self, other):
+        raise RuntimeError
+
+    __hash__ = str.__hash__
+
+
+class Hidden:
+    @property
+    def __class__(self):
+        raise RuntimeError
+
+
+@each(
+    "value",
+    [
+        *[b"x", (1, 2), [1], {}, Hidden(), 1, True, 1j, Decimal("sNaN"), pd.Timestamp(0), dt.date(2020, 1, 1)],
+        *[math.inf, None, math.nan, pd.NA, pd.NaT, Text("clerk"), np.str_("nurse"), "alone"],
+    ],
+)
+def test_no_object_in_a_column_of_text_changes_the_form_of_a_release(value):
+    """No error, no warning (both are errors here): whether such a record is there or not."""
+    rows = np.empty(len(JOBS) + 1, object)
+    rows[:-1], rows[-1] = JOBS, value
+    ledger = PrivacyLedger(epsilon=9, delta=1e-3)
+    assert find(pd.DataFrame({"x": rows}), ledger=ledger)["x"].values == ("clerk", "nurse"), type(value)
+    assert ledger.spent.epsilon == 1.0
+
+
+class TestTypes:
+    """What a column holds follows from its dtype."""
+
+    @pytest.mark.parametrize("kind", often([*FRAME_KINDS], ["pandas", "pandas-nullable", "polars", "pyarrow"]))
+    def test_every_library(self, kind):
+        if kind in ("pandas-object", "pandas-category", "polars-enum", "pyarrow-dictionary"):
+            pytest.skip("dtypes of their own")
+        rng = np.random.default_rng(0)
+        data = {
+            "age": rng.integers(20, 60, 3000).tolist(),
+            "income": rng.lognormal(8, 1, 3000).tolist(),
+            "job": rng.choice(["clerk", "nurse"], 3000).tolist(),
+            "day": [dt.datetime(2020, 1, 1) + dt.timedelta(days=int(n)) for n in rng.integers(0, 900, 3000)],
+            "is_new": (rng.random(3000) < 0.5).tolist(),
+        }
+        domain = find(FRAME_KINDS[kind](data, None), epsilon=2.0)
+        assert domain.columns == tuple(data)
+        low, high = ends(domain, "age")
+        assert -20 < low <= 20 < 59 <= high < 90
+        assert not domain["age"].real
+        assert domain["income"].real
+        assert domain["job"].values == ("clerk", "nurse")
+        first, last = ends(domain, "day")
+        assert dt.date(2018, 1, 1) < first <= dt.date(2020, 1, 1) < dt.date(2022, 6, 1) < last < dt.date(2025, 1, 1)
+        assert domain["is_new"].values == (False, True)
+        assert domain == find(FRAME_KINDS["pandas"](data, None), epsilon=2.0)
+
+    def test_dtypes_that_declare_values_cost_nothing(self):
+        ordered = pd.CategoricalDtype(["low", "high"], ordered=True)
+        for table in (
+            pd.DataFrame({"x": pd.Series(["low"], dtype=ordered)}),
+            pl.DataFrame({"x": ["low"]}, schema={"x": pl.Enum(["low", "high"])}),
+        ):
+            domain = discover_domain(table, 1.0, 0.0, ledger=PrivacyLedger(epsilon=1e-9))
+            assert domain["x"].values == ("low", "high")
+            assert domain.guarantee is None
+
+    def test_missing_values_that_are_frequent(self):
+        table = pd.DataFrame({"x": [1.5, math.nan] * 300, "y": [1.5] * 600, "t": ["a", None] * 300})
+        domain = find(table, epsilon=2.0)
+        assert (domain["x"].missing, domain["y"].missing) == (True, False)
+        assert domain["t"].values == ("a", None)
+
+    def test_unordered_categories_are_text(self):
+        values = pd.Categorical(["clerk"] * 500, ["clerk", "secret"])
+        assert find(pd.DataFrame({"x": values}))["x"].values == ("clerk",)
+
+    def test_dates_at_the_ends_of_the_calendar(self):
+        days = np.array(["0001-01-01", "9999-12-31"], "datetime64[ms]").repeat(2000)
+        low, high = ends(find(pl.DataFrame({"x": days})))
+        assert (low, high) == (dt.date(1, 1, 1), dt.date(9999, 12, 31))
+
+    def test_one_day(self):
+        domain = find(numbers(np.full(3000, "2020-05-17", "datetime64[s]")))
+        low, high = ends(domain)
+        assert low <= dt.date(2020, 5, 17) <= high
+        assert domain["x"].encode(np.array(["2020-05-17"], "datetime64[D]"))[0] < len(domain["x"])
+
+
+class TestErrors:
+    """All are raised before the charge, and name no value."""
+
+    TABLE = pd.DataFrame({"x": [1.5, 2.5], "t": ["secret", "secret"], "list": [[1], [2]]})
+
+    @each(
+        "options, match",
+        [
+            ({"epsilon": 0}, "epsilon must be"),
+            ({"epsilon": "1"}, "epsilon must be"),
+            ({"delta": 1.0}, "delta must be"),
+            ({"delta": 0}, r"delta must be in \(0, 1\), got 0: the columns \['t'\] have text"),
+            ({"columns": "x"}, "columns must be a list"),
+            ({"columns": ["x", "x"]}, "columns must be a list"),
+            ({"columns": ["absent"]}, r"columns must be columns of X, got \['absent'\]"),
+            ({"max_rows_per_person": 0}, "max_rows_per_person must be"),
+            ({"groups": [1]}, "groups has 1 entries"),
+            ({"groups": [1, None]}, "groups holds a missing value"),
+            ({"random_state": "0"}, "random_state must be"),
+            ({"ledger": 1.0}, "ledger must be"),
+        ],
+    )
+    def test_parameters(self, options, match):
+        ledger = PrivacyLedger(epsilon=9, delta=1e-3)
+        promise = {"epsilon": 1.0, "delta": 1e-6, "columns": ["x", "t"], "ledger": ledger} | options
+        with pytest.raises((TypeError, ValueError), match=match) as error:
+            discover_domain(self.TABLE, **promise)
+        assert "secret" not in str(error.value)
+        assert ledger.spent.epsilon == 0
+
+    @each(
+        "X, match",
+        [
+            (pl.DataFrame({"x": [[1]]}), "column 'x': expected numbers, dates, text or booleans, got dtype List"),
+            (pl.DataFrame({"x": [b"secret"]}), "got dtype Binary"),
+            (numbers(pd.to_timedelta([1])), "got dtype timedelta64"),
+            (numbers(pd.to_datetime([0], utc=True)), "without a time zone"),
+            (pl.LazyFrame({"x": [1]}), "collect"),
+            ([1.0, 2.0], "Expected 2D array"),
+        ],
+    )
+    def test_tables(self, X, match):
+        ledger = PrivacyLedger(epsilon=9, delta=1e-3)
+        with pytest.raises((TypeError, ValueError), match=match) as error:
+            discover_domain(X, 1.0, 1e-6, ledger=ledger)
+        assert "secret" not in str(error.value)
+        assert ledger.spent.epsilon == 0
+
+    def test_a_column_that_is_left_out_is_not_read(self):
+        assert find(self.TABLE.loc[[0] * 500], columns=["x"], delta=0).columns == ("x",)
+
+    def test_a_ledger_refuses_before_a_draw(self, monkeypatch):
+        monkeypatch.setattr("skdp.randomness.SeededSource.bytes", None)
+        with pytest.raises(BudgetExceeded):
+            find(numbers([1.0]), ledger=PrivacyLedger(epsilon=0.5))
+
+
+class TestAbsent:
+    @pytest.mark.parametrize("epsilon", [5e-324, 1e-30, 0.5])
+    @pytest.mark.parametrize("n_rows", [0, 30])
+    def test_nothing_is_found(self, epsilon, n_rows):
+        table = pd.DataFrame({"x": np.full(n_rows, 7.0), "t": ["a"] * n_rows})
+        with pytest.warns(UserWarning, match=r"nothing was found in the columns \['x', 't'\]"):
+            domain = find(table.astype({"t": object}), epsilon=epsilon)
+        assert domain.columns == ()
+        assert domain.guarantee.epsilon == epsilon
+        with pytest.raises(ValueError, match="declares nothing"):
+            DPMean(bounds=domain).fit(table[["x"]])
+
+    def test_only_some_columns(self):
+        table = pd.DataFrame({"id": [f"p{n}" for n in range(3000)], "x": column("uniform", 3000)})
+        with pytest.warns(UserWarning, match=r"\['id'\]"):
+            domain = find(table)
+        assert domain.columns == ("x",)
+
+
+class TestUse:
+    def test_one_charge_and_the_statement_adds_it(self):
+        ledger = PrivacyLedger(epsilon=1, delta=1e-3)
+        table = pd.DataFrame({"x": column("skewed"), "y": column("uniform")})
+        domain = discover_domain(table, 0.2, 1e-6, ledger=ledger, random_state=0)
+        assert ledger.spent.epsilon == pytest.approx(0.2)
+        mean = DPMean(0.5, bounds=domain, ledger=ledger, random_state=0).fit(table)
+        assert ledger.spent.epsilon == pytest.approx(0.7)
+        assert mean.guarantee_.epsilon == 0.5
+        assert privacy_statement(mean).total.epsilon == pytest.approx(0.7)
+
+    def test_the_file_keeps_the_guarantee(self):
+        domain = find(pd.DataFrame({"x": column("skewed"), "t": ["a"] * N}))
+        again = Domain.from_toml(domain.to_toml())
+        assert again == domain
+        assert again.guarantee.epsilon == 1.0
+
+    def test_free_statistics_and_counts(self):
+        table = numbers(column("uniform"))
+        domain = find(table)
+        assert DPMinMaxScaler(bounds=domain).fit(table).guarantee_.epsilon == 0
+        counts = DPHistogram(domain=domain, handle_unknown="ignore", random_state=0).fit(table).counts_
+        assert counts.sum() == pytest.approx(N, abs=100)
+
+
+class TestAccuracy:
+    @staticmethod
+    def square_error(X, low, high):
+        """Return the expected square error of a mean with four fifths of epsilon 1."""
+        mean = np.clip(X, low, high).mean()
+        noise = (high - low) / X.size / 0.8 * math.hypot(1, (2 * mean - low - high) / (high - low))
+        return noise**2 + (mean - X.mean()) ** 2
+
+    @each("kind", ["skewed", "centred", "heavy", "uniform", "negative", "far", "tiny"])
+    def test_the_mean_is_nearly_as_good_as_with_good_bounds(self, kind):
+        """Good bounds are the range of the values."""
+        X = column(kind)
+        runs = [ends(find(numbers(X), 0.2, 0, random_state=seed)) for seed in range(6)]
+        errors = [self.square_error(X, low, high) for low, high in runs]
+        assert math.sqrt(np.mean(errors) / self.square_error(X, X.min(), X.max())) <= 2
+        for low, high in runs:
+            assert ((low <= X) & (high >= X)).mean() > 0.995
+            assert high - low <= 3 * np.ptp(X)
+
+    def test_a_bound_next_to_0_is_0_unless_there_are_values_beyond(self):
+        X = column("uniform")
+        assert ends(find(numbers(X), 0.2))[0] == 0
+        assert ends(find(numbers(-X), 0.2))[1] == 0
+        assert ends(find(numbers(np.append(X, -X[:1000] / 20)), 0.2))[0] < -3
+
+    @each("kind, n", [("centred", 1000), ("heavy", 1000), ("centred", 700)])
+    def test_values_that_are_spread_over_many_cells_are_found(self, kind, n):
+        """No window of one power of 2 holds enough of them."""
+        for seed in range(10):
+            find(numbers(column(kind, n, seed)), 0.2, random_state=seed)
+
+    @each("values", [[7.125], [1e15 + 0.125], [-3.5, 1e-30], [5e-324, 40.0]])
+    def test_values_that_repeat_have_bounds(self, values):
+        X = np.resize(values, 40_000)
+        low, high = ends(find(numbers(X), 0.2))
+        assert low <= X.min() + 1e-200
+        assert X.max() <= high + 1e-200
+        assert high <= low + 4 * np.ptp([*values, np.max(np.abs(values)) / 8])
+
+    @each("epsilon", [1e4, 1e300])
+    def test_huge_epsilons(self, epsilon):
+        X = column("skewed", 500)
+        low, high = ends(find(numbers(X), epsilon))
+        assert low < np.quantile(X, 0.03)
+        assert np.quantile(X, 0.98) < high < 2 * X.max()
+
+
+class TestCells:
+    ODD = (0.0, -0.0, 1.0, -1.0, 0.75, 1e308, -1e308, 5e-324, -1e-300, math.inf, -math.inf, math.nan, 3.5, 1 / 3)
+
+    @each("cells", [Cells(4), Cells(16), Cells(8, 0.75), Cells(8, -1e300)])
+    def test_one_record_changes_one_count_by_one(self, cells):
+        none = cells.count(np.array([]))
+        alone = {number: cells.count(np.array([number])) - none for number in self.ODD}
+        for number, change in alone.items():
+            assert change.min() >= 0
+            assert change.sum() == (not math.isinf(number))
+            assert change[-1] == math.isnan(number)
+        for pair in itertools.combinations(self.ODD, 2):
+            assert (cells.count(np.array(pair)) == alone[pair[0]] + alone[pair[1]]).all()
+
+    def test_cells_hold_what_is_between_their_edges(self):
+        for number in (1.0, 1.2499, 1.25, -1.25, 1e-50, -3e50):
+            for cells in (Cells(4), Cells(8, 10 * number), Cells(16, -number)):
+                low, high, _ = Look(cells, 1000.0 * cells.count(np.array([number])), 1.0).find_bounds()
+                assert low <= number <= high
+                # One cell does not show how a tail goes on: the bounds may include the next cells.
+                assert high - low <= 3 * abs(number - cells.centre) / cells.parts * (1 + 1e-12)
+
+    def test_noise_alone_is_hardly_ever_taken_for_values(self):
+        """By the exact tail of a sum of Laplace numbers, the difference of two gamma numbers, over all windows."""
+        for parts in (4, 16):
+            size = 2 * Cells(parts).side + 1
+            chances = []
+            for width in [2**power for power in range(7) if 2**power <= 4 * parts]:
+                limit = noise_limit(width, RARE / size) * math.sqrt(2)
+                at = np.linspace(0, 100, 4001)
+                tail = gamma.pdf(at, width) * gamma.sf(limit + at, width)
+                chances.append(size * np.sum((tail[1:] + tail[:-1]) / 2) * (at[1] - at[0]))
+            assert sum(chances) < 3e-4
