@@ -17,7 +17,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import (
     Bounds,
-    ColumnLike,
     TableLike,
     as_asked,
     check_choice,
@@ -29,7 +28,6 @@ from skdp.domain import Domain, Interval
 from skdp.exact import round_up
 from skdp.local._distribution import estimate_distribution
 from skdp.local._memo import Memo, MemoisedReports, PermanentDraws, name_bytes
-from skdp.local._protocol_file import read_carried
 from skdp.local._tally import ReportTally, check_tally
 from skdp.local._transformer import ReportTransformer
 from skdp.local.protocol import (
@@ -38,17 +36,9 @@ from skdp.local.protocol import (
     Field,
     Randomness,
     ReportProtocol,
-    ReportVectors,
     Rows,
-    SampleDesign,
     Sampling,
-    WeightedMeans,
-    WeightedMoments,
     concat_columns,
-    means_of_moments,
-    quantile,
-    take_design,
-    weighted_means,
     whole_weights,
 )
 from skdp.oracles import (
@@ -242,20 +232,6 @@ class NumberField(Field):
             std_error = math.sqrt(self._variance(sums, mean) / n)
         return self._row(mean, std_error, _reach(confidence_level))
 
-    def weighted_estimate(
-        self, estimate: WeightedMeans, confidence_level: float
-    ) -> pd.DataFrame:
-        """Show a weighted mean with its error."""
-        error_rate = 1 - check_confidence_level(confidence_level)
-        reach = -quantile(error_rate / 2, estimate.degrees)
-        std_error = math.sqrt(estimate.variances[0])
-        return self._row(float(estimate.means[0]), std_error, reach)
-
-    @property
-    def least_noise(self) -> float:
-        """The least variance that the mechanism adds."""
-        return float(self._variances().min())
-
     def _row(self, mean: float, std_error: float, reach: float) -> pd.DataFrame:
         """Show a mean; without a report, the interval is unbounded."""
         is_known = math.isfinite(std_error)
@@ -319,41 +295,13 @@ class NumberField(Field):
         pass
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class _NumberVectors:
-    """The reported numbers, as vectors of one cell."""
-
-    numbers: NDArray[np.float64]
-
-    def vectors(self, rows: slice) -> NDArray[np.float64]:
-        """Return those of some records: (n_rows, 1)."""
-        return self.numbers[rows, np.newaxis]
-
-
 def estimate_means(
-    protocol: ReportProtocol,
-    tally: ReportTally,
-    reports: Sequence[NDArray[Any]] | None,
-    design: SampleDesign | None,
-    confidence_level: float,
+    protocol: ReportProtocol, tally: ReportTally, confidence_level: float
 ) -> dict[Any, pd.DataFrame]:
     """Estimate the mean of each column of numbers."""
     means = {}
     for place, field in enumerate(protocol.fields):
-        if not isinstance(field, NumberField):
-            continue
-        if design is not None:
-            assert reports is not None
-            rows = np.flatnonzero(protocol.rows(list(reports))[:, place])
-            numbers = field.numbers[reports[place][rows]]
-            source = _NumberVectors(numbers)
-            vectors = ReportVectors(source, rows, 1, field.least_noise)
-            estimate = weighted_means(design, [vectors], is_total=False)
-            means[field.name] = field.weighted_estimate(estimate, confidence_level)
-        elif tally.weighted is not None:
-            estimate = _tallied_mean(field, tally, place)
-            means[field.name] = field.weighted_estimate(estimate, confidence_level)
-        else:
+        if isinstance(field, NumberField):
             means[field.name] = field.estimate(
                 tally.counts[place],
                 tally.sizes[place],
@@ -361,32 +309,6 @@ def estimate_means(
                 confidence_level=confidence_level,
             )
     return {name: means[name] for name in protocol.columns if name in means}
-
-
-def _tallied_mean(field: NumberField, tally: ReportTally, place: int) -> WeightedMeans:
-    """Estimate a weighted mean from the weights of each reported number."""
-    weighted = tally.weighted
-    assert weighted is not None
-    units = weighted.sums[place].astype(float)
-    squared_units = weighted.squares[place].astype(float)
-    weight, squared_weight = units.sum(), squared_units.sum()
-    if not weight:
-        return WeightedMeans(np.full(1, np.nan), np.full(1, np.inf), 0.0, 0.0, math.inf)
-    moments = WeightedMoments(
-        np.array([units @ field.numbers / weight]),
-        np.array([squared_units @ field.numbers**2]),
-        np.array([squared_units @ field.numbers]),
-        weight,
-        squared_weight,
-        field.least_noise,
-    )
-    return means_of_moments(
-        [moments],
-        n_rows=tally.n_reports,
-        total_weight=weight,
-        total_squared_weight=squared_weight,
-        is_total=False,
-    )
 
 
 def _numbers(
@@ -740,13 +662,7 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
         return pd.DataFrame({name: [0.0] for name in names})
 
     def estimate_mean(
-        self,
-        reports: Any,
-        *,
-        confidence_level: float = 0.95,
-        sample_weight: ColumnLike | None = None,
-        strata: ColumnLike | None = None,
-        clusters: ColumnLike | None = None,
+        self, reports: Any, *, confidence_level: float = 0.95
     ) -> pd.DataFrame:
         """Estimate the population's mean of each column, of the values clipped to their bounds.
 
@@ -756,49 +672,34 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
             Privatised rows, or their sums.
         confidence_level : float, default=0.95
             Coverage of each interval, between 0 and 1.
-        sample_weight : array-like of shape (n_samples,), optional
-            The design weight of each record, at least 0: how many people it stands for. The mean is then the weighted
-            one, with its linearised error, as in [1]_. The weights of a tally are given to `tally`.
-        strata, clusters : array-like of shape (n_samples,), optional
-            From which stratum of the population, and in which cluster, each record was drawn: as for the
-            `estimate_counts` of `RandomizedResponseEncoder`.
 
         Returns
         -------
         pandas.DataFrame
-            ``mean, std_error, lower, upper`` for each column. The mean is that of the reports, without bias. The
-            standard error is their standard deviation (at least the smallest that the mechanism has) over the root of
-            their number: right for the mean of the population that the records are drawn from, and for the mean of
-            these very records too large rather than too small. The interval is a normal approximation, and not cut to
-            the bounds.
+            ``mean, std_error, lower, upper`` for each column. The mean is the mean of
+            the reports, without bias. The standard error is their standard deviation
+            (at least the smallest that the mechanism has) over the root of their
+            number: right for the mean of the population that the records are drawn
+            from, and for the mean of these very records too large rather than too
+            small. The interval is a normal approximation, and not cut to the bounds.
 
         Raises
         ------
         NotFittedError, TypeError, ValueError
-            Before `fit`, or if the reports come from another transformer, or the parameter is out of range.
+            Before `fit`, or if the reports come from another transformer, or the
+            parameter is out of range.
+
+        See Also
+        --------
+        debias : Values of each record, for means with strata, clusters or weights.
 
         Notes
         -----
-        **Privacy.** Post-processing of reports: free, and repeatable. Weights, strata and clusters are not privatised:
-        the analyst has them beside the reports.
-
-        References
-        ----------
-        .. [1] T. Lumley (2004). Analysis of complex survey samples. Journal of Statistical Software 9(8).
+        **Privacy.** Post-processing of reports: free, and repeatable.
         """
-        check_is_fitted(self)
-        arrays = None
-        tally = reports
-        if not isinstance(reports, ReportTally):
-            arrays, tally = read_carried(reports, self)
-        self._sums_by_field(tally, takes_weights=True)
-        options = {
-            "sample_weight": sample_weight,
-            "strata": strata,
-            "clusters": clusters,
-        }
-        design = take_design(options, reports, tally.n_reports)
-        means = estimate_means(self.protocol_, tally, arrays, design, confidence_level)
+        tally = self._tally_of(reports)
+        self._sums_by_field(tally)
+        means = estimate_means(self.protocol_, tally, confidence_level)
         return pd.concat(list(means.values()))
 
     def estimate_distribution(
@@ -865,10 +766,10 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
         return reports if isinstance(reports, ReportTally) else self.tally(reports)
 
     def _sums_by_field(
-        self, tally: ReportTally, *, takes_weights: bool = False
+        self, tally: ReportTally
     ) -> list[tuple[NumberField, NDArray[np.int64], int]]:
         """Return each field, its sums, and the number of records that report it."""
-        check_tally(tally, self.protocol_.meaning, takes_weights=takes_weights)
+        check_tally(tally, self.protocol_.meaning)
         if tally.n_reports == 0:
             raise ValueError(
                 "Found a tally of 0 sample(s) (rows); at least 1 is required"

@@ -41,7 +41,6 @@ from skdp.local.protocol import (
     guarantee_of_one,
     joint_counts,
     read_weights,
-    take_design,
 )
 from skdp.oracles import FrequencyOracle, Postprocess, two_rounds
 from skdp.privacy import (
@@ -397,9 +396,6 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         postprocess: Postprocess = "none",
         confidence_level: float = 0.95,
         rows: ShareOf = "table",
-        sample_weight: ColumnLike | None = None,
-        strata: ColumnLike | None = None,
-        clusters: ColumnLike | None = None,
     ) -> pd.DataFrame:
         """Estimate how many records of the table truly have each value.
 
@@ -417,21 +413,8 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         confidence_level : float, default=0.95
             Coverage of each interval, between 0 and 1.
         rows : {"table", "population"}, default="table"
-            Whose share it is: that of the records themselves, or of the population from
-            which they were drawn at random, whose intervals are wider.
-        sample_weight : array-like of shape (n_samples,), optional
-            The design weight of each record, at least 0: how many people it stands for.
-            A count is then the sum of weights (Horvitz and Thompson), a frequency that
-            sum over the sum of all weights (Hájek), with linearised errors [1]_.
-            `shuffled_guarantee` does not cover weighted sums. With weights,
-            strata or clusters, the estimate is the population's: ``rows="population"``.
-            The weights of a tally are given to `tally`.
-        strata : array-like of shape (n_samples,), optional
-            From which stratum of the population each record was drawn; two records or
-            clusters, or more, of each.
-        clusters : array-like of shape (n_samples,), optional
-            With which others a record was drawn, such as those of its household or
-            village; a cluster lies in one stratum.
+            Target of inference: the records themselves, or the population from which
+            they were drawn at random, whose intervals are wider.
 
         Returns
         -------
@@ -447,7 +430,8 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         ------
         NotFittedError, ValueError
             Before `fit`, or if the reports come from another encoder, or a parameter is
-            out of range.
+            out of range, or the errors of some columns under "joint" require the
+            reports and not their tally (hashing).
 
         Warns
         -----
@@ -456,26 +440,23 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
             of records: the reports come from another encoder or epsilon, or were
             edited.
 
+        See Also
+        --------
+        debias : Values of each record, for estimates with strata, clusters or weights.
+
         Notes
         -----
-        **Privacy.** Post-processing of reports: free, and repeatable. Weights, strata
-        and clusters are not privatised: the analyst has them beside the reports.
-
-        References
-        ----------
-        .. [1] T. Lumley (2004). Analysis of complex survey samples. Journal of
-           Statistical Software 9(8).
+        **Privacy.** Post-processing of reports: free, and repeatable.
         """
-        return self._estimate(
-            reports,
-            "count",
-            columns=columns,
+        arrays, tally = self._read_reports(reports)
+        return estimate_counts(
+            self.protocol_,
+            tally,
+            columns,
+            reports=arrays,
             postprocess=postprocess,
             confidence_level=confidence_level,
             rows=rows,
-            sample_weight=sample_weight,
-            strata=strata,
-            clusters=clusters,
         )
 
     def estimate_frequencies(
@@ -487,10 +468,8 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         confidence_level: float = 0.95,
         rows: ShareOf = "population",
         sample_weight: ColumnLike | None = None,
-        strata: ColumnLike | None = None,
-        clusters: ColumnLike | None = None,
     ) -> pd.DataFrame:
-        """Estimate which share of the population truly has each value, from a random sample of it.
+        """Estimate the proportion of each value in the population, from a random sample of it.
 
         Parameters
         ----------
@@ -499,49 +478,52 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         columns, postprocess, confidence_level : optional
             As for `estimate_counts`.
         rows : {"population", "table"}, default="population"
-            Whose share it is: that of the population from which the records were drawn
-            at random, or of the records themselves, whose intervals are narrower.
-        sample_weight, strata, clusters : array-like of shape (n_samples,), optional
-            As for `estimate_counts`.
+            Target of inference: the population from which the records were drawn at
+            random, or the records themselves, whose intervals are narrower.
+        sample_weight : array-like of shape (n_samples,), optional
+            The design weight of each record, at least 0: how many people it stands for.
+            A frequency is then the weighted mean of the values of `debias` (Hájek),
+            with its linearized error [1]_. Requires the reports, and
+            ``rows="population"``. `shuffled_guarantee` does not cover weighted sums.
 
         Returns
         -------
         pandas.DataFrame
             ``frequency, std_error, lower, upper``, indexed as by `estimate_counts`,
             whose values these are, divided by the number of reports; ``attrs["rows"]``
-            says whose.
+            is the target.
 
         Raises
         ------
-        NotFittedError, ValueError
-            As for `estimate_counts`.
+        NotFittedError, TypeError, ValueError
+            As for `estimate_counts`, or if weights are negative or not of this shape.
 
         Notes
         -----
-        **Privacy.** Post-processing of reports: free, and repeatable.
+        **Privacy.** Post-processing of reports: free, and repeatable. Weights are not
+        privatised: the analyst has them beside the reports.
 
-        Of fewer than about 60 people, or where fewer than 5 are expected to have a
+        With fewer than about 60 people, or where fewer than 5 are expected to have a
         value, or not to have it, intervals cover less than is stated:
         docs/background/estimates.md has the figures.
-        """
-        return self._estimate(
-            reports,
-            "frequency",
-            columns=columns,
-            postprocess=postprocess,
-            confidence_level=confidence_level,
-            rows=rows,
-            sample_weight=sample_weight,
-            strata=strata,
-            clusters=clusters,
-        )
 
-    def _estimate(self, reports: Any, what: str, **options: Any) -> pd.DataFrame:
+        References
+        ----------
+        .. [1] T. Lumley (2004). Analysis of complex survey samples. Journal of
+           Statistical Software 9(8).
+        """
+        options: dict[str, Any] = {
+            "postprocess": postprocess,
+            "confidence_level": confidence_level,
+            "rows": rows,
+        }
+        if sample_weight is not None:
+            return self._weighted_frequencies(
+                reports, sample_weight, columns=columns, **options
+            )
         arrays, tally = self._read_reports(reports)
-        protocol = self.protocol_
-        design = take_design(options, reports, tally.n_reports)
         return estimate_counts(
-            protocol, tally, reports=arrays, what=what, design=design, **options
+            self.protocol_, tally, columns, reports=arrays, what="frequency", **options
         )
 
     def count_variances(self, counts: ArrayLike) -> NDArray[np.float64]:
@@ -574,26 +556,21 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         columns: Sequence[Any] | None = None,
         confidence_level: float = 0.95,
         rows: ShareOf = "table",
-        sample_weight: ColumnLike | None = None,
-        strata: ColumnLike | None = None,
-        clusters: ColumnLike | None = None,
     ) -> pd.DataFrame:
-        """Estimate the joint counts, in the table, of columns that were reported apart.
+        """Estimate the joint counts, in the table, of columns that were reported separately.
 
-        The unbiased estimates of the one-hot vectors of a record's columns are
-        independent given the record, so their outer product is unbiased for the
-        combination: the inverse of the Kronecker product of the channels.
+        Reports of columns are independent given the record, so the product of their
+        unbiased values (`debias`) is unbiased for the combination.
 
         Parameters
         ----------
         reports : same kind as what `transform` returns
-            Privatised rows of an encoder with ``strategy="split"``; a tally has lost
-            what goes together.
+            Privatised rows of an encoder with ``strategy="split"``.
         columns : sequence of column names, optional
-            Which columns to combine; by default all.
+            The columns to combine; by default all.
         confidence_level : float, default=0.95
             Coverage of each interval, between 0 and 1.
-        rows, sample_weight, strata, clusters : optional
+        rows : optional
             As for `estimate_counts`.
 
         Returns
@@ -609,9 +586,8 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
 
         Notes
         -----
-        **Privacy.** Post-processing of reports: free, and repeatable. The variance of a
-        cell is the sum over the records of the product of the second moments, less the
-        cell's count; it grows quickly with the number of columns.
+        **Privacy.** Post-processing of reports: free, and repeatable. The error grows
+        quickly with the number of columns.
         """
         check_is_fitted(self)
         protocol = self.protocol_
@@ -621,24 +597,16 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
                 "joint counts are estimated from strategy='split', not "
                 f"{protocol.strategy!r}"
             )
-        arrays, tally = read_carried(reports, self)
+        arrays, _ = read_carried(reports, self)
         joint_columns = list(protocol.columns)
         if columns is not None:
             joint_columns = check_columns(joint_columns, columns)
-        options: dict[str, Any] = {
-            "rows": rows,
-            "sample_weight": sample_weight,
-            "strata": strata,
-            "clusters": clusters,
-        }
-        design = take_design(options, reports, tally.n_reports)
         return joint_counts(
             protocol,
             arrays,
             joint_columns,
             confidence_level=confidence_level,
-            design=design,
-            **options,
+            rows=rows,
         )
 
     def channel(self) -> list[list[list[Fraction]]]:

@@ -24,7 +24,6 @@ from skdp.local.protocol import (
     ShareOf,
     estimate_counts,
     guarantee_of_all,
-    take_design,
 )
 from skdp.oracles import (
     SetSelection,
@@ -282,9 +281,6 @@ class SetValuedEncoder(ReportTransformer):
         postprocess: SetPostprocess = "none",
         confidence_level: float = 0.95,
         rows: ShareOf = "table",
-        sample_weight: ColumnLike | None = None,
-        strata: ColumnLike | None = None,
-        clusters: ColumnLike | None = None,
     ) -> pd.DataFrame:
         """Estimate how many records of the table hold each value.
 
@@ -295,45 +291,46 @@ class SetValuedEncoder(ReportTransformer):
         columns : sequence of column names, optional
             The columns to count; by default all.
         postprocess : {"none", "clip"}, default="none"
-            ``"none"``: unbiased, possibly negative. ``"clip"``: clipped to [0, n]; biased.
+            ``"none"``: unbiased, possibly negative. ``"clip"``: clipped to [0, n];
+            biased.
         confidence_level : float, default=0.95
             Coverage of each interval, between 0 and 1.
         rows : {"table", "population"}, default="table"
-            Whose share it is: that of the records themselves, or of the population from which they were drawn at
-            random, whose intervals are wider.
-        sample_weight, strata, clusters : array-like of shape (n_samples,), optional
-            As for the `estimate_counts` of `RandomizedResponseEncoder`.
+            Target of inference: the records themselves, or the population from which
+            they were drawn at random, whose intervals are wider.
 
         Returns
         -------
         pandas.DataFrame
-            ``count, std_error, lower, upper``, indexed by value for one column, and by (column, value) for several. A
-            record with s > `max_size` values counts as ``max_size / s`` for each of them: the counts of such records
-            are too small by the sum of ``1 - max_size / s``, at most their number, and nothing else is biased. The
-            standard error is that of the unbiased estimate (a plug-in of its variance), without the choice of the
-            values that are kept of such records, which adds at most half the root of their number; the interval is a
+            ``count, std_error, lower, upper``, indexed by value for one column, and by
+            (column, value) for several. A record with s > `max_size` values counts as
+            ``max_size / s`` for each of them: the counts of such records are too small
+            by the sum of ``1 - max_size / s``, at most their number, and nothing else
+            is biased. The standard error is that of the unbiased estimate (a plug-in of
+            its variance), without the choice of the values that are kept of such
+            records, which adds at most half the root of their number; the interval is a
             normal approximation.
 
         Raises
         ------
         NotFittedError, ValueError
-            Before `fit`, or if the reports come from another encoder, or a parameter is out of range.
+            Before `fit`, or if the reports come from another encoder, or a parameter is
+            out of range.
 
         Notes
         -----
-        **Privacy.** Post-processing of reports: free, and repeatable. Weights, strata and clusters are not privatised:
-        the analyst has them beside the reports.
+        **Privacy.** Post-processing of reports: free, and repeatable.
         """
-        return self._estimate(
-            reports,
-            what="count",
-            columns=columns,
+        check_postprocess(postprocess)
+        arrays, tally = self._read_reports(reports)
+        return estimate_counts(
+            self.protocol_,
+            tally,
+            columns,
+            reports=arrays,
             postprocess=postprocess,
             confidence_level=confidence_level,
             rows=rows,
-            sample_weight=sample_weight,
-            strata=strata,
-            clusters=clusters,
         )
 
     def estimate_frequencies(
@@ -345,10 +342,8 @@ class SetValuedEncoder(ReportTransformer):
         confidence_level: float = 0.95,
         rows: ShareOf = "population",
         sample_weight: ColumnLike | None = None,
-        strata: ColumnLike | None = None,
-        clusters: ColumnLike | None = None,
     ) -> pd.DataFrame:
-        """Estimate which share of the population holds each value, from a random sample of it.
+        """Estimate the proportion of the population that holds each value, from a random sample of it.
 
         Parameters
         ----------
@@ -357,45 +352,42 @@ class SetValuedEncoder(ReportTransformer):
         columns, postprocess, confidence_level : optional
             As for `estimate_counts`.
         rows : {"population", "table"}, default="population"
-            Whose share it is: that of the population from which the records were drawn at random, or of the records
-            themselves, whose intervals are narrower.
-        sample_weight, strata, clusters : array-like of shape (n_samples,), optional
-            As for the `estimate_counts` of `RandomizedResponseEncoder`.
+            Target of inference: the population from which the records were drawn at
+            random, or the records themselves, whose intervals are narrower.
+        sample_weight : array-like of shape (n_samples,), optional
+            As for the `estimate_frequencies` of `RandomizedResponseEncoder`.
 
         Returns
         -------
         pandas.DataFrame
-            ``frequency, std_error, lower, upper``, indexed as by `estimate_counts`, whose values these are, divided by
-            the number of reports. The shares of a column add up to the mean number of values that records keep.
+            ``frequency, std_error, lower, upper``, indexed as by `estimate_counts`,
+            whose values these are, divided by the number of reports. The frequencies of
+            a column add up to the mean number of values that records keep.
 
         Raises
         ------
-        NotFittedError, ValueError
-            Before `fit`, or if the reports come from another encoder, or a parameter is out of range.
+        NotFittedError, TypeError, ValueError
+            Before `fit`, or if the reports come from another encoder, or a parameter is
+            out of range.
 
         Notes
         -----
-        **Privacy.** Post-processing of reports: free, and repeatable. Weights, strata and clusters are not privatised:
-        the analyst has them beside the reports.
+        **Privacy.** Post-processing of reports: free, and repeatable. Weights are not
+        privatised: the analyst has them beside the reports.
         """
-        return self._estimate(
-            reports,
-            what="frequency",
-            columns=columns,
-            postprocess=postprocess,
-            confidence_level=confidence_level,
-            rows=rows,
-            sample_weight=sample_weight,
-            strata=strata,
-            clusters=clusters,
-        )
-
-    def _estimate(self, reports: Any, **options: Any) -> pd.DataFrame:
+        check_postprocess(postprocess)
+        options: dict[str, Any] = {
+            "postprocess": postprocess,
+            "confidence_level": confidence_level,
+            "rows": rows,
+        }
+        if sample_weight is not None:
+            return self._weighted_frequencies(
+                reports, sample_weight, columns=columns, **options
+            )
         arrays, tally = self._read_reports(reports)
-        check_postprocess(options["postprocess"])
-        design = take_design(options, reports, tally.n_reports)
         return estimate_counts(
-            self.protocol_, tally, reports=arrays, design=design, **options
+            self.protocol_, tally, columns, reports=arrays, what="frequency", **options
         )
 
     def channel(self) -> list[list[list[Fraction]]]:

@@ -43,7 +43,8 @@ from skdp.local.protocol import (
     estimate_counts,
     fields_with,
     joint_counts,
-    take_design,
+    read_sample_weight,
+    weighted_frequencies,
 )
 from skdp.oracles import Postprocess, choose_oracle
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_epsilon
@@ -344,9 +345,6 @@ class LocalTableEncoder(ReportTransformer):
         postprocess: Postprocess = "none",
         confidence_level: float = 0.95,
         rows: ShareOf = "table",
-        sample_weight: ColumnLike | None = None,
-        strata: ColumnLike | None = None,
-        clusters: ColumnLike | None = None,
     ) -> pd.DataFrame:
         """Estimate how many records of the table truly have each value of each column of categories.
 
@@ -359,35 +357,31 @@ class LocalTableEncoder(ReportTransformer):
         confidence_level : float, default=0.95
             Coverage of each interval, between 0 and 1.
         rows : {"table", "population"}, default="table"
-            Whose share it is: that of the records themselves, or of the population from which they were drawn at
-            random, whose intervals are wider.
-        sample_weight, strata, clusters : array-like of shape (n_samples,), optional
-            As for the `estimate_counts` of `RandomizedResponseEncoder`.
+            Target of inference: the records themselves, or the population from which
+            they were drawn at random, whose intervals are wider.
 
         Returns
         -------
         pandas.DataFrame
-            ``count, std_error, lower, upper``, indexed by (column, category); empty if there is no such column.
+            ``count, std_error, lower, upper``, indexed by (column, category); empty if
+            there is no such column.
 
         Raises
         ------
         NotFittedError, TypeError, ValueError
-            Before `fit`, or if the reports come from another encoder, or a parameter is out of range.
+            Before `fit`, or if the reports come from another encoder, or a parameter is
+            out of range.
 
         Notes
         -----
-        **Privacy.** Post-processing of reports: free, and repeatable. Weights, strata and clusters are not privatised:
-        the analyst has them beside the reports.
+        **Privacy.** Post-processing of reports: free, and repeatable.
         """
-        return self._margins(
+        return self._marginals(
             reports,
-            what="count",
+            "count",
             postprocess=postprocess,
             confidence_level=confidence_level,
             rows=rows,
-            sample_weight=sample_weight,
-            strata=strata,
-            clusters=clusters,
         )
 
     def estimate_frequencies(
@@ -398,10 +392,8 @@ class LocalTableEncoder(ReportTransformer):
         confidence_level: float = 0.95,
         rows: ShareOf = "population",
         sample_weight: ColumnLike | None = None,
-        strata: ColumnLike | None = None,
-        clusters: ColumnLike | None = None,
     ) -> pd.DataFrame:
-        """Estimate which share of the population truly has each value of each column, from a random sample of it.
+        """Estimate the proportion of each value in the population, from a random sample of it.
 
         Parameters
         ----------
@@ -410,15 +402,16 @@ class LocalTableEncoder(ReportTransformer):
         postprocess, confidence_level : optional
             As for `estimate_counts`.
         rows : {"population", "table"}, default="population"
-            Whose share it is: that of the population from which the records were drawn at random, or of the records
-            themselves, whose intervals are narrower.
-        sample_weight, strata, clusters : array-like of shape (n_samples,), optional
-            As for the `estimate_counts` of `RandomizedResponseEncoder`.
+            Target of inference: the population from which the records were drawn at
+            random, or the records themselves, whose intervals are narrower.
+        sample_weight : array-like of shape (n_samples,), optional
+            As for the `estimate_frequencies` of `RandomizedResponseEncoder`.
 
         Returns
         -------
         pandas.DataFrame
-            ``frequency, std_error, lower, upper``: those of `estimate_counts`, divided by the number of records.
+            ``frequency, std_error, lower, upper``: those of `estimate_counts`, divided
+            by the number of records.
 
         Raises
         ------
@@ -427,33 +420,38 @@ class LocalTableEncoder(ReportTransformer):
 
         Notes
         -----
-        **Privacy.** Post-processing of reports: free, and repeatable. Weights, strata and clusters are not privatised:
-        the analyst has them beside the reports.
+        **Privacy.** Post-processing of reports: free, and repeatable. Weights are not
+        privatised: the analyst has them beside the reports.
         """
-        return self._margins(
-            reports,
-            what="frequency",
-            postprocess=postprocess,
-            confidence_level=confidence_level,
-            rows=rows,
-            sample_weight=sample_weight,
-            strata=strata,
-            clusters=clusters,
-        )
+        options: dict[str, Any] = {
+            "postprocess": postprocess,
+            "confidence_level": confidence_level,
+            "rows": rows,
+        }
+        return self._marginals(reports, "frequency", sample_weight, **options)
 
-    def _margins(self, reports: Any, **options: Any) -> pd.DataFrame:
+    def _marginals(
+        self, reports: Any, what: str, sample_weight: Any = None, **options: Any
+    ) -> pd.DataFrame:
         arrays, tally = self._read_reports(reports)
         protocol = self.protocol_
-        design = take_design(options, reports, tally.n_reports)
+        weights = None
+        if sample_weight is not None:
+            weights = read_sample_weight(sample_weight, reports, tally.n_reports)
         if protocol.domain is None:  # all columns are numbers
             index = pd.MultiIndex.from_arrays([[], []], names=["column", "category"])
-            names = [options["what"], "std_error", "lower", "upper"]
+            names = [what, "std_error", "lower", "upper"]
             return pd.DataFrame(columns=names, index=index, dtype=float)
         tables = {}
         for name in protocol.domain.columns:
-            tables[name] = estimate_counts(
-                protocol, tally, [name], reports=arrays, design=design, **options
-            )
+            if weights is not None:
+                tables[name] = weighted_frequencies(
+                    protocol, arrays, tally, weights, [name], **options
+                )
+            else:
+                tables[name] = estimate_counts(
+                    protocol, tally, [name], reports=arrays, what=what, **options
+                )
         return concat_columns(tables)
 
     def estimate_joint_counts(
@@ -463,40 +461,39 @@ class LocalTableEncoder(ReportTransformer):
         *,
         confidence_level: float = 0.95,
         rows: ShareOf = "table",
-        sample_weight: ColumnLike | None = None,
-        strata: ColumnLike | None = None,
-        clusters: ColumnLike | None = None,
     ) -> pd.DataFrame:
         """Estimate how many records of the table truly have each combination of values of some columns of categories.
 
         Parameters
         ----------
         reports : what `transform` returns
-            Privatised rows. Of columns that are reported as one group, a ReportTally is enough.
+            Privatised rows. For columns that are reported as one group, a ReportTally
+            is enough.
         columns : sequence of column names
-            Which columns to combine, mostly two.
+            The columns to combine, mostly two.
         confidence_level : float, default=0.95
             Coverage of each interval, between 0 and 1.
-        rows, sample_weight, strata, clusters : optional
+        rows : optional
             As for `estimate_counts`.
 
         Returns
         -------
         pandas.DataFrame
-            ``count, std_error, lower, upper``, indexed by the values of the columns. Without bias: from the records
-            that report all of the columns. Where these are a sample, the interval holds the counts from which the
-            estimate is not far (Wilson's interval, with the noise added), so it is not symmetric for rare combinations.
+            ``count, std_error, lower, upper``, indexed by the values of the columns.
+            Without bias: from the records that report all of the columns. Where these
+            are a sample, the interval holds the counts from which the estimate is not
+            far (Wilson's interval, with the noise added), so it is not symmetric for
+            rare combinations.
 
         Raises
         ------
         NotFittedError, TypeError, ValueError
-            Before `fit`, or if the reports come from another encoder, a column is unknown or of numbers, or no record
-            reports all of the columns.
+            Before `fit`, or if the reports come from another encoder, a column is
+            unknown or of numbers, or no record reports all of the columns.
 
         Notes
         -----
-        **Privacy.** Post-processing of reports: free, and repeatable. Weights, strata and clusters are not privatised:
-        the analyst has them beside the reports.
+        **Privacy.** Post-processing of reports: free, and repeatable.
         """
         check_is_fitted(self)
         protocol = self.protocol_
@@ -508,49 +505,22 @@ class LocalTableEncoder(ReportTransformer):
         # Counts of one group are sums; those of several groups, or of pairs that are
         # drawn, need the reports.
         in_several_groups = len(chosen) == 1 and len(together) > 1
-        options: dict[str, Any] = {
-            "rows": rows,
-            "sample_weight": sample_weight,
-            "strata": strata,
-            "clusters": clusters,
-        }
+        options: dict[str, Any] = {"confidence_level": confidence_level, "rows": rows}
         if is_tally and not together:
             raise ValueError(
                 "columns of several groups are combined from the reports: a tally has "
                 "lost what goes together"
             )
         arrays, tally = self._read_reports(reports)
-        design = take_design(options, reports, tally.n_reports)
         if in_several_groups or is_tally:
-            return estimate_counts(
-                protocol,
-                tally,
-                chosen,
-                reports=arrays,
-                design=design,
-                confidence_level=confidence_level,
-                **options,
-            )
+            return estimate_counts(protocol, tally, chosen, reports=arrays, **options)
         if not together:
             _check_reported_by_one_record(protocol, chosen)
         assert arrays is not None
-        return joint_counts(
-            protocol,
-            arrays,
-            chosen,
-            confidence_level=confidence_level,
-            design=design,
-            **options,
-        )
+        return joint_counts(protocol, arrays, chosen, **options)
 
     def estimate_mean(
-        self,
-        reports: Any,
-        *,
-        confidence_level: float = 0.95,
-        sample_weight: ColumnLike | None = None,
-        strata: ColumnLike | None = None,
-        clusters: ColumnLike | None = None,
+        self, reports: Any, *, confidence_level: float = 0.95
     ) -> pd.DataFrame:
         """Estimate the mean of each column of numbers, clipped to their bounds.
 
@@ -560,34 +530,25 @@ class LocalTableEncoder(ReportTransformer):
             Privatised rows, or their sums.
         confidence_level : float, default=0.95
             Coverage of each interval, between 0 and 1.
-        sample_weight, strata, clusters : array-like of shape (n_samples,), optional
-            As for the `estimate_mean` of `NumericPerturber`.
 
         Returns
         -------
         pandas.DataFrame
-            ``mean, std_error, lower, upper`` for each column of numbers, as of `NumericPerturber`; empty if there is
-            none.
+            ``mean, std_error, lower, upper`` for each column of numbers, as of
+            `NumericPerturber`; empty if there is none.
 
         Raises
         ------
         NotFittedError, TypeError, ValueError
-            Before `fit`, or if the reports come from another encoder, or the parameter is out of range.
+            Before `fit`, or if the reports come from another encoder, or the parameter
+            is out of range.
 
         Notes
         -----
-        **Privacy.** Post-processing of reports: free, and repeatable. Weights, strata and clusters are not privatised:
-        the analyst has them beside the reports.
+        **Privacy.** Post-processing of reports: free, and repeatable.
         """
-        arrays, tally = self._read_reports(reports)
-        protocol = self.protocol_
-        options: dict[str, Any] = {
-            "sample_weight": sample_weight,
-            "strata": strata,
-            "clusters": clusters,
-        }
-        design = take_design(options, reports, tally.n_reports)
-        means = estimate_means(protocol, tally, arrays, design, confidence_level)
+        _, tally = self._read_reports(reports)
+        means = estimate_means(self.protocol_, tally, confidence_level)
         if not means:
             names = ["mean", "std_error", "lower", "upper"]
             return pd.DataFrame(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -20,127 +20,6 @@ _FORMAT = "skdp tally, version 2"
 
 # Of a tally of others, so that reading it takes a second at most.
 _MOST_NUMBERS = 1 << 21
-
-
-# Of the weights in a tally, about a millionth: their sums are exact, in any order.
-WEIGHT_UNIT = 2.0**-20
-
-# So that rounding changes a weight by a part in 2,048 at most.
-SMALLEST_WEIGHT = 2.0**-10
-
-# Less than that, so that a weight is two numbers of 22 bits.
-LARGEST_WEIGHT = 2.0**24
-
-
-@dataclass(frozen=True, eq=False)
-class WeightedSums:
-    """Sums over weighted reports, as whole numbers of any size.
-
-    They are enough for weighted estimates and their variances. Weights are in units of
-    ``2**-20``, and their squares in units of ``2**-40``.
-    """
-
-    # For each field the weighted sums of what is counted.
-    sums: tuple[NDArray[np.object_], ...]
-    # The sums weighted by the squares of the weights.
-    squares: tuple[NDArray[np.object_], ...]
-    # For each field the sum of the weights, and of their squares: (n_fields, 2).
-    weights: NDArray[np.object_]
-    # The same of all records: (2,).
-    total: NDArray[np.object_]
-
-    def arrays(self) -> list[NDArray[np.object_]]:
-        """Return what adds up."""
-        return [*self.sums, *self.squares, self.weights, self.total]
-
-    def __add__(self, other: Self) -> Self:
-        *fields, weights, total = map(np.add, self.arrays(), other.arrays())
-        n_fields = len(self.sums)
-        return type(self)(
-            tuple(fields[:n_fields]), tuple(fields[n_fields:]), weights, total
-        )
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, WeightedSums) and all(
-            map(np.array_equal, self.arrays(), other.arrays())
-        )
-
-    def content(self) -> dict[str, Any]:
-        """Return plain lists, as `from_content` reads them."""
-        return {
-            "sums": [sums.ravel().tolist() for sums in self.sums],
-            "squares": [sums.ravel().tolist() for sums in self.squares],
-            "weights": self.weights.tolist(),
-            "total": self.total.tolist(),
-        }
-
-    @classmethod
-    def from_content(
-        cls,
-        content: Mapping[str, Any],
-        fields: Sequence[Mapping[str, Any]],
-        sizes: Sequence[int],
-        n_reports: int,
-    ) -> Self:
-        """Make sums of parsed JSON; everything is checked."""
-        total = _whole_numbers(content["total"], (2,))
-        weights = _whole_numbers(content["weights"], (len(fields), 2))
-        if (weights > total).any() or (n_reports and not total[0]):
-            raise _MisfitError
-        for size, row in zip([n_reports, *sizes], [total, *weights], strict=True):
-            weight, square = row
-            _check_squares(weight, square, size)
-        both = []
-        for place, name in enumerate(("sums", "squares")):
-            if len(content[name]) != len(fields):
-                raise _MisfitError
-            arrays = []
-            for field, row, numbers in zip(fields, weights, content[name], strict=True):
-                flat = _whole_numbers(numbers, (math.prod(field["shape"]),))
-                # What is counted is 0 or 1 in each report, or 1 in one place.
-                is_one = field["possible"] == "one"
-                if (flat > row[place]).any() or (is_one and flat.sum() != row[place]):
-                    raise _MisfitError
-                arrays.append(flat.reshape(field["shape"]))
-            both.append(tuple(arrays))
-        sums, squares = both
-        for size, field_sums, field_squares in zip(sizes, sums, squares, strict=True):
-            pairs = zip(field_sums.ravel(), field_squares.ravel(), strict=True)
-            for weight, square in pairs:
-                _check_squares(weight, square, size)
-        return cls(sums, squares, weights, total)
-
-
-def _check_squares(weight: int, square: int, size: int) -> None:
-    """Check that `size` weights, or some of them, have a sum and a sum of squares."""
-    # Each weight is below 2**44 units. By Cauchy and Schwarz, the square of the sum is
-    # at most n times the sum of squares. A weight that is not 0 is 1 unit at least, so
-    # that it is at most its square.
-    is_possible = (
-        weight <= square <= weight * _MOST_UNITS
-        and weight <= size * _MOST_UNITS
-        and weight**2 <= size * square
-    )
-    if not is_possible:
-        raise _MisfitError
-
-
-def _whole_numbers(numbers: Any, shape: tuple[int, ...]) -> NDArray[np.object_]:
-    """Read whole numbers that are not negative."""
-    array = np.array(numbers, dtype=object)
-    flat = array.ravel().tolist()
-    if array.shape != shape or not all(
-        type(number) is int and 0 <= number < _LARGEST_SUM for number in flat
-    ):
-        raise _MisfitError
-    return array
-
-
-# Of a weight: 2**44.
-_MOST_UNITS = int(LARGEST_WEIGHT / WEIGHT_UNIT)
-
-# Of the squares of as many weights as a tally may have.
-_LARGEST_SUM = 1 << (56 + 88)
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,13 +42,11 @@ class ReportTally:
         For each field the number of records that report it.
     n_reports : int
         The number of records.
-    weighted : WeightedSums, optional
-        Of weighted reports, the sums of their weights: by `tally` with `sample_weight`.
 
     Notes
     -----
     **Privacy.** A tally is computed from privatised reports only: post-processing, at
-    no further cost. Weights are not privatised: their sums are exact.
+    no further cost.
 
     Examples
     --------
@@ -191,7 +68,6 @@ class ReportTally:
     counts: tuple[NDArray[np.int64], ...]
     sizes: tuple[int, ...]
     n_reports: int
-    weighted: WeightedSums | None = None
 
     def __add__(self, other: Self) -> Self:
         if not isinstance(other, ReportTally):
@@ -202,13 +78,6 @@ class ReportTally:
                 "the tallies come from encoders with different parameters or columns "
                 "and cannot be added"
             )
-        # A tally of no reports has no weights, and adds to any.
-        without_weights = [tally for tally in (self, other) if tally.weighted is None]
-        if len(without_weights) == 1 and without_weights[0].n_reports:
-            raise ValueError(
-                "a tally of weighted reports cannot be added to one without weights: "
-                "give those the weight 1"
-            )
         # Each has at most `MOST_REPORTS` of them, so that nothing overflows here.
         total_sums = list(map(np.add, self.sums(), other.sums()))
         total = self.with_sums(total_sums)
@@ -216,20 +85,17 @@ class ReportTally:
             raise ValueError(
                 f"a tally has at most 2**56 reports, got {total.n_reports:,}"
             )
-        if self.weighted is None or other.weighted is None:
-            return replace(total, weighted=self.weighted or other.weighted)
-        return replace(total, weighted=self.weighted + other.weighted)
+        return total
 
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, ReportTally)
             and self.protocol == other.protocol
             and all(map(np.array_equal, self.sums(), other.sums()))
-            and self.weighted == other.weighted
         )
 
     def sums(self) -> list[NDArray[np.int64]]:
-        """Return the arrays that add up when tallies do, without those of weights.
+        """Return the arrays that add up when tallies do.
 
         Returns
         -------
@@ -240,7 +106,7 @@ class ReportTally:
         return [*self.counts, sizes, np.array([self.n_reports], np.int64)]
 
     def with_sums(self, sums: Sequence[NDArray[np.int64]]) -> Self:
-        """Return a tally like this one, of other sums and without weights.
+        """Return a tally like this one, of other sums.
 
         Parameters
         ----------
@@ -261,7 +127,6 @@ class ReportTally:
         facts = [
             ("reports", f"{self.n_reports:,}"),
             ("sums", ", ".join(f"{sums.size:,}" for sums in self.counts)),
-            ("sum of weights", self._sum_of_weights()),
             ("encoder", self.protocol.get("encoder")),
             ("n_sampled", self.protocol.get("n_sampled")),
         ]
@@ -270,11 +135,6 @@ class ReportTally:
             "the bias."
         )
         return html_facts(type(self).__name__, facts, note)
-
-    def _sum_of_weights(self) -> str | None:
-        if self.weighted is None:
-            return None
-        return f"{self.weighted.total[0] * WEIGHT_UNIT:,.6g}"
 
     def to_json(self) -> str:
         """Write the tally, and what is needed to read it, as JSON.
@@ -299,8 +159,6 @@ class ReportTally:
             "n_reports": self.n_reports,
             "counts": [sums.ravel().tolist() for sums in self.counts],
         }
-        if self.weighted is not None:
-            content["weighted"] = self.weighted.content()
         return json.dumps(content, allow_nan=False)
 
     @classmethod
@@ -350,29 +208,18 @@ class ReportTally:
         for field, numbers, size in zip(fields, content["counts"], sizes, strict=True):
             counts.append(_read_counts(field, np.asarray(numbers), size))
         meaning = {**protocol, "fields": fields}
-        weighted = None
-        if "weighted" in content:
-            weighted = WeightedSums.from_content(
-                content["weighted"], fields, sizes, n_reports
-            )
-        return cls(meaning, tuple(counts), tuple(sizes), n_reports, weighted)
+        return cls(meaning, tuple(counts), tuple(sizes), n_reports)
 
 
 class _MisfitError(Exception):
     """Numbers that no reports have."""
 
 
-def check_tally(
-    tally: Any, protocol: Mapping[str, Any], *, takes_weights: bool = False
-) -> None:
-    """Refuse a tally of another protocol, or of weights where these are not used."""
+def check_tally(tally: Any, protocol: Mapping[str, Any]) -> None:
+    """Refuse a tally of another protocol."""
     if not isinstance(tally, ReportTally) or tally.protocol != protocol:
         raise ValueError(
             "the tally comes from an encoder with different parameters or columns"
-        )
-    if tally.weighted is not None and not takes_weights:
-        raise ValueError(
-            "the tally is of weighted reports, and this estimate takes no weights"
         )
 
 

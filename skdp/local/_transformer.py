@@ -59,6 +59,7 @@ from skdp.local.protocol import (
     Reports,
     debias_reports,
     read_sample_weight,
+    weighted_frequencies,
 )
 from skdp.oracles import MOST_ENTRIES
 from skdp.pages import warn
@@ -356,44 +357,32 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         check_names(self, table, self.protocol_.columns)
         return table
 
-    def tally(
-        self, reports: TableLike, *, sample_weight: ColumnLike | None = None
-    ) -> Any:
+    def tally(self, reports: TableLike) -> Any:
         """Sum up reports.
 
         Parameters
         ----------
         reports : same kind as what `transform` returns
             Privatised rows.
-        sample_weight : array-like of shape (n_samples,), optional
-            The design weight of each row, 0 or from 2**-10 to 2**24, rounded to whole
-            multiples of 2**-20. Then the tally holds exact sums of weights beside those
-            of reports; they add, and estimates of the tally are weighted.
 
         Returns
         -------
-        tally
+        ReportTally
             The sums; tallies of several batches add.
 
         Raises
         ------
         NotFittedError, TypeError, ValueError
             Before `fit`, or if the reports have other columns or values than this
-            transformer's, or carry another protocol; or if weights are no such numbers,
-            or there are no weighted sums of these reports (those of
-            Bloom filters).
+            transformer's, or carry another protocol.
 
         Notes
         -----
-        **Privacy.** Post-processing of reports: free. Weights are not privatised: they
-        are public to those who get reports or tally.
+        **Privacy.** Post-processing of reports: free.
         """
         check_is_fitted(self)
-        arrays, tally = read_carried(reports, self)
-        if sample_weight is None:
-            return tally
-        weights = read_sample_weight(sample_weight, reports, tally.n_reports)
-        return self.protocol_.weighted_tally(arrays, weights)
+        _, tally = read_carried(reports, self)
+        return tally
 
     def debias(
         self,
@@ -473,8 +462,16 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         tally = reports
         if not isinstance(reports, ReportTally):
             arrays, tally = read_carried(reports, self)
-        check_tally(tally, self.protocol_.meaning, takes_weights=True)
+        check_tally(tally, self.protocol_.meaning)
         return arrays, tally
+
+    def _weighted_frequencies(
+        self, reports: Any, sample_weight: Any, **options: Any
+    ) -> pd.DataFrame:
+        """Estimate weighted frequencies of the values of columns of categories."""
+        arrays, tally = self._read_reports(reports)
+        weights = read_sample_weight(sample_weight, reports, tally.n_reports)
+        return weighted_frequencies(self.protocol_, arrays, tally, weights, **options)
 
     def get_feature_names_out(
         self, input_features: ArrayLike | None = None

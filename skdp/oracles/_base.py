@@ -606,45 +606,6 @@ class FrequencyOracle(SupportCounts):
         """The probabilities that a report supports the true value and another one, and two others; nan if unknown."""
         return math.nan, math.nan
 
-    def group_pairs(
-        self, group: NDArray[np.intp], shares: NDArray[np.float64] | None = None
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return how many ordered pairs of values of a group a report supports, on average.
-
-        Parameters
-        ----------
-        group : ndarray of shape (k,), dtype intp
-            The group of each value, from 0; all groups are of one size.
-        shares : ndarray of shape (k,), optional
-            Estimates of the shares of the values, on which the pairs of some oracles
-            depend: 0 or more, by default equal ones.
-
-        Returns
-        -------
-        tuple of two ndarray of shape (n_groups,)
-            The means over the records of each group, and over all others; nan if
-            unknown.
-        """
-        n_groups = int(group.max()) + 1
-        size = self.k // n_groups
-        with_true, without_true = self.pair_supports
-        of_member = 0.0
-        if size > 1:
-            of_member = 2 * (size - 1) * with_true
-            of_member += (size - 1) * (size - 2) * without_true
-        of_stranger = size * (size - 1) * without_true
-        return np.full(n_groups, of_member), np.full(n_groups, of_stranger)
-
-    def knows_group_pairs(self) -> bool:
-        """Return whether `group_pairs` is exact rather than an upper bound.
-
-        Returns
-        -------
-        bool
-            True unless an exact answer takes long.
-        """
-        return True
-
     @property
     def support_ratio(self) -> Fraction:  # numpydoc ignore=RT01
         """The ratio of the probabilities of a report under a value that it supports and under another one."""
@@ -722,21 +683,6 @@ class FrequencyOracle(SupportCounts):
             If the oracle has no such form.
         """
         raise NotImplementedError(f"{type(self).__name__} has no sampler for clients")
-
-    def second_moments(self) -> NDArray[np.float64]:
-        """Return the mean square of each entry of `unbiased`, given the true value.
-
-        Returns
-        -------
-        ndarray of shape (k, k)
-            Row v, column x: the mean of the square of entry v if the true value is x.
-        """
-        gain = self.p - self.q
-        moments = []
-        for share in (self.q, self.p):
-            square = share * (1 - self.q) ** 2 + (1 - share) * self.q**2
-            moments.append(float(square / gain**2))
-        return np.array(moments)[np.eye(self.k, dtype=int)]
 
     def encode(self, codes: NDArray[np.unsignedinteger]) -> NDArray[Any]:
         """Return the reports of codes without noise. Not private.

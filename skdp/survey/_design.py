@@ -18,10 +18,10 @@ from sklearn.utils.validation import check_is_fitted
 from skdp.base import ColumnLike, ColumnName, SavedByArguments
 from skdp.exact import log_upper
 from skdp.local import ReportTransformer, read_carried
-from skdp.local.protocol import CategoryField
+from skdp.local.protocol import CategoryField, read_sample_weight
 from skdp.survey import _channels
 from skdp.survey._likelihood import Numbers
-from skdp.survey._shares import estimate_shares, read_sample
+from skdp.survey._shares import estimate_shares
 from skdp.tables import is_frame, read_table
 
 # Of sums of floats that stand for probabilities.
@@ -620,10 +620,8 @@ class ReportDesign(SavedByArguments):
         *,
         confidence_level: float = 0.95,
         sample_weight: ColumnLike | None = None,
-        strata: ColumnLike | None = None,
-        clusters: ColumnLike | None = None,
     ) -> pd.DataFrame:
-        """Estimate which share of the population has each value, and the unknown number if there is one.
+        """Estimate the proportion of each value in the population, and the unknown number if there is one.
 
         Parameters
         ----------
@@ -631,8 +629,8 @@ class ReportDesign(SavedByArguments):
             A table with the column of the reports, and that of the groups if there are any.
         confidence_level : float, default=0.95
             Coverage of each interval, between 0 and 1.
-        sample_weight, strata, clusters : array-like of shape (n_samples,), optional
-            How the rows were drawn from the population, as for the `estimate_counts` of `RandomizedResponseEncoder`.
+        sample_weight : array-like of shape (n_samples,), optional
+            The design weight of each row, at least 0: how many people it stands for. Strata and clusters: `debias`.
 
         Returns
         -------
@@ -648,7 +646,7 @@ class ReportDesign(SavedByArguments):
 
         Notes
         -----
-        **Privacy.** Post-processing of reports: free, and repeatable. Weights, strata and clusters are not privatised.
+        **Privacy.** Post-processing of reports: free, and repeatable. Weights are not privatised.
 
         The expected shares of the reports of each group are fitted to the observed ones by reweighted least squares,
         whose weights are those of maximum likelihood (Fisher scoring). Where there are as many free shares as
@@ -674,9 +672,12 @@ class ReportDesign(SavedByArguments):
         yes           0.2       0.03  0.142  0.260
         """
         table = as_pandas(X)
-        drawn = {"sample_weight": sample_weight, "strata": strata, "clusters": clusters}
-        sample = read_sample(X, len(table), drawn)
-        return estimate_shares(self, table, sample, confidence_level)
+        if len(table) < 2:
+            raise ValueError(f"X must have two rows or more, got {len(table)} rows")
+        weights = np.ones(len(table))
+        if sample_weight is not None:
+            weights = read_sample_weight(sample_weight, X, len(table))
+        return estimate_shares(self, table, weights, confidence_level)
 
     def cells(self, X: pd.DataFrame) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Return the number of the group and of the report of each row.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from skdp.base import check_confidence_level
-from skdp.local.protocol import SampledCounts, SampleDesign, WeightedMeans, read_design
+from skdp.local.protocol import SampledCounts
 from skdp.survey._agreement import (
     warn_of_groups_that_differ,
     warn_of_impossible,
@@ -18,26 +17,11 @@ from skdp.survey._agreement import (
 )
 from skdp.survey._likelihood import Numbers
 
-# Rows at a time.
-_BLOCK = 1 << 14
-
-
-def read_sample(X: Any, n_rows: int, drawn: Mapping[str, Any]) -> SampleDesign:
-    """Read how rows were drawn: by themselves and with equal weights, by default."""
-    if not n_rows:
-        raise ValueError("X must have two rows or more, got 0 rows")
-    options = dict(drawn)
-    if options["sample_weight"] is None:
-        options["sample_weight"] = np.ones(n_rows)
-    design = read_design(X, n_rows, **options)
-    assert design is not None
-    return design
-
 
 def estimate_shares(
-    design: Any, table: pd.DataFrame, sample: SampleDesign, confidence_level: float
+    design: Any, table: pd.DataFrame, row_weights: Numbers, confidence_level: float
 ) -> pd.DataFrame:
-    """Estimate the shares of the values of a design, and its unknown number."""
+    """Estimate the proportions of the values of a design, and its unknown number."""
     check_confidence_level(confidence_level)
     groups, codes = design.cells(table)
     # (n_groups, n_values, n_reports)
@@ -48,36 +32,31 @@ def estimate_shares(
     # A cell is a report in a group.
     cells = groups * channels.shape[2] + codes
     n_cells = channels.shape[0] * channels.shape[2]
-    weights = np.bincount(cells, sample.weights, n_cells).astype(float)
-    fit = _ShareFit(channels, slopes, weights.reshape(len(channels), -1))
+    weights = np.bincount(cells, row_weights, n_cells).reshape(len(channels), -1)
+    squares = np.bincount(cells, row_weights**2, n_cells).reshape(weights.shape)
+    fit = _ShareFit(channels, slopes, weights)
     shares, unknown = fit.solve(design.column, design.start)
     scores = fit.influences(shares, unknown)  # (n_cells, n_estimates)
-    blocks = influence_blocks(scores[cells] * sample.weights[:, np.newaxis])
     estimates = np.append(shares, [] if unknown is None else [unknown])
-    squares = np.bincount(cells, sample.weights**2, n_cells).astype(float)
-    squares = squares.reshape(fit.weights.shape)
-    # Noise is independent whatever the truth, but reports of a cluster may depend on each
-    # other, and on the unknown number.
-    if sample.clusters is None:
-        warn_of_groups_that_differ(
-            design.column,
-            fit.weights,
-            squares,
-            fit.expected(shares, unknown),
-            len(estimates) - 1,
-        )
-    if sample.clusters is None or unknown is None:
-        _warn_of_impossible(design, fit, (shares, unknown), scores, squares)
-    total_weight = float(sample.weights.sum())
-    kish = float((sample.weights**2).sum() / total_weight**2)
-    means = WeightedMeans(
-        estimates, sample.variances(blocks), total_weight, kish, sample.degrees
+    warn_of_groups_that_differ(
+        design.column,
+        fit.weights,
+        squares,
+        fit.expected(shares, unknown),
+        len(estimates) - 1,
     )
+    _warn_of_impossible(design, fit, (shares, unknown), scores, squares)
+    n_rows = len(table)
+    variances = n_rows / (n_rows - 1) * (squares.ravel() @ scores**2)
+    total_weight = float(row_weights.sum())
+    kish = float((row_weights**2).sum() / total_weight**2)
     labels = list(design.values)
     if unknown is not None:
         labels.append(design.unknown)
     index = pd.Index(labels, name=design.column, tupleize_cols=False)
-    sampled = means.counts()
+    sampled = SampledCounts.of_means(
+        estimates, variances, total_weight, kish, n_rows - 1
+    )
     result = sampled.table(confidence_level, what="frequency", index=index)
     result["lower"], result["upper"] = _interval(sampled, confidence_level)
     # A few equal reports have no variance between them, but their noise has one.
@@ -170,12 +149,6 @@ def _interval(sampled: SampledCounts, confidence_level: float) -> tuple[Any, Any
     lower, upper = replace(sampled, noise=noise).interval(confidence_level)
     # An end may be the share itself, but for rounding.
     return np.minimum(lower, counts) / n, np.maximum(upper, counts) / n
-
-
-def influence_blocks(influences: Numbers) -> Iterator[tuple[int, Numbers]]:
-    """Yield the first row and the influences of each block of rows."""
-    for start in range(0, len(influences), _BLOCK):
-        yield start, influences[start : start + _BLOCK]
 
 
 class _ShareFit:

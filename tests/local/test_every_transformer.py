@@ -36,7 +36,6 @@ from skdp import (
     UnaryEncodingTransformer,
 )
 from skdp.local import shuffle_reports
-from skdp.local.protocol import read_sample_weight
 from skdp.testing import privatizer_checks
 from skdp.testing._error_checks import require_hidden
 from skdp.testing._subject import Subject
@@ -379,11 +378,6 @@ def test_a_single_column_of_reports_is_refused_in_words(reports):
     for call in (encoder.tally, encoder.estimate_counts, shuffle_reports):
         with pytest.raises(ValueError, match=r"reports must be a table.*pass reports\[\[column\]\]"):
             call(reports)
-
-
-def test_no_reports_are_called_no_rows():
-    with pytest.raises(ValueError, match="at least one row"):
-        read_sample_weight(np.array([]), np.empty((0, 1)), 0)
 
 
 @each("make", [pd.DataFrame, pl.DataFrame, lambda people: pd.DataFrame(people, dtype=object)])

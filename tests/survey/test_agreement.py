@@ -30,9 +30,8 @@ def test_groups_of_other_shares_are_told():
     weights = np.where(np.arange(1000) % 2, 1.0, 2.0)
     with pytest.warns(UserWarning, match=MESSAGE):
         BY_GROUP.estimate_frequencies(table, sample_weight=weights)
-    # In one group alone, or with dependent rows, there is nothing to compare.
+    # In one group alone, there is nothing to compare.
     BY_GROUP.estimate_frequencies(table[table["g"] == "card"])
-    BY_GROUP.estimate_frequencies(table, clusters=np.arange(1000) // 10)
     # The shares of both are .1.
     BY_GROUP.estimate_frequencies(reports((270, 30), (490, 210)))
 
@@ -82,15 +81,13 @@ SHARE_MESSAGE = "column 'a' give the impossible share"
 
 
 @pytest.mark.parametrize(("design", "counts"), IMPOSSIBLE)
-@pytest.mark.parametrize("kind", ["rows", "weights", "clusters"])
+@pytest.mark.parametrize("kind", ["rows", "weights"])
 def test_reports_that_no_truth_explains_are_told(design, counts, kind):
     """Of 100 yes in 1,000 and a card of .75, the interval of -.3 was that from -.297 to -.297."""
     table = pd.DataFrame({"a": np.repeat(["no", "yes"], counts)})
     options = {}
     if kind == "weights":
         options = {"sample_weight": np.arange(1000) % 3 + 1.0}
-    if kind == "clusters":
-        options = {"clusters": np.arange(1000) // 4}
     with pytest.warns(UserWarning, match=SHARE_MESSAGE) as caught:
         shares = design.estimate_frequencies(table, **options)
     assert len(caught) == 1

@@ -436,9 +436,6 @@ def _estimate(transformer: Any, tally: Any, options: dict[str, Any]) -> pd.DataF
     if hasattr(transformer, "estimate_counts") and not isinstance(
         transformer, RapporEncoder
     ):
-        if tally.weighted is not None:
-            # Weights are those of a sample, and say nothing of the table itself.
-            options["rows"] = "population"
         counts: pd.DataFrame = transformer.estimate_counts(tally, **options)
         return counts
     if not hasattr(transformer, "estimate_mean"):

@@ -12,7 +12,6 @@ from skdp.local.protocol._estimation import estimate_counts as estimate_counts
 from skdp.local.protocol._estimation import fields_with as fields_with
 from skdp.local.protocol._estimation import joint_counts as joint_counts
 from skdp.local.protocol._estimation import margin_error as margin_error
-from skdp.local.protocol._estimation import take_design as take_design
 from skdp.local.protocol._field import Channel as Channel
 from skdp.local.protocol._field import Codes as Codes
 from skdp.local.protocol._field import Field as Field
@@ -31,12 +30,6 @@ from skdp.local.protocol._sampling import drawn_pair as drawn_pair
 from skdp.local.protocol._sampling import quantile as quantile
 from skdp.local.protocol._sampling import read_weights as read_weights
 from skdp.local.protocol._sampling import whole_weights as whole_weights
-from skdp.local.protocol._weighted import ReportVectors as ReportVectors
-from skdp.local.protocol._weighted import SampleDesign as SampleDesign
-from skdp.local.protocol._weighted import WeightedMeans as WeightedMeans
-from skdp.local.protocol._weighted import WeightedMoments as WeightedMoments
-from skdp.local.protocol._weighted import means_of_moments as means_of_moments
-from skdp.local.protocol._weighted import read_design as read_design
-from skdp.local.protocol._weighted import read_sample_weight as read_sample_weight
-from skdp.local.protocol._weighted import refuse_name as refuse_name
-from skdp.local.protocol._weighted import weighted_means as weighted_means
+from skdp.local.protocol._weights import read_sample_weight as read_sample_weight
+from skdp.local.protocol._weights import refuse_name as refuse_name
+from skdp.local.protocol._weights import weighted_frequencies as weighted_frequencies

@@ -329,14 +329,14 @@ class Field(ABC):
     def distinct_sums(
         self, reports: NDArray[Any], counts: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """Sum up distinct reports; needed if `is_countable`, and for weighted tallies.
+        """Sum up distinct reports; needed if `is_countable`.
 
         Parameters
         ----------
         reports : ndarray of shape (n, …)
             What `read` returned.
         counts : ndarray of int64, shape (n,)
-            How often each report occurs, or a part of its weight.
+            How often each report occurs.
 
         Returns
         -------

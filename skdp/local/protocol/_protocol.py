@@ -26,7 +26,6 @@ from skdp.local.protocol._columns import (
 from skdp.local.protocol._field import Channel, Codes, Field, Randomness, Reports
 from skdp.local.protocol._oracle_fields import CategoryField, OracleField
 from skdp.local.protocol._sampling import Sampling, drawn_pair, one_of
-from skdp.local.protocol._weighted import weighted_sums
 from skdp.privacy import PrivacyGuarantee, Released, ReportPair, any_pair
 from skdp.tables import Table, missing_for_nan, read_table
 
@@ -599,33 +598,6 @@ class ReportProtocol:
         return ReportTally(
             self.meaning, tuple(sums), tuple(map(len, parts)), len(reports[0])
         )
-
-    def weighted_tally(
-        self, reports: Reports, weights: NDArray[np.float64]
-    ) -> ReportTally:
-        """Sum up reports, and their weights.
-
-        Parameters
-        ----------
-        reports : list of ndarray
-            What `read` or `randomise` returned.
-        weights : ndarray of shape (n_records,)
-            Finite, and at least 0.
-
-        Returns
-        -------
-        ReportTally
-            With the sums of weights, in units of about a millionth.
-
-        Raises
-        ------
-        ValueError
-            If a weight is too small or too large for that, or there are no such sums of
-            these reports.
-        """
-        is_reported = self.rows(reports)
-        weighted = weighted_sums(self.fields, reports, is_reported, weights)
-        return replace(self.tally(reports), weighted=weighted)
 
     def empty_tally(self) -> ReportTally:
         """Return the tally of no reports.

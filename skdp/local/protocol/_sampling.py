@@ -160,6 +160,26 @@ class SampledCounts:
         return cls(scaled, noise * (n / size) ** 2, spread, n, scaled)
 
     @classmethod
+    def of_means(
+        cls,
+        means: Vector,
+        variances: Vector,
+        n: float,
+        kish: float,
+        degrees: float,
+    ) -> Self:
+        """Make weighted counts of means and their variances.
+
+        A mean of numbers with variance 1 that do not depend on the weights has the
+        variance `kish` (Kish 1965), which is the part of sampling.
+        """
+        possible_means = np.clip(means, 0, 1)
+        excess = variances - kish * possible_means * (1 - possible_means)
+        noise = n**2 * np.clip(excess, 0, None)
+        spread = np.full(len(means), kish)
+        return cls(n * means, noise, spread, n, n * means, degrees)
+
+    @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
         """Put the counts of several fields of the same records in a row."""
         rows = np.concatenate(list(map(cls._rows, parts)), axis=1)
