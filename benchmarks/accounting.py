@@ -11,6 +11,7 @@ dp-accounting needs attrs before version 24, so it has an environment of its own
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
@@ -44,14 +45,15 @@ def make_release(kind: str, epsilon: float) -> Any:
     """Return the guarantee of a release."""
     from skdp.privacy import (
         GaussianLoss,
-        LaplaceLoss,
         PrivacyGuarantee,
         PureLoss,
         gaussian_epsilon,
+        laplace_loss,
     )
 
     if kind == "laplace":
-        return PrivacyGuarantee(epsilon, losses=(LaplaceLoss(epsilon, SENSITIVITY),))
+        loss = laplace_loss(Fraction(epsilon), SENSITIVITY)
+        return PrivacyGuarantee(epsilon, losses=(loss,))
     if kind == "gaussian":
         stated = gaussian_epsilon(epsilon, DELTA / 20)
         return PrivacyGuarantee(stated, DELTA / 20, losses=(GaussianLoss(epsilon),))

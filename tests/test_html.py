@@ -39,7 +39,6 @@ def test_text_is_escaped(thing):
 
 def test_what_decides_is_said():
     assert "NOT SECURE" in PrivacyGuarantee(1.5, 1e-6, secure=False)._repr_html_()
-    assert "rows made fair" in PrivacyGuarantee(1.5, 1e-6, changes="rows made fair")._repr_html_()
     assert "REJECTED" in AuditResult(1.2, 1.0, 0.999999, 1000)._repr_html_()
     assert "not refuted" in AuditResult(0.9, 1.0, 0.999999, 1000)._repr_html_()
     attack = MembershipResult("nearest", 0.7, 0.65, 0.75, 0.3, 0.2, 0.4, float("nan"), 400, 1200)._repr_html_()

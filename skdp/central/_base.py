@@ -53,7 +53,6 @@ from skdp.central.statistics import (
 from skdp.oracles import check_size
 from skdp.pages import warn
 from skdp.privacy import (
-    LaplaceLoss,
     Loss,
     Mu,
     PrivacyGuarantee,
@@ -221,7 +220,7 @@ class CentralEstimator(OnSite, BaseEstimator):
             epsilons.add(stated["epsilon"])
         deltas = {planned.delta}
         # Noise without a delta may be smaller.
-        if all(isinstance(loss, PureLoss | LaplaceLoss) for loss in guarantee.losses):
+        if all(isinstance(loss, PureLoss) for loss in guarantee.losses):
             deltas.add(0.0 if guarantee.losses else planned.delta)
         is_of_values = planned.relation == "replace_values"
         return (

@@ -53,7 +53,6 @@ from skdp.oracles import (
     round_at_random,
 )
 from skdp.privacy import (
-    LaplaceLoss,
     PrivacyGuarantee,
     PrivacyLedger,
     PureLoss,
@@ -106,7 +105,7 @@ class NumberField(Field):
         return self.mechanism.epsilon
 
     @property
-    def loss(self) -> PureLoss | LaplaceLoss:
+    def loss(self) -> PureLoss:
         """The privacy loss of a report."""
         return self.mechanism.loss
 

@@ -96,9 +96,8 @@ def comparable(protocol: ReportProtocol) -> Any:
 def stated(guarantee: PrivacyGuarantee) -> dict[str, Any]:
     """Return what a protocol says of its guarantee."""
     fields = asdict(guarantee)
-    # They follow from the parameters, and reports are never changed by choice.
+    # They follow from the parameters.
     del fields["losses"]
-    del fields["changes"]
     return fields | {"text": str(guarantee)}
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from skdp.exact import exp_bounds, log_upper, round_up
 from skdp.oracles._base import capped_epsilon, lie_threshold, pure_noise
-from skdp.privacy import LaplaceLoss, PureLoss, ReportPair, check_epsilon
+from skdp.privacy import PureLoss, ReportPair, check_epsilon, laplace_loss
 from skdp.randomness import (
     ONE,
     ByteSource,
@@ -108,7 +108,7 @@ class NumericMechanism(ABC):
         return (self.worst_ratio - 1) / (self.worst_ratio + 1)
 
     @property
-    def loss(self) -> PureLoss | LaplaceLoss:  # numpydoc ignore=RT01
+    def loss(self) -> PureLoss:  # numpydoc ignore=RT01
         """The privacy loss of a report, which dominates that of all pairs of positions."""
         ratio = self.worst_ratio
         if ratio == 1:
@@ -347,9 +347,9 @@ class ClampedLaplace(NumericMechanism):
         return (1 / self.ratio) ** self.steps
 
     @property
-    def loss(self) -> LaplaceLoss:  # numpydoc ignore=RT01
+    def loss(self) -> PureLoss:  # numpydoc ignore=RT01
         """The privacy loss of the noise, of which clamping is post-processing."""
-        return LaplaceLoss(self.epsilon, self.steps)
+        return laplace_loss(Fraction(self.epsilon), self.steps)
 
     def shuffle_pair(self) -> ReportPair:
         # The squarings that give the power are rounded up to fractions of few digits.

@@ -1,5 +1,6 @@
 """Guarantees, their composition, ledgers and statements."""
 
+from skdp.privacy._accountant import smallest_epsilon as smallest_epsilon
 from skdp.privacy._conversions import check_delta as check_delta
 from skdp.privacy._conversions import check_epsilon as check_epsilon
 from skdp.privacy._conversions import (
@@ -16,7 +17,6 @@ from skdp.privacy._guarantee import (
 )
 from skdp.privacy._guarantee import Relation as Relation
 from skdp.privacy._losses import GaussianLoss, PureLoss
-from skdp.privacy._losses import LaplaceLoss as LaplaceLoss
 from skdp.privacy._losses import Loss as Loss
 from skdp.privacy._losses import StatedLoss as StatedLoss
 from skdp.privacy._losses import exponential_loss as exponential_loss
@@ -31,7 +31,6 @@ from skdp.privacy._shuffled import Released as Released
 from skdp.privacy._shuffled import any_pair as any_pair
 from skdp.privacy._shuffled import local_epsilon, shuffled_guarantee
 from skdp.privacy._shuffled_pair import ReportPair as ReportPair
-from skdp.privacy._total_loss import smallest_epsilon as smallest_epsilon
 from skdp.privacy.ledger import SEARCH_ADVICE as SEARCH_ADVICE
 from skdp.privacy.ledger import Amount as Amount
 from skdp.privacy.ledger import BudgetExceeded, PrivacyLedger

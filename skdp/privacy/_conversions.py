@@ -119,11 +119,11 @@ def in_odds(
     epsilon: float, delta: float, relation: str, who: str = "record", columns: str = ""
 ) -> str:
     """Return a few sentences on what epsilon and delta allow an attacker to learn about a record, or a person."""
-    knowledge = f"all other {who}s"
+    knowledge = "all other persons" if who == "person" else "all other records"
     if relation == "replace_values":
         question = f"which of two values of {columns} a {who} has"
         compared = f"one value of {columns} of a {who} as for any other"
-        knowledge = f"all other {who}s and all other columns"
+        knowledge += " and all other columns"
     elif relation == "replace":
         question = f"which of two values a {who} has"
         compared = f"one value of a {who} as for any other"

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, Self, get_args
 
 from skdp.exact import round_up
 from skdp.markup import html_facts, written_text
+from skdp.privacy._accountant import joint_failure, smallest_epsilon
 from skdp.privacy._conversions import (
     at_least_0,
     check_delta,
@@ -31,7 +32,6 @@ from skdp.privacy._losses import (
     read_loss,
     total_epsilon,
 )
-from skdp.privacy._total_loss import joint_failure, smallest_epsilon
 
 
 class WeakGuaranteeWarning(UserWarning):
@@ -128,15 +128,12 @@ class PrivacyGuarantee(ReadableRecord):  # numpydoc ignore=PR02
         If given, the release is also rho-zero-concentrated differentially private ([1]_), as with Gaussian noise:
         the Rényi divergence of each order alpha is at most ``rho * alpha``. Epsilon and delta are then one conversion
         of it (see `zcdp_epsilon`), and `compose` finds a better one for several releases together.
-    losses : tuple of PureLoss, LaplaceLoss, GaussianLoss or StatedLoss, default=()
+    losses : tuple of PureLoss, GaussianLoss or StatedLoss, default=()
         What the mechanism is, from which `compose` finds a smaller epsilon for several
         releases together. All of it is composed; empty if no more is known than epsilon, delta and rho. Of more than
         512 different ones, similar ones are rounded up together.
     max_rows_per_person : int, default=1
         The largest number of records of one person that the release uses.
-    changes : str, default=""
-        What was done by choice to what was released, which then no longer shows what the data say: printed with the
-        guarantee. It is post-processing, and changes no number of it.
     unit : {"record", "person", "limited_person"}, default="record"
         How neighbouring inputs differ. ``"record"``: in any `max_rows_per_person` records. ``"person"``: in all rows
         of one person, however many, as with the ``groups`` of `fit`. A single row of a person with several is then
@@ -183,7 +180,6 @@ class PrivacyGuarantee(ReadableRecord):  # numpydoc ignore=PR02
     rho: float | None = None
     losses: tuple[Loss, ...] = ()
     max_rows_per_person: int = 1
-    changes: str = ""
     unit: Unit = "record"
 
     def __post_init__(self) -> None:
@@ -208,10 +204,9 @@ class PrivacyGuarantee(ReadableRecord):  # numpydoc ignore=PR02
         fields["max_rows_per_person"] = int(rows)
         if isinstance(self.scope, str):
             raise TypeError("scope must be a tuple of names, got str")
-        for name in ("mechanism", "changes"):
-            text = getattr(self, name)
-            if not isinstance(text, str):
-                raise TypeError(f"{name} must be a str, got {type(text).__name__}")
+        if not isinstance(self.mechanism, str):
+            kind = type(self.mechanism).__name__
+            raise TypeError(f"mechanism must be a str, got {kind}")
         if self.relation == "replace_values" and not self.scope:
             raise ValueError(
                 "scope must name the protected columns with relation='replace_values', "
@@ -362,7 +357,9 @@ class PrivacyGuarantee(ReadableRecord):  # numpydoc ignore=PR02
         all other records, and is right about 50 times in 100 when guessing which of two values a record has, is right
         at most 74 times in 100 after seeing what is released.
         """
-        who = "record" if self._is_for_records else "person"
+        who = "person" if self.unit != "record" else "record"
+        if self.unit == "record" and self.max_rows_per_person > 1:
+            who = f"group of {self._unit}"
         columns = ""
         if self.relation == "replace_values":
             columns = written_names(self.scope)
@@ -376,7 +373,6 @@ class PrivacyGuarantee(ReadableRecord):  # numpydoc ignore=PR02
             "trust": self.trust,
             "scope": [written_name(name) for name in self.scope],
             "mechanism": written_text(self.mechanism),
-            "changes": written_text(self.changes),
             "secure": bool(self.secure),
             "rho": self.rho,
             "losses": [loss._content() for loss in self.losses],
@@ -395,8 +391,6 @@ class PrivacyGuarantee(ReadableRecord):  # numpydoc ignore=PR02
             trust=fields.one_of("trust", TRUSTS),
             scope=fields.columns("scope"),
             mechanism=fields.text("mechanism"),
-            # Records that were written before there were any have none.
-            changes=fields.text("changes") if fields.has("changes") else "",
             secure=fields.flag("secure"),
             rho=fields.optional("rho", lambda name: fields.number(name, at_least_0)),
             losses=tuple(fields.parts("losses", read_loss, most=MOST_LOSSES)),
@@ -433,8 +427,6 @@ class PrivacyGuarantee(ReadableRecord):  # numpydoc ignore=PR02
         parts.append(f"{self.trust} model")
 
         parts.append(self._difference())
-        if self.changes:
-            parts.append(self.changes)
         if not self.secure:
             parts.append("NOT SECURE: the randomness comes from a seed")
         return ", ".join(parts)
@@ -450,7 +442,7 @@ class PrivacyGuarantee(ReadableRecord):  # numpydoc ignore=PR02
             values = f"{self._unit}, in the columns"
         elif self.max_rows_per_person != 1:
             rows = self.max_rows_per_person
-            values = f"one person's values, in up to {rows} records, of"
+            values = f"{rows} records' values of"
         return f"{_CHANGES[self.relation]} {values}: {written_names(self.scope)}"
 
     def _neighbours(self) -> str:
@@ -467,7 +459,7 @@ class PrivacyGuarantee(ReadableRecord):  # numpydoc ignore=PR02
         if self._is_for_records:
             return "one record"
         if self.unit == "record":
-            return f"one person with up to {rows} records"
+            return f"{rows} records"
         if self.unit == "person":
             return ALL_ROWS
         return f"{ALL_ROWS} with at most {rows}"
@@ -489,7 +481,6 @@ class PrivacyGuarantee(ReadableRecord):  # numpydoc ignore=PR02
             ("neighbours", neighbours),
             ("columns", ", ".join(map(str, self.scope))),
             ("mechanism", self.mechanism),
-            ("changes", self.changes),
             ("random bits", "secure" if self.secure else "NOT SECURE: from a seed"),
         ]
         return html_facts("Privacy guarantee", facts, self.in_odds())
@@ -640,13 +631,11 @@ def _shared(releases: Sequence[PrivacyGuarantee]) -> dict[str, Any]:
     """Return what a guarantee of several releases has beside its numbers."""
     names: dict[Any, None] = {}
     mechanisms = ""
-    changes = ""
     trust = TRUSTS[0]
     is_secure = True
     for release in releases:
         names |= dict.fromkeys(release.scope)
         mechanisms = _listed(mechanisms, release.mechanism)
-        changes = _listed(changes, release.changes)
         trust = max(trust, release.trust, key=TRUSTS.index)
         is_secure = is_secure and release.secure
     return {
@@ -654,7 +643,6 @@ def _shared(releases: Sequence[PrivacyGuarantee]) -> dict[str, Any]:
         "trust": trust,
         "scope": tuple(names),
         "mechanism": mechanisms,
-        "changes": changes,
         "secure": is_secure,
         **_common_unit(releases),
     }

@@ -14,32 +14,24 @@ from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import erf, erfinv, ndtr, ndtri
 
 from skdp.exact import exp_bounds, round_up
 from skdp.privacy._conversions import at_least_0, check_delta, float_above
 from skdp.privacy._json import Fields
 
-# The largest count of equal losses, and the largest sensitivity.
-_MOST = 1 << 40
+MAX_COUNT = 1 << 40
 
 # The most different losses of a guarantee, for the time that the transform of each
 # takes, and for the size of its record.
 MOST_LOSSES = 1 << 9
-
-# The most links of the loss of Laplace noise that are distinguished.
-_LEVELS = 1 << 11
-
-# Absolute values of a loss, and their probabilities.
-Radii = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
 def _whole(value: Any, name: str) -> int:
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{name} must be a whole number, got {type(value).__name__}")
     number = int(value)
-    if not 1 <= number <= _MOST:
+    if not 1 <= number <= MAX_COUNT:
         raise ValueError(f"{name} must be a whole number from 1 to 2**40, got {number}")
     return number
 
@@ -117,11 +109,6 @@ class Loss(ABC):
             -1.0 if number is None else number for number in self._numbers.values()
         )
 
-    def _radii(self) -> Radii:
-        """Return absolute values of the loss and their probabilities."""
-        # Given one of them, it is randomised response of two values with this epsilon.
-        return np.array([float(self._pure or 0)]), np.ones(1)
-
     def _content(self) -> dict[str, Any]:
         return {"kind": self.kind, "count": self.count} | self._numbers
 
@@ -188,7 +175,6 @@ class PureLoss(Loss):  # numpydoc ignore=PR02
 
     See Also
     --------
-    LaplaceLoss : The loss of Laplace noise.
     GaussianLoss : The loss of Gaussian noise.
 
     Notes
@@ -232,9 +218,6 @@ class PureLoss(Loss):  # numpydoc ignore=PR02
             self, epsilon=2 * self.epsilon, share=round_up(min(share, Fraction(1)))
         )
 
-    def _radii(self) -> Radii:
-        return np.array([self.epsilon, 0.0]), np.array([self.share, 1 - self.share])
-
 
 def exponential_loss(epsilon: Fraction) -> PureLoss:
     """Return an upper bound of the loss of an exponential mechanism.
@@ -257,101 +240,28 @@ def _tanh_of_half(exponent: Fraction | float) -> Fraction:
     return 1 - 2 / (exp_bounds(min(exponent, 700.0))[1] + 1)
 
 
-@dataclass(frozen=True)
-class LaplaceLoss(Loss):  # numpydoc ignore=PR02
-    """The privacy loss of integers with discrete Laplace noise.
+def laplace_loss(epsilon: Fraction, sensitivity: int = 1 << 40) -> PureLoss:
+    """Return an upper bound of the loss of discrete Laplace noise, or of another chain.
 
-    Parameters
-    ----------
-    epsilon : float
-        The L1 sensitivity over the scale of the noise, finite and at least 0.
-    sensitivity : int
-        The L1 sensitivity of the integers, from 1 to 2**40: 1 is as bad as randomised response, any multiple of it is
-        better, and beyond 1,000 it hardly matters.
-    count : int, default=1
-        The number of such releases, from 1 to 2**40.
-
-    See Also
-    --------
-    GaussianLoss : The loss of Gaussian noise.
-    skdp.randomness.discrete_laplace : The noise.
-
-    Notes
-    -----
-    **Privacy.** With ``s = sensitivity``, this is the loss of every release for which a chain of at most s inputs leads
-    from each input to its neighbours, where each link is epsilon / s-differentially private. Proof. Let F be the
-    largest power of a test of one link, by its level: with ``d = epsilon / s`` it is at most ``min(e**d a, 1 -
-    e**-d (1 - a))``. A test of both ends of two links has at most the power F(F(a)), and so on ([1]_, theorem 2.14).
-    Discrete Laplace noise attains this: on integers that are 1 apart its tests are those of randomised response, and
-    the power for a change by s is F, s times. Fewer links have less power.
-
-    So it holds for integers that change by s in L1 norm, with discrete Laplace noise: each link changes one of them by
-    1. It holds for other noise in which a link is a change by 1 in the norm that is protected, such as
-    `skdp.randomness.cube_noise` of integers that change by at most s each; and for all s at once where inputs can be
-    divided as finely as one likes, such as the scores of `skdp.randomness.permute_and_flip`.
-
-    References
-    ----------
-    .. [1] J. Dong, A. Roth, W. J. Su (2022). Gaussian differential privacy. Journal of the Royal Statistical Society B
-       84(1).
-
-    Examples
-    --------
-    >>> from skdp.privacy import LaplaceLoss, PrivacyGuarantee, compose
-    >>> sums = [PrivacyGuarantee(0.1, losses=(LaplaceLoss(0.1, 1000),))] * 100
-    >>> round(compose(sums, delta=1e-6).epsilon, 2)
-    4.69
+    Epsilon is the L1 sensitivity over the scale of the noise. The bound holds for every
+    release for which a chain of at most s = `sensitivity` inputs leads from each input
+    to its neighbours, where each link is epsilon / s-differentially private: integers
+    that change by s in L1 norm; other noise in which a link is a change by 1 in the norm
+    that is protected, such as `skdp.randomness.cube_noise`; and for all s at once where
+    inputs can be divided as finely as one likes, such as scores.
     """
-
-    kind = "laplace"
-    _checks: ClassVar = {"epsilon": _number, "sensitivity": _whole}
-
-    epsilon: float
-    sensitivity: int
-
-    @property
-    def _pure(self) -> Fraction:
-        return Fraction(self.epsilon)
-
-    def _doubled(self) -> Self:
-        doubled = replace(self, epsilon=2 * self.epsilon)
-        if 2 * self.sensitivity > _MOST:
-            return doubled  # one link for each two: worse
-        return replace(doubled, sensitivity=2 * self.sensitivity)
-
-    def _or(self, other: LaplaceLoss) -> Self:
-        # Of chains of different numbers of links, none is at least the other.
-        is_alike = self.sensitivity == other.sensitivity
-        larger = super()._or(other)
-        return larger if is_alike else replace(larger, sensitivity=1)
-
-    def _radii(self) -> Radii:
-        # Of many links, several are one, and the last one is made as long as the others.
-        in_each = -(-self.sensitivity // _LEVELS)
-        n_links = -(-self.sensitivity // in_each)
-        rate = self.epsilon * in_each / self.sensitivity
-        # After j of n links, the loss is (n - 2j) rate. With q = e**-rate, it has the
-        # probability 1 / (1 + q) at j = 0, q**n / (1 + q) at n, and (1 - q) q**j / (1 +
-        # q) between; j and n - j have the same absolute value.
-        scale = 1 / (1 + np.exp(-rate))
-        places = np.arange(1, n_links // 2 + 1)
-        inner = np.exp(-rate * places) + np.exp(-rate * (n_links - places))
-        if n_links % 2 == 0:
-            inner[-1] /= 2
-        radii = np.concatenate([[rate * n_links], rate * (n_links - 2 * places)])
-        ends = 1 + np.exp(-rate * n_links)
-        return radii, scale * np.concatenate([[ends], -np.expm1(-rate) * inner])
-
-
-def laplace_loss(epsilon: Fraction, sensitivity: int = _MOST) -> LaplaceLoss | PureLoss:
-    """Return the loss of a chain of links, by default of as many as may be."""
-    if sensitivity == 1:
-        return PureLoss(round_up(epsilon))  # the same, as other randomised response
-    # With more links than a loss has, several are one, and the last one is made as long
-    # as the others.
-    in_each = -(-sensitivity // _MOST)
-    n_links = -(-sensitivity // in_each)
-    return LaplaceLoss(round_up(epsilon * n_links * in_each / sensitivity), n_links)
+    # Of one link, the power of a test of level a is at most f(a) = min(e**d a, 1 - e**-d
+    # (1 - a)) with d = epsilon / s, and at most f(f(a)) of two links, and so on (J. Dong,
+    # A. Roth, W. J. Su 2022, theorem 2.14). The largest difference of power and level,
+    # the total variation, is 1 - e**(-epsilon / 2) if s is even, and
+    # 1 - e**(-epsilon / 2) / cosh(d / 2) if it is odd, as with discrete Laplace noise.
+    low, high = exp_bounds(min(epsilon, Fraction(1400)) / 2)
+    numerator = (1 - 1 / high) * (1 + 1 / low**2)
+    if sensitivity % 2:
+        root = exp_bounds(min(epsilon, Fraction(1400)) / (2 * sensitivity))[1]
+        numerator = (1 - 2 / (root + 1 / root) / high) * (1 + 1 / low**2)
+    variation = numerator / (1 - 1 / low**2) if low > 1 else Fraction(1)
+    return PureLoss(round_up(epsilon), round_up(min(variation, Fraction(1))))
 
 
 @dataclass(frozen=True)
@@ -410,7 +320,7 @@ def gaussian_loss(mu_squared: Fraction) -> GaussianLoss:
 
 
 _KINDS: dict[str, type[Loss]] = {
-    loss.kind: loss for loss in (StatedLoss, PureLoss, LaplaceLoss, GaussianLoss)
+    loss.kind: loss for loss in (StatedLoss, PureLoss, GaussianLoss)
 }
 
 

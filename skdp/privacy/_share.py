@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, Self, cast
 from scipy.optimize import brentq
 
 from skdp.exact import exp_bounds, round_up
+from skdp.privacy._accountant import smallest_epsilon
 from skdp.privacy._conversions import (
     check_delta,
     check_epsilon,
@@ -21,7 +22,6 @@ from skdp.privacy._conversions import (
     zcdp_epsilon,
 )
 from skdp.privacy._losses import GaussianLoss, Loss, PureLoss, StatedLoss, pure_epsilon
-from skdp.privacy._total_loss import smallest_epsilon
 
 # Of rho and mu**2: between them, conversions neither overflow nor take long.
 _LEAST, _MOST = 1e-60, 1e6

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from skdp.exact import exp_bounds, log_upper, round_up
+from skdp.privacy._accountant import smallest_epsilon
 from skdp.privacy._conversions import (
     LOG_ERROR,
     check_delta,
@@ -23,7 +24,6 @@ from skdp.privacy._conversions import (
 from skdp.privacy._guarantee import PrivacyGuarantee
 from skdp.privacy._losses import GaussianLoss, Loss, StatedLoss
 from skdp.privacy._shuffled_pair import ReportPair
-from skdp.privacy._total_loss import smallest_epsilon
 
 # The relative precision of an epsilon that is searched for.
 _PRECISION = 1e-5

@@ -133,7 +133,7 @@ def _loss_of_laplace(draw: Draw, changes: Sequence[Fraction]) -> DrawLoss:
             norms.append(max(changes[start : start + width]))
     scale = draw.parameters["scale"]
     # Each number, or row of a cube, has noise of its own. Each change by 1 is a link of
-    # the chain of `LaplaceLoss`: of that of a part, or of one of all parts.
+    # the chain of `laplace_loss`: of that of a part, or of one of all parts.
     losses_of_parts = []
     rho = 0.0
     squares = []

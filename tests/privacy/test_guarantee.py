@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import pickle
 import sys
@@ -16,7 +15,7 @@ from hypothesis import strategies as st
 
 from skdp import PrivacyGuarantee
 from skdp.exact import exp_bounds
-from skdp.privacy import GaussianLoss, LaplaceLoss, PureLoss, StatedLoss, check_delta, check_epsilon
+from skdp.privacy import GaussianLoss, PureLoss, StatedLoss, check_delta, check_epsilon
 from skdp.privacy._losses import pure_mu, pure_rho
 from tests.conftest import each
 
@@ -120,11 +119,10 @@ def test_impossible_promises_are_refused(arguments, error):
         PrivacyGuarantee(**arguments)
 
 
-@each("name", ["mechanism", "changes"])
 @each("value", [None, 5, ["a"], b"a"])
-def test_what_is_printed_is_text(name, value):
-    with pytest.raises(TypeError, match=f"{name} must be a str, got {type(value).__name__}"):
-        PrivacyGuarantee(1.0, **{name: value})
+def test_what_is_printed_is_text(value):
+    with pytest.raises(TypeError, match=f"mechanism must be a str, got {type(value).__name__}"):
+        PrivacyGuarantee(1.0, mechanism=value)
 
 
 def test_sums_list_the_losses_of_both_and_count_equal_ones():
@@ -140,7 +138,7 @@ def test_parallel_releases_have_losses_if_these_are_equal():
 
     assert parallel((GaussianLoss(0.2),), (GaussianLoss(0.2),)) == (GaussianLoss(0.2),)
     assert parallel((GaussianLoss(0.2),), (GaussianLoss(0.3),)) == ()
-    assert parallel((), (LaplaceLoss(2.0, 7),)) == ()
+    assert parallel((), (PureLoss(2.0, 0.7),)) == ()
     both = PrivacyGuarantee(1.0) | PrivacyGuarantee(2.0, 1e-6)
     assert (both.losses, both.epsilon, both.delta) == ((), 2.0, 1e-6)
 
@@ -224,12 +222,3 @@ def test_the_smallest_losses_count_in_every_budget(epsilon):
     exact = Fraction(epsilon)
     assert pure_mu(exact) >= exact * Fraction("1.2533")  # the root of pi / 2
     assert Fraction(pure_rho(epsilon)) >= exact**2 / 2
-
-
-def test_records_from_before_there_were_changes_are_read():
-    record = json.loads(PrivacyGuarantee(1.0, changes="rows made fair").to_json())
-    assert PrivacyGuarantee.from_json(json.dumps(record)).changes == "rows made fair"
-    without = json.loads(json.dumps(record))
-    for part in (without, *[value for value in without.values() if isinstance(value, dict)]):
-        part.pop("changes", None)
-    assert PrivacyGuarantee.from_json(json.dumps(without)) == PrivacyGuarantee(1.0)

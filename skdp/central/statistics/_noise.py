@@ -141,7 +141,7 @@ class Noise:
             return gaussian_loss(self.amount)
         # Numbers that change by `sensitivity` change by 1 as many times, and each
         # change by 1 multiplies or divides probabilities by at most e**(epsilon /
-        # sensitivity): a chain of links, as `LaplaceLoss` wants it. With several rows
+        # sensitivity): a chain of links, as `laplace_loss` requires. With several rows
         # of a person in several groups, there are as many links together.
         return laplace_loss(self.amount, self.sensitivity)
 

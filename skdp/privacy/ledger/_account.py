@@ -45,7 +45,6 @@ from skdp.privacy._guarantee import (
 from skdp.privacy._json import Fields, written_name
 from skdp.privacy._losses import (
     GaussianLoss,
-    LaplaceLoss,
     Loss,
     PureLoss,
     StatedLoss,
@@ -133,8 +132,8 @@ def _loss_sums(loss: Loss) -> Sums:
             rho=_limit_to_floats(epsilon**2 / 2),
             mu_squared=mu_squared,
         )
-    assert isinstance(loss, PureLoss | LaplaceLoss)
-    share = loss.share if isinstance(loss, PureLoss) and loss._pure else 1.0
+    assert isinstance(loss, PureLoss)
+    share = loss.share if loss._pure else 1.0
     rho = pure_rho(float(loss._pure), share)
     exact_rho = Fraction(str(rho)) if math.isfinite(rho) else rho
     largest_rho = _limit_to_floats(to_decimal(loss._pure) ** 2 / 2)

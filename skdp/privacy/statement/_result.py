@@ -130,7 +130,7 @@ def listed(names: list[str]) -> str:
 
 def _unit_of(total: PrivacyGuarantee) -> str:
     """Return what is protected as a whole."""
-    return "record" if total._is_for_records else "person"
+    return "record" if total.unit == "record" else "person"
 
 
 def meaning(facts: Facts) -> dict[str, Any] | None:
@@ -158,13 +158,14 @@ def meaning(facts: Facts) -> dict[str, Any] | None:
 def _protected(total: PrivacyGuarantee) -> str:
     columns = ", ".join(map(str, total.scope))
     unit = total._unit.replace("one ", "each ")
+    if total.unit == "record" and not total._is_for_records:
+        unit = f"any {unit}"
     if total.relation == "add_remove":
         they_are = "it is" if total._is_for_records else "they are"
         return (
             f"{unit}, in the columns {columns}; whether {they_are} in the data at all"
         )
-    place = "of" if unit.startswith("each person") else "in"
-    values = f"the values of {columns} {place} {unit}"
+    values = f"the values of {columns} in {unit}"
     if total.relation == "replace_values":
         return f"{values}; all other columns are public"
     return values
@@ -195,9 +196,9 @@ def _unit(total: PrivacyGuarantee) -> str:
             "how many rows a person may have"
         )
     return (
-        f"one person with up to {rows} records (rows). Where more records than these "
-        f"are used, a person is protected less: with k times {rows} records, epsilon "
-        f"is k times as large{more}"
+        f"{rows} records (rows), so also a person with up to {rows}. A person with more "
+        f"is protected less: with k times {rows} records, epsilon is k times as "
+        f"large{more}"
     )
 
 

@@ -8,21 +8,18 @@ from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
+import pytest
 
 from skdp.central.statistics import Noise, choice_loss
-from skdp.privacy import LaplaceLoss, PureLoss, Share, exponential_loss, laplace_loss
+from skdp.privacy import PureLoss, Share, exponential_loss, laplace_loss
 from tests.conftest import each
 
 STEPS = 25
-MOST = 1 << 40
-"""The most links of a chain."""
 
 
 def divergences(loss, orders):
     """Return the divergences of the pair that a loss stands for, of orders e to these."""
-    radii, weights = loss._radii()
-    excess = np.maximum(0, -np.expm1(orders - radii[:, np.newaxis])) / (1 + np.exp(-radii[:, np.newaxis]))
-    return weights @ excess
+    return loss.share * np.maximum(0, -np.expm1(orders - loss.epsilon)) / (1 + math.exp(-loss.epsilon))
 
 
 def reached(one, other, orders):
@@ -59,12 +56,13 @@ def joint_laplace(rate, shifts, reach):
 
 @each("sensitivity", [1, 2, 3, 4, 7])
 @each("epsilon", [0.05, 0.7, 3.0])
-def test_a_change_of_one_integer_is_exactly_the_loss(sensitivity, epsilon):
-    loss, rate = LaplaceLoss(epsilon, sensitivity), epsilon / sensitivity
+def test_a_change_of_one_integer_has_exactly_the_total_variation(sensitivity, epsilon):
+    loss, rate = laplace_loss(Fraction(epsilon), sensitivity), epsilon / sensitivity
     reach = sensitivity + math.ceil(40 / rate)
-    most, least = excess(laplace_law(rate, 0, reach), laplace_law(rate, sensitivity, reach), loss)
-    assert abs(most) < 1e-12
-    assert abs(least) < 1e-12
+    one, other = laplace_law(rate, 0, reach), laplace_law(rate, sensitivity, reach)
+    assert excess(one, other, loss)[0] < 1e-12
+    ends = np.array([0.0, epsilon])
+    assert reached(one, other, ends) == pytest.approx(divergences(loss, ends), abs=1e-12)
 
 
 @each("shifts", [(1, 1), (2, 1), (1, -3), (2, -2), (4, 0), (0, 3), (1, 0)])
@@ -102,16 +100,12 @@ def test_cube_noise_is_at_most_laplace_noise(dimension, sensitivity):
         assert reached(one, other, np.zeros(1)) > 0.8 * divergences(loss, np.zeros(1))
 
 
-def test_a_chain_that_is_too_long_is_cut_into_longer_links():
-    for sensitivity in (MOST, MOST + 1, 3 * MOST - 2, 10**30):
-        loss = laplace_loss(Fraction(1, 2), sensitivity)
-        assert loss.sensitivity <= MOST
-        # A link has the epsilon of the steps in it, and all of them hold all steps.
-        in_each = -(-sensitivity // MOST)
-        assert loss.sensitivity * in_each >= sensitivity
-        assert Fraction(loss.epsilon) / loss.sensitivity >= Fraction(1, 2) * in_each / sensitivity
-        assert 0.5 <= loss.epsilon < 0.5 * (1 + 2.0**-38)
+def test_a_longer_chain_loses_less():
+    shares = [laplace_loss(Fraction(1, 2), sensitivity).share for sensitivity in (1, 3, 5, 10**30 + 1, 10**30, 2)]
+    assert shares == sorted(shares, reverse=True)
     assert laplace_loss(Fraction(1, 2), 1) == PureLoss(0.5)
+    assert laplace_loss(Fraction(1, 10**400)).epsilon > 0
+    assert laplace_loss(Fraction(10**5)) == PureLoss(1e5)
 
 
 def flip_law(scores, rate):
@@ -155,15 +149,15 @@ def test_choices_are_at_most_what_they_state(law):
 def test_the_losses_of_noise_are_those_of_its_sensitivity():
     share = Share("epsilon", Fraction(0.3))
     assert Noise.of(share).loss == PureLoss(0.3)
-    assert Noise.of(share, 5).loss == LaplaceLoss(0.3, 5)
-    assert Noise.joint(share, 1 << 29, 4).loss == LaplaceLoss(0.3, 1 << 29)
-    assert Noise.of(replace(share, rows=3), 5).loss == LaplaceLoss(0.3, 15)
+    assert Noise.of(share, 5).loss == laplace_loss(share.amount, 5)
+    assert Noise.joint(share, 1 << 29, 4).loss == laplace_loss(share.amount, 1 << 29)
+    assert Noise.of(replace(share, rows=3), 5).loss == laplace_loss(share.amount, 15)
     # The rows of a person move a sum by as many sensitivities: Gaussian noise has mu / 3 for each of three.
     assert Share("mu", Fraction(9, 4), rows=3).of_a_row == Share("mu", Fraction(1, 4))
 
 
-def test_replacing_is_a_chain_of_twice_as_many_links():
-    loss = LaplaceLoss(0.6, 3)
+def test_replacing_is_at_most_two_steps():
+    loss = laplace_loss(Fraction(0.6), 3)
     rate = 0.2
     one, other = joint_laplace(rate, (0, 0), 200), joint_laplace(rate, (3, -3), 200)
     assert excess(one, other, loss._doubled())[0] < 1e-12

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from scipy.special import ndtri_exp
 
 from skdp import BudgetExceeded, PrivacyGuarantee, PrivacyLedger
-from skdp.privacy import GaussianLoss, LaplaceLoss, PureLoss, StatedLoss, compose, gaussian_delta, zcdp_epsilon
+from skdp.privacy import GaussianLoss, PureLoss, StatedLoss, compose, gaussian_delta, zcdp_epsilon
 from skdp.privacy._losses import pure_mu
 from tests.conftest import each
-from tests.privacy.accounting.test_exact import exp, true_delta
+from tests.privacy.accounting.enumerated import exp, true_delta
 
 
 def stated(pairs):
@@ -46,8 +46,8 @@ def test_never_smaller_than_the_truth_and_hardly_larger(pairs, extra):
     assert total.delta <= delta
     basic = sum(Fraction(epsilon) for epsilon, _ in pairs)
     assert Fraction(total.epsilon) <= basic + Fraction(1, 10**12)
-    # A grid of 2**17 steps for the sum: each release is rounded up by at most one of them.
-    slack = float(basic) * (len(pairs) + 1) * 2.0**-16 + 1e-9
+    # A grid of 2**12 steps or more for the sum: each release is rounded up by at most one of them.
+    slack = float(basic) * (len(pairs) + 1) * 2.0**-12 + 1e-9
     if total.epsilon > slack:
         assert true_delta(stated(pairs), total.epsilon - slack) >= Fraction(delta) * (1 - Fraction(1, 10**6))
 
@@ -154,7 +154,7 @@ def test_the_rarest_reports_are_counted(epsilon, share):
     assert compose([report] * 3, delta=D).epsilon <= 3 * epsilon * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("loss", [PureLoss(1e308, count=1 << 38), StatedLoss(1e308, count=2), LaplaceLoss(1e308, 5)])
+@pytest.mark.parametrize("loss", [PureLoss(1e308, count=1 << 38), StatedLoss(1e308, count=2)])
 def test_sums_beyond_the_floats_are_named(loss):
     huge = PrivacyGuarantee(1e308, losses=(loss,))
     for add in (lambda: huge + huge, lambda: compose([huge] * 2, delta=D), lambda: huge + PrivacyGuarantee(1e308)):

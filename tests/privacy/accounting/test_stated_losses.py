@@ -15,7 +15,7 @@ from skdp import DPMarginalSynthesizer, PrivacyGuarantee, RandomizedResponseEnco
 from skdp.oracles import ClampedLaplace, Optimal, SquareWave
 from skdp.privacy import GaussianLoss, compose, gaussian_epsilon
 from tests.conftest import each, often
-from tests.privacy.accounting.test_exact import exp, pair_of
+from tests.privacy.accounting.enumerated import exp, pair_of
 
 JOBS = [f"job {i}" for i in range(20)]
 FRAME = pd.DataFrame({"job": JOBS * 3, "sex": ["f", "m"] * 30})
