@@ -38,8 +38,6 @@ run another Python.
 """
 
 from skdp.engines._any_table import privatize, tally
-from skdp.engines._atomic import NoBar as NoBar
-from skdp.engines._atomic import Progress as Progress
 from skdp.engines._libraries import open_table as open_table
 from skdp.engines.files import (
     estimate_file,

@@ -8,9 +8,10 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
+from skdp.base import check_flag
 from skdp.engines._engine import ReportSums
 from skdp.engines._libraries import engine_of, has_engine
-from skdp.engines._release import Preparation, check_flags, check_transformer
+from skdp.engines._release import Preparation, check_transformer
 from skdp.local import ReportTransformer, check_carried, warn_of_reports
 
 
@@ -35,8 +36,8 @@ def privatize(
         `RapporEncoder`. If it is not fitted, it is, on what it declares by name (a mapping, a Domain, or categorical
         dtypes), or, if it declares no names, on all columns that are not kept; rows are not read for that.
     keep : sequence of str, optional
-        Columns that are released **unprotected**, after the reports, with the categories of their dtypes (but a
-        Categorical of Polars becomes text). By default, only reports are released.
+        Columns that are released **unprotected**, after the reports, with the categories of their pandas dtypes (others
+        become plain values). By default, only reports are released.
     record_id : str, optional
         The column of record ids, in place of the ``record_id`` of `transform`: required where reports are permanent
         (``memoize=True``, or a `RapporEncoder` with a key), and only there. It is not released unless it is kept.
@@ -63,12 +64,9 @@ def privatize(
     ValueError
         If a column is missing or its values are not declared, if a row holds an undeclared value, if a record id is
         missing or repeated, if a parameter does not fit the engine, or if another ledger was set after `fit`. Nothing
-        is returned or left in `path` then. If the table cannot be read: the error names the engine's, whose text may
-        hold values, and does not show it. What fails after the check (the table has changed or has fewer rows, a disk
-        is full) leaves the charge.
-    RuntimeError
-        If the transformer itself fails, by its method, the kind of the error and its place in the code; with the text
-        and the cause where no row was read yet.
+        is returned or left in `path` then. If the table cannot be read, or the transformer fails: the error names the
+        type of the cause and its place in the code, and does not show its text, which may hold values. What fails after
+        the check (the table has changed, a disk is full) leaves the charge.
     BudgetExceeded
         If the ledger does not cover the release; no row was privatised.
     FileExistsError, FileNotFoundError
@@ -113,10 +111,9 @@ def privatize(
 
     Rows of one record with different values would cost more than the one charge, and show whether their values are
     equal. So before anything is charged, the ids of the whole table are read, also with ``check=False``, and a missing
-    or repeated one is refused; so is a RecordBatchReader, which is read once. A lazy table may have other ids when it
-    is evaluated again: those of the rows that are drawn are compared across all batches too, and no incomplete release
-    is stored; in the tasks of Spark that draw, within each partition. Ids are compared by keyed digests of 16 bytes, in
-    memory.
+    or repeated one is refused; so is a RecordBatchReader, which is read once. The table must have the same rows when it
+    is read again to draw the reports: store one whose query is random. Ids are compared by keyed digests of 16 bytes,
+    in memory.
 
     How each engine is held to one release:
 
@@ -125,13 +122,13 @@ def privatize(
                another order. In this process, persisted partitions.
     Spark      Always files: a lost block of its cache is computed again, and shuffled rows may then come in another
                order. Files are committed once for each task, by the attempt that wins.
-    Polars     A frame in memory, or a file, of at most 2**32 - 1 rows (polars[rt64]: any number).
+    Polars     A frame in memory, or a file.
     DuckDB     Always a file; without `path`, a temporary one that lives as long as Python does.
     pyarrow    A table in memory, or a file.
     =========  =========================================================================================================
 
-    *Seeded randomness* (for experiments): the same for a row of the same number. Dask and Spark number no rows; there,
-    the partitions count.
+    *Seeded randomness* (for experiments): the key of each call follows from the seed. The same rows in the same batches
+    have the same reports, which are other ones than those of `transform`.
 
     Examples
     --------
@@ -162,10 +159,10 @@ def privatize(
     True
     """
     engine = engine_of(frame)
-    check_flags(check=check)
+    check_flag("check", check)
     # Record ids are compared before anything is charged, and so are all rows.
     check = check or record_id is not None
-    place = engine.check_place(path, check=check)
+    place = engine.check_place(path)
     # From here to the charge nothing is spent, and what is refused costs nothing.
     preparation = Preparation(
         engine.sample, transformer, keep=keep, record_id=record_id
@@ -178,9 +175,8 @@ def privatize(
 def tally(frame: Any, transformer: ReportTransformer) -> Any:
     """Sum up the reports of a table of any engine: only sums come to Python.
 
-    DuckDB and Spark count equal reports of randomised response themselves, and DuckDB those of at most 6 bits and
-    numeric ones, unless more than 65,536 numbers are possible; all others are tallied batch by batch, and the tallies
-    of partitions are added up as a tree.
+    DuckDB, Polars and Spark count equal reports of randomised response themselves, and DuckDB those of at most 6 bits
+    and numeric ones, unless more than 65,536 numbers are possible; all others are tallied batch by batch.
 
     Parameters
     ----------

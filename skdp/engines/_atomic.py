@@ -7,10 +7,10 @@ import os
 import secrets
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 
 def check_path(path: Any) -> Path | None:
@@ -100,41 +100,3 @@ def sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-class Bar(Protocol):
-    """Shows how far a run is; a bar of tqdm is one."""
-
-    def update(self, rows: int) -> Any:
-        """Advance by a number of rows, or of passes."""
-
-    def close(self) -> Any:
-        """End the bar."""
-
-
-class NoBar:
-    """Shows nothing."""
-
-    def __init__(self, total: int | None) -> None: ...
-
-    def update(self, rows: int) -> None:
-        """Show nothing."""
-
-    def close(self) -> None:
-        """Show nothing."""
-
-
-# Takes the total, None if it is not known, and opens a bar.
-Progress = Callable[[int | None], Bar]
-
-
-def shown(
-    progress: Progress, total: int | None, task: str, *, unit: str = "rows"
-) -> AbstractContextManager[Bar]:
-    """Open a bar, with a description and a unit if it can show them."""
-    bar = progress(total)
-    if hasattr(bar, "unit"):
-        bar.unit = unit
-    if hasattr(bar, "set_description"):
-        bar.set_description(task)
-    return closing(bar)

@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import closing
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.engines._atomic import check_parquet_name, check_path, written_beside
+from skdp.engines._atomic import check_parquet_name, check_path
 from skdp.engines._errors import quietly
-from skdp.engines._release import Preparation, refuse_repeated
-from skdp.engines._streams import ROWS, write_tables
+from skdp.engines._release import Preparation
 from skdp.local import ReportProtocol
-from skdp.tables import (
-    LargeTable,
-    Summary,
-    carried_text,
-    is_frame,
-    read_table,
-    with_protocol,
-)
+from skdp.tables import LargeTable, Summary, carried_text
 
-_GROUPS = 1 << 16
+# Rows that are in memory at a time, where nothing depends on their number.
+ROWS = 1 << 17
+
+# Largest number of combinations that are counted together.
+_MAX_GROUPS = 1 << 16
 
 
 class ReportSums:
@@ -84,13 +81,6 @@ def add_up_batches(batches: Iterable[Any], summary: Summary) -> list[NDArray[np.
     return sums
 
 
-def row_blocks(frame: Any) -> Iterator[Any]:
-    """Cut a table in memory into blocks of rows; no data is copied."""
-    rows = nw.from_native(frame, eager_only=True)
-    for start in range(0, len(rows), ROWS):
-        yield rows[start : start + ROWS].to_native()
-
-
 def counted_groups(
     protocol: ReportProtocol, *, numbers: bool = False
 ) -> list[list[Any]]:
@@ -99,7 +89,7 @@ def counted_groups(
     if protocol.values is None:
         return groups if numbers else []
     # One pass over the columns together, if they have few combinations.
-    together = bool(groups) and protocol.values.size <= _GROUPS
+    together = bool(groups) and protocol.values.size <= _MAX_GROUPS
     return [[name for columns in groups for name in columns]] if together else groups
 
 
@@ -125,7 +115,7 @@ class Engine(LargeTable):
         """Return what `fit` reads, perhaps several times."""
         return self
 
-    def check_place(self, path: Any, *, check: bool) -> Any:
+    def check_place(self, path: Any) -> Any:
         """Check where the reports are to be written, before the table is; None for memory."""
         check_parquet_name(path)
         return check_path(path)
@@ -138,41 +128,34 @@ class Engine(LargeTable):
         """Return the protocols that reports say they are of, in their metadata."""
         return [carried_text(self._frame)]
 
+    # Whether the engine counts equal reports itself: values of a domain, and numbers.
+    counts_values = False
+    counts_numbers = False
+
+    def count_rows(
+        self, columns: Sequence[Any]
+    ) -> Generator[tuple[Any, NDArray[np.int64]], None, None]:
+        """Count the distinct rows of some columns, in the engine."""
+        raise NotImplementedError
+
     def tally(
         self, reports: ReportSums, protocol: ReportProtocol
     ) -> list[NDArray[np.int64]]:
         """Sum up reports."""
-        return self.add_up(reports.names, reports)
+        groups = []
+        if self.counts_values:
+            groups = counted_groups(protocol, numbers=self.counts_numbers)
+        if not groups:
+            return self.add_up(reports.names, reports)
+        sums = reports.zeros()
+        for columns in groups:
+            self._add_counts(sums, columns, reports)
+        return sums
 
-
-class MemoryTable(Engine):
-    """A pandas, polars or pyarrow table."""
-
-    def _no_rows(self) -> Any:
-        return self._frame[:0]
-
-    def column_names(self) -> list[Any]:
-        return list(read_table(self.sample).names)
-
-    def privatize(self, preparation: Preparation, *, place: Any, check: bool) -> Any:
-        if check:
-            quietly(lambda: refuse_repeated([preparation.check(self._frame)]))
-        release = preparation.charge()
-        reports = quietly(lambda: release.draw(self._frame)).reports
-        if place is not None:
-            # The row index passes through in memory only: a file of reports has no
-            # other columns.
-            frame = nw.from_native(reports, eager_only=True)
-            table = nw.maybe_reset_index(frame).to_arrow()
-            noted = with_protocol(table, release.protocol_text)
-            with written_beside(place) as beside:
-                write_tables([table], noted.schema, beside)
-        return with_protocol(reports, release.text_in_memory)
-
-    def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
-        # Refuses two columns of one name.
-        is_frame(self._frame)
-        return add_up_batches(row_blocks(self._frame), summary)
-
-    def limit_persons(self, person: Any, most: int, seed: int) -> Self:
-        raise NotImplementedError("`fit` takes a table in memory as it is")
+    def _add_counts(
+        self, sums: list[NDArray[np.int64]], columns: Sequence[Any], summary: Summary
+    ) -> None:
+        """Add distinct rows, with the number of times that each occurs."""
+        with closing(self.count_rows(columns)) as counted:
+            for rows, counts in counted:
+                summary.add(sums, rows, counts)

@@ -8,21 +8,15 @@ from typing import Any
 from skdp.tables import LargeTable
 
 
-def import_extra(module: str, extra: str, *, least: str | None = None) -> Any:
+def import_extra(module: str, extra: str) -> Any:
     """Import a module that an engine needs."""
     package = module.partition(".")[0]
     try:
-        imported = importlib.import_module(module)
+        return importlib.import_module(module)
     except ImportError as error:
         raise ImportError(
             f"{package} is needed here: pip install {package} (extra {extra!r})"
         ) from error
-    if least is not None and _major_minor(imported.__version__) < _major_minor(least):
-        raise ImportError(
-            f"{package} {least} or later is needed here, got {imported.__version__}: "
-            f"pip install --upgrade {package} (extra {extra!r})"
-        )
-    return imported
 
 
 class Extra:
@@ -35,11 +29,7 @@ class Extra:
         return getattr(import_extra(self._module, self._extra), name)
 
 
-def _major_minor(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".")[:2])
-
-
-_MEMORY = ("skdp.engines._engine", "MemoryTable")
+_MEMORY = ("skdp.engines.backends.memory", "MemoryTable")
 _ARROW = ("skdp.engines.backends.arrow", "ArrowTable")
 _DUCKDB = ("skdp.engines.backends.duckdb", "DuckDBTable")
 
@@ -59,9 +49,6 @@ _ENGINES = {
 
 # The libraries of tables.
 LIBRARIES = frozenset(library for library, _ in _ENGINES)
-
-# Libraries whose errors may be about a damaged file.
-_READERS_OF_FILES = {"polars", "duckdb", "_duckdb", "pyarrow"}
 
 
 def _library_of(kind: type) -> str:
@@ -104,12 +91,3 @@ def open_table(frame: Any) -> LargeTable | None:
         return None
     table: LargeTable = engine_of(frame).opened()
     return table
-
-
-def is_damage(error: BaseException) -> bool:
-    """Return whether a library could not make sense of what it read; its text may hold a row."""
-    if isinstance(error, OSError):
-        return type(error) is OSError and error.errno is None
-    if isinstance(error, MemoryError) or not isinstance(error, Exception):
-        return False
-    return _library_of(type(error)) in _READERS_OF_FILES

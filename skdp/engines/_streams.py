@@ -1,11 +1,12 @@
-"""Streams of batches: read, cut evenly, checked, privatised in order, and written as they come."""
+"""Tables as streams of Arrow batches: cut evenly, checked, privatised in order, and written as they come."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import chain
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,81 +14,56 @@ import joblib
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.engines._errors import (
-    RefusedBatch,
-    ShortenedTable,
-    UnreadableTable,
-    read_quietly,
-)
+from skdp.engines._atomic import written_beside
+from skdp.engines._engine import Engine, add_up_batches
+from skdp.engines._errors import UnreadableTable, quietly, read_quietly
 from skdp.engines._libraries import Extra
 from skdp.engines._release import (
-    BLOCK_ROWS,
     BatchCheck,
-    DrawnBatch,
-    Place,
+    Preparation,
     Release,
     refuse_repeated,
 )
+from skdp.tables import Summary, with_protocol
 
 pyarrow, parquet = Extra("pyarrow"), Extra("pyarrow.parquet")
 
-# Rows in memory at a time, where nothing depends on how many.
-ROWS = 1 << 17
-
-# Of reports in a batch: some megabytes, whatever the protocol.
+# Values of reports in a batch: some megabytes, whatever the protocol.
 _CELLS = 1 << 20
+_BLOCK_ROWS = 1 << 12
 
-Read = Callable[[list[str], int], Generator[Any, None, None]]
-"""Reads columns of a table from its start, in batches of about so many rows."""
+Tables = Generator[Any, None, None]
 
 
 def batch_rows(n_columns: int) -> int:
     """Return the rows of a batch: a function of the reports only, as random bits depend on where batches start."""
-    return max(1, _CELLS // max(n_columns, 4) // BLOCK_ROWS) * BLOCK_ROWS
+    return max(1, _CELLS // max(n_columns, 4) // _BLOCK_ROWS) * _BLOCK_ROWS
 
 
-def concat_arrow(tables: list[Any]) -> Any:
-    """Join Arrow tables; no data is copied."""
-    return pyarrow.concat_tables(tables)
-
-
-def arrow_tables(batches: Iterable[Any]) -> Generator[Any, None, None]:
+def arrow_tables(batches: Iterable[Any]) -> Tables:
     """Read a stream of Arrow batches as tables."""
     for batch in read_quietly(batches):
         yield pyarrow.Table.from_batches([batch])
 
 
-def even_batches(
-    tables: Iterable[Any], n_rows: int, concat: Callable[[list[Any]], Any]
-) -> Iterator[Any]:
+def even_batches(tables: Iterable[Any], n_rows: int) -> Iterator[Any]:
     """Cut a stream of tables evenly; no data is copied."""
     parts: list[Any] = []
     n_waiting = 0
     for table in tables:
         while n_waiting + len(table) >= n_rows:
             n_missing = n_rows - n_waiting
-            yield concat([*parts, table.slice(0, n_missing)])
+            yield pyarrow.concat_tables([*parts, table.slice(0, n_missing)])
             table = table.slice(n_missing)
-            parts = []
-            n_waiting = 0
+            parts, n_waiting = [], 0
         if len(table):
             parts.append(table)
             n_waiting += len(table)
     if parts:
-        yield concat(parts)
+        yield pyarrow.concat_tables(parts)
 
 
-def placed_batches(
-    batches: Iterable[Any], partition: int | None = None
-) -> Iterator[tuple[Any, Place]]:
-    """Add to each batch of a stream where it stands."""
-    first = 0
-    for batch in batches:
-        yield batch, Place(partition, first)
-        first += len(batch)
-
-
-def in_turn(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+def in_turn(function: Callable[[Any], Any], items: Tables) -> Iterator[Any]:
     """Apply a function to a stream in threads, in order, a few items ahead of what is taken."""
     # NumPy and OpenSSL let other threads go on while they draw.
     n_threads = min(4, joblib.cpu_count())
@@ -101,107 +77,56 @@ def in_turn(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[An
         while results:
             yield results.popleft().result()
     finally:
-        # Without waiting: whoever drops an unfinished stream, be it the garbage
-        # collector, may be one of its threads.
+        # Without waiting: a thread of the pool may be the one that drops the stream.
         pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _no_tables() -> Generator[Any, None, None]:
-    yield from ()
+        items.close()
 
 
 class RowStream:
     """The rows of a table, which are checked, read again and released, in the same batches."""
 
     def __init__(
-        self,
-        check: BatchCheck,
-        no_reports: Any,
-        read: Read,
-        concat: Callable[[list[Any]], Any] = concat_arrow,
+        self, check: BatchCheck, no_reports: Any, read: Callable[[list[str]], Tables]
     ) -> None:
         self._check = check
         self._read = read
-        self._concat = concat
         self.batch_rows = batch_rows(no_reports.shape[1])
-        self._tables: Generator[Any, None, None] = _no_tables()
-        self._first_tables: list[Any] = []
-        """What was read ahead, to see that the table can be read again."""
-        self.n_rows = 0
-        """The rows that were checked."""
+        self._n_checked: int | None = None
+
+    def _batches(self) -> Iterator[Any]:
+        with closing(self._read(self._check.columns)) as tables:
+            yield from even_batches(tables, self.batch_rows)
 
     def check(self) -> None:
-        """Check all rows, while nothing is charged."""
-        for _ in self.checked_batches():
-            pass
-        if self.n_rows:
-            self._open_again()
+        """Check all rows, while nothing is charged, and that no record id comes twice."""
+        refuse_repeated(list(self.checked_ids()))
 
-    def checked_batches(self) -> Iterator[NDArray[np.uint64]]:
-        """Check a batch after the other, and that no record id comes twice; give the digests of the ids."""
-
-        def work(batch: Any) -> tuple[int, NDArray[np.uint64]]:
-            return len(batch), self._check(batch)
-
-        all_digests = []
-        tables = self._open()
-        batches = even_batches(tables, self.batch_rows, self._concat)
-        for n_rows, record_digests in in_turn(work, batches):
-            self.n_rows += n_rows
-            all_digests.append(record_digests)
+    def checked_ids(self) -> Iterator[NDArray[np.uint64]]:
+        """Check a batch after the other, and yield the digests of its record ids."""
+        n_rows = 0
+        batches = ((batch, len(batch)) for batch in self._batches())
+        work = in_turn(lambda item: (self._check(item[0]), item[1]), batches)
+        for record_digests, n_batch in work:
+            n_rows += n_batch
             yield record_digests
-        refuse_repeated(all_digests)
-
-    def _open(self) -> Generator[Any, None, None]:
-        return self._read(self._check.columns, self.batch_rows)
-
-    def _open_again(self) -> None:
-        """Open the table for its release: one that can be read once only is refused before the charge."""
-        self._tables = self._open()
-        try:
-            first = next((table for table in self._tables if len(table)), None)
-        except UnreadableTable:
-            first = None
-        if first is None:
-            raise RefusedBatch(
-                "the table can be read once only, and the check was one time: give one "
-                "that can be read again, or leave out the check (check=False)"
-            )
-        self._first_tables = [first]
+        self._n_checked = n_rows
 
     def release(self, release: Release, partition: int | None = None) -> Iterator[Any]:
         """Privatise all batches, in order."""
+        first = 0
 
-        def work(item: tuple[Any, Place]) -> DrawnBatch:
-            return release.draw(*item)
+        def placed() -> Tables:
+            nonlocal first
+            for batch in self._batches():
+                yield batch, (partition, first)
+                first += len(batch)
 
-        batches = even_batches(self._all_tables(), self.batch_rows, self._concat)
-        # The rows may be others than those that were checked: the ids of those that are
-        # drawn are compared, too.
-        all_digests = []
-        for drawn in in_turn(work, placed_batches(batches, partition)):
-            all_digests.append(drawn.record_digests)
-            yield drawn.reports
-        refuse_repeated(all_digests)
-
-    def _all_tables(self) -> Iterator[Any]:
-        """Read the rows, which must be as many as were checked."""
-        tables = self._tables
-        first_tables = self._first_tables
-        if not first_tables:
-            tables = self._open()
-        self._tables = tables
-        self._first_tables = []
-        n_rows = 0
-        for table in chain(first_tables, tables):
-            n_rows += len(table)
-            yield table
-        if n_rows < self.n_rows:
-            raise ShortenedTable
-
-    def close(self) -> None:
-        """Close what was opened for the release."""
-        self._tables.close()
+        yield from in_turn(lambda item: release.draw(*item), placed())
+        if self._n_checked not in (None, first):
+            raise UnreadableTable(
+                "the table has other rows than when it was checked. The charge stands, "
+                "and no reports are stored. Store the table and give what was stored"
+            )
 
 
 def write_tables(tables: Iterable[Any], schema: Any, path: Path) -> None:
@@ -209,3 +134,35 @@ def write_tables(tables: Iterable[Any], schema: Any, path: Path) -> None:
     with parquet.ParquetWriter(path, schema) as writer:
         for table in tables:
             writer.write_table(table)
+
+
+class StreamTable(Engine):
+    """A frame that is read as a stream of Arrow batches, in this process."""
+
+    @abstractmethod
+    def read(self, columns: Sequence[Any]) -> Tables:
+        """Read some columns from the start, as Arrow tables."""
+
+    @abstractmethod
+    def reports(self, stored: Any) -> Any:
+        """Make the result of an Arrow table, or of the path of a Parquet file."""
+
+    def privatize(self, preparation: Preparation, *, place: Any, check: bool) -> Any:
+        stream = RowStream(preparation.check, preparation.no_reports, self.read)
+        if check:
+            quietly(stream.check)
+        release = preparation.charge()
+        schema = with_protocol(preparation.no_reports, release.protocol_text).schema
+        tables = stream.release(release)
+        if place is None:
+            no_reports = schema.empty_table()
+            return self.reports(
+                quietly(lambda: pyarrow.concat_tables([no_reports, *tables]))
+            )
+        with written_beside(place) as beside:
+            quietly(lambda: write_tables(tables, schema, beside))
+        return self.reports(place)
+
+    def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
+        with closing(self.read(names)) as tables:
+            return add_up_batches(tables, summary)

@@ -19,7 +19,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from skdp.engines import _release, _streams
+from skdp.engines import _streams
 from tests.conftest import often
 
 
@@ -130,9 +130,7 @@ def batch_rows(monkeypatch):
     """Set how many rows are privatised at a time, so that small tables have several batches."""
 
     def set_rows(rows):
-        # Batches are of whole blocks, from which seeded reports are drawn.
         monkeypatch.setattr(_streams, "batch_rows", lambda n_columns: rows)
-        monkeypatch.setattr(_release, "BLOCK_ROWS", rows)
 
     return set_rows
 

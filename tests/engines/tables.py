@@ -61,30 +61,10 @@ def read(path):
     return pq.read_table(path) if path.suffix == ".parquet" else feather.read_table(path)
 
 
-class StoppedBar:
-    """Stops the run after so many parts."""
-
-    def __init__(self, parts=1):
-        self.parts = parts
-
-    def __call__(self, total):
-        return self
-
-    def update(self, rows):
-        self.parts -= 1
-        if self.parts == 0:
-            raise KeyboardInterrupt
-
-    def close(self):
-        pass
-
-
 def everything_said(error):
-    """Give the text of an error, and of all that led to it, whether it is shown or not."""
-    waiting, seen = [error], []
-    while waiting:
-        error = waiting.pop()
-        if error is not None and not any(error is other for other in seen):
-            seen.append(error)
-            waiting += [error.__cause__, error.__context__]
-    return " ".join(f"{error} {error!r} {error.args} {vars(error)}" for error in seen)
+    """Give the text of an error, and of all that led to it, as far as Python shows it."""
+    said = ""
+    while error is not None:
+        said += f"{error} {error!r} {error.args} {vars(error)} "
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return said

@@ -2,7 +2,6 @@
 
 import hashlib
 import pickle
-from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -12,17 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from skdp import FrequencyOracleEncoder, PrivacyLedger, RandomizedResponseEncoder, UnaryEncodingTransformer
-from skdp.base import CallRandomness
-from skdp.engines._release import (
-    BLOCK_ROWS,
-    WHOLE,
-    BatchCheck,
-    KeyedRandomness,
-    KeyedSource,
-    Place,
-    Release,
-    SeededRandomness,
-)
+from skdp.engines._release import WHOLE, BatchCheck, KeyedSource, Preparation, Release
 from skdp.local import (
     LocalHashingEncoder,
     NumericPerturber,
@@ -30,10 +19,9 @@ from skdp.local import (
     SecretKey,
     SubsetSelectionEncoder,
 )
-from tests.conftest import often
 
 KEY = SecretKey(b"a key of 32 bytes for the tests.")
-ROWS = 2 * BLOCK_ROWS + 900
+ROWS = 9_000
 CATEGORIES = {"a": ["x", "y", "z"], "b": [0, 1, 2, 3, 4, None]}
 BOUNDS = {"age": (0, 100), "height": (1.0, 2.5)}
 
@@ -90,61 +78,45 @@ def fitted(name, random_state=None):
     return transformer.fit(people(10)[columns])
 
 
-def release_of(transformer, randomness):
+def release_of(transformer, key):
     record_id = None if transformer.protocol_.permanent_key is None else "person"
     protocol = transformer.protocol_
-    return Release(BatchCheck(protocol, [], record_id), protocol, randomness)
+    return Release(BatchCheck(protocol, [], record_id), protocol, key)
 
 
-def reports_of(transformer, randomness, frame, place=WHOLE):
-    return release_of(transformer, randomness).draw(frame, place).reports
-
-
-def released(frame, transformer, cuts):
-    release = release_of(transformer, SeededRandomness(transformer.randomness(call=0)))
-    edges = [0, *cuts, len(frame)]
-    return pd.concat([release.draw(frame[start:stop], Place(first=start)).reports for start, stop in pairwise(edges)])
-
-
-@pytest.mark.parametrize("name", often(TRANSFORMERS, [name for name in TRANSFORMERS if name != "second round"]))
-def test_seeded_reports_of_a_row_depend_on_no_other_row_and_no_cut(name):
-    frame, transformer = people(), fitted(name, random_state=3)
-    whole = released(frame, transformer, [])
-    for cuts in ([BLOCK_ROWS], [BLOCK_ROWS, 2 * BLOCK_ROWS]):
-        pd.testing.assert_frame_equal(released(frame, transformer, cuts), whole)
-    changed = np.arange(ROWS) % 3 == 0
-    other = frame.copy()
-    other.loc[changed, ["a", "age", "word"]] = ["never seen", 1.5, "another word"]
-    pd.testing.assert_frame_equal(released(other, transformer, [])[~changed], whole[~changed])
-    pd.testing.assert_frame_equal(released(frame[:-7], transformer, []), whole[:-7])
+def reports_of(transformer, key, frame, place=WHOLE):
+    return release_of(transformer, key).draw(frame, place)
 
 
 @pytest.mark.parametrize("name", TRANSFORMERS)
 def test_a_batch_that_is_drawn_again_has_the_same_reports(name):
     """Also by a worker: or there would be two reports of a record in one release."""
-    release = release_of(fitted(name), KeyedRandomness())
+    release = release_of(fitted(name), SecretKey.generate())
     again, frame = pickle.loads(pickle.dumps(release)), people(3_000)
-    reports = release.draw(frame, Place(3)).reports
-    pd.testing.assert_frame_equal(reports, again.draw(frame, Place(3)).reports)
-    few = release.draw(frame[:0]).reports
+    reports = release.draw(frame, (3, 0))
+    pd.testing.assert_frame_equal(reports, again.draw(frame, (3, 0)))
+    few = release.draw(frame[:0])
     pd.testing.assert_series_equal(reports.dtypes, few.dtypes)
     assert len(few) == 0
 
 
-def test_seeds_calls_blocks_and_columns_have_streams_of_their_own():
-    same = pd.DataFrame({"a": ["x"] * 2 * BLOCK_ROWS, "b": ["x"] * 2 * BLOCK_ROWS})
-    made = RandomizedResponseEncoder(0.1, categories={"a": ["x", "y"], "b": ["x", "y"]}, random_state=0).fit(same)
-    draws = []
-    for seed, call, place in [(0, 0, Place()), (1, 0, Place()), (0, 1, Place()), (0, 0, Place(partition=0))]:
-        randomness = SeededRandomness(CallRandomness(seed, "RandomizedResponseEncoder", call))
-        frame = reports_of(made, randomness, same, place)
-        for name in frame:
-            draws += [tuple(frame[name][:BLOCK_ROWS]), tuple(frame[name][BLOCK_ROWS:])]
-    assert len(set(draws)) == len(draws)
+def test_a_seed_gives_the_same_reports_and_each_call_its_own():
+    """Equal rows, so that equal random bits would give equal reports."""
+    same = pd.DataFrame({"a": ["x"] * 5_000, "b": ["x"] * 5_000})
+
+    def draws(seed, calls=2):
+        made = RandomizedResponseEncoder(0.1, categories={"a": ["x", "y"], "b": ["x", "y"]}, random_state=seed)
+        preparation = Preparation(same[:0], made)
+        return [preparation.charge().draw(same) for _ in range(calls)]
+
+    first, again, other = draws(0), draws(0), draws(1)
+    assert all(one.equals(two) for one, two in zip(first, again, strict=True))
+    assert len({tuple(frame[name]) for frame in [*first, *other] for name in frame}) == 8
+    assert len({tuple(frame["a"]) for frame in draws(None, calls=4)}) == 4
 
 
 def keyed(number=0):
-    return KeyedRandomness(SecretKey(bytes([number]) * 32))
+    return SecretKey(bytes([number]) * 32)
 
 
 def same(value, rows=5_000, **changes):
@@ -169,13 +141,13 @@ def test_another_key_place_or_row_has_random_bits_of_its_own(made, value, other)
     made.fit(same(value, 10))
     seen = []
     for frame, randomness, place in [
-        (same(value), keyed(), Place()),
-        (same(value), keyed(1), Place()),
-        (same(value), keyed(), Place(0)),
-        (same(value), keyed(), Place(1)),
-        (same(value), keyed(), Place(None, 1)),
-        (same(value, b=other), keyed(), Place()),  # one other value in the last row: all random bits are others
-        (same(value, 5_001), keyed(), Place()),
+        (same(value), keyed(), WHOLE),
+        (same(value), keyed(1), WHOLE),
+        (same(value), keyed(), (0, 0)),
+        (same(value), keyed(), (1, 0)),
+        (same(value), keyed(), (None, 1)),
+        (same(value, b=other), keyed(), WHOLE),  # one other value in the last row: all random bits are others
+        (same(value, 5_001), keyed(), WHOLE),
     ]:
         reports = reports_of(made, randomness, frame, place)[:4_999]
         columns = ["cohort"] if "cohort" in reports else list(reports)
@@ -239,7 +211,7 @@ def test_numbers_have_the_probabilities_of_the_channel(mechanism):
     between = [(3 * low + high) / 4 for low, high in zip(table[1], table[2], strict=True)]
     for number, shares in [(0.0, table[0]), (1.0, table[1]), (4.0, table[4]), (1.25, between)]:
         frame = pd.DataFrame({"x": np.full(30_000, number)})
-        counts = made.tally(reports_of(made, keyed(), frame, Place(int(number)))).counts[0]
+        counts = made.tally(reports_of(made, keyed(), frame, (int(number), 0))).counts[0]
         assert fits(counts, shares)
         assert not fits(counts, table[2])
 
@@ -269,10 +241,9 @@ def test_a_keyed_source_is_shake_128_of_the_key_and_the_number_of_the_request(si
         assert source.bytes(size).tobytes() == expected
 
 
-def test_keys_are_never_shown_nor_shared_by_calls():
-    assert KeyedRandomness().name != KeyedRandomness().name
+def test_keys_are_never_shown():
     key, made = SecretKey.generate(), fitted("second round")
-    release = release_of(made, KeyedRandomness(key))
+    release = release_of(made, key)
     for text in (repr(release), str(vars(release)), repr(made), str(vars(made.protocol_.memo))):
         for secret in (key, KEY):
             assert secret.hex() not in text
@@ -282,5 +253,5 @@ def test_keys_are_never_shown_nor_shared_by_calls():
 def test_workers_have_no_ledger():
     ledger = PrivacyLedger(epsilon=5)
     made = encoder(ledger=ledger).fit(people(10)[["a", "b"]])
-    pickle.loads(pickle.dumps(release_of(made, KeyedRandomness()))).draw(people(100))
+    pickle.loads(pickle.dumps(release_of(made, SecretKey.generate()))).draw(people(100))
     assert ledger.spent.epsilon == 0

@@ -8,6 +8,7 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from types import SimpleNamespace
 
+import cloudpickle
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -15,10 +16,8 @@ import pytest
 
 from skdp import DPHistogram, PrivacyLedger, RandomizedResponseEncoder
 from skdp.engines import privatize, tally
-from skdp.engines._release import Preparation
 from skdp.engines.backends import dask as dask_engine
-from skdp.engines.backends.dask import DaskTable, _draw
-from tests.conftest import often
+from skdp.engines.backends.dask import DaskTable
 from tests.engines.tables import DOMAIN
 
 
@@ -26,15 +25,25 @@ def encoder(**params):
     return RandomizedResponseEncoder(1.0, categories=DOMAIN, **params)
 
 
-@pytest.mark.parametrize("processes", often(["dask_pickled", "dask_processes"], ["dask_pickled"]))
-def test_processes_give_what_threads_give(request, processes, people):
-    """Also when the reports are drawn again."""
-    frame, fitted = request.getfixturevalue(processes).frame(people), encoder().fit(people.select(["color", "size"]))
-    preparation = Preparation(DaskTable(frame).sample, fitted)
-    lazy, _ = _draw(frame, preparation.charge(), preparation.no_reports)
-    first, second, here = lazy.compute(), lazy.compute(), lazy.compute(scheduler="synchronous")
-    pd.testing.assert_frame_equal(first, second)  # drawn twice, in other processes
-    pd.testing.assert_frame_equal(first, here)
+@pytest.mark.filterwarnings("ignore:The inplace keyword:DeprecationWarning")  # Dask's own, of pandas 3.1
+@pytest.mark.parametrize("path", [None, "out.parquet"])
+def test_a_task_that_is_tried_again_draws_the_same_reports(dask_frame, people, path, tmp_path, monkeypatch):
+    """Each partition is drawn twice, in copies of what goes to workers, as where a worker is lost."""
+    drawn, draw = {}, dask_engine._draw_partition
+
+    def draw_twice(partition, release, partition_info=None):
+        for _ in range(2):
+            sent = cloudpickle.loads(cloudpickle.dumps((partition, release)))
+            reports = draw(*sent, partition_info=partition_info)
+            drawn.setdefault(partition_info["number"], []).append(reports)
+        return reports
+
+    monkeypatch.setattr(dask_engine, "_draw_partition", draw_twice)
+    released = privatize(dask_frame(people, 5), encoder(), keep=["number"], path=path and tmp_path / path)
+    assert sorted(drawn) == list(range(5))
+    for first, second in drawn.values():
+        pd.testing.assert_frame_equal(first, second)
+    assert sorted(released["number"].compute()) == list(range(people.num_rows))
 
 
 @pytest.mark.long
@@ -132,9 +141,9 @@ def test_a_cluster_writes_files_and_one_of_other_machines_needs_a_path(
     client = SimpleNamespace(scheduler=SimpleNamespace(address=address))
     monkeypatch.setattr(dask_engine, "_client_of", lambda frame: client)
     table = DaskTable(dask_frame(people))
-    assert table.check_place(tmp_path / "out", check=True) == tmp_path / "out"
+    assert table.check_place(tmp_path / "out") == tmp_path / "out"
     if is_here:
-        assert not table.check_place(None, check=True).exists()
+        assert not table.check_place(None).exists()
     else:
         with pytest.raises(ValueError, match="give a path that all its machines can reach"):
-            table.check_place(None, check=True)
+            table.check_place(None)

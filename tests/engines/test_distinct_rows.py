@@ -14,7 +14,8 @@ from skdp import Domain, Interval
 from skdp.central.statistics import CellTally, GroupSums, RowSums
 from skdp.central.statistics._quantiles import count_columns
 from skdp.central.statistics._sums import _sums_of_table
-from skdp.engines.backends import duckdb as _large_duckdb
+from skdp.engines._streams import StreamTable
+from skdp.engines.backends import duckdb as _duckdb
 from skdp.synthesis.tables import encode_records
 from skdp.tables import open_large, read_table
 
@@ -50,11 +51,11 @@ def both_ways(table, names, summary, monkeypatch):
         connection.register("given", table)
         large = open_large(connection.sql("SELECT * FROM given"))
         found = []
-        for most, other in ((-1, "count_rows"), (math.inf, "add_up_batches")):
+        for limit, other in ((-1, (_duckdb.DuckDBTable, "count_rows")), (math.inf, (StreamTable, "add_up"))):
             with monkeypatch.context() as patched:
-                patched.setattr(_large_duckdb, "_MOST_DISTINCT", most)
-                patched.setattr(_large_duckdb, "ROWS", 5)
-                patched.setattr(_large_duckdb, other, None)
+                patched.setattr(_duckdb, "_MAX_DISTINCT", limit)
+                patched.setattr(_duckdb, "ROWS", 5)
+                patched.setattr(*other, None)
                 found.append(large.add_up(names, summary))
         return found
 

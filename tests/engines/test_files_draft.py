@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from skdp.base import draft_domain_toml, read_frame
-from skdp.engines.files import TableFile, _synthesize, draft_file
+from skdp.engines.files import TableFile, draft_file
 from tests.conftest import often
 from tests.engines.tables import write
 
@@ -45,14 +45,4 @@ OPTIONS = [{"bins": 32, "max_values": 100}, {"bins": 1, "max_values": 1}]
 @pytest.mark.parametrize("options", often(OPTIONS, OPTIONS[:1]), ids=str)
 def test_the_draft_is_that_of_the_whole_table(tmp_path, small_reads, suffix, options):
     path = write(FRAME, tmp_path / f"in{suffix}")
-    assert draft_file(TableFile(path), **options) == draft_domain_toml(read_frame(path, find_dates=True), **options)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
-def test_of_very_many_values_the_ends_are_kept(tmp_path, small_reads, suffix, monkeypatch):
-    monkeypatch.setattr(_synthesize, "_MOST_VALUES", 500)
-    frame = FRAME[["names", "whole", "many zones", "times", "infinite"]].assign(back=(N - rows) // 2)
-    path = write(frame, tmp_path / f"in{suffix}")
-    options = {"bins": 32, "max_values": 100}
     assert draft_file(TableFile(path), **options) == draft_domain_toml(read_frame(path, find_dates=True), **options)

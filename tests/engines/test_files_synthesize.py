@@ -15,7 +15,6 @@ from skdp import DPMarginalSynthesizer, Interval, PrivacyLedger
 from skdp.engines import synthesize_file
 from skdp.engines.files import sample_file
 from tests.base import test_table_file
-from tests.conftest import often
 from tests.engines.tables import FORMATS, SURVEY, read, survey, write
 
 N = 3_000
@@ -46,27 +45,6 @@ def made(**params):
 
 def only_the_source(source):
     return [path.name for path in source.parent.iterdir()] == [source.name]
-
-
-class Bars:
-    """Takes note of what is shown."""
-
-    def __init__(self):
-        self.lines, self.updates = [], []
-
-    def __call__(self, total):
-        self.lines.append([total, None, 0, "open"])
-        return self
-
-    def set_description(self, task):
-        self.lines[-1][1] = task
-
-    def update(self, rows):
-        self.lines[-1][2] += rows
-        self.updates.append((self.lines[-1][1], rows))
-
-    def close(self):
-        self.lines[-1][3] = "closed"
 
 
 @pytest.mark.parametrize("marginals", ["auto", "independent", [("age", "color")]], ids=str)
@@ -100,29 +78,26 @@ class TestText:
         synthesize_file(source, target, synthesizer, **options)
         return synthesizer
 
-    @pytest.mark.parametrize("form", often(["parquet", "feather"], ["parquet"]))
-    def test_no_dtype_depends_on_the_data(self, tmp_path, form):
+    def test_no_type_depends_on_the_data(self, tmp_path):
         """One odd row changes what pandas takes each column for."""
-        dtypes = []
+        schemas = []
         kinds = {"plain": [self.ROW] * 40, "odd": [*[self.ROW] * 39, self.ODD], "all odd": [self.ODD] * 40, "none": []}
         for (name, rows), n_samples in zip(kinds.items(), (5, 0, 5, 5), strict=True):
-            target = tmp_path / f"{name}.{form}"
+            target = tmp_path / f"{name}.parquet"
             self.run(test_table_file.write(tmp_path / f"{name}.csv", rows), target, n_samples=n_samples)
-            frame = {"parquet": pd.read_parquet, "feather": pd.read_feather}[form](target)
-            dtypes.append(frame.dtypes.astype(str).to_dict())
-        expected = {"age": "int64", "height": "float64", "grade": "Int64", "score": "float64", "left": "boolean"}
-        assert dtypes == [expected | {"word": str(pd.Series(["a"]).dtype)}] * 4
+            schemas.append(pq.read_schema(target))
+        assert all(schema.equals(schemas[0]) for schema in schemas)
+        types = {"age": pa.int64(), "height": pa.float64(), "grade": pa.int64(), "left": pa.bool_()}
+        assert {name: schemas[0].field(name).type for name in types} == types
 
     @pytest.mark.parametrize("form", ["csv", "parquet", "arrow"])
-    @pytest.mark.parametrize("missing", [False, True])
-    def test_rows_of_a_saved_model_have_the_dtypes_of_the_first_ones(self, missing, form, tmp_path):
-        gaps = [None] if missing else []
+    def test_rows_of_a_saved_model_have_the_types_of_the_first_ones(self, form, tmp_path):
         domain = {
-            "age": Interval(0, 100, bins=4, missing=missing),
-            "grade": [1, 2, *gaps],
-            "left": [True, False, *gaps],
-            "day": [date(2026, 1, 1), date(2026, 1, 2), *gaps],
-            "word": ["x", "y", *gaps],
+            "age": Interval(0, 100, bins=4, missing=True),
+            "grade": [1, 2, None],
+            "left": [True, False, None],
+            "day": [date(2026, 1, 1), date(2026, 1, 2), None],
+            "word": ["x", "y", None],
         }
         table = pa.table({"age": [30], "grade": [1], "left": [True], "day": [date(2026, 1, 1)], "word": ["x"]})
         source = tmp_path / f"in.{form}"
@@ -132,11 +107,7 @@ class TestText:
         first, model, again = tmp_path / "first.parquet", tmp_path / "model.json", tmp_path / "again.parquet"
         synthesize_file(source, first, synthesizer, save=model, n_samples=4)
         sample_file(DPMarginalSynthesizer.load(model), again, n_samples=8)
-        assert pq.read_schema(first).equals(pq.read_schema(again), check_metadata=True)
-        made = pd.read_parquet(again).dtypes.astype(str).to_dict()
-        assert made == pd.read_parquet(first).dtypes.astype(str).to_dict()
-        assert (made["age"], made["left"]) == (("Int64", "boolean") if missing else ("int64", "bool"))
-        assert (made["grade"], made["day"]) == ("Int64" if missing else "int64", "date32[day][pyarrow]")
+        assert pq.read_schema(first).equals(pq.read_schema(again))
 
     def test_numbers_are_clipped_and_text_is_not(self, tmp_path):
         source = test_table_file.write(tmp_path / "in.csv", [self.ROW | {"age": "1e300"}] * 100)
@@ -192,14 +163,9 @@ class TestRefusals:
 class TestPersons:
     @pytest.mark.parametrize("most", [1, 3])
     def test_no_more_rows_are_counted(self, source, rows, tmp_path, most):
-        found, bars = made(max_rows_per_person=most, marginals="independent"), Bars()
-        synthesize_file(source, tmp_path / "out.parquet", found, person_column="person", progress=bars, n_samples=9)
+        found = made(max_rows_per_person=most, marginals="independent")
+        synthesize_file(source, tmp_path / "out.parquet", found, person_column="person", n_samples=9)
         kept = int(pd.Series(rows["person"].to_pylist()).value_counts().clip(upper=most).sum())
-        # The number of rows is protected: one step for each time that the table is read.
-        reads = {(line[0], line[2]) for line in bars.lines if line[1] == "reading"}
-        assert reads == {(1, 1)}
-        # Nor is there a call for each batch.
-        assert {rows for task, rows in bars.updates if task == "reading"} == {1}
         assert abs(found.n_rows_ - kept) < 20  # the noise has a standard deviation below 1
         assert pq.read_schema(tmp_path / "out.parquet").names == list(found.domain_.columns)
         assert "person" not in found.domain_.columns
@@ -226,21 +192,20 @@ def test_names_that_differ_in_case_only(tmp_path, form):
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
 def test_at_no_point_of_a_run_half_a_file_is_there(tmp_path, monkeypatch, form):
-    """What is there when it says that it goes on, and before and after the file is moved to its place."""
+    """What is there before each batch of rows, and before and after the file is moved to its place."""
     write(pa.table({"answer": ["yes", "no"] * 2_000}), tmp_path / "in.parquet")
     target, seen = tmp_path / f"out.{form}", []
-
-    class Bar:
-        def look(self, *_):
-            seen.append(target.exists())
-
-        __init__ = update = close = look
-
     rename, batches = Path.rename, DPMarginalSynthesizer.sample_batches
-    monkeypatch.setattr(Path, "rename", lambda *args: (Bar(), rename(*args), Bar())[1])
-    monkeypatch.setattr(DPMarginalSynthesizer, "sample_batches", lambda self, n: batches(self, n, batch_size=1_000))
+
+    def look(value=None):
+        seen.append(target.exists())
+        return value
+
+    monkeypatch.setattr(Path, "rename", lambda *paths: look() or look(rename(*paths)))
+    monkeypatch.setattr(
+        DPMarginalSynthesizer, "sample_batches", lambda self, n: map(look, batches(self, n, batch_size=1_000))
+    )
     synthesizer = DPMarginalSynthesizer(5.0, domain={"answer": ["yes", "no"]})
-    synthesize_file(tmp_path / "in.parquet", target, synthesizer, n_samples=3_500, progress=Bar)
-    assert len(seen) > 7
-    assert seen == [False] * (len(seen) - 1) + [True]  # only after it was moved
+    synthesize_file(tmp_path / "in.parquet", target, synthesizer, n_samples=3_500)
+    assert seen == [False] * 5 + [True]  # only after it was moved
     assert len(read(target)) == 3_500

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -16,12 +15,10 @@ from skdp import (
     UnaryEncodingTransformer,
 )
 from skdp.engines import privatize, privatize_file, tally
-from skdp.engines._release import BatchCheck, KeyedRandomness, refuse_repeated
-from skdp.engines._streams import RowStream
-from skdp.engines.backends.dask import DaskTable
+from skdp.engines._release import Release, refuse_repeated
 from skdp.local import LocalHashingEncoder, RapporEncoder, SecretKey
 from tests.conftest import often
-from tests.engines.tables import DOMAIN, StoppedBar, read, write
+from tests.engines.tables import DOMAIN, read, write
 
 KEY = SecretKey(b"a key of 32 bytes for the tests.")
 ENCODERS = [
@@ -165,19 +162,6 @@ def test_wrong_columns_of_ids(engine, people, make):
     refused(frame, make_fresh, ValueError, "of use with a secret_key only", record_id="person")
 
 
-@pytest.mark.parametrize("make", MAKERS)
-@pytest.mark.parametrize("place", [1, ROWS - 1])
-def test_a_person_who_comes_twice_wherever_in_the_table(engine, people, make, place):
-    """Different values of one record would cost more than the one charge of the call."""
-    if not engine.reads_twice:
-        return
-    ids = people["person"].to_pylist()
-    ids[place] = ids[0]
-    table = people.set_column(3, "person", pa.array(ids))
-    text = refused(engine.frame(table), make, ValueError, "record_id has repeated entries", record_id="person")
-    assert ids[0] not in text
-
-
 @pytest.mark.parametrize(
     ("ids", "match"),
     [
@@ -234,21 +218,24 @@ def test_a_member_has_one_report_in_every_format(people, tmp_path, make):
 @pytest.mark.parametrize("make", [encoder, perturber, rappor, second])
 @pytest.mark.parametrize("form", ["csv", "parquet"])
 def test_a_run_that_is_stopped_and_repeated_reports_each_row_once(people, tmp_path, monkeypatch, make, form):
-    drawn, draw = {}, KeyedRandomness.draw
+    drawn, draw, stops = {}, Release.draw, iter([True])
 
-    def noted(self, protocol, codes, place, records):
-        reports = draw(self, protocol, codes, place, records)
-        if records:  # a run rehearses without a row
-            drawn.setdefault(place.first, set()).add(repr([part.tolist() for part in reports]))
+    def noted(self, batch, place=(None, 0)):
+        reports = draw(self, batch, place)
+        if len(batch):  # a run rehearses without a row
+            drawn.setdefault(place, set()).add(repr(reports.to_pydict()))
+            if place[1] and next(stops, False):
+                raise KeyboardInterrupt
         return reports
 
-    monkeypatch.setattr(KeyedRandomness, "draw", noted)
+    monkeypatch.setattr(Release, "draw", noted)
     source, target = write(people, tmp_path / f"in.{form}"), tmp_path / "out.parquet"
     ledger = PrivacyLedger(path=tmp_path / "ledger", epsilon=9)
     options = {"record_id": "person", "keep": ["person"], "run": SecretKey.generate()}
     with pytest.raises(KeyboardInterrupt):
-        privatize_file(source, target, make(ledger=ledger), progress=StoppedBar(), **options)
+        privatize_file(source, target, make(ledger=ledger), **options)
     assert drawn
+    assert not list(tmp_path.glob("*out*"))
     privatize_file(source, target, make(ledger=ledger), **options)
     assert pq.read_table(target)["person"].to_pylist() == people["person"].to_pylist()
     assert {len(reports) for reports in drawn.values()} == {1}  # what is drawn again is the same
@@ -268,59 +255,23 @@ def test_wrong_ids_of_files_are_refused_before_any_charge(people, tmp_path, form
     assert list(tmp_path.iterdir()) == [source]
 
 
-# Evaluations that differ in their ids
-
-
-def twice(people, place):
-    ids = people["person"].to_pylist()
-    ids[place] = ids[0]
-    return people.set_column(3, "person", pa.array(ids))
+# Ids of different batches
 
 
 @pytest.mark.parametrize("place", [1, BATCH, ROWS - 1])
 def test_an_id_that_is_repeated_when_the_rows_are_checked_costs_nothing(lazy_engine, people, tmp_path, place):
-    frame = lazy_engine.frame(twice(people, place))
+    ids = people["person"].to_pylist()
+    ids[place] = ids[0]
+    frame = lazy_engine.frame(people.set_column(3, "person", pa.array(ids)))
     for path in (None, tmp_path / "out"):
         refused(frame, encoder, ValueError, "record_id has repeated entries", record_id="person", path=path)
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("make", MAKERS)
-@pytest.mark.parametrize("place", [1, BATCH, ROWS - 1])
-def test_an_id_that_is_repeated_when_the_rows_are_drawn_gives_no_reports(
-    lazy_engine, people, tmp_path, make, place, monkeypatch
-):
-    if lazy_engine.name == "spark":
-        pytest.skip("its tasks know their own partitions only")
-    frame = lazy_engine.frame(twice(people, place))
-    ledger = PrivacyLedger(epsilon=100)
-    # As if it were another table when it was checked.
-    for checks in (RowStream, DaskTable):
-        name = "check" if checks is RowStream else "_check"
-        monkeypatch.setattr(checks, name, lambda *args, **options: None)
-    with pytest.raises(ValueError, match="record_id has repeated entries"):
-        privatize(frame, make(ledger=ledger), record_id="person", check=False, path=tmp_path / "out")
-    assert list(tmp_path.iterdir()) == []
-    assert ledger.spent.epsilon > 0
-
-
-@pytest.mark.parametrize("evaluation", [1, 2])
-def test_ids_of_a_lazy_frame_that_repeat_later(people, evaluation):
-    evaluations = iter([people] * (evaluation - 1) + [twice(people, ROWS - 1)] * 9)
-    frame = pl.LazyFrame({"x": [0]}).map_batches(
-        lambda _: pl.from_arrow(next(evaluations)), schema=pl.from_arrow(people).schema
-    )
-    ledger = PrivacyLedger(epsilon=9)
-    with pytest.raises(ValueError, match="repeated entries"):
-        privatize(frame, encoder(ledger=ledger), record_id="person")
-    assert (ledger.spent.epsilon > 0) == (evaluation == 2)
-
-
 def test_ids_are_compared_with_those_of_all_batches():
     rng = np.random.default_rng(0)
-    check = BatchCheck(encoder().fit(pa.table({"color": ["red"], "size": [0]})).protocol_, [], "person")
     for _ in range(50):
-        ids = check.digest_ids([f"{number}".encode() for number in rng.permutation(60)])
+        ids = rng.integers(1 << 63, size=(60, 2)).astype(np.uint64)
         half = ids.copy()
         half[:, 0] = ids[0, 0]  # ids that share a half are others
         batches = np.split(np.concatenate([ids[1:], half]), np.sort(rng.integers(0, 119, 6)))

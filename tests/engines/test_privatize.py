@@ -366,7 +366,7 @@ def test_a_stream_that_is_dropped_by_one_of_its_own_threads_is_ended():
             ended.append(item)
         return item
 
-    stream = in_turn(drop, range(100))
+    stream = in_turn(drop, (number for number in range(100)))
     assert [next(stream), next(stream)] == [0, 1]
     streams.append(stream)
     for _ in range(500):

@@ -1,16 +1,22 @@
 """Where Spark may write, and what it says on its workers: asked of a session that is none, so without Java."""
 
-import pickle
-
-import cloudpickle
+import numpy as np
+import pyarrow as pa
 import pytest
 
-pytest.importorskip("pyspark")
-
-from pyspark.errors import AnalysisException, PySparkException
-
-from skdp.engines._errors import RefusedBatch, RefusedType
+from skdp import RandomizedResponseEncoder
+from skdp.engines._engine import ReportSums
+from skdp.engines._release import Preparation
 from skdp.engines.backends import spark as _spark
+from skdp.local import SecretKey
+from tests.engines.tables import everything_said
+
+COLORS = {"color": ["red", "green"]}
+
+
+class NotFound(Exception):
+    def getCondition(self):
+        return "PATH_NOT_FOUND"
 
 
 class Session:
@@ -23,7 +29,7 @@ class Session:
     @property
     def sparkContext(self):
         if self._master is None:  # Spark Connect
-            raise PySparkException("no such attribute")
+            raise AttributeError("no such attribute")
         return type("Context", (), {"master": self._master})
 
     def format(self, name):
@@ -33,7 +39,7 @@ class Session:
         if place.startswith("gone:"):
             raise ValueError("No FileSystem for scheme gone, and SECRET")
         if place not in self._places:
-            raise AnalysisException("no path", errorClass="PATH_NOT_FOUND", messageParameters={"path": place})
+            raise NotFound(place)
         return type("Frame", (), {"schema": "binary"})
 
 
@@ -61,37 +67,46 @@ def test_on_this_machine_a_path_is_one_of_this_machine(tmp_path):
 @pytest.mark.parametrize(
     ("said", "kind", "shown"),
     [
-        ("ModuleNotFoundError: No module named 'skdp'\n at", ImportError, "skdp cannot be imported where"),
-        ("ModuleNotFoundError: No module named 'SECRET'", ValueError, "the table cannot be read"),
-        ("skdp.engines._errors.RefusedBatch: SECRET\n at", ValueError, "the table cannot be read"),
-        ("skdp-00-Batch-U0VDUkVU;", ValueError, "the table cannot be read"),
-        ("[CAST_INVALID_INPUT] The value 'SECRET' of the type", ValueError, "the table cannot be read"),
+        ("ModuleNotFoundError: No module named 'skdp'\n at", ImportError, "skdp cannot be imported by the workers"),
+        ("ModuleNotFoundError: No module named 'SECRET'", ValueError, "cannot be read"),
+        ("[CAST_INVALID_INPUT] The value 'SECRET' of the type", ValueError, "cannot be read"),
     ],
 )
 def test_what_workers_say_is_told_without_values(said, kind, shown):
     def work():
-        raise PySparkException(said + " SECRET")
+        raise RuntimeError(said + " SECRET")
 
     with pytest.raises(kind, match=shown) as caught:
         _spark._ask(work)
-    assert "SECRET" not in str(caught.value)
-    assert caught.value.__cause__ is caught.value.__context__ is None
+    assert "SECRET" not in everything_said(caught.value)
 
 
-@pytest.mark.parametrize("kind", [RefusedBatch, RefusedType])
-def test_a_refusal_comes_back_from_a_worker_as_it_was(kind):
-    def refuse(batches):
-        yield from batches
-        raise kind("column 'ü' holds; a value")
+def batches_of(words, **columns):
+    return pa.table({"color": words, **columns}).to_batches(max_chunksize=2)
 
-    marked = pickle.loads(cloudpickle.dumps(_spark.Marked(refuse)))
-    with pytest.raises(RuntimeError) as caught:
-        list(marked([1, 2]))
-    assert list(_spark.Marked(iter)([1, 2])) == [1, 2]
 
-    def work():
-        raise PySparkException(f"RefusedBatch: SECRET\nRuntimeError: {caught.value}\nSECRET")
+def values_of(batches):
+    return pa.Table.from_batches(list(batches)).to_pydict()
 
-    with pytest.raises(ValueError if kind is RefusedBatch else TypeError) as shown:
-        _spark._ask(work)
-    assert str(shown.value) == "column 'ü' holds; a value"
+
+def test_a_refusal_comes_back_from_a_worker_as_a_value():
+    """And the digests of ids, and sums, of each partition."""
+    encoder = RandomizedResponseEncoder(categories=COLORS, memoize=True, secret_key=SecretKey.generate())
+    sample = pa.table({"color": ["red"], "id": [1]})[:0]
+    made = Preparation(sample, encoder, record_id="id")
+    ids = values_of(_spark._check_partition(made.check, made.no_reports, batches_of(["red"] * 3, id=[1, 2, 1])))
+    assert ids["refusal"] == [None] * 3
+    assert (ids["first"][0], ids["second"][0]) == (ids["first"][2], ids["second"][2])
+    assert ids["first"][0] != ids["first"][1]
+    odd = batches_of(["red", "SECRET"], id=[1, 2])
+    (refusal,) = values_of(_spark._check_partition(made.check, made.no_reports, odd))["refusal"]
+    assert refusal.startswith("column 'color' holds a value")
+    assert "SECRET" not in refusal
+    reports = ReportSums(encoder.protocol_)
+    found = values_of(_spark._add_up(reports, batches_of(["red", "green", "red"])))
+    flat = np.zeros(sum(part.size for part in reports.zeros()), int)
+    flat[found["place"]] = found["value"]
+    whole = encoder.tally(pa.table({"color": ["red", "green", "red"]}))
+    assert flat.tolist() == np.concatenate([part.ravel() for part in whole.sums()]).tolist()
+    (refusal,) = values_of(_spark._add_up(reports, odd))["refusal"]
+    assert "SECRET" not in refusal

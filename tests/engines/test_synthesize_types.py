@@ -56,11 +56,9 @@ def test_a_full_disk_does_not_lose_a_model_that_is_saved(people, tmp_path, monke
 
     domain = {"age": Interval(0, 70, bins=7)}
     monkeypatch.setattr(DPMarginalSynthesizer, "sample_batches", fill_the_disk)
-    for save, left in ((tmp_path / "model", "model"), (None, "--save")):
-        with pytest.raises(OSError, match="No space left on device") as caught:
-            synthesize_file(people, tmp_path / "out.csv", DPMarginalSynthesizer(domain=domain), save=save)
-        assert left in str(caught.value)
-        assert not (tmp_path / "out.csv").exists()
+    with pytest.raises(OSError, match="No space left on device"):
+        synthesize_file(people, tmp_path / "out.csv", DPMarginalSynthesizer(domain=domain), save=tmp_path / "model")
+    assert not (tmp_path / "out.csv").exists()
     assert len(DPMarginalSynthesizer.load(tmp_path / "model").sample(10)) == 10
 
 

@@ -11,16 +11,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.engines._atomic import temporary_place, written_beside
-from skdp.engines._engine import Engine, add_up_batches, row_blocks
+from skdp.engines._engine import Engine, add_up_batches
 from skdp.engines._errors import quietly, refusing
 from skdp.engines._libraries import import_extra
-from skdp.engines._release import (
-    BatchCheck,
-    Place,
-    Preparation,
-    Release,
-    refuse_repeated,
-)
+from skdp.engines._release import BatchCheck, Preparation, Release, refuse_repeated
+from skdp.engines.backends.memory import row_blocks
 from skdp.tables import ATTRS_KEY, PROTOCOL_KEY, Summary
 
 dask = import_extra("dask", "dask")
@@ -40,8 +35,8 @@ class DaskTable(Engine):
                 )
         return sample
 
-    def check_place(self, path: Any, *, check: bool) -> Any:
-        place = super().check_place(path, check=check)
+    def check_place(self, path: Any) -> Any:
+        place = super().check_place(path)
         client = _client_of(self._frame)
         if place is not None or client is None:
             return place
@@ -55,17 +50,22 @@ class DaskTable(Engine):
         return temporary_place()
 
     def privatize(self, preparation: Preparation, *, place: Any, check: bool) -> Any:
+        frame = self._frame[preparation.check.columns]
         if check:
-            quietly(lambda: self._check(preparation.check))
-        release = preparation.charge()
-        frame = self._frame[release.check.columns]
-        reports, record_digests = _draw(frame, release, preparation.no_reports)
-        if place is None:
-            stored, record_digests = quietly(
-                lambda: dask.persist(reports, record_digests)
+            checked = frame.map_partitions(
+                _check_partition, preparation.check, meta=_NO_IDS
             )
-            quietly(lambda: refuse_repeated([record_digests.compute().to_numpy()]))
-            return stored
+            quietly(lambda: refuse_repeated([checked.compute().to_numpy()]))
+        release = preparation.charge()
+        # A task has the key of its partition, whose number persists.
+        reports = frame.map_partitions(
+            _draw_partition,
+            release,
+            meta=preparation.no_reports,
+            enforce_metadata=False,
+        )
+        if place is None:
+            return quietly(reports.persist)
         metadata = None
         text = release.protocol_text
         if text is not None:
@@ -74,16 +74,8 @@ class DaskTable(Engine):
             writing = reports.to_parquet(
                 beside, write_index=False, compute=False, custom_metadata=metadata
             )
-            drawn_ids, _ = quietly(lambda: dask.compute(record_digests, writing))
-            quietly(lambda: refuse_repeated([drawn_ids.to_numpy()]))
+            quietly(writing.compute)
         return dataframe.read_parquet(place)
-
-    def _check(self, check: BatchCheck) -> None:
-        """Check the partitions where they are."""
-        partitions = self._frame[check.columns].to_delayed()
-        shared = dask.delayed(check, pure=False, traverse=False)
-        task = dask.delayed(_check_partition, pure=False)
-        refuse_repeated(dask.compute(*[task(shared, part) for part in partitions]))
 
     def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
         shared = dask.delayed(summary, pure=False, traverse=False)
@@ -133,42 +125,17 @@ def _is_here(address: str) -> bool:
     return address.startswith("inproc:") or "://127.0.0.1:" in address
 
 
-def _check_partition(check: BatchCheck, partition: pd.DataFrame) -> NDArray[np.uint64]:
-    return check(partition)
+_NO_IDS = pd.DataFrame({"first": [], "second": []}, dtype=np.uint64)
 
 
-def _draw(frame: Any, release: Release, no_reports: pd.DataFrame) -> tuple[Any, Any]:
-    """Return the reports, and the digests of their ids, as lazy frames."""
-    # Pure tasks would be named after a hash of what they hold, the key among it.
-    shared = dask.delayed(release, pure=False, traverse=False)
-    task = dask.delayed(_draw_partition, pure=False, nout=2)
-    reports = []
-    record_digests = []
-    # Not `map_partitions`: its number of a partition, and so the random bits, are
-    # others after `.partitions[...]`.
-    for number, partition in enumerate(frame.to_delayed()):
-        drawn = task(shared, partition, Place(number))
-        reports.append(drawn[0])
-        record_digests.append(drawn[1])
-    no_ids = _frame_of(np.empty((0, 2), np.uint64))
-    return (
-        dataframe.from_delayed(
-            reports, meta=no_reports, divisions=frame.divisions, verify_meta=False
-        ),
-        dataframe.from_delayed(record_digests, meta=no_ids, verify_meta=False),
-    )
+def _check_partition(partition: pd.DataFrame, check: BatchCheck) -> pd.DataFrame:
+    return pd.DataFrame(check(partition), columns=_NO_IDS.columns)
 
 
 def _draw_partition(
-    release: Release, partition: pd.DataFrame, place: Place
-) -> tuple[Any, pd.DataFrame]:
-    """Privatise a partition, and digest its ids: both of the same rows, however often these are computed."""
-    drawn = release.draw(partition, place)
-    return drawn.reports, _frame_of(drawn.record_digests)
-
-
-def _frame_of(ids: NDArray[np.uint64]) -> pd.DataFrame:
-    return pd.DataFrame(ids, columns=["first", "second"])
+    partition: pd.DataFrame, release: Release, partition_info: Any = None
+) -> Any:
+    return release.draw(partition, (partition_info["number"], 0))
 
 
 def _add_up_partition(summary: Summary, partition: Any) -> list[NDArray[np.int64]]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import partial
 from secrets import token_hex
 from typing import Any, Self
@@ -15,121 +14,106 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.engines._atomic import check_parquet_name, check_path, temporary_place
-from skdp.engines._engine import Engine, ReportSums, add_up_batches, counted_groups
-from skdp.engines._errors import (
-    FailedTransformer,
-    RefusedBatch,
-    RefusedType,
-    quietly,
-    refusing,
-)
-from skdp.engines._libraries import import_extra
+from skdp.engines._engine import Engine, add_up_batches
+from skdp.engines._errors import RefusedBatch, quietly, refusing
+from skdp.engines._libraries import Extra
 from skdp.engines._release import REPEATED, BatchCheck, Preparation, Release
 from skdp.engines._streams import RowStream, arrow_tables
-from skdp.local import ReportProtocol
 from skdp.tables import Summary
 
-pyarrow = import_extra("pyarrow", "spark")
-sql = import_extra("pyspark.sql", "spark")
-functions = import_extra("pyspark.sql.functions", "spark")
-window = import_extra("pyspark.sql.window", "spark")
+pyarrow = Extra("pyarrow", "spark")
+functions = Extra("pyspark.sql.functions", "spark")
+window = Extra("pyspark.sql.window", "spark")
 
-# Spark has no unsigned numbers. Those of 64 bits keep their bits: what reads reports
-# takes them as unsigned again.
+# Spark has no unsigned numbers. Those of 64 bits keep their bits: readers of reports
+# take them as unsigned again.
 _WIDER = {"uint8": "int16", "uint16": "int32", "uint32": "int64", "uint64": "int64"}
-
-# Marks our own errors in Spark's text. It is of this process, and goes to workers with
-# the tasks: no data know it.
-_TOKEN = f"skdp-{token_hex(16)}"
-
-_MARKED = re.compile(_TOKEN + r"-(\w+)-([A-Za-z0-9+/]*=*);")
-
-_OUR_ERRORS: dict[str, type[Exception]] = {
-    error.__name__: error for error in (RefusedBatch, RefusedType, FailedTransformer)
-}
-
-_NEEDED = (
-    "skdp",
-    "joblib",
-    "narwhals",
-    "numpy",
-    "pandas",
-    "pyarrow",
-    "sklearn",
-    "scipy",
-    "threadpoolctl",
-)
-
-# A text of data may look like this one, so only names of ours are shown.
-_ABSENT = re.compile(
-    rf"ModuleNotFoundError: No module named '((?:{'|'.join(_NEEDED)})(?:\.\w+)?)'"
-)
 
 # A single letter is a drive.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+
+# A text of data may look like this one, so only names of ours are shown.
+_ABSENT = re.compile(
+    "ModuleNotFoundError: No module named "
+    "'(skdp|joblib|narwhals|numpy|pandas|pyarrow|sklearn|scipy|threadpoolctl)"
+)
 
 
 class SparkTable(Engine):
     """A Spark DataFrame, classic or of Spark Connect."""
 
-    def _no_rows(self) -> Any:
-        return _refusals_of(self._frame.limit(0).toArrow)
+    counts_values = True
 
-    def check_place(self, path: Any, *, check: bool) -> Any:
+    def _no_rows(self) -> Any:
+        return _ask(self._frame.limit(0).toArrow)
+
+    def check_place(self, path: Any) -> Any:
         return check_place(self._frame.sparkSession, path)
 
     def privatize(self, preparation: Preparation, *, place: Any, check: bool) -> Any:
         if check:
-            quietly(lambda: self._check(preparation))
+            self._check(preparation)
         release = preparation.charge()
         reports = release_lazily(self._frame, release, preparation.no_reports)
-        _write(reports, place)
+        try:
+            # Spark commits the files of one attempt of each task, and none before all
+            # tasks are done.
+            _ask(lambda: reports.write.mode("error").parquet(place))
+        except BaseException:
+            with contextlib.suppress(OSError):
+                # Left empty, it would be in the way of the next attempt.
+                os.rmdir(place.removeprefix("file://"))
+            raise
         session = self._frame.sparkSession
         return session.read.schema(reports.schema).parquet(place)
 
     def _check(self, preparation: Preparation) -> None:
-        """Check the partitions where they are."""
-        check = preparation.check
-        work = partial(_check_partition, check, preparation.no_reports)
-        ids = self._frame.select(*map(_name, check.columns)).mapInArrow(
-            Marked(work), "first long, second long"
+        """Check the partitions where they are; Spark compares the ids of all of them."""
+        work = partial(_check_partition, preparation.check, preparation.no_reports)
+        columns = map(_name, preparation.check.columns)
+        checked = self._frame.select(*columns).mapInArrow(
+            work, "first long, second long, refusal string"
         )
-        n_ids = functions.count("first")
-        n_distinct = functions.countDistinct("first", "second")
-        counts = _refusals_of(ids.agg(n_ids, n_distinct).toArrow)
-        if counts.column(0)[0] != counts.column(1)[0]:
-            raise RefusedBatch(REPEATED)
+        counted = checked.agg(
+            functions.max("refusal"),
+            functions.count("first"),
+            functions.countDistinct("first", "second"),
+        )
+        refusal, n_ids, n_distinct = (
+            column[0].as_py() for column in _ask(counted.toArrow).columns
+        )
+        if refusal is not None or n_ids != n_distinct:
+            raise RefusedBatch(refusal or REPEATED)
 
-    def tally(
-        self, reports: ReportSums, protocol: ReportProtocol
-    ) -> list[NDArray[np.int64]]:
-        groups = counted_groups(protocol)
-        if not groups:
-            return super().tally(reports, protocol)
-        sums = reports.zeros()
-        for columns in groups:
-            keys = [
-                bytewise(self._frame, name).alias(str(place))
-                for place, name in enumerate(columns)
-            ]
-            *values, counts = _ask(self._frame.groupBy(*keys).count().toArrow).columns
-            for place, name in enumerate(columns):
-                if _is_text(self._frame.schema[name].dataType):
-                    values[place] = values[place].cast(pyarrow.string())
-            reports.add(
-                sums, pyarrow.table(values, columns), counts.to_numpy().astype(np.int64)
-            )
-        return sums
+    def count_rows(
+        self, columns: Sequence[Any]
+    ) -> Generator[tuple[Any, NDArray[np.int64]], None, None]:
+        keys = [
+            _bytewise(self._frame, name).alias(str(index))
+            for index, name in enumerate(columns)
+        ]
+        grouped = self._frame.groupBy(*keys).count()
+        *values, counts = _ask(grouped.toArrow).columns
+        for index, name in enumerate(columns):
+            if _is_text(self._frame.schema[name].dataType):
+                values[index] = values[index].cast(pyarrow.string())
+        table = pyarrow.Table.from_arrays(values, names=list(columns))
+        yield table, counts.to_numpy().astype(np.int64)
 
     def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
         rows = self._frame.select(*map(_name, names))
         sums = rows.mapInArrow(
-            Marked(partial(_add_up, summary)), "place long, value long"
+            partial(_add_up, summary), "place long, value long, refusal string"
         )
-        table = _ask(sums.groupBy("place").sum("value").toArrow)
+        total = sums.groupBy("place").agg(
+            functions.sum("value"), functions.max("refusal")
+        )
+        places, values, refusals = _ask(total.toArrow).columns
+        for refusal in filter(None, refusals.to_pylist()):
+            raise RefusedBatch(refusal)
         zeros = summary.zeros()
         flat = np.zeros(sum(part.size for part in zeros), np.int64)
-        flat[table.column(0).to_numpy()] = table.column(1).to_numpy()
+        flat[places.to_numpy()] = values.to_numpy()
         parts = np.split(flat, np.cumsum([part.size for part in zeros])[:-1])
         return [
             part.reshape(zero.shape) for part, zero in zip(parts, zeros, strict=True)
@@ -140,9 +124,8 @@ class SparkTable(Engine):
         # The hash leaves out what is missing.
         missing = [functions.col(name).isNull() for name in names]
         order = functions.xxhash64(functions.lit(seed), *names, *missing)
-        rank = functions.row_number().over(
-            window.Window.partitionBy(bytewise(self._frame, person)).orderBy(order)
-        )
+        persons = window.Window.partitionBy(_bytewise(self._frame, person))
+        rank = functions.row_number().over(persons.orderBy(order))
         column = f"skdp_{token_hex(8)}"
         ranked = self._frame.withColumn(column, rank)
         return type(self)(ranked.where(functions.col(column) <= most).drop(column))
@@ -179,90 +162,60 @@ def _is_here(session: Any) -> bool:
     # Spark Connect has none.
     except Exception:
         return False
-    return context.master.startswith("local") and str(
-        session.conf.get("spark.hadoop.fs.defaultFS", "file:///")
-    ).startswith("file:")
+    filesystem = str(session.conf.get("spark.hadoop.fs.defaultFS", "file:///"))
+    return context.master.startswith("local") and filesystem.startswith("file:")
 
 
 def _exists(session: Any, place: str) -> bool:
     """Ask Spark for what is at a place: it looks before it runs anything."""
-    from pyspark.errors import AnalysisException
-
     try:
         _ = session.read.format("binaryFile").load(place).schema
-    except AnalysisException as error:
-        # Of Spark 4, and of Spark 3.
-        read_kind = getattr(error, "getCondition", None) or error.getErrorClass
-        if read_kind() == "PATH_NOT_FOUND":
-            return False
-        failed = type(error).__name__
     except Exception as error:
-        failed = type(error).__name__
-    else:
-        return True
-    raise ValueError(
-        f"Spark cannot write to path {place!r} ({failed}); is it one that its "
-        "machines can reach?"
-    )
+        # Of Spark 4, and of Spark 3.
+        for method in ("getCondition", "getErrorClass"):
+            read_condition = getattr(error, method, None)
+            if read_condition is not None and read_condition() == "PATH_NOT_FOUND":
+                return False
+        raise ValueError(
+            f"Spark cannot write to path {place!r} ({type(error).__name__}); is it one "
+            "that its machines can reach?"
+        ) from None
+    return True
 
 
 def _ask(work: Callable[[], Any]) -> Any:
-    """Have Spark read rows: of its errors, show our own refusals and missing modules, and of the others the type."""
-    return quietly(lambda: _refusals_of(work))
+    """Have Spark read rows; its errors show no value, and a module that workers lack."""
 
+    def run() -> Any:
+        try:
+            return work()
+        except Exception as error:
+            absent = _ABSENT.search(str(error))
+            if absent is None:
+                raise
+            raise ImportError(
+                f"{absent[1]} cannot be imported by the workers; install it there"
+            ) from None
 
-def _refusals_of(work: Callable[[], Any]) -> Any:
-    """Call what Spark runs; what our own code said on a worker, or a module that it lacked, is in Spark's text."""
-    from pyspark.errors import PySparkException
-
-    try:
-        return work()
-    except PySparkException as error:
-        ours = _our_error(str(error))
-        if ours is None:
-            raise
-    # Outside of the handler, as Spark's error, which would be its context, may hold
-    # values.
-    raise ours
-
-
-def _our_error(text: str) -> Exception | None:
-    """Read the error that our own code raised on a worker, or a module that it lacked."""
-    marked = _MARKED.search(text)
-    if marked is not None:
-        kind, message = marked.groups()
-        return _OUR_ERRORS[kind](b64decode(message).decode())
-    absent = _ABSENT.search(text)
-    if absent is not None:
-        return ImportError(absent[0], name=absent[1])
-    return None
-
-
-def _write(lazy: Any, place: str) -> None:
-    """Write reports: all of them, or nothing."""
-    try:
-        # Spark commits the files of one attempt of each task, and none before all tasks
-        # are done.
-        _ask(lambda: lazy.write.mode("error").parquet(place))
-    except BaseException:
-        with contextlib.suppress(OSError):
-            # Left empty, it would be in the way of the next attempt.
-            os.rmdir(place.removeprefix("file://"))
-        raise
+    return quietly(run)
 
 
 def release_lazily(frame: Any, release: Release, no_reports: Any) -> Any:
     """Privatise a frame each time that it is evaluated: by its own tasks, so it must be written at once."""
-    columns = map(_name, release.check.columns)
-    work = Marked(partial(_draw_partition, release, no_reports))
-    return frame.select(*columns).mapInArrow(work, _spark_schema(no_reports.schema))
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    schema = _arrow_schema(no_reports.schema)
+    work = partial(_draw_partition, release, no_reports)
+    rows = frame.select(*map(_name, release.check.columns))
+    # Not the default before 4.2.
+    return rows.mapInArrow(work, from_arrow_schema(schema, prefer_timestamp_ntz=True))
 
 
 def _name(column: str) -> str:
     return "`" + column.replace("`", "``") + "`"
 
 
-def bytewise(frame: Any, column: str) -> Any:
+def _bytewise(frame: Any, column: str) -> Any:
     """Write a column so that its text is compared byte by byte: Spark 4 has collations."""
     values = functions.col(_name(column))
     return values.cast("binary") if _is_text(frame.schema[column].dataType) else values
@@ -273,45 +226,21 @@ def _is_text(kind: Any) -> bool:
 
 
 def _arrow_schema(schema: Any) -> Any:
-    """Give Spark types that it knows."""
+    """Give Spark types that it has."""
     fields = []
     for field in schema:
-        kind = (
-            field.type.value_type
-            if pyarrow.types.is_dictionary(field.type)
-            else field.type
-        )
+        kind = field.type
+        if pyarrow.types.is_dictionary(kind):
+            kind = kind.value_type
         wider = _WIDER.get(str(kind))
-        fields.append(
-            pyarrow.field(
-                field.name, kind if wider is None else pyarrow.type_for_alias(wider)
-            )
-        )
+        kind = kind if wider is None else pyarrow.type_for_alias(wider)
+        fields.append(pyarrow.field(field.name, kind))
     return pyarrow.schema(fields)
 
 
-def _spark_schema(schema: Any) -> Any:
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    # Not the default before 4.2.
-    return from_arrow_schema(_arrow_schema(schema), prefer_timestamp_ntz=True)
-
-
-class Marked:
-    """Run on a worker, and mark our errors, which Spark hands over as text."""
-
-    def __init__(self, work: Callable[[Iterable[Any]], Iterator[Any]]) -> None:
-        self._work, self._token = work, _TOKEN
-
-    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        try:
-            yield from self._work(batches)
-        except (RefusedBatch, FailedTransformer) as error:
-            text = b64encode(str(error).encode()).decode()
-            marked = f"{self._token}-{type(error).__name__}-{text};"
-        else:
-            return
-        raise RuntimeError(marked)
+def _stream(check: BatchCheck, no_reports: Any, batches: Iterable[Any]) -> RowStream:
+    """Return the rows of a partition, which a task reads once."""
+    return RowStream(check, no_reports, lambda columns: arrow_tables(batches))
 
 
 def _draw_partition(
@@ -326,24 +255,38 @@ def _draw_partition(
         yield from table.cast(_arrow_schema(table.schema), safe=False).to_batches()
 
 
+# Spark hands over the errors of its workers as text with rows. So a refusal is a value.
+
+
 def _check_partition(
     check: BatchCheck, no_reports: Any, batches: Iterable[Any]
 ) -> Iterator[Any]:
-    """Check a partition, and give the digests of its ids: Spark compares them with those of the others."""
-    stream = _stream(check, no_reports, batches)
-    for record_digests in stream.checked_batches():
-        ids = record_digests.view(np.int64)
-        yield pyarrow.record_batch({"first": ids[:, 0], "second": ids[:, 1]})
-
-
-def _stream(check: BatchCheck, no_reports: Any, batches: Iterable[Any]) -> RowStream:
-    """Return the rows of a partition, which a task reads once."""
-    return RowStream(check, no_reports, lambda columns, n_rows: arrow_tables(batches))
+    """Check a partition, and give the digests of its ids."""
+    try:
+        for digests in _stream(check, no_reports, batches).checked_ids():
+            ids = digests.view(np.int64)
+            yield _batch(first=ids[:, 0], second=ids[:, 1])
+    except RefusedBatch as error:
+        yield _batch(first=[None], second=[None], refusal=str(error))
 
 
 def _add_up(summary: Summary, batches: Iterable[Any]) -> Iterator[Any]:
     """Sum over one partition; what is not 0, and its place."""
-    sums = refusing(lambda: add_up_batches(arrow_tables(batches), summary))
-    flat = np.concatenate([part.ravel() for part in sums])
-    places = np.flatnonzero(flat)
-    yield pyarrow.record_batch({"place": places, "value": flat[places]})
+    try:
+        sums = refusing(lambda: add_up_batches(arrow_tables(batches), summary))
+        flat = np.concatenate([part.ravel() for part in sums])
+        places = np.flatnonzero(flat)
+        yield _batch(place=places, value=flat[places])
+    except RefusedBatch as error:
+        yield _batch(place=[0], value=[0], refusal=str(error))
+
+
+def _batch(refusal: str | None = None, **columns: Any) -> Any:
+    """Make an Arrow batch of whole numbers and refusals."""
+    arrays = {
+        name: pyarrow.array(numbers, pyarrow.int64())
+        for name, numbers in columns.items()
+    }
+    n_rows = len(next(iter(arrays.values())))
+    arrays["refusal"] = pyarrow.array([refusal] * n_rows, pyarrow.string())
+    return pyarrow.record_batch(arrays)

@@ -5,28 +5,18 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import closing
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from skdp.base import type_of_values
-from skdp.engines._atomic import (
-    Bar,
-    NoBar,
-    Progress,
-    check_target,
-    written_beside,
-)
+from skdp.base import check_flag, type_of_values
+from skdp.domain import Domain
+from skdp.engines._atomic import check_target, written_beside
+from skdp.engines._errors import quietly
 from skdp.engines._libraries import Extra
 from skdp.engines._release import (
-    BatchRandomness,
-    KeyedRandomness,
     Preparation,
-    Release,
-    SeededRandomness,
-    check_flags,
     check_names,
     check_transformer,
     derive_key,
@@ -40,7 +30,7 @@ from skdp.engines.files._table_file import (
     is_csv,
     write_file,
 )
-from skdp.local import ReportProtocol, ReportTransformer, SecretKey, warn_of_reports
+from skdp.local import ReportTransformer, SecretKey, warn_of_reports
 from skdp.tables import schema_with_protocol
 
 pyarrow = Extra("pyarrow")
@@ -55,7 +45,6 @@ def privatize_file(
     keep: Sequence[str] = (),
     record_id: str | None = None,
     run: SecretKey | None = None,
-    progress: Progress = NoBar,
     check: bool = True,
     delimiter: str | None = None,
 ) -> Path:
@@ -63,10 +52,10 @@ def privatize_file(
 
     The names say the formats: ``.csv``, ``.tsv``, ``.parquet``, or ``.arrow`` (also ``.feather``, ``.ipc``; files, not
     streams); ``.csv.gz`` and ``.tsv.gz`` are gzipped. Of a CSV file, the types are those of the domain, and each value
-    is read by itself, so that none depends on other rows: declared numbers and bins of numbers are numbers, decimals
-    are exact, true and false are booleans, dates and datetimes are ISO 8601, all else is text; what pandas takes for
-    missing is missing, unless it is declared. The columns of a `NumericPerturber` are numbers; those of a
-    `RapporEncoder`, and kept columns, are text, or missing where empty.
+    is read by itself, so that none depends on other rows: declared numbers and bins of numbers are numbers below 2**53,
+    true and false are booleans, dates and datetimes are ISO 8601, all else is text; what pandas takes for missing is
+    missing, unless it is declared. The columns of a `NumericPerturber` are numbers; those of a `RapporEncoder`, and
+    kept columns, are text, or missing where empty.
 
     Parameters
     ----------
@@ -84,8 +73,6 @@ def privatize_file(
         The key of this release, such as ``SecretKey.generate()``, so that a run that was stopped can be repeated: with
         the same key, file, transformer and columns, the reports are the same, and a ledger with a file is charged
         once. By default a fresh one. Whoever has the key and the reports can undo them: keep it secret.
-    progress : callable, optional
-        Takes the number of rows (None if it is not known), and returns what shows the progress, such as a bar of tqdm.
     check : bool, default=True
         Whether all rows are read once before the charge, as for `privatize`.
     delimiter : str, optional
@@ -154,7 +141,7 @@ def privatize_file(
     yes     2563.0       43.0  2480.0  2646.0
     no      7437.0       43.0  7354.0  7520.0
     """
-    check_flags(check=check)
+    check_flag("check", check)
     check_transformer(transformer)
     if run is not None and not isinstance(run, SecretKey):
         raise TypeError(f"run must be a SecretKey or None, got {type(run).__name__}")
@@ -162,144 +149,99 @@ def privatize_file(
     check = check or record_id is not None
     table = TableFile(source, delimiter=delimiter)
     place = check_target(target)
-    release = _FileRelease(table, place, transformer, keep, record_id)
-    randomness, name = release.start(run)
+    form = format_of(place)
+    # The types of a CSV file are those of the domain.
+    domain = transformer.declared_domain() if table.is_csv else None
+    preparation = _prepare(table, domain, transformer, keep, record_id)
+    warn_of_reports(lambda: [table.protocol()])
+    schema = _output_schema(preparation, domain, form)
+    check_writable(schema, form)
+    check_readable(transformer.protocol_.values, form)
+    # Text among numbers is an error, unless values outside the domain are accepted.
+    strict = getattr(transformer, "handle_unknown", "error") == "error"
+    stream = RowStream(
+        preparation.check,
+        preparation.no_reports,
+        lambda columns: table.tables(domain, columns, strict=strict),
+    )
+    table.check_quotes()
+    key = name = None
+    if run is not None:
+        # With other settings, the random bits and the charge are others.
+        settings = _settings(table, preparation, stream.batch_rows)
+        key = SecretKey(derive_key(run, b"run", settings))
+        name = derive_key(run, b"name", settings).hex()
     if check:
         transformer.check_budget(name)
-        release.check_rows()
+        quietly(stream.check)
         logger.info("checked")
-    transformer.charge(name)
+    release = preparation.charge(key, name)
     logger.info("charged: %s", transformer.guarantee_)
-    release.draw(randomness, progress)
+    if not is_csv(form):
+        schema = schema_with_protocol(schema, release.protocol_text)
+    reports = (table.cast(schema) for table in stream.release(release))
+    with written_beside(place) as beside:
+        quietly(
+            lambda: write_file(
+                (table.unify_dictionaries() for table in reports), schema, beside, form
+            )
+        )
     logger.info("released")
     return place
 
 
-class _FileRelease:
-    """A release from one file to another."""
-
-    def __init__(
-        self,
-        table: TableFile,
-        target: Path,
-        transformer: ReportTransformer,
-        keep: Sequence[str],
-        record_id: str | None,
-    ) -> None:
-        self._table = table
-        self._target = target
-        self._transformer = transformer
-        self._form = format_of(target)
-        # The types of a CSV file are those of the domain.
-        domain = transformer.declared_domain() if table.is_csv else None
-        check_names(keep)
-        table.check_columns(set(table.repeated).intersection([*keep, record_id]))
-        if domain is not None:
-            table.check_columns(domain.columns)
-        elif hasattr(transformer, "protocol_"):
-            table.check_columns(transformer.protocol_.columns)
-        table.check_columns(keep)
-        sample = table.sample(domain, table.names)
-        self._preparation = Preparation(
-            sample, transformer, keep=keep, record_id=record_id
-        )
-        warn_of_reports(lambda: [table.protocol()])
-        no_reports = self._preparation.no_reports
-        protocol = transformer.protocol_
-        self._schema = _output_schema(
-            no_reports.schema, protocol, keep, of_csv=table.is_csv, form=self._form
-        )
-        check_writable(self._schema, self._form)
-        check_readable(protocol.values, no_reports, self._schema, self._form)
-        # Text among numbers is an error, unless values outside the domain are accepted.
-        strict = getattr(transformer, "handle_unknown", "error") == "error"
-        self._stream = RowStream(
-            self._preparation.check,
-            no_reports,
-            lambda columns, n_rows: table.tables(domain, columns, strict=strict),
-        )
-        table.check_quotes()
-
-    def start(self, run: SecretKey | None) -> tuple[BatchRandomness, str | None]:
-        """Return the randomness of the release and, with a key of the run, its name for the ledger."""
-        randomness = self._transformer.randomness()
-        if randomness.seed is not None:
-            if run is not None:
-                raise ValueError(
-                    "run must be None for a transformer with a random_state, which "
-                    "gives the same reports without a key"
-                )
-            return SeededRandomness(randomness), None
-        if run is None:
-            return KeyedRandomness(), None
-        # Of anything else, the random bits and the charge are others.
-        settings = self._settings()
-        key = derive_key(run, b"run", settings)
-        return KeyedRandomness(SecretKey(key)), derive_key(run, b"name", settings).hex()
-
-    def _settings(self) -> bytes:
-        """Describe all that decides the reports: the file, the transformer, and the columns."""
-        protocol = self._transformer.protocol_
-        check = self._preparation.check
-        permanent = protocol.permanent_key
-        settings = {
-            # Another version may draw other reports from the same key.
-            "version": version("skdp"),
-            "file": self._table.fingerprint(),
-            "parameters": repr(sorted(protocol.parameters().items())),
-            "permanent key": (
-                None if permanent is None else derive_key(permanent, b"name").hex()
-            ),
-            "record ids": check.record_id,
-            "kept columns": list(check.keep),
-            "rows of a batch": self._stream.batch_rows,
-        }
-        return json.dumps(settings).encode()
-
-    def check_rows(self) -> None:
-        """Read all rows, and refuse what is not declared."""
-        self._stream.check()
-
-    def draw(self, randomness: BatchRandomness, progress: Progress) -> None:
-        """Draw all reports, and write them."""
-        release = self._preparation.release(randomness)
-        schema = self._schema
-        n_rows = self._table.count_rows()
-        with closing(progress(n_rows)) as bar, written_beside(self._target) as path:
-            reports = self._reports(release, bar)
-            if not is_csv(self._form):
-                schema = schema_with_protocol(schema, release.protocol_text)
-            write_file(reports, schema, path, self._form)
-
-    def _reports(self, release: Release, bar: Bar) -> Iterator[Any]:
-        for reports in self._stream.release(release):
-            bar.update(len(reports))
-            yield reports.cast(self._schema).unify_dictionaries()
-
-
-def _output_schema(
-    no_reports: Any,
-    protocol: ReportProtocol,
+def _prepare(
+    table: TableFile,
+    domain: Domain | None,
+    transformer: ReportTransformer,
     keep: Sequence[str],
-    *,
-    of_csv: bool,
-    form: str,
-) -> Any:
+    record_id: str | None,
+) -> Preparation:
+    """Check the columns by their names, and prepare the release."""
+    check_names(keep)
+    table.check_columns(set(table.repeated).intersection([*keep, record_id]))
+    if domain is not None:
+        table.check_columns(domain.columns)
+    elif hasattr(transformer, "protocol_"):
+        table.check_columns(transformer.protocol_.columns)
+    table.check_columns(keep)
+    sample = table.sample(domain, table.names)
+    return Preparation(sample, transformer, keep=keep, record_id=record_id)
+
+
+def _settings(table: TableFile, preparation: Preparation, batch_rows: int) -> bytes:
+    """Describe all that decides the reports: the file, the transformer, and the columns."""
+    transformer, check = preparation.transformer, preparation.check
+    if transformer.randomness(call=0).seed is not None:
+        raise ValueError(
+            "run must be None for a transformer with a random_state, which "
+            "gives the same reports without a key"
+        )
+    protocol = transformer.protocol_
+    permanent = protocol.permanent_key
+    settings = {
+        # Another version may draw other reports from the same key.
+        "version": version("skdp"),
+        "file": table.fingerprint(),
+        "parameters": repr(sorted(protocol.parameters().items())),
+        "permanent key": permanent and derive_key(permanent, b"name").hex(),
+        "record ids": check.record_id,
+        "kept columns": list(check.keep),
+        "rows of a batch": batch_rows,
+    }
+    return json.dumps(settings).encode()
+
+
+def _output_schema(preparation: Preparation, domain: Domain | None, form: str) -> Any:
     """Return the schema that is written: declared whole numbers of CSV, and dictionaries in Parquet only."""
-    domain = protocol.values
-    whole_numbers = set()
-    if of_csv and domain is not None:
-        for name in domain.columns:
-            if type_of_values(domain[name]) is int:
-                whole_numbers.add(name)
-    fields = []
-    for field in no_reports:
-        kind = field.type
-        is_kept = field.name in keep
-        if pyarrow.types.is_dictionary(kind) and (form != "parquet" or is_kept):
+    keep, fields = preparation.check.keep, []
+    for field in preparation.no_reports.schema:
+        kind, is_kept = field.type, field.name in keep
+        if pyarrow.types.is_dictionary(kind) and form != "parquet":
             kind = kind.value_type
-        if field.name in whole_numbers and not is_kept:
-            kind = pyarrow.int64()
+        if domain is not None and field.name in domain.columns and not is_kept:
+            is_whole = type_of_values(domain[field.name]) is int
+            kind = pyarrow.int64() if is_whole else kind
         is_nested = pyarrow.types.is_nested(kind) or pyarrow.types.is_binary(kind)
         if is_csv(form) and is_nested:
             raise ValueError(

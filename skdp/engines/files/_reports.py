@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -13,8 +12,8 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from skdp.engines._atomic import NoBar, Progress, check_path, written_beside
-from skdp.engines._engine import ReportSums
+from skdp.engines._atomic import check_path, written_beside
+from skdp.engines._engine import ReportSums, add_up_batches
 from skdp.engines._libraries import Extra, engine_of
 from skdp.engines._release import check_transformer, fit_on_schema
 from skdp.engines.files._source_file import SourceFile, check_delimiter
@@ -110,9 +109,7 @@ def transformer_of(
     return fitted
 
 
-def sum_file(
-    source: SourceFile, transformer: ReportTransformer, progress: Progress
-) -> Any:
+def sum_file(source: SourceFile, transformer: ReportTransformer) -> Any:
     """Return the tally of the reports in a file, which must not contradict the transformer."""
     protocol = transformer.protocol_
     if is_tally(source):
@@ -120,37 +117,29 @@ def sum_file(
     reports = ReportSums(protocol)
     table = TableFile(source)
     table.check_columns(reports.names)
-    sums = reports.zeros()
-    with closing(progress(table.count_rows())) as bar:
-        for batch in _report_tables(table, protocol, reports.names):
-            reports.add(sums, batch)
-            bar.update(len(batch))
-    return reports.total(sums)
+    tables = _report_tables(table, protocol, reports.names)
+    return reports.total(add_up_batches(tables, reports))
 
 
 def tally_text(
     tally: Any, transformer: ReportTransformer, sources: Iterable[SourceFile]
 ) -> str:
-    """Write a tally as JSON that says its protocol: of those of its files, the one of least promise."""
-    # Whoever reads the tally relies on no more than the weakest file promises.
-    own_text = transformer.to_json()
-    weakest = json.loads(own_text)
+    """Write a tally as JSON with the protocol of its files that guarantees least."""
+    protocols = [json.loads(transformer.to_json())]
     for source in sources:
         text = said_by(source)
-        if text is not None and text != own_text:
-            weakest = max(weakest, _restated(text), key=_weakness)
+        if text is not None:
+            # The guarantee must follow from the parameters; of seeded reports, it is not
+            # secure.
+            protocol = json.loads(text)
+            guarantee = ReportTransformer.from_json(text).guarantee_
+            secure = protocol["guarantee"]["secure"]
+            protocol["guarantee"] = stated(replace(guarantee, secure=secure))
+            protocols.append(protocol)
+    weakest = max(protocols, key=_weakness)
     return json.dumps(
         json.loads(tally.to_json()) | {PROTOCOL_KEY: weakest}, allow_nan=False
     )
-
-
-def _restated(text: str) -> dict[str, Any]:
-    """Read the protocol of a file, whose guarantee must follow from its parameters, and state it in our words."""
-    content: dict[str, Any] = json.loads(text)
-    follows = ReportTransformer.from_json(text).guarantee_
-    return content | {
-        "guarantee": stated(replace(follows, secure=content["guarantee"]["secure"]))
-    }
 
 
 def _weakness(protocol: dict[str, Any]) -> tuple[bool, float]:
@@ -189,7 +178,7 @@ def _report_tables(
     values: Iterable[str] = names
     if table.is_csv:
         values = () if domain is None else domain.columns
-    for batch in table.tables(domain, names, coded=True):
+    for batch in table.tables(domain, names):
         columns = {}
         for name in names:
             column = batch[name]
@@ -310,7 +299,6 @@ def tally_files(
     transformer: ReportTransformer | None = None,
     *,
     target: str | os.PathLike[str] | None = None,
-    progress: Progress = NoBar,
     delimiter: str | None = None,
 ) -> Any:
     """Sum up the reports, or the tallies, of many files, and write the sum as a tally with its protocol."""
@@ -320,18 +308,16 @@ def tally_files(
     if place is not None and place.suffix != ".json":
         raise ValueError(f"{place.name} must end in .json")
     fitted = transformer_of(files, transformer)
-    tally = _sum_files(files, fitted, progress)
+    tally = _sum_files(files, fitted)
     if place is not None:
         with written_beside(place) as beside:
             beside.write_text(tally_text(tally, fitted, files) + "\n", encoding="utf-8")
     return tally
 
 
-def _sum_files(
-    files: Sequence[SourceFile], transformer: ReportTransformer, progress: Progress
-) -> Any:
+def _sum_files(files: Sequence[SourceFile], transformer: ReportTransformer) -> Any:
     # Tallies of one protocol are sums of whole numbers, which are added in any order.
-    first, *others = [sum_file(file, transformer, progress) for file in files]
+    first, *others = [sum_file(file, transformer) for file in files]
     return sum(others, start=first)
 
 
@@ -343,7 +329,6 @@ def estimate_file(
     rows: Literal["table", "population"] = "table",
     postprocess: str = "none",
     confidence_level: float = 0.95,
-    progress: Progress = NoBar,
     delimiter: str | None = None,
 ) -> pd.DataFrame:
     """Estimate counts, or means, from the reports in a file or in several, in memory of a few batches.
@@ -369,8 +354,6 @@ def estimate_file(
         As for the transformer's `estimate_counts`.
     confidence_level : float, default=0.95
         Coverage of each interval, between 0 and 1.
-    progress : callable, optional
-        As for `privatize_file`.
     delimiter : str, optional
         What separates the values of a row in a CSV file that is read: one character. By default a comma, and a tab
         where the name ends in ``.tsv``.
@@ -420,7 +403,7 @@ def estimate_file(
     form = None if place is None else format_of(place)
     files = checked_sources(source, delimiter)
     fitted: Any = transformer_of(files, transformer)
-    tally = _sum_files(files, fitted, progress)
+    tally = _sum_files(files, fitted)
     options: dict[str, Any] = {
         "rows": rows,
         "postprocess": postprocess,

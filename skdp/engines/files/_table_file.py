@@ -3,37 +3,37 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import os
-from collections.abc import Generator, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections import deque
+from collections.abc import Generator, Iterable
+from contextlib import closing
+from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from skdp.base import (
     check_quotes,
     delimiter_of,
     find_repeated,
+    read_csv_rows,
     repeated_names_message,
 )
 from skdp.domain import Domain, parse_json
-from skdp.engines._errors import UnreadableError, UnreadableTable
-from skdp.engines._libraries import Extra, is_damage
+from skdp.engines._errors import UnreadableTable, read_quietly, refusing
+from skdp.engines._libraries import Extra
 from skdp.engines._streams import write_tables
 from skdp.engines.files._csv import (
     TextReader,
+    column_names,
     column_type,
     sample_type,
     text_batches,
     write_csv,
 )
-from skdp.engines.files._csv import column_names as csv_names
 from skdp.engines.files._source_file import SourceFile, check_delimiter
 from skdp.local import check_carried
-from skdp.tables import read_table
+from skdp.tables import present
 
 pyarrow, ipc, dataset = map(Extra, ("pyarrow", "pyarrow.ipc", "pyarrow.dataset"))
 
@@ -45,12 +45,10 @@ FORMATS = {
 
 def format_of(path: Path | SourceFile) -> str:
     """Return the format of a file by its name."""
-    ending = next(
-        (ending for ending in reversed(FORMATS) if path.name.endswith(ending)), None
-    )
-    if ending is None:
-        raise ValueError(f"{path.name} must end in one of {', '.join(FORMATS)}")
-    return FORMATS[ending]
+    for ending, file_format in reversed(FORMATS.items()):
+        if path.name.endswith(ending):
+            return file_format
+    raise ValueError(f"{path.name} must end in one of {', '.join(FORMATS)}")
 
 
 def is_csv(form: str) -> bool:
@@ -69,7 +67,7 @@ class TableFile:
             place if isinstance(place, SourceFile) else SourceFile.at(place, delimiter)
         )
         form = format_of(path)
-        self.format = "csv" if is_csv(form) else form
+        self.is_csv = is_csv(form)
         if path.given_delimiter is not None and not self.is_csv:
             raise ValueError(
                 f"delimiter is for CSV files, and {path.name} is another one"
@@ -78,29 +76,28 @@ class TableFile:
             raise FileNotFoundError(
                 f"there is no file {path.path if path.is_local else path.name}"
             )
-        self._has_checked_quotes = False
         if self.is_csv:
-            self._set_names(csv_names(path))
-            return
-        try:
-            self.dataset = dataset.dataset(
-                path.path, format=self.format, filesystem=path.filesystem
-            )
-        except (pyarrow.ArrowException, OSError) as error:
-            if not is_damage(error):
-                raise
-            kind = "Parquet" if self.format == "parquet" else "Arrow"
-            raise ValueError(f"{path.name} is no {kind} file") from None
-        self._set_names(self.dataset.schema.names)
-
-    def _set_names(self, names: list[str]) -> None:
+            self.format = "csv"
+            names = column_names(path)
+        else:
+            self.format = form
+            self.dataset = self._open()
+            names = self.dataset.schema.names
+        self._has_checked_quotes = False
         self.repeated = find_repeated(names)
         self.names = [name for name in names if name not in self.repeated]
 
-    @property
-    def is_csv(self) -> bool:
-        """Whether the file is text, of which the declared values decide what types the columns are."""
-        return self.format == "csv"
+    def _open(self) -> Any:
+        path = self.path
+        try:
+            return dataset.dataset(
+                path.path, format=self.format, filesystem=path.filesystem
+            )
+        except (pyarrow.ArrowException, OSError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
+            kind = "Parquet" if self.format == "parquet" else "Arrow"
+            raise ValueError(f"{path.name} is no {kind} file") from None
 
     def check_columns(self, columns: Iterable[str]) -> None:
         """Check that there are some columns. The others are not shown: they are a row, if a CSV file has no header."""
@@ -134,180 +131,121 @@ class TableFile:
         """Return the protocol that the file says its reports are of; CSV has no place for it."""
         if self.is_csv:
             return None
-        from skdp.engines.backends.arrow import said_by_file
+        from skdp.engines.backends.arrow import protocols_of
 
-        with self._damage_named():
-            return only_one(
-                map(said_by_file, self.dataset.get_fragments()), self.path.name
-            )
-
-    def count_rows(self) -> int | None:
-        """Count the rows, where that needs no reading of them."""
-        if self.is_csv:
-            return None
-        with self._damage_named():
-            return self.dataset.count_rows()
-
-    @contextmanager
-    def _damage_named(self) -> Iterator[None]:
-        """Say of a damaged file that it is damaged, and no more."""
-        try:
-            yield
-        except (pyarrow.ArrowException, OSError) as error:
-            if not is_damage(error):
-                raise
-            raise UnreadableError(f"{self.path.name} is damaged") from None
+        return only_one(protocols_of(self.dataset), self.path.name)
 
     def fingerprint(self) -> dict[str, Any]:
         """Describe the file so that a change of it shows; the file is read."""
-        with self.path.open_raw() as file:
-            content = {
-                "format": self.format,
-                "content": hashlib.file_digest(file, "sha256").hexdigest(),
-            }
-        if self.is_csv and self.path.delimiter != ",":
-            content["delimiter"] = self.path.delimiter
-        return content
+        with self.path.filesystem.open_input_stream(
+            self.path.path, compression=None
+        ) as file:
+            digest = hashlib.sha256()
+            while block := file.read(1 << 20):
+                digest.update(block)
+        return {
+            "format": self.format,
+            "content": digest.hexdigest(),
+            "delimiter": self.path.delimiter if self.is_csv else None,
+        }
 
     def sample(
         self, domain: Domain | None, columns: list[str], *, whole: bool = False
     ) -> Any:
-        """Make a table without rows; `whole` as for what is made like the rows."""
+        """Make a table without rows; `whole` as for synthetic rows."""
         if not self.is_csv:
-            schema = self.dataset.schema
-            fields = [schema.field(name) for name in columns]
+            fields = [self.dataset.schema.field(name) for name in columns]
             return pyarrow.schema(fields).empty_table()
-        fields = []
         type_of = sample_type if whole else column_type
+        types = {name: pyarrow.string() for name in columns}
         for name in columns:
-            kind = pyarrow.string()
             if domain is not None and name in domain.columns:
-                kind = type_of(name, domain[name])
-            fields.append((name, kind))
-        return pyarrow.schema(fields).empty_table()
+                types[name] = type_of(name, domain[name])
+        return pyarrow.schema(types).empty_table()
 
     def tables(
-        self,
-        domain: Domain | None,
-        columns: list[str],
-        *,
-        strict: bool = False,
-        coded: bool = False,
-        marks: NDArray[np.bool_] | None = None,
+        self, domain: Domain | None, columns: list[str], *, strict: bool = False
     ) -> Generator[Any, None, None]:
-        """Read the rows, or those that are marked, in order: of a CSV file with the types of a domain."""
-        # `strict` and `coded` are as for `TextReader` and `read_tables`.
-        self.check_quotes()
-        try:
-            rows: Iterator[Any]
-            if self.is_csv:
-                rows = text_batches(self.path, columns)
-            else:
-                from skdp.engines.backends.arrow import read_tables
+        """Read the rows in order: of a CSV file with the types of a domain."""
+        if not self.is_csv:
+            from skdp.engines.backends.arrow import read_dataset
 
-                rows = read_tables(self.dataset, columns, coded=coded)
-            if marks is not None:
-                from skdp.engines.backends.arrow import keep_marked
-
-                rows = keep_marked(rows, marks)
-            yield from self._typed(rows, domain, strict) if self.is_csv else rows
+            yield from read_dataset(self.dataset, columns)
             return
-        except Exception as error:
-            if not isinstance(error, UnreadableTable) and not is_damage(error):
-                raise
-            kind = getattr(error, "kind", type(error).__name__)
-        # Outside of the handler: what was raised may hold a row.
-        raise UnreadableError(f"{self.path.name} cannot be read ({kind})")
+        with closing(self._text_tables(columns)) as tables:
+            yield from self.typed_tables(tables, domain, strict=strict)
 
-    def _typed(
-        self, text_tables: Iterable[Any], domain: Domain | None, strict: bool
-    ) -> Iterator[Any]:
+    def typed_tables(
+        self, tables: Iterable[Any], domain: Domain | None, *, strict: bool
+    ) -> Generator[Any, None, None]:
+        """Give the columns of a CSV file the types of a domain."""
         readers = {}
-        if domain is not None:
+        if domain is not None and self.is_csv:
             for name in domain.columns:
                 readers[name] = TextReader(name, domain[name], strict=strict)
-        for texts in text_tables:
-            columns = {}
-            for name in texts.column_names:
-                column = texts[name]
-                if name in readers:
-                    column = readers[name].read(column)
-                columns[name] = column
-            yield pyarrow.table(columns)
+        for table in tables:
+            values = {name: table[name] for name in table.column_names}
+            for name in readers.keys() & values.keys():
+                values[name] = refusing(partial(readers[name].read, table[name]))
+            yield pyarrow.table(values)
+
+    def _text_tables(self, columns: list[str]) -> Generator[Any, None, None]:
+        refusing(self.check_quotes)
+        try:
+            yield from read_quietly(text_batches(self.path, columns))
+        except UnreadableTable:
+            # Reading strictly names the line, and shows no row.
+            rows = read_csv_rows(self.path, self.path.delimiter)
+            refusing(lambda: deque(rows, maxlen=0))
+            raise
 
 
 def check_writable(schema: Any, form: str) -> None:
     """Check that a file can hold columns of these types."""
-    with TemporaryDirectory() as folder:
-        # Field by field, so that the error names the column.
-        for field in schema:
-            try:
-                write_file([], pyarrow.schema([field]), Path(folder, "empty"), form)
-            except pyarrow.ArrowException:
-                raise ValueError(
-                    f"column {field.name!r} is of type {field.type}, which the file "
-                    "cannot hold"
-                ) from None
+    # Field by field, so that the error names the column.
+    for field in schema:
+        try:
+            write_file([], pyarrow.schema([field]), io.BytesIO(), form)
+        except pyarrow.ArrowException:
+            raise ValueError(
+                f"column {field.name!r} is of type {field.type}, which the file "
+                "cannot hold"
+            ) from None
 
 
-def check_readable(domain: Domain | None, reports: Any, schema: Any, form: str) -> None:
-    """Check that a file of text is read as the declared values that it is to hold; `reports` has no rows."""
+def check_readable(domain: Domain | None, form: str) -> None:
+    """Check that a file of text is read as the declared values that it is to hold."""
     if domain is None or not is_csv(form):
         return
-    table, rows = read_table(reports), max(len(domain[name]) for name in domain.columns)
-    codes = {name: np.arange(rows) % len(domain[name]) for name in domain.columns}
-    decoders = domain.decoders(table.columns[table.names.index(name)] for name in codes)
-    columns = {
-        name: decode(codes[name]) for name, decode in zip(codes, decoders, strict=True)
-    }
-    arrays = [
-        (
-            columns[field.name].cast(field.type)
-            if field.name in columns
-            else pyarrow.nulls(rows, field.type)
-        )
-        for field in schema
-    ]
-    with TemporaryDirectory() as folder:
-        path = Path(folder, f"values.{form}")
-        write_file([pyarrow.table(arrays, schema=schema)], schema, path, form)
-        for name in codes:
-            read_codes, alone = [], domain.select([name])
-            with suppress(ValueError):
-                rows_read = pyarrow.concat_tables(TableFile(path).tables(alone, [name]))
-                read_codes = alone.encode(read_table(rows_read).columns)
-            if not np.array_equal(read_codes, [codes[name]]):
-                raise ValueError(
-                    f"column {name!r}: its declared values cannot be read from a CSV"
-                    " file as what they are: write the reports to a Parquet or Arrow"
-                    " file"
-                )
+    for name in domain.columns:
+        column_type(name, domain[name])
+        labels = domain[name].labels
+        if "" in present(labels) and None in labels:
+            raise ValueError(
+                f"column {name!r}: a missing value and an empty text are the same in a "
+                "CSV file: write the reports to a Parquet or Arrow file"
+            )
 
 
-def write_file(
-    tables: Iterable[Any],
-    schema: Any,
-    path: Path,
-    form: str,
-) -> None:
-    """Write a stream of tables."""
+def write_file(tables: Iterable[Any], schema: Any, place: Any, form: str) -> None:
+    """Write a stream of tables to a path or an open file."""
     if form == "parquet":
-        write_tables(tables, schema, path)
+        write_tables(tables, schema, place)
         return
-    with pyarrow.output_stream(
-        str(path), compression="gzip" if form.endswith(".gz") else None
-    ) as file:
-        if form == "ipc":
-            with ipc.new_file(file, schema) as writer:
-                for table in tables:
-                    writer.write_table(table)
-        else:
+    compression = "gzip" if form.endswith(".gz") else None
+    place = str(place) if isinstance(place, Path) else place
+    with pyarrow.output_stream(place, compression=compression) as file:
+        if is_csv(form):
             write_csv(tables, schema, file, delimiter_of(f".{form}"))
+            return
+        with ipc.new_file(file, schema) as writer:
+            for table in tables:
+                writer.write_table(table)
 
 
-_MOST_BYTES = 1 << 24
-# Of a tally that is read from a file of others.
-MOST_SUMS = 1 << 21
+MAX_BYTES = 1 << 24
+# Values of a tally that is read.
+MAX_SUMS = 1 << 21
 
 
 def only_one(texts: Iterable[str | None], name: str) -> str | None:
@@ -330,13 +268,13 @@ def check_said(text: str | None, transformer: Any, name: str) -> None:
 
 
 def read_json(path: Path, what: str) -> Any:
-    """Read JSON of others, within limits; None if it is none."""
-    if (size := path.stat().st_size) > _MOST_BYTES:
+    """Read JSON, within limits; None if it is none."""
+    if (size := path.stat().st_size) > MAX_BYTES:
         raise ValueError(
-            f"{path.name}: {what} has at most {_MOST_BYTES:,} bytes, got {size:,}"
+            f"{path.name}: {what} has at most {MAX_BYTES:,} bytes, got {size:,}"
         )
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         return None
-    return parse_json(text, f"{path.name}: {what}", MOST_SUMS)
+    return parse_json(text, f"{path.name}: {what}", MAX_SUMS)
