@@ -8,8 +8,6 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from sklearn.base import BaseEstimator
-
 DOCS = Path(__file__).parent.parent
 
 
@@ -76,24 +74,8 @@ def pages_of(fullname: str) -> list[tuple[str, str]]:
     return []
 
 
-# What a transformer offers to its authors and to the engines, not to those who use it: listed after all else.
-FOR_AUTHORS = frozenset(
-    {
-        "charge",
-        "charged_ledger",
-        "check_budget",
-        "check_encodable",
-        "declared_domain",
-        "declared_row",
-        "encode",
-        "planned_guarantee",
-        "randomness",
-    }
-)
-
-
 def own_members(fullname: str, kind: str) -> list[str]:
-    """Return the public "methods", "properties" or methods "for authors" of a class that skdp itself defines."""
+    """Return the public "methods" or "properties" of a class that skdp itself defines."""
     package, _, name = fullname.rpartition(".")
     owner = getattr(importlib.import_module(package), name)
     if issubclass(owner, BaseException):
@@ -111,12 +93,7 @@ def own_members(fullname: str, kind: str) -> list[str]:
             inspect.isfunction(function)
             and function.__module__.partition(".")[0] == "skdp"
         )
-        if is_property:
-            member_kind = "properties"
-        elif member in FOR_AUTHORS and issubclass(owner, BaseEstimator):
-            member_kind = "for authors"
-        else:
-            member_kind = "methods"
+        member_kind = "properties" if is_property else "methods"
         if member[0] != "_" and ours and member_kind == kind:
             found.append(member)
     return found

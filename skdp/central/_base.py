@@ -168,7 +168,7 @@ class CentralEstimator(OnSite, BaseEstimator):
             return share
         return read_share(Mu.of(self.epsilon, delta))
 
-    def planned_guarantee(self) -> PrivacyGuarantee:
+    def _planned_guarantee(self) -> PrivacyGuarantee:
         """Return what the parameters allow `fit` to spend.
 
         Returns
@@ -210,7 +210,7 @@ class CentralEstimator(OnSite, BaseEstimator):
 
     def _follows_from_parameters(self, guarantee: PrivacyGuarantee) -> bool:
         """Whether `fit` with these parameters may have stated a guarantee, as read from a file."""
-        planned = self.planned_guarantee()
+        planned = self._planned_guarantee()
         if not guarantee.epsilon and not guarantee.delta:
             return self._is_free(guarantee.scope)
         share = self._check_promise()

@@ -99,7 +99,7 @@ def _transformer(options: argparse.Namespace) -> tuple[Any, list[Any]]:
         transformer = make_transformer(options, **parameters)
     if hasattr(transformer, "protocol_"):
         return transformer, list(transformer.protocol_.columns)
-    return transformer, list(transformer.declared_domain().columns)
+    return transformer, list(transformer._declared_domain().columns)
 
 
 # A key has some dozens of bytes; a larger file is another one.

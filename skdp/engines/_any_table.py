@@ -168,7 +168,7 @@ def privatize(
         engine.sample, transformer, keep=keep, record_id=record_id
     )
     warn_of_reports(engine.said)
-    transformer.check_budget()
+    transformer._check_budget()
     return engine.privatize(preparation, place=place, check=check)
 
 

@@ -203,12 +203,12 @@ class Preparation:
 
     def draw_key(self) -> SecretKey:
         """Draw the key of the release: secret, or with a seed the next one of the transformer."""
-        source = self.transformer.randomness()("key of a release")
+        source = self.transformer._randomness()("key of a release")
         return SecretKey(source.bytes(32).tobytes())
 
     def charge(self, key: SecretKey | None = None, run: str | None = None) -> Release:
         """Charge the ledger, and begin the release."""
-        self.transformer.charge(run)
+        self.transformer._charge(run)
         key = self.draw_key() if key is None else key
         release = Release(self.check, self.transformer.protocol_, key)
         release.protocol_text = protocol_text(self.transformer)
@@ -259,7 +259,7 @@ def fit_on_schema(
     """Fit a transformer on what it declares, and on the domains that dtypes carry: no row is read."""
     table = read_table(sample)
     names = [name for name in table.names if name not in keep]
-    transformer.fit(transformer.declared_row(table, names))
+    transformer.fit(transformer._declared_row(table, names))
 
 
 def check_transformer(transformer: Any) -> None:

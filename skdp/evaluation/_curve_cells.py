@@ -467,7 +467,7 @@ class Step:
             path,
             outer,
             param_name,
-            encodes=bool(path) and hasattr(step, "encode") and not is_read,
+            encodes=bool(path) and hasattr(step, "_encode") and not is_read,
             releases=is_transformer
             and protects_rows
             and not fit_only
@@ -491,7 +491,7 @@ class Step:
         params = estimator.get_params(deep=True)
         step = params[self.path] if self.path else estimator
         # RAPPOR's second round has an epsilon of its own, and would add noise.
-        changes = {"ledger": None, **getattr(step, "without_instantaneous", {})}
+        changes = {"ledger": None, **getattr(step, "_without_instantaneous", {})}
         for name, value in changes.items():
             nested = f"{self.path}__{name}" if self.path else name
             if nested in params:

@@ -386,14 +386,17 @@ _HEAD = 16
 class MemoisedReports:
     """The part of a local transformer about records that report more than once."""
 
-    # Not every transformer has these as parameters.
-    memoize: Any = False
-    secret_key: Any = None
-    instantaneous_epsilon: Any = None
+    memoize: Any
+    secret_key: Any
 
     protocol_: Any
     guarantee_: PrivacyGuarantee
     _mechanism: str
+
+    @property
+    def _report_epsilon(self) -> Any:
+        # Not every transformer has a second round.
+        return getattr(self, "instantaneous_epsilon", None)
 
     def _check_memo(self) -> None:
         check_flag("memoize", self.memoize)
@@ -404,7 +407,7 @@ class MemoisedReports:
             )
         if not self.memoize and self.secret_key is not None:
             raise ValueError("secret_key requires memoize=True")
-        if not self.memoize and self.instantaneous_epsilon is not None:
+        if not self.memoize and self._report_epsilon is not None:
             raise ValueError(
                 "instantaneous_epsilon bounds a single one of many memoised reports: "
                 "set memoize=True"

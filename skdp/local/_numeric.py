@@ -605,41 +605,13 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
                 f"{self.n_sampled!r}"
             )
 
-    def encode(self, X: TableLike) -> Any:
-        """Clip the numbers of a table to their bounds, without noise. Not private.
-
-        For rows that need no protection: `OnFitOnly` uses it.
-
-        Parameters
-        ----------
-        X : dataframe or array-like of shape (n_samples, n_features)
-            True values, in the columns of `fit`.
-
-        Returns
-        -------
-        same kind as X
-            What the reports of `transform` are on average.
-
-        Raises
-        ------
-        NotFittedError, TypeError, ValueError
-            Before `fit`, or if X has other columns, or holds anything but finite numbers.
-
-        Notes
-        -----
-        **Privacy.** None: the output is the truth. Nothing is charged.
-        """
+    def _encode(self, X: TableLike) -> Any:
+        """Clip the numbers of a table to their bounds, without noise: not private."""
         table = self._read(X)
-        return as_asked(self, self.protocol_.encode(table, self.randomness(0)))
+        return as_asked(self, self.protocol_.encode(table, self._randomness(0)))
 
-    def declared_domain(self) -> Domain:
-        """Return the declared bounds of the columns, before or after `fit`.
-
-        Returns
-        -------
-        Domain
-            The bounds, by column.
-        """
+    def _declared_domain(self) -> Domain:
+        """Return the declared bounds of the columns, before or after `fit`."""
         if hasattr(self, "bounds_"):
             pairs = dict(zip(self.guarantee_.scope, self.bounds_.tolist(), strict=True))
         elif isinstance(self.bounds, Mapping):
@@ -653,7 +625,7 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
             )
         return Domain({name: Interval(*pair, bins=1) for name, pair in pairs.items()})
 
-    def declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
+    def _declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
         if isinstance(self.bounds, Mapping):
             names = list(self.bounds)
         elif isinstance(self.bounds, Domain):

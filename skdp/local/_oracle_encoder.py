@@ -78,7 +78,6 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
     shares: Any
     categories: Any
     handle_unknown: Any
-    output: Any = "bits"
 
     _takes_categories = True
 
@@ -117,10 +116,15 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
 
     def _check_parameters(self) -> Fraction | None:
         """Check the parameters before a table is read, and return epsilon."""
-        check_choice("output", self.output, OUTPUTS)
+        check_choice("output", self._output, OUTPUTS)
         check_choice("strategy", self.strategy, STRATEGIES)
         self._check_memo()
         return self._check_epsilon()
+
+    @property
+    def _output(self) -> Any:
+        # Encoders with one form of reports have no such parameter.
+        return getattr(self, "output", "bits")
 
     def _check_epsilon(self) -> Fraction | None:
         return check_epsilon(self.epsilon)
@@ -178,7 +182,7 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         unknown: Any,
     ) -> tuple[CategoryField, ...]:
         """Return what each attribute reports, with a second round by these epsilons."""
-        settings: dict[str, Any] = {"unknown": unknown, "output": self.output}
+        settings: dict[str, Any] = {"unknown": unknown, "output": self._output}
         kind = CategoryField
         if self._reports_values:
             kind = ValueField
@@ -210,10 +214,10 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         epsilons = attribute_epsilons(
             epsilon, attributes, sizes, self.strategy, self.shares
         )
-        if self.instantaneous_epsilon is None:
+        if self._report_epsilon is None:
             return tuple(map(cache(self._make_oracle), sizes, epsilons)), []
         report_epsilon = check_epsilon(
-            self.instantaneous_epsilon, name="instantaneous_epsilon"
+            self._report_epsilon, name="instantaneous_epsilon"
         )
         again: list[Any] = attribute_epsilons(
             report_epsilon, attributes, sizes, self.strategy, self.shares
@@ -223,10 +227,10 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
     def _check_round(self, guarantee: PrivacyGuarantee) -> None:
         """Check that a single report has less epsilon than all of a value together."""
         epsilon = guarantee.epsilon if self.epsilon is None else self.epsilon
-        if check_epsilon(self.instantaneous_epsilon) >= epsilon:
+        if check_epsilon(self._report_epsilon) >= epsilon:
             raise ValueError(
                 "instantaneous_epsilon must be smaller than epsilon, got "
-                f"{self.instantaneous_epsilon} and {epsilon}"
+                f"{self._report_epsilon} and {epsilon}"
             )
 
     def _promise(
@@ -291,57 +295,19 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
             attributes["categories_"]["value"] = values
         return attributes
 
-    def encode(self, X: TableLike) -> Any:
-        """Encode a table as `transform` does, without noise. Not private.
-
-        For rows that need no protection, such as those of a model's own users:
-        `OnFitOnly` uses it.
-
-        Parameters
-        ----------
-        X : dataframe or array-like of shape (n_samples, n_features)
-            True values, in the columns of `fit`.
-
-        Returns
-        -------
-        same kind as X
-            What `transform` would give at an unlimited epsilon. Undeclared values are
-            treated as by `transform`.
-
-        Raises
-        ------
-        NotFittedError, TypeError, ValueError
-            Before `fit`, or if X has other columns or undeclared values, or if the
-            encoding draws random bits by nature (hashing, sampling).
-
-        Notes
-        -----
-        **Privacy.** None: the output is the truth. Nothing is charged.
-        """
-        self.check_encodable()
-        encoded = self.protocol_.encode(self._read(X), self.randomness())
+    def _encode(self, X: TableLike) -> Any:
+        """Encode a table as `transform` does, without noise: not private."""
+        self._check_encodable()
+        encoded = self.protocol_.encode(self._read(X), self._randomness())
         return as_asked(self, encoded)
 
-    def check_encodable(self) -> None:
-        """Check that there is an encoding without noise.
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            Before `fit`, or if the encoding draws random bits by nature: hashing,
-            one sampled column.
-        """
+    def _check_encodable(self) -> None:
+        """Check that there is an encoding without noise."""
         check_is_fitted(self)
         self.protocol_.check_encodable()
 
-    def declared_domain(self) -> Domain:
-        """Return the declared values of the columns, before or after `fit`.
-
-        Returns
-        -------
-        Domain
-            The values, by column.
-        """
+    def _declared_domain(self) -> Domain:
+        """Return the declared values of the columns, before or after `fit`."""
         if hasattr(self, "domain_"):
             return self.domain_
         if isinstance(self.categories, Mapping):
@@ -353,7 +319,7 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
             "names the columns"
         )
 
-    def declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
+    def _declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
         categories = self.categories
         if isinstance(categories, Mapping):
             categories = Domain(categories)

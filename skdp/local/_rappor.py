@@ -480,7 +480,7 @@ class RapporEncoder(ReportTransformer):
        privacy-preserving ordinal response. CCS.
     """
 
-    without_instantaneous: ClassVar[Mapping[str, float]] = {"p": 0.0, "q": 1.0}
+    _without_instantaneous: ClassVar[Mapping[str, float]] = {"p": 0.0, "q": 1.0}
     """The parameters that leave the instantaneous round out."""
 
     def __init__(
@@ -585,17 +585,17 @@ class RapporEncoder(ReportTransformer):
         check_flag("constant_values", self.constant_values)
         check_key(self.secret_key)
 
-    def charge(self, run: str | None = None) -> None:
+    def _charge(self, run: str | None = None) -> None:
         if self._charged:
             return
-        super().charge(run)
+        super()._charge(run)
         self._charged = self._once
 
-    def check_budget(self, run: str | None = None) -> None:
+    def _check_budget(self, run: str | None = None) -> None:
         if not self._charged:
-            super().check_budget(run)
+            super()._check_budget(run)
 
-    def declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
+    def _declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
         return pd.DataFrame({name: [""] for name in names})
 
     def decode(

@@ -261,7 +261,7 @@ class SetValuedEncoder(ReportTransformer):
     def _set_fitted(self, protocol: Any) -> None:
         self.domain_, self.oracles_ = protocol.domain, protocol.oracles
 
-    def declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
+    def _declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
         if not isinstance(self.categories, Mapping | Domain):
             raise ValueError(
                 "which columns a list of categories is for is not known from a large "

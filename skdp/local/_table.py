@@ -304,14 +304,8 @@ class LocalTableEncoder(ReportTransformer):
         self.plan_ = self._plan
         del self._plan
 
-    def declared_domain(self) -> Domain:
-        """Return the declared values and bounds of the columns, before or after `fit`.
-
-        Returns
-        -------
-        Domain
-            The values and the bounds, by column.
-        """
+    def _declared_domain(self) -> Domain:
+        """Return the declared values and bounds of the columns, before or after `fit`."""
         bounds = check_bounds(self.bounds)
         categories: Any = self.categories
         declared = self.protocol_.declared if hasattr(self, "protocol_") else None
@@ -329,8 +323,8 @@ class LocalTableEncoder(ReportTransformer):
             columns[name] = Interval(*pair, bins=1)
         return Domain(columns)
 
-    def declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
-        domain = self.declared_domain()
+    def _declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
+        domain = self._declared_domain()
         bounds = check_bounds(self.bounds)
         columns = {}
         for name in domain.columns:

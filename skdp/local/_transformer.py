@@ -175,9 +175,9 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
     # Whether true values are categories, which may be text.
     _takes_categories: bool = False
 
-    epsilon: Any = None
-    ledger: PrivacyLedger | None = None
-    random_state: int | None = None
+    epsilon: Any
+    ledger: PrivacyLedger | None
+    random_state: int | None
 
     protocol_: ReportProtocol
     guarantee_: PrivacyGuarantee
@@ -340,11 +340,11 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         codes = protocol.prepare(table)
         records = protocol.read_records(record_id, n_rows)
         try:
-            self.charge()
+            self._charge()
         except BudgetExceeded:
             with search_advice():
                 raise
-        randomness = self.randomness()
+        randomness = self._randomness()
         reports = protocol.randomise(codes, records, randomness)
         released = as_asked(self, protocol.write(reports, table))
         text = self._written.text_in_memory if carries_notes(released) else None
@@ -497,23 +497,9 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         inputs = input_names(self, self.protocol_.columns, input_features)
         return np.array(self.protocol_.names(inputs), dtype=object)
 
-    def charge(self, run: str | None = None) -> None:
-        """Charge the ledger with one call, before any draw; `transform` does so itself.
-
-        Parameters
-        ----------
-        run : str, optional
-            The name of a run that can be repeated: it stands in the ledger, and is
-            charged once for the class and the guarantee of the transformer.
-
-        Raises
-        ------
-        BudgetExceeded
-            If the ledger does not cover the release.
-        ValueError
-            If another ledger was set after `fit`.
-        """
-        ledger = self.charged_ledger()
+    def _charge(self, run: str | None = None) -> None:
+        """Charge the ledger with one call, before any draw; a named run once."""
+        ledger = self._charged_ledger()
         if ledger is None:
             return
         title = type(self).__name__
@@ -524,124 +510,51 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
                 return
         spend(ledger, self.guarantee_, title)
 
-    def check_budget(self, run: str | None = None) -> None:
-        """Refuse what the ledger does not cover before a row is read; `charge` decides.
-
-        Parameters
-        ----------
-        run : str, optional
-            The name of a run, as for `charge`: one that is charged already is covered.
-
-        Raises
-        ------
-        BudgetExceeded
-            If the ledger does not cover a call.
-        ValueError
-            If another ledger was set after `fit`.
-        """
-        ledger = self.charged_ledger()
+    def _check_budget(self, run: str | None = None) -> None:
+        """Refuse what the ledger does not cover before a row is read; `_charge` decides."""
+        ledger = self._charged_ledger()
         if ledger is None:
             return
         title = type(self).__name__
         if run is None or not is_charged(
             ledger, self.guarantee_, f"{title}, run {run}"
         ):
-            # Nothing is charged: another process may spend it before `charge`.
+            # Nothing is charged: another process may spend it before `_charge`.
             ledger.check(self.guarantee_, title)
 
-    def planned_guarantee(self) -> PrivacyGuarantee | None:
-        """Return what the parameters allow a call of `transform` to spend.
-
-        Returns
-        -------
-        PrivacyGuarantee or None
-            What `privacy_statement` says before `fit`: at least `guarantee_`, without
-            columns and mechanism. None if it follows from the columns: with
-            probabilities in place of an epsilon.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If `epsilon` is out of range.
-        """
-        if self.epsilon is None:
+    def _planned_guarantee(self) -> PrivacyGuarantee | None:
+        """Return the guarantee that the parameters allow before `fit`; None if it follows from the columns."""
+        epsilon = getattr(self, "epsilon", None)
+        if epsilon is None:
             return None
         # A statement never says less than is spent.
-        epsilon = round_up(check_epsilon(self.epsilon))
+        epsilon = round_up(check_epsilon(epsilon))
         return PrivacyGuarantee(epsilon, secure=self.random_state is None)
 
-    def randomness(self, call: int | None = None) -> CallRandomness:
-        """Return the randomness of one call.
-
-        Parameters
-        ----------
-        call : int, optional
-            The number of an earlier call, to repeat it; by default the next one.
-
-        Returns
-        -------
-        CallRandomness
-            Secure, or with an integer ``random_state`` a stream of its own for each
-            call since `fit`.
-        """
+    def _randomness(self, call: int | None = None) -> CallRandomness:
+        """Return the randomness of the next call, or of an earlier one to repeat it."""
         # Each call has a stream of its own: equal noise in two would cancel.
         number = self._calls.advance() if call is None else call
         return CallRandomness(self._seed, type(self).__name__, number)
 
-    def declared_domain(self) -> Domain | None:
-        """Return the declared values of the columns, before or after `fit`; a CSV file is read by them.
-
-        Returns
-        -------
-        Domain or None
-            None if all columns are text.
-
-        Raises
-        ------
-        ValueError
-            If what is declared does not name the columns.
-        """
+    def _declared_domain(self) -> Domain | None:
+        """Return the declared values of the columns, by which a CSV file is read; None if all are text."""
         return None
 
-    def declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
+    def _declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
         """Make a row to fit on from what is declared, where no rows are read.
 
-        Parameters
-        ----------
-        sample : Table
-            The names and dtypes of the table, without rows.
-        names : sequence of column names
-            The columns that may be privatised.
-
-        Returns
-        -------
-        pandas.DataFrame
-            One row.
-
-        Raises
-        ------
-        ValueError
-            If what is declared does not suffice.
+        `sample` has the names and dtypes of the table, `names` are the columns that may
+        be privatised.
         """
         raise ValueError(
-            f"{type(self).__name__} has no declared_row, and cannot be fitted without "
+            f"{type(self).__name__} has no _declared_row, and cannot be fitted without "
             "rows: fit it before, on a table in memory with the same columns, or "
-            "implement declared_row"
+            "implement _declared_row"
         )
 
-    def charged_ledger(self) -> PrivacyLedger | None:
-        """Return the ledger of `fit`, to which calls are charged.
-
-        Returns
-        -------
-        PrivacyLedger or None
-            The ledger, if there is one.
-
-        Raises
-        ------
-        ValueError
-            If another ledger was set after `fit`.
-        """
+    def _charged_ledger(self) -> PrivacyLedger | None:
+        """Return the ledger of `fit`, to which calls are charged."""
         if self.ledger is not None and self.ledger is not self._ledger:
             raise ValueError(
                 f"{type(self).__name__}: the ledger was set after fit, and would not "

@@ -167,7 +167,7 @@ class OnFitOnly(WrapsTransformer):
         """
         transformer = self.transformer
         is_estimator = not isinstance(transformer, str | type)
-        if not is_estimator or not hasattr(transformer, "encode"):
+        if not is_estimator or not hasattr(transformer, "_encode"):
             raise TypeError(
                 "transformer must be a local transformer, which can encode without "
                 f"noise, got {type(transformer).__name__}"
@@ -177,9 +177,9 @@ class OnFitOnly(WrapsTransformer):
         # twice and the other not at all.
         transformer.set_output(transform="default")
         transformer.fit(X, y)
-        if hasattr(transformer, "check_encodable"):
+        if hasattr(transformer, "_check_encodable"):
             # Before anything is released that could not be used.
-            transformer.check_encodable()
+            transformer._check_encodable()
         read_input(self, X, reset=True)
         self.transformer_ = transformer
         return self
@@ -235,7 +235,7 @@ class OnFitOnly(WrapsTransformer):
             Before `fit`, or if the transformer refuses the rows.
         """
         check_is_fitted(self, "transformer_")
-        return as_asked(self, self.transformer_.encode(X))
+        return as_asked(self, self.transformer_._encode(X))
 
     @property
     def guarantee_(self) -> PrivacyGuarantee:  # numpydoc ignore=RT01

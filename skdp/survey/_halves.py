@@ -215,8 +215,8 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
         # The charge is that of the weaker half, as each person may be in it.
         epsilons = [encoder.guarantee_.epsilon for encoder in self.encoders_]
         weaker = self.encoders_[int(np.argmax(epsilons))]
-        weaker.charge()
-        randomness = weaker.randomness()
+        weaker._charge()
+        randomness = weaker._randomness()
         is_second = uniform_integers(randomness("half"), len(HALVES), n_rows) == 1
         # Both reports of each row are drawn, and one of them is released.
         drawn = []
@@ -228,7 +228,7 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
         released = protocols[0].write(reports, table)
         return as_asked(self, _with_column(released, self.group, is_second))
 
-    def planned_guarantee(self) -> PrivacyGuarantee | None:
+    def _planned_guarantee(self) -> PrivacyGuarantee | None:
         """Return what a call of `transform` promises with these parameters, before `fit`.
 
         Returns
@@ -237,7 +237,7 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
             That of the weaker half, as each person may be in it; None if it is not known before `fit`.
         """
         weaker = clone(self.encoder).set_params(epsilon=max(self.epsilons))
-        guarantee: PrivacyGuarantee | None = weaker.planned_guarantee()
+        guarantee: PrivacyGuarantee | None = weaker._planned_guarantee()
         return guarantee
 
     def get_feature_names_out(

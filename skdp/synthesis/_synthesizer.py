@@ -474,7 +474,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         self._set_relations(coded.relations)
         return self._warnings(plan, coded.strategy, fitted, never_measured, mixed)
 
-    def planned_guarantee(self) -> PrivacyGuarantee:
+    def _planned_guarantee(self) -> PrivacyGuarantee:
         """Return what the parameters allow `fit` to spend.
 
         Returns
@@ -487,7 +487,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         TypeError, ValueError
             If `epsilon`, `delta`, `ledger` or `random_state` is out of range.
         """
-        planned = super().planned_guarantee()
+        planned = super()._planned_guarantee()
         if self.protect is None:
             return planned
         scope = tuple(listed_names(self.protect) or ())

@@ -238,7 +238,7 @@ def looks_like_the_original(fitted: Any, subject: Subject) -> bool:
     frame = subject.frame(rows)
     if list(columns_of(fitted.transform(frame))) != list(subject.values):
         return False
-    return not hasattr(fitted, "encode") or columns_of(fitted.encode(frame)) == rows
+    return not hasattr(fitted, "_encode") or columns_of(fitted._encode(frame)) == rows
 
 
 def codes_of(columns: Rows, subject: Subject) -> list[NDArray[np.intp]]:

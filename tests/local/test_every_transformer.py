@@ -208,7 +208,7 @@ def test_what_is_no_table_is_refused(kind, X, error, message):
 )
 def test_what_is_declared_without_names_is_of_no_columns_without_a_table(transformer, parameter):
     with pytest.raises(ValueError, match=f"^{parameter} must be a mapping.*nothing else names the columns$"):
-        _ = transformer.declared_domain()
+        _ = transformer._declared_domain()
 
 
 def test_columns_are_those_of_fit_in_their_order():
@@ -240,7 +240,7 @@ def test_a_run_is_charged_once_whatever_other_runs_are_called():
     ledger = PrivacyLedger(epsilon=3.0)
     fitted = RandomizedResponseEncoder(1.0, categories=VALUES, ledger=ledger).fit(PEOPLE)
     for run in ("of last week", "of last week", "week"):
-        fitted.charge(run)
+        fitted._charge(run)
     assert ledger.spent == (2, 0)
 
 
@@ -263,7 +263,7 @@ def test_a_run_of_another_name_class_or_guarantee_is_charged(tmp_path):
             (fitted(5.0), "a", 10.0),
         ]
         for transformer, run, spent in releases:
-            transformer.charge(run)
+            transformer._charge(run)
             assert ledger.spent == (spent, 0)
 
 

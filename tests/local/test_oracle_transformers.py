@@ -395,7 +395,7 @@ def test_a_refused_transform_says_what_a_search_needs():
     with pytest.raises(BudgetExceeded, match=r"n fits like this one need n times as much.*again when it predicts"):
         encoder.transform(people)
     with pytest.raises(BudgetExceeded) as refusal:
-        encoder.charge()
+        encoder._charge()
     assert "n fits like this one" not in str(refusal.value)
 
 

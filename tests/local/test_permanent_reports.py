@@ -471,7 +471,7 @@ def test_ids_are_routed(name):
         reports = clone(transformer).fit_transform(rows, record_id=IDS)
         pipeline = make_pipeline(ColumnTransformer([("private", step, list(rows))])).fit(rows, record_id=IDS)
         assert same(pipeline.transform(rows, record_id=IDS), reports)
-        if hasattr(step, "encode"):
+        if hasattr(step, "_encode"):
             assert same(OnFitOnly(step).fit_transform(rows, record_id=IDS), reports)
         with pytest.raises(ValueError, match=r"\[record_id\] are passed but are not explicitly set as requested"):
             make_pipeline(clone(transformer)).fit_transform(rows, record_id=IDS)

@@ -335,8 +335,8 @@ def test_weights_as_a_series_are_refused_by_name(strategy, message):
 
 
 def test_an_outside_transformer_without_rows_says_what_to_implement():
-    with pytest.raises(ValueError, match="implement declared_row"):
-        ReportTransformer.declared_row(RandomizedResponseEncoder(), None, [])
+    with pytest.raises(ValueError, match="implement _declared_row"):
+        ReportTransformer._declared_row(RandomizedResponseEncoder(), None, [])
 
 
 @pytest.mark.parametrize("weights", [pd.Series({"a": 1.0, "b": 2.0}), [1, 2], None, "none"])

@@ -172,7 +172,7 @@ class TestPrivacy:
     def test_names_in_arrays(self, kind, tmp_path):
         table = people(60)
         release = synthesizer(protect=kind(["sex", "income"]), random_state=0)
-        assert release.planned_guarantee().scope == ("sex", "income")
+        assert release._planned_guarantee().scope == ("sex", "income")
         assert release.protects_rows == ["sex", "income"]
         made = release.fit_transform(table)
         expected = synthesizer(protect=["sex", "income"], random_state=0).fit_transform(table)

@@ -39,14 +39,14 @@ class BrokenProtocol(Mutant):
 
 
 class KeepsItsCoins(Mutant):
-    def randomness(self, call=None):
-        seeded = super().randomness(call=0)
+    def _randomness(self, call=None):
+        seeded = super()._randomness(call=0)
         return seeded if self._seed is not None else lambda purpose, *columns: SeededSource("fixed", *columns)
 
 
 class KeepsSeededRandomness(Mutant):
-    def randomness(self, call=None):
-        return super().randomness(call=0)
+    def _randomness(self, call=None):
+        return super()._randomness(call=0)
 
 
 class KeepsASecretSeed(Mutant):
@@ -56,8 +56,8 @@ class KeepsASecretSeed(Mutant):
         self._secret = secrets.token_hex(8)
         return super().fit(X, y)
 
-    def randomness(self, call=None):
-        number = super().randomness(call).call
+    def _randomness(self, call=None):
+        number = super()._randomness(call).call
         return lambda purpose, *columns: SeededSource(self._secret, number, purpose, *map(str, columns))
 
 
@@ -67,13 +67,13 @@ class NumpySource:
 
 
 class UsesNumpy(Mutant):
-    def randomness(self, call=None):
+    def _randomness(self, call=None):
         return lambda *purpose: NumpySource()
 
 
 class ForgetsTheColumn(Mutant):
-    def randomness(self, call=None):
-        number = super().randomness(call).call
+    def _randomness(self, call=None):
+        number = super()._randomness(call).call
         source = SeededSource(secrets.token_hex(8) if self._seed is None else self._seed, number).bytes(1 << 16)
 
         class Replay:
@@ -88,7 +88,7 @@ class ForgetsTheColumn(Mutant):
 
 
 class IgnoresTheSeed(Mutant):
-    def randomness(self, call=None):
+    def _randomness(self, call=None):
         fresh = SeededSource(secrets.token_hex(8))
         return lambda *purpose: fresh
 
@@ -380,9 +380,9 @@ class ReadsTheData(Mutant):
 
 
 class FollowsLaterParameters(Mutant):
-    def randomness(self, call=None):
+    def _randomness(self, call=None):
         self._seed = self.random_state
-        return super().randomness(call)
+        return super()._randomness(call)
 
 
 class WorksUnfitted(Mutant):

@@ -151,7 +151,7 @@ def privatize_file(
     place = check_target(target)
     form = format_of(place)
     # The types of a CSV file are those of the domain.
-    domain = transformer.declared_domain() if table.is_csv else None
+    domain = transformer._declared_domain() if table.is_csv else None
     preparation = _prepare(table, domain, transformer, keep, record_id)
     warn_of_reports(lambda: [table.protocol()])
     schema = _output_schema(preparation, domain, form)
@@ -172,7 +172,7 @@ def privatize_file(
         key = SecretKey(derive_key(run, b"run", settings))
         name = derive_key(run, b"name", settings).hex()
     if check:
-        transformer.check_budget(name)
+        transformer._check_budget(name)
         quietly(stream.check)
         logger.info("checked")
     release = preparation.charge(key, name)
@@ -212,7 +212,7 @@ def _prepare(
 def _settings(table: TableFile, preparation: Preparation, batch_rows: int) -> bytes:
     """Describe all that decides the reports: the file, the transformer, and the columns."""
     transformer, check = preparation.transformer, preparation.check
-    if transformer.randomness(call=0).seed is not None:
+    if transformer._randomness(call=0).seed is not None:
         raise ValueError(
             "run must be None for a transformer with a random_state, which "
             "gives the same reports without a key"

@@ -159,7 +159,7 @@ def _one_release(encoder: Any, codes: Sequence[Codes]) -> _Release:
     # table each time. All columns together are one value of one oracle.
     protocol = encoder.protocol_
     (oracle,) = encoder.oracles_
-    reports = protocol.randomise(list(codes), [], encoder.randomness())
+    reports = protocol.randomise(list(codes), [], encoder._randomness())
     return _Release(protocol.tally(reports), oracle)
 
 

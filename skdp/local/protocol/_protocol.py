@@ -36,9 +36,7 @@ class ReportProtocol:
 
     Every fitted local transformer has one as ``protocol_``. It holds what was declared
     and nothing of the data, does not change, and can be pickled. The engines, attacks,
-    audits and metrics use it and nothing else of a transformer, except
-    `ReportTransformer.charge`, `~ReportTransformer.check_budget` and
-    `~ReportTransformer.randomness`.
+    audits and metrics use it, and little else of a transformer.
 
     A release is ``write(randomise(prepare(table), records, randomness), table)``: all
     that can be refused is refused by `prepare`, then the ledger is charged, then

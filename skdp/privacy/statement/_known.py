@@ -314,8 +314,8 @@ def may_read_categories(estimator: Any) -> bool:
 def planned_guarantee(estimator: Any) -> PrivacyGuarantee | None:
     """Return the most that parameters of an estimator of skdp allow it to spend."""
     # None where columns or rows decide it.
-    if hasattr(estimator, "planned_guarantee"):
-        guarantee: PrivacyGuarantee | None = estimator.planned_guarantee()
+    if hasattr(estimator, "_planned_guarantee"):
+        guarantee: PrivacyGuarantee | None = estimator._planned_guarantee()
         return guarantee
     parts = parts_of(estimator)
     return planned_guarantee(parts[0]) if len(parts) == 1 else None
