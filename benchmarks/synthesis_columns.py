@@ -4,7 +4,7 @@
 area under the ROC curve of boosted trees that learn from the released rows, where the
 private column is the target.
 
-`protect=` resamples the private columns alone; `DPColumnSynthesizer` is its successor. The
+`DPColumnSynthesizer` resamples the private columns alone, as `protect=` did before. The
 method "whole records" makes all columns synthetic. The method "whole records, read for the
 columns" redraws the private columns from a release of whole records with noise such that
 its measurements of these columns cost epsilon within 10 %. That cost is known only

@@ -34,6 +34,7 @@ from sklearn.pipeline import make_pipeline
 from skdp import (
     BudgetExceeded,
     Domain,
+    DPColumnSynthesizer,
     DPHistogram,
     DPMarginalSynthesizer,
     DPMean,
@@ -882,21 +883,22 @@ plt.show()
 # From ε = 1 on, single columns are most accurate when all of it is spent on them; everything about two columns is
 # better with the model, at every ε. At ε = 10 its pairs are nearly as close to the real ones as another survey's.
 #
-# ## In a pipeline
+# ## Private columns of public rows
 #
-# As a step of a pipeline the synthesizer redraws columns of each row, given the other columns of the row, in training
-# and in prediction: here relationship and sex, whose true values the classifier then never sees.
+# Where only some columns are private, `DPColumnSynthesizer` keeps each row and resamples these columns, given all others. The
+# classifier below learns from resampled relationships and sexes.
 
 # %%
-redrawn = DPMarginalSynthesizer(
-    1, delta=1e-9, domain=domain, redraw=["sex", "relationship"], random_state=0
+columns = ["sex", "relationship"]
+resampler = DPColumnSynthesizer(
+    columns, 1, delta=1e-9, domain=domain.select(columns), random_state=0
 )
-pipeline = make_pipeline(redrawn, boosting).fit(
+pipeline = make_pipeline(resampler, boosting).fit(
     adult.drop(columns="income"), adult["income"]
 )
 
 X, X_test = (rows.drop(columns="income") for rows in (adult, test))
-scores = {"redrawn": pipeline.score(X_test, test["income"])}
+scores = {"resampled": pipeline.score(X_test, test["income"])}
 scores["as they were"] = boosting.fit(X, adult["income"]).score(X_test, test["income"])
 print(
     "accuracy on real test rows:",
@@ -910,7 +912,7 @@ print(
 #   `guarantee_`. For replacing one, `guarantee_.to("replace")` says what follows; where people have more rows,
 #   `max_rows_per_person` is needed.
 # - The domain is public. An undeclared value is an error, and the error shows that there is one.
-# - With `redraw`, the columns that are not named are unprotected. Only whole synthetic rows protect whole people.
+# - `DPColumnSynthesizer` protects the named columns alone. Only whole synthetic rows protect whole people.
 # - What the model did not measure is not in the rows: they are for exploring, for teaching and for building models, and
 #   a finding that matters should be asked of the real data, with an ε of its own.
 # - The comparisons with the real rows above are not private. Tuning ε or the bins by them would release something about

@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from skdp.survey import PerHalf as PerHalf
     from skdp.survey import ReportLinearRegression as ReportLinearRegression
     from skdp.survey import ReportLogisticRegression as ReportLogisticRegression
+    from skdp.synthesis import DPColumnSynthesizer as DPColumnSynthesizer
     from skdp.synthesis import DPMarginalSynthesizer as DPMarginalSynthesizer
     from skdp.synthesis import SyntheticResampler as SyntheticResampler
     from skdp.synthesis import synthetic_inference as synthetic_inference
@@ -87,6 +88,7 @@ _MODULES = {
     "DPAdditiveClassifier": "skdp.central",
     "DPAdditiveRegressor": "skdp.central",
     "DPCategoricalNB": "skdp.central",
+    "DPColumnSynthesizer": "skdp.synthesis",
     "DPGaussianNB": "skdp.central",
     "DPGroupBy": "skdp.central",
     "DPHistogram": "skdp.central",

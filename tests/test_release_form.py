@@ -12,7 +12,13 @@ import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
 
-from skdp import DPMarginalSynthesizer, RandomizedResponseEncoder, SyntheticResampler, UnaryEncodingTransformer
+from skdp import (
+    DPColumnSynthesizer,
+    DPMarginalSynthesizer,
+    RandomizedResponseEncoder,
+    SyntheticResampler,
+    UnaryEncodingTransformer,
+)
 from skdp.domain import Interval
 from skdp.engines import privatize, privatize_file, synthesize_file
 from skdp.local import HeavyHitters, LocalTableEncoder, NumericPerturber, OnFitOnly, PosteriorFeatures
@@ -93,10 +99,10 @@ def made(table, **parameters):
     return DPMarginalSynthesizer(EPSILON, domain=declared(table), **QUICK, **parameters)
 
 
-def redrawn(table):
+def resampled_columns(table):
     only(table, *LIBRARIES)
     columns = ["text", "number with gaps"]
-    rows = made(table, redraw=columns).fit(table).transform(table)
+    rows = DPColumnSynthesizer(columns, EPSILON, domain=declared(table), random_state=0).fit(table).transform(table)
     return rows.select(columns) if hasattr(rows, "select") else rows[columns]
 
 
@@ -204,7 +210,7 @@ PATHS = {
         UnaryEncodingTransformer(EPSILON, categories=declared(table))
     ).fit_transform(table),
     "rows in batches": lambda table: next(made(table).fit(table).sample_batches(50)),
-    "redrawn": redrawn,
+    "resampled columns": resampled_columns,
     "resampled features": resampled(0),
     "resampled target": resampled(1),
     "frame in memory": in_memory,
@@ -229,7 +235,7 @@ OF_FILES = {
 
 
 # Each of the others is read and written as one of these is.
-QUICK_PATHS = ["split", "unary", "redrawn", "resampled features", "Dataset", "DuckDB"]
+QUICK_PATHS = ["split", "unary", "resampled columns", "resampled features", "Dataset", "DuckDB"]
 
 
 @pytest.mark.parametrize("path", often(PATHS, QUICK_PATHS))

@@ -21,6 +21,7 @@ from sklearn.preprocessing import OneHotEncoder
 from skdp import (
     Domain,
     DPAdditiveClassifier,
+    DPColumnSynthesizer,
     DPHistogram,
     DPLogisticRegression,
     DPMarginalSynthesizer,
@@ -917,23 +918,24 @@ def spending():
 
 
 def protected_counts():
-    """Draw the shares of high incomes by age, as they are, and with age and sex redrawn or in another order."""
+    """Draw the shares of high incomes by age, as they are, and with age and sex resampled or in another order."""
     adult = load_adult()
     names = ["age", "sex", "education", "occupation", "income"]
     real = adult.frame[names]
-    redrawn = DPMarginalSynthesizer(
+    synthesizer = DPColumnSynthesizer(
+        ["age", "sex"],
         0.5,
         delta=1e-6,
         domain=adult.domain.select(names),
-        protect=["age", "sex"],
         random_state=0,
-    ).fit_transform(real)
+    )
+    resampled = synthesizer.fit_transform(real)
     shuffled = real.copy()
     order = np.random.default_rng(0).permutation(len(real))
     for name in ("age", "sex"):
         shuffled[name] = real[name].to_numpy()[order]
     panels = plt.subplots(1, 2, sharey=True, layout="constrained")[1]
-    tables = {"real": real, "redrawn": redrawn, "shuffled": shuffled}
+    tables = {"real": real, "resampled": resampled, "shuffled": shuffled}
     for axes, sex in zip(panels, ("Female", "Male"), strict=True):
         for label, rows in tables.items():
             of_sex = rows[rows["sex"] == sex]

@@ -46,7 +46,7 @@ from skdp.evaluation._study_page import write_study
 from skdp.evaluation._study_tables import StudyTable, other_features
 from skdp.local import OracleEncoder
 from skdp.metrics import fairness_report, import_optional
-from skdp.synthesis import MOST_EVEN
+from skdp.synthesis import MAX_COMBINATIONS
 
 BASELINES = ("without privacy", "left out", "post-processed", "reweighed")
 
@@ -201,8 +201,8 @@ def fairness_study(
           estimator is. A curator is trusted with them, and epsilon is that of a record with its label;
         - ``"synthetic rows"``, for each epsilon: the estimator, trained on as many rows that a `DPMarginalSynthesizer`
           makes of whole true records. All columns must be declared;
-        - ``"redrawn columns"``, for each epsilon: the estimator, trained on the true rows, of which a
-          `DPMarginalSynthesizer` with `protect` draws the protected columns again. All columns must be declared, the
+        - ``"resampled columns"``, for each epsilon: the estimator, trained on the true rows, of which a
+          `DPColumnSynthesizer` resamples the protected columns. All columns must be declared, the
           protected ones with at most 4,096 combinations of values. Epsilon is that of these values, as it is of a
           report, but a curator is trusted with them;
         - ``"private target"``, for each epsilon: a `DPLogisticRegression` with ``protect="target"``, whatever the
@@ -426,7 +426,7 @@ def _check_baselines(
                 )
     if "reweighed" in baselines or "private parity" in baselines:
         weight_parameter(estimator)
-    for baseline in ("synthetic rows", "redrawn columns"):
+    for baseline in ("synthetic rows", "resampled columns"):
         for table in tables if baseline in baselines else ():
             undeclared = [name for name in table.X if name not in table.domain.columns]
             if undeclared:
@@ -434,11 +434,11 @@ def _check_baselines(
                     f"the baseline {baseline!r} needs a domain of all columns; that of "
                     f"table {table.name!r} lacks {undeclared}"
                 )
-    for table in tables if "redrawn columns" in baselines else ():
+    for table in tables if "resampled columns" in baselines else ():
         n_values = math.prod(table.protected_domain.sizes)
-        if n_values > MOST_EVEN:
+        if n_values > MAX_COMBINATIONS:
             raise ValueError(
-                f"the baseline 'redrawn columns' needs at most {MOST_EVEN:,} "
+                f"the baseline 'resampled columns' needs at most {MAX_COMBINATIONS:,} "
                 f"combinations of protected values; table {table.name!r} has {n_values:,}"
             )
 

@@ -19,7 +19,7 @@ from skdp.domain import Domain
 from skdp.evaluation._study_tables import StudyTable, categories_of, other_features
 from skdp.local import PosteriorFeatures
 from skdp.metrics import import_optional, private_parity
-from skdp.synthesis import DPMarginalSynthesizer
+from skdp.synthesis import DPColumnSynthesizer, DPMarginalSynthesizer
 
 # Features of the protected columns: (n_rows, n_values of all fields).
 Indicators = NDArray[Any]
@@ -311,13 +311,13 @@ def synthetic_rows(model: Any, split: Split, reporting: Reporting) -> Prediction
     return _learn_from(model, split, synthesizer.fit(rows).sample(len(rows)), label)
 
 
-def redrawn_columns(model: Any, split: Split, reporting: Reporting) -> Predictions:
-    """Learn from the true rows, of which a trusted curator draws the protected columns again."""
+def resampled_columns(model: Any, split: Split, reporting: Reporting) -> Predictions:
+    """Learn from the true rows, of which a trusted curator resamples the protected columns."""
     rows, label, domain = _labelled_rows(split)
-    synthesizer = DPMarginalSynthesizer(
+    synthesizer = DPColumnSynthesizer(
+        split.protect,
         reporting.epsilon,
         domain=domain,
-        protect=split.protect,
         random_state=reporting.seed,
     )
     return _learn_from(model, split, synthesizer.fit_transform(rows), label)
@@ -376,7 +376,7 @@ BY_CURATOR: dict[str, Method] = {
     "curator's model": curators_model,
     "synthetic rows": synthetic_rows,
     "private target": private_target,
-    "redrawn columns": redrawn_columns,
+    "resampled columns": resampled_columns,
 }
 
 # What the epsilons of some methods are for.

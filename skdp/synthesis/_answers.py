@@ -103,24 +103,6 @@ class ModelAnswers(OnSite, BaseEstimator):
         return hasattr(self, "model_")
 
     @property
-    def _protected(self) -> tuple[Any, ...]:
-        """The columns whose values alone the fit protects; none for whole records."""
-        guarantee = getattr(self, "guarantee_", None)
-        if guarantee is None or guarantee.relation != "replace_values":
-            return ()
-        return guarantee.scope
-
-    def _check_whole_rows(self) -> None:
-        """Refuse what needs the distribution of whole rows."""
-        check_is_fitted(self)
-        if self._protected:
-            raise ValueError(
-                f"with protect={list(self._protected)} there is only a model of these "
-                "columns given all others, which are public: transform the rows, and "
-                "count, sample or compare those"
-            )
-
-    @property
     def selected_cliques_(self) -> list[tuple[Any, ...]]:  # numpydoc ignore=RT01
         """The columns of each marginal that was measured."""
         check_is_fitted(self)
@@ -161,7 +143,7 @@ class ModelAnswers(OnSite, BaseEstimator):
             If a column is not there, is called as an estimate is, or there are more than 2**26 combinations; if the
             confidence level is out of range.
         """
-        self._check_whole_rows()
+        check_is_fitted(self)
         names = [columns] if isinstance(columns, str) else list(columns)
         places = find_columns(self.domain_, names)
         self._relations.check_not_derived("columns", names)
@@ -226,7 +208,7 @@ class ModelAnswers(OnSite, BaseEstimator):
         --------
         range_estimate : The same with its error.
         """
-        self._check_whole_rows()
+        check_is_fitted(self)
         return self._count(self._in_range(column, low, high))
 
     def range_estimate(
@@ -258,7 +240,7 @@ class ModelAnswers(OnSite, BaseEstimator):
         TypeError, ValueError
             As for `range_count`; if the confidence level is out of range.
         """
-        self._check_whole_rows()
+        check_is_fitted(self)
         return self._estimate(
             self._in_range(column, low, high), check_confidence_level(confidence_level)
         )
@@ -285,7 +267,7 @@ class ModelAnswers(OnSite, BaseEstimator):
         --------
         count_estimate : The same with its error.
         """
-        self._check_whole_rows()
+        check_is_fitted(self)
         return self._count(self._read(conditions))
 
     def count_estimate(
@@ -325,7 +307,7 @@ class ModelAnswers(OnSite, BaseEstimator):
 
         **Privacy.** Post-processing of noisy counts: free.
         """
-        self._check_whole_rows()
+        check_is_fitted(self)
         return self._estimate(
             self._read(conditions), check_confidence_level(confidence_level)
         )
@@ -384,7 +366,7 @@ class ModelAnswers(OnSite, BaseEstimator):
         TypeError, ValueError
             If X has other columns, or undeclared values.
         """
-        self._check_whole_rows()
+        check_is_fitted(self)
         table = read_input(self, X, reset=False, least=0)
         check_names(self, table, self.domain_.columns[: self.n_features_in_])
         targets = self.domain_.columns[self.n_features_in_ :]
@@ -413,7 +395,6 @@ class ModelAnswers(OnSite, BaseEstimator):
             self.domain_.select(table.names),
             policy,
             self._others,
-            keeps_rows=bool(self._protected),
         )
         if undeclared:
             advice = (

@@ -25,7 +25,6 @@ from skdp.synthesis.tables import (
     cells_within,
     check_decodable,
     check_not_named,
-    choose_substitutes,
     complete_domain,
     declared_orders,
     fine_grid,
@@ -71,7 +70,7 @@ class CodedTable(NamedTuple):
     codes: list[NDArray[np.unsignedinteger]]
     """Of the cells, a column each, without rows that are left out."""
     substitutes: dict[Any, Any]
-    """Of each column, what stands for values that were not found, or not seen."""
+    """Of each column, what stands for values that were not found."""
     relations: Relations
     """What holds in all rows that are drawn."""
 
@@ -88,45 +87,27 @@ def code_table(
     table: Table,
     is_counted: NDArray[np.bool_],
     found_values: dict[Any, Any],
-    public_values: Mapping[Any, Any] | None = None,
 ) -> CodedTable:
-    """Code the rows that count, by a domain with found and public values."""
-    public_values = dict(public_values or {})
-    undeclared_values = found_values | public_values
-    declared = complete_domain(table, synthesizer.domain, undeclared_values)
+    """Code the rows that count, by a domain with found values."""
+    declared = complete_domain(table, synthesizer.domain, found_values)
     relations = read_relations(synthesizer.relations, declared)
     domain = relations.coarsen(declared)
     finds_bins = synthesizer.bins == "private"
     if finds_bins:
         _check_bins_not_named(synthesizer, domain)
-    orders = declared_orders(domain, public_values)
+    orders = declared_orders(domain)
     plan, strategy = _read_plan(synthesizer, domain, relations, orders)
     check_decodable(sample_template(table, domain), domain)
     _check_widths(domain)
-    # With `protect`, cells are the declared values and bins: what is protected is not
-    # counted any finer, and where public numbers lie is known.
-    cells = domain
-    if synthesizer.protect is None:
-        cells = _cut(domain, finds_bins, relations.derived)
+    cells = _cut(domain, finds_bins, relations.derived)
 
     substitutes = {}
     for name, values in found_values.items():
         # The last one is for records with none of the values that were found.
         substitutes[name] = values[-1]
-    for name in public_values:
-        # Any value of a public column, until rows are coded: all of its values were
-        # read, and only infinite numbers are not among them.
-        substitutes[name] = domain[name].values[0]
     _check_unknown_names(synthesizer.handle_unknown, domain)
-    codes = read_codes(
-        table,
-        cells,
-        synthesizer.handle_unknown,
-        substitutes,
-        keeps_rows=synthesizer.protect is not None,
-    )
+    codes = read_codes(table, cells, synthesizer.handle_unknown, substitutes)
     codes = _counted_codes(codes, cells.sizes, is_counted)
-    substitutes |= choose_substitutes(domain, codes, public_values)
     return CodedTable(
         domain=domain,
         cells=cells,
@@ -174,7 +155,6 @@ def _read_plan(
         max_cells=synthesizer.max_cells,
         max_iter=synthesizer.max_iter,
         tol=synthesizer.tol,
-        redraw=synthesizer.redraw,
     )
 
 

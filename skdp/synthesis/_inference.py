@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import ColumnName, check_confidence_level
 from skdp.domain import Interval
@@ -159,7 +160,7 @@ def synthetic_inference(
     if not isinstance(synthesizer, DPMarginalSynthesizer):
         kind = type(synthesizer).__name__
         raise TypeError(f"synthesizer must be a DPMarginalSynthesizer, got {kind}")
-    synthesizer._check_whole_rows()
+    check_is_fitted(synthesizer)
     level = check_confidence_level(confidence_level)
     is_class = isinstance(statistic, type)
     if not callable(statistic) or is_class or hasattr(statistic, "fit"):

@@ -46,7 +46,6 @@ _PARTS = {
     "n_features",
     "named",
     "others",
-    "redraw",
     "relations",
     "n_rows",
     "n_rows_std_error",
@@ -71,7 +70,6 @@ def describe_fit(synthesizer: Any) -> dict[str, Any]:
         "n_features": synthesizer.n_features_in_,
         "named": hasattr(synthesizer, "feature_names_in_"),
         "others": synthesizer._others,
-        "redraw": synthesizer._redraw_at_fit,
         "relations": synthesizer.relations_,
         "n_rows": synthesizer.n_rows_,
         "n_rows_std_error": synthesizer.n_rows_std_error_,
@@ -173,10 +171,7 @@ def restore_fit(synthesizer: Any, fitted: dict[str, Any]) -> None:
         raise ValueError("n_rows is larger than any table")
     n_rows_std_error = _at_least_0(fitted["n_rows_std_error"])
     n_iter = _whole(fitted["n_iter"], 1, 1 << 32)
-    undiscovered = {}
-    if guarantee.relation != "replace_values":
-        undiscovered = count_others(model, domain, n_rows, others)
-    redraw = _read_redraw(fitted["redraw"], names[:n_features])
+    undiscovered = count_others(model, domain, n_rows, others)
     relations = read_relations(fitted["relations"], domain)
     # Nothing is set before all parts are read.
     synthesizer.domain_ = domain
@@ -195,7 +190,6 @@ def restore_fit(synthesizer: Any, fitted: dict[str, Any]) -> None:
     synthesizer._shapes = shapes
     synthesizer._template = template
     synthesizer._calls = CallCounter()
-    synthesizer._redraw_at_fit = redraw
     synthesizer._set_relations(relations)
 
 
@@ -209,16 +203,6 @@ def _check_template(template: Table, domain: Domain, shapes: Shapes | None) -> N
     except Exception:
         # Of any kind, as each library of tables has its own.
         raise ValueError("the template has a dtype that holds no drawn row") from None
-
-
-def _read_redraw(names: Any, features: Sequence[Any]) -> list[Any] | None:
-    """Check which columns `transform` draws again; None for all."""
-    if names is None:
-        return None
-    is_known = isinstance(names, list) and all(name in features for name in names)
-    if not is_known or not names or len(set(names)) < len(names):
-        raise ValueError("redraw must name columns of the domain, each once")
-    return names
 
 
 def _read_model(described: Sequence[Mapping[str, Any]], domain: Domain) -> Any:

@@ -15,15 +15,15 @@ from skdp.base import (
     OnSite,
     TableLike,
     all_or_nothing,
-    read_input,
     target_column,
 )
 from skdp.domain import Domain
 from skdp.privacy import PrivacyGuarantee
+from skdp.synthesis._column_synthesizer import DPColumnSynthesizer
 from skdp.synthesis._rows import check_n_samples
 from skdp.synthesis._synthesizer import DPMarginalSynthesizer
-from skdp.synthesis.tables import assemble, public_template, with_target
-from skdp.tables import Table, is_frame, read_table, without_unused_levels
+from skdp.synthesis.tables import assemble, public_template
+from skdp.tables import Table, is_frame
 
 
 class SyntheticResampler(MetaEstimatorMixin, OnSite, BaseEstimator):
@@ -34,12 +34,13 @@ class SyntheticResampler(MetaEstimatorMixin, OnSite, BaseEstimator):
 
     Parameters
     ----------
-    synthesizer : DPMarginalSynthesizer
+    synthesizer : DPMarginalSynthesizer or DPColumnSynthesizer
         Cloned; the original is never fitted. The target is one more column: its values are declared under its name, or
-        as ``"target"``. As the synthesizer's `target`, what predicts it is kept better.
+        as ``"target"``. As the synthesizer's `target`, what predicts it is kept better. A `DPColumnSynthesizer` keeps
+        the rows and their target, which is public, and resamples its columns.
     n_samples : int, optional
-        How many synthetic rows, at least 0; by default the estimated number of records. None with a synthesizer that
-        has `protect`, which returns the same rows with these columns, of which the target may be one, drawn again.
+        Number of synthetic rows, at least 0; by default the estimated number of records. None with a
+        `DPColumnSynthesizer`.
 
     Attributes
     ----------
@@ -93,7 +94,10 @@ class SyntheticResampler(MetaEstimatorMixin, OnSite, BaseEstimator):
     __metadata_request__fit_resample = {"groups": True}  # noqa: RUF012
 
     def __init__(
-        self, synthesizer: DPMarginalSynthesizer, *, n_samples: int | None = None
+        self,
+        synthesizer: DPMarginalSynthesizer | DPColumnSynthesizer,
+        *,
+        n_samples: int | None = None,
     ) -> None:
         self.synthesizer = synthesizer
         self.n_samples = n_samples
@@ -133,25 +137,33 @@ class SyntheticResampler(MetaEstimatorMixin, OnSite, BaseEstimator):
         BudgetExceeded
             If the synthesizer's ledger does not cover it.
         """
-        if not isinstance(self.synthesizer, DPMarginalSynthesizer):
+        if not isinstance(
+            self.synthesizer, DPMarginalSynthesizer | DPColumnSynthesizer
+        ):
             kind = (
                 self.synthesizer.__name__
                 if isinstance(self.synthesizer, type)
                 else type(self.synthesizer).__name__
             )
-            raise TypeError(f"synthesizer must be a DPMarginalSynthesizer, got {kind}")
-        check_n_samples(self.n_samples)
-        if self.synthesizer.protect is not None and self.n_samples is not None:
-            raise ValueError(
-                "n_samples must be None, as protect of the synthesizer keeps the rows, "
-                f"got {self.n_samples}"
+            raise TypeError(
+                "synthesizer must be a DPMarginalSynthesizer or a DPColumnSynthesizer, "
+                f"got {kind}"
             )
+        check_n_samples(self.n_samples)
         synthesizer = clone(self.synthesizer)
+        if isinstance(synthesizer, DPColumnSynthesizer):
+            for name, value in (("n_samples", self.n_samples), ("groups", groups)):
+                if value is not None:
+                    raise ValueError(
+                        f"{name} must be None with a DPColumnSynthesizer, which keeps "
+                        "all rows"
+                    )
+            rows = synthesizer.fit_transform(X, y)
+            self.synthesizer_ = synthesizer
+            return rows, y
         synthesizer.fit(X, y, groups=groups)
         self.synthesizer_ = synthesizer
-        if synthesizer.protect is None:
-            return _sampled(synthesizer, self.n_samples, y)
-        return _redrawn(synthesizer, X, y)
+        return _sampled(synthesizer, self.n_samples, y)
 
     @property
     def guarantee_(self) -> PrivacyGuarantee:  # numpydoc ignore=RT01
@@ -176,28 +188,6 @@ class SyntheticResampler(MetaEstimatorMixin, OnSite, BaseEstimator):
     def feature_names_in_(self) -> NDArray[np.object_]:  # numpydoc ignore=RT01
         """The names of the columns of X."""
         return self.synthesizer_.feature_names_in_
-
-
-def _redrawn(synthesizer: DPMarginalSynthesizer, X: Any, y: Any) -> tuple[Any, Any]:
-    """Draw the protected columns of the rows again, the target among them or not."""
-    table = read_input(synthesizer, X, reset=False, least=0)
-    features = table.names
-    if y is None:
-        return synthesizer.transform(X), None
-    both = with_target(table, y)
-    *feature_values, target = synthesizer._redraw_rows(both)
-    rows = table.rebuild(feature_values, features)
-    # The model may know the target by another name than y has.
-    if both.names[-1] not in synthesizer.guarantee_.scope:
-        return rows, y
-    column, name = target_column(y)
-    if is_frame(y):
-        return rows, read_table(y).rebuild([target], [name])
-    if isinstance(column, pd.Series):
-        # As rows, targets keep their labels.
-        index = without_unused_levels(column.index)
-        return rows, pd.Series(np.asarray(target), index, name=column.name)
-    return rows, _like(target, column, y)
 
 
 def _sampled(

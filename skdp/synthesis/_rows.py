@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any, BinaryIO, Self
@@ -16,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import (
     CallCounter,
-    ColumnName,
     PathType,
     TableLike,
     as_asked,
@@ -24,7 +22,6 @@ from skdp.base import (
     draw_seed,
     level_of_the_caller,
     read_input,
-    refuse_protected_levels,
 )
 from skdp.domain import Domain
 from skdp.oracles import check_size
@@ -32,7 +29,7 @@ from skdp.pages import warn
 from skdp.persistence import load, save
 from skdp.synthesis._answers import ModelAnswers
 from skdp.synthesis._persistence import Scores, describe_fit, restore_fit
-from skdp.synthesis.model import GraphicalModel, Marginal, redraw_evenly, sample
+from skdp.synthesis.model import GraphicalModel, Marginal, sample
 from skdp.synthesis.selection import (
     Zeros,
     fit_table,
@@ -45,12 +42,9 @@ from skdp.synthesis.tables import (
     assemble,
     draw_rows,
     public_template,
-    read_codes,
-    values_of,
-    with_target,
     write_rows,
 )
-from skdp.tables import Table, is_frame, read_table
+from skdp.tables import Table
 
 _MOST_SAMPLES = 10**9
 
@@ -71,8 +65,6 @@ class RowTransformer(TransformerMixin, ModelAnswers):
 
     random_state: int | None
     structural_zeros: Any
-    redraw: Sequence[ColumnName] | None
-    protect: Sequence[ColumnName] | None
     max_iter: Any
     tol: float
     relations_: list[str]
@@ -339,68 +331,34 @@ class RowTransformer(TransformerMixin, ModelAnswers):
 
     def _start_sample(self, n_samples: int | None) -> tuple[int, np.random.Generator]:
         """Return the number of rows to draw, and a generator that no other call has."""
-        self._check_whole_rows()
+        check_is_fitted(self)
         check_n_samples(n_samples)
         rng = self._generator("sample", self._calls.advance())
         if n_samples is None:
             n_samples = round(self.n_rows_)
         return int(n_samples), rng
 
-    def fit_transform(self, X: TableLike, y: Any = None, **fit_params: Any) -> Any:
-        """Fit to a table, and transform it; with `protect`, given the target.
-
-        Parameters
-        ----------
-        X : dataframe or array-like of shape (n_samples, n_features)
-            As for `fit`.
-        y : 1-D array-like of shape (n_samples,), optional
-            As for `fit`. With `protect`, the protected columns of X are drawn given the target too, which `transform`
-            does not know: so that models of it find in the rows what they would in X.
-        **fit_params : dict
-            Further arguments of `fit`.
-
-        Returns
-        -------
-        same kind as X
-            As `transform` returns it.
-
-        Raises
-        ------
-        TypeError, ValueError
-            As for `fit` and `transform`.
-        BudgetExceeded
-            If the ledger does not cover it.
-        """
-        if self.protect is None or y is None:
-            return super().fit_transform(X, y, **fit_params)
-        self.fit(X, y, **fit_params)
-        table = read_input(self, X, reset=False, least=0)
-        places = self._redrawn(table.names) or []
-        refuse_protected_levels(X, [table.names[place] for place in places])
-        columns = self._redraw_rows(with_target(table, y))
-        return as_asked(self, table.rebuild(columns[:-1], table.names))
-
     def transform(self, X: TableLike) -> Any:
-        """Replace rows by synthetic ones, or draw some of their columns again.
+        """Replace rows by as many synthetic ones.
 
         Parameters
         ----------
         X : dataframe or array-like of shape (n_samples, n_features)
-            The columns of `fit`. Values of columns that are drawn again are not read, and may all be missing: a
-            dataframe of the library that `fit` saw may also come without some or all of these columns, as long as it
-            has another one.
+            The columns of `fit`.
 
         Returns
         -------
         same kind as X
-            Without `redraw`, as many synthetic rows as X has, unrelated to its rows and to a target beside them, with a
-            new index. With it, or with `protect`, the rows of X with those columns drawn from the model given the
-            others, which are released unprotected.
+            As many synthetic rows as X has, unrelated to its rows and to a target beside them, with a new index.
 
         Raises
         ------
         TypeError, ValueError
-            If X has other columns, or undeclared values that are not handled.
+            If X has other columns.
+
+        See Also
+        --------
+        DPColumnSynthesizer : Resamples some columns of each row, and keeps the others.
 
         Notes
         -----
@@ -409,200 +367,18 @@ class RowTransformer(TransformerMixin, ModelAnswers):
         """
         check_is_fitted(self)
         features = self.domain_.columns[: self.n_features_in_]
-        table = self._complete_table(X, features)
-        if table is None:
-            table = read_input(self, X, reset=False, least=0)
-            check_names(self, table, features)
+        table = read_input(self, X, reset=False, least=0)
+        check_names(self, table, features)
         rng = self._generator("transform", self._calls.advance())
-        places = self._redrawn(features)
-        if places is None:
-            template = public_template(table, self.domain_.select(features))
-            # The target, which relations may name, is drawn too.
-            further = self._template.columns[len(features) :]
-            template = Table(
-                self.domain_.columns, (*template.columns, *further), template.native
-            )
-            n_rows = len(table.columns[0])
-            columns = self._draw_columns(template, self.model_, n_rows, rng)
-            return as_asked(self, assemble(table, columns[: len(features)], features))
-        refuse_protected_levels(X, [features[place] for place in places])
-        redrawn = self._redraw_columns(table, features, places, rng)
-        return as_asked(self, table.rebuild(redrawn, features))
-
-    def _complete_table(self, X: Any, features: Sequence[Any]) -> Table | None:
-        """Add empty columns for those that are drawn again and that X lacks; None if it lacks none."""
-        redraws = bool(self._protected) or self.redraw is not None
-        if not redraws or isinstance(X, np.ndarray) or not is_frame(X):
-            return None
-        table = read_table(X)
-        places = self._redrawn(features) or []
-        absent = {features[place] for place in places} - set(table.names)
-        if not absent or not table.names:
-            return None
-        is_of_fit = type(table.native) is type(self._template.native)
-        others = tuple(name for name in features if name not in absent)
-        if not is_of_fit or table.names != others:
-            return None
-        # Of what is drawn again, nothing but the dtype is looked at: that of `fit`, whose
-        # columns are empty. A target is the last of them.
-        columns = dict(zip(features, self._template.columns, strict=False))
-        columns.update(zip(others, table.columns, strict=True))
-        return Table(tuple(features), tuple(columns.values()), X)
-
-    def _redraw_rows(self, table: Table) -> list[Any]:
-        """Return the columns of a table with its target, the protected ones drawn again."""
-        rng = self._generator("transform", self._calls.advance())
-        names = self.domain_.columns
-        places = [names.index(name) for name in self._protected]
-        return self._redraw_columns(table, names, places, rng)
-
-    def _redrawn(self, features: Sequence[Any]) -> list[int] | None:
-        """Return the numbers of the columns that are drawn again, None for whole rows."""
-        if self._protected:
-            places = [
-                features.index(name) for name in self._protected if name in features
-            ]
-            if not places:
-                raise ValueError(
-                    f"protect={list(self._protected)} names the target alone, and "
-                    "transform returns the other columns: fit it to a table that holds "
-                    "the target, or use SyntheticResampler"
-                )
-            return places
-        if self.redraw is None:
-            return None
-        if isinstance(self.redraw, str) or not isinstance(self.redraw, Iterable):
-            raise TypeError(
-                f"redraw must be a list of column names, got "
-                f"{type(self.redraw).__name__}"
-            )
-        names = list(self.redraw)
-        is_distinct = names and len(set(names)) == len(names)
-        if not is_distinct or not set(names) <= set(features):
-            raise ValueError(
-                f"redraw must name columns of X, each once, got {names}; X has "
-                f"{list(features)}"
-            )
-        return list(map(list(features).index, names))
-
-    def _redraw_columns(
-        self,
-        table: Table,
-        features: Sequence[Any],
-        places: Sequence[int],
-        rng: np.random.Generator,
-    ) -> list[Any]:
-        """Return the columns of a table, some of them drawn again."""
-        conditions = self._read_conditions(table, places)
-        columns = dict(zip(features, table.columns, strict=True))
-        # Numbers that stay, and that others have to be below or above.
-        names = [features[place] for place in places]
-        given = {}
-        for name in [*itertools.chain(*self._order()), *self._relations.columns]:
-            if name in columns and name not in names:
-                given[name] = values_of(self.domain_[name], columns[name])
-        domain = self.domain_.select(names)
-        template = public_template(_select(table, places), domain)
-        # The target is not known: it is drawn too, and dropped.
-        hidden = range(len(table.names), len(conditions))
-        drawn_places = [*places, *hidden]
-        rows = self._draw_rest(domain, conditions, drawn_places, rng, given)
-        for _ in range(_MOST_ROUNDS):
-            broken = self._places_to_replace(rows, given)
-            if broken.size == 0:
-                break
-            given_there = {name: values[broken] for name, values in given.items()}
-            others = self._draw_rest(
-                domain, conditions[:, broken], drawn_places, rng, given_there
-            )
-            self._replace(rows, broken, others, given_there)
-        conditions[places] = rows.codes
-        self._warn_of_broken(rows, given, conditions[: len(features)])
-        drawn = write_rows(template, rows)
-        columns |= zip(names, drawn, strict=True)
-        return list(columns.values())
-
-    def _warn_of_broken(
-        self,
-        rows: DrawnRows,
-        given: Mapping[Any, NDArray[Any]],
-        codes: NDArray[np.int64],
-    ) -> None:
-        """Name the rules and relations that rows break, as their other columns leave no value."""
-        # These rows are released with all their columns, so what is named here adds
-        # nothing; their number is left out, as all that is said of rows.
-        broken: dict[Any, None] = {}
-        for clique, is_impossible in self._zeros(self._relations, self.domain_):
-            names = tuple(self.domain_.columns[column] for column in clique)
-            is_drawn = not set(names).isdisjoint(rows.domain.columns)
-            # A target that is not there has no value.
-            is_returned = is_drawn and max(clique) < len(codes)
-            if is_returned and is_impossible[tuple(codes[list(clique)])].any():
-                broken[names] = None
-        for below, above in self._order():
-            is_drawn = not {below, above}.isdisjoint(rows.domain.columns)
-            if is_drawn and rows.has(below, given) and rows.has(above, given):
-                low, low_is_missing = rows.read(below, given)
-                high, high_is_missing = rows.read(above, given)
-                if ((low > high) & ~low_is_missing & ~high_is_missing).any():
-                    broken[below, above] = None
-        if self._relations.find_broken(rows, given).any():
-            broken |= dict.fromkeys(self.relations_)
-        if broken:
-            warn(
-                f"in some rows, the columns that stay leave no likely value for "
-                f"{list(rows.domain.columns)}: they break what structural_zeros or "
-                f"relations say of {list(broken)}",
-                UserWarning,
-                about="guide/synthetic_rules#how-rules-are-kept",
-                stacklevel=level_of_the_caller(),
-            )
-
-    def _draw_rest(
-        self,
-        domain: Domain,
-        conditions: NDArray[np.int64],
-        places: Sequence[int],
-        rng: np.random.Generator,
-        given: Mapping[Any, NDArray[Any]],
-    ) -> DrawnRows:
-        """Draw columns again, of which those of the domain are returned."""
-        drawn = redraw_evenly(self.model_, conditions, places, rng)
-        codes = list(drawn[: len(domain.columns)])
-        rows = self._draw_numbers(domain, codes, rng, given)
-        self._relations.derive(rows, given)
-        return rows
-
-    def _read_conditions(
-        self, table: Table, places: Sequence[int]
-    ) -> NDArray[np.int64]:
-        """Code the columns that stay."""
-        n_features = len(table.names)
-        n_columns = len(self.domain_.columns)
-        # A column that is left out of X is empty.
-        n_rows = max(map(len, table.columns))
-        # Codes of the columns that stay are conditions; the target is not among them.
-        # (n_columns of the model, n_rows); what is drawn or unknown is left at 0.
-        rows = np.zeros((n_columns, n_rows), np.int64)
-        conditions = sorted(set(range(n_features)) - set(places))
-        if conditions:
-            condition_table = _select(table, conditions)
-            codes = read_codes(
-                condition_table,
-                self.domain_.select(condition_table.names),
-                self.handle_unknown,
-                self._others,
-                keeps_rows=bool(self._protected),
-            )
-            for place, column_codes in zip(conditions, codes, strict=True):
-                # What is ignored in `fit` is given the likeliest value here: a row
-                # must have one.
-                is_declared = column_codes < self.domain_.sizes[place]
-                rows[place] = column_codes
-                if not is_declared.all():
-                    likeliest = self.model_.marginal([place]).argmax()
-                    rows[place] = np.where(is_declared, column_codes, likeliest)
-        return rows
+        template = public_template(table, self.domain_.select(features))
+        # The target, which relations may name, is drawn too.
+        further = self._template.columns[len(features) :]
+        template = Table(
+            self.domain_.columns, (*template.columns, *further), template.native
+        )
+        n_rows = len(table.columns[0])
+        columns = self._draw_columns(template, self.model_, n_rows, rng)
+        return as_asked(self, assemble(table, columns[: len(features)], features))
 
     def get_feature_names_out(
         self, input_features: ArrayLike | None = None
@@ -701,16 +477,6 @@ class RowTransformer(TransformerMixin, ModelAnswers):
     def _restore_fit(self, fitted: dict[str, Any]) -> None:
         """Take what `skdp.load` read."""
         restore_fit(self, fitted)
-
-
-def _select(table: Table, places: Sequence[int]) -> Table:
-    """Return some columns of a table."""
-    names = []
-    columns = []
-    for place in places:
-        names.append(table.names[place])
-        columns.append(table.columns[place])
-    return Table(tuple(names), tuple(columns), table.native)
 
 
 def check_n_samples(n_samples: Any, name: str = "n_samples") -> None:

@@ -18,19 +18,15 @@ from skdp.base import (
     all_or_nothing,
     check_choice,
     declares_missing,
-    listed_names,
     one_thread,
-    refuse_no_public_rows,
-    refuse_shared_name,
     warn_of_released_size,
 )
 from skdp.central import CentralEstimator
 from skdp.central.statistics import read_persons, rows_within
-from skdp.domain import Domain, DomainLike, read_public_values
+from skdp.domain import Domain, DomainLike
 from skdp.oracles import check_size
 from skdp.privacy import (
     Mu,
-    PrivacyGuarantee,
     PrivacyLedger,
     Rho,
     Share,
@@ -38,7 +34,7 @@ from skdp.privacy import (
 )
 from skdp.synthesis._coded_table import CodedTable, PrivateRows, code_table
 from skdp.synthesis._rows import RowTransformer
-from skdp.synthesis.model import Clique, Marginal, fit_conditional, merge
+from skdp.synthesis.model import Clique
 from skdp.synthesis.selection import (
     BINS,
     FittedTable,
@@ -46,25 +42,18 @@ from skdp.synthesis.selection import (
     NoiseBudget,
     Plan,
     PrivateTable,
-    ProtectedTable,
     Strategy,
     check_marginals,
-    check_undetermined,
     check_width,
     find_cells,
-    find_determined,
     largest_sizes,
-    measure_protected,
     open_budget,
     out_of_reach,
-    warn_determined,
     warn_left_out,
     warn_not_chosen,
     warn_unknown,
-    with_protected,
 )
 from skdp.synthesis.tables import (
-    CodedRecords,
     Policy,
     Shapes,
     check_not_named,
@@ -76,12 +65,10 @@ from skdp.synthesis.tables import (
     open_rows,
     sample_template,
     undeclared,
-    warn_passed_through,
     warn_undiscovered,
     with_target,
-    without_values,
 )
-from skdp.tables import is_frame, open_large
+from skdp.tables import open_large
 
 
 class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
@@ -103,10 +90,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         `Interval`, which cuts numbers into bins. A polars Enum needs no declaration, nor do ordered categories of
         pandas. ``skdp draft-domain`` writes a file to start from. Bins have an order, ordered categories that are not
         declared otherwise, and ``skdp.domain.Categories(values, ordered=True)``; lists have none: numbers in them are
-        codes. With `protect`, public columns need no declaration: their values are read, and more than 64 numbers, or
-        many dates, are cut into bins. Where later rows have others, numbers and dates take the nearest of these, and
-        other values the rarest. Columns of more than 1,000 texts, and of other types, are passed through, without a
-        part in the model.
+        codes.
     marginals : {"auto", "independent", "full"} or list of tuples, default="auto"
         What is measured. ``"auto"``: the columns, and the pairs that gain more than their noise costs; with a large
         budget also what the first model misses, of up to four columns ([1]_). Pairs with a column of at most two
@@ -152,11 +136,6 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         columns the declared value that stands for all others; elsewhere they are errors. A number with more `decimals`
         than an `Interval` declares, if any, is undeclared, and ``"clip"`` drops them; where it has whole numbers, one
         with a fraction is in its bin.
-    redraw : list of column names, optional
-        The columns that `transform` draws again, given the others of each row; by default whole rows.
-    protect : list of column names, optional
-        The columns whose values alone are private, while all others, and the number of rows, are public: `transform`
-        returns the rows with these columns drawn again. For `redraw`, the promise is for whole records.
     ledger : PrivacyLedger, optional
         Charged by each `fit`, before anything is drawn.
     random_state : None or int, default=None
@@ -173,15 +152,14 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     noise_scale_ : dict of tuple to float
         The standard deviation of the noise of each count, a marginal each.
     marginals_ : list of Marginal
-        The noisy counts. With `protect`, the standard error of a protected column beside public ones is that of its
-        differences between public cells; the noise of the column by itself is shared out evenly among these.
+        The noisy counts.
     pair_scores_ : DataFrame
         The noisy scores of pairs, if there are any: the distance of all counts together from those of independent
         columns, its standard error, and whether the pair was measured.
     model_ : GraphicalModel
         The distribution of the rows.
     n_rows_, n_rows_std_error_ : float
-        The estimated number of records, from the noisy counts, and its standard deviation; exact with `protect`.
+        The estimated number of records, from the noisy counts, and its standard deviation.
     undiscovered_ : dict of column name to float
         For each column whose values `discover` found, about how many records have another (or no) value.
     relations_ : list of str
@@ -226,21 +204,6 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     With ``groups``, no guarantee holds for the result of `transform`, as persons may have different numbers of rows.
     ``sample()`` returns the noisy number of rows, under `guarantee_`.
 
-    With `protect`, the promise is for replacing the values of these columns in one record ("replace_values"; for the
-    target alone, label differential privacy): all other columns, the number of rows and, with ``groups``, the persons
-    are public, and a ledger must be for these columns. What public columns tell of the protected ones is not limited.
-    The values of public columns that are not declared are those that occur in X, which says no more than is public.
-    In an array they have to be declared, as its dtype is that of protected values, too.
-    Marginals with a protected column are measured, of which single columns and noisy scores choose some; another value
-    changes such a marginal by 2 in L1 norm and by sqrt(2) in L2 norm, and each score by 2. The counts of public values
-    are exact, so that of two protected values one is counted, and changes by 1. Of one protected column beside K public
-    cells, what is counted is K times each count, less the sum of all K: these change by sqrt(2 K (K - 1)) in L2 norm,
-    and leaves 1 - 1 / K of the noise of counts. (With pure noise, only for two cells, of which one is counted.) Public
-    cells without records have no noise. The model is that of the protected
-    columns given all others, and it is fitted on the public rows: its likelihood needs no more of the protected values
-    than their noisy counts ([3]_). `sample`, `marginal` and counts, which need whole rows, are errors. A protected
-    column that follows from public ones by `structural_zeros` is an error.
-
     Not covered: that an error shows an undeclared value; the library of X and its family of dtypes (NumPy's,
     nullable, of Arrow, categorical, text, of polars and Arrow a time zone), which synthetic rows share: of a file in
     which one record has no number, a column may be read as text, and so are the values that `discover` finds in it;
@@ -248,8 +211,8 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     the declaration: int64 if all declared values are whole, or the numbers of an `Interval` are declared as whole, and
     float64 if not, however narrow the numbers of X are. Days where all edges are dates (`datetime.date`), and times
     in microseconds where these are `datetime.datetime` or a pandas Timestamp, whatever the data hold; pandas has no
-    dtype of days but that of Arrow. In `transform`, columns that are not redrawn are unprotected; `score` depends on
-    the rows that it is given.
+    dtype of days but that of Arrow. `score` depends on the rows that
+    it is given.
 
     Synthetic rows have the structure that was measured, not all of the data's. Conclusions from them need the errors of
     sampling, of noise, and of what the model leaves out.
@@ -259,7 +222,6 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     .. [1] R. McKenna, B. Mullins, D. Sheldon, G. Miklau (2022). AIM: an adaptive and iterative mechanism for
        differentially private synthetic data. PVLDB 15(11).
     .. [2] J. Dong, A. Roth, W. Su (2022). Gaussian differential privacy. JRSS B 84(1).
-    .. [3] A. Agresti (2013). Categorical data analysis. Wiley, section 9.5: log-linear models and logistic regression.
 
     Examples
     --------
@@ -282,16 +244,6 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     1  Female   >50K   1182.0       22.0   1157.0   1241.0       True
     2    Male  <=50K  15120.0       22.0  15092.0  15176.0       True
     3    Male   >50K   6651.0       27.0   6643.0   6727.0       True
-
-    Where only sex and age are private:
-
-    >>> synthesizer = DPMarginalSynthesizer(1.0, delta=1e-6, domain=domain, protect=["age", "sex"], random_state=0)
-    >>> rows = synthesizer.fit_transform(people)
-    >>> (rows["income"] == people["income"]).all(), (rows["sex"] == people["sex"]).all()
-    (np.True_, np.False_)
-    >>> print(synthesizer.guarantee_)
-    epsilon = 1, delta = 0.000001, rho = 0.0280..., central model, replacing the values of age, sex in one record, all
-    other columns are public, NOT SECURE: ...
     """
 
     def __init__(
@@ -312,8 +264,6 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         bins: Literal["declared", "private"] = "declared",
         discover: float | None = None,
         handle_unknown: Policy | Mapping[Any, Any] = "error",
-        redraw: Sequence[ColumnName] | None = None,
-        protect: Sequence[ColumnName] | None = None,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -332,29 +282,11 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         self.bins = bins
         self.discover = discover
         self.handle_unknown = handle_unknown
-        self.redraw = redraw
-        self.protect = protect
         self.ledger = ledger
         self.random_state = random_state
 
-    @property
-    def protects_rows(self) -> Any:  # type: ignore[override] # numpydoc ignore=RT01
-        """True, as `transform` returns synthetic rows, or the columns that `redraw` or `protect` has it draw again."""
-        is_fitted = hasattr(self, "guarantee_")
-        protected = listed_names(self._protected if is_fitted else self.protect)
-        if protected:
-            return protected
-        # `redraw` may be set after `fit`. Later steps were given rows by that at `fit`,
-        # and are given rows by that of today: only columns that both draw again are
-        # protected. None draws all of them.
-        redraw_at_fit: Any = getattr(self, "_redraw_at_fit", self.redraw)
-        if self.redraw is None and redraw_at_fit is None:
-            return True
-        if self.redraw is None:
-            return list(redraw_at_fit)
-        if redraw_at_fit is None:
-            return list(self.redraw)
-        return [name for name in self.redraw if name in redraw_at_fit]
+    protects_rows = True
+    """`transform` returns synthetic rows."""
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -382,8 +314,8 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             Declared values. Or a large table that `skdp.engines` names, such as a Polars LazyFrame, of which only
             counts of declared cells are read.
         y : 1-D array-like of shape (n_samples,), optional
-            One more column, declared under its name, or as ``"target"`` if it has none, or that of a column of X; but
-            `protect` may not name such a column. Of a large table, the target is a column.
+            One more column, declared under its name, or as ``"target"`` if it has none, or that of a column of X. Of a
+            large table, the target is a column.
         groups : 1-D array-like of shape (n_samples,), optional
             The person of each row: of each at most `max_rows_per_person` rows are kept, chosen at random. The guarantee
             is then for all rows of one person. For a large table, the name of a column, which is not modelled; the rows
@@ -421,8 +353,6 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         )
         self._check_options()
         of_persons = replace(promise, rows=max_rows, by_person=groups is not None)
-        if self.protect is not None:
-            return self._fit_protected(X, y, groups, of_persons, delta)
         private = self._read_private(X, y, groups, max_rows)
         open_columns, discover_share = self._read_open_columns(private, promise, delta)
 
@@ -474,122 +404,6 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         self._set_relations(coded.relations)
         return self._warnings(plan, coded.strategy, fitted, never_measured, mixed)
 
-    def _planned_guarantee(self) -> PrivacyGuarantee:
-        """Return what the parameters allow `fit` to spend.
-
-        Returns
-        -------
-        PrivacyGuarantee
-            What `privacy_statement` says before `fit`: at least `guarantee_`, without columns and mechanism.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If `epsilon`, `delta`, `ledger` or `random_state` is out of range.
-        """
-        planned = super()._planned_guarantee()
-        if self.protect is None:
-            return planned
-        scope = tuple(listed_names(self.protect) or ())
-        return replace(planned, relation="replace_values", scope=scope)
-
-    def _fit_protected(
-        self, X: Any, y: Any, groups: Any, promise: Share, delta: Fraction
-    ) -> list[Callable[[], None]]:
-        """Fit a model of the protected columns given the others; return the warnings to give."""
-        # Read.
-        names = self._check_protect(X)
-        private = self._read_private(X, y, groups, promise.rows)
-        _check_protected_names(names, private.table.names)
-        refuse_no_public_rows(private.n_rows)
-
-        # Plan.
-        budget, rho = open_budget(promise, delta, promise.rows, replaces=True)
-        public_values: dict[Any, Any] = {}
-        left_out: dict[Any, str] = {}
-        # The dtype of a plain array is that of its protected values, too, and it says how
-        # public ones are read.
-        if is_frame(private.table.native):
-            public = set(undeclared(private.table, self.domain)) - set(names)
-            public_values, left_out = read_public_values(private.table, public)
-        table = without_values(private.table, left_out)
-        coded = code_table(self, table, private.is_counted, {}, public_values)
-        domain = coded.domain
-        check_undetermined(coded.plan.zeros, domain, names)
-        protected = sorted(map(domain.columns.index, names))
-        plan = with_protected(coded.plan, protected)
-        never_measured = out_of_reach(plan, coded.strategy)
-        warn_left_out(plan, domain.columns, never_measured)
-        warn_passed_through(left_out)
-
-        # Charge.
-        source = self._spend(
-            promise,
-            [domain.columns[column] for column in protected],
-            self._mechanism(budget, coded, promise.rows),
-            relation="replace_values",
-            delta=delta,
-            rho=rho,
-            losses=budget.losses,
-        )
-
-        # Measure.
-        records = CodedRecords(coded.codes, domain.sizes)
-        counts = ProtectedTable(records, plan, budget, source, protected)
-        marginals, fitted = _measure_protected(counts, plan, coded)
-        # All bins are declared.
-        cells = FoundCells(
-            table=counts, domain=domain, cells=domain, shapes={}, fine_counts={}
-        )
-        self._set_fitted(fitted, None, cells, coded.substitutes)
-        self._template = sample_template(table, domain)
-        self._set_relations(coded.relations)
-        determined = find_determined(marginals, protected)
-        return [
-            *self._warnings(plan, coded.strategy, fitted, never_measured, set()),
-            partial(warn_determined, determined, domain.columns),
-        ]
-
-    def _check_protect(self, X: Any) -> list[Any]:
-        """Check `protect`, and what cannot be together with it."""
-        protect: Any = self.protect
-        names = listed_names(protect)
-        if names is None:
-            raise TypeError(
-                "protect must be a list of column names, such as ['age', 'sex'], got "
-                f"{type(protect).__name__}"
-            )
-        if not names or len(set(names)) < len(names):
-            raise ValueError(
-                f"protect must name at least one column, each once, got {names}"
-            )
-        for name in (
-            "redraw",
-            "discover",
-            "relations",
-        ):
-            if getattr(self, name) is not None:
-                hint = ""
-                if name == "relations":
-                    hint = "; redraw goes with relations"
-                raise ValueError(
-                    f"protect does not go with {name}: set one of them to None{hint}"
-                )
-        if self.bins != "declared":
-            raise ValueError(f"protect needs bins='declared', got {self.bins!r}")
-        if self.handle_unknown == "ignore":
-            # Records that are left out would show in the counts of public cells.
-            raise ValueError(
-                "protect needs all records, and handle_unknown='ignore' leaves some "
-                "out: name a declared value for others, or use 'clip'"
-            )
-        if open_large(X) is not None:
-            raise TypeError(
-                "protect= needs the rows in memory, as skdp.engines only counts: "
-                "collect the table first"
-            )
-        return names
-
     def _read_open_columns(
         self, private: PrivateRows, promise: Share, delta: Fraction
     ) -> tuple[dict[Any, Any], Fraction]:
@@ -627,12 +441,9 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         """List the warnings of what was released, to give once `fit` has succeeded."""
         names = self.domain_.columns
         cliques = [marginal.clique for marginal in self.marginals_]
-        public = []
-        if self._protected:
-            public = [name for name in names if name not in self._protected]
         return [
             partial(warn_not_chosen, plan, strategy, names, cliques, never_measured),
-            partial(warn_unknown, plan, strategy, names, fitted.unknown, public),
+            partial(warn_unknown, plan, strategy, names, fitted.unknown),
             partial(
                 warn_undiscovered,
                 self.domain_,
@@ -653,8 +464,6 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         """Refuse parameters that name columns which are derived from others."""
         for parameter, names in self._names_in_parameters(coded).items():
             coded.relations.check_not_derived(parameter, names)
-        if self.redraw is not None:
-            coded.relations.check_redrawn(list(self.redraw))
 
     def _names_in_parameters(self, coded: CodedTable) -> dict[str, list[Any]]:
         """Return the columns that parameters about measurements name."""
@@ -681,17 +490,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
                 large, y=y, discover=self.discover, groups=groups, most=rows, rng=rng
             )
         table = self._read_table(X)
-        self._redrawn(table.names)
-        protected = None if self.ledger is None else self.ledger.columns
-        if self.redraw is not None and protected is not None:
-            shown = [name for name in protected if name not in self.redraw]
-            if shown:
-                raise ValueError(
-                    f"redraw must hold all columns that the ledger is for: {shown} "
-                    "would leave transform as they are"
-                )
         if y is not None:
-            refuse_shared_name(table, y, self._named_columns())
             table = with_target(table, y)
         check_width(len(table.names))
         is_counted = np.ones(len(table.columns[0]), bool)
@@ -699,10 +498,6 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             persons = read_persons(groups, table)
             is_counted = rows_within(persons, rows, self._generator("contribution"))
         return PrivateRows(table, is_counted, large)
-
-    def _named_columns(self) -> set[Any]:
-        """Return the columns that `protect` names."""
-        return set(listed_names(self.protect) or ())
 
     def _check_discover(self, promise: Share, delta: Fraction) -> Fraction:
         """Return the share of the budget that is for finding values."""
@@ -739,14 +534,11 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         self.model_ = fitted.model
         self.n_rows_ = fitted.total
         self.n_rows_std_error_ = fitted.std_error
-        self.undiscovered_ = {}
-        if not self._protected:
-            self.undiscovered_ = count_others(
-                fitted.model, cells.domain, fitted.total, others
-            )
+        self.undiscovered_ = count_others(
+            fitted.model, cells.domain, fitted.total, others
+        )
         self.n_iter_ = len(fitted.losses)
         self._calls = CallCounter()
-        self._redraw_at_fit = None if self.redraw is None else list(self.redraw)
 
     def _forget(self) -> None:
         hidden = (
@@ -760,50 +552,3 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         for name in list(vars(self)):
             if name.endswith("_") or name in hidden:
                 delattr(self, name)
-
-
-def _check_protected_names(protected: Sequence[Any], names: Sequence[Any]) -> None:
-    """Check that protected columns are some of a table's, and not all of them."""
-    unknown = [name for name in protected if name not in names]
-    if unknown:
-        raise ValueError(
-            f"protect must name columns of the table, got {unknown}; it has "
-            f"{list(names)}"
-        )
-    if len(protected) == len(names):
-        raise ValueError(
-            "protect names all columns, and leaves none that is public to draw them "
-            "given: set protect to None, which protects whole records, or leave a "
-            "column out of it"
-        )
-
-
-def _measure_protected(
-    table: ProtectedTable, plan: Plan, coded: CodedTable
-) -> tuple[list[Marginal], FittedTable]:
-    """Measure protected columns beside the others, and fit a model of them given these."""
-    with one_thread():
-        scores = measure_protected(table, plan, coded.strategy)
-        public_codes = {}
-        for column, codes in enumerate(coded.codes):
-            if column not in table.protected:
-                public_codes[column] = codes
-        marginals = merge(table.marginals)
-        fit = fit_conditional(
-            coded.domain.sizes,
-            table.protected,
-            public_codes,
-            marginals,
-            {column: table.shares_of(column) for column in table.protected},
-            zeros=plan.zeros,
-            max_iter=plan.max_iter,
-        )
-    # The number of rows is public.
-    fitted = FittedTable(
-        model=fit.model,
-        total=float(table.n_records),
-        std_error=0.0,
-        losses=fit.losses,
-        scores=scores,
-    )
-    return marginals, fitted

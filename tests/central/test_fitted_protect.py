@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from skdp import DPMarginalSynthesizer
-from tests.central.estimators import EVERY, NUMBERS, VALUES, WORDS, fitted, made, whole
+from tests.central.estimators import EVERY, NUMBERS, fitted, made, whole
 from tests.conftest import each
 
 PROTECTING = [name for name, (estimator, _) in EVERY.items() if "protect" in estimator.get_params()]
@@ -31,20 +29,3 @@ def test_of_models(name):
         estimator = fitted(made(name, protect=protect), whole(name))
         before = answers(estimator, X)
         assert answers(estimator.set_params(protect=later), X) == before, protect
-
-
-@each("was", [None, ["a"]])
-def test_of_synthesizers(was):
-    synthesizer = DPMarginalSynthesizer(1.0, domain=VALUES, protect=was, random_state=0)
-    synthesizer.fit(WORDS)
-    protects_rows = synthesizer.protects_rows
-    rows = synthesizer.transform(WORDS)
-    for protect in (None, ["a"], ["b"]):
-        synthesizer.set_params(protect=protect)
-        assert synthesizer.protects_rows == protects_rows
-        later = synthesizer.transform(WORDS)
-        assert list(later) == list(rows)
-        if was:
-            pd.testing.assert_series_equal(later["b"], WORDS["b"])
-        else:
-            assert (later["b"].to_numpy() != WORDS["b"].to_numpy()).any()

@@ -190,7 +190,6 @@ def state_beside_a_count(who):
 
 REVEALING = {
     "synthesizer": state_synthesizer,
-    "redrawing synthesizer": lambda who: state_synthesizer(who, redraw=["x"]),
     "target encoder": state_encoder,
     "selector": state_selector,
     "histogram": state_beside_a_count,

@@ -189,7 +189,7 @@ def test_baselines_that_read_reports():
         ("curator's model", "whole records"),
         pytest.param("synthetic rows", "whole records", marks=pytest.mark.long),
         ("private target", "the label"),
-        ("redrawn columns", "values of the protected columns"),
+        ("resampled columns", "values of the protected columns"),
     ],
 )
 def test_baselines_of_a_curator(name, promise):
@@ -241,7 +241,7 @@ def test_a_curator_reads_small_integers_as_numbers():
 
 
 def test_synthetic_rows_need_a_domain_of_all_columns():
-    for name in ("synthetic rows", "redrawn columns"):
+    for name in ("synthetic rows", "resampled columns"):
         with pytest.raises(
             ValueError, match=rf"{name}' needs a domain of all columns; that of table 'jobs' lacks \['h"
         ):
@@ -249,7 +249,7 @@ def test_synthetic_rows_need_a_domain_of_all_columns():
     # 2 * 3 * 1,000 combinations
     domain = {**DOMAIN, "hours": Interval(0, 80, bins=1_000)}
     with pytest.raises(ValueError, match=r"at most 4,096 combinations of protected values; table 'jobs' has 6,000"):
-        study(table(domain=domain, protect=["sex", "job", "hours"]), baselines=["redrawn columns"])
+        study(table(domain=domain, protect=["sex", "job", "hours"]), baselines=["resampled columns"])
 
 
 @pytest.mark.long
@@ -407,7 +407,7 @@ def test_epsilons_of_two_promises_are_not_compared():
         [
             ("left out", math.inf, [0.7, 0.71]),
             ("reports", 1.0, [0.7, 0.71]),
-            ("redrawn columns", 1.0, [0.7, 0.72]),
+            ("resampled columns", 1.0, [0.7, 0.72]),
             ("curator's model", 1.0, [0.8, 0.82]),
         ]
     )
@@ -415,8 +415,8 @@ def test_epsilons_of_two_promises_are_not_compared():
         ValueError, match=r"'reports' is for values of .* \"curator's model\" for whole records: compare"
     ):
         result.compare("reports", "curator's model")
-    assert len(result.compare("reports", "redrawn columns")) == 1
-    assert result.compare()["method"].to_list() == ["reports", "redrawn columns", "curator's model"]
+    assert len(result.compare("reports", "resampled columns")) == 1
+    assert result.compare()["method"].to_list() == ["reports", "resampled columns", "curator's model"]
 
 
 def test_tables_for_papers():

@@ -299,12 +299,6 @@ class TestSynthesizer:
     @each(
         "part, value, message",
         [
-            ("redraw", 5, "redraw must name columns of the domain"),
-            ("redraw", [], "redraw must name columns of the domain"),
-            ("redraw", ["job", "age"], "redraw must name columns of the domain"),
-            ("redraw", ["job", "job"], "redraw must name columns of the domain"),
-            ("redraw", [["job"]], "redraw must name columns of the domain"),
-            ("redraw", {"$tuple": ["job"]}, "redraw must name columns of the domain"),
             ("n_rows", 1e300, "n_rows is larger than any table"),
         ],
     )
@@ -324,12 +318,3 @@ class TestSynthesizer:
             column.update(library="polars", dtype={"name": "Binary"})
 
         refused(with_json(change, SYNTHESIZER), "the template has a dtype that holds no drawn row")
-
-    @each("redraw", [None, ["sex"], ["sex", "job"]])
-    def test_columns_that_are_redrawn(self, redraw):
-        made = DPMarginalSynthesizer(domain=DECLARED, redraw=redraw, max_iter=3, random_state=0).fit(WORDS)
-        again = skdp.load(io.BytesIO(saved(made)))
-        assert again.transform(WORDS).equals(skdp.load(io.BytesIO(saved(made))).transform(WORDS))
-        # What was drawn at fit still counts where `redraw` is set later.
-        made.set_params(redraw=["job"])
-        assert skdp.load(io.BytesIO(saved(made)))._redraw_at_fit == redraw

@@ -212,7 +212,6 @@ OF_WORDS = {
     "reports and a column": lambda: of_columns((sex(), ["sex"]), remainder="passthrough"),
     "synthetic rows": lambda: make_pipeline(synthesizer(), words(), LOGIT),
     "synthetic rows, private model": lambda: make_pipeline(synthesizer(), words(), classifier(bounds=(0, 1))),
-    "redrawn column": lambda: synthesizer(redraw=["job"]),
     "resampler": lambda: make_resampling_pipeline(SyntheticResampler(synthesizer()), words(), LOGIT),
 }
 PIPELINES = {

@@ -23,6 +23,7 @@ from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, OneHotEncod
 from sklearn.tree import DecisionTreeClassifier
 
 from skdp import (
+    DPColumnSynthesizer,
     DPLogisticRegression,
     DPMarginalSynthesizer,
     DPStandardScaler,
@@ -361,28 +362,16 @@ def encoded_model():
     return make_pipeline(OneHotEncoder(handle_unknown="ignore"), LogisticRegression())
 
 
-def redrawn_later(before, after):
-    model = make_pipeline(synthesizer(redraw=before), encoded_model()).fit(TABLE, SICK)
-    model[0].set_params(redraw=after)
-    return model
-
-
 def of_synthetic_rows():
     scale = by_columns((StandardScaler(), ["age"]), rest="passthrough", output="pandas")
     scaled = {"domain": PUBLIC | {"age": Interval(-3, 3, bins=4, real=True)}}
     cases = {
-        "redrawn columns before a model": Case(
-            lambda: make_pipeline(synthesizer(redraw=["age", "sex"]), encoded_model()).fit(TABLE, SICK),
-            "sex:R job:A age:R sick:SA",
-            "2 replace central: sex, age",
-        ),
-        # The model knows how columns hang together: without the other column, the redrawn one tells of it.
-        "a redrawn column alone": Case(
-            lambda: make_pipeline(synthesizer(target=False, redraw=["age"]), by_columns(("passthrough", ["age"]))).fit(
-                TABLE
-            ),
-            "sex:A job:A age:R",
-            "2 replace central: age",
+        "resampled columns before a model": Case(
+            lambda: make_pipeline(
+                DPColumnSynthesizer(["age", "sex"], domain=PUBLIC).set_output(transform="pandas"), encoded_model()
+            ).fit(TABLE, SICK),
+            "sex:R job:A age:R",
+            "1 replace_values central: sex, age",
         ),
         "a resampler behind a scaler": Case(
             lambda: make_resampling_pipeline(scale, SyntheticResampler(synthesizer(**scaled)), encoded_model()).fit(
@@ -392,12 +381,6 @@ def of_synthetic_rows():
             "2 replace central: sex, job, sick",
         ),
     }
-    for before, after in ((["age"], ["age", "sex"]), (None, ["age"])):
-        cases[f"redrawn {before}, then {after}"] = Case(
-            lambda before=before, after=after: redrawn_later(before, after),
-            "sex:A job:A age:R sick:SA",
-            "2 replace central: age",
-        )
     return cases
 
 

@@ -16,6 +16,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from skdp import (
     Domain,
+    DPColumnSynthesizer,
     DPLogisticRegression,
     DPMarginalSynthesizer,
     DPMean,
@@ -233,7 +234,7 @@ def test_a_private_target_behind_a_column_transformer(name):
 def test_protected_columns_behind_a_column_transformer(prefix):
     """Before fit, the target was said to be protected, of which nothing is known."""
     domain = {prefix + column: values for column, values in DECLARED.items()}
-    private = DPMarginalSynthesizer(domain=domain, protect=[f"{prefix}sex"], random_state=0)
+    private = DPColumnSynthesizer([f"{prefix}sex"], domain=domain, random_state=0)
     names = ColumnTransformer([("text", "passthrough", TEXT)], verbose_feature_names_out=bool(prefix))
     behind = make_pipeline(names.set_output(transform="pandas"), private)
     for statement in (privacy_statement(behind, TABLE[TEXT]), privacy_statement(behind.fit(TABLE[TEXT]), TABLE[TEXT])):
@@ -243,7 +244,7 @@ def test_protected_columns_behind_a_column_transformer(prefix):
 
 
 def test_protected_columns_within_a_column_transformer():
-    private = DPMarginalSynthesizer(domain=DECLARED, protect=["sex"], random_state=0)
+    private = DPColumnSynthesizer(["sex"], domain=DECLARED, random_state=0)
     within = ColumnTransformer([("text", private, TEXT)], remainder="passthrough")
     for statement in (privacy_statement(within, TABLE), privacy_statement(within.fit(TABLE), TABLE)):
         assert (statement.total.scope, statement.total.relation) == (("sex",), "replace_values")
@@ -283,5 +284,5 @@ def test_a_private_target_that_is_a_column_behind_a_step_without_names():
 
 def test_names_that_are_numbers_are_no_targets():
     table = pd.DataFrame({0: [0, 1] * 20, 1: [0, 1] * 20})
-    synthesizer = DPMarginalSynthesizer(domain={0: [0, 1], 1: [0, 1]}, protect=[0], random_state=0).fit(table)
+    synthesizer = DPColumnSynthesizer([0], domain={0: [0, 1], 1: [0, 1]}, random_state=0).fit(table)
     assert "protects a y" not in str(privacy_statement(synthesizer, table))

@@ -8,7 +8,7 @@ import pickle
 import pandas as pd
 import pytest
 
-from skdp import DPMarginalSynthesizer, RandomizedResponseEncoder, SyntheticResampler
+from skdp import DPMarginalSynthesizer, RandomizedResponseEncoder
 from skdp.central import sample_and_aggregate
 from skdp.local import shuffle_reports
 from skdp.testing import replay_release
@@ -53,13 +53,11 @@ def test_neither_rows_nor_states_tell_of_other_columns(kind):
     told = []
     for table in TABLES[kind]:
         synthesizer = fitted(table)
-        redrawing = fitted(table, redraw=[table.columns[0]])
         file = io.BytesIO()
         synthesizer.save(file)
         frames = [
             synthesizer.sample(2),
             synthesizer.transform(table),
-            redrawing.transform(table),
             pickle.loads(pickle.dumps(synthesizer)).sample(2),
             DPMarginalSynthesizer.load(io.BytesIO(file.getvalue())).sample(2),
         ]
@@ -98,13 +96,3 @@ def test_a_statistic_sees_no_other_columns():
         )
         means.append(round(release.value))
     assert means == [2, 2]
-
-
-def test_a_target_that_is_drawn_again_keeps_no_other_row_labels():
-    rows = pd.MultiIndex.from_product([["a", "rare"], range(20)])
-    X = pd.DataFrame({"k": ["u", "w"] * 20}, rows)[:20]
-    y = pd.Series([0, 1] * 20, rows, name="c")[:20]
-    synthesizer = DPMarginalSynthesizer(domain={"k": ["u", "w"], "c": [0, 1]}, protect=["c"], random_state=0)
-    features, target = SyntheticResampler(synthesizer).fit_resample(X, y)
-    for drawn in (features, target):
-        assert drawn.index.levels[0].tolist() == ["a"]

@@ -8,7 +8,6 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from sklearn.pipeline import make_pipeline
 
 import skdp
 from skdp import DPMarginalSynthesizer, Interval, PrivacyLedger, SyntheticResampler, privacy_statement
@@ -113,45 +112,6 @@ def test_they_hold_wherever_rows_are_drawn(tmp_path):
     rows = with_target.sample(500)
     check(rows[list(TABLE)])
     assert list(with_target.transform(TABLE.drop(columns="total"))) == [*TABLE.columns.drop("total")]
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("bins", ["declared", "private"])
-def test_columns_that_are_redrawn_keep_them_with_those_that_stay(bins):
-    pipeline = make_pipeline(
-        DPMarginalSynthesizer(
-            domain=DOMAIN, relations=RELATIONS, redraw=["total", "bonus", "end"], delta=1e-6, bins=bins, random_state=0
-        )
-    ).set_output(transform="pandas")
-    table = TABLE.assign(wage=TABLE["wage"].clip(0, 100))
-    rows = pipeline.fit_transform(table)
-    pd.testing.assert_frame_equal(rows[["wage", "start", "net pay"]], table[["wage", "start", "net pay"]])
-    assert (in_cents(rows["wage"]) + in_cents(rows["bonus"]) == in_cents(rows["total"])).all()
-    assert (rows["end"] >= rows["start"]).all()
-    assert rows["total"].between(0, 250).all()
-    assert not rows["bonus"].equals(table["bonus"])
-
-
-@pytest.mark.parametrize(
-    ("redraw", "message"),
-    [(["bonus"], r"'total = wage \+ bonus': redraw has \['bonus'\], and must have 'total'"), (["total"], "that stay")],
-)
-def test_redrawn_columns_that_contradict_a_sum(redraw, message):
-    ledger = PrivacyLedger(epsilon=2.0, delta=1e-3)
-    with pytest.raises(ValueError, match=message):
-        fitted(redraw=redraw, ledger=ledger)
-    assert ledger.spent.epsilon == 0
-
-
-@pytest.mark.long
-def test_rows_that_leave_no_value_are_warned_of_by_their_relation():
-    domain = {name: DOMAIN[name] for name in ("wage", "bonus")}
-    relations = ["wage + bonus <= 190"]
-    synthesizer = fitted(TABLE[list(domain)], domain, relations, redraw=["bonus"])
-    rows = TABLE[list(domain)].head(5)
-    synthesizer.transform(rows)
-    with pytest.warns(UserWarning, match=r"leave no likely value for \['bonus'\].*\['wage \+ bonus <= 190'\]"):
-        synthesizer.transform(rows.assign(wage=200.0))
 
 
 class TestSums:

@@ -128,7 +128,7 @@ def test_groups_bound_the_contribution():
     [
         ({"n_samples": -1}, ValueError, "n_samples must be between 0"),
         ({"n_samples": 2.0}, TypeError, "n_samples must be an integer, got float"),
-        ({"synthesizer": LogisticRegression()}, TypeError, "a DPMarginalSynthesizer, got LogisticRegression"),
+        ({"synthesizer": LogisticRegression()}, TypeError, "or a DPColumnSynthesizer, got LogisticRegression"),
     ],
 )
 def test_mistakes_cost_nothing(options, error, message):

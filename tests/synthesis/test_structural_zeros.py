@@ -120,30 +120,6 @@ def test_rules_hold_wherever_rows_are_drawn(tmp_path):
     assert (table["count"].to_numpy().reshape(4, 4)[np.tril_indices(4, -1)] == 0).all()
 
 
-@pytest.mark.parametrize(("drawn", "kept"), [("start", "end"), ("end", "start")])
-def test_a_redrawn_column_is_in_order_with_the_given_one(drawn, kept):
-    table = PEOPLE.assign(start=40 - PEOPLE["end"], end=40.0)
-    rows = fitted(redraw=[drawn]).transform(table)
-    pd.testing.assert_series_equal(rows[kept], table[kept])
-    assert (rows["start"] <= rows["end"]).all()
-    assert rows[drawn].between(0, 40).all()
-
-
-def test_rows_that_leave_no_value_are_warned_of_by_their_columns():
-    """Also if some values of the same bin would be in order."""
-    domain = {"low": Interval(edges=[2, 10, 40]), "high": Interval(edges=[0, 10, 40])}
-    domain |= {"sex": ["f", "m"], "job": ["a", "b"]}
-    rules = [("low", "<=", "high"), {"sex": "m", "job": ["a", "b"]}]
-    table = PEOPLE[["start", "end"]].set_axis(["low", "high"], axis=1).clip(2).assign(sex="f", job="a")
-    synthesizer = fitted(table, domain, rules, redraw=["low"])
-    synthesizer.transform(table)
-    with pytest.warns(UserWarning, match=r"leave no likely value for \['low'\].* of \[\('low', 'high'\)\]"):
-        rows = synthesizer.transform(table.assign(high=1))
-    assert rows["low"].between(2, 40).all()
-    with pytest.warns(UserWarning, match=r"leave no likely value for \['job'\].* of \[\('sex', 'job'\)\]"):
-        synthesizer.set_params(redraw=["job"]).transform(table.assign(sex="m"))
-
-
 def test_an_excluded_cell_has_no_two_values_in_order():
     """By all pairs of whole numbers."""
     edges = [[0, 3, 4, 7], [0, 1, 6, 7], [2, 5, 9]]

@@ -97,14 +97,3 @@ def test_nothing_of_the_target_stays():
     synthesizer = DPMarginalSynthesizer(domain=domain, handle_unknown="ignore").fit(TABLE, y)
     assert "hunter2" not in repr(vars(synthesizer))
     assert b"hunter2" not in pickle.dumps(synthesizer)
-
-
-def test_a_ledger_of_columns_that_would_be_shown_is_refused():
-    people = pd.DataFrame({"a": ["0", "1"] * 50, "b": ["0", "1"] * 50})
-    domain = {"a": ["0", "1"], "b": ["0", "1"]}
-    ledger = PrivacyLedger(epsilon=5.0, relation="replace_values", columns=["a"])
-    with pytest.raises(ValueError, match=r"redraw must hold all columns that the ledger is for: \['a'\] would leave"):
-        DPMarginalSynthesizer(1.0, domain=domain, redraw=["b"], ledger=ledger).fit(people)
-    assert ledger.spent.epsilon == 0
-    DPMarginalSynthesizer(1.0, domain=domain, redraw=["a"], ledger=ledger, random_state=0).fit(people)
-    assert ledger.spent.epsilon > 0

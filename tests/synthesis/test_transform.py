@@ -6,7 +6,6 @@ import pytest
 
 from skdp import DPMarginalSynthesizer, Interval
 from skdp.privacy import privacy_statement
-from tests.conftest import counted_draws
 
 N = 3000
 rng = np.random.default_rng(0)
@@ -29,33 +28,6 @@ def fitted(X=TABLE, y=None, **parameters):
     given = {"domain": DOMAIN if y is None else DOMAIN | {"label": ["low", "high"]}, "random_state": 0,
              "marginals": CLIQUES if y is None else [*CLIQUES, ("b", "label"), ("d", "label")]}  # fmt: skip
     return DPMarginalSynthesizer(10, **given | parameters).fit(X, y)
-
-
-class TestRedraw:
-    @pytest.mark.parametrize("y", [None, LABEL])
-    @pytest.mark.parametrize("drawn", [["b"], ["b", "wage"], ["a", "b", "wage", "d"]])
-    def test_the_other_columns_are_the_same_to_the_bit(self, y, drawn):
-        synthesizer = fitted(y=y, redraw=drawn)
-        with counted_draws() as coins:
-            made = synthesizer.transform(TABLE)
-        assert coins[0] == 0
-        kept = [name for name in TABLE if name not in drawn]
-        pd.testing.assert_frame_equal(made[kept], TABLE[kept])
-        pd.testing.assert_index_equal(made.index, TABLE.index)
-        assert list(made) == list(TABLE)
-        assert made.dtypes.equals(TABLE.dtypes)
-        assert all((made[name] != TABLE[name]).any() for name in drawn)
-        assert not made.equals(synthesizer.transform(TABLE))  # each call draws anew
-
-    def test_an_undeclared_value_in_a_kept_column(self):
-        strange = TABLE.assign(d=[9, *TABLE["d"][1:]])
-        with pytest.raises(ValueError, match="column 'd'"):
-            fitted(redraw=["b"]).transform(strange)
-        for policy in ("ignore", {"d": 0}):
-            made = fitted(redraw=["b"], handle_unknown=policy).transform(strange)
-            pd.testing.assert_series_equal(made["d"], strange["d"])
-        # A policy for a redrawn column is of no use here, and no mistake.
-        fitted(redraw=["b"], handle_unknown={"b": "x"}).transform(TABLE)
 
 
 class TestWholeRows:

@@ -1,6 +1,5 @@
 """Graphical models of tables: inference and sampling."""
 
-from skdp.synthesis.model._conditional import fit_conditional as fit_conditional
 from skdp.synthesis.model._estimation import TOLERANCE as TOLERANCE
 from skdp.synthesis.model._estimation import fit_model as fit_model
 from skdp.synthesis.model._estimation import forbid as forbid
@@ -11,15 +10,12 @@ from skdp.synthesis.model._graphical_model import GraphicalModel as GraphicalMod
 from skdp.synthesis.model._graphical_model import JunctionTree as JunctionTree
 from skdp.synthesis.model._propagation import calibrate as calibrate
 from skdp.synthesis.model._propagation import no_potentials as no_potentials
-from skdp.synthesis.model._sampling import MOST_EVEN as MOST_EVEN
-from skdp.synthesis.model._sampling import MOST_REDRAWN as MOST_REDRAWN
-from skdp.synthesis.model._sampling import redraw as redraw
-from skdp.synthesis.model._sampling import redraw_evenly as redraw_evenly
 from skdp.synthesis.model._sampling import sample as sample
 from skdp.synthesis.model._tables import Clique as Clique
 from skdp.synthesis.model._tables import Groups as Groups
 from skdp.synthesis.model._tables import Marginal as Marginal
 from skdp.synthesis.model._tables import MeanCounts as MeanCounts
+from skdp.synthesis.model._tables import Tables as Tables
 from skdp.synthesis.model._tables import arrange as arrange
 from skdp.synthesis.model._tables import count_cells as count_cells
 from skdp.synthesis.model._tables import count_pairs as count_pairs

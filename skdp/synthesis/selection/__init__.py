@@ -6,14 +6,12 @@ from skdp.synthesis.selection._bins import FoundCells as FoundCells
 from skdp.synthesis.selection._bins import covariance_of_cells as covariance_of_cells
 from skdp.synthesis.selection._bins import find_bins as find_bins
 from skdp.synthesis.selection._bins import find_cells as find_cells
-from skdp.synthesis.selection._determined import find_determined as find_determined
-from skdp.synthesis.selection._determined import warn_determined as warn_determined
+from skdp.synthesis.selection._private_table import LEAST_ERROR as LEAST_ERROR
+from skdp.synthesis.selection._private_table import Change as Change
 from skdp.synthesis.selection._private_table import NoiseBudget as NoiseBudget
 from skdp.synthesis.selection._private_table import PrivateTable as PrivateTable
 from skdp.synthesis.selection._private_table import open_budget as open_budget
-from skdp.synthesis.selection._protected import ProtectedTable as ProtectedTable
-from skdp.synthesis.selection._protected import measure_protected as measure_protected
-from skdp.synthesis.selection._protected import with_protected as with_protected
+from skdp.synthesis.selection._rare_values import group_column as group_column
 from skdp.synthesis.selection._registry import STRATEGIES as STRATEGIES
 from skdp.synthesis.selection._registry import check_marginals as check_marginals
 from skdp.synthesis.selection._registry import check_width as check_width
@@ -32,6 +30,5 @@ from skdp.synthesis.selection._strategy import out_of_reach as out_of_reach
 from skdp.synthesis.selection._strategy import warn_left_out as warn_left_out
 from skdp.synthesis.selection._strategy import warn_not_chosen as warn_not_chosen
 from skdp.synthesis.selection._strategy import warn_unknown as warn_unknown
-from skdp.synthesis.selection._zeros import check_undetermined as check_undetermined
 from skdp.synthesis.selection._zeros import read_order as read_order
 from skdp.synthesis.selection._zeros import read_zeros as read_zeros

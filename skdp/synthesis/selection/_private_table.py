@@ -43,9 +43,6 @@ class Change:
 ONE_COUNT = Change(1, 1)
 """A record is in a cell or not."""
 
-TWO_COUNTS = Change(2, 2)
-"""A record leaves a cell for another one."""
-
 
 class NoiseBudget:
     """A whole budget, spent in shares on noisy counts and noisy scores."""
@@ -60,13 +57,8 @@ class NoiseBudget:
     # .. [2] A. Smith, A. Thakurta (2022). Fully adaptive composition for Gaussian
     #    differential privacy. arXiv:2210.17520
 
-    # Where another value of a protected column is what neighbours differ in, a record
-    # leaves one cell for another: counts change by 2 k in L1 norm and by ``sqrt(2) k``
-    # in L2 norm, and each score by 2 k.
-
-    def __init__(self, share: Share, *, replaces: bool = False) -> None:
+    def __init__(self, share: Share) -> None:
         self.share = share
-        self.replaces = replaces
         self.left = Fraction(1)
         # Of it, what may be spent on scores.
         self.left_for_scores = Fraction(1)
@@ -92,18 +84,18 @@ class NoiseBudget:
     def part(self, share: Fraction) -> NoiseBudget:
         """Spend a share on a budget of its own."""
         self._spend(share)
-        return NoiseBudget(self.share * share, replaces=self.replaces)
+        return NoiseBudget(self.share * share)
 
     def _noise(self, share: Fraction, change: Change | None = None) -> Noise:
         """Return the noise of integers that a record changes so; of counts by default."""
-        if change is None:
-            change = TWO_COUNTS if self.replaces else ONE_COUNT
+        change = change or ONE_COUNT
         return Noise.of(self.share * share, change.l1, change.l2_squared)
 
-    def _blocks(self, n_scores: int, share: Fraction) -> list[tuple[int, Noise]]:
+    def _blocks(
+        self, n_scores: int, share: Fraction, change: int = 1
+    ) -> list[tuple[int, Noise]]:
         """Return the sizes of blocks of scores, and the noise of each."""
         n_blocks = -(-n_scores // _BLOCK) if self.share.kind == "epsilon" else 1
-        change = 2 if self.replaces else 1
         blocks = []
         for block in range(n_blocks):
             size = n_scores // n_blocks + (block < n_scores % n_blocks)
@@ -115,9 +107,9 @@ class NoiseBudget:
         """Return the standard deviation of each count that a share buys."""
         return max(LEAST_ERROR, float(self._noise(share, change).error))
 
-    def score_error(self, share: Fraction, n_scores: int) -> float:
+    def score_error(self, share: Fraction, n_scores: int, change: int = 1) -> float:
         """Return the largest standard deviation of scores that a share buys."""
-        _, noise = self._blocks(n_scores, share)[0]
+        _, noise = self._blocks(n_scores, share, change)[0]
         return float(noise.error)
 
     def counts(
@@ -133,12 +125,16 @@ class NoiseBudget:
         return _add(counts, noise)
 
     def scores(
-        self, source: ByteSource, share: Fraction, scores: NDArray[np.int64]
+        self,
+        source: ByteSource,
+        share: Fraction,
+        scores: NDArray[np.int64],
+        change: int = 1,
     ) -> NDArray[np.float64]:
-        """Release scores: each changes by a person's rows, or twice that if values are replaced, at most."""
+        """Release scores, each of which a record changes by at most `change`."""
         self._spend(share)
         self.left_for_scores -= share
-        blocks = self._blocks(scores.size, share)
+        blocks = self._blocks(scores.size, share, change)
         noise = []
         for size, block_noise in blocks:
             noise.append(block_noise.draw(source, size))
@@ -169,7 +165,7 @@ def _add(numbers: NDArray[np.int64], noise: NDArray[Any]) -> NDArray[np.float64]
 
 
 def open_budget(
-    share: Share, delta: Fraction, max_rows_per_person: int, *, replaces: bool = False
+    share: Share, delta: Fraction, max_rows_per_person: int
 ) -> tuple[NoiseBudget, Fraction | None]:
     """Turn a promise into a budget of noise; return its rho too, None if it is pure."""
     least = Fraction(max_rows_per_person, _LARGEST_NOISE)
@@ -180,13 +176,13 @@ def open_budget(
     if share.kind == "epsilon" and (delta == 0 or amount < least):
         _check_amount(amount, least)
         pure = Share("epsilon", share.amount, rows=rows)
-        return NoiseBudget(pure, replaces=replaces), None
+        return NoiseBudget(pure), None
     mu_squared = share.mu_squared
     if share.kind == "epsilon":
         mu_squared = Fraction(largest_mu(share.amount, delta)) ** 2
     _check_amount(mu_squared, least**2)
     gaussian = Share("mu", mu_squared, rows=rows)
-    return NoiseBudget(gaussian, replaces=replaces), mu_squared / 2
+    return NoiseBudget(gaussian), mu_squared / 2
 
 
 def _check_amount(amount: Fraction, least: Fraction) -> None:
@@ -264,7 +260,7 @@ class PrivateTable:
     ) -> PrivateScores:
         """Compare guesses of some marginals with their counts."""
         # A guess is rounded to integers, so a record that is added or removed changes its
-        # distance to the counts by 1, and one that leaves a cell for another by 0 or 2.
+        # distance to the counts by 1.
         distances = {}
         exact_counts = self._records.count(cliques)
         for clique, counts, guess in zip(cliques, exact_counts, guesses, strict=True):

@@ -112,7 +112,6 @@ def read_plan(
     max_iter: Any,
     tol: Any,
     relations: Relations | None = None,
-    redraw: Any = None,
 ) -> tuple[Plan, Strategy]:
     """Return what is public and the strategy; refuse a model that is too large."""
     max_cells = min(check_size(max_cells, name="max_cells"), MOST_CELLS)
@@ -128,7 +127,6 @@ def read_plan(
         zeros=read_zeros(structural_zeros, domain, relations, max_cells),
         tol=_check_tol(tol),
         target=_read_target(target, marginals, cliques, domain),
-        kept=_read_kept(redraw, domain),
     )
     if isinstance(marginals, str):
         strategy = STRATEGIES[marginals]
@@ -136,17 +134,6 @@ def read_plan(
         strategy = Given(read_cliques("marginals", marginals, domain))
     _check_size_of_model(plan, strategy)
     return plan, strategy
-
-
-def _read_kept(redraw: Any, domain: Domain) -> Clique:
-    """Return the columns that are not redrawn, if others are."""
-    if redraw is None:
-        return ()
-    kept = []
-    for column, name in enumerate(domain.columns):
-        if name not in redraw:
-            kept.append(column)
-    return tuple(kept)
 
 
 def _read_target(

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from skdp.base import SURE_STD_ERRORS
 from skdp.synthesis.model import Clique, Groups, group
-from skdp.synthesis.selection._column_shares import LEAST_COUNT
 from skdp.synthesis.selection._private_table import PrivateScores, PrivateTable
 
 LEAST_SCORES, MOST_SCORES = Fraction(1, 70), Fraction(1, 7)
@@ -23,6 +22,9 @@ Of "auto", a list of more than half the largest share spends that half.
 
 Of "auto", pairs with the target, with columns of few values, and others are lists of their
 own. Halving and doubling: see `Auto`."""
+
+_MIN_COUNT = 1e-6
+"""Records of a value that no record seems to have, so that nothing is divided by 0."""
 
 SCORE_SHARE = Fraction(1, 6400)
 """The share of the budget of each score, unless there are too many."""
@@ -178,7 +180,7 @@ class IndependentColumns:
         ):
             grouped = group(column_counts, (members,))
             counts_of_columns.append(grouped)
-            positive = np.maximum(grouped, LEAST_COUNT)
+            positive = np.maximum(grouped, _MIN_COUNT)
             noise = column_error * math.sqrt(column_counts.size / grouped.size)
             # A count near 0 is off by no more than itself.
             noise = np.minimum(noise, np.maximum(positive, column_error / 2))

@@ -58,8 +58,6 @@ class Plan:
     tol: float = TOLERANCE
     target: int | None = None
     """The column that rows will be used to predict."""
-    kept: Clique = ()
-    """The columns given which others will be redrawn."""
 
     @property
     def columns(self) -> list[Clique]:
@@ -84,11 +82,6 @@ class Plan:
             if order > 1:  # a column of one value depends on no other
                 columns = [column for column in marginal if self.sizes[column] > 1]
             n_uses.update(itertools.combinations(columns, order))
-        # What a redrawn column says of others given all that a row keeps depends on how
-        # that hangs together, whatever marginals matter.
-        if order == 2:
-            for pair in itertools.combinations(self.kept, 2):
-                n_uses.setdefault(pair, 1)
         for clique in list(n_uses):
             if self.n_cells(clique) > self.max_cells:
                 del n_uses[clique]
@@ -252,8 +245,7 @@ def _most_precise(
 COLUMN_SHARE = Fraction(1, 20)
 """The share of the budget of the first counts of columns, which come before any scores.
 
-Halving and doubling: see `Auto`. With protected columns of Adult and ACS Public Coverage,
-distances of pairs then change by less than those of other seeds."""
+Halving and doubling: see `Auto`."""
 
 
 def measure_columns(
@@ -318,13 +310,11 @@ def warn_unknown(
     strategy: Strategy,
     names: Sequence[object],
     unknown: Sequence[Clique],
-    public: Collection[object] = (),
 ) -> None:
-    """Warn of strong pairs without room, and of pairs that are too large to score; not of pairs that are public."""
+    """Warn of strong pairs without room, and of pairs that are too large to score."""
     large = []
     for pair in itertools.combinations(range(len(plan.sizes)), 2):
-        is_public = all(names[column] in public for column in pair)
-        if plan.n_cells(pair) > plan.max_cells and not is_public:
+        if plan.n_cells(pair) > plan.max_cells:
             large.append(pair)
     limit = f"max_cells = {plan.max_cells:,}"
     advice = "Set max_cells higher, or declare coarser bins"

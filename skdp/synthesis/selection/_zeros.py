@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
@@ -231,33 +231,6 @@ def _kind(name: Any, values: Categories | Interval) -> str:
             f"{min(without_order)}s"
         )
     return kinds.pop()
-
-
-def check_undetermined(
-    zeros: Zeros, domain: Domain, protected: Collection[Any]
-) -> None:
-    """Refuse protected columns whose values follow from public ones, as declared."""
-    # Where public columns leave one value, it is public too, and neighbours that differ
-    # in it cannot both occur: the promise would compare nothing. What is declared is
-    # public knowledge; the rows are not read.
-    columns = domain.columns
-    for clique, is_impossible in zeros:
-        public = [column for column in clique if columns[column] not in protected]
-        for axis, column in enumerate(clique):
-            if columns[column] not in protected or not public:
-                continue
-            further = [clique.index(name) for name in clique if name not in public]
-            further.remove(axis)
-            is_possible = (~is_impossible).any(axis=tuple(further), keepdims=True)
-            # Of each public cell, the values that the protected column may have.
-            n_values = is_possible.sum(axis=axis)
-            if n_values.max() <= 1:
-                names = ", ".join(repr(columns[name]) for name in public)
-                raise ValueError(
-                    f"column {columns[column]!r} cannot be protected while {names} is "
-                    "public: by structural_zeros, its values follow from there. "
-                    f"Protect {names} too"
-                )
 
 
 def leaves_something(sizes: Sequence[int], zeros: Zeros) -> bool:

@@ -4,8 +4,10 @@ from skdp.synthesis.tables._decode import assemble as assemble
 from skdp.synthesis.tables._decode import check_decodable as check_decodable
 from skdp.synthesis.tables._decode import decode as decode
 from skdp.synthesis.tables._decode import draw_rows as draw_rows
+from skdp.synthesis.tables._decode import make_generator as make_generator
 from skdp.synthesis.tables._decode import public_template as public_template
 from skdp.synthesis.tables._decode import sample_template as sample_template
+from skdp.synthesis.tables._decode import select_columns as select_columns
 from skdp.synthesis.tables._decode import write_rows as write_rows
 from skdp.synthesis.tables._draws import count_values as count_values
 from skdp.synthesis.tables._draws import ends_of as ends_of
@@ -38,6 +40,3 @@ from skdp.synthesis.tables._shapes import Shapes as Shapes
 from skdp.synthesis.tables._shapes import cells_within as cells_within
 from skdp.synthesis.tables._shapes import find_points as find_points
 from skdp.synthesis.tables._shapes import fine_grid as fine_grid
-from skdp.synthesis.tables._unseen import choose_substitutes as choose_substitutes
-from skdp.synthesis.tables._unseen import warn_passed_through as warn_passed_through
-from skdp.synthesis.tables._unseen import without_values as without_values

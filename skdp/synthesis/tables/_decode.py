@@ -28,6 +28,19 @@ from skdp.tables import Table, dates_like, empty_column, labels_of, library_of
 Rows = Sequence[NDArray[np.integer]]
 
 
+def make_generator(random_state: int | None, *key: Any) -> np.random.Generator:
+    """Return a generator of post-processing, which shares no random bits with the noise."""
+    if random_state is None:
+        return np.random.default_rng()
+    return np.random.default_rng([int(random_state), *map(ord, repr(key))])
+
+
+def select_columns(table: Table, names: Sequence[Any]) -> Table:
+    """Return some columns of a table."""
+    columns = dict(zip(table.names, table.columns, strict=True))
+    return Table(tuple(names), tuple(map(columns.__getitem__, names)), table.native)
+
+
 def public_template(table: Table, domain: Domain) -> Table:
     """Keep of a table the library, the names and the families of dtypes, but no row."""
     columns = []

@@ -41,12 +41,14 @@ from skdp.synthesis.model import (
     shape_of,
     sum_others,
 )
-from skdp.synthesis.tables._unseen import has_order, take_nearest, without_values
 from skdp.tables import (
+    ORDERED_KINDS,
     ColumnError,
     LargeTable,
     Table,
     has_more_decimals,
+    kind_of,
+    present,
     shielded,
     to_numbers,
 )
@@ -55,12 +57,11 @@ Codes = NDArray[np.unsignedinteger]
 
 Policy = Literal["error", "clip", "ignore"]
 POLICIES = get_args(Policy)
-_OF_ALL_ROWS = (
+_ADVICE = (
     "Or set handle_unknown: 'clip' puts numbers beyond bins into the first or last one "
-    "and drops decimals that are not declared, and {column: declared value} takes "
-    "this for all others"
+    "and drops decimals that are not declared, {column: declared value} takes this for "
+    "all others, and 'ignore' leaves such rows out"
 )
-_ADVICE = f"{_OF_ALL_ROWS}; 'ignore' leaves such rows out"
 
 
 def with_target(table: Table, y: Any) -> Table:
@@ -88,22 +89,18 @@ def read_codes(
     domain: Domain,
     handle_unknown: Any,
     others: Mapping[Any, Any] | None = None,
-    keeps_rows: bool = False,
 ) -> list[Codes]:
-    """Code the columns of a table, of which rows are never left out if it `keeps_rows`."""
+    """Code the columns of a table."""
     check_policy(handle_unknown)
-    codes, undeclared = encode_records(
-        table, domain, handle_unknown, others, keeps_rows
-    )
+    codes, undeclared = encode_records(table, domain, handle_unknown, others)
     if undeclared:
         name = undeclared[0]
-        advice = _OF_ALL_ROWS if keeps_rows else _ADVICE
         if name in _find_long_decimals(table, domain):
             raise ValueError(
                 f"column {name!r} holds a number with more decimals than are declared: "
-                f"declare more, or real=True for any. {advice}."
+                f"declare more, or real=True for any. {_ADVICE}."
             )
-        raise undeclared_in(name, domain, advice)
+        raise undeclared_in(name, domain)
     return codes
 
 
@@ -112,16 +109,8 @@ def encode_records(
     domain: Domain,
     handle_unknown: Any,
     others: Mapping[Any, Any] | None = None,
-    keeps_rows: bool = False,
 ) -> tuple[list[Codes], list[Any]]:
     """Code a table, and list the columns with values that have to be declared."""
-    if keeps_rows:
-        # As in `fit`, where these public columns were left out, or had no value.
-        unread = []
-        for name in others or ():
-            if name in domain.columns and domain[name].labels == (None,):
-                unread.append(name)
-        table = without_values(table, unread)
     codes, unlisted = encode_columns(table, domain, "error")
     if handle_unknown != "clip":
         for name, is_long in _find_long_decimals(table, domain).items():
@@ -129,19 +118,15 @@ def encode_records(
             codes[place][is_long] = domain.sizes[place]
             if name not in unlisted:
                 unlisted.append(name)
-    # Where values were found privately, or those of public columns were read, one stands
-    # for all others.
+    # Where values were found privately, one stands for all others.
     replacements = _replacements(domain, others)
-    chosen = _replacements(domain, handle_unknown)
-    replacements |= chosen
+    replacements |= _replacements(domain, handle_unknown)
     undeclared = []
     for name in unlisted:
         place = domain.columns.index(name)
         column_codes = codes[place]
         size = domain.sizes[place]
         if name in replacements:
-            if keeps_rows and name not in chosen:
-                take_nearest(column_codes, domain[name], table.columns[place])
             column_codes[column_codes == size] = replacements[name]
             continue
         if handle_unknown == "clip" and isinstance(domain[name], Interval):
@@ -209,6 +194,9 @@ def complete_domain(
 ) -> Domain:
     """Build the domain of a table from what is declared, was found privately, or read of public columns."""
     known = _declared_names(table, declared)
+    if isinstance(declared, Domain):
+        used = [name for name in declared.columns if name in table.names]
+        declared = declared.select(used) if used else None
     if found:
         columns = {}
         if isinstance(declared, Domain):
@@ -243,6 +231,12 @@ def _declared_names(table: Table, declared: Any) -> set[Any]:
     return set(declared if isinstance(declared, Mapping) else table.names)
 
 
+def _has_order(values: Categories | Interval) -> bool:
+    """Return whether values that were read, and so are sorted, are numbers or dates."""
+    listed = present(values.values)
+    return bool(listed) and kind_of(listed[0]) in ORDERED_KINDS
+
+
 def declared_orders(domain: Domain, read: Collection[Any] = ()) -> tuple[bool, ...]:
     """Return for each column whether neighbouring codes are neighbours, as declared or as those of sorted numbers."""
     # Bins are, and categories that are declared in order. Numbers in a list that is
@@ -251,7 +245,7 @@ def declared_orders(domain: Domain, read: Collection[Any] = ()) -> tuple[bool, .
     orders = []
     for name in domain.columns:
         values = domain[name]
-        is_sorted = name in read and has_order(values)
+        is_sorted = name in read and _has_order(values)
         orders.append(isinstance(values, Interval) or values.ordered or is_sorted)
     return tuple(orders)
 

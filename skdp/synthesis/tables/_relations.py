@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from graphlib import CycleError, TopologicalSorter
@@ -159,35 +159,6 @@ class Relations:
                     "or take it from synthetic rows"
                 )
 
-    def check_undetermined(self, names: Collection[Any], before: str = "") -> None:
-        """Refuse protected columns whose values follow from public ones by equalities."""
-        # Given the public columns, equalities fix the sums of their terms in protected
-        # ones. A column is fixed if its unit vector is in the row space of these terms:
-        # it is then a row of their reduced echelon form.
-        terms = []
-        for derived in self.sums:
-            difference = derived.relation.difference
-            terms.append({name: number for number, name in difference if name in names})
-        for row in _reduced(terms):
-            if len(row) != 1:
-                continue
-            (column,) = row
-            public = [name for name in self._equal if name not in names]
-            texts = [derived.relation.text for derived in self.sums]
-            raise ValueError(
-                f"{before}column {column!r} cannot be protected while all of {public} "
-                f"are public: by the relations {texts}, its values follow from there. "
-                "Name those of them that are to change with it too"
-            )
-
-    @property
-    def _equal(self) -> list[Any]:
-        """The columns of equalities."""
-        names: list[Any] = []
-        for derived in self.sums:
-            names += derived.relation.columns
-        return list(dict.fromkeys(names))
-
     def coarsen(self, domain: Domain) -> Domain:
         """Give each column that follows from others a single bin."""
         columns = {name: domain[name] for name in domain.columns}
@@ -229,22 +200,6 @@ class Relations:
                 is_broken = _broken_cells(bound, domain, names)
                 if is_broken.any():
                     yield tuple(map(domain.columns.index, names)), is_broken
-
-    def check_redrawn(self, names: Collection[Any]) -> None:
-        """Refuse to draw some columns again if sums would no longer hold, or say nothing."""
-        for derived in self.sums:
-            parts = columns_of(derived.terms)
-            drawn = [name for name in parts if name in names]
-            if drawn and derived.column not in names:
-                raise derived.relation.error(
-                    f"redraw has {drawn}, and must have {derived.column!r}, which "
-                    "follows from there"
-                )
-            if derived.column in names and not drawn:
-                raise derived.relation.error(
-                    f"redraw has {derived.column!r}, which follows from columns that "
-                    f"stay: add one of {parts}"
-                )
 
     def derive(self, rows: DrawnRows, given: Values) -> None:
         """Set the columns that follow from others."""

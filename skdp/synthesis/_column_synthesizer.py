@@ -1,0 +1,435 @@
+"""Private columns of public rows, resampled given all other columns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from skdp.base import (
+    CallCounter,
+    ColumnLike,
+    ColumnName,
+    TableLike,
+    all_or_nothing,
+    as_asked,
+    check_names,
+    level_of_the_caller,
+    listed_names,
+    one_thread,
+    read_input,
+    refuse_protected_levels,
+    refuse_shared_name,
+)
+from skdp.central import CentralEstimator
+from skdp.central.statistics import encode_columns
+from skdp.domain import Domain, DomainLike, read_public_values
+from skdp.pages import warn
+from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho, check_delta
+from skdp.synthesis.columns import (
+    Codes,
+    ColumnModel,
+    Layout,
+    NoisyCounts,
+    PrivateColumns,
+    draw_evenly,
+    fit_model,
+    measure_columns,
+)
+from skdp.synthesis.selection import open_budget
+from skdp.synthesis.tables import (
+    check_decodable,
+    complete_domain,
+    declared_orders,
+    draw_rows,
+    make_generator,
+    public_template,
+    select_columns,
+    undeclared,
+    undeclared_in,
+    with_target,
+    write_rows,
+)
+from skdp.tables import Table, is_frame
+
+MAX_COMBINATIONS = 1 << 12
+"""Combinations of private values that are modelled."""
+
+
+class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimator):
+    """Resample private columns of a table given all other columns, which stay as they are.
+
+    Only the values of the named columns are private: each row keeps its other columns, and gets new values of the
+    private ones from a model of noisy counts.
+
+    Parameters
+    ----------
+    columns : list of column names
+        The private columns. All other columns, a target `y` and the number of rows are public.
+    epsilon : float, Rho or Mu, default=1.0
+        Privacy loss for the values of all private columns of one record together, finite and > 0.
+    delta : float, default=0.0
+        Failure probability, in [0, 1). With 0 the noise is discrete Laplace, otherwise Gaussian, which is more accurate
+        for many columns.
+    domain : Domain, or mapping of column name to values or Interval
+        Declared values of the private columns; required. Public columns may be declared, too, such as by an `Interval`
+        that cuts numbers into bins; otherwise their values are read from the data.
+    ledger : PrivacyLedger, optional
+        Charged by each `fit`, before anything is drawn. It must be for these columns
+        (``relation="replace_values", columns=[...]``).
+    random_state : int, optional
+        Seed for reproducible experiments, which protects nobody who knows it. None for secure randomness.
+
+    Attributes
+    ----------
+    domain_ : Domain
+        Values of each column in the model, a target last.
+    guarantee_ : PrivacyGuarantee
+        The guarantee of this `fit`.
+    measured_columns_ : list of tuple
+        The private columns, and the pairs of columns whose counts were measured with noise.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of str
+        Their names, if all of them are strings.
+
+    See Also
+    --------
+    DPMarginalSynthesizer : Synthetic rows, where whole records are private.
+    RandomizedResponseEncoder : The same columns in the local model, without a trusted curator.
+
+    Notes
+    -----
+    **Privacy.** Central model. Replacing the values of these columns in one record changes the distribution of all that
+    is released by at most ``(epsilon, delta)``. Everything else is public: all other columns, a target `y`, the number
+    of rows, and which rows belong to whom. Nothing limits what public columns reveal of private ones, such as a
+    relationship "Husband" of the sex: make such columns private, too, or drop them.
+
+    `fit` measures counts of each private column, and of pairs with a private column that noisy scores choose. Another
+    value changes a table of counts by 2 in L1 norm and by sqrt(2) in L2 norm, and a score by 2. The counts of public
+    values are exact, so that of two private values one is counted, which changes by 1, and public values without
+    records have no noise. The model is a logistic regression of the private columns on the public ones, which depends
+    on private values through the noisy counts alone ([1]_). `transform` does not read private columns.
+
+    References
+    ----------
+    .. [1] A. Agresti (2013). Categorical data analysis. Wiley, section 9.5: log-linear models and logistic regression.
+
+    Examples
+    --------
+    >>> from skdp import DPColumnSynthesizer
+    >>> from skdp.datasets import load_adult
+    >>> adult = load_adult()
+    >>> people = adult.frame[["age", "sex", "education", "income"]]
+    >>> synthesizer = DPColumnSynthesizer(["age", "sex"], 1.0, delta=1e-6, domain=adult.domain, random_state=0)
+    >>> rows = synthesizer.fit_transform(people)
+    >>> (rows["income"] == people["income"]).all(), (rows["sex"] == people["sex"]).all()
+    (np.True_, np.False_)
+    >>> print(synthesizer.guarantee_)
+    epsilon = 1, delta = 0.000001, rho = 0.0280..., central model, replacing the values of age, sex in one record, all
+    other columns are public, NOT SECURE: ...
+    """
+
+    max_rows_per_person = 1
+    _takes_missing = True
+
+    def __init__(
+        self,
+        columns: Sequence[ColumnName],
+        epsilon: float | Rho | Mu = 1.0,
+        *,
+        delta: float = 0.0,
+        domain: DomainLike | None = None,
+        ledger: PrivacyLedger | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.columns = columns
+        self.epsilon = epsilon
+        self.delta = delta
+        self.domain = domain
+        self.ledger = ledger
+        self.random_state = random_state
+
+    @property
+    def protects_rows(self) -> Any:  # type: ignore[override]
+        """The private columns, which `transform` resamples."""
+        if hasattr(self, "guarantee_"):
+            return list(self.guarantee_.scope)
+        return listed_names(self.columns) or []
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+    def _planned_guarantee(self) -> PrivacyGuarantee:
+        """Return what the parameters allow `fit` to spend."""
+        names = tuple(self._check_columns())
+        planned = super()._planned_guarantee()
+        return replace(planned, relation="replace_values", scope=names)
+
+    def fit(self, X: TableLike, y: ColumnLike | None = None) -> Self:
+        """Measure the private columns of a table, and fit a model of them given all others.
+
+        Parameters
+        ----------
+        X : dataframe or array-like of shape (n_samples, n_features)
+            The table. In an array, all columns must be declared.
+        y : 1-D array-like of shape (n_samples,), optional
+            A target, which is public, as in any pipeline it reaches the later steps as it is. To make it private, name
+            it in `columns` and keep it in X.
+
+        Returns
+        -------
+        self
+            The fitted transformer.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a parameter is out of range, X lacks a private column or has undeclared values in one, the private
+            columns have too many combinations of values, or y or a level of the row index has the name of a private
+            column.
+        BudgetExceeded
+            If the ledger does not cover it.
+        """
+        self._fit(X, y)
+        return self
+
+    def fit_transform(
+        self, X: TableLike, y: ColumnLike | None = None, **fit_params: Any
+    ) -> Any:
+        """Fit to a table, and resample its private columns given all others and the target.
+
+        Parameters
+        ----------
+        X : dataframe or array-like of shape (n_samples, n_features)
+            As for `fit`.
+        y : 1-D array-like of shape (n_samples,), optional
+            A target, which is public. Private values are drawn given the target, too, which `transform` does not have:
+            so a later step learns how it depends on them.
+        **fit_params : dict
+            Further arguments of `fit`; there are none.
+
+        Returns
+        -------
+        same kind as X
+            The rows with new values of the private columns.
+
+        Raises
+        ------
+        TypeError, ValueError, BudgetExceeded
+            As for `fit`.
+        """
+        records, noisy = self._fit(X, y, **fit_params)
+        model = self._model
+        if y is not None:
+            with one_thread():
+                model = fit_model(noisy, records.public, records.n_rows)
+        return self._resample(records.table, model, records.public)
+
+    def transform(self, X: TableLike) -> Any:
+        """Resample the private columns of rows given all other columns.
+
+        Parameters
+        ----------
+        X : dataframe or array-like of shape (n_samples, n_features)
+            The columns of `fit`. Values of private columns are not read and may be missing. Public values that did not
+            occur in `fit` are allowed.
+
+        Returns
+        -------
+        same kind as X
+            The rows with new values of the private columns.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If X has other columns than in `fit`.
+        """
+        check_is_fitted(self)
+        table = read_input(self, X, reset=False, least=0)
+        check_names(self, table, self._columns)
+        refuse_protected_levels(X, self.guarantee_.scope)
+        return self._resample(table, self._model, self._encode_public(table))
+
+    def _check_columns(self) -> list[Any]:
+        """Return the names of the private columns."""
+        names = listed_names(self.columns)
+        if names is None:
+            raise TypeError(
+                "`columns` must be a list of column names, such as ['age', 'sex'], got "
+                f"{type(self.columns).__name__}"
+            )
+        if not names or len(set(names)) < len(names):
+            raise ValueError(
+                f"`columns` must name at least one column, each once, got {names}"
+            )
+        return names
+
+    @all_or_nothing
+    def _fit(self, X: Any, y: Any) -> tuple[_Records, list[NoisyCounts]]:
+        """Read, charge, measure and fit."""
+        promise = self._check_promise()
+        delta = check_delta(self.delta)
+        records, left_out = self._read(X, y)
+        budget, rho = open_budget(promise, delta, 1)
+        _warn_left_out(left_out)
+        source = self._spend(
+            promise,
+            records.names,
+            f"{budget.name} noise on counts",
+            relation="replace_values",
+            delta=delta,
+            rho=rho,
+            losses=budget.losses,
+        )
+        columns = PrivateColumns(records.combinations, records.public, budget, source)
+        with one_thread():
+            noisy = measure_columns(columns, records.layout)
+            # Later rows have no target.
+            target = set(records.domain.columns) - set(records.table.names)
+            places = {records.public_names.index(name) for name in target}
+            known = [one for one in noisy if one.cross.public not in places]
+            self._model = fit_model(known, records.public, records.n_rows)
+        self.domain_ = records.domain
+        self.measured_columns_ = records.name_crosses(noisy)
+        self._columns = records.table.names
+        self._calls = CallCounter()
+        return records, noisy
+
+    def _read(self, X: Any, y: Any) -> tuple[_Records, dict[Any, str]]:
+        """Code a table; return also the public columns that are left out of the model, and why."""
+        names = self._check_columns()
+        table = self._read_table(X)
+        unknown = [name for name in names if name not in table.names]
+        if unknown:
+            raise ValueError(
+                f"`columns` must name columns of X, got {unknown}; X has "
+                f"{list(table.names)}"
+            )
+        if len(table.columns[0]) == 0:
+            raise ValueError("X must have at least one row, as their number is public")
+        refuse_protected_levels(X, names)
+        modelled = table
+        if y is not None:
+            refuse_shared_name(table, y, names)
+            modelled = with_target(table, y)
+        public_values: dict[Any, Any] = {}
+        left_out: dict[Any, str] = {}
+        # The dtype of an array depends on its private values, too.
+        if is_frame(table.native):
+            unread = set(undeclared(modelled, self.domain)) - set(names)
+            public_values, left_out = read_public_values(modelled, unread)
+        kept = [name for name in modelled.names if name not in left_out]
+        modelled = select_columns(modelled, kept)
+        for name in left_out:
+            del public_values[name]
+        domain = complete_domain(modelled, self.domain, public_values)
+        ordered = dict(zip(kept, declared_orders(domain, public_values), strict=True))
+        return _Records(table, modelled, domain, names, ordered), left_out
+
+    def _encode_public(self, table: Table) -> list[Codes]:
+        """Code the public columns of the model; other values than in `fit` have one code."""
+        private = self.guarantee_.scope
+        names = [name for name in self.domain_.columns if name not in private]
+        return _encode(table, self.domain_, [n for n in names if n in self._columns])
+
+    def _resample(
+        self, table: Table, model: ColumnModel, public: Sequence[Codes]
+    ) -> Any:
+        """Return a table with new values of the private columns."""
+        names = self.guarantee_.scope
+        rng = make_generator(self.random_state, "transform", self._calls.advance())
+        domain = self.domain_.select(names)
+        drawn = draw_evenly(model, public, len(table.columns[0]), rng)
+        codes = np.unravel_index(drawn, domain.sizes)
+        template = public_template(select_columns(table, names), domain)
+        columns = dict(zip(table.names, table.columns, strict=True))
+        written = write_rows(template, draw_rows(domain, codes, rng))
+        columns |= zip(names, written, strict=True)
+        return as_asked(self, table.rebuild(list(columns.values()), table.names))
+
+
+class _Records:
+    """A table by codes, and which of its columns are private."""
+
+    def __init__(
+        self,
+        table: Table,
+        modelled: Table,
+        domain: Domain,
+        names: list[Any],
+        ordered: Mapping[Any, bool],
+    ) -> None:
+        self.table = table
+        self.domain = domain
+        self.names = names
+        self.public_names = [name for name in domain.columns if name not in names]
+        private_domain = domain.select(names)
+        sizes = private_domain.sizes
+        n_combinations = math.prod(sizes)
+        if n_combinations > MAX_COMBINATIONS:
+            raise ValueError(
+                f"`columns` have {n_combinations:,} combinations of values; at most "
+                f"{MAX_COMBINATIONS:,} are modelled. Name fewer columns, or declare "
+                "coarser bins"
+            )
+        private_table = select_columns(modelled, names)
+        check_decodable(public_template(private_table, private_domain), private_domain)
+        codes, unlisted = encode_columns(private_table, private_domain, "error")
+        if unlisted:
+            raise undeclared_in(unlisted[0], private_domain, "Declare all values")
+        self.combinations = np.ravel_multi_index(tuple(codes), sizes)
+        self.public = _encode(modelled, domain, self.public_names)
+        self.layout = Layout(
+            private_sizes=sizes,
+            private_ordered=tuple(map(ordered.__getitem__, names)),
+            public_sizes=tuple(len(domain[name]) for name in self.public_names),
+            public_ordered=tuple(map(ordered.__getitem__, self.public_names)),
+        )
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows, which is public."""
+        return self.combinations.size
+
+    def name_crosses(self, noisy: Sequence[NoisyCounts]) -> list[tuple[Any, ...]]:
+        """Name the columns of noisy counts."""
+        named = []
+        for counts in noisy:
+            names = [self.names[place] for place in counts.cross.private]
+            if counts.cross.public is not None:
+                names.append(self.public_names[counts.cross.public])
+            named.append(tuple(names))
+        return named
+
+
+def _encode(table: Table, domain: Domain, names: Sequence[Any]) -> list[Codes]:
+    """Code public columns; values outside their domain have one code more."""
+    if not names:
+        return []
+    part = select_columns(table, names)
+    codes, _ = encode_columns(part, domain.select(names), "ignore")
+    return codes
+
+
+def _warn_left_out(reasons: Mapping[Any, str]) -> None:
+    """Warn of public columns that are left out of the model."""
+    if reasons:
+        parts = [f"column {name!r} {reason}" for name, reason in reasons.items()]
+        warn(
+            "public columns are returned as they are, but left out of the model of the "
+            f"private ones: {'; '.join(parts)}",
+            UserWarning,
+            about="guide/protected_columns",
+            stacklevel=level_of_the_caller(),
+        )

@@ -1,0 +1,227 @@
+"""Noisy counts of private columns by the values of public columns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.randomness import ByteSource
+from skdp.synthesis.selection import LEAST_ERROR, Change, NoiseBudget
+
+Codes = NDArray[np.integer]
+
+
+@dataclass(frozen=True, eq=False)
+class Cross:
+    """Private values crossed with public cells."""
+
+    private: tuple[int, ...]
+    """Positions of one or two private columns."""
+    value_of: NDArray[np.intp]
+    """The value, or group of rare values, of each combination of all private columns."""
+    public: int | None = None
+    """Position of a public column."""
+    cell_of: NDArray[np.intp] | None = None
+    """The cell, or group of rare cells, of each code of the public column."""
+
+    @property
+    def is_single(self) -> bool:
+        """Whether it is one private column by itself."""
+        return self.public is None and len(self.private) == 1
+
+    @property
+    def n_values(self) -> int:
+        """Number of private values."""
+        return int(self.value_of.max()) + 1
+
+    @property
+    def n_cells(self) -> int:
+        """Number of public cells."""
+        return 1 if self.cell_of is None else int(self.cell_of.max()) + 1
+
+    def cells_of(self, public: Sequence[Codes], n_rows: int) -> NDArray[np.intp]:
+        """Return the public cell of each row."""
+        if self.public is None or self.cell_of is None:
+            return np.zeros(n_rows, np.intp)
+        return self.cell_of[public[self.public]]
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyCounts:
+    """Noisy counts of shape (n_cells, n_values)."""
+
+    cross: Cross
+    counts: NDArray[np.float64]
+    std_error: float
+
+    def average(self, other: NoisyCounts) -> NoisyCounts:
+        """Return the mean with a second measurement, weighted by precision."""
+        weight = self.std_error**-2
+        other_weight = other.std_error**-2
+        total = weight + other_weight
+        counts = (weight * self.counts + other_weight * other.counts) / total
+        return NoisyCounts(self.cross, counts, total**-0.5)
+
+    def group(self, cross: Cross) -> NDArray[np.float64]:
+        """Return the counts of a single column by the groups of values of another table."""
+        group_of = np.zeros(self.cross.n_values, np.intp)
+        group_of[self.cross.value_of] = cross.value_of
+        return np.bincount(group_of, self.counts[0], cross.n_values)
+
+
+@dataclass(frozen=True)
+class _Form:
+    """The numbers of a table that are counted with noise."""
+
+    # Known are the sums over private values: the number of records of each public cell.
+    # Of two values one is counted; otherwise the noise is moved such that the sums are
+    # exact, which leaves 1 - 1 / q of its variance for q values.
+    # Centered numbers are K N - S for counts N of a cell and their sum S over all K
+    # public cells. S is the private column by itself, which is counted with little noise
+    # for all its tables. Another value changes centered numbers by K - 1 in its cell and
+    # by 1 in all others: by K (K - 1) in squared L2 norm. As they sum to 0, 1 - 1 / K of
+    # the noise is left; of two cells one is counted.
+
+    n_cells: int
+    """Public cells with records."""
+    n_values: int
+    is_centered: bool
+
+    @property
+    def n_counted_values(self) -> int:
+        """The number of values that are counted in each cell."""
+        return 1 if self.n_values == 2 else self.n_values
+
+    @property
+    def n_counted_cells(self) -> int:
+        """The number of cells that are counted."""
+        return 1 if self.is_centered and self.n_cells == 2 else self.n_cells
+
+    @property
+    def change(self) -> Change:
+        """How much another value of a record changes the counted numbers."""
+        n_changed = min(2, self.n_counted_values)
+        if not self.is_centered or self.n_cells == 2:
+            return Change(n_changed, n_changed)
+        n_others = self.n_cells - 1
+        return Change(2 * n_others * n_changed, self.n_cells * n_others * n_changed)
+
+    @property
+    def noise_left(self) -> float:
+        """The fraction of the standard deviation of the noise that is left in each count."""
+        left = 1 - 1 / self.n_values if self.n_values != 2 else 1.0
+        if self.is_centered:
+            left /= self.n_cells**2
+            if self.n_cells > 2:
+                left *= 1 - 1 / self.n_cells
+        return math.sqrt(left)
+
+    def center(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the numbers of all cells with records: (n_cells, n_values)."""
+        if not self.is_centered:
+            return counts
+        return np.asarray(self.n_cells * counts - counts.sum(axis=0))
+
+    def complete(
+        self, noisy: NDArray[np.float64], sums: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """Return noisy numbers of all cells and values, with these sums over values."""
+        if self.is_centered and self.n_cells == 2:
+            noisy = np.concatenate([noisy, -noisy])
+        elif self.is_centered:
+            noisy = noisy - noisy.mean(axis=0)
+        if self.n_values == 2:
+            return np.concatenate([noisy, sums - noisy], axis=1)
+        return np.asarray(
+            noisy - (noisy.sum(axis=1, keepdims=True) - sums) / self.n_values
+        )
+
+
+class PrivateColumns:
+    """Exact codes of private columns; only noisy counts and noisy scores leave this object."""
+
+    # Neighbors differ in the private values of one record, which leaves one cell of a
+    # table for another with the same public values.
+
+    def __init__(
+        self,
+        combinations: NDArray[np.intp],
+        public: Sequence[Codes],
+        budget: NoiseBudget,
+        source: ByteSource,
+    ) -> None:
+        self._combinations = combinations
+        self._source = source
+        self.public = public
+        self.budget = budget
+
+    @property
+    def n_rows(self) -> int:
+        """The number of records, which is public."""
+        return self._combinations.size
+
+    def count_cells(self, cross: Cross) -> NDArray[np.int64]:
+        """Count the records of each public cell, exactly."""
+        cells = cross.cells_of(self.public, self.n_rows)
+        return np.bincount(cells, minlength=cross.n_cells).astype(np.int64)
+
+    def _count(self, cross: Cross) -> NDArray[np.int64]:
+        """Count exactly: (n_cells, n_values)."""
+        shape = cross.n_cells, cross.n_values
+        cells = cross.cells_of(self.public, self.n_rows)
+        index = cells * shape[1] + cross.value_of[self._combinations]
+        counts = np.bincount(index, minlength=shape[0] * shape[1])
+        return counts.reshape(shape).astype(np.int64)
+
+    def _form(self, cross: Cross) -> _Form:
+        """Return the numbers that are counted with noise."""
+        n_cells = int((self.count_cells(cross) > 0).sum())
+        # Laplace noise for deviations of more than two cells exceeds that for counts.
+        is_gaussian = self.budget.share.kind == "mu"
+        is_centered = n_cells == 2 or (n_cells > 2 and is_gaussian)
+        return _Form(n_cells, cross.n_values, is_centered)
+
+    def error(self, cross: Cross, share: Fraction) -> float:
+        """Return the standard deviation of each count that a share of the budget buys."""
+        form = self._form(cross)
+        error = self.budget.std_error(share, form.change) * form.noise_left
+        return max(LEAST_ERROR, error)
+
+    def measure(
+        self, cross: Cross, share: Fraction, single: NoisyCounts | None = None
+    ) -> NoisyCounts:
+        """Spend a share of the budget on a table of counts, given those of its private column by itself."""
+        form = self._form(cross)
+        exact = self._count(cross)
+        has_records = exact.sum(axis=1) > 0  # other cells have no noise
+        numbers = form.center(exact[has_records])
+        counted = numbers[: form.n_counted_cells, : form.n_counted_values]
+        noisy = self.budget.counts(self._source, share, counted, form.change)
+        noisy = form.complete(noisy, numbers.sum(axis=1, keepdims=True))
+        if form.is_centered and single is not None:
+            noisy = (noisy + single.group(cross)) / form.n_cells
+        table = np.zeros(exact.shape)
+        table[has_records] = noisy
+        return NoisyCounts(cross, table, self.error(cross, share))
+
+    def score(
+        self, crosses: Sequence[Cross], share: Fraction, shares: Sequence[NDArray]
+    ) -> NDArray[np.float64]:
+        """Spend a share of the budget on the distances of tables from independent columns.
+
+        A distance is the sum of absolute differences of counts; `shares` are those of the values of each table.
+        """
+        # Another value moves a record between two cells, which changes a distance by
+        # at most 2.
+        distances = []
+        for cross, value_shares in zip(crosses, shares, strict=True):
+            expected = np.outer(self.count_cells(cross), value_shares)
+            guess = np.rint(expected).astype(np.int64)
+            distances.append(int(np.abs(self._count(cross) - guess).sum()))
+        exact = np.array(distances, np.int64)
+        return self.budget.scores(self._source, share, exact, change=2)

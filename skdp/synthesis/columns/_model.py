@@ -1,0 +1,255 @@
+"""The distribution of private columns given public ones, and values drawn from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.sparse import csr_array, hstack
+
+from skdp.synthesis.columns._choice import estimate_shares
+from skdp.synthesis.columns._counts import Codes, Cross, NoisyCounts
+from skdp.synthesis.model import Tables
+
+# The constants were chosen with benchmarks/synthesis_columns.py.
+_LOGIT_STD = 0.5
+"""Standard deviation of the logits of pairs that is expected before counts are seen."""
+
+_MIN_CURVATURE = 0.05
+"""In records: for a cell where hardly any are expected."""
+
+_GRADIENT_TOLERANCE = 0.2
+"""In standard deviations of counts by chance."""
+
+_LOSS_TOLERANCE = 1e-6
+
+MAX_STEPS = 300
+
+_BLOCK_CELLS = 1 << 17
+"""Probabilities that are computed at a time: a megabyte."""
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnModel:
+    """A log-linear distribution of the private values of a row given its public values."""
+
+    crosses: Sequence[Cross]
+    logits: Sequence[NDArray[np.float64]]
+    """For each cross, a table (n_cells, n_values)."""
+
+    def predict(self, public: Sequence[Codes], n_rows: int) -> NDArray[np.float64]:
+        """Return the probability of each combination of private values: (n_rows, n_combinations)."""
+        scores = np.zeros((n_rows, self.crosses[0].value_of.size))
+        for cross, logits in zip(self.crosses, self.logits, strict=True):
+            cells = cross.cells_of(public, n_rows)
+            scores += logits[cells][:, cross.value_of]
+        return _normalize(scores)[0]
+
+
+def fit_model(
+    noisy: Sequence[NoisyCounts], public: Sequence[Codes], n_rows: int
+) -> ColumnModel:
+    """Fit the distribution of private values given the public values of all rows."""
+    # The distribution is log-linear in a table of logits for each measured table. The
+    # loss is
+    #     sum over rows of log Z(logits, row) - <logits, noisy counts> + penalty:
+    # a logistic regression of the private columns on the public ones. Its first term is
+    # public and exact, and its gradient is the expected counts minus the noisy ones.
+    joint = np.ones(1)
+    for single in noisy:
+        if single.cross.is_single:
+            joint = np.multiply.outer(joint, estimate_shares(single)).ravel()
+    crosses = [counts.cross for counts in noisy]
+    rows = _DistinctRows(crosses, public, n_rows)
+    layout = Tables([counts.counts.shape for counts in noisy])
+    evidence = [_weigh(counts, joint, rows) for counts in noisy]
+    counts, prior, penalty, curvature = map(layout.join, zip(*evidence, strict=True))
+    # In these units, the curvature is about 1 in all directions.
+    units = 1 / np.sqrt(curvature + penalty)
+
+    def loss(position: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        logits = position * units
+        log_normalizer, expected = rows.evaluate(layout.split(logits))
+        distance = logits - prior
+        pull = penalty * distance
+        value = log_normalizer - logits @ counts + pull @ distance / 2
+        return value, (layout.join(expected) - counts + pull) * units
+
+    options = {
+        "maxiter": MAX_STEPS,
+        "gtol": _GRADIENT_TOLERANCE,
+        "ftol": _LOSS_TOLERANCE,
+    }
+    result = minimize(loss, prior / units, jac=True, method="L-BFGS-B", options=options)
+    return ColumnModel(crosses, layout.split(result.x * units))
+
+
+def _weigh(
+    noisy: NoisyCounts, joint: NDArray[np.float64], rows: _DistinctRows
+) -> tuple[NDArray[np.float64], ...]:
+    """Return counts, expected logits, penalties and curvatures of the cells of a table."""
+    cross = noisy.cross
+    independent = np.bincount(cross.value_of, joint, cross.n_values)
+    n_records = rows.count_cells(cross)[:, np.newaxis]
+    prior = np.zeros(noisy.counts.shape)
+    counts = noisy.counts
+    if cross.is_single:
+        counts = n_records * independent
+        prior += np.log(independent)
+    curvature = n_records * independent * (1 - independent)
+    curvature = np.maximum(curvature, _MIN_CURVATURE)
+    # A logit has the variance s**2 before counts are seen. A count with the curvature
+    # h = n p (1 - p) and noise of variance v estimates it with the error variance
+    # 1 / h + v / h**2. The best linear estimate is that with the penalty
+    # (1 + v / h) / s**2.
+    penalty = (1 + noisy.std_error**2 / curvature) / _LOGIT_STD**2
+    return counts, prior, penalty, curvature
+
+
+@dataclass(frozen=True, eq=False)
+class _Family:
+    """Tables of the same private values, whose logits are added before they are spread over combinations."""
+
+    places: list[int]
+    cells: csr_array
+    """The public cells of each distinct row: (n_distinct, n_cells of all tables)."""
+    value_of: NDArray[np.intp]
+    onto: NDArray[np.float64]
+    """Adds the combinations with each value: (n_combinations, n_values)."""
+
+
+class _DistinctRows:
+    """The distinct public cells of all rows."""
+
+    def __init__(
+        self, crosses: Sequence[Cross], public: Sequence[Codes], n_rows: int
+    ) -> None:
+        by_column: dict[int | None, Cross] = {cross.public: cross for cross in crosses}
+        cells = [cross.cells_of(public, n_rows) for cross in by_column.values()]
+        distinct, counts = np.unique(cells, axis=1, return_counts=True)
+        self.weights = counts.astype(float)
+        self._cells = dict(zip(by_column, distinct, strict=True))
+        families: dict[bytes, list[int]] = {}
+        for place, cross in enumerate(crosses):
+            families.setdefault(cross.value_of.tobytes(), []).append(place)
+        self._families = []
+        for places in families.values():
+            matrices = [self._indicate(crosses[place]) for place in places]
+            first = crosses[places[0]]
+            onto = np.eye(first.n_values)[first.value_of]
+            cells = csr_array(hstack(matrices, format="csr"))
+            self._families.append(_Family(places, cells, first.value_of, onto))
+
+    def _indicate(self, cross: Cross) -> csr_array:
+        """Return a matrix with a one for the public cell of each distinct row."""
+        n_distinct = self.weights.size
+        index = np.arange(n_distinct), self._cells[cross.public]
+        return csr_array((np.ones(n_distinct), index), (n_distinct, cross.n_cells))
+
+    def count_cells(self, cross: Cross) -> NDArray[np.float64]:
+        """Count the rows of each public cell."""
+        cells = self._cells[cross.public]
+        return np.bincount(cells, self.weights, cross.n_cells)
+
+    def evaluate(
+        self, logits: Sequence[NDArray[np.float64]]
+    ) -> tuple[float, list[NDArray[np.float64]]]:
+        """Return the sum of the log normalizers of all rows, and the expected counts."""
+        tables = []
+        totals = []
+        for family in self._families:
+            table = np.concatenate([logits[place] for place in family.places])
+            tables.append(table)
+            totals.append(np.zeros(table.shape))
+        n_combinations = self._families[0].value_of.size
+        log_normalizer = 0.0
+        step = max(1, _BLOCK_CELLS // n_combinations)
+        for start in range(0, self.weights.size, step):
+            block = slice(start, start + step)
+            weights = self.weights[block, np.newaxis]
+            scores = np.zeros((len(weights), n_combinations))
+            for family, table in zip(self._families, tables, strict=True):
+                scores += (family.cells[block] @ table)[:, family.value_of]
+            expected, logs = _normalize(scores)
+            log_normalizer += float((weights * logs).sum())
+            expected *= weights
+            for family, total in zip(self._families, totals, strict=True):
+                total += family.cells[block].T @ (expected @ family.onto)
+        counts = [np.zeros(0)] * len(logits)
+        for family, total in zip(self._families, totals, strict=True):
+            ends = np.cumsum([len(logits[place]) for place in family.places])
+            for place, part in zip(
+                family.places, np.split(total, ends[:-1]), strict=True
+            ):
+                counts[place] = part
+        return log_normalizer, counts
+
+
+def _normalize(
+    scores: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return probabilities and log normalizers of rows of scores, which are overwritten."""
+    highest = scores.max(axis=1, keepdims=True)
+    probabilities = np.exp(scores - highest, out=scores)
+    sums = probabilities.sum(axis=1, keepdims=True)
+    probabilities /= sums
+    return probabilities, np.log(sums) + highest
+
+
+# Half and twice as many blocks, and as large a gain, change distances of pairs by less
+# than a tenth (benchmarks/synthesis_columns.py).
+_N_BLOCKS, _MIN_BLOCK_ROWS = 1024, 16
+
+_GAIN, _MAX_GAIN = 8.0, 0.02
+"""Change of a logit for a row in excess: divided by rows of a block and public columns; and the largest."""
+
+_MAX_TILT = 3.0
+
+
+def draw_evenly(
+    model: ColumnModel,
+    public: Sequence[Codes],
+    n_rows: int,
+    rng: np.random.Generator,
+) -> NDArray[np.intp]:
+    """Draw a combination of private values for each row, with nearly the expected counts beside public values."""
+    # Counts of n independent rows differ from the expected ones by up to the root of
+    # n / 4. Here, blocks of rows are drawn in random order, from distributions that are
+    # tilted a little against values drawn too often so far beside the row's public
+    # values: a self-balancing walk ([1]_).
+    # .. [1] R. Alweiss, Y. P. Liu, M. Sawhney (2021). Discrepancy minimization via a
+    #    self-balancing walk. STOC.
+    singles = [cross for cross in model.crosses if cross.is_single]
+    indicators = [np.eye(cross.n_values)[cross.value_of] for cross in singles]
+    n_combinations = singles[0].value_of.size
+    sizes = [int(codes.max(initial=0)) + 1 for codes in public]
+    starts = np.cumsum([0, *sizes])
+    cells = np.zeros((n_rows, len(public)), np.intp)
+    for place, codes in enumerate(public):
+        cells[:, place] = codes + starts[place]
+    excess = [np.zeros((starts[-1], len(one[0]))) for one in indicators]
+    total_excess = np.zeros(n_combinations)
+    block_rows = max(_MIN_BLOCK_ROWS, n_rows // _N_BLOCKS)
+    gain = min(_MAX_GAIN, _GAIN / (block_rows * max(1, len(public))))
+    drawn = np.empty(n_rows, np.intp)
+    order = rng.permutation(n_rows)
+    for start in range(0, n_rows, block_rows):
+        block = order[start : start + block_rows]
+        law = model.predict([codes[block] for codes in public], block.size)
+        row_excess = np.tile(total_excess, (block.size, 1))
+        for table, indicator in zip(excess, indicators, strict=True):
+            row_excess += table[cells[block]].sum(axis=1) @ indicator.T
+        tilt = np.clip(gain * row_excess, -_MAX_TILT, _MAX_TILT)
+        steps = np.cumsum(law * np.exp(-tilt), axis=1)
+        uniforms = 1 - rng.random((block.size, 1))
+        draws = (steps < uniforms * steps[:, -1:]).sum(axis=1)
+        drawn[block] = draws
+        change = -law
+        change[np.arange(block.size), draws] += 1
+        total_excess += change.sum(axis=0)
+        for table, indicator in zip(excess, indicators, strict=True):
+            np.add.at(table, cells[block], (change @ indicator)[:, np.newaxis])
+    return drawn

@@ -1,0 +1,450 @@
+"""Private columns of public rows: sensitivity, replay on neighbors, and the resampled rows."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import pickle
+from datetime import date
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+
+from skdp import (
+    BudgetExceeded,
+    Domain,
+    DPColumnSynthesizer,
+    Interval,
+    PrivacyLedger,
+    SyntheticResampler,
+    privacy_statement,
+)
+from skdp.privacy import Mu, Rho, Share
+from skdp.randomness import SeededSource
+from skdp.synthesis.columns import Cross, PrivateColumns
+from skdp.synthesis.selection import NoiseBudget
+from skdp.testing import check_curator, replay_release
+from tests.conftest import each
+
+DOMAIN = {
+    "age": Interval(edges=[0, 20, 40, 60, 80.5]),
+    "sex": ["f", "m"],
+    "job": ["a", "b", "c"],
+    "income": ["high", "low"],
+}
+MU, EPSILON = Share("mu", Fraction(1)), Share("epsilon", Fraction(1))
+
+
+def people(n_rows, seed=0):
+    rng = np.random.default_rng(seed)
+    sex = rng.integers(0, 2, n_rows)
+    job = np.minimum(2, rng.integers(0, 3, n_rows) + sex * rng.integers(0, 2, n_rows))
+    age = np.round(np.minimum(80, rng.gamma(4, 8, n_rows) + 5 * job), 1)
+    is_high = rng.random(n_rows) < 0.1 + 0.2 * job + 0.1 * sex
+    return pd.DataFrame(
+        {
+            "age": age,
+            "sex": np.array(["f", "m"])[sex],
+            "job": np.array(["a", "b", "c"])[job],
+            "income": np.where(is_high, "high", "low"),
+        },
+        index=[f"row {place}" for place in range(n_rows)],
+    )
+
+
+def synthesizer(columns=("age", "sex"), epsilon=1.0, **parameters):
+    return DPColumnSynthesizer(list(columns), epsilon, **{"domain": Domain(DOMAIN)} | parameters)
+
+
+class RecordingBudget(NoiseBudget):
+    """Adds no noise, and keeps the integers and how much a record is said to change them."""
+
+    def counts(self, source, share, counts, change=None):
+        self._spend(share)
+        self.given = counts.copy(), change
+        return counts.astype(float)
+
+    def scores(self, source, share, scores, change=1):
+        self.given = scores.copy(), change
+        return scores.astype(float)
+
+
+def cross_of(n_cells, n_values):
+    return Cross((0,), np.arange(n_values), 0, np.arange(n_cells))
+
+
+def private_columns(rows, n_values, budget=None, seed=0):
+    public, private = np.array(rows).T
+    columns = PrivateColumns(private, [public], budget or RecordingBudget(MU), SeededSource(seed))
+    single = columns.measure(Cross((0,), np.arange(n_values)), Fraction(1, 4))
+    return columns, single
+
+
+class TestCounts:
+    @each("share", [MU, EPSILON])
+    @each("n_cells", [1, 2, 3, 5])
+    def test_another_value_changes_as_much_as_stated(self, share, n_cells):
+        """All moves of a record from one value to another beside each public value."""
+        for n_values in (2, 3, 4):
+            rng = np.random.default_rng(n_values)
+            rows = [[cell, int(rng.integers(n_values))] for cell in [*range(n_cells), *rng.integers(0, n_cells, 5)]]
+            largest = largest_square = largest_score = 0
+            for row, value in itertools.product(range(len(rows)), range(n_values)):
+                neighbor = [list(codes) for codes in rows]
+                neighbor[row][1] = value
+                given = []
+                for table in (rows, neighbor):
+                    columns, single = private_columns(table, n_values, RecordingBudget(share))
+                    columns.measure(cross_of(n_cells, n_values), Fraction(1, 2), single)
+                    given.append(columns.budget.given)
+                    columns.score([cross_of(n_cells, n_values)], Fraction(1), [np.full(n_values, 1 / n_values)])
+                    given.append(columns.budget.given)
+                (counts, change), (scores, score_change), (moved, _), (moved_scores, _) = given
+                differences = np.abs(moved - counts)
+                largest = max(largest, int(differences.sum()))
+                largest_square = max(largest_square, int((differences**2).sum()))
+                largest_score = max(largest_score, int(np.abs(moved_scores - scores).max()))
+            assert (largest, largest_square) == (change.l1, change.l2_squared)
+            assert largest_score <= score_change == 2
+
+    @each("share", [MU, EPSILON])
+    @each("sizes", [(1, 3), (2, 2), (2, 5), (4, 2), (6, 5)])
+    def test_counts_without_noise_are_exact(self, share, sizes):
+        rng = np.random.default_rng(0)
+        # The last public value never occurs.
+        rows = np.stack([rng.integers(0, max(1, sizes[0] - 1), 50), rng.integers(0, sizes[1], 50)], axis=1)
+        exact = np.zeros(sizes)
+        np.add.at(exact, tuple(rows.T), 1)
+        columns, single = private_columns(rows, sizes[1], RecordingBudget(share))
+        noisy = columns.measure(cross_of(*sizes), Fraction(1, 2), single)
+        np.testing.assert_allclose(noisy.counts, exact, atol=1e-9)
+        assert len(columns.budget.given[0]) <= max(1, sizes[0] - 1)
+        # Values that are counted together, private ones and public ones.
+        value_of = np.minimum(np.arange(sizes[1]), 1)
+        cell_of = np.maximum(np.arange(sizes[0]) - 1, 0)
+        noisy = columns.measure(Cross((0,), value_of, 0, cell_of), Fraction(1, 4), single)
+        grouped = np.zeros((cell_of.max() + 1, sizes[1]))
+        np.add.at(grouped, cell_of, exact)
+        grouped = np.stack([grouped[:, 0], grouped[:, 1:].sum(axis=1)], axis=1)
+        np.testing.assert_allclose(noisy.counts, grouped, atol=1e-9)
+
+    @each("share", [MU * Fraction(1, 100), EPSILON * Fraction(1, 10)])
+    @each("sizes", [(2, 2), (3, 2), (5, 4)])
+    def test_noise_is_as_large_as_stated(self, share, sizes):
+        """Sums over private values are exact; the column by itself is measured without noise."""
+        rows = np.array(list(np.ndindex(*sizes)) * 10)
+        errors = []
+        for seed in range(150):
+            columns, single = private_columns(rows, sizes[1])
+            columns.budget = NoiseBudget(share)
+            columns._source = SeededSource(seed)
+            noisy = columns.measure(cross_of(*sizes), Fraction(1, 10), single)
+            np.testing.assert_allclose(noisy.counts.sum(axis=1), 10 * sizes[1], atol=1e-6)
+            errors.append(noisy.counts - 10)
+        assert np.std(errors) == pytest.approx(noisy.std_error, rel=0.15)
+
+
+class TestPrivacy:
+    @pytest.mark.parametrize("n_neighbors", [5, pytest.param(170, marks=pytest.mark.long)])
+    @each("columns", [["age", "sex"], ["income"], ["sex", "job"]])
+    def test_neighbors_that_differ_in_private_columns(self, columns, n_neighbors):
+        rng = np.random.default_rng(1)
+        budgets = [
+            {"epsilon": 1.0, "delta": 1e-6},
+            {"epsilon": 0.5},
+            {"epsilon": Rho(0.1, 1e-6)},
+            {"epsilon": Mu(2.0, 1e-6)},
+        ]
+        largest = 0.0
+        for number in range(n_neighbors):
+            n_rows = int(rng.integers(1, 60))
+            table = people(n_rows, number)
+            neighbor = table.copy()
+            row = table.index[int(rng.integers(n_rows))]
+            other = people(1, number + 1_000)
+            for name in columns:
+                neighbor.loc[row, name] = other[name].iloc[0]
+            declared = {name: DOMAIN[name] for name in columns}
+            release = synthesizer(columns, **budgets[number % 4], domain=[Domain(DOMAIN), declared][number % 2])
+            replay = replay_release(release, table, neighbor)
+            assert replay.passed, (budgets[number % 4], replay.findings)
+            assert replay.guarantee.relation == "replace_values"
+            largest = max(largest, replay.epsilon / replay.guarantee.epsilon)
+        assert largest > 0.3
+
+    def test_too_little_noise_is_found(self, monkeypatch):
+        noise = NoiseBudget._noise
+        monkeypatch.setattr(NoiseBudget, "_noise", lambda self, share, change=None: noise(self, share * 4, change))
+        findings = []
+        for seed in range(12):
+            table = people(20, seed)
+            neighbor = table.assign(age=[79.0, *table["age"][1:]], sex=["m", *table["sex"][1:]])
+            findings += replay_release(synthesizer(delta=1e-6), table, neighbor).findings
+        assert findings
+
+    @each("y_name", ["income", "job"])
+    def test_a_target_is_public(self, y_name):
+        """Rows follow it, and nothing else of the private values."""
+        table = people(40)
+        neighbor = table.assign(sex=["m" if table["sex"].iloc[0] == "f" else "f", *table["sex"][1:]])
+
+        def release(rows):
+            return synthesizer(["sex"], 0.5).fit(rows[["age", "sex"]], rows[y_name])
+
+        assert replay_release(release, table, neighbor).passed
+
+    def test_contract_of_curators(self):
+        check_curator(synthesizer(delta=1e-6), people(60).reset_index(drop=True))
+
+    @each("ledger_relation", ["add_remove", "replace"])
+    def test_a_ledger_of_whole_records_refuses(self, ledger_relation):
+        ledger = PrivacyLedger(epsilon=9, delta=1e-3, relation=ledger_relation)
+        with pytest.raises(ValueError, match="would not hold"):
+            synthesizer(ledger=ledger).fit(people(100))
+        assert ledger.spent == (0, 0)
+
+    def test_a_ledger_of_columns_is_charged(self):
+        ledger = PrivacyLedger(epsilon=1.5, relation="replace_values", columns=["sex"])
+        synthesizer(ledger=ledger).fit(people(100))
+        assert ledger.spent.epsilon == 1
+        with pytest.raises(BudgetExceeded):
+            synthesizer(ledger=ledger).fit(people(100))
+
+    def test_statement(self):
+        steps = [synthesizer(delta=1e-6, random_state=0), OneHotEncoder(handle_unknown="ignore"), LogisticRegression()]
+        table = people(200)
+        pipeline = make_pipeline(*steps)
+        pipeline[0].set_output(transform="pandas")
+        pipeline.fit(table[["age", "sex", "job"]], table["income"])
+        statement = privacy_statement(pipeline)
+        assert (statement.total.relation, statement.total.scope) == ("replace_values", ("age", "sex"))
+        assert statement.total.epsilon == 1.0
+        protection = statement.rows.set_index("column")["protection"]
+        assert protection["job"] == "released as is"
+        assert protection["sex"].startswith("rows")
+        planned = privacy_statement(synthesizer(delta=1e-6))
+        assert planned.steps[0].guarantee.relation == "replace_values"
+
+    @each(
+        "parameters message",
+        [
+            ({"columns": "sex"}, "`columns` must be a list"),
+            ({"columns": []}, "at least one column"),
+            ({"columns": ["sex", "sex"]}, "each once"),
+            ({"columns": ["sex", "wage"]}, r"`columns` must name columns of X, got \['wage'\]; X has"),
+            ({"domain": None}, r"domain declares nothing for the columns \['sex'\]"),
+            ({"domain": {"sex": ["f"]}}, "column 'sex' holds a value.* outside the declared domain"),
+            ({"epsilon": 0}, "epsilon"),
+            (
+                {"columns": ["age", "sex"], "domain": DOMAIN | {"age": Interval(0, 81, bins=3_000)}},
+                "6,000 combinations",
+            ),
+        ],
+    )
+    def test_mistakes_cost_nothing(self, parameters, message):
+        ledger = PrivacyLedger(epsilon=9, delta=0.1, relation="replace_values", columns=["sex"])
+        release = synthesizer(["sex"], ledger=ledger).set_params(**parameters)
+        with pytest.raises((TypeError, ValueError), match=message):
+            release.fit(people(50))
+        assert ledger.spent == (0, 0)
+
+    @each("y", [lambda X: X["sex"], lambda X: X[["sex"]], lambda X: X["job"].rename("sex")])
+    def test_a_target_of_the_name_of_a_private_column_is_refused(self, y):
+        ledger = PrivacyLedger(epsilon=5, relation="replace_values", columns=["sex"])
+        with pytest.raises(ValueError, match="X has a column of the name of y, 'sex'"):
+            synthesizer(["sex"], ledger=ledger).fit(people(50), y(people(50)))
+        assert ledger.spent == (0, 0)
+
+    def test_a_row_label_of_the_name_of_a_private_column_is_refused(self):
+        labelled = people(50).set_index("sex", drop=False)
+        with pytest.raises(ValueError, match="level 'sex'"):
+            synthesizer(["sex"]).fit(labelled)
+        fitted = synthesizer(["sex"]).fit(people(50))
+        with pytest.raises(ValueError, match="level 'sex'"):
+            fitted.transform(labelled)
+
+    def test_the_dtype_of_an_array_depends_on_private_values(self):
+        array = people(50)[["sex", "job"]].to_numpy()
+        with pytest.raises(ValueError, match=r"nothing for the columns \['x1'\]"):
+            synthesizer(["x0"], domain={"x0": ["f", "m"]}).fit(array)
+        rows = synthesizer(["x0"], domain={"x0": ["f", "m"], "x1": ["a", "b", "c"]}).fit_transform(array)
+        assert (rows[:, 1] == array[:, 1]).all()
+
+
+class TestRows:
+    def test_other_columns_order_labels_and_dtypes_stay(self):
+        table = people(500)
+        made = synthesizer(random_state=0).fit_transform(table)
+        pd.testing.assert_frame_equal(made[["job", "income"]], table[["job", "income"]])
+        pd.testing.assert_index_equal(made.index, table.index)
+        assert list(made) == list(table)
+        assert made.dtypes.equals(table.dtypes)
+        assert (made["sex"] != table["sex"]).any()
+        assert (made["age"] != table["age"]).any()
+
+    @each("library", ["polars", "pyarrow"])
+    def test_other_libraries(self, library):
+        module = pytest.importorskip(library)
+        table = people(100).reset_index(drop=True)
+        frame = module.DataFrame(table) if library == "polars" else module.Table.from_pandas(table)
+        made = synthesizer(random_state=0).fit(frame).transform(frame)
+        assert type(made) is type(frame)
+        assert made.to_pandas()["job"].tolist() == table["job"].tolist()
+        as_pandas = synthesizer(random_state=0).fit(table).transform(table)
+        assert made.to_pandas()["sex"].tolist() == as_pandas["sex"].tolist()
+
+    def test_private_values_of_later_rows_are_not_read(self):
+        fitted = synthesizer(random_state=0).fit(people(200))
+        later = people(50, seed=1)
+        made = pickle.loads(pickle.dumps(fitted)).transform(later)
+        blank = later.assign(age=np.nan, sex=None)
+        again = fitted.transform(blank)
+        assert made["sex"].tolist() == again["sex"].tolist()
+        assert made["age"].tolist() == again["age"].tolist()
+
+    def test_counts_beside_public_values_are_nearly_right(self):
+        table = people(20_000)
+        made = synthesizer(epsilon=4.0, delta=1e-6, random_state=0).fit_transform(table)
+        for name in ("job", "income"):
+            exact = pd.crosstab(table[name], table["sex"])
+            assert (pd.crosstab(made[name], made["sex"]) - exact).abs().to_numpy().max() < 60
+        bins = [0, 20, 40, 60, 81]
+        exact = pd.crosstab(pd.cut(table["age"], bins, right=False), table["sex"])
+        distance = (pd.crosstab(pd.cut(made["age"], bins, right=False), made["sex"]) - exact).abs()
+        assert distance.to_numpy().max() < 80
+
+    def test_rows_follow_a_target_that_later_rows_lack(self):
+        rng = np.random.default_rng(0)
+        frame = pd.DataFrame({"sex": np.resize(["f", "m"], 4_000), "job": np.resize(["a", "b", "c"], 4_000)})
+        target = np.where((rng.random(4_000) < 0.1) ^ (frame["sex"] == "m"), "high", "low")
+        release = synthesizer(["sex"], 2.0, delta=1e-6, random_state=0, domain={"sex": ["f", "m"]})
+        made = release.fit_transform(frame, target)
+        assert ((made["sex"] == "m") == (target == "high")).mean() == pytest.approx(0.9, abs=0.02)
+        assert ((release.transform(frame)["sex"] == "m") == (target == "high")).mean() < 0.6
+
+    def test_without_public_columns_single_values_are_kept(self):
+        table = people(4_000)[["sex", "income"]]
+        made = synthesizer(["sex", "income"], 2.0, delta=1e-6, random_state=0).fit_transform(table)
+        counts = pd.crosstab(made["sex"], made["income"]) - pd.crosstab(table["sex"], table["income"])
+        assert counts.abs().to_numpy().max() < 60
+
+    @each("columns", [["only"], ["only", "sex"]])
+    def test_a_private_column_of_one_declared_value(self, columns):
+        table = people(200).assign(only="x")
+        made = synthesizer(columns, domain=DOMAIN | {"only": ["x"]}, random_state=0).fit_transform(table)
+        assert (made["only"] == "x").all()
+        pd.testing.assert_frame_equal(made.drop(columns=columns), table.drop(columns=columns))
+
+    @each("n_rows", [1, 2])
+    def test_few_rows(self, n_rows):
+        assert len(synthesizer(epsilon=0.5, random_state=0).fit_transform(people(n_rows))) == n_rows
+
+    def test_clones_and_pickles(self):
+        table = people(300)
+        release = clone(synthesizer(random_state=0)).fit(table)
+        again = pickle.loads(pickle.dumps(release)).transform(table)
+        pd.testing.assert_frame_equal(again, release.transform(table))
+        assert release.measured_columns_[:2] == [("age",), ("sex",)]
+        release.set_params(columns=["job"])
+        assert release.protects_rows == ["age", "sex"]
+        assert release.get_feature_names_out().tolist() == list(table)
+
+
+def wide_table(n_rows=400):
+    rng = np.random.default_rng(0)
+    return pd.DataFrame(
+        {
+            "sex": rng.choice(["f", "m"], n_rows),
+            "job": rng.choice(["a", "b", None], n_rows),
+            "wage": np.round(rng.lognormal(7, 1, n_rows), 2),
+            "children": rng.integers(0, 4, n_rows),
+            "is_new": rng.random(n_rows) < 0.3,
+            "since": [date(2000 + int(year), 1, 1) for year in rng.integers(0, 20, n_rows)],
+            "region": pd.Categorical(rng.choice(["x", "y"], n_rows)),
+        }
+    )
+
+
+class TestPublicColumns:
+    def test_values_that_are_not_declared_are_read(self):
+        release = synthesizer(["sex"], delta=1e-6, domain={"sex": ["f", "m"], "children": range(10)}, random_state=0)
+        domain = release.fit(wide_table()).domain_
+        assert domain["job"].labels == ("a", "b", None)
+        assert domain["children"].labels == tuple(range(10))
+        assert isinstance(domain["wage"], Interval)
+
+    @each(
+        "name value",
+        [
+            ("job", "c"),
+            ("wage", 1e9),
+            ("children", 2.6),
+            ("since", date(2050, 1, 1)),
+            ("is_new", None),
+            ("region", "z"),
+        ],
+    )
+    def test_later_values_need_not_have_occurred(self, name, value):
+        release = synthesizer(["sex"], delta=1e-6, domain={"sex": ["f", "m"]}, random_state=0).fit(wide_table())
+        later = wide_table(50)
+        later[name] = [value] * 50
+        made = release.transform(later)
+        pd.testing.assert_frame_equal(made.drop(columns="sex"), later.drop(columns="sex"))
+        assert set(made["sex"]) <= {"f", "m"}
+
+    def test_columns_of_too_many_texts_are_left_out_with_a_warning(self):
+        table = people(1_200).assign(name=[f"name {i}" for i in range(1_200)])
+        with pytest.warns(UserWarning, match="left out of the model.*'name'"):
+            made = synthesizer(["sex"], random_state=0).fit_transform(table)
+        assert made["name"].equals(table["name"])
+
+    def test_neighboring_numbers_are_counted_together(self):
+        """So that a weak dependence on a column of many values is worth its noise."""
+        rng = np.random.default_rng(0)
+        age = rng.integers(0, 80, 4_000)
+        sex = np.where(rng.random(4_000) < 0.1 + 0.8 * (age > 40), "f", "m")
+        domain = {"age": Interval(0, 80, bins=80), "sex": ["f", "m"]}
+        release = synthesizer(["sex"], 0.2, delta=1e-6, domain=domain, random_state=0)
+        rows = release.fit_transform(pd.DataFrame({"age": age, "sex": sex}))
+        is_old = age > 40
+        assert (rows["sex"] == "f")[is_old].mean() > (rows["sex"] == "f")[~is_old].mean() + 0.5
+
+
+class TestResampler:
+    def test_rows_are_resampled_at_fit_alone(self):
+        pipelines = pytest.importorskip("imblearn.pipeline")
+        table = people(2_000)
+        X, y = table[["sex", "job"]], table["income"]
+        resampler = SyntheticResampler(synthesizer(["sex"], 4.0, delta=1e-6, random_state=0))
+        rows, target = resampler.fit_resample(X, y)
+        assert target is y
+        assert (rows["sex"] != X["sex"]).any()
+        assert (rows["job"] == X["job"]).all()
+        model = pipelines.make_pipeline(resampler, OneHotEncoder(), LogisticRegression()).fit(X, y)
+        exact = make_pipeline(OneHotEncoder(), LogisticRegression()).fit(X, y)
+        assert abs(model.predict_proba(X) - exact.predict_proba(X)).max() < 0.1
+        total = privacy_statement(model).total
+        assert (total.relation, total.scope) == ("replace_values", ("sex",))
+
+    @each("parameters", [{"n_samples": 5}, {}])
+    def test_rows_are_neither_added_nor_left_out(self, parameters):
+        resampler = SyntheticResampler(synthesizer(), **parameters)
+        groups = None if parameters else np.arange(50)
+        with pytest.raises(ValueError, match="must be None with a DPColumnSynthesizer"):
+            resampler.fit_resample(people(50), groups=groups)
+
+
+def test_draws_are_nearly_as_even_as_expected():
+    """Independent draws would be off by the root of n p (1 - p)."""
+    errors = []
+    for seed in range(10):
+        table = people(4_000)
+        made = synthesizer(["sex"], 1e6, delta=1e-6, random_state=seed).fit_transform(table)
+        errors.append((made["sex"] == "m").sum() - (table["sex"] == "m").sum())
+    assert np.sqrt(np.mean(np.square(errors))) < math.sqrt(4_000 / 4) / 2
