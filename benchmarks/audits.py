@@ -218,7 +218,6 @@ def attack_reports(name: str, table: Any, epsilon: float, seed: int) -> Any:
     )
     return attribute_inference(
         released,
-        None,
         rows[column],
         encoder=encoder,
         estimator=attacker,
@@ -238,7 +237,6 @@ def score_attack(table: Any, attack: Any) -> dict[str, float]:
     return {
         "accuracy": attack.accuracy,
         "accuracy_without_report": attack.accuracy_without_report,
-        "report_accuracy": attack.report_accuracy,
         "bayes_bound": attack.bayes_bound,
     }
 

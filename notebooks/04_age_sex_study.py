@@ -427,27 +427,23 @@ trees = HistGradientBoostingClassifier(
 )
 
 
-def attack(table, columns=("age_group", "sex"), **options):
-    options = {
-        "encoder": release,
-        "estimator": trees,
-        "cv": 3,
-        "random_state": 0,
-    } | options
+def attack(table, columns=("age_group", "sex")):
     return attribute_inference(
-        table.iloc[some], income.iloc[some], cells.iloc[some][list(columns)], **options
+        table.assign(income=income).iloc[some],
+        cells.iloc[some][list(columns)],
+        encoder=release,
+        estimator=trees,
+        cv=3,
+        random_state=0,
     )
 
 
 # %% [markdown]
 # First a table with a usual mistake: the number of the true group, from which the reports were made, is still in it.
-# `alone` is how often one column by itself predicts the group, `drop` is what the attack loses when the column is
-# shuffled.
 
 # %%
 leak = attack(ours.assign(age_sex_cat=truth))
 print(f"guessed right: {leak.accuracy:.1%}")
-leak.carriers.head(3).round(3)
 
 # %% [markdown]
 # That is certainty, at any ε. Without the column:
@@ -460,20 +456,19 @@ print(
 print(
     f"by the most frequent group: {honest.baseline:.1%}; from the report alone at best: {honest.bayes_bound:.1%}"
 )
-honest.carriers.head(8).round(3)
+honest.recall.head(8).round(3)
 
 # %% [markdown]
 # The reports keep their guarantee: alone they allow no more than the best guess. The attack is above it even
 # without them, because the other columns reveal much about age and sex: first of all `relationship`, in which husbands
-# are men, and `marital-status`. No ε of the reports can change that. For sex alone, with these two columns and without
+# are men, and `marital-status`. `recall` is the proportion of each group that is found. No ε of the reports can change that. For sex alone, with these two columns and without
 # them:
 
 # %%
-without_both = [name for name in ours if name not in ("relationship", "marital-status")]
 by_sex = {
     "all columns": attack(ours, ["sex"]),
     "without relationship and marital-status": attack(
-        ours, ["sex"], known=without_both
+        ours.drop(columns=["relationship", "marital-status"]), ["sex"]
     ),
 }
 measures = ["accuracy", "accuracy_without_report", "baseline", "bayes_bound"]

@@ -15,7 +15,7 @@ from skdp import (
     RapporEncoder,
     privacy_statement,
 )
-from skdp.evaluation import AttackResult, AuditResult, MembershipResult
+from skdp.evaluation import AuditResult
 from tests.conftest import each
 
 EVIL = "<script>alert(1)</script>"
@@ -27,8 +27,6 @@ EVIL = "<script>alert(1)</script>"
         PrivacyGuarantee(1.0, scope=(EVIL,), mechanism=EVIL),
         Domain({EVIL: [EVIL, None]}),
         AuditResult(0.5, 1.0, 0.999999, 1000, event=EVIL, findings=(EVIL,)),
-        AttackResult(0.8, 0.6, 0.73, 0.01, n_rows=1600, bound=EVIL),
-        MembershipResult(EVIL, 0.7, 0.65, 0.75, 0.3, 0.2, 0.4, 0.46, 400, 1200),
     ],
 )
 def test_text_is_escaped(thing):
@@ -41,9 +39,6 @@ def test_what_decides_is_said():
     assert "NOT SECURE" in PrivacyGuarantee(1.5, 1e-6, secure=False)._repr_html_()
     assert "REJECTED" in AuditResult(1.2, 1.0, 0.999999, 1000)._repr_html_()
     assert "not refuted" in AuditResult(0.9, 1.0, 0.999999, 1000)._repr_html_()
-    attack = MembershipResult("nearest", 0.7, 0.65, 0.75, 0.3, 0.2, 0.4, float("nan"), 400, 1200)._repr_html_()
-    assert "0.7 (0.65 to 0.75)" in attack
-    assert "nan" not in attack
     assert "0, 1, 2, 3, 4, 5, 6, 7, …" in Domain({"code": range(1000)})._repr_html_()
 
 

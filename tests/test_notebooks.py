@@ -101,8 +101,7 @@ def test_age_sex_study():
     assert found["shares"][10] > 0.75
     leak, honest = found["leak"], found["honest"]
     assert leak.accuracy == 1
-    assert leak.carriers.index[0] == "age_sex_cat"
-    assert honest.interval(without_report=True)[0] > honest.bayes_bound
+    assert honest.accuracy_without_report - 2 * honest.std_error > honest.bayes_bound
     means = found["means"]
     assert means["roc_auc"].is_monotonic_increasing
     assert means["statistical_parity_difference"].max() < -0.15

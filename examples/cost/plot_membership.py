@@ -39,21 +39,21 @@ results = {
 figure, axes = plt.subplots(figsize=(7, 2.6), layout="constrained")
 for row, result in enumerate(results.values()):
     axes.errorbar(
-        result.auc,
+        result.advantage,
         row,
         xerr=[
-            [result.auc - result.auc_lower],
-            [result.auc_upper - result.auc],
+            [result.advantage - result.advantage_lower],
+            [result.advantage_upper - result.advantage],
         ],
         fmt="o",
         capsize=4,
     )
-axes.axvline(0.5, color="grey", linestyle="--")
+axes.axvline(0, color="grey", linestyle="--")
 axes.set(
     yticks=range(len(results)),
     yticklabels=list(results),
-    xlabel="AUC of the attack",
-    xlim=(0.4, 1.02),
+    xlabel="advantage of the attack, with its 95 % interval",
+    xlim=(-0.2, 1.02),
 )
 axes.set_ylim(-0.5, len(results) - 0.5)
 plt.show()

@@ -1,9 +1,8 @@
 """The cost of privacy and the remaining leakage: curves, studies, attacks, audits, displays and the report."""
 
-from skdp.evaluation._attacker import bayes_accuracy
-from skdp.evaluation._attacker import guessing_bound as guessing_bound
-from skdp.evaluation._attribute_inference import AttackResult as AttackResult
-from skdp.evaluation._attribute_inference import attribute_inference
+from skdp.evaluation._attacks import AttackResult as AttackResult
+from skdp.evaluation._attacks import attribute_inference, bayes_accuracy
+from skdp.evaluation._attacks import guessing_bound as guessing_bound
 from skdp.evaluation._fairness_study import FairnessStudy, fairness_study
 from skdp.evaluation._membership_inference import MembershipResult as MembershipResult
 from skdp.evaluation._membership_inference import membership_inference

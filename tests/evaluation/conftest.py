@@ -6,7 +6,7 @@ import sys
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-from skdp.evaluation import _attacker
+from skdp.evaluation import _attacks
 from skdp.evaluation.report import _report
 
 os.environ["MPLBACKEND"] = "agg"
@@ -27,7 +27,7 @@ def few_trees():
         return HistGradientBoostingClassifier(**{**parameters, "max_iter": 10})
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(_attacker, "HistGradientBoostingClassifier", few)
+        patched.setattr(_attacks, "HistGradientBoostingClassifier", few)
         patched.setitem(_report._CLASSIFIERS, "gradient boosting", few(random_state=0))
         yield
 

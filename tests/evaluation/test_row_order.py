@@ -54,7 +54,7 @@ def test_a_curve_matches_other_labels_by_position():
     pd.testing.assert_frame_equal(curve(**relabelled), expected)
 
 
-ATTACK_INPUTS = {"X_released": ENCODER.transform(X), "y": Y, "sensitive": GROUP}
+ATTACK_INPUTS = {"released": ENCODER.transform(X), "sensitive": GROUP}
 
 
 @each("name", ATTACK_INPUTS)

@@ -155,11 +155,9 @@ class TestAttacks:
         few, many = results[0.001], results[20.0]
         assert few.accuracy < 0.85
         assert many.accuracy > 0.99
-        assert few.carriers["is_report"].sum() == many.carriers["is_report"].sum() == 1
         assert few.bayes_bound == pytest.approx(few.baseline, abs=1e-3)
         # What is guessed without reports is measured once: its rows and folds are the same at each epsilon.
         assert few.accuracy_without_report == many.accuracy_without_report
-        assert few.values["auc_without_report"].equals(many.values["auc_without_report"].reindex(few.values.index))
 
     def test_the_bound_is_what_the_best_guess_gets_right(self, people):
         """Of one column of two that are reported together: less than any protocol of this epsilon might give away."""
@@ -173,7 +171,6 @@ class TestAttacks:
         channel = np.where(np.eye(6, dtype=bool), p, (1 - p) / 5)
         exact = (prior.ravel()[:, np.newaxis] * channel).reshape(2, 3, 6).sum(axis=1).max(axis=0).sum()
         assert result.bayes_bound == pytest.approx(exact, rel=1e-6)
-        assert result.bound == "the exact value of the protocol"
         assert exact < guessing_bound(prior.sum(axis=1), 1.0) - 0.01
 
 

@@ -23,8 +23,11 @@ from sklearn.model_selection import (
     train_test_split,
 )
 
-from skdp.evaluation._attacker import EXACT, bayes_accuracy
-from skdp.evaluation._attribute_inference import AttackResult, attribute_inference
+from skdp.evaluation._attacks import (
+    AttackResult,
+    attribute_inference,
+    bayes_accuracy,
+)
 from skdp.evaluation._privacy_curve import compare_to_baseline, privacy_curve
 from skdp.evaluation.report._study import PARAM_NAME, Study
 from skdp.local import RandomizedResponseEncoder
@@ -234,9 +237,10 @@ def _attack(study: Study, rows: pd.DataFrame, epsilon: float) -> AttackResult:
     # What is published of each record: its reports, and all other columns as they are.
     for name in study.columns:
         released[name] = reports[name]
+    if study.target is not None:
+        released[study.target] = rows[study.target]
     result = attribute_inference(
         released,
-        None if study.target is None else rows[study.target],
         rows[[column]],
         encoder=encoder,
         cv=3,
@@ -247,7 +251,7 @@ def _attack(study: Study, rows: pd.DataFrame, epsilon: float) -> AttackResult:
     exact = _best_guess(encoder, rows[study.columns], column)
     if exact is None:
         return result
-    return replace(result, bayes_bound=exact, bound=EXACT)
+    return replace(result, bayes_bound=exact)
 
 
 def _best_guess(

@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,6 @@ from skdp.evaluation.report._study import LOGISTIC, Study
 from skdp.evaluation.report._tables import (
     SHOWN,
     audit_table,
-    carriers_table,
     counts_figure,
     counts_table,
     curve_figure,
@@ -48,7 +46,6 @@ from skdp.evaluation.report._tables import (
     short,
     summarise,
     synthesis_table,
-    values_table,
     written,
 )
 from skdp.metrics import LABELS, fairness_report
@@ -65,7 +62,7 @@ _CLASSIFIERS = {
     ),
 }
 # What fits into a figure or a table that is read, and not searched.
-_MOST_CARRIERS, _MOST_MARGINALS = 12, 4
+_MOST_MARGINALS = 4
 Tables = dict[str, pd.DataFrame]
 
 
@@ -164,7 +161,7 @@ def study_report(
     ...     page = study_report(people, Domain({"sex": ["Female", "Male"]}), Path(folder), source="a small table",
     ...                         epsilons=[1.0], n_repeats=3, random_state=0)
     ...     sorted(path.name for path in page.parent.iterdir())[:4]
-    ['carriers.csv', 'count_errors.csv', 'index.html', 'leakage.csv']
+    ['count_errors.csv', 'index.html', 'leakage.csv']
     """
     if not isinstance(out, str | os.PathLike):
         raise TypeError(f"`out` must be a path, got {type(out).__name__}")
@@ -356,22 +353,13 @@ def _leakage_content(
         return None
     results = attack_releases(study)
     advance()
-    # The files have all epsilons; the page shows the tables of the example.
     tables["leakage"] = leakage_table(results)
-    for name, attribute in (("carriers", "carriers"), ("leakage_by_value", "values")):
-        parts = map(attrgetter(attribute), results.values())
-        table = pd.concat(parts, keys=results, names=["epsilon"])
-        tables[name] = table.reset_index()
     example = results[study.example]
     return {
         "others": bool(study.others),
-        "values": values_table(example.values),
         "column": column,
         "n_rows": f"{example.n_rows:,}",
-        "bound": example.bound,
         "table": written(tables["leakage"]),
-        # They are sorted by what they tell.
-        "carriers": carriers_table(example.carriers.head(_MOST_CARRIERS)),
     }
 
 

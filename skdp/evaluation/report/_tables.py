@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from skdp.domain import Domain
-from skdp.evaluation._attribute_inference import AttackResult
+from skdp.evaluation._attacks import AttackResult
 from skdp.evaluation.displays import (
     COLOURS,
     INK,
@@ -361,7 +361,7 @@ def leakage_table(results: Mapping[float, AttackResult]) -> pd.DataFrame:
     """Return the shares of correct guesses at each epsilon."""
     rows = []
     for epsilon, result in results.items():
-        lower, upper = result.interval()
+        margin = 1.96 * result.std_error
         rows.append(
             {
                 "epsilon": epsilon,
@@ -369,53 +369,11 @@ def leakage_table(results: Mapping[float, AttackResult]) -> pd.DataFrame:
                 "without the report": result.accuracy_without_report,
                 "prior": result.baseline,
                 "bound for the report alone": result.bayes_bound,
-                "lower": lower,
-                "upper": upper,
+                "lower": result.accuracy - margin,
+                "upper": result.accuracy + margin,
             }
         )
     return pd.DataFrame(rows)
-
-
-def values_table(values: pd.DataFrame) -> pd.DataFrame:
-    """Write what is learned of each value, with intervals."""
-    columns = {
-        "value": list(map(label, values.index)),
-        "of the rows": values["share"].map("{:.1%}".format).to_list(),
-        "AUC": _with_interval(values, "auc", ".3f"),
-        "AUC without the report": values["auc_without_report"]
-        .map("{:.3f}".format)
-        .to_list(),
-        "lift": _with_interval(values, "lift", ".1f"),
-        "precision": _with_interval(values, "precision", ".0%", "not guessed"),
-    }
-    return written(pd.DataFrame(columns))
-
-
-def _with_interval(
-    values: pd.DataFrame, name: str, form: str, undefined: str = "undefined"
-) -> list[str]:
-    """Write a measure with the ends of its interval."""
-    # A value that is never guessed has no precision.
-    texts = []
-    for row in values[[name, f"{name}_lower", f"{name}_upper"]].to_numpy():
-        value, lower, upper = (format(number, form) for number in row)
-        is_defined = not np.isnan(row[0])
-        texts.append(f"{value} ({lower} to {upper})" if is_defined else undefined)
-    return texts
-
-
-def carriers_table(carriers: pd.DataFrame) -> pd.DataFrame:
-    """Write the share of correct guesses from each column."""
-    # A report and the column that it is of have the same name.
-    names = []
-    for name, is_report in carriers["is_report"].items():
-        names.append(f"{name} (report)" if is_report else str(name))
-    columns = {
-        "column": names,
-        "right from it alone": carriers["alone"].to_numpy(),
-        "lost if shuffled": carriers["drop"].to_numpy(),
-    }
-    return written(pd.DataFrame(columns))
 
 
 def synthesis_table(curve: pd.DataFrame) -> pd.DataFrame:
