@@ -169,14 +169,6 @@ def counted_draws():
         yield counted
 
 
-@pytest.fixture
-def few_calls(monkeypatch):
-    """Make few calls in audits that are about rows: calls take nearly all of the time."""
-    few_and_no_more = {"_FIRST": 2, "_AGAIN": 2, "_MOST_CALLS": 64}
-    for name, few in few_and_no_more.items():
-        monkeypatch.setattr(f"skdp.evaluation.audits._search.{name}", few)
-
-
 class ScriptedSource:
     """Gives the bytes that a test lists, in order, then a filler."""
 

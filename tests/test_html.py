@@ -15,7 +15,6 @@ from skdp import (
     RapporEncoder,
     privacy_statement,
 )
-from skdp.evaluation import AuditResult
 from tests.conftest import each
 
 EVIL = "<script>alert(1)</script>"
@@ -26,7 +25,6 @@ EVIL = "<script>alert(1)</script>"
     [
         PrivacyGuarantee(1.0, scope=(EVIL,), mechanism=EVIL),
         Domain({EVIL: [EVIL, None]}),
-        AuditResult(0.5, 1.0, 0.999999, 1000, event=EVIL, findings=(EVIL,)),
     ],
 )
 def test_text_is_escaped(thing):
@@ -37,8 +35,6 @@ def test_text_is_escaped(thing):
 
 def test_what_decides_is_said():
     assert "NOT SECURE" in PrivacyGuarantee(1.5, 1e-6, secure=False)._repr_html_()
-    assert "REJECTED" in AuditResult(1.2, 1.0, 0.999999, 1000)._repr_html_()
-    assert "not refuted" in AuditResult(0.9, 1.0, 0.999999, 1000)._repr_html_()
     assert "0, 1, 2, 3, 4, 5, 6, 7, …" in Domain({"code": range(1000)})._repr_html_()
 
 

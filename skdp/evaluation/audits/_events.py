@@ -1,0 +1,289 @@
+"""The test of an audit: some draws choose an event that is likelier under one table, and others count it."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.stats import binomtest
+
+from skdp.evaluation.audits._outputs import (
+    RAISED,
+    Outputs,
+    add_supports,
+    column_of,
+    hash_column,
+    read_rows,
+    repeat_row,
+    to_floats,
+)
+
+Hashes = NDArray[np.uint64]
+Numbers = NDArray[np.float64]
+
+# Draws n outputs of a table, given by its position.
+Draw = Callable[[int, int], Outputs]
+
+DEFAULT_ROWS, DEFAULT_CALLS = 1_000_000, 10_000
+
+# Rows of a batch hold about this number of cells.
+MAX_BATCH_CELLS = 1 << 22
+
+# A column with more distinct numbers is cut into as many bins.
+N_BINS = 64
+
+# Outcomes that are seen less often in the first sample are not used.
+MIN_OUTCOME_COUNT = 4
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A lower bound of epsilon, the largest that as many draws can give, and its event."""
+
+    lower: float
+    reach: float
+    n_draws: int
+    event: str
+
+
+@dataclass(frozen=True)
+class Feature:
+    """A discrete function of an output."""
+
+    name: str
+    outcomes: Callable[[Outputs], Hashes]
+
+
+@dataclass(frozen=True)
+class Event:
+    """Some outcomes of a feature."""
+
+    feature: Feature
+    members: Hashes
+    likelier: int
+    unlikelier: int
+    score: float
+
+    def count(self, outputs: Outputs) -> int:
+        """Return how many outputs are in the set."""
+        outcomes = self.feature.outcomes(outputs)
+        return int(np.isin(outcomes, self.members, kind="sort").sum())
+
+
+def epsilon_lower_bound(
+    hits: tuple[int, int], trials: tuple[int, int], *, delta: float, level: float
+) -> float:
+    """Bound epsilon from below: ``ln((P - delta) / P')`` at Clopper-Pearson bounds."""
+    # Each of two one-sided bounds is wrong with probability level / 2.
+    low = binomtest(hits[0], trials[0]).proportion_ci(1 - level).low
+    high = binomtest(hits[1], trials[1]).proportion_ci(1 - level).high
+    return math.log((low - delta) / high) if low - delta > high else 0.0
+
+
+def find_bound(
+    draw: Draw,
+    n_tables: int,
+    n_draws: int,
+    *,
+    delta: float,
+    level: float,
+    n_choice: int | None = None,
+    min_score: float = 0.0,
+) -> Bound:
+    """Choose an event by two samples of each table, and count it in fresh draws."""
+    is_given = n_choice is not None
+    if n_choice is None:
+        # A tenth of the draws; of few draws, up to three tenths, as a bad choice costs
+        # more than fewer draws of the test.
+        share = n_draws / (2 * n_tables)
+        n_choice = max(1, int(0.1 * share), min(5_000, int(0.3 * share)))
+        n_draws -= 2 * n_choice * n_tables
+    first = [draw(table, n_choice) for table in range(n_tables)]
+    second = [draw(table, n_choice) for table in range(n_tables)]
+    size = n_draws // 2
+    reach = epsilon_lower_bound((size, 0), (size, size), delta=delta, level=level)
+    n_drawn = 2 * n_choice * n_tables
+    event = choose_event(first, second, delta=delta, is_small=is_given)
+    if event is None or event.score < min_score:
+        return Bound(0.0, reach, n_drawn, "")
+    hits = [0, 0]
+    batch = max(1000, MAX_BATCH_CELLS // len(first[0]))
+    for side, table in enumerate((event.likelier, event.unlikelier)):
+        for start in range(0, size, batch):
+            n = min(batch, size - start)
+            try:
+                hits[side] += event.count(draw(table, n))
+            except Exception:
+                # A batch that fails counts against rejection.
+                hits[side] += n * side
+    trials = (size, size)
+    lower = epsilon_lower_bound((hits[0], hits[1]), trials, delta=delta, level=level)
+    return Bound(lower, reach, n_drawn + 2 * size, event.feature.name)
+
+
+def row_draws(
+    release: Callable[[Any], Any],
+    tables: Sequence[pd.DataFrame],
+    fitted: Any = None,
+    statistic: Callable[[Any], Any] | None = None,
+) -> Draw:
+    """Return draws by releases of tables of equal rows."""
+
+    def draw(table: int, n: int) -> Outputs:
+        with warnings.catch_warnings(action="ignore"):
+            released = release(repeat_row(tables[table], n))
+            outputs = add_supports(fitted, read_rows(released, n))
+            if statistic is not None:
+                for name, column in read_rows(statistic(released), n).items():
+                    outputs[f"statistic, {name}"] = column
+        return outputs
+
+    return draw
+
+
+def bound_by_rows(
+    fitted: Any,
+    tables: Sequence[Any],
+    *,
+    delta: float,
+    confidence_level: float,
+    n_draws: int = DEFAULT_ROWS,
+) -> tuple[float, str] | None:
+    """Bound the epsilon of `transform` by rows alone, and name the event; None if many equal rows are refused."""
+    draw = row_draws(fitted.transform, tables, fitted)
+    try:
+        draw(0, 2)
+    except Exception:
+        return None
+    level = 1 - confidence_level
+    bound = find_bound(draw, len(tables), n_draws, delta=delta, level=level)
+    return bound.lower, bound.event
+
+
+def choose_event(
+    first: Sequence[Outputs],
+    second: Sequence[Outputs],
+    *,
+    delta: float,
+    is_small: bool = False,
+) -> Event | None:
+    """Choose the pair of tables and the event that promise the largest lower bound."""
+    # The first sample orders the outcomes by their log ratios, as the lemma of Neyman
+    # and Pearson demands. The second sample scores the sets of the first outcomes, so
+    # that an event that fits the first sample by chance is not chosen. The test needs a
+    # third sample.
+    caution = 1.0 if is_small else 3.0
+    best = None
+    for feature in _list_features(first, is_small=is_small):
+        ranking = list(map(feature.outcomes, first))
+        values, n_seen = np.unique(np.concatenate(ranking), return_counts=True)
+        values = values[n_seen >= MIN_OUTCOME_COUNT]
+        if not len(values):
+            continue
+        ranked = [_count_outcomes(outcomes, values) for outcomes in ranking]
+        scoring = list(map(feature.outcomes, second))
+        scored = [_count_outcomes(outcomes, values) for outcomes in scoring]
+        for a, b in itertools.permutations(range(len(first)), 2):
+            order = np.argsort(-(ranked[a] + 0.5) / (ranked[b] + 0.5), kind="stable")
+            rates = []
+            for table, sign in ((a, -1), (b, 1)):
+                n = len(scoring[table])
+                rate = (scored[table][order].cumsum() + 0.5) / (n + 1)
+                rates.append(rate + sign * caution * np.sqrt(rate * (1 - rate) / n))
+            scores = np.log(np.maximum(rates[0] - delta, 1e-300) / rates[1])
+            place = int(np.argmax(scores))
+            if scores[place] > (best.score if best else 0):
+                members = values[order[: place + 1]]
+                best = Event(feature, members, a, b, float(scores[place]))
+    return best
+
+
+def _count_outcomes(outcomes: Hashes, values: Hashes) -> NDArray[np.int64]:
+    """Count each of some sorted values."""
+    places = np.searchsorted(values, outcomes)
+    places[places == len(values)] = 0
+    is_listed = values[places] == outcomes
+    return np.bincount(places[is_listed], minlength=len(values))
+
+
+def _list_features(samples: Sequence[Outputs], *, is_small: bool) -> list[Feature]:
+    """List functions of an output with discrete values."""
+    names = list(dict.fromkeys(name for sample in samples for name in sample))
+    features = []
+    for name in names:
+        # A name that some outputs lack may contain a value.
+        is_public = all(name in sample for sample in samples)
+        label = name if is_public else "a part that not every output has"
+        features.append(Feature(f"values of {label}", _values_of([name])))
+        if is_small:
+            continue
+        columns = [to_floats(column_of(sample, name)) for sample in samples]
+        numbers = np.concatenate(columns)
+        numbers = numbers[np.isfinite(numbers)]
+        if (numbers != np.floor(numbers)).any():
+            bit = Feature(f"the lowest bit of {label}", _lowest_bit_of(name))
+            features.append(bit)
+        if len(np.unique(numbers)) > N_BINS:
+            edges = np.quantile(numbers, np.linspace(0, 1, N_BINS + 1)[1:-1])
+            features.append(Feature(f"bins of {label}", _bins_of(name, edges)))
+    if len(names) > 1 and not is_small:
+        features.append(Feature("values of all columns together", _values_of(names)))
+    return features
+
+
+def _values_of(names: Sequence[str]) -> Callable[[Outputs], Hashes]:
+    """Return the joint values of some columns."""
+
+    def outcomes(outputs: Outputs) -> Hashes:
+        joint = np.zeros(len(next(iter(outputs.values()))), np.uint64)
+        for name in names:
+            hashes = hash_column(column_of(outputs, name))
+            # A product with an odd number keeps the order of the columns.
+            joint = joint * np.uint64(0x9E3779B97F4A7C15) + hashes
+        return joint
+
+    return outcomes
+
+
+def _bins_of(name: str, edges: Numbers) -> Callable[[Outputs], Hashes]:
+    """Return the bin of the number in a column."""
+
+    def outcomes(outputs: Outputs) -> Hashes:
+        numbers = to_floats(column_of(outputs, name))
+        bins = np.searchsorted(edges, numbers, side="right")
+        return np.where(np.isfinite(numbers), bins, len(edges) + 1).astype(np.uint64)
+
+    return outcomes
+
+
+def _lowest_bit_of(name: str) -> Callable[[Outputs], Hashes]:
+    """Return the weight of the lowest set bit of a float."""
+
+    # I. Mironov (2012). On significance of the least significant bits for differential
+    # privacy. CCS.
+    def outcomes(outputs: Outputs) -> Hashes:
+        numbers = to_floats(column_of(outputs, name))
+        is_usual = np.isfinite(numbers) & (numbers != 0)
+        # A float is fraction * 2**exponent, and fraction * 2**53 is an integer.
+        fraction, exponent = np.frexp(np.where(is_usual, numbers, 1.0))
+        integer = np.abs(np.ldexp(fraction, 53)).astype(np.int64)
+        _, lowest = np.frexp((integer & -integer).astype(float))
+        weight = np.where(is_usual, exponent + lowest, 1 << 20)
+        return weight.astype(np.int64).view(np.uint64)
+
+    return outcomes
+
+
+def first_error(outputs: Outputs, form: str) -> str | None:
+    """Return the name of the error if every call failed."""
+    forms = outputs[form].tolist()
+    if not all(text.startswith(RAISED) for text in forms):
+        return None
+    return str(forms[0].removeprefix(RAISED).split("\n")[0])
