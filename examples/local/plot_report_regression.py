@@ -38,10 +38,10 @@ design.estimate_frequencies(reports).round(2)
 # Regressions with and without cheaters.
 
 people = pd.DataFrame({"age": age})
-honest = ReportLogisticRegression(target_encoder=design)
+honest = ReportLogisticRegression(target_design=design)
 honest.fit(people, reports)
 with_cheaters = ReportLogisticRegression(
-    target_encoder=design.with_cheaters("no")
+    target_design=design.with_cheaters("no")
 )
 with_cheaters.fit(people, reports)
 with_cheaters.unknown_.round(3)

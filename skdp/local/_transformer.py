@@ -268,6 +268,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         self,
         X: TableLike,
         y: ColumnLike | None = None,
+        *,
         record_id: ArrayLike | None = None,
     ) -> Any:
         """Fit, and privatise the same table.
@@ -293,7 +294,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         """
         return self.fit(X, y).transform(X, record_id=record_id)
 
-    def transform(self, X: TableLike, record_id: ArrayLike | None = None) -> Any:
+    def transform(self, X: TableLike, *, record_id: ArrayLike | None = None) -> Any:
         """Privatise a table: a new release at every call, unless reports are permanent.
 
         Parameters

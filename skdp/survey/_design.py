@@ -317,8 +317,8 @@ class ReportDesign(SavedByArguments):
         cls,
         column: ColumnName,
         p: float | Mapping[Any, float],
-        prevalence: float | Mapping[Any, float] | None = None,
         *,
+        prevalence: float | Mapping[Any, float] | None = None,
         values: Sequence[Any] = ("no", "yes"),
         group: ColumnName | None = None,
     ) -> ReportDesign:
@@ -760,6 +760,12 @@ class Question:
     slope: Numbers | None = None
     unknown: str | None = None
     start: float = 0.5
+    # The columns that are reported together, with their values; by default one.
+    columns_together: Sequence[tuple[str, list[Any]]] = ()
+
+    @property
+    def parts(self) -> Sequence[tuple[str, list[Any]]]:
+        return self.columns_together or [(self.name, self.values)]
 
 
 def as_pandas(frame: Any, name: str = "X") -> pd.DataFrame:
@@ -808,7 +814,7 @@ def read_questions(
         elif isinstance(design, ReportTransformer):
             questions += _questions_of_encoder(design, reports, name)
         else:
-            parameter = "target_encoder" if name == "y" else "encoders"
+            parameter = "target_design" if name == "y" else "predictor_designs"
             got = type(design).__name__
             if isinstance(design, type):
                 got = f"the class {design.__name__}: make an instance of it"
@@ -831,7 +837,7 @@ def _check_once(designs: Sequence[Any]) -> None:
         twice = [name for name in names if name in seen]
         if twice:
             raise ValueError(
-                f"encoders must read each column of reports once, got {twice[0]!r} "
+                f"designs must read each column of reports once, got {twice[0]!r} "
                 "twice: its reports would count as two independent ones"
             )
         seen.update(names)
@@ -855,7 +861,7 @@ def _questions_of_encoder(encoder: Any, reports: Any, name: str) -> list[Questio
     if not all(isinstance(field, CategoryField) for field in protocol.fields):
         raise TypeError(
             f"{type(encoder).__name__} does not report categories, one for each record, "
-            "as encoders must: declare numbers as an Interval, which has bins"
+            "as a design must: declare numbers as an Interval, which has bins"
         )
     names = list(protocol.report_columns)
     _check_columns(names, read_table(reports).names, name)
@@ -872,6 +878,15 @@ def _questions_of_encoder(encoder: Any, reports: Any, name: str) -> list[Questio
         supports = oracle.supports(arrays[place]) & is_reported[:, place, np.newaxis]
         likelihood = np.asarray(1 + excess * supports, float)
         values = list(field.domain.cells())
-        question = field.prefix(list(field.columns))
-        questions.append(Question(question, values, likelihood, names))
+        parts = []
+        for column in field.columns:
+            parts.append((str(column), list(field.domain[column].labels)))
+        question = Question(
+            field.prefix(list(field.columns)),
+            values,
+            likelihood,
+            names,
+            columns_together=parts if len(parts) > 1 else (),
+        )
+        questions.append(question)
     return questions

@@ -104,7 +104,7 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
 
     >>> import numpy as np
     >>> from skdp import ReportLogisticRegression
-    >>> model = ReportLogisticRegression(target_encoder=halves.design("copied", cheaters="no"))
+    >>> model = ReportLogisticRegression(target_design=halves.design("copied", cheaters="no"))
     >>> model = model.fit(pd.DataFrame({"age": np.arange(2000) % 7}), reports)
     >>> list(model.unknown_.index)
     ['cheaters']

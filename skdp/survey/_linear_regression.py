@@ -26,8 +26,8 @@ class ReportLinearRegression(RegressorMixin, ReportRegression):
 
     Parameters
     ----------
-    encoders : fitted local transformer, ReportDesign, or list of them, optional
-        How the reported predictors came about, as for `ReportLogisticRegression`.
+    predictor_designs : fitted local transformer, ReportDesign, or list of them, optional
+        How the predictors were reported, as for `ReportLogisticRegression`.
     interactions : list of (true predictor, reported predictor), optional
         Pairs of columns whose products are terms, too.
     hidden_distribution : {"conditional", "marginal"}, default="conditional"
@@ -107,13 +107,13 @@ class ReportLinearRegression(RegressorMixin, ReportRegression):
 
     def __init__(
         self,
-        encoders: Any = None,
+        predictor_designs: Any = None,
         *,
         interactions: Any = None,
         hidden_distribution: Literal["conditional", "marginal"] = "conditional",
         errors: Literal["observed", "sandwich"] = "observed",
     ) -> None:
-        self.encoders = encoders
+        self.predictor_designs = predictor_designs
         self.interactions = interactions
         self.hidden_distribution = hidden_distribution
         self.errors = errors
@@ -149,7 +149,7 @@ class ReportLinearRegression(RegressorMixin, ReportRegression):
         values = read_numbers("y", one_column("y", y))
         if not np.isfinite(values).all():
             raise ValueError("y must hold finite numbers, and no NaN or infinity")
-        if self.encoders is not None:
+        if self.predictor_designs is not None:
             self._check_distinct(values[weights > 0])
         outcome = Gaussian(values)
         self._fit(table, X, outcome, weights=weights, clusters=clusters, unknowns=[])

@@ -31,10 +31,11 @@ class ReportLogisticRegression(ClassifierMixin, ReportRegression):
 
     Parameters
     ----------
-    encoders : fitted local transformer, ReportDesign, or list of them, optional
-        How the reported predictors came about: encoders of categories, whose report columns X holds, beside true
-        predictors; or designs. By default all predictors are true. Report a number as an `Interval`.
-    target_encoder : fitted local transformer or ReportDesign, optional
+    predictor_designs : fitted local transformer, ReportDesign, or list of them, optional
+        How the predictors were reported: encoders of categories, whose report columns X holds, beside true predictors;
+        or designs. By default all predictors are true. Report a number as an `Interval`. Columns that are reported
+        together (``strategy="joint"``) have a main effect each.
+    target_design : fitted local transformer or ReportDesign, optional
         How the target was reported; by default it is true. Then y is the reports: a series, or a dataframe with the
         columns of the reports.
     interactions : list of (true predictor, reported predictor), optional
@@ -113,7 +114,7 @@ class ReportLogisticRegression(ClassifierMixin, ReportRegression):
     >>> truth = pd.DataFrame({"cheats": np.where(cheats, "yes", "no")})
     >>> encoder = RandomizedResponseEncoder(2.0, categories={"cheats": ["no", "yes"]}, random_state=0)
     >>> reports = encoder.fit_transform(truth)
-    >>> model = ReportLogisticRegression(target_encoder=encoder).fit(X, reports)
+    >>> model = ReportLogisticRegression(target_design=encoder).fit(X, reports)
     >>> model.summary()[["estimate", "std_error"]].round(2)
                             estimate  std_error
     term (log odds of yes)
@@ -123,15 +124,15 @@ class ReportLogisticRegression(ClassifierMixin, ReportRegression):
 
     def __init__(
         self,
-        encoders: Any = None,
+        predictor_designs: Any = None,
         *,
-        target_encoder: Any = None,
+        target_design: Any = None,
         interactions: Any = None,
         hidden_distribution: Literal["conditional", "marginal"] = "conditional",
         errors: Literal["observed", "sandwich"] = "observed",
     ) -> None:
-        self.encoders = encoders
-        self.target_encoder = target_encoder
+        self.predictor_designs = predictor_designs
+        self.target_design = target_design
         self.interactions = interactions
         self.hidden_distribution = hidden_distribution
         self.errors = errors
@@ -194,7 +195,7 @@ class ReportLogisticRegression(ClassifierMixin, ReportRegression):
         self, y: Any, weights: Numbers
     ) -> tuple[Numbers, list[Unknown], Question | None]:
         """Return the probability of what is seen of the target under each class; how it is reported, if it is."""
-        if self.target_encoder is None:
+        if self.target_design is None:
             values = one_column("y", y)
             if values.dtype.kind == "f":
                 assert_all_finite(values, input_name="y")
@@ -207,12 +208,12 @@ class ReportLogisticRegression(ClassifierMixin, ReportRegression):
                 raise ValueError("y must have two classes or more, got one class")
             is_class = np.equal.outer(codes, np.arange(len(self.classes_)))
             return is_class.astype(float), [], None
-        reports = read_target_reports(y, self.target_encoder)
+        reports = read_target_reports(y, self.target_design)
         table = as_pandas(reports, "y")
-        questions = read_questions(self.target_encoder, table, reports, "y")
+        questions = read_questions(self.target_design, table, reports, "y")
         if len(questions) != 1:
             raise ValueError(
-                f"target_encoder must report one column, got {len(questions)}"
+                f"target_design must report one column, got {len(questions)}"
             )
         (question,) = questions
         self.classes_ = as_objects(question.values)

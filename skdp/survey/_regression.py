@@ -63,7 +63,7 @@ _MOST_CELLS = 4096
 class ReportRegression(OnSite, BaseEstimator):
     """What both regressions share."""
 
-    encoders: Any
+    predictor_designs: Any
     interactions: Any
     hidden_distribution: str
     errors: str
@@ -106,7 +106,7 @@ class ReportRegression(OnSite, BaseEstimator):
                     f"{list(table.columns)}"
                 )
             return table
-        if self.encoders is not None:
+        if self.predictor_designs is not None:
             raise TypeError(
                 "X must be a dataframe, as reports are found by the names of their "
                 f"columns; got {type(X).__name__}"
@@ -159,11 +159,14 @@ class ReportRegression(OnSite, BaseEstimator):
         features = {}
         question_names = []
         for place, question in enumerate(questions):
-            # The first value is the reference.
-            for code, value in enumerate(question.values[1:], start=1):
-                is_value = codes[:, place] == code
-                features[f"{question.name}={value}"] = is_value.astype(float)
-                question_names.append(question.name)
+            # Columns that are reported together have main effects.
+            part_sizes = [len(values) for _, values in question.parts]
+            part_codes = np.unravel_index(codes[:, place], part_sizes)
+            for (name, values), of_part in zip(question.parts, part_codes, strict=True):
+                # The first value is the reference.
+                for code, value in enumerate(values[1:], start=1):
+                    features[f"{name}={value}"] = (of_part == code).astype(float)
+                    question_names.append(name)
         return pd.DataFrame(features, index=range(len(rows))), question_names
 
     def _products(
@@ -217,7 +220,7 @@ class ReportRegression(OnSite, BaseEstimator):
         """Read the reports, and maximise the likelihood."""
         n_rows = len(X)
         cluster_codes = read_clusters(clusters, n_rows)
-        questions = read_questions(self.encoders, X, reports)
+        questions = read_questions(self.predictor_designs, X, reports)
         of_target = [] if target is None else [target]
         check_reported_together([*questions, *of_target], weights)
         known = self._known(X, questions)
@@ -402,7 +405,7 @@ class ReportRegression(OnSite, BaseEstimator):
         """Return the model of rows of which the target is not known."""
         check_is_fitted(self, "coef_")
         table = self._read_table(X, reset=False)
-        questions = read_questions(self.encoders, table, X)
+        questions = read_questions(self.predictor_designs, table, X)
         known = self._known(table, questions).to_numpy()
         likelihoods = cell_likelihoods(
             [question.likelihood for question in questions], len(table)

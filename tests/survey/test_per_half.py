@@ -191,7 +191,7 @@ def test_cheaters_are_found_beside_the_others():
     table = halves.estimate_frequencies(reports, cheaters="no", confidence_level=1 - 1e-6)
     assert table.index.tolist() == ["no", "yes", "cheaters"]
     assert table["frequency"].sum() == pytest.approx(1)
-    model = ReportLogisticRegression(target_encoder=halves.design(cheaters="no")).fit(people, reports)
+    model = ReportLogisticRegression(target_design=halves.design(cheaters="no")).fit(people, reports)
     share = 0.15 * table.loc[["no", "cheaters"], "frequency"].sum()
     assert table.loc["cheaters", "lower"] < share < table.loc["cheaters", "upper"]
     assert table.loc["cheaters", "lower"] > 0.02

@@ -68,7 +68,7 @@ def fit_case(name, **options):
     table[reports] = table[reports].astype(int)
     if case["kind"] == "log":
         X = table[[column for column in table if column.startswith("x")]]
-        model = ReportLogisticRegression(target_encoder=design_of(case, "report"), **options)
+        model = ReportLogisticRegression(target_design=design_of(case, "report"), **options)
         model.fit(X, table[reports])
         names = ["(Intercept)", *X.columns]
     else:
@@ -232,7 +232,7 @@ def test_the_modelled_one_of_two_classes_is_named():
     assert ReportLogisticRegression().fit(x, drugs).summary().index.name == "term (log odds of True)"
     target = RandomizedResponseEncoder(2.0, categories={"drug": ["none", "cannabis"]}, random_state=0)
     reports = target.fit_transform(pd.DataFrame({"drug": np.where(drugs, "cannabis", "none")}))
-    model = ReportLogisticRegression(target_encoder=target).fit(pd.DataFrame(x, columns=["x0"]), reports)
+    model = ReportLogisticRegression(target_design=target).fit(pd.DataFrame(x, columns=["x0"]), reports)
     assert model.summary().index.name == "term (log odds of cannabis)"
     assert model.summary().loc["x0", "estimate"] > 0
 
@@ -385,7 +385,7 @@ def test_interactions_and_a_reported_target():
     X = pd.DataFrame({"age": age, "sex": np.array(["f", "m"])[sex]})
     X["sex"] = of_sex.fit_transform(X[["sex"]])["sex"]
     reports = of_target.fit_transform(pd.DataFrame({"y": np.array(["no", "yes"])[y]}))
-    model = ReportLogisticRegression(of_sex, target_encoder=of_target, interactions=[("age", "sex")]).fit(X, reports)
+    model = ReportLogisticRegression(of_sex, target_design=of_target, interactions=[("age", "sex")]).fit(X, reports)
     summary = model.summary(confidence_level=1 - 1e-6)
     assert list(summary.index) == ["(intercept)", "age", "sex=m", "age:sex=m"]
     expected = np.array([-0.3, 0.4, 0.8, 0.5])
@@ -413,7 +413,7 @@ def test_designs_are_saved():
     coins = ReportDesign("sex", [[0.6, 0.3, 0.1], [0.1, 0.3, 0.6]], values=["f", "m"], reports=["a", "b", "c"])
     X = pd.DataFrame({"sex": rng.choice(["a", "b", "c"], 2000), "age": rng.normal(size=2000)})
     y = pd.DataFrame({"smokes": rng.random(2000) < 0.5, "half": [*cards] * 1000})
-    model = ReportLogisticRegression(coins, target_encoder=two)
+    model = ReportLogisticRegression(coins, target_design=two)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(X, y)
@@ -422,7 +422,7 @@ def test_designs_are_saved():
     again = skdp.load(file)
     np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
     pd.testing.assert_frame_equal(again.unknown_, model.unknown_)
-    for loaded, design in ((again.target_encoder, two), (again.encoders, coins)):
+    for loaded, design in ((again.target_design, two), (again.predictor_designs, coins)):
         assert loaded.arguments().keys() == design.arguments().keys()
         np.testing.assert_equal(loaded.arguments(), design.arguments())
     text = file.getvalue().decode()
@@ -482,7 +482,7 @@ def test_a_model_that_does_not_hold_is_told_by_its_shares(fault):
         model = ReportLinearRegression(hidden_distribution="marginal")
     encoder = RandomizedResponseEncoder(0.5, categories={"sex": ["f", "m"]}, random_state=0)
     X = encoder.fit_transform(pd.DataFrame({"sex": sex})).assign(age=age)
-    model.set_params(encoders=encoder)
+    model.set_params(predictor_designs=encoder)
     y = 3 * (sex == "m") + noise
     with pytest.warns(UserWarning, match="other shares of 'sex' than its reports alone.*does not hold"):
         model.fit(X, y)
@@ -516,7 +516,7 @@ def test_shares_beyond_their_range_have_no_errors(counts, role):
     model = ReportLogisticRegression([UNLIKELY_WARNER])
     X, y = X.assign(a=reports["a"]), np.arange(1000) % 2
     if role == "target":
-        model, X, y = ReportLogisticRegression(target_encoder=UNLIKELY_WARNER), X[["u"]], reports
+        model, X, y = ReportLogisticRegression(target_design=UNLIKELY_WARNER), X[["u"]], reports
     with pytest.warns(ConvergenceWarning, match="no clear maximum") as caught:
         model.fit(X, y)
     assert np.isnan(model.coef_std_error_).all()
@@ -600,7 +600,7 @@ def test_the_prevalence_of_an_unrelated_question_is_estimated():
     answers = np.where(group == 0, drawn("unrelated", truth, rng, 0), drawn("unrelated", truth, rng, 1))
     design = ReportDesign.unrelated("a", {0: 0.7, 1: 0.3}, group="half")
     reports = pd.DataFrame({"a": answers, "half": group})
-    model = ReportLogisticRegression(target_encoder=design).fit(reports[[]], reports)
+    model = ReportLogisticRegression(target_design=design).fit(reports[[]], reports)
     row = model.unknown_.loc["prevalence"]
     assert abs(row["estimate"] - 0.25) < 4.9 * row["std_error"]
     assert abs(model.intercept_[0] - np.log(0.4 / 0.6)) < 4.9 * model.intercept_std_error_[0]
@@ -678,7 +678,7 @@ def test_a_target_is_told_by_its_own_name():
     design = ReportDesign.forced("drug", yes={1: 0.2, 2: 0.5}, group="stratum")
     X = pd.DataFrame({"stratum": [1, 2] * 20})
     y = pd.Series(["no", "yes"] * 20, name="drug")
-    model = ReportLogisticRegression(target_encoder=design)
+    model = ReportLogisticRegression(target_design=design)
     for target in (y, y.to_frame()):
         with pytest.raises(ValueError, match="y must be a dataframe with 'drug' and 'stratum', got no 'stratum'"):
             model.fit(X, target)
@@ -686,9 +686,9 @@ def test_a_target_is_told_by_its_own_name():
         model.fit(X, pd.DataFrame({"drug": y, "stratum": [1, 3] * 20}))
     encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]}).fit(pd.DataFrame({"sex": ["f"]}))
     with pytest.raises(ValueError, match="y must be a dataframe with 'sex', got no 'sex'"):
-        ReportLogisticRegression(target_encoder=encoder).fit(X, y)
+        ReportLogisticRegression(target_design=encoder).fit(X, y)
     with pytest.raises(TypeError, match="got the class RandomizedResponseEncoder: make"):
-        ReportLogisticRegression(target_encoder=RandomizedResponseEncoder).fit(X, y)
+        ReportLogisticRegression(target_design=RandomizedResponseEncoder).fit(X, y)
 
 
 @pytest.mark.parametrize("columns", [{"one": 1.0}, {"zero": 0.0}, {"double": "age"}, {"sum": "age and hours"}])
@@ -705,7 +705,7 @@ def test_predictors_that_tell_each_other_are_named(columns, role):
     if role == "predictor":
         X["a"] = sex
     else:
-        model = ReportLogisticRegression(target_encoder=design)
+        model = ReportLogisticRegression(target_design=design)
         y = pd.DataFrame({"a": y})
     with pytest.warns(ConvergenceWarning, match=f"tell each other.*: leave out '{name}', each constant or a linear"):
         model.fit(X, y)
@@ -713,10 +713,10 @@ def test_predictors_that_tell_each_other_are_named(columns, role):
 
 def test_without_predictors_it_is_the_log_odds():
     reports = repeated((500, 500))
-    model = ReportLogisticRegression(target_encoder=UNLIKELY_WARNER).fit(reports[[]], reports)
+    model = ReportLogisticRegression(target_design=UNLIKELY_WARNER).fit(reports[[]], reports)
     assert model.intercept_[0] == pytest.approx(0, abs=1e-8)
     with pytest.raises(ValueError, match="X must be a dataframe or an array, got None; without predictors"):
-        ReportLogisticRegression(target_encoder=UNLIKELY_WARNER).fit(None, reports)
+        ReportLogisticRegression(target_design=UNLIKELY_WARNER).fit(None, reports)
 
 
 def test_cheaters_need_two_levels():
@@ -733,35 +733,55 @@ def test_cheaters_need_two_levels():
 @pytest.mark.parametrize(
     ("options", "X", "error", "message"),
     [
-        ({"encoders": WARNER}, {"b": [0, 1]}, ValueError, "X must be a dataframe with 'a', got no 'a'"),
-        ({"encoders": WARNER}, {"a": [0, 7]}, ValueError, r"'a' holds 1 reports that .* not declare: it has \[0, 1\]"),
-        ({"encoders": WARNER}, {"a": [0, None]}, ValueError, "'a' holds 1 missing reports: drop these rows, or"),
+        ({"predictor_designs": WARNER}, {"b": [0, 1]}, ValueError, "X must be a dataframe with 'a', got no 'a'"),
         (
-            {"encoders": [ReportDesign]},
+            {"predictor_designs": WARNER},
+            {"a": [0, 7]},
+            ValueError,
+            r"'a' holds 1 reports that .* not declare: it has \[0, 1\]",
+        ),
+        (
+            {"predictor_designs": WARNER},
+            {"a": [0, None]},
+            ValueError,
+            "'a' holds 1 missing reports: drop these rows, or",
+        ),
+        (
+            {"predictor_designs": [ReportDesign]},
             {"a": [0, 1]},
             TypeError,
-            "encoders must be .*got the class ReportDesign: make an",
+            "predictor_designs must be .*got the class ReportDesign: make an",
         ),
-        ({"encoders": WARNER}, {"a": [0, 1], "b": ["x", "y"]}, TypeError, "'b' must hold numbers"),
-        ({"encoders": WARNER}, {"a": [0, 1], "b": [np.nan, 1]}, ValueError, "finite numbers.*'b' has 1 that"),
-        ({"encoders": "a"}, {"a": [0, 1]}, TypeError, "encoders must be fitted local transformers"),
-        ({"encoders": RandomizedResponseEncoder()}, {"a": [0, 1]}, NotFittedError, "not fitted"),
-        ({"encoders": WARNER, "interactions": [("b", "a")]}, {"a": [0, 1]}, ValueError, "interactions must be pairs"),
-        ({"encoders": WARNER, "interactions": "ba"}, {"a": [0, 1], "b": [0, 1]}, ValueError, "got 'b'"),
+        ({"predictor_designs": WARNER}, {"a": [0, 1], "b": ["x", "y"]}, TypeError, "'b' must hold numbers"),
+        ({"predictor_designs": WARNER}, {"a": [0, 1], "b": [np.nan, 1]}, ValueError, "finite numbers.*'b' has 1 that"),
+        ({"predictor_designs": "a"}, {"a": [0, 1]}, TypeError, "predictor_designs must be fitted local transformers"),
+        ({"predictor_designs": RandomizedResponseEncoder()}, {"a": [0, 1]}, NotFittedError, "not fitted"),
         (
-            {"encoders": WARNER, "interactions": [("(intercept)", "a")]},
+            {"predictor_designs": WARNER, "interactions": [("b", "a")]},
+            {"a": [0, 1]},
+            ValueError,
+            "interactions must be pairs",
+        ),
+        ({"predictor_designs": WARNER, "interactions": "ba"}, {"a": [0, 1], "b": [0, 1]}, ValueError, "got 'b'"),
+        (
+            {"predictor_designs": WARNER, "interactions": [("(intercept)", "a")]},
             {"a": [0, 1]},
             ValueError,
             r"interactions must be pairs.*of \[\] and \['a'\]; got",
         ),
         (
-            {"encoders": WARNER, "interactions": [("b", "a"), ["b", "a"]]},
+            {"predictor_designs": WARNER, "interactions": [("b", "a"), ["b", "a"]]},
             {"a": [0, 1], "b": [0, 1]},
             ValueError,
             "interactions must differ, got .'b', 'a'. twice",
         ),
         ({}, {"(intercept)": [0, 1]}, ValueError, "X must have no column '.intercept.', which fit adds"),
-        ({"encoders": [WARNER, WARNER]}, {"a": [0, 1]}, ValueError, "read each column of reports once, got 'a' twice"),
+        (
+            {"predictor_designs": [WARNER, WARNER]},
+            {"a": [0, 1]},
+            ValueError,
+            "read each column of reports once, got 'a' twice",
+        ),
         ({"hidden_distribution": "none"}, {"b": [0, 1]}, ValueError, "hidden_distribution"),
         ({"errors": "none"}, {"b": [0, 1]}, ValueError, "errors"),
     ],
@@ -789,7 +809,7 @@ def test_any_dataframe_is_read(kind):
     model = ReportLogisticRegression(encoder).fit(X, y)
     np.testing.assert_allclose(model.coef_, expected.coef_)
     np.testing.assert_array_equal(model.predict(X), expected.predict(X.to_pandas()))
-    target = ReportLogisticRegression(target_encoder=encoder).fit(hours[:, np.newaxis], reports)
+    target = ReportLogisticRegression(target_design=encoder).fit(hours[:, np.newaxis], reports)
     assert list(target.classes_) == ["f", "m"]
 
 
@@ -811,9 +831,9 @@ def test_reports_of_four_values_have_one_fit_in_any_dtype(kind):
     reports = repeated((300, 200, 200, 100), "pqrs")
     hours = np.arange(800) % 7 / 7
     weights = 1 + np.arange(800) % 5
-    expected = ReportLogisticRegression(target_encoder=FOUR)
+    expected = ReportLogisticRegression(target_design=FOUR)
     expected.fit(hours[:, np.newaxis], reports, weights)
-    model = ReportLogisticRegression(target_encoder=FOUR)
+    model = ReportLogisticRegression(target_design=FOUR)
     model.fit(hours[:, np.newaxis], kind(reports["a"].tolist()), 1e5 * weights)
     np.testing.assert_allclose(model.summary(), expected.summary(), rtol=1e-6)
 
@@ -826,9 +846,9 @@ def test_missing_reports_may_be_declared(missing, declared):
     design = ReportDesign("a", channel, values=["no", "yes"], reports=["no", "yes", declared])
     reports = repeated((500, 400))
     X = pd.DataFrame({"hours": np.arange(1000) % 7 / 7})
-    expected = ReportLogisticRegression(target_encoder=ReportDesign.warner("a", 0.75)).fit(X[:900], reports)
+    expected = ReportLogisticRegression(target_design=ReportDesign.warner("a", 0.75)).fit(X[:900], reports)
     table = pd.concat([reports, pd.DataFrame({"a": [missing] * 100}, dtype=object)], ignore_index=True)
-    model = ReportLogisticRegression(target_encoder=design).fit(X, table)
+    model = ReportLogisticRegression(target_design=design).fit(X, table)
     np.testing.assert_allclose(model.summary(), expected.summary(), rtol=1e-3)
     with pytest.raises(ValueError, match="y must have no missing values"):
         ReportLogisticRegression().fit(X, table["a"])
@@ -910,7 +930,7 @@ def test_no_complex_number_is_shown(model):
 def test_reports_are_read_once():
     """Two encoders of one column would have its reports count twice: 1.07 with an error of .18 became .64 with .11."""
     encoder, reports, y = sexes(pd.DataFrame)
-    message = "encoders must read each column of reports once, got 'sex' twice"
+    message = "designs must read each column of reports once, got 'sex' twice"
     again = ReportDesign("sex", encoder.channel()[0], values=["f", "m"])
     for encoders in ([encoder, encoder], [encoder, again]):
         with pytest.raises(ValueError, match=message):
@@ -936,12 +956,12 @@ def test_reports_without_a_name_are_of_the_only_column(make):
     design = ReportDesign.forced("q", yes=1 / 6, no=1 / 6)
     y = pd.Series(["yes", "no", "no"] * 200, name="q")
     X = pd.DataFrame({"x": np.random.default_rng(0).normal(size=600)})
-    model = ReportLogisticRegression(target_encoder=design)
+    model = ReportLogisticRegression(target_design=design)
     expected = model.fit(X, y).summary()
     pd.testing.assert_frame_equal(clone(model).fit(X, make(y)).summary(), expected)
     by_group = ReportDesign.warner("q", {0: 0.7, 1: 0.9}, group="half")
     with pytest.raises(TypeError, match="y must be a dataframe with the columns of the reports"):
-        ReportLogisticRegression(target_encoder=by_group).fit(X, make(y))
+        ReportLogisticRegression(target_design=by_group).fit(X, make(y))
 
 
 @pytest.mark.parametrize("n_values", [1, 2, 5])
@@ -997,7 +1017,7 @@ def test_a_predictor_and_a_target_that_no_row_reports_both_are_refused():
     X = pd.DataFrame({"a": np.where(half == 1, answers, None), "half": half})
     y = pd.DataFrame({"b": np.where(half == 2, answers, None), "half": half})
     with pytest.raises(ValueError, match="no row has reports of both 'a' and 'b'"):
-        ReportLogisticRegression(predictor, target_encoder=target).fit(X, y)
+        ReportLogisticRegression(predictor, target_design=target).fit(X, y)
     # A row without a weight has no report.
     both = [ReportDesign(name, {1: channel, 2: split[2]}, **options) for name in ("a", "b")]
     y["b"] = np.where(half == 1, answers, None)
@@ -1018,3 +1038,19 @@ def test_large_tables_have_errors():
     model = ReportLogisticRegression(encoder).fit(encoder.fit_transform(truth), y)
     assert np.isfinite(model.coef_std_error_).all()
     assert np.isfinite(model.summary().to_numpy()).all()
+
+
+def test_columns_that_are_reported_together_have_main_effects():
+    rng = np.random.default_rng(0)
+    n = 20_000
+    codes = rng.integers(0, 2, (n, 2))
+    log_odds = -0.5 + 1.0 * codes[:, 0] - 0.7 * codes[:, 1]
+    y = rng.random(n) < 1 / (1 + np.exp(-log_odds))
+    people = pd.DataFrame({"sex": np.array(["f", "m"])[codes[:, 0]], "city": np.array(["a", "b"])[codes[:, 1]]})
+    domain = {"sex": ["f", "m"], "city": ["a", "b"]}
+    encoder = RandomizedResponseEncoder(3.0, categories=domain, strategy="joint", random_state=0)
+    model = ReportLogisticRegression(encoder).fit(encoder.fit_transform(people), y)
+    summary = model.summary(confidence_level=0.999)
+    assert list(summary.index) == ["(intercept)", "sex=m", "city=b"]
+    expected = np.array([-0.5, 1.0, -0.7])
+    assert ((summary["lower"] <= expected) & (expected <= summary["upper"])).all()

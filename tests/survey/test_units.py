@@ -26,8 +26,8 @@ def no_scales(cls, columns, weights):
 
 
 CASES = {
-    "interactions": {"encoders": THREE, "interactions": [("age", "a"), ("hours", "a")]},
-    "marginal": {"encoders": THREE, "hidden_distribution": "marginal"},
+    "interactions": {"predictor_designs": THREE, "interactions": [("age", "a"), ("hours", "a")]},
+    "marginal": {"predictor_designs": THREE, "hidden_distribution": "marginal"},
 }
 
 
