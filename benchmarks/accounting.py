@@ -56,10 +56,12 @@ def make_release(kind: str, epsilon: float) -> Any:
         return PrivacyGuarantee(epsilon, losses=(loss,))
     if kind == "gaussian":
         stated = gaussian_epsilon(epsilon, DELTA / 20)
-        return PrivacyGuarantee(stated, DELTA / 20, losses=(GaussianLoss(epsilon),))
+        return PrivacyGuarantee(
+            stated, delta=DELTA / 20, losses=(GaussianLoss(epsilon),)
+        )
     k = int(kind.split()[1])
     share = (math.exp(epsilon) + 1) / (math.exp(epsilon) + k - 1)
-    return PrivacyGuarantee(epsilon, losses=(PureLoss(epsilon, share),))
+    return PrivacyGuarantee(epsilon, losses=(PureLoss(epsilon, share=share),))
 
 
 def make_releases(table: list[tuple[str, int]], epsilon: float) -> list[Any]:

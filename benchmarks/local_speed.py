@@ -329,7 +329,7 @@ def time_composition(table: int, epsilon: float, seed: int) -> dict[str, float]:
 
     mu = 0.1 + 1e-6 * seed  # Another one each time, because results may be kept.
     release = PrivacyGuarantee(
-        gaussian_epsilon(mu, 1e-7), 1e-7, losses=(GaussianLoss(mu),)
+        gaussian_epsilon(mu, 1e-7), delta=1e-7, losses=(GaussianLoss(mu),)
     )
     releases = [PrivacyGuarantee(0.1)] * table + [release] * 2
     return time_in_turns(

@@ -35,7 +35,7 @@ def amplify(name: str, released: str, table: Any, epsilon: float, seed: int) -> 
 
     n, k = table
     return shuffled_guarantee(
-        getattr(oracles, name)(k, epsilon), n, DELTA, released=released
+        getattr(oracles, name)(k, epsilon), n=n, delta=DELTA, released=released
     ).epsilon
 
 
@@ -47,7 +47,7 @@ def amplify_columns(table: Any, epsilon: float, seed: int) -> float:
     n, k = table
     encoder = RandomizedResponseEncoder(epsilon, categories=[list(range(k))] * 4)
     encoder.fit(np.zeros((1, 4), dtype=np.uint8))
-    return shuffled_guarantee(encoder, n, DELTA, released="tally").epsilon
+    return shuffled_guarantee(encoder, n=n, delta=DELTA, released="tally").epsilon
 
 
 def apply_closed_form(table: Any, epsilon: float, seed: int) -> float:
@@ -120,7 +120,9 @@ def find_local(table: Any, epsilon: float, seed: int) -> float:
     from skdp.privacy import local_epsilon
 
     n, k = table
-    return local_epsilon(epsilon, DELTA, n, partial(RandomizedResponse, k))
+    return local_epsilon(
+        epsilon, delta=DELTA, n=n, reporter=partial(RandomizedResponse, k)
+    )
 
 
 def score_local(table: Any, epsilon: float) -> dict[str, float]:

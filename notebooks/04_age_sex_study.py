@@ -276,7 +276,9 @@ by_trust = pd.DataFrame(
         "local": [reports_error(epsilon) for epsilon in EPSILONS],
         "shuffled": [
             reports_error(
-                local_epsilon(epsilon, 1e-6, n, partial(RandomizedResponse, 4))
+                local_epsilon(
+                    epsilon, delta=1e-6, n=n, reporter=partial(RandomizedResponse, 4)
+                )
             )
             for epsilon in EPSILONS
         ],

@@ -331,7 +331,7 @@ def test_uneven_bins_of_many_values_are_those_of_comparison(edges):
 
 class TestFoundDomains:
     FOUND = PrivacyGuarantee(
-        0.25, 1e-6, relation="add_remove", trust="central", rho=0.125, losses=(GaussianLoss(0.01, count=2),)
+        0.25, delta=1e-6, relation="add_remove", trust="central", rho=0.125, losses=(GaussianLoss(0.01, count=2),)
     )
 
     def domain(self):

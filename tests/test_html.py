@@ -34,7 +34,7 @@ def test_text_is_escaped(thing):
 
 
 def test_what_decides_is_said():
-    assert "NOT SECURE" in PrivacyGuarantee(1.5, 1e-6, secure=False)._repr_html_()
+    assert "NOT SECURE" in PrivacyGuarantee(1.5, delta=1e-6, secure=False)._repr_html_()
     assert "0, 1, 2, 3, 4, 5, 6, 7, …" in Domain({"code": range(1000)})._repr_html_()
 
 

@@ -41,7 +41,9 @@ def _attained(local, n):
         )
         for classes in (first, third)
     ]
-    return max(shuffled_guarantee(one, n, DELTA).epsilon for one in known)
+    return max(
+        shuffled_guarantee(one, n=n, delta=DELTA).epsilon for one in known
+    )
 
 
 def amplification():
@@ -51,7 +53,7 @@ def amplification():
     for place, n in enumerate((1_000, 45_222, 1_000_000)):
         bounds = [
             shuffled_guarantee(
-                RandomizedResponse(4, epsilon), n, DELTA
+                RandomizedResponse(4, epsilon), n=n, delta=DELTA
             ).epsilon
             for epsilon in local
         ]
@@ -104,9 +106,9 @@ def cost():
             return error(
                 local_epsilon(
                     epsilon,
-                    DELTA,
-                    n,
-                    lambda local: RandomizedResponse(k, local),
+                    delta=DELTA,
+                    n=n,
+                    reporter=lambda local: RandomizedResponse(k, local),
                 )
             )
 

@@ -55,7 +55,7 @@ def _of_sums(options: argparse.Namespace, transformer: Any) -> PrivacyGuarantee:
             f"--shuffled {options.shuffled}: there are only {n_reports} reports"
         )
     guarantee = shuffled_guarantee(
-        transformer, options.shuffled, options.delta, released="tally"
+        transformer, n=options.shuffled, delta=options.delta, released="tally"
     )
     # The protocol of the file says whether the reports were drawn from a seed.
     protocol = said_by(options.data)

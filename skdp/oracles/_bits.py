@@ -484,7 +484,7 @@ class BloomRandomizer:
             return ()
         ratio = on * (1 - off) / ((1 - on) * off)
         share = min(Fraction(1), (on - off) * (ratio + 1) / (ratio - 1))
-        return (PureLoss(log_upper(ratio), round_up(share), count=self.n_hashes),)
+        return (PureLoss(log_upper(ratio), share=round_up(share), count=self.n_hashes),)
 
     def places(self, cohort: int, value: bytes) -> NDArray[np.intp]:
         """Return the bits that a value sets: by SHA-256, so the same everywhere and in every version."""

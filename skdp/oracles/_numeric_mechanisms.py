@@ -112,9 +112,9 @@ class NumericMechanism(ABC):
         """The privacy loss of a report, which dominates that of all pairs of positions."""
         ratio = self.worst_ratio
         if ratio == 1:
-            return PureLoss(self.epsilon, 1.0)
+            return PureLoss(self.epsilon, share=1.0)
         share = min(Fraction(1), self.variation * (ratio + 1) / (ratio - 1))
-        return PureLoss(self.epsilon, round_up(share))
+        return PureLoss(self.epsilon, share=round_up(share))
 
     def shuffle_pair(self) -> ReportPair:
         """Return the reports of the two positions that shuffling protects least, in classes.

@@ -156,7 +156,7 @@ class Distribution:
             rare * lower,
         ]
         first = -index - 1
-        weights = np.bincount(places - first, [*masses, 1 - share])
+        weights = np.bincount(places - first, [*masses, 1 - share]).astype(float)
         return cls(unit, exponent, first, weights)
 
     @property
@@ -199,7 +199,8 @@ class Distribution:
 
     def delta(self, epsilon: float, mu: float) -> float:
         """Return delta of the sum and Gaussian noise, but for rounding."""
-        gaps = epsilon - (self.first + np.arange(self.masses.size)) * self.step
+        points = (self.first + np.arange(self.masses.size)) * self.step
+        gaps: NDArray[np.float64] = np.asarray(epsilon - points, float)
         if mu:
             weights = _gaussian_delta(gaps, mu)
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
 from numbers import Integral
 from typing import Any, ClassVar, Literal, Self, get_args
@@ -97,7 +97,7 @@ _TRUSTED = {
 
 
 @dataclass(frozen=True)
-class PrivacyGuarantee(ReadableRecord):  # numpydoc ignore=PR02
+class PrivacyGuarantee(ReadableRecord):
     """A statement of differential privacy.
 
     For any two neighbouring inputs and any set of outputs S: ``P(S | x) <= e**epsilon * P(S | x') + delta``.
@@ -171,6 +171,7 @@ class PrivacyGuarantee(ReadableRecord):  # numpydoc ignore=PR02
     _format: ClassVar[str] = "skdp-guarantee"
 
     epsilon: float
+    _: KW_ONLY
     delta: float = 0.0
     relation: Relation = "replace"
     trust: Trust = "local"
@@ -242,14 +243,14 @@ class PrivacyGuarantee(ReadableRecord):  # numpydoc ignore=PR02
         rhos = _rhos(both)
         return PrivacyGuarantee(
             max(release.epsilon for release in both),
-            max(release.delta for release in both),
+            delta=max(release.delta for release in both),
             rho=round_up(max(rhos)) if rhos else None,
             losses=both[0].losses if both[0].losses == both[1].losses else (),
             **_shared(both),
         )
 
     def to(
-        self, relation: Relation, columns: Sequence[Any] | None = None
+        self, relation: Relation, *, columns: Sequence[Any] | None = None
     ) -> PrivacyGuarantee:
         """Convert the guarantee to another neighbouring relation.
 
@@ -281,7 +282,7 @@ class PrivacyGuarantee(ReadableRecord):  # numpydoc ignore=PR02
         Examples
         --------
         >>> of_records = PrivacyGuarantee(0.5, relation="add_remove", trust="central")
-        >>> print(of_records.to("replace_values", ["sex"]))
+        >>> print(of_records.to("replace_values", columns=["sex"]))
         epsilon = 1, central model, replacing the values of sex in one record, all other columns are public
         """
         check_relation(relation)
@@ -386,7 +387,7 @@ class PrivacyGuarantee(ReadableRecord):  # numpydoc ignore=PR02
         unit = fields.text("unit")
         guarantee = cls(
             epsilon,
-            fields.number("delta", check_delta),
+            delta=fields.number("delta", check_delta),
             relation=fields.one_of("relation", RELATIONS),
             trust=fields.one_of("trust", TRUSTS),
             scope=fields.columns("scope"),
@@ -559,7 +560,7 @@ def added_up(counts: Mapping[PrivacyGuarantee, int]) -> PrivacyGuarantee:
     rho = sum(map(operator.mul, rhos, counts.values())) if rhos else None
     return PrivacyGuarantee(
         round_up(epsilon),
-        round_up(delta),
+        delta=round_up(delta),
         rho=None if rho is None else round_up(rho),
         losses=tuple(losses),
         **_shared(releases),
@@ -591,7 +592,7 @@ def in_one_relation(releases: Iterable[PrivacyGuarantee]) -> list[PrivacyGuarant
     columns = _common_columns(releases)
     if columns is not None:
         relation = "replace_values"
-    return [release.to(relation, columns) for release in releases]
+    return [release.to(relation, columns=columns) for release in releases]
 
 
 def _common_columns(releases: Iterable[PrivacyGuarantee]) -> tuple[Any, ...] | None:

@@ -160,18 +160,18 @@ class StatedLoss(Loss):
 
 
 @dataclass(frozen=True)
-class PureLoss(Loss):  # numpydoc ignore=PR02
+class PureLoss(Loss):
     """The privacy loss of a channel, by its epsilon and its total variation.
 
     Parameters
     ----------
     epsilon : float
         The logarithm of the largest ratio of the probabilities of a report under two inputs, finite and at least 0.
+    count : int, default=1
+        The number of such releases, from 1 to 2**40.
     share : float, default=1.0
         In [0, 1]: the largest total variation distance of the reports of two inputs is at most
         ``share * tanh(epsilon / 2)``.
-    count : int, default=1
-        The number of such releases, from 1 to 2**40.
 
     See Also
     --------
@@ -191,7 +191,7 @@ class PureLoss(Loss):  # numpydoc ignore=PR02
 
     >>> from math import exp
     >>> from skdp.privacy import PrivacyGuarantee, PureLoss, compose
-    >>> loss = PureLoss(0.5, (exp(0.5) + 1) / (exp(0.5) + 9))
+    >>> loss = PureLoss(0.5, share=(exp(0.5) + 1) / (exp(0.5) + 9))
     >>> one, known = PrivacyGuarantee(0.5), PrivacyGuarantee(0.5, losses=(loss,))
     >>> [round(compose([each] * 20, delta=1e-6).epsilon, 2) for each in (one, known)]
     [9.99, 5.66]
@@ -204,7 +204,7 @@ class PureLoss(Loss):  # numpydoc ignore=PR02
     }
 
     epsilon: float
-    share: float = 1.0
+    share: float = field(default=1.0, kw_only=True)
 
     @property
     def _pure(self) -> Fraction:
@@ -232,7 +232,7 @@ def exponential_loss(epsilon: Fraction) -> PureLoss:
     # .. [1] J. Dong, D. Durfee, R. Rogers (2020). Optimal differential privacy
     #    composition for exponential mechanisms. ICML.
     share = (1 + _tanh_of_half(epsilon / 2) ** 2) / 2
-    return PureLoss(round_up(epsilon), round_up(share))
+    return PureLoss(round_up(epsilon), share=round_up(share))
 
 
 def _tanh_of_half(exponent: Fraction | float) -> Fraction:
@@ -261,11 +261,11 @@ def laplace_loss(epsilon: Fraction, sensitivity: int = 1 << 40) -> PureLoss:
         root = exp_bounds(min(epsilon, Fraction(1400)) / (2 * sensitivity))[1]
         numerator = (1 - 2 / (root + 1 / root) / high) * (1 + 1 / low**2)
     variation = numerator / (1 - 1 / low**2) if low > 1 else Fraction(1)
-    return PureLoss(round_up(epsilon), round_up(min(variation, Fraction(1))))
+    return PureLoss(round_up(epsilon), share=round_up(min(variation, Fraction(1))))
 
 
 @dataclass(frozen=True)
-class GaussianLoss(Loss):  # numpydoc ignore=PR02
+class GaussianLoss(Loss):
     """The privacy loss of Gaussian noise, also if rounded.
 
     Parameters

@@ -181,7 +181,7 @@ Pairs: TypeAlias = tuple[ReportPair, ...]
 
 
 def shuffled_guarantee(
-    reporter: Any, n: int, delta: float, *, released: Released = "reports"
+    reporter: Any, *, n: int, delta: float, released: Released = "reports"
 ) -> PrivacyGuarantee:
     """Compute what reports guarantee together if only their sums, or the reports in random order, are released.
 
@@ -279,10 +279,10 @@ def shuffled_guarantee(
 
 def local_epsilon(
     epsilon: float,
+    *,
     delta: float,
     n: int,
     reporter: Any,
-    *,
     released: Released = "reports",
 ) -> float:
     """Find the largest local epsilon whose reports have a guarantee after shuffling.
@@ -321,7 +321,7 @@ def local_epsilon(
     >>> from functools import partial
     >>> from skdp.oracles import RandomizedResponse
     >>> from skdp.privacy import local_epsilon
-    >>> round(local_epsilon(1.0, 1e-6, 45_222, partial(RandomizedResponse, 4)), 2)
+    >>> round(local_epsilon(1.0, delta=1e-6, n=45_222, reporter=partial(RandomizedResponse, 4)), 2)
     6.97
     """
     check_epsilon(epsilon)

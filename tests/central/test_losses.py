@@ -73,7 +73,9 @@ def test_means_and_gaussian_noise_compose_as_their_laws():
     """The figure of docs/guide: 30 Laplace and 20 Gaussian means, by the exact laws 7.96."""
     mean = DPMean(0.3, bounds=BOUNDS).fit(NUMBERS[["age"]]).guarantee_
     assert mean.losses == (laplace_loss(Fraction(0.3), 1 << 29),)
-    rounded = PrivacyGuarantee(gaussian_epsilon(0.1, 1e-6), 1e-6, "add_remove", "central", losses=(GaussianLoss(0.1),))
+    rounded = PrivacyGuarantee(
+        gaussian_epsilon(0.1, 1e-6), delta=1e-6, relation="add_remove", trust="central", losses=(GaussianLoss(0.1),)
+    )
     releases = [mean] * 30 + [rounded] * 20
     assert compose(releases, delta=1e-6).epsilon == pytest.approx(8.055, abs=0.005)
 

@@ -25,7 +25,7 @@ def test_the_guarantee_of_sums_is_stated_beside_the_counts(files, capsys):
     fitted = ReportTransformer.load("protocol.json")
     capsys.readouterr()
     assert main(["estimate", "tally.json", "--shuffled", "1000", "--delta", "1e-6", "--out", "counts.csv"]) == 0
-    assert str(shuffled_guarantee(fitted, 1_000, 1e-6, released="tally")) in capsys.readouterr().out
+    assert str(shuffled_guarantee(fitted, n=1_000, delta=1e-6, released="tally")) in capsys.readouterr().out
 
 
 def test_no_more_persons_are_stated_than_there_are_reports(files, capsys):

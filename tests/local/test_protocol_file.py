@@ -495,7 +495,7 @@ def test_what_reads_a_protocol_states_what_it_says(transformer, people, seed, tm
         assert json.loads(again.to_json())["guarantee"]["secure"] is (seed is None)
         assert again.guarantee_.epsilon == made.guarantee_.epsilon
         assert privacy_statement(again).total.secure is (seed is None)
-        assert shuffled_guarantee(again, 10_000, 1e-6).secure is (seed is None)
+        assert shuffled_guarantee(again, n=10_000, delta=1e-6).secure is (seed is None)
         assert again.tally(made.transform(people)).n_reports == len(people)
     # Its own reports are drawn from secure bits: after `fit`, it says so.
     assert reader.fit(people).guarantee_.secure

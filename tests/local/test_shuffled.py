@@ -33,12 +33,12 @@ def encoder(epsilon=2.0, **parameters):
 
 def test_one_attribute_has_the_guarantee_of_its_oracle():
     joint = encoder(strategy="joint").fit(PEOPLE)
-    promise = shuffled_guarantee(joint, N, DELTA)
-    assert promise.epsilon == shuffled_guarantee(RandomizedResponse(8, 2.0), N, DELTA).epsilon
+    promise = shuffled_guarantee(joint, n=N, delta=DELTA)
+    assert promise.epsilon == shuffled_guarantee(RandomizedResponse(8, 2.0), n=N, delta=DELTA).epsilon
     assert promise.scope == ("sex", "age")
     assert promise.mechanism == "k-ary randomised response, shuffled from 10,000 reports"
-    assert promise == shuffled_guarantee(joint.protocol_, N, DELTA)
-    summed = shuffled_guarantee(joint, N, DELTA, released="tally")
+    assert promise == shuffled_guarantee(joint.protocol_, n=N, delta=DELTA)
+    summed = shuffled_guarantee(joint, n=N, delta=DELTA, released="tally")
     assert summed.epsilon == promise.epsilon
     # Weights of 0 for all reports but one would release this one.
     assert summed.mechanism == "k-ary randomised response, unweighted sums of all 10,000 reports"
@@ -46,23 +46,23 @@ def test_one_attribute_has_the_guarantee_of_its_oracle():
 
 def test_columns_that_stay_together_reveal_more_than_their_sums():
     split = encoder(8.0).fit(PEOPLE)
-    rows, sums = (shuffled_guarantee(split, N, DELTA, released=what) for what in ("reports", "tally"))
-    one = [shuffled_guarantee(RandomizedResponse(k, 4.0), N, DELTA / 2 * (1 - 2**-40)).epsilon for k in (2, 4)]
+    rows, sums = (shuffled_guarantee(split, n=N, delta=DELTA, released=what) for what in ("reports", "tally"))
+    one = [shuffled_guarantee(RandomizedResponse(k, 4.0), n=N, delta=DELTA / 2 * (1 - 2**-40)).epsilon for k in (2, 4)]
     assert max(one) < sums.epsilon < 0.75 * sum(one)
     assert sums.epsilon < rows.epsilon / 3 < split.guarantee_.epsilon / 3
 
 
 def test_a_sampled_column_has_the_guarantee_of_the_mixture():
     sample = encoder(strategy="sample").fit(PEOPLE)
-    worst = max(shuffled_guarantee(RandomizedResponse(k, 2.0), N, DELTA).epsilon for k in (2, 4))
+    worst = max(shuffled_guarantee(RandomizedResponse(k, 2.0), n=N, delta=DELTA).epsilon for k in (2, 4))
     # Apart, less is known of others who hold one of two values.
-    assert 0.5 * worst < shuffled_guarantee(sample, N, DELTA).epsilon < 1.1 * worst
+    assert 0.5 * worst < shuffled_guarantee(sample, n=N, delta=DELTA).epsilon < 1.1 * worst
 
 
 def test_words_are_reported_with_a_guarantee_after_shuffling():
-    local = local_epsilon(0.5, DELTA, N, HeavyHitters)
+    local = local_epsilon(0.5, delta=DELTA, n=N, reporter=HeavyHitters)
     assert local > 2
-    assert shuffled_guarantee(HeavyHitters(local), N, DELTA).epsilon <= 0.5
+    assert shuffled_guarantee(HeavyHitters(local), n=N, delta=DELTA).epsilon <= 0.5
     finder = HeavyHitters(local, n_top=1, max_length=1, random_state=0)
     reports = finder.report(["a"] * 3_000 + ["b"] * 500)
     assert clone(finder).fit(reports).top_.iloc[:, 0].tolist() == ["a"]
@@ -75,11 +75,13 @@ def test_permanent_reports_are_refused(further):
     """Two sums of them may differ by one report, whose local epsilon is all that is left."""
     key = SecretKey(b"a key that everybody knows, for tests")
     with pytest.raises(ValueError, match="permanent reports"):
-        shuffled_guarantee(encoder(memoize=True, secret_key=key, **further).fit(PEOPLE), N, DELTA)
+        shuffled_guarantee(encoder(memoize=True, secret_key=key, **further).fit(PEOPLE), n=N, delta=DELTA)
     with pytest.raises(ValueError, match="permanent reports"):
-        local_epsilon(1.0, DELTA, N, lambda local: encoder(local, memoize=True, secret_key=key).fit(PEOPLE))
+        local_epsilon(
+            1.0, delta=DELTA, n=N, reporter=lambda local: encoder(local, memoize=True, secret_key=key).fit(PEOPLE)
+        )
     with pytest.raises(ValueError, match="permanent reports"):
-        shuffled_guarantee(RapporEncoder(1.0, secret_key=key).fit(PEOPLE), N, DELTA)
+        shuffled_guarantee(RapporEncoder(1.0, secret_key=key).fit(PEOPLE), n=N, delta=DELTA)
 
 
 @each("released", ["reports", "tally"])
@@ -87,18 +89,18 @@ def test_the_local_epsilon_of_a_transformer_is_found(released):
     def fitted(local):
         return encoder(local).fit(PEOPLE)
 
-    local = local_epsilon(0.5, DELTA, N, fitted, released=released)
-    assert 0.99 * 0.5 < shuffled_guarantee(fitted(local), N, DELTA, released=released).epsilon <= 0.5 < local
+    local = local_epsilon(0.5, delta=DELTA, n=N, reporter=fitted, released=released)
+    assert 0.99 * 0.5 < shuffled_guarantee(fitted(local), n=N, delta=DELTA, released=released).epsilon <= 0.5 < local
 
 
 def test_only_local_transformers_are_shuffled():
     with pytest.raises(TypeError, match="got RandomizedResponseEncoder that is not fitted"):
-        shuffled_guarantee(encoder(), N, DELTA)
+        shuffled_guarantee(encoder(), n=N, delta=DELTA)
     with pytest.raises(ValueError, match="reporter must randomise each record by itself"):
-        shuffled_guarantee(DPMean(bounds=(0, 1)).fit(np.zeros((5, 1))), N, DELTA)
+        shuffled_guarantee(DPMean(bounds=(0, 1)).fit(np.zeros((5, 1))), n=N, delta=DELTA)
     persons = SimpleNamespace(guarantee_=PrivacyGuarantee(1.0, max_rows_per_person=3))
     with pytest.raises(ValueError, match=r"randomise each record by itself.*3 records"):
-        shuffled_guarantee(persons, N, DELTA)
+        shuffled_guarantee(persons, n=N, delta=DELTA)
 
 
 @each("convert", [pd.DataFrame, pl.from_pandas, pa.Table.from_pandas, lambda frame: frame.to_numpy()])

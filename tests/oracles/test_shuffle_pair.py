@@ -97,4 +97,4 @@ def test_the_pair_of_numbers_has_the_worst_ratio(mechanism):
 
 def test_a_pair_of_many_values_takes_no_enumeration():
     for oracle in (UnaryEncoding(1_000, 1.0), SubsetSelection(1_000, 1.0), LocalHashing(10**6, 1.0)):
-        assert math.isfinite(shuffled_guarantee(oracle, 1_000, 1e-6).epsilon)
+        assert math.isfinite(shuffled_guarantee(oracle, n=1_000, delta=1e-6).epsilon)

@@ -24,7 +24,7 @@ def answer(odds):
 def threshold(delta):
     """Shows the input with probability delta, and nothing otherwise."""
     delta = Fraction(delta)
-    return PrivacyGuarantee(0.0, float(delta)), [(delta, Fraction(0)), (1 - delta, 1 - delta)]
+    return PrivacyGuarantee(0.0, delta=float(delta)), [(delta, Fraction(0)), (1 - delta, 1 - delta)]
 
 
 def best_delta(state, options, admit, epsilon):
@@ -101,7 +101,7 @@ def rare(odds, share):
     """With probability share an answer, and nothing otherwise: the worst report of one of many values."""
     odds, share = Fraction(odds), Fraction(share)
     _, results = answer(odds)
-    guarantee = PrivacyGuarantee(log_upper(odds), losses=(PureLoss(log_upper(odds), float(share)),))
+    guarantee = PrivacyGuarantee(log_upper(odds), losses=(PureLoss(log_upper(odds), share=float(share)),))
     return guarantee, [*((share * p, share * q) for p, q in results), (1 - share, 1 - share)]
 
 
@@ -119,14 +119,14 @@ def failing(odds, delta):
     delta = Fraction(delta)
     shown = [(delta, Fraction(0)), (Fraction(0), delta)]
     rest = [((1 - delta) * p, (1 - delta) * q) for p, q in results]
-    return PrivacyGuarantee(guarantee.epsilon, float(delta)), [*shown, *rest]
+    return PrivacyGuarantee(guarantee.epsilon, delta=float(delta)), [*shown, *rest]
 
 
 def as_noise(odds):
     """An answer of which only the mu that it implies is stated, as of Gaussian noise with its epsilon and delta."""
     guarantee, results = answer(odds)
     mu = float(pure_mu(Fraction(guarantee.epsilon)))
-    return PrivacyGuarantee(gaussian_epsilon(mu, 1e-3), 1e-3, losses=(GaussianLoss(mu),)), results
+    return PrivacyGuarantee(gaussian_epsilon(mu, 1e-3), delta=1e-3, losses=(GaussianLoss(mu),)), results
 
 
 def test_no_strategy_of_all_kinds_of_charges_exceeds_the_budget():

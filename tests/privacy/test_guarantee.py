@@ -26,7 +26,7 @@ DELTAS = st.floats(0, 0.3)
 @settings(deadline=None)
 @given(EPSILONS, EPSILONS, DELTAS, DELTAS)
 def test_sequential_composition_adds_and_never_rounds_down(e1, e2, d1, d2):
-    total = PrivacyGuarantee(e1, d1) + PrivacyGuarantee(e2, d2)
+    total = PrivacyGuarantee(e1, delta=d1) + PrivacyGuarantee(e2, delta=d2)
     assert Fraction(total.epsilon) >= Fraction(e1) + Fraction(e2)
     assert Fraction(total.delta) >= Fraction(d1) + Fraction(d2)
     assert total.epsilon == pytest.approx(e1 + e2)
@@ -35,7 +35,7 @@ def test_sequential_composition_adds_and_never_rounds_down(e1, e2, d1, d2):
 @settings(deadline=None)
 @given(st.floats(0, 5), st.floats(0, 1e-3))
 def test_replacing_is_removing_and_adding(epsilon, delta):
-    implied = PrivacyGuarantee(epsilon, delta, relation="add_remove", trust="central").to("replace")
+    implied = PrivacyGuarantee(epsilon, delta=delta, relation="add_remove", trust="central").to("replace")
     assert implied.epsilon == 2 * epsilon
     assert Fraction(implied.delta) >= (1 + exp_bounds(epsilon)[0]) * Fraction(delta)
     assert implied.delta == pytest.approx((1 + math.exp(epsilon)) * delta)
@@ -44,7 +44,7 @@ def test_replacing_is_removing_and_adding(epsilon, delta):
 def test_composition_keeps_what_weakens_the_promise():
     local = PrivacyGuarantee(1, scope=("sex",), mechanism="coins")
     central = PrivacyGuarantee(
-        1, 1e-6, relation="add_remove", trust="central", scope=("age", "sex"), mechanism="noise", secure=False
+        1, delta=1e-6, relation="add_remove", trust="central", scope=("age", "sex"), mechanism="noise", secure=False
     )
     for total in (local + central, local | central):
         assert total.relation == "replace"
@@ -60,11 +60,11 @@ GAUSSIAN = {"epsilon": 5.3, "delta": 1e-6, "rho": 0.5}
 
 
 def test_rhos_add_and_a_pure_release_has_one():
-    gaussian, pure, approximate = PrivacyGuarantee(**GAUSSIAN), PrivacyGuarantee(0.5), PrivacyGuarantee(0.5, 1e-9)
+    gaussian, pure, approximate = PrivacyGuarantee(**GAUSSIAN), PrivacyGuarantee(0.5), PrivacyGuarantee(0.5, delta=1e-9)
     assert (gaussian + gaussian).rho == 1
     assert (gaussian + pure).rho == (pure + gaussian).rho == 0.5 + 0.5**2 / 2
     assert (gaussian | pure).rho == 0.5
-    assert (PrivacyGuarantee(1, 1e-6, rho=0.01) | pure).rho == 0.5**2 / 2
+    assert (PrivacyGuarantee(1, delta=1e-6, rho=0.01) | pure).rho == 0.5**2 / 2
     assert (pure + pure).rho is None
     assert (gaussian + approximate).rho is None
     assert (approximate | gaussian).rho is None
@@ -83,7 +83,7 @@ def test_rho_of_a_replacement_is_that_of_a_group_of_two():
 @settings(deadline=None)
 @given(st.fractions(0, 100), st.fractions(0, Fraction(99, 100)))
 def test_fractions_become_floats_that_are_no_smaller(epsilon, delta):
-    guarantee = PrivacyGuarantee(epsilon, delta, rho=epsilon)
+    guarantee = PrivacyGuarantee(epsilon, delta=delta, rho=epsilon)
     for kept, exact in ((guarantee.epsilon, epsilon), (guarantee.delta, delta), (guarantee.rho, epsilon)):
         assert isinstance(kept, float)
         assert exact <= Fraction(kept) <= exact * (1 + Fraction(1, 1 << 52))
@@ -94,7 +94,7 @@ def test_replace_does_not_imply_add_remove():
         PrivacyGuarantee(1).to("add_remove")
     for epsilon, delta in ((10, 0.1), (1e8, 1e-9), (1e8, 5e-324)):
         with pytest.raises(ValueError, match="nothing is promised"):
-            PrivacyGuarantee(epsilon, delta, relation="add_remove").to("replace")
+            PrivacyGuarantee(epsilon, delta=delta, relation="add_remove").to("replace")
     assert PrivacyGuarantee(1e8, relation="add_remove").to("replace").epsilon == 2e8
     with pytest.raises(ValueError, match="relation must be"):
         PrivacyGuarantee(1).to("swap")
@@ -126,7 +126,7 @@ def test_what_is_printed_is_text(value):
 
 
 def test_sums_list_the_losses_of_both_and_count_equal_ones():
-    noise = PrivacyGuarantee(1.0, 1e-6, losses=(GaussianLoss(0.2),))
+    noise = PrivacyGuarantee(1.0, delta=1e-6, losses=(GaussianLoss(0.2),))
     assert pickle.loads(pickle.dumps(noise)) == noise
     assert (noise + noise + PrivacyGuarantee(0.5) + noise).losses == (GaussianLoss(0.2, count=3), StatedLoss(0.5))
     assert PrivacyGuarantee(0.5, losses=(StatedLoss(0.5),)) == PrivacyGuarantee(0.5)
@@ -138,14 +138,14 @@ def test_parallel_releases_have_losses_if_these_are_equal():
 
     assert parallel((GaussianLoss(0.2),), (GaussianLoss(0.2),)) == (GaussianLoss(0.2),)
     assert parallel((GaussianLoss(0.2),), (GaussianLoss(0.3),)) == ()
-    assert parallel((), (PureLoss(2.0, 0.7),)) == ()
-    both = PrivacyGuarantee(1.0) | PrivacyGuarantee(2.0, 1e-6)
+    assert parallel((), (PureLoss(2.0, share=0.7),)) == ()
+    both = PrivacyGuarantee(1.0) | PrivacyGuarantee(2.0, delta=1e-6)
     assert (both.losses, both.epsilon, both.delta) == ((), 2.0, 1e-6)
 
 
 def test_more_than_512_losses_are_rounded_up_together():
-    losses = [PureLoss(1 + index / 1000, 1 - index / 2000) for index in range(1000)]
-    stated = PrivacyGuarantee(1000.0, 1e-6, losses=tuple(losses))
+    losses = [PureLoss(1 + index / 1000, share=1 - index / 2000) for index in range(1000)]
+    stated = PrivacyGuarantee(1000.0, delta=1e-6, losses=tuple(losses))
     assert len(stated.losses) <= 512
     assert sum(loss.count for loss in stated.losses) == 1000
     for loss in losses:
@@ -156,11 +156,11 @@ def test_losses_are_those_of_all_that_is_stated():
     """As `dataclasses.replace` would keep the losses of one release for those of three."""
     with pytest.raises(TypeError, match="losses must be losses of skdp"):
         PrivacyGuarantee(1.0, losses=(0.5,))
-    one = PrivacyGuarantee(1.0, losses=(PureLoss(1.0, 0.5),))
+    one = PrivacyGuarantee(1.0, losses=(PureLoss(1.0, share=0.5),))
     with pytest.raises(ValueError, match=r"losses add up to epsilon 1\.0, less than the stated 3\.0"):
         replace(one, epsilon=3.0)
     assert replace(one, epsilon=3.0, losses=()).losses == ()
-    assert PrivacyGuarantee(0.5, 1e-6, losses=(PureLoss(1.0),)).epsilon == 0.5  # as composed
+    assert PrivacyGuarantee(0.5, delta=1e-6, losses=(PureLoss(1.0),)).epsilon == 0.5  # as composed
 
 
 @each(
@@ -173,7 +173,7 @@ def test_losses_are_those_of_all_that_is_stated():
     ],
 )
 def test_the_text(epsilon, delta, ratio, guess):
-    text = PrivacyGuarantee(epsilon, delta).in_odds()
+    text = PrivacyGuarantee(epsilon, delta=delta).in_odds()
     assert f"{ratio} times as likely" in text
     assert f"is right {guess} times in 100" in text
     assert ("delta" in text) == (delta > 0)
@@ -200,9 +200,9 @@ def test_what_is_no_number_in_range(check, value, error):
 @settings(deadline=None)
 @given(st.floats(0, 100), st.floats(0, 100), EPSILONS)
 def test_rhos_are_never_rounded_down(rho, other, epsilon):
-    total = PrivacyGuarantee(1, 1e-6, rho=rho) + PrivacyGuarantee(1, 1e-6, rho=other)
+    total = PrivacyGuarantee(1, delta=1e-6, rho=rho) + PrivacyGuarantee(1, delta=1e-6, rho=other)
     assert Fraction(total.rho) >= Fraction(rho) + Fraction(other)
-    mixed = PrivacyGuarantee(1, 1e-6, rho=rho) + PrivacyGuarantee(epsilon)
+    mixed = PrivacyGuarantee(1, delta=1e-6, rho=rho) + PrivacyGuarantee(epsilon)
     assert Fraction(mixed.rho) >= Fraction(rho) + Fraction(epsilon) ** 2 / 2
     assert mixed.rho == pytest.approx(rho + epsilon**2 / 2)
 

@@ -28,7 +28,7 @@ from tests.conftest import each
 def test_decimals_count_as_they_were_written(make):
     ledger = make(epsilon=0.3, delta=3e-7)
     for _ in range(3):
-        ledger.charge(PrivacyGuarantee(0.1, 1e-7), "release")
+        ledger.charge(PrivacyGuarantee(0.1, delta=1e-7), "release")
     assert ledger.spent == (0.3, 3e-7)
     assert ledger.remaining() == (0.0, 0.0)
     with pytest.raises(BudgetExceeded):
@@ -42,7 +42,7 @@ def test_ten_charges_of_a_tenth_fit_into_1_exactly(make):
     assert (ledger.spent, ledger.remaining()) == ((1, 0), (0, 0))
 
 
-@each("charge, what", [(PrivacyGuarantee(0.5), "epsilon 0.5"), (PrivacyGuarantee(0.1, 1e-6), "delta 1e-06")])
+@each("charge, what", [(PrivacyGuarantee(0.5), "epsilon 0.5"), (PrivacyGuarantee(0.1, delta=1e-6), "delta 1e-06")])
 def test_over_the_budget_nothing_is_charged(make, charge, what):
     ledger = make(epsilon=0.4, delta=1e-7)
     with pytest.raises(BudgetExceeded, match=rf"^DPMean asks for {what}; .* Nothing was released\.$"):
@@ -58,7 +58,7 @@ def test_the_report_lists_every_charge(make):
     ledger = make(epsilon=3, delta=1e-5)
     before = pd.Timestamp.now("UTC").floor("us")
     ledger.charge(PrivacyGuarantee(1, scope=("sex", 3), mechanism="coins", secure=False), "encoder")
-    ledger.charge(PrivacyGuarantee(0.1, 1e-6, rho=0.25, trust="central"), "histogram")
+    ledger.charge(PrivacyGuarantee(0.1, delta=1e-6, rho=0.25, trust="central"), "histogram")
     report = ledger.report()
     assert report.drop(columns=["time", "rho"]).to_numpy().tolist() == [
         ["encoder", 1.0, 0.0, "replace", "one record", "local", "sex, 3", "coins", False],
@@ -106,7 +106,7 @@ def test_a_charge_waits_for_the_one_before_it(make):
     ledger, meeting = make(epsilon=1), threading.Barrier(2)
 
     class Slow(PrivacyGuarantee):
-        def to(self, relation, columns=None):
+        def to(self, relation, *, columns=None):
             with contextlib.suppress(threading.BrokenBarrierError):
                 meeting.wait(timeout=0.5)
             return super().to(relation)
@@ -184,14 +184,14 @@ def charged(*guarantees, **budget):
 
 @each("spent", [1e-20, 1e-300, 1 / 3, 0.7])
 def test_what_remains_is_rounded_down(spent):
-    ledger = charged(PrivacyGuarantee(spent, spent), epsilon=1.0, delta=0.999)
+    ledger = charged(PrivacyGuarantee(spent, delta=spent), epsilon=1.0, delta=0.999)
     left = ledger.remaining()
     with pytest.raises(BudgetExceeded) as caught:
         ledger.charge(PrivacyGuarantee(1.0), "too much")
     assert str(caught.value).startswith(f"too much asks for epsilon 1.0; the ledger has {left.epsilon} of 1.0 left")
     assert left.epsilon < 1
     assert left == pytest.approx((1 - spent, 0.999 - spent))
-    ledger.charge(PrivacyGuarantee(*left), "the rest")
+    ledger.charge(PrivacyGuarantee(left.epsilon, delta=left.delta), "the rest")
 
 
 def test_sums_are_exact_in_any_decimal_context():

@@ -41,7 +41,7 @@ def fast_folder(tmp_path):
 
 
 def test_it_outlives_its_object_and_keeps_its_budget(path):
-    PrivacyLedger(3.0, delta=1e-6, path=path).charge(PrivacyGuarantee(1, 1e-7), "first")
+    PrivacyLedger(3.0, delta=1e-6, path=path).charge(PrivacyGuarantee(1, delta=1e-7), "first")
     for again in (PrivacyLedger(path=path), PrivacyLedger(3, delta=1e-6, path=str(path))):
         assert (again.epsilon, again.delta, again.relation) == (3.0, 1e-6, "replace")
         assert again.spent == (1, 1e-7)
@@ -205,7 +205,7 @@ def test_a_fork_waits_for_a_charge(path):
     ledger, inside, finished = PrivacyLedger(3, path=path), threading.Event(), []
 
     class Slow(PrivacyGuarantee):
-        def to(self, relation, columns=None):
+        def to(self, relation, *, columns=None):
             inside.set()
             threading.Event().wait(0.2)
             finished.append(True)
@@ -263,7 +263,7 @@ def test_a_signal_handler_may_show_a_ledger_during_a_charge(path, kind):
     shown = []
 
     class Interrupted(PrivacyGuarantee):
-        def to(self, relation, columns=None):
+        def to(self, relation, *, columns=None):
             signal.raise_signal(signal.SIGUSR1)
             raise ArithmeticError
 

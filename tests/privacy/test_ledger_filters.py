@@ -29,7 +29,7 @@ SCHEMA = json.loads(files("skdp.privacy").joinpath("record.schema.json").read_te
 
 def gaussian(mu, delta=D, relation="replace"):
     return PrivacyGuarantee(
-        gaussian_epsilon(mu, delta), delta, rho=mu**2 / 2, losses=(GaussianLoss(mu),), relation=relation
+        gaussian_epsilon(mu, delta), delta=delta, rho=mu**2 / 2, losses=(GaussianLoss(mu),), relation=relation
     )
 
 
@@ -52,27 +52,27 @@ def test_rhos_add_up_in_their_decimals(make):
     assert zcdp_epsilon(0.5, D) < 5.3  # in place of 10
 
 
-@each("loss", [PureLoss(0.1, 0.5), GaussianLoss(0.1)])
+@each("loss", [PureLoss(0.1, share=0.5), GaussianLoss(0.1)])
 def test_a_loss_counts_as_often_as_it_says(loss):
     """Three releases with equal losses, stated as one guarantee, are three charges."""
     spent = []
     for count in (1, 3):
         ledger = PrivacyLedger(mu=9.0)
-        ledger.charge(PrivacyGuarantee(0.1 * count, D, losses=(replace(loss, count=count),)), "releases")
+        ledger.charge(PrivacyGuarantee(0.1 * count, delta=D, losses=(replace(loss, count=count),)), "releases")
         spent.append(ledger.balance().loc["spent", ["rho", "mu"]])
     assert spent[1]["rho"] == pytest.approx(3 * spent[0]["rho"])
     assert spent[1]["mu"] ** 2 == pytest.approx(3 * spent[0]["mu"] ** 2)
 
 
 def test_what_has_no_rho_or_mu_is_refused(make):
-    failing = PrivacyGuarantee(0.1, 1e-9)
+    failing = PrivacyGuarantee(0.1, delta=1e-9)
     for budget in ({"rho": 1.0}, {"mu": 1.0}):
         ledger = make(**budget)
         with pytest.raises(BudgetExceeded, match=r"asks for delta of its own 1e-09; the ledger has 0\.0 of 0\.0 left"):
             ledger.charge(failing, "threshold")
         ledger.charge(PrivacyGuarantee(0.5), "answer")
         ledger.charge(gaussian(0.3), "noise")
-    concentrated = PrivacyGuarantee(1.0, 1e-6, rho=0.01)
+    concentrated = PrivacyGuarantee(1.0, delta=1e-6, rho=0.01)
     make(rho=1.0).charge(concentrated, "discrete Gaussian")
     with pytest.raises(BudgetExceeded):
         make(mu=1.0).charge(concentrated, "discrete Gaussian")
@@ -176,7 +176,7 @@ def test_the_mu_of_a_report_of_many_values(epsilon, share):
     assert above(mu)
     assert not above(0.97 * mu)
     assert mu < float(pure_mu(Fraction(epsilon)))
-    charge = PrivacyGuarantee(epsilon, losses=(PureLoss(epsilon, share),))
+    charge = PrivacyGuarantee(epsilon, losses=(PureLoss(epsilon, share=share),))
     ledger = PrivacyLedger(mu=10.0)
     ledger.charge(charge, "report")
     assert ledger.balance().loc["spent", "mu"] == pytest.approx(mu)
@@ -187,7 +187,7 @@ def test_the_delta_of_charges_is_that_of_the_budget(make):
     ledger = make(epsilon=2.0, delta=1e-2)
     ledger.charge(PrivacyGuarantee(0.5), "answer")
     assert privacy_statement(ledger).total.delta == 0
-    ledger.charge(PrivacyGuarantee(0.5, 1e-3), "answer")
+    ledger.charge(PrivacyGuarantee(0.5, delta=1e-3), "answer")
     statement = privacy_statement(ledger)
     assert (statement.total.epsilon, statement.total.delta) == (1.0, 1e-2)
     ledger = make(rho=1.0)

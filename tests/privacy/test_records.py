@@ -50,7 +50,7 @@ VALID = Draft202012Validator(SCHEMA)
 @example(5e-324, math.nextafter(1, 0), 1 / 3, [], "")
 @example(1.7976931348623157e308, 0.0, None, [], "")
 def test_any_guarantee_comes_back(epsilon, delta, rho, scope, mechanism):
-    guarantee = PrivacyGuarantee(epsilon, delta, rho=rho, scope=tuple(scope), mechanism=mechanism)
+    guarantee = PrivacyGuarantee(epsilon, delta=delta, rho=rho, scope=tuple(scope), mechanism=mechanism)
     central = replace(guarantee, relation="add_remove", trust="central", secure=False, max_rows_per_person=3)
     for one in (guarantee, central):
         text = one.to_json()
@@ -86,7 +86,9 @@ LONG = " " * ((1 << 26) + 1)
 def charged_ledger(path=None):
     ledger = PrivacyLedger(path=path, epsilon=0.3, delta=1e-6)
     ledger.charge(PrivacyGuarantee(0.15, scope=("sex", 2), secure=False), "a survey")
-    ledger.charge(PrivacyGuarantee(0.05, 1e-8, "add_remove", "central", scope=("a",), rho=0.01), "<b>")
+    ledger.charge(
+        PrivacyGuarantee(0.05, delta=1e-8, relation="add_remove", trust="central", scope=("a",), rho=0.01), "<b>"
+    )
     return ledger
 
 
@@ -220,7 +222,7 @@ def test_names_are_escaped():
         assert "&lt;script&gt;" in shown
 
 
-KNOWN = (PureLoss(1.0, 0.5), PureLoss(0.5, 0.7, count=3), GaussianLoss(0.1))
+KNOWN = (PureLoss(1.0, share=0.5), PureLoss(0.5, share=0.7, count=3), GaussianLoss(0.1))
 PURE = {"kind": "pure", "count": 1, "epsilon": 1.0, "share": 1.0}
 # The record, the place in it, the value that is put there, and a part of the message.
 WRONG = {

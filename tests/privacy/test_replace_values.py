@@ -96,7 +96,7 @@ def rarely_shown(column, shown):
 
 def promise(epsilon, relation, *scope, delta=0):
     trust = "local" if relation == "replace" else "central"
-    return PrivacyGuarantee(epsilon, delta, relation=relation, scope=scope, trust=trust)
+    return PrivacyGuarantee(epsilon, delta=delta, relation=relation, scope=scope, trust=trust)
 
 
 MECHANISMS = {
@@ -188,7 +188,7 @@ def test_every_conversion_holds(name):
     targets += [("replace_values", columns) for columns in (("a",), ("b",), ("a", "b"))]
     for relation, columns in targets:
         try:
-            converted = stated.to(relation, columns)
+            converted = stated.to(relation, columns=columns)
         except ValueError:
             # Not refused in vain; but a guarantee does not know that there are no other columns.
             if not (relation == "replace" and stated.scope == COLUMNS):
@@ -281,23 +281,23 @@ class TestGuarantee:
     )
     def test_refused_conversions_say_why(self, relation, columns, message):
         with pytest.raises(ValueError, match=message):
-            promise(1.0, "replace_values", "a", "b").to(relation, columns)
+            promise(1.0, "replace_values", "a", "b").to(relation, columns=columns)
 
     def test_records_need_columns(self):
         with pytest.raises(ValueError, match="columns must name"):
             promise(1.0, "replace", "a").to("replace_values")
         with pytest.raises(TypeError, match="must be a sequence of names, got str"):
-            promise(1.0, "replace").to("replace_values", "sex")
+            promise(1.0, "replace").to("replace_values", columns="sex")
 
     def test_numbers_of_a_whole_record(self):
         noise = PrivacyGuarantee(
-            1.0, 1e-6, relation="add_remove", trust="central", rho=0.5, losses=(GaussianLoss(1.0),)
+            1.0, delta=1e-6, relation="add_remove", trust="central", rho=0.5, losses=(GaussianLoss(1.0),)
         )
-        of_values = noise.to("replace_values", ["sex"])
+        of_values = noise.to("replace_values", columns=["sex"])
         replaced = noise.to("replace")
         for name in ("epsilon", "delta", "rho", "losses", "trust", "secure"):
             assert getattr(of_values, name) == getattr(replaced, name)
-        assert of_values.to("replace_values", ("sex",)) == of_values
+        assert of_values.to("replace_values", columns=("sex",)) == of_values
 
     def test_comes_back_from_json(self):
         stated = promise(0.1, "replace_values", "a", 3, delta=1e-9)

@@ -45,7 +45,7 @@ def test_no_table_of_others_reveals_more_than_is_promised(size, epsilon):
     for part in PARTS:
         assert tables.is_bounded(oracle.shuffle_pair(), part * epsilon)
     for delta in (0.3, 0.02, 1e-3):
-        promise = shuffled_guarantee(oracle, n, delta)
+        promise = shuffled_guarantee(oracle, n=n, delta=delta)
         assert tables.delta(exp_bounds(promise.epsilon)[0]) <= Fraction(promise.delta) + Fraction(1, 10**60)
 
 
@@ -98,7 +98,7 @@ class Columns:
 
 @each("delta", [0.3, 0.1])
 def test_columns_that_are_summed_apart_are_bounded_together(delta):
-    promise = shuffled_guarantee(Columns(), 3, delta, released="tally")
+    promise = shuffled_guarantee(Columns(), n=3, delta=delta, released="tally")
     assert promise.epsilon < 1.5
     tables = [AllTables(oracle.channel(), 3) for oracle in Columns.oracles]
     ratio, total = float(exp_bounds(promise.epsilon)[0]), tables[0].total * tables[1].total
@@ -124,8 +124,8 @@ def test_ten_different_columns_compose_by_their_losses():
         def shuffle_pairs(self, released):
             return tuple(ten_pairs(10.0))
 
-    promise = shuffled_guarantee(Ten(), 10_000, 1e-6, released="tally")
-    alone = [shuffled_guarantee(Given(pair), 10_000, 1e-7).epsilon for pair in ten_pairs(10.0)]
+    promise = shuffled_guarantee(Ten(), n=10_000, delta=1e-6, released="tally")
+    alone = [shuffled_guarantee(Given(pair), n=10_000, delta=1e-7).epsilon for pair in ten_pairs(10.0)]
     assert max(alone) < promise.epsilon < sum(alone) / 2
 
 
@@ -138,7 +138,7 @@ def test_randomised_response_is_nearly_attained(case):
     """An attacker attains what is proven, and not less by more than a ratio."""
     k, epsilon, n, delta = case
     oracle = RandomizedResponse(k, epsilon)
-    bound = shuffled_guarantee(oracle, n, delta).epsilon
+    bound = shuffled_guarantee(oracle, n=n, delta=delta).epsilon
     few_lies = n * (k - 1) / (math.exp(epsilon) + k - 1) < 40
     ratio = 1.011 if few_lies else 1.004
     attained = partial(attained_delta, float(oracle.p), float(oracle.q), k, n)
@@ -152,14 +152,14 @@ def test_two_values_are_within_45_percent_of_what_is_attained(epsilon, n):
     pair = RandomizedResponse(2, epsilon).shuffle_pair()
     # All others hold the first value too: their reports are a blanket of the same law.
     same = Given(ReportPair(tuple((a, b, a) for a, b, _ in pair.classes)))
-    bound, attained = (shuffled_guarantee(one, n, 1e-6).epsilon for one in (Given(pair), same))
+    bound, attained = (shuffled_guarantee(one, n=n, delta=1e-6).epsilon for one in (Given(pair), same))
     assert attained <= bound <= 1.45 * attained
 
 
 @each("oracle, n", [(RandomizedResponse(3, 0.5), 4), (RandomizedResponse(2, 2.0), 6)])
 def test_the_losses_dominate_all_tables(oracle, n):
     tables = AllTables(oracle.channel(), n)
-    noise, failed = shuffled_guarantee(oracle, n, 0.3).losses
+    noise, failed = shuffled_guarantee(oracle, n=n, delta=0.3).losses
     for epsilon in np.linspace(0, oracle.epsilon, 60).tolist():
         stated = failed.delta + (1 - failed.delta) * gaussian_delta(noise.mu, epsilon)
         assert float(tables.delta(exp_bounds(epsilon)[0])) <= stated * (1 + 1e-9)
@@ -168,7 +168,7 @@ def test_the_losses_dominate_all_tables(oracle, n):
 @each("n_releases, least", [(10, 3), (100, 6)])
 @pytest.mark.parametrize("k", often([2, 4], [4]))
 def test_several_releases_compose_by_their_losses(k, n_releases, least):
-    promise = shuffled_guarantee(RandomizedResponse(k, 3.0), 45_222, 1e-6)
+    promise = shuffled_guarantee(RandomizedResponse(k, 3.0), n=45_222, delta=1e-6)
     stated, known = (
         compose([one] * n_releases, delta=1e-6 * n_releases).epsilon for one in (replace(promise, losses=()), promise)
     )
@@ -181,20 +181,20 @@ def test_several_releases_compose_by_their_losses(k, n_releases, least):
 
 def test_it_is_never_above_the_local_guarantee():
     oracle = RandomizedResponse(4, 6.0)
-    few = shuffled_guarantee(oracle, 10, 1e-9)
+    few = shuffled_guarantee(oracle, n=10, delta=1e-9)
     assert (few.epsilon, few.delta, few.trust) == (oracle.epsilon, 0.0, "shuffle")
-    assert shuffled_guarantee(oracle, 10**6, 0) == shuffled_guarantee(oracle, 10**6, 0.0)
-    assert shuffled_guarantee(oracle, 10**6, 0).epsilon == oracle.epsilon
-    assert shuffled_guarantee(RandomizedResponse(4, 1.0), 10, 0.9).epsilon == 0
+    assert shuffled_guarantee(oracle, n=10**6, delta=0) == shuffled_guarantee(oracle, n=10**6, delta=0.0)
+    assert shuffled_guarantee(oracle, n=10**6, delta=0).epsilon == oracle.epsilon
+    assert shuffled_guarantee(RandomizedResponse(4, 1.0), n=10, delta=0.9).epsilon == 0
 
 
 def test_the_largest_local_epsilon_reaches_what_is_asked_for():
     make = partial(RandomizedResponse, 4)
-    found = local_epsilon(1.0, 1e-6, 45_222, make)
+    found = local_epsilon(1.0, delta=1e-6, n=45_222, reporter=make)
     assert found == pytest.approx(6.97, abs=0.01)
-    assert 0.995 < shuffled_guarantee(make(found), 45_222, 1e-6).epsilon <= 1
-    assert shuffled_guarantee(make(found * 1.001), 45_222, 1e-6).epsilon > 1
-    assert local_epsilon(1.0, 1e-6, 1, make) == 1.0  # nobody else is there
+    assert 0.995 < shuffled_guarantee(make(found), n=45_222, delta=1e-6).epsilon <= 1
+    assert shuffled_guarantee(make(found * 1.001), n=45_222, delta=1e-6).epsilon > 1
+    assert local_epsilon(1.0, delta=1e-6, n=1, reporter=make) == 1.0  # nobody else is there
 
 
 @each(
@@ -211,9 +211,9 @@ def test_the_largest_local_epsilon_reaches_what_is_asked_for():
 )
 def test_what_is_out_of_range_is_refused(changes, error, match):
     with pytest.raises(TypeError, match="reporter must be a function of epsilon"):
-        local_epsilon(1.0, 1e-6, 100, "randomized_response")
+        local_epsilon(1.0, delta=1e-6, n=100, reporter="randomized_response")
     with pytest.raises(TypeError, match="got RandomizedResponseEncoder that is not fitted"):
-        local_epsilon(1.0, 1e-6, 100, RandomizedResponseEncoder)
+        local_epsilon(1.0, delta=1e-6, n=100, reporter=RandomizedResponseEncoder)
     for wrong in ({"epsilon": 0}, {"delta": 0}, {"n": 0}, {"released": "rows"}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             local_epsilon(**({"epsilon": 1.0, "delta": 1e-6, "n": 100, "reporter": HeavyHitters} | wrong))
@@ -236,13 +236,13 @@ def test_any_request_is_answered_by_what_was_checked(seed):
     k, n = int(rng.integers(3, 40)), int(10 ** rng.uniform(0, 5))
     epsilon, delta = float(10 ** rng.uniform(-2, 1.2)), float(10 ** rng.uniform(-12, -0.3))
     oracle = RandomizedResponse(k, epsilon)
-    promise = shuffled_guarantee(oracle, n, delta)
+    promise = shuffled_guarantee(oracle, n=n, delta=delta)
     assert 0 <= promise.epsilon <= oracle.epsilon
     if promise.delta:
         assert attained_delta(float(oracle.p), float(oracle.q), k, n, math.exp(promise.epsilon)) <= delta * (1 + 1e-9)
-    local = local_epsilon(epsilon / 2, delta, n, partial(RandomizedResponse, k))
+    local = local_epsilon(epsilon / 2, delta=delta, n=n, reporter=partial(RandomizedResponse, k))
     assert local >= epsilon / 2
-    assert shuffled_guarantee(RandomizedResponse(k, local), n, delta).epsilon <= epsilon / 2
+    assert shuffled_guarantee(RandomizedResponse(k, local), n=n, delta=delta).epsilon <= epsilon / 2
 
 
 class Told(RandomizedResponse):
@@ -253,8 +253,11 @@ class Told(RandomizedResponse):
 
 def test_a_pair_that_shows_less_than_the_local_epsilon_is_not_believed():
     told, plain = Told(4, 1.0), RandomizedResponse(4, 1.0)
-    assert shuffled_guarantee(told, 1000, 0.0).epsilon == told.epsilon
-    assert shuffled_guarantee(told, 10**6, 1e-6).epsilon > 2 * shuffled_guarantee(plain, 10**6, 1e-6).epsilon
+    assert shuffled_guarantee(told, n=1000, delta=0.0).epsilon == told.epsilon
+    assert (
+        shuffled_guarantee(told, n=10**6, delta=1e-6).epsilon
+        > 2 * shuffled_guarantee(plain, n=10**6, delta=1e-6).epsilon
+    )
 
 
 def test_permanent_reports_are_not_shuffled():
@@ -262,4 +265,4 @@ def test_permanent_reports_are_not_shuffled():
     given = {"categories": [["a", "b"]], "memoize": True, "secret_key": bytes(range(32))}
     fitted = RandomizedResponseEncoder(4.0, **given).fit([["a"]])
     with pytest.raises(ValueError, match="permanent reports"):
-        shuffled_guarantee(fitted, 1000, 1e-6)
+        shuffled_guarantee(fitted, n=1000, delta=1e-6)

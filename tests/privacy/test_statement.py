@@ -100,7 +100,7 @@ class Central(TransformerMixin, BaseEstimator):
         self.feature_names_in_ = np.array(list(X.columns), object)
         scope = tuple(self.feature_names_in_) if self.scope is None else self.scope
         self.guarantee_ = PrivacyGuarantee(
-            self.epsilon, self.delta, relation="add_remove", trust="central", scope=scope, mechanism="noise"
+            self.epsilon, delta=self.delta, relation="add_remove", trust="central", scope=scope, mechanism="noise"
         )
         return self
 
@@ -126,7 +126,11 @@ class Statistic(BaseEstimator):
     def fit(self, X, y=None):
         self.feature_names_in_ = np.array(X.columns, object)
         self.guarantee_ = PrivacyGuarantee(
-            self.epsilon, self.delta, relation=self.relation, trust="central", scope=self.scope or tuple(X.columns)
+            self.epsilon,
+            delta=self.delta,
+            relation=self.relation,
+            trust="central",
+            scope=self.scope or tuple(X.columns),
         )
         return self
 

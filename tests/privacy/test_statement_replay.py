@@ -35,7 +35,7 @@ def test_the_total_is_at_least_the_worst_loss_of_all_that_is_shown(name):
     ],
 )
 def test_the_replay_sees_a_guarantee_that_does_not_hold(name, scope, wrong):
-    claim = PrivacyGuarantee(6.0, 1e-6, relation="add_remove", trust="central", scope=scope)
+    claim = PrivacyGuarantee(6.0, delta=1e-6, relation="add_remove", trust="central", scope=scope)
     _, findings = replayed_loss(name, claim)
     assert any(wrong in text for text in findings)
 

@@ -48,7 +48,7 @@ class Curator(BaseEstimator):
     def promise(self, values):
         return PrivacyGuarantee(
             self.epsilon,
-            self.delta,
+            delta=self.delta,
             relation=self.relation,
             trust="central",
             mechanism="Laplace",

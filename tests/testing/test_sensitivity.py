@@ -120,7 +120,7 @@ def test_half_of_the_noise_is_an_alarm_in_mu_too():
     mu = 1.0
     most = Fraction(pure_epsilon(mu**2 / 2))  # of two parts
     claim = PrivacyGuarantee(
-        gaussian_epsilon(mu, 1e-6), 1e-6, relation="add_remove", trust="central", losses=(GaussianLoss(mu),)
+        gaussian_epsilon(mu, 1e-6), delta=1e-6, relation="add_remove", trust="central", losses=(GaussianLoss(mu),)
     )
     for rate, noise, passed in [(2 * most, most, True), (4 * most, most, False), (2 * most, 2 * most, False)]:
         replay = replay_release(partial(release, rate, noise), X, ONE_LESS, guarantee=claim)
@@ -245,7 +245,7 @@ def test_the_loss_of_several_numbers_is_that_of_all_their_results(scale, delta):
     def release(table):
         return np.array([table.sum(), 3 * table.sum()]) + discrete_laplace(SeededSource(0), scale, 2)
 
-    claim = PrivacyGuarantee(4 / scale, delta, relation="add_remove", trust="central")
+    claim = PrivacyGuarantee(4 / scale, delta=delta, relation="add_remove", trust="central")
     replay = replay_release(release, np.array([1, 1]), np.array([1]), guarantee=claim)
     excess = np.maximum(here - np.exp(replay.epsilon) * there, 0).sum()
     assert excess <= delta * (1 + 1e-6)
@@ -361,7 +361,7 @@ def test_a_ledger_is_not_charged():
 
 @pytest.mark.parametrize(
     ("loss", "passed"),
-    [(laplace_loss(Fraction(1), 10), True), (PureLoss(1.0), True), (PureLoss(1.0, 0.7), False)],
+    [(laplace_loss(Fraction(1), 10), True), (PureLoss(1.0), True), (PureLoss(1.0, share=0.7), False)],
 )
 def test_stated_losses_cover_what_is_drawn(loss, passed):
     claim = replace(CLAIM, losses=(loss,))

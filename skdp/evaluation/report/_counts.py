@@ -193,7 +193,9 @@ def errors_by_trust(
     rows = []
     for epsilon in epsilons:
         # The larger local epsilon that shuffling n reports brings down to this one.
-        shuffled = local_epsilon(epsilon, delta, n, partial(RandomizedResponse, k))
+        shuffled = local_epsilon(
+            epsilon, delta=delta, n=n, reporter=partial(RandomizedResponse, k)
+        )
         # The variance of discrete Laplace noise of ratio r is 2 r / (1 - r)**2.
         deviation = math.sqrt(2 * math.exp(-epsilon)) / -math.expm1(-epsilon)
         rows.append(

@@ -372,7 +372,7 @@ class ValueField(CategoryField):
 def oracle_loss(oracle: FrequencyOracle | SetSelection) -> PureLoss:
     """Return the privacy loss of a report of an oracle."""
     ratio = oracle.worst_ratio
-    return PureLoss(log_upper(ratio), round_up(_loss_share(oracle, ratio)))
+    return PureLoss(log_upper(ratio), share=round_up(_loss_share(oracle, ratio)))
 
 
 def _loss_share(oracle: FrequencyOracle | SetSelection, ratio: Fraction) -> Fraction:
@@ -406,7 +406,7 @@ def guarantee_of_one(
     # one field.
     mean = sum(shares, Fraction(0)) / len(shares)
     share = max(shares) if is_permanent else mean
-    loss = PureLoss(log_upper(ratio), round_up(share))
+    loss = PureLoss(log_upper(ratio), share=round_up(share))
     return PrivacyGuarantee(log_upper(ratio), losses=(loss,), **statement)
 
 

@@ -250,7 +250,7 @@ class Budget:
     def convert(self, guarantee: PrivacyGuarantee) -> PrivacyGuarantee:
         """Convert a guarantee to the relation of the budget, if it has one."""
         relation = self.relation or guarantee.relation
-        return guarantee.to(relation, self.protected)
+        return guarantee.to(relation, columns=self.protected)
 
     def _content(self) -> dict[str, Any]:
         content = asdict(self)

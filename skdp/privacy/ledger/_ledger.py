@@ -209,42 +209,42 @@ class PrivacyLedger(ReadableRecord):
             raise TypeError("PrivacyLedger needs a budget: epsilon=, rho= or mu=")
 
     @property
-    def epsilon(self) -> float | None:  # numpydoc ignore=RT01
+    def epsilon(self) -> float | None:
         """The budget of privacy loss."""
         return self._book.budget.epsilon
 
     @property
-    def delta(self) -> float | None:  # numpydoc ignore=RT01
+    def delta(self) -> float | None:
         """The budget of failure probability."""
         return self._book.budget.delta
 
     @property
-    def rho(self) -> float | None:  # numpydoc ignore=RT01
+    def rho(self) -> float | None:
         """The budget of zero-concentrated privacy loss."""
         return self._book.budget.rho
 
     @property
-    def mu(self) -> float | None:  # numpydoc ignore=RT01
+    def mu(self) -> float | None:
         """The budget of Gaussian privacy loss."""
         return self._book.budget.mu
 
     @property
-    def path(self) -> Path | None:  # numpydoc ignore=RT01
+    def path(self) -> Path | None:
         """The file."""
         return self._book.path
 
     @property
-    def relation(self) -> Relation | None:  # numpydoc ignore=RT01
+    def relation(self) -> Relation | None:
         """The neighbouring relation of the budget, None while it is not fixed."""
         return self._book.account().budget.relation
 
     @property
-    def columns(self) -> tuple[str | int, ...] | None:  # numpydoc ignore=RT01
+    def columns(self) -> tuple[str | int, ...] | None:
         """The protected columns, None for whole records."""
         return self._book.budget.protected
 
     @property
-    def spent(self) -> Amount:  # numpydoc ignore=RT01
+    def spent(self) -> Amount:
         """Epsilon and delta spent so far."""
         return Amount(*self._book.account().spent)
 

@@ -294,7 +294,7 @@ def _public_beside(total: PrivacyGuarantee) -> list[str]:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PrivacyStatement(Facts, JsonRecord):  # numpydoc ignore=PR02
+class PrivacyStatement(Facts, JsonRecord):
     """The guarantees of each column, shown as text or HTML, and written as a record.
 
     Parameters

@@ -320,7 +320,7 @@ def _total(walk: Walk) -> PrivacyGuarantee | None:
             conversions.append(text)
             guarantee = guarantee.to("replace")
         if is_of_values:
-            guarantee = guarantee.to("replace_values", covered)
+            guarantee = guarantee.to("replace_values", columns=covered)
         guarantees.append(guarantee)
     total = replace(sum_of(guarantees), scope=tuple(covered))
     if conversions:

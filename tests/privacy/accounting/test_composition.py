@@ -22,7 +22,7 @@ def stated(pairs):
 
 
 def releases(pairs):
-    return [PrivacyGuarantee(epsilon, delta) for epsilon, delta in pairs]
+    return [PrivacyGuarantee(epsilon, delta=delta) for epsilon, delta in pairs]
 
 
 PAIRS = st.lists(
@@ -58,9 +58,9 @@ def test_equal_releases_against_the_closed_form_of_kairouz_oh_and_viswanath(epsi
     """Theorem 3.3: k releases of (e, d) are together ((k - 2i) e, 1 - (1 - d)**k (1 - d_i)), for each i."""
     if 1 - (1 - Fraction(part)) ** k > Fraction(delta):
         with pytest.raises(ValueError, match="delta must be larger"):
-            compose([PrivacyGuarantee(epsilon, part)] * k, delta=delta)
+            compose([PrivacyGuarantee(epsilon, delta=part)] * k, delta=delta)
         return
-    total = compose([PrivacyGuarantee(epsilon, part)] * k, delta=delta)
+    total = compose([PrivacyGuarantee(epsilon, delta=part)] * k, delta=delta)
     power, smallest = exp(epsilon), k
     for i in range(k // 2 + 1):
         terms = (math.comb(k, j) * (power ** (k - j) - power ** (k - 2 * i + j)) for j in range(i))
@@ -76,7 +76,7 @@ def test_equal_releases_against_the_closed_form_of_kairouz_oh_and_viswanath(epsi
 
 def test_without_room_it_is_the_sum():
     total = compose(releases([(0.1, 1e-7), (0.2, 0)]))
-    assert total == PrivacyGuarantee(0.1, 1e-7) + PrivacyGuarantee(0.2)
+    assert total == PrivacyGuarantee(0.1, delta=1e-7) + PrivacyGuarantee(0.2)
     single = PrivacyGuarantee(0.5, scope=("a",), mechanism="coins")
     assert compose([single]) == single
     assert compose([PrivacyGuarantee(0)] * 3, delta=1e-6).epsilon == 0
@@ -84,11 +84,11 @@ def test_without_room_it_is_the_sum():
 
 
 def gaussian(rho, delta=1e-6):
-    return PrivacyGuarantee(zcdp_epsilon(rho, delta), delta, rho=rho)
+    return PrivacyGuarantee(zcdp_epsilon(rho, delta), delta=delta, rho=rho)
 
 
 def test_a_failing_release_takes_its_part_of_delta():
-    parts = [gaussian(0.01)] * 20 + [PrivacyGuarantee(0.5, 4e-7)]
+    parts = [gaussian(0.01)] * 20 + [PrivacyGuarantee(0.5, delta=4e-7)]
     total = compose(parts, delta=1e-6)
     # What Gaussian noise has left, exactly, and then half of it.
     room = (Fraction(1e-6) - Fraction(4e-7)) / (1 - Fraction(4e-7))
@@ -145,7 +145,7 @@ def test_the_mu_of_nearly_all_reports_is_not_too_small(epsilon, share):
 @each("share", [1e-200, 1e-320, 5e-324])
 @each("epsilon", [1e-4, 1.0, 387.0, 499.0])
 def test_the_rarest_reports_are_counted(epsilon, share):
-    report = PrivacyGuarantee(epsilon, losses=(PureLoss(epsilon, share),))
+    report = PrivacyGuarantee(epsilon, losses=(PureLoss(epsilon, share=share),))
     for budget in ({"mu": 1e3}, {"rho": 1e6}):
         spent = charged(report, **budget).balance().loc["spent"]
         assert 0 < spent["mu"] <= float(pure_mu(Fraction(epsilon))) * (1 + 1e-9)
@@ -164,11 +164,11 @@ def test_sums_beyond_the_floats_are_named(loss):
 
 @pytest.mark.parametrize("delta", [Fraction(1, 10**400), Fraction(1, 10**4000), 5e-324])
 def test_a_delta_below_the_floats(delta):
-    noise = PrivacyGuarantee(1.0, 1e-6, rho=0.1)
+    noise = PrivacyGuarantee(1.0, delta=1e-6, rho=0.1)
     assert compose([noise], delta=delta).epsilon == pytest.approx(zcdp_epsilon(0.1, delta))
     assert 10 < zcdp_epsilon(0.1, delta) < 100
     assert compose([PrivacyGuarantee(0.1)] * 10, delta=delta).epsilon == pytest.approx(1)
-    gaussian = PrivacyGuarantee(1.0, 1e-6, losses=(GaussianLoss(0.1),))
+    gaussian = PrivacyGuarantee(1.0, delta=1e-6, losses=(GaussianLoss(0.1),))
     if delta < 5e-324:
         with pytest.raises(ValueError, match="delta must be larger"):
             compose([gaussian], delta=delta)

@@ -23,8 +23,8 @@ def small_mix(seed):
     drawn = random.Random(seed)
     kinds = [
         lambda size: PureLoss(size, count=drawn.randint(1, 3)),
-        lambda size: PureLoss(size, drawn.random(), count=drawn.randint(1, 3)),
-        lambda size: PureLoss(size, drawn.random() ** 9, count=drawn.randint(1, 3)),
+        lambda size: PureLoss(size, share=drawn.random(), count=drawn.randint(1, 3)),
+        lambda size: PureLoss(size, share=drawn.random() ** 9, count=drawn.randint(1, 3)),
         lambda size: StatedLoss(size, drawn.choice([0.0, 1e-3])),
     ]
     sizes = [0.1, 0.5, 1e-4, 12.0, drawn.uniform(0, 3)]
@@ -61,8 +61,8 @@ def test_never_below_the_truth_and_close_on_a_fine_grid(points, steps, mixes, mo
 
 @each("k, most", [(4, 3.4), (16, 1.7), (148, 0.61)])
 def test_a_hundred_reports_of_many_values(k, most):
-    loss = PureLoss(0.1, (math.exp(0.1) + 1) / (math.exp(0.1) + k - 1), count=100)
-    found = compose([PrivacyGuarantee(0.1, losses=(PureLoss(0.1, loss.share),))] * 100, delta=1e-6).epsilon
+    loss = PureLoss(0.1, share=(math.exp(0.1) + 1) / (math.exp(0.1) + k - 1), count=100)
+    found = compose([PrivacyGuarantee(0.1, losses=(PureLoss(0.1, share=loss.share),))] * 100, delta=1e-6).epsilon
     assert found <= most
     outcomes = outcomes_of([loss])
     assert true_delta([loss], found, outcomes) <= Fraction(1e-6)
@@ -119,7 +119,7 @@ def test_no_channel_is_worse_than_that_of_its_total_variation(seed):
 
 @each("mu", [0.05, 0.3, 2.0])
 def test_gaussian_noise_and_answers(mu):
-    answers, delta = [PureLoss(0.3), PureLoss(0.5), PureLoss(1.0, 0.4)], 1e-3
+    answers, delta = [PureLoss(0.3), PureLoss(0.5), PureLoss(1.0, share=0.4)], 1e-3
     found = smallest_epsilon([*answers, GaussianLoss(mu)], Fraction(delta))
 
     def truth(epsilon):
@@ -135,7 +135,7 @@ def test_gaussian_noise_and_answers(mu):
 
 
 def test_replacing_a_record_is_removing_one_and_adding_one():
-    losses = [PureLoss(0.5, 0.25), GaussianLoss(0.2), StatedLoss(0.5, 1e-6, 0.1)]
+    losses = [PureLoss(0.5, share=0.25), GaussianLoss(0.2), StatedLoss(0.5, 1e-6, 0.1)]
     double = [loss._doubled() for loss in losses]
     assert double[1] == GaussianLoss(0.4)
     assert (double[2].epsilon, double[2].rho) == (1.0, 0.4)
@@ -143,10 +143,10 @@ def test_replacing_a_record_is_removing_one_and_adding_one():
     assert double[0].epsilon == 1
     assert double[0].share == pytest.approx(2 * 0.25 * math.tanh(0.25) / math.tanh(0.5))
     # Two steps of a channel with these numbers attain it: 0 to 1 to 2, of which the reports of 0 and 2 differ more.
-    assert PureLoss(1.0, 0.9)._doubled().share == 1
+    assert PureLoss(1.0, share=0.9)._doubled().share == 1
 
 
-LOSSES = [PureLoss(epsilon, share) for epsilon in (0.01, 0.5, 3.0, 20.0) for share in (1.0, 0.3, 1e-3, 1e-9)]
+LOSSES = [PureLoss(epsilon, share=share) for epsilon in (0.01, 0.5, 3.0, 20.0) for share in (1.0, 0.3, 1e-3, 1e-9)]
 
 
 @pytest.mark.parametrize("loss", often(LOSSES, [LOSSES[0], LOSSES[4], LOSSES[10], LOSSES[15]]), ids=str)
@@ -169,7 +169,10 @@ def test_the_least_rho_is_the_largest_divergence_over_its_order(loss):
 @each("share", [1e-3, 1e-6, 1e-9, 3.6e-11, 1e-14, 1e-200])
 def test_the_rarest_losses_count(share, part):
     """With a delta a little below the total variation, epsilon is small."""
-    for losses in ([PureLoss(0.35, share, count=3)], [PureLoss(0.35, share), PureLoss(2.0, share / 10, count=2)]):
+    for losses in (
+        [PureLoss(0.35, share=share, count=3)],
+        [PureLoss(0.35, share=share), PureLoss(2.0, share=share / 10, count=2)],
+    ):
         variation = sum(loss.count * loss.share * math.tanh(loss.epsilon / 2) for loss in losses)
         found = smallest_epsilon(losses, Fraction(part * variation))
         assert true_delta(losses, found) <= Fraction(part * variation)
