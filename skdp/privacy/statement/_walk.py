@@ -505,8 +505,8 @@ class Walk:
 
     def finish(self) -> None:
         """Void promises about a target that a step learns, and add domains that were found."""
-        for step in self.remarks.get(LEARNT_TARGET, ()):
-            self.expose(self._targets, AS_IS, step)
+        for learner in self.remarks.get(LEARNT_TARGET, ()):
+            self.expose(self._targets, AS_IS, learner)
         for found, columns in self._domains.items():
             columns.update(found.scope)
             scope = tuple(name for name in self.columns if name in columns)
