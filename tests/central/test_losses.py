@@ -62,15 +62,18 @@ def test_a_ledger_counts_no_more_than_without_losses(subject):
     guarantee = fitted(estimator, table).guarantee_
     if guarantee.delta or not guarantee.epsilon:
         return
+    neighbours = {"relation": "add_remove"}
+    if guarantee.relation == "replace_values":
+        neighbours = {"relation": "replace_values", "columns": guarantee.scope}
     for budget in ({"epsilon": guarantee.epsilon}, {"rho": 1e4}, {"mu": 1e4}):
         ledgers = []
         for one in (guarantee, without_losses(guarantee)):
-            ledgers.append(PrivacyLedger(**budget, relation="add_remove"))
+            ledgers.append(PrivacyLedger(**budget, **neighbours))
             ledgers[-1].charge(one, "release")
         spent, bare = (ledger.balance().loc["spent"] for ledger in ledgers)
         assert (spent <= bare).all()
     # One of just this epsilon, where parts might add up to more.
-    PrivacyLedger(epsilon=guarantee.epsilon, relation="add_remove").charge(guarantee, "release")
+    PrivacyLedger(guarantee.epsilon, **neighbours).charge(guarantee, "release")
 
 
 def test_means_and_gaussian_noise_compose_as_their_laws():
