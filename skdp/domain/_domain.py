@@ -30,9 +30,8 @@ from skdp.tables import (
     ColumnError,
     Table,
     column_of,
-    dates_like,
     decoder,
-    dtype_like,
+    dtype_of,
     kind_of_values,
     library_of,
     present,
@@ -600,8 +599,7 @@ class Domain:
         Parameters
         ----------
         like : iterable of 1-D arrays or series
-            For each column of the domain, in order, the column whose library to use,
-            and family of dtypes (such as nullable, categorical, or text); all else of a
+            For each column of the domain, in order, a column of the library to use; the
             dtype follows from the declared values.
 
         Returns
@@ -617,7 +615,7 @@ class Domain:
         """
         decoders = []
         for (name, attribute), column in zip(self._items(), like, strict=True):
-            decoders.append(_naming(name, _decoder, attribute, column))
+            decoders.append(_naming(name, _decoder, attribute, library_of(column)))
         return decoders
 
     def value_counts(self, X: Any) -> pd.Series[int]:
@@ -797,14 +795,17 @@ def _declared(table: Any) -> Categories | Interval:
 
 
 def _decoder(
-    attribute: Categories | Interval, like: Any
+    attribute: Categories | Interval, library: str
 ) -> Callable[[NDArray[np.integer]], Any]:
-    library = library_of(like)
-    dtype = declared_dtype(attribute, like)
     if not isinstance(attribute, Interval) or attribute.dtype.kind == "f":
+        kind = declared_kind(attribute)
+        # The middle of a bin of whole numbers may have a fraction.
+        if kind == "whole":
+            kind = kind_of_values(attribute.values)
+        dtype = dtype_of(library, kind, attribute.values)
         return decoder(attribute.values, library, dtype)
     middles = np.array(attribute.values, attribute.dtype)
-    return lambda codes: dates_like(middles[codes], library, dtype)
+    return lambda codes: column_of(middles[codes], library)
 
 
 def _operand(attribute: Categories | Interval) -> Operand:
@@ -826,9 +827,13 @@ def declared_kind(attribute: Categories | Interval) -> str:
     return kind_of_values(attribute.values)
 
 
-def declared_dtype(attribute: Categories | Interval, like: Any) -> Any:
-    """Return the dtype of declared values in the library of a column."""
-    return dtype_like(like, declared_kind(attribute), attribute.values)
+def declared_dtype(attribute: Categories | Interval, library: str) -> Any:
+    """Return the dtype of declared values in a library."""
+    kind = declared_kind(attribute)
+    # Middles of bins of days are times in pandas, which has no days.
+    if isinstance(attribute, Interval) and (library, kind) == ("pandas", "date"):
+        kind = "datetime"
+    return dtype_of(library, kind, attribute.values)
 
 
 def _naming(name: Any, function: Callable[..., Any], *arguments: Any) -> Any:

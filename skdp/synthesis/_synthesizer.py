@@ -204,15 +204,12 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     With ``groups``, no guarantee holds for the result of `transform`, as persons may have different numbers of rows.
     ``sample()`` returns the noisy number of rows, under `guarantee_`.
 
-    Not covered: that an error shows an undeclared value; the library of X and its family of dtypes (NumPy's,
-    nullable, of Arrow, categorical, text, of polars and Arrow a time zone), which synthetic rows share: of a file in
-    which one record has no number, a column may be read as text, and so are the values that `discover` finds in it;
-    and of a nullable column with a number beyond 64 bits, pandas makes Python objects. Otherwise dtypes follow from
-    the declaration: int64 if all declared values are whole, or the numbers of an `Interval` are declared as whole, and
-    float64 if not, however narrow the numbers of X are. Days where all edges are dates (`datetime.date`), and times
-    in microseconds where these are `datetime.datetime` or a pandas Timestamp, whatever the data hold; pandas has no
-    dtype of days but that of Arrow. `score` depends on the rows that
-    it is given.
+    Not covered: that an error shows an undeclared value; the library of X, which synthetic rows share. Of a file in
+    which one record has no number, a column may be read as text, and so are the values that `discover` finds in it.
+    Dtypes follow from the declared values and the library: int64 if all declared values are whole, or the numbers
+    of an `Interval` are declared as whole, and float64 if not; days where all edges are dates (`datetime.date`),
+    and times in microseconds where these are `datetime.datetime` or a pandas Timestamp; pandas has no days. `score`
+    depends on the rows that it is given.
 
     Synthetic rows have the structure that was measured, not all of the data's. Conclusions from them need the errors of
     sampling, of noise, and of what the model leaves out.

@@ -29,12 +29,11 @@ from skdp.tables._columns import present as present
 from skdp.tables._columns import shielded as shielded
 from skdp.tables._columns import to_dates as to_dates
 from skdp.tables._columns import to_numbers as to_numbers
-from skdp.tables._declared import dtype_like as dtype_like
+from skdp.tables._declared import dtype_of as dtype_of
 from skdp.tables._declared import empty_column as empty_column
 from skdp.tables._declared import kind_of_values as kind_of_values
 from skdp.tables._declared import number_dtype as number_dtype
 from skdp.tables._decoders import column_of as column_of
-from skdp.tables._decoders import dates_like as dates_like
 from skdp.tables._decoders import decoder as decoder
 from skdp.tables._frames import ATTRS_KEY as ATTRS_KEY
 from skdp.tables._frames import MOST_REPORTS as MOST_REPORTS

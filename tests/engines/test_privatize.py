@@ -217,7 +217,7 @@ def test_categories_that_dask_does_not_know_are_no_declaration(dask_frame):
         with pytest.raises(ValueError, match="are not read"):
             privatize(unknown, RandomizedResponseEncoder())
     released = privatize(frame, RandomizedResponseEncoder(categories={"color": ["a", "b"]}))
-    assert released.compute()["color"].cat.categories.tolist() == ["a", "b"]
+    assert set(released.compute()["color"]) <= {"a", "b"}
 
 
 # Kinds of columns

@@ -1,4 +1,4 @@
-"""A record that decides the dtype of the input does not decide that of the reports."""
+"""The dtype of reports follows from the declared values and the library, as one record may decide that of the data."""
 
 from __future__ import annotations
 
@@ -11,71 +11,75 @@ import pyarrow as pa
 import pytest
 
 from skdp import Interval, RandomizedResponseEncoder
-from tests.carry_checks import facts_of
 from tests.conftest import each
 
-TIMES = [dt.datetime(2020, 1, 1), dt.datetime(2021, 1, 1)]
-BINS = Interval(edges=[0, 2, 4])
+DAYS = [dt.date(2020, 1, 1), dt.date(2020, 3, 1), dt.date(2021, 1, 1)]
+TIMES = [dt.datetime(day.year, day.month, day.day) for day in DAYS]
+ZONED = [pd.Timestamp(time, tz="UTC") for time in TIMES]
+MONTHS = list(pd.period_range("2020-01", periods=2, freq="M"))
+PANDAS_TEXT = str(pd.Series(["a"]).dtype)
 
-# Of each, two columns of which the last record decides the dtype, and the declaration.
-PAIRS = {
-    "missing number": (pd.Series([1, 2, 3, 1]), pd.Series([1, 2, 3, None]), [1, 2, 3]),
-    "missing truth": (pd.Series([True, False] * 2), pd.Series([True, False, True, None]), [True, False]),
-    "missing category": (
-        pd.Series([1, 2, 3, 1]).astype("category"),
-        pd.Series([1, 2, 3, None]).astype("category"),
-        [1, 2, 3],
-    ),
-    "text among numbers": (pd.Series([1, 2, 3, 1]), pd.Series([1, 2, 3, "x"], dtype=object), [1, 2, 3]),
-    "number among texts": (pd.Series(["a", "b"] * 2), pd.Series(["a", "b", "a", 1], dtype=object), ["a", "b"]),
-    "wide number": (pd.Series([1, 2, 3, 1], dtype="int8"), pd.Series([1, 2, 3, 500], dtype="int16"), [1, 2, 3]),
-    "fraction": (pd.Series([1, 2, 3, 1]), pd.Series([1, 2, 3, 1.5]), BINS),
-    "nullable fraction": (pd.Series([1, 2], dtype="Int64"), pd.Series([1, 1.5], dtype="Float64"), BINS),
-    "fraction in Arrow": (pa.chunked_array([[1, 2, 3]]), pa.chunked_array([[1.0, 2.0, 1.5]]), BINS),
-    "fraction in polars": (pl.Series([1, 2, 3]), pl.Series([1.0, 2.0, 1.5]), BINS),
-    "array": (np.array([1, 2, 3]), np.array([1, 2, np.nan]), [1, 2, 3]),
-    "unit": (pd.Series(TIMES, dtype="datetime64[s]"), pd.Series(TIMES, dtype="datetime64[ns]"), TIMES),
-    "unit in Arrow": (
-        pa.chunked_array([pa.array(TIMES, pa.timestamp("s"))]),
-        pa.chunked_array([pa.array(TIMES, pa.timestamp("ns"))]),
-        Interval(edges=[*TIMES, dt.datetime(2022, 1, 1)]),
-    ),
-    "time among days": (
-        pl.Series([dt.date(2020, 1, 1), dt.date(2020, 5, 1)]),
-        pl.Series([dt.datetime(2020, 1, 1), dt.datetime(2020, 5, 1, 10)]),
-        Interval(edges=[dt.date(2020, 1, 1), dt.date(2020, 3, 1), dt.date(2021, 1, 1)]),
-    ),
-    "many words": (
-        pa.chunked_array([pa.array(["a", "b"]).dictionary_encode().cast(pa.dictionary(pa.int8(), pa.string()))]),
-        pa.chunked_array([pa.array(["a", "b"]).dictionary_encode().cast(pa.dictionary(pa.int16(), pa.string()))]),
-        ["a", "b"],
-    ),
+# By declaration, the dtype in pandas, polars and Arrow.
+DTYPES = {
+    "whole": ([1, 2, 3], "int64", "Int64", "int64"),
+    "unsigned": ([1, 2**64 - 1], "uint64", "UInt64", "uint64"),
+    "missing": ([1, 2, None], "float64", "Int64", "int64"),
+    "real": ([0.5, 1], "float64", "Float64", "double"),
+    "bins": (Interval([0, 1, 4]), "float64", "Float64", "double"),
+    "whole bins": (Interval([0, 2, 4]), "int64", "Int64", "int64"),
+    "truth": ([True, False], "bool", "Boolean", "bool"),
+    "missing truth": ([True, False, None], "object", "Boolean", "bool"),
+    "text": (["a", "b", None], PANDAS_TEXT, "String", "string"),
+    "days": (DAYS, "object", "Date", "date32[day]"),
+    "bins of days": (Interval(DAYS), "datetime64[us]", "Date", "date32[day]"),
+    "times": ([*TIMES, None], "datetime64[us]", "Datetime(time_unit='us', time_zone=None)", "timestamp[us]"),
+    "zones": (ZONED, "datetime64[us, UTC]", "Datetime(time_unit='us', time_zone='UTC')", "timestamp[us, tz=UTC]"),
+    "durations": ([dt.timedelta(1), dt.timedelta(2)], "timedelta64[us]", "Duration(time_unit='us')", "duration[us]"),
+    "months": ([*MONTHS, None], "period[M]", None, None),
 }
 
 
-def table_of(column):
-    if isinstance(column, np.ndarray):
-        return column[:, np.newaxis]
-    make = {pd.Series: pd.DataFrame, pl.Series: pl.DataFrame, pa.ChunkedArray: pa.table}[type(column)]
-    return make({"x": column})
+def values_of(declared):
+    return [value for value in declared.values if value is not None] if isinstance(declared, Interval) else declared
 
 
-@each("kind", PAIRS)
-def test_reports_have_the_form_of_the_declaration(kind):
-    *columns, declared = PAIRS[kind]
-    forms = []
-    for column in columns:
-        table = table_of(column)
-        categories = [declared] if isinstance(table, np.ndarray) else {"x": declared}
-        encoder = RandomizedResponseEncoder(1.0, categories=categories, handle_unknown="uniform", random_state=0)
-        forms.append(facts_of(encoder.fit(table).transform(table)))
-    assert forms[0] == forms[1]
+def tables(declared):
+    """Make tables of the declared values, by library, in dtypes that other records may give them."""
+    values = values_of(declared)
+    made = [pd.DataFrame({"x": pd.Series(values, dtype=dtype)}) for dtype in (object, None, "category")]
+    if declared is not DTYPES["months"][0]:
+        array = pa.array(values, pa.uint64() if 2**64 - 1 in values else None)
+        arrow, coded = pa.table({"x": array}), pa.table({"x": array.dictionary_encode()})
+        made += [arrow.to_pandas(types_mapper=pd.ArrowDtype), arrow, coded, pl.from_arrow(arrow), pl.DataFrame(arrow)]
+    return made
+
+
+@each("kind", DTYPES)
+def test_of_the_column_remains_the_library(kind):
+    declared, of_pandas, of_polars, of_arrow = DTYPES[kind]
+    for table in tables(declared):
+        encoder = RandomizedResponseEncoder(1.0, categories={"x": declared}, random_state=0)
+        reports = encoder.fit_transform(table)
+        assert type(reports) is type(table)
+        if isinstance(reports, pa.Table):
+            assert str(reports["x"].type) == of_arrow
+        else:
+            assert str(reports["x"].dtype) == (of_polars if isinstance(reports, pl.DataFrame) else of_pandas)
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_of_other_libraries_too(library):
     forms = []
-    for column in PAIRS["fraction"][:2]:
-        encoder = RandomizedResponseEncoder(1.0, categories={"x": BINS}, random_state=0).set_output(transform=library)
-        forms.append(facts_of(encoder.fit_transform(table_of(column))))
-    assert forms[0] == forms[1]
+    for values in ([1, 2, 3, 1], [1, 2, 3, 1.5]):
+        encoder = RandomizedResponseEncoder(1.0, categories={"x": Interval([0, 2, 4])}, random_state=0)
+        reports = encoder.set_output(transform=library).fit_transform(pd.DataFrame({"x": values}))
+        forms.append(reports.dtypes)
+    assert list(forms[0]) == list(forms[1])
+
+
+def test_arrays_are_as_wide_as_the_declared_values():
+    for rows in (np.array([["a"], ["b"]]), np.array([["long text"], ["b"]]), np.array([["a"], [None]], object)):
+        encoder = RandomizedResponseEncoder(1.0, categories=[["a", "bc"]], handle_unknown="uniform", random_state=0)
+        assert encoder.fit(rows).transform(rows).dtype == "U2"
+    numbers = RandomizedResponseEncoder(1.0, categories=[[1, 2, None]], random_state=0)
+    assert numbers.fit_transform(np.array([[1], [2]], np.int8)).dtype == np.float64

@@ -58,21 +58,19 @@ def encoder(**parameters):
 
 
 @pytest.mark.parametrize("strategy", ["split", "joint"])
-def test_a_privatised_table_looks_like_the_original(people, values_of, strategy):
+def test_a_privatised_table_has_the_library_of_the_original(people, data, values_of, strategy):
     reports = encoder(strategy=strategy).fit_transform(people)
     assert type(reports) is type(people)
     for name, values in CATEGORIES.items():
         assert set(values_of(reports, name)) <= set(values)
+    # The dtypes are what the library makes of the declared values, whatever those of the table are.
     if isinstance(people, pd.DataFrame):
         assert reports.index.equals(people.index)
-        categorical = [isinstance(dtype, pd.CategoricalDtype) for dtype in people.dtypes]
-        # Python objects are what pandas makes of the declared values.
-        inferred = people.infer_objects().dtypes
-        assert all(reports.dtypes[~np.array(categorical)] == inferred[~np.array(categorical)])
-        for name in people.columns[categorical]:
-            assert reports[name].cat.categories.tolist() == [v for v in CATEGORIES[name] if v is not None]
+        assert reports.dtypes.equals(pd.DataFrame(data).dtypes)
+    elif isinstance(people, pa.Table):
+        assert reports.schema == pa.table(data).schema
     else:
-        assert reports.schema == people.schema
+        assert reports.schema == pl.DataFrame(data).schema
 
 
 @pytest.mark.parametrize("strategy", ["split", "joint"])
@@ -164,11 +162,11 @@ class TestDomain:
         frame = pd.DataFrame({"sex": pd.Categorical(["Male", "Female", "Male"])})  # levels of the data
         declared = ["Male", "Female", "Other"]
         reports = RandomizedResponseEncoder(categories={"sex": declared}).fit_transform(frame)
-        assert reports["sex"].cat.categories.tolist() == declared
+        assert reports["sex"].dtype == pd.Series(declared).dtype
         # Of a slice, the dictionary still holds the values of the rows that were cut off.
         table = pa.table({"sex": pa.array(["Male", "secret"]).dictionary_encode()}).slice(0, 1)
         reports = RandomizedResponseEncoder(categories={"sex": declared}).fit_transform(table)
-        assert reports["sex"].chunk(0).dictionary.to_pylist() == declared
+        assert reports["sex"].type == pa.string()
 
     @each(
         "categories error match",

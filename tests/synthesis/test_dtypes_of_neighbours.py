@@ -82,7 +82,6 @@ class TestOrder:
 
 DAYS = [dt.date(2020, 1, 1), dt.date(2020, 7, 1), dt.date(2021, 1, 1)]
 TIMES = [dt.datetime(day.year, day.month, day.day) for day in DAYS]
-MOMENTS = [dt.datetime(2020, 3, 5, 10, 20, 30), dt.datetime(2020, 9, 5, 11, 20, 30)] * 20
 MIDNIGHTS = [TIMES[0], TIMES[1]] * 20
 NUMBERS = [1.0, 2.5, 7.0, 9.0] * 10
 WHOLE = [3, 12, 25, 17] * 10
@@ -114,43 +113,14 @@ PAIRS = {
         pd.Series([*WHOLE, 99]).astype("category"),
         BINS,
     ),
-    "listed categories, one missing": (
-        pd.Series([*WHOLE, None]).astype("category"),
-        pd.Series([*WHOLE, 99]).astype("category"),
-        [3, 12, 17, 25],
-    ),
     "truth values, one text": (
-        pd.Series([True, False] * 20).astype("category"),
-        pd.Series([*[True, False] * 19, True, "x"], dtype=object).astype("category"),
+        pd.Series([True, False] * 20),
+        pd.Series([*[True, False] * 19, True, "x"], dtype=object),
         [False, True],
-    ),
-    "pandas times": (of_pandas(MOMENTS, "datetime64[us]"), of_pandas(MOMENTS, "datetime64[ns]"), Interval(edges=TIMES)),
-    "pandas days": (of_pandas(MOMENTS, "datetime64[s]"), of_pandas(MOMENTS, "datetime64[ns]"), Interval(edges=DAYS)),
-    "pandas listed times": (of_pandas(MIDNIGHTS, "datetime64[s]"), of_pandas(MIDNIGHTS, "datetime64[ns]"), TIMES),
-    "pandas durations": (
-        of_pandas([dt.timedelta(1), dt.timedelta(2)] * 20, "timedelta64[s]"),
-        of_pandas([dt.timedelta(1), dt.timedelta(2)] * 20, "timedelta64[ns]"),
-        [pd.Timedelta(1, "D"), pd.Timedelta(2, "D")],
-    ),
-    "pandas zones": (
-        of_pandas(MIDNIGHTS, "datetime64[s]").dt.tz_localize("UTC").dt.as_unit("s"),
-        of_pandas(MIDNIGHTS, "datetime64[s]").dt.tz_localize("UTC").dt.as_unit("ns"),
-        [pd.Timestamp(time, tz="UTC") for time in TIMES],
     ),
     "a day among times": (
         of_pandas(MIDNIGHTS, "datetime64[us]"),
         pd.Series([*MIDNIGHTS[:-1], MIDNIGHTS[-1].date()], dtype=object),
-        Interval(edges=TIMES),
-    ),
-    "a day among times, bins of days": (
-        of_pandas(MIDNIGHTS, "datetime64[us]"),
-        pd.Series([*MIDNIGHTS[:-1], MIDNIGHTS[-1].date()], dtype=object),
-        Interval(edges=DAYS),
-    ),
-    "a time beyond nanoseconds": (
-        # The first day of April stands for what is not declared, in the same fine cell.
-        of_pandas([*MOMENTS, dt.datetime(2020, 4, 1)], "datetime64[ns]"),
-        pd.Series([*MOMENTS, dt.datetime(9999, 12, 31)], dtype=object),
         Interval(edges=TIMES),
     ),
     "offsets of summer": (
@@ -158,52 +128,20 @@ PAIRS = {
         pd.Series([*[SUMMER[0]] * 39, SUMMER[1]]),
         SUMMER,
     ),
-    "pandas narrow": (of_pandas(NUMBERS, "float32"), of_pandas(NUMBERS, "float64"), REAL),
     "pandas nullable": (of_pandas(WHOLE, "Int8"), of_pandas(WHOLE, "Float64"), BINS),
-    "pandas nullable, narrow": (of_pandas(NUMBERS, "Float32"), of_pandas(NUMBERS, "Float64"), REAL),
-    "pandas Arrow times": (
-        of_pandas(MOMENTS, "timestamp[s][pyarrow]"),
-        of_pandas(MOMENTS, "timestamp[ns][pyarrow]"),
-        Interval(edges=TIMES),
-    ),
-    "pandas Arrow decimals": (
-        of_pandas(NUMBERS, pd.ArrowDtype(pa.decimal128(5, 2))),
-        of_pandas(NUMBERS, pd.ArrowDtype(pa.decimal128(9, 3))),
-        REAL,
-    ),
     "pandas Arrow days": (
         of_pandas(DAYS[:2] * 20, "date32[pyarrow]"),
         of_pandas(MIDNIGHTS, "timestamp[s][pyarrow]"),
         Interval(edges=DAYS),
     ),
-    "polars times": (
-        pl.Series(MOMENTS, dtype=pl.Datetime("ms")),
-        pl.Series(MOMENTS, dtype=pl.Datetime("ns")),
-        Interval(edges=TIMES),
-    ),
     "polars days": (pl.Series(DAYS[:2] * 20), pl.Series(MIDNIGHTS), Interval(edges=DAYS)),
-    "polars listed times": (pl.Series(MIDNIGHTS), pl.Series(MIDNIGHTS, dtype=pl.Datetime("ns")), TIMES),
-    "polars narrow": (pl.Series(NUMBERS, dtype=pl.Float32), pl.Series(NUMBERS), REAL),
     "polars decimals": (
         pl.Series(["1.5", "2.5"] * 20).cast(pl.Decimal(10, 2)),
         pl.Series(["1.5", "2.5"] * 20).cast(pl.Decimal(12, 3)),
         [Decimal("1.5"), Decimal("2.5")],
     ),
-    "polars durations": (
-        pl.Series([dt.timedelta(1)] * 40, dtype=pl.Duration("ms")),
-        pl.Series([dt.timedelta(1)] * 40, dtype=pl.Duration("ns")),
-        [dt.timedelta(1), dt.timedelta(2)],
-    ),
-    "Arrow times": (of_arrow(MOMENTS, pa.timestamp("s")), of_arrow(MOMENTS, pa.timestamp("ns")), Interval(edges=TIMES)),
-    "Arrow days": (of_arrow(DAYS[:2] * 20, pa.date32()), of_arrow(MIDNIGHTS, pa.timestamp("s")), Interval(edges=DAYS)),
     "Arrow narrow": (of_arrow(NUMBERS, pa.float32()), of_arrow(NUMBERS, pa.float64()), REAL),
-    "Arrow dictionary of numbers": (
-        coded(WHOLE, pa.int8()),
-        coded([float(number) for number in WHOLE], pa.int32()),
-        BINS,
-    ),
     "Arrow dictionary of text": (coded(["a", "b"] * 20, pa.int8()), coded(["a", "b"] * 20, pa.int16()), ["a", "b"]),
-    "array of times": (np.array(MOMENTS, "datetime64[s]"), np.array(MOMENTS, "datetime64[ns]"), Interval(edges=TIMES)),
     "array of numbers": (np.array(NUMBERS, np.float32), np.array(NUMBERS), REAL),
 }
 
@@ -211,14 +149,7 @@ PAIRS = {
 # Of these, one record has another value, and so another share: only dtypes are compared.
 CHANGED = ["offsets of summer"]
 
-QUICK = [
-    "categories, one missing",
-    "a day among times",
-    "offsets of summer",
-    "listed categories, one missing",
-    "Arrow times",
-    "pandas narrow",
-]
+QUICK = ["categories, one missing", "offsets of summer", "polars days"]
 
 
 def table_of(column):
@@ -285,7 +216,7 @@ def test_a_missing_record_makes_no_objects_of_months_and_ranges(values):
 
 def test_a_resampled_target_has_no_dtype_of_the_data():
     made = []
-    for y in PAIRS["pandas narrow"][:2]:
+    for y in (of_pandas(NUMBERS, "float32"), of_pandas(NUMBERS, "float64")):
         synthesizer = DPMarginalSynthesizer(1.0, domain={"pub": ["p", "q"], "x": REAL}, random_state=0, max_iter=5)
         X = pd.DataFrame({"pub": ["p", "q"] * 20})
         made.append(SyntheticResampler(synthesizer).fit_resample(X, y.rename("x"))[1])

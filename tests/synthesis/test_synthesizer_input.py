@@ -45,31 +45,18 @@ def dtypes(frame):
     return dict(zip(frame.columns, frame.dtypes, strict=True))
 
 
-def public_dtypes(frame):
-    """Return the dtypes of a frame; objects say nothing, and may be there because of a single value."""
-    declared = {"age": np.dtype(int), "wage": np.dtype(float), "paid": np.dtype(bool), "n": np.dtype(int)}
-    return {
-        name: declared.get(name, dtype) if str(dtype) == "object" else dtype for name, dtype in dtypes(frame).items()
-    }
-
-
 class TestKinds:
-    def test_the_same_kind_the_same_dtypes_and_only_declared_values_come_out(self, make_frame, values_of):
+    def test_the_same_library_and_only_declared_values_come_out(self, make_frame, values_of):
         frame = make_frame(DATA, CATEGORIES)
         synthesizer = fitted(frame, domain=DECLARED)
         for made in (synthesizer.sample(40), synthesizer.sample(0), synthesizer.transform(frame)):
             assert type(made) is type(frame)
             assert list(dtypes(made)) == list(DATA)
-            kept = {name: dtype for name, dtype in public_dtypes(frame).items() if name not in ("age", "sex")}
-            for name, dtype in kept.items():
-                assert str(dtypes(made)[name]).split("(")[0] == str(dtype).split("(")[0]
             assert all(0 <= value <= 100 for value in values_of(made, "age"))
             assert set(values_of(made, "wage")) <= {0.25, 1.5, 2.5, 9.75}
             assert set(values_of(made, "sex")) <= {"f", "m", None}
             assert set(values_of(made, "n")) <= {1, 2, 3}
             assert {str(value)[:4] for value in values_of(made, "since")} <= {"2020", "2021"}
-        if not isinstance(dtypes(frame)["age"], pd.CategoricalDtype | pa.DictionaryType):
-            assert dtypes(synthesizer.sample(3))["age"] == public_dtypes(frame)["age"]
 
     def test_an_array_of_floats_and_a_list_of_lists(self):
         X = np.array([DATA["wage"], DATA["wage"]]).T

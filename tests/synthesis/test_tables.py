@@ -141,17 +141,9 @@ def numbers(dtype, edges, n=4000, seed=0, **declared):
     return interval, codes, pd.Series(column)
 
 
-# The whole and the real dtype of each family.
-NUMBER_DTYPES = {
-    **dict.fromkeys(["int8", "int64", "uint16", "float64", "float32", object, "category"], ("int64", "float64")),
-    **dict.fromkeys(["Int32", "Float32", "UInt64"], ("Int64", "Float64")),
-    **dict.fromkeys(["int8[pyarrow]", "double[pyarrow]"], ("int64[pyarrow]", "double[pyarrow]")),
-}
-
-
-@each("dtype", NUMBER_DTYPES)
+@each("dtype", ["int8", "float32", object, "category", "Int32", "double[pyarrow]"])
 def test_numbers_have_the_declared_dtype_and_stay_in_their_bin(dtype):
-    for real, expected in zip((False, True), NUMBER_DTYPES[dtype], strict=True):
+    for real, expected in ((False, np.int64), (True, np.float64)):
         interval, codes, column = numbers(dtype, [0, 7, 30, 31, 100], real=real)
         assert column.dtype == expected
         np.testing.assert_array_equal(interval.encode(column), codes)

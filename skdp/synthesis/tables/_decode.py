@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -23,7 +22,7 @@ from skdp.synthesis.tables._draws import (
 )
 from skdp.synthesis.tables._relations import DrawnRows
 from skdp.synthesis.tables._shapes import Shapes
-from skdp.tables import Table, dates_like, empty_column, labels_of, library_of
+from skdp.tables import Table, column_of, empty_column, labels_of, library_of
 
 Rows = Sequence[NDArray[np.integer]]
 
@@ -42,42 +41,24 @@ def select_columns(table: Table, names: Sequence[Any]) -> Table:
 
 
 def public_template(table: Table, domain: Domain) -> Table:
-    """Keep of a table the library, the names and the families of dtypes, but no row."""
-    columns = []
-    for name, column in zip(domain.columns, table.columns, strict=True):
-        dtype = declared_dtype(domain[name], column)
-        columns.append(empty_column(library_of(column), dtype))
-    return Table(table.names, tuple(columns), _empty_native(table.native))
+    """Keep the library and the names of a table, but no row."""
+    libraries = list(map(library_of, table.columns))
+    return _template(table, domain, libraries)
 
 
 def sample_template(table: Table, domain: Domain) -> Table:
     """Keep the same, with all columns of the library of the table, which may not be that of a target."""
-    template = public_template(table, domain)
+    library = "numpy"
+    if not isinstance(table.native, np.ndarray):
+        library = nw.from_native(table.native).implementation.value
+    return _template(table, domain, [library] * len(table.columns))
+
+
+def _template(table: Table, domain: Domain, libraries: Sequence[str]) -> Table:
     columns = []
-    for name, column in zip(domain.columns, template.columns, strict=True):
-        like = _like_table(column, table.native)
-        dtype = declared_dtype(domain[name], like)
-        columns.append(empty_column(library_of(like), dtype))
-    return replace(template, columns=tuple(columns))
-
-
-def _like_table(column: Any, native: Any) -> Any:
-    """Convert an empty series to the library of a table; arrays fit into all of them."""
-    if isinstance(column, np.ndarray):
-        return column
-    series = nw.from_native(column, series_only=True)
-    if isinstance(native, np.ndarray):
-        return series.to_numpy()
-    library = nw.from_native(native).implementation
-    if series.implementation is library:
-        return column
-    if series.dtype == nw.Object:
-        return series.to_numpy()
-    if library.is_pyarrow():
-        import pyarrow
-
-        return pyarrow.chunked_array([series.to_arrow()])
-    return series.to_pandas() if library.is_pandas() else series.to_polars()
+    for name, library in zip(domain.columns, libraries, strict=True):
+        columns.append(empty_column(library, declared_dtype(domain[name], library)))
+    return Table(table.names, tuple(columns), _empty_native(table.native))
 
 
 def decode(
@@ -193,42 +174,9 @@ def _write(
     """Make a column of numbers or dates, missing where the codes are."""
     # The code behind those of all bins is that of missing.
     is_missing = codes == len(interval.edges) - 1
+    library = library_of(like)
     if interval.dtype.kind != "f":
         drawn[is_missing] = np.datetime64("NaT", "us")
-        dtype = getattr(like, "dtype", None)  # which only pandas and NumPy need
-        return dates_like(drawn, library_of(like), dtype)
+        return column_of(drawn, library)
     numbers = round_as_declared(drawn, interval)
-    if interval.missing:
-        return _column_with_missing(numbers, is_missing, like)
-    return _column_like(numbers, like)
-
-
-def _column_like(numbers: NDArray[Any], like: Any) -> Any:
-    """Make a column of the same library, and dtype unless that is of values."""
-    if isinstance(like, np.ndarray):
-        return numbers
-    if isinstance(like, pd.Series):
-        arrow_type = getattr(like.dtype, "pyarrow_dtype", None)
-        is_dictionary = hasattr(arrow_type, "value_type")
-        is_categorical = isinstance(like.dtype, pd.CategoricalDtype)
-        dtype: Any = numbers.dtype if is_dictionary or is_categorical else like.dtype
-        return pd.array(numbers, dtype)
-    library = nw.get_native_namespace(like)
-    return nw.new_series("", numbers, backend=library).to_native()
-
-
-def _column_with_missing(
-    numbers: NDArray[Any], is_missing: NDArray[np.bool_], like: Any
-) -> Any:
-    """Make a column in which some numbers are missing."""
-    # NumPy's whole numbers always become floats for that.
-    column = _column_like(numbers, like)
-    if isinstance(column, np.ndarray | pd.arrays.NumpyExtensionArray):
-        return np.where(is_missing, np.nan, numbers)
-    if isinstance(like, np.ndarray | pd.Series):
-        column[is_missing] = pd.NA
-        return column
-    series = nw.from_native(column, series_only=True)
-    library = nw.get_native_namespace(like)
-    frame = nw.new_series("missing", is_missing, backend=library).to_frame()
-    return frame.select(nw.when(~nw.col("missing")).then(series))[:, 0].to_native()
+    return column_of(numbers, library, is_missing if interval.missing else None)
