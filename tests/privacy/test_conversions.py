@@ -54,18 +54,6 @@ def exact_delta(mu, epsilon):
         return phi(mu / 2 - epsilon / mu) - epsilon.exp() * phi(-mu / 2 - epsilon / mu)
 
 
-def integrated_delta(mu, epsilon):
-    """Delta by an integral of positive numbers: phi(a) times that of e^(-a t - t^2 / 2) (1 - e^(-mu t)), in floats."""
-    near = float(Fraction(epsilon) / Fraction(mu) - Fraction(mu) / 2)
-    end = math.sqrt(near**2 + 100) - near
-    nodes, weights = np.polynomial.legendre.leggauss(200)
-    t = end * (nodes + 1) / 2
-    # The exponent completes a square where a is negative: then its peak is far from 0.
-    values = np.exp(-((t + near) ** 2) / 2 + max(near, 0) ** 2 / 2) * -np.expm1(-mu * t)
-    log = math.log(end / 2 * (weights @ values) / math.sqrt(2 * math.pi)) - max(near, 0) ** 2 / 2
-    return math.exp(log)
-
-
 @given(st.floats(-9, 1.4).map(lambda power: 10**power), st.floats(-7, 36))
 def test_delta_is_above_the_truth_and_hardly(mu, near):
     epsilon = max(0.0, mu * (near + mu / 2))
@@ -73,12 +61,6 @@ def test_delta_is_above_the_truth_and_hardly(mu, near):
         return
     delta, truth = Fraction(gaussian_delta(mu, epsilon)), Fraction(exact_delta(mu, epsilon))
     assert truth <= delta <= truth * (1 + Fraction(1, 10**8))
-
-
-@given(st.floats(1e-7, 200), st.floats(-6, 36.5))
-def test_delta_is_right_for_large_and_small_epsilons(mu, near):
-    epsilon = max(0.0, mu * (near + mu / 2))
-    assert gaussian_delta(mu, epsilon) == pytest.approx(integrated_delta(mu, epsilon), rel=1e-8)
 
 
 @given(EPSILONS, DELTAS)
@@ -117,7 +99,6 @@ def test_delta_of_extremes():
     assert gaussian_delta(1e300, 1) == gaussian_delta(30, 0) == 1
     assert gaussian_delta(1e-300, 1) == gaussian_delta(5e-324, 1e300) == gaussian_delta(1, 1e300) == math.ulp(0.0)
     assert gaussian_delta(1e-300, 0) == pytest.approx(1e-300 / math.sqrt(2 * math.pi))
-    assert gaussian_delta(Fraction(1, 2), Fraction(1, 3)) == pytest.approx(integrated_delta(1 / 2, 1 / 3))
     assert gaussian_delta(12, 0) < 1
     assert zcdp_epsilon(0, 1e-6) == zcdp_epsilon(0, 0) == zcdp_epsilon(5e-324, 0.5) == 0
     assert zcdp_epsilon(1e300, 1e-6) == pytest.approx(1e300)

@@ -12,8 +12,8 @@ import pytest
 from imblearn.pipeline import make_pipeline as make_resampling_pipeline
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_column_selector
-from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
+from sklearn.ensemble import StackingClassifier, VotingClassifier
 from sklearn.feature_selection import GenericUnivariateSelect, SelectFromModel, VarianceThreshold
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
@@ -411,37 +411,16 @@ def test_rows_show_how_many_there_are(kind):
     assert (total.relation, total.epsilon) == ("replace", 1.0)
 
 
-def test_columns_that_a_statistic_leaves_out_are_released():
-    fitted = Statistic(scope=("age",)).fit(X[["age", "pay"]])
-    statement = state(fitted, trusted=[Statistic])
-    assert statement.unprotected_columns == ["pay"]
-    assert statement.total.scope == ("age",)
-
-
 META = {
     "search": lambda model: GridSearchCV(model, {"logisticregression__C": [1, 2]}, cv=3),
-    "search of one step": lambda model: GridSearchCV(model, {"logisticregression": [LogisticRegression()]}, cv=2),
-    "splits of the user": lambda model: GridSearchCV(model, {}, cv=[(np.arange(40), np.arange(40))]),
-    "score of the user": lambda model: GridSearchCV(model, {}, cv=2, scoring=lambda fitted, X, y: 0.5),
     "stack": lambda model: StackingClassifier([("one", model)], DecisionTreeClassifier(), cv=2),
     "votes": lambda model: VotingClassifier([("one", model), ("two", model)]),
-    "search in votes": lambda model: VotingClassifier([("one", GridSearchCV(model, {}, cv=2))]),
-    "votes before a model": lambda model: make_pipeline(VotingClassifier([("one", model)]), DecisionTreeClassifier()),
     "threshold": lambda model: TunedThresholdClassifierCV(model, cv=2, thresholds=5),
     "calibration": lambda model: CalibratedClassifierCV(model, cv=2),
     "frozen calibration": lambda model: CalibratedClassifierCV(FrozenEstimator(clone(model).fit(SEX, Y)), cv=2),
-    "bag": lambda model: BaggingClassifier(by_positions(model), 2, bootstrap=False),
     "target": lambda model: TransformedTargetRegressor(model),
     "ours": Keeper,
 }
-
-
-def by_positions(model):
-    """A model of an array, which a bag hands to its members."""
-    first = model.steps[0][1]
-    encoder = getattr(first, "transformer", first)
-    encoder.set_params(categories=[SEXES])
-    return model
 
 
 @each("name", META)
@@ -475,55 +454,6 @@ def test_what_is_made_of_estimators_is_unprotected(name, protected):
 def test_what_learns_the_target_is_named(selector, learns):
     statement = privacy_statement(selector.fit(NUMBERS, Y))
     assert statement.target_learners == ([type(selector).__name__] if learns else [])
-
-
-def test_the_ledgers_of_all_parts_are_stated():
-    several = Keeper()
-    ledger = PrivacyLedger(epsilon=100)
-    several.models_ = {"a": [always(ledger=PrivacyLedger(epsilon=9)).fit(SEX, Y)]}
-    several._b = np.array([sex(ledger=ledger).fit(SEX)], object)
-    several.again_ = several.models_["a"][0]
-    assert [record.epsilon for record in privacy_statement(several, SEX).ledgers] == [9, 100]
-
-
-CHOICES = {
-    "name": "sex",
-    "from the end": [-4],
-    "slice of names": slice("sex", "sex"),
-    "mask": [True, False, False, False],
-    "selector": make_column_selector(pattern="sex"),
-}
-
-
-@each("name", CHOICES)
-def test_every_way_to_choose_columns(name):
-    plain = FunctionTransformer(lambda part: np.asarray(part, object).reshape(len(part), 1))
-    statement = privacy_statement(by_columns((plain, CHOICES[name]), (StandardScaler(), [])).fit(X))
-    assert said(statement) == {"sex": "A", "job": "-", "age": "-", "pay": "-"}
-
-
-@each("output, chosen", [("default", slice(2, 3)), ("pandas", ["age"])])
-def test_columns_behind_a_step_are_those_that_it_leaves_as_they_are(output, chosen):
-    """Which of them a second transformer selects, by positions or names, is not followed."""
-    first = by_columns((sex(), ["sex"]), ("passthrough", ["job", "age"]), output=output)
-    second = by_columns((OneHotEncoder(), [0]), (StandardScaler(), chosen))
-    statement = privacy_statement(make_pipeline(first, second).fit(X))
-    assert said(statement) == {"sex": "R", "job": "A", "age": "A", "pay": "-"}
-
-
-@each("names", [[1, 0], [2020, 2021]])
-def test_columns_whose_names_are_numbers(names):
-    table = pd.DataFrame(dict.fromkeys(names, SEXES * 5))
-    fitted = RandomizedResponseEncoder(categories=dict.fromkeys(names, SEXES)).fit(table)
-    for given in (None, table, table[names[::-1]]):
-        statement = privacy_statement(fitted, given)
-        assert said(statement) == dict.fromkeys(names, "R")
-        assert statement.total.scope == tuple(names)
-    # A ColumnTransformer takes numbers for places.
-    one = RandomizedResponseEncoder(categories={names[1]: SEXES})
-    columns = by_columns((one, [1]), rest="passthrough").fit(table)
-    assert said(privacy_statement(columns, table)) == {names[0]: "A", names[1]: "R"}
-    assert said(privacy_statement(columns)) == {"x0": "A", "x1": "R"}
 
 
 def test_x_gives_the_names_of_further_columns():
@@ -578,11 +508,3 @@ def test_the_headline_says_first_what_is_released_unprotected():
         assert said_first in privacy_statement(fitted).to_dict()["headline"]
         assert said_first in str(privacy_statement(fitted))
     assert any("sample_weight" in note for note in privacy_statement(always().fit(SEX, Y)).notes)
-
-
-def test_the_statement_names_the_guarantee_of_a_synthesizer_that_was_only_sampled():
-    fitted = synthesizer(target=False).fit(TABLE)
-    fitted.sample(5)
-    statement = privacy_statement(fitted)
-    assert (statement.total.epsilon, statement.total.relation) == (2 * fitted.guarantee_.epsilon, "replace")
-    assert f"If only fit and sample are used, its guarantee_ holds: {fitted.guarantee_}." in str(statement)

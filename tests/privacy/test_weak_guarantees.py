@@ -17,7 +17,6 @@ from skdp import (
     DPGroupBy,
     DPMarginalSynthesizer,
     DPMean,
-    LocalTableEncoder,
     PrivacyLeakWarning,
     PrivacyLedger,
     RandomizedResponseEncoder,
@@ -85,22 +84,6 @@ def test_the_chance_that_a_report_is_the_truth_is_that_of_the_channel(epsilon):
     assert text.endswith(f"a report of {name} is the truth with a probability of {written}")
     assert page == "docs/answers/which_epsilon.md"
     assert f"epsilon = {encoder.guarantee_.epsilon:.6g} is above 10" in message
-
-
-LOCAL = {
-    "joint": lambda e: RandomizedResponseEncoder(e, strategy="joint", categories=DOMAIN),
-    "table": lambda e: LocalTableEncoder(e, categories=DOMAIN),
-}
-
-
-@each("name", LOCAL)
-def test_each_transformer_tells_once_above_10_and_not_at_10(name):
-    assert not told(lambda: LOCAL[name](10.0).fit_transform(ROWS))
-    fitted = LOCAL[name](20.0)
-    (message,) = told(lambda: fitted.fit_transform(ROWS))
-    assert "is above 10" in message
-    assert "with a probability of" in message
-    assert not told(lambda: fitted.transform(ROWS))
 
 
 def test_a_curator_is_told_in_words_before_the_charge():

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from skdp.central.statistics import Noise, choice_loss
+from skdp.central.statistics import choice_loss
 from skdp.privacy import PureLoss, Share, exponential_loss, laplace_loss
 from tests.conftest import each
 
@@ -144,21 +143,3 @@ def test_choices_are_at_most_what_they_state(law):
         stated = divergences(loss, orders)
         assert (most <= stated + 1e-12).all()
         assert most[0] > 0.8 * stated[0]
-
-
-def test_the_losses_of_noise_are_those_of_its_sensitivity():
-    share = Share("epsilon", Fraction(0.3))
-    assert Noise.of(share).loss == PureLoss(0.3)
-    assert Noise.of(share, 5).loss == laplace_loss(share.amount, 5)
-    assert Noise.joint(share, 1 << 29, 4).loss == laplace_loss(share.amount, 1 << 29)
-    assert Noise.of(replace(share, rows=3), 5).loss == laplace_loss(share.amount, 15)
-    # The rows of a person move a sum by as many sensitivities: Gaussian noise has mu / 3 for each of three.
-    assert Share("mu", Fraction(9, 4), rows=3).of_a_row == Share("mu", Fraction(1, 4))
-
-
-def test_replacing_is_at_most_two_steps():
-    loss = laplace_loss(Fraction(0.6), 3)
-    rate = 0.2
-    one, other = joint_laplace(rate, (0, 0), 200), joint_laplace(rate, (3, -3), 200)
-    assert excess(one, other, loss._doubled())[0] < 1e-12
-    assert excess(one, other, loss)[0] > 0.1

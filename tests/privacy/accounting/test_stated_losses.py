@@ -11,25 +11,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdp import DPMarginalSynthesizer, PrivacyGuarantee, RandomizedResponseEncoder, RapporEncoder
+from skdp import PrivacyGuarantee, RandomizedResponseEncoder, RapporEncoder
 from skdp.oracles import ClampedLaplace, Optimal, SquareWave
-from skdp.privacy import GaussianLoss, compose, gaussian_epsilon
+from skdp.privacy import compose
 from tests.conftest import each, often
 from tests.privacy.accounting.enumerated import exp, pair_of
 
 JOBS = [f"job {i}" for i in range(20)]
 FRAME = pd.DataFrame({"job": JOBS * 3, "sex": ["f", "m"] * 30})
-
-
-def test_synthetic_tables_with_gaussian_noise_are_composed_as_such():
-    domain = {"job": JOBS, "sex": ["f", "m"]}
-    made = DPMarginalSynthesizer(1.0, delta=1e-6, domain=domain, marginals="independent").fit(FRAME)
-    (loss,) = made.guarantee_.losses
-    assert isinstance(loss, GaussianLoss)
-    assert gaussian_epsilon(loss.mu, 1e-6) == pytest.approx(1, rel=1e-9)
-    four = compose([made.guarantee_] * 4, delta=1e-6)
-    assert four.epsilon == pytest.approx(gaussian_epsilon(2 * loss.mu, 1e-6), rel=1e-9)
-    assert four.epsilon < 2.3
 
 
 @each("strategy", ["split", "sample", "joint"])
