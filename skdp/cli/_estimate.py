@@ -17,6 +17,7 @@ from skdp.engines import estimate_file, tally_files
 from skdp.engines.files import said_by, source_at, tally_text, transformer_of, unsaid
 from skdp.local import RapporEncoder, ReportTransformer
 from skdp.privacy import PrivacyGuarantee, shuffled_guarantee
+from skdp.tables import flatten_index
 
 
 def run_estimate(options: argparse.Namespace) -> Path | int:
@@ -30,16 +31,21 @@ def run_estimate(options: argparse.Namespace) -> Path | int:
             "reports of rappor are decoded by words to look for, in Python: "
             "RapporEncoder.load(protocol).decode(reports, words)"
         )
+    if options.out is not None and options.out.suffix != ".csv":
+        raise ValueError(f"--out must end in .csv, got {options.out.name!r}")
+    if options.out is not None and options.out.exists():
+        raise FileExistsError(f"{options.out} exists already; choose another name")
     table = estimate_file(
         options.data,
         transformer,
-        target=options.out,
         rows=options.rows,
         postprocess=options.postprocess,
         confidence_level=options.confidence_level,
     )
     if options.out is None:
         print(table.round(1).to_string())
+    else:
+        flatten_index(table).to_csv(options.out, index=False)
     if options.shuffled is not None:
         print(_of_sums(options, transformer))
     return 0 if options.out is None else options.out

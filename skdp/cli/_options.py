@@ -516,7 +516,7 @@ def _add_estimate(command: Any) -> None:
         "--out",
         type=Path,
         help=(
-            "a file to write to, - for CSV on standard output (default: print the"
+            "a .csv file to write to, - for standard output (default: print the"
             " estimates)"
         ),
     )

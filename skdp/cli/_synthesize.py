@@ -6,9 +6,10 @@ import argparse
 import sys
 from pathlib import Path
 
+from skdp.base import draft_domain_toml, read_frame
 from skdp.cli._arguments import opened_ledger, read_domain_file, refuse_options
 from skdp.engines import synthesize_file
-from skdp.engines.files import TableFile, draft_file, sample_file
+from skdp.engines.files import TableFile, sample_file
 from skdp.synthesis import DPMarginalSynthesizer
 
 # The options of a fit, which a fitted model has no use for.
@@ -44,11 +45,11 @@ def run_draft_domain(options: argparse.Namespace) -> Path:
         )
     if not options.domain.absolute().parent.is_dir():
         raise ValueError(f"{options.domain} is in a directory that does not exist")
-    text = draft_file(
-        TableFile(options.data, delimiter=options.delimiter),
-        bins=options.bins,
-        max_values=options.max_values,
-    )
+    table = TableFile(options.data, delimiter=options.delimiter)
+    if len(table.names) == 1 and options.delimiter is None and table.advice():
+        raise ValueError(f"{table.path.name} has a single column{table.advice()}")
+    frame = read_frame(Path(options.data), delimiter=options.delimiter, find_dates=True)
+    text = draft_domain_toml(frame, bins=options.bins, max_values=options.max_values)
     with options.domain.open("x", encoding="utf-8") as file:
         file.write(text)
     # The remarks are at the top of the file, before the first empty line.

@@ -37,20 +37,13 @@ def check_path(path: Any) -> Path | None:
     return place
 
 
-# Files of these names would be read as what they are not.
-_OTHER_FORMATS = (
-    ".arrow", ".csv", ".feather", ".gz", ".ipc", ".json", ".jsonl", ".tsv", ".xlsx",
-)  # fmt: skip
-
-
 def check_parquet_name(path: Any) -> None:
     """Refuse the name of a file of another format."""
     name = os.fspath(path) if isinstance(path, str | os.PathLike) else ""
-    suffix = os.path.splitext(name)[1].lower()
-    if suffix in _OTHER_FORMATS:
+    if name.lower().endswith((".csv", ".tsv", ".gz", ".arrow", ".feather", ".ipc")):
         raise ValueError(
-            f"path must be the name of a Parquet file, which privatize writes, got one "
-            f"that ends in {suffix!r}: privatize_file writes CSV and Arrow files"
+            f"path must be the name of a Parquet file, got {os.path.basename(name)!r}: "
+            "privatize_file writes CSV and Arrow files"
         )
 
 

@@ -6,9 +6,9 @@ import time
 import pytest
 
 from skdp import Domain, DPMarginalSynthesizer, NumericPerturber, PrivacyLedger, RandomizedResponseEncoder
-from skdp.base import read_frame
+from skdp.base import draft_domain_toml, read_frame
 from skdp.engines import estimate_file, privatize_file, synthesize_file, tally_files
-from skdp.engines.files import TableFile, _source_file, draft_file
+from skdp.engines.files import TableFile, _source_file
 from tests.cli.commands import refuse
 from tests.engines.tables import everything_said
 
@@ -31,7 +31,6 @@ READERS = {
     ),
     "synthesize": synthesize,
     "synthesize persons": lambda path, ledger: synthesize(path, ledger, person_column="note"),
-    "draft-domain": lambda path, ledger: draft_file(TableFile(path), bins=5, max_values=5),
     "estimate": lambda path, ledger: estimate_file(path, encoder()),
     "tally": lambda path, ledger: tally_files([path], encoder()),
     "report and study": lambda path, ledger: read_frame(path),
@@ -101,7 +100,8 @@ def test_codes_are_drafted_as_the_texts_that_they_are(tmp_path):
     }
     lines = [",".join(f'"{name}"' for name in columns), *map(",".join, zip(*columns.values(), strict=True))]
     (tmp_path / "in.csv").write_text("\n".join(lines) + "\n")
-    text = draft_file(TableFile(tmp_path / "in.csv"), bins=5, max_values=5)
+    frame = read_frame(tmp_path / "in.csv", find_dates=True)
+    text = draft_domain_toml(frame, bins=5, max_values=5)
     drafted = Domain.from_toml(text)
     texts = list(columns)[:8]
     assert {name: set(drafted[name].values) for name in texts} == {name: {*columns[name]} for name in texts}
@@ -110,7 +110,6 @@ def test_codes_are_drafted_as_the_texts_that_they_are(tmp_path):
     assert set(drafted["truth"].values) == {True, False, None}
     assert len(drafted["day"].values) == 3
     # Both readers find each row in the draft.
-    frame = read_frame(tmp_path / "in.csv", find_dates=True)
     for name in columns:
         (codes,) = drafted.select([name]).encode([frame[name]])
         assert len(set(codes.tolist())) == len(drafted[name]), name
@@ -151,7 +150,6 @@ def test_columns_of_one_name_are_named_where_they_are_asked_for(tmp_path):
     for read in (
         lambda: privatize_file(path, tmp_path / "more.csv", encoder(), keep=["note"]),
         lambda: synthesize(path, None, person_column="note"),
-        lambda: draft_file(TableFile(path), bins=5, max_values=5),
         lambda: read_frame(path),
     ):
         with pytest.raises(ValueError, match=message):

@@ -11,7 +11,6 @@ from skdp.engines.files._reports import tally_text as tally_text
 from skdp.engines.files._reports import transformer_of as transformer_of
 from skdp.engines.files._reports import unsaid as unsaid
 from skdp.engines.files._source_file import check_delimiter as check_delimiter
-from skdp.engines.files._synthesize import draft_file as draft_file
 from skdp.engines.files._synthesize import sample_file as sample_file
 from skdp.engines.files._synthesize import synthesize_file as synthesize_file
 from skdp.engines.files._table_file import TableFile as TableFile

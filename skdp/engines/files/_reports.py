@@ -20,10 +20,8 @@ from skdp.engines.files._source_file import SourceFile, check_delimiter
 from skdp.engines.files._table_file import (
     TableFile,
     check_said,
-    format_of,
     only_one,
     read_json,
-    write_file,
 )
 from skdp.formats import what_it_is
 from skdp.local import (
@@ -32,7 +30,7 @@ from skdp.local import (
     ReportTransformer,
     stated,
 )
-from skdp.tables import PROTOCOL_KEY, flatten_index
+from skdp.tables import PROTOCOL_KEY
 
 pyarrow = Extra("pyarrow")
 
@@ -325,7 +323,6 @@ def estimate_file(
     source: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     transformer: ReportTransformer | None = None,
     *,
-    target: str | os.PathLike[str] | None = None,
     rows: Literal["table", "population"] = "table",
     postprocess: str = "none",
     confidence_level: float = 0.95,
@@ -344,9 +341,6 @@ def estimate_file(
     transformer : local transformer, optional
         As the one that privatised. If it is not fitted, it is, on what it declares by name. By default, that of the
         protocol that the file says, which a given one must not contradict.
-    target : str or path-like, optional
-        A new CSV, Parquet or Arrow file for the estimates, too. A column of values that is named as one of the
-        estimates, such as ``count``, becomes ``count_value``.
     rows : {"table", "population"}, default="table"
         Whose counts are estimated, as in `estimate_counts`: those of the rows, or of the population from which they
         were drawn, with the error of the sample. A tally with weights is of the population. Means always are.
@@ -369,8 +363,8 @@ def estimate_file(
         If a file is none of these formats, says another protocol than the transformer, or none if none is given,
         has no rows or other columns or values than reports of this protocol, or a parameter is out of range. No
         error shows a value.
-    FileExistsError, FileNotFoundError
-        If the target exists, or there is no source or no directory for the target.
+    FileNotFoundError
+        If there is no source.
     ImportError
         If pyarrow is missing; the error names the extra.
 
@@ -399,52 +393,23 @@ def estimate_file(
     >>> list(counts.columns)
     ['count', 'std_error', 'lower', 'upper']
     """
-    place = check_path(target)
-    form = None if place is None else format_of(place)
     files = checked_sources(source, delimiter)
     fitted: Any = transformer_of(files, transformer)
     tally = _sum_files(files, fitted)
-    options: dict[str, Any] = {
-        "rows": rows,
-        "postprocess": postprocess,
-        "confidence_level": confidence_level,
-    }
-    estimates = _estimate(fitted, tally, options)
-    if place is not None and form is not None:
-        _write(estimates, place, form)
-    return estimates
-
-
-def _estimate(transformer: Any, tally: Any, options: dict[str, Any]) -> pd.DataFrame:
-    if hasattr(transformer, "estimate_counts") and not isinstance(
-        transformer, RapporEncoder
-    ):
-        counts: pd.DataFrame = transformer.estimate_counts(tally, **options)
-        return counts
-    if not hasattr(transformer, "estimate_mean"):
+    estimates: pd.DataFrame
+    if hasattr(fitted, "estimate_mean"):
+        if postprocess != "none":
+            raise ValueError(
+                f"postprocess is for counts, not for means, got {postprocess!r}"
+            )
+        estimates = fitted.estimate_mean(tally, confidence_level=confidence_level)
+    elif hasattr(fitted, "estimate_counts") and not isinstance(fitted, RapporEncoder):
+        estimates = fitted.estimate_counts(
+            tally, rows=rows, postprocess=postprocess, confidence_level=confidence_level
+        )
+    else:
         raise TypeError(
-            f"estimate_file counts declared values, got {type(transformer).__name__};"
+            f"estimate_file counts declared values, got {type(fitted).__name__};"
             " give its own estimates what `tally` makes of the reports"
         )
-    if options["postprocess"] != "none":
-        raise ValueError(
-            f"postprocess is for counts, not for means, got {options['postprocess']!r}"
-        )
-    means: pd.DataFrame = transformer.estimate_mean(
-        tally, confidence_level=options["confidence_level"]
-    )
-    return means
-
-
-def _write(estimates: pd.DataFrame, place: Path, form: str) -> None:
-    # The values are the index of the estimates; a file has columns only.
-    flat = flatten_index(estimates)
-    for name in flat:
-        # Values of several columns, so perhaps of several kinds.
-        if flat[name].dtype == object:
-            flat[name] = flat[name].map(str, na_action="ignore")
-    table = pyarrow.Table.from_pandas(
-        flat, preserve_index=False
-    ).replace_schema_metadata(None)
-    with written_beside(place) as beside:
-        write_file([table], table.schema, beside, form)
+    return estimates

@@ -14,11 +14,9 @@ from typing import Any, Self
 
 import narwhals.stable.v2 as nw
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from skdp.base import draft_domain_toml, type_texts
 from skdp.domain import Domain
 from skdp.engines._atomic import check_path, check_target, written_beside
 from skdp.engines._engine import add_up_batches
@@ -30,67 +28,15 @@ from skdp.engines.files._table_file import (
     format_of,
     write_file,
 )
-from skdp.persistence import save
+from skdp.persistence import save as save_estimator
 from skdp.synthesis import DPMarginalSynthesizer, check_n_samples
 from skdp.tables import LargeTable, Summary
 
 pyarrow, compute = Extra("pyarrow"), Extra("pyarrow.compute")
 
 
-def draft_file(table: TableFile, *, bins: int, max_values: int) -> str:
-    """Draft a domain of the table in a file, in memory of a few batches."""
-    # The draft of a column depends on which values occur, and not on how often: only
-    # distinct ones are kept.
-    if len(table.names) == 1 and table.path.given_delimiter is None and table.advice():
-        raise ValueError(f"{table.path.name} has a single column{table.advice()}")
-    table.check_columns(table.repeated)
-    no_rows = table.sample(None, table.names)
-    values = {name: _plain(no_rows[name]) for name in table.names}
-    for rows in table.tables(None, table.names):
-        for name in table.names:
-            values[name] = _distinct_values([values[name], _plain(rows[name])])
-    # All columns have as many rows as the longest: only values that occur are added.
-    n_rows = max(map(len, values.values()))
-    columns = {}
-    for name, column in values.items():
-        places = np.arange(n_rows) % max(1, len(column))
-        columns[name] = column.take(pyarrow.array(places)) if len(column) else column
-    distinct = pyarrow.table(columns)
-    if table.is_csv:
-        texts = {}
-        for name in table.names:
-            texts[name] = pd.Series(distinct[name].to_pylist(), dtype=object)
-        distinct = type_texts(pd.DataFrame(texts))
-    return draft_domain_toml(distinct, bins=bins, max_values=max_values)
-
-
-def _distinct_values(columns: list[Any]) -> Any:
-    chunks = [chunk for column in columns for chunk in column.chunks]
-    column = pyarrow.chunked_array(chunks, columns[0].type)
-    if pyarrow.types.is_nested(column.type):
-        # No such column is drafted.
-        return column.slice(0, 1)
-    return pyarrow.chunked_array([compute.unique(column)])
-
-
-def _plain(column: Any) -> Any:
-    """Write out what is coded: of a dictionary only what occurs is drafted."""
-    if pyarrow.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    if pyarrow.types.is_string_view(column.type):
-        column = column.cast(pyarrow.large_string())
-    return column
-
-
 # Text in a column of persons that names nobody: its rows would count as one person.
 UNNAMED_PERSONS = ("", "NA", "N/A", "NULL", "null", "NaN", "nan", "None")
-
-
-def is_text(arrow_type: Any) -> bool:
-    """Whether an Arrow type is text."""
-    return pyarrow.types.is_string(arrow_type) or pyarrow.types.is_large_string(
-        arrow_type
-    )
 
 
 @dataclass(eq=False, repr=False)
@@ -132,8 +78,12 @@ class FileTable(LargeTable):
     def _without_unnamed_persons(self, table: Any) -> Any:
         """Replace text that names no person by a missing value, in the column of persons."""
         for index, name in enumerate(table.column_names):
-            persons = _plain(table.column(index))
-            if name not in self.domain.columns and is_text(persons.type):
+            persons = table.column(index)
+            if name in self.domain.columns:
+                continue
+            if pyarrow.types.is_dictionary(persons.type):
+                persons = persons.cast(persons.type.value_type)
+            if _is_text(persons.type):
                 is_unnamed = compute.is_in(persons, pyarrow.array(UNNAMED_PERSONS))
                 persons = compute.if_else(is_unnamed, None, persons)
                 table = table.set_column(index, name, persons)
@@ -261,7 +211,9 @@ def synthesize_file(
     with NamedTemporaryFile(dir=place.parent, prefix=f".{place.name}."):
         pass
     if model is not None:
-        _check_saved(synthesizer, domain, model)
+        # Before the charge: whether the parameters can be saved.
+        unfitted = clone(synthesizer).set_params(ledger=None, random_state=None)
+        save_estimator(unfitted, io.BytesIO())
     synthesizer.fit(rows, groups=person_column)
     if model is not None:
         with written_beside(model) as beside:
@@ -294,6 +246,10 @@ def sample_file(
     return place
 
 
+def _is_text(kind: Any) -> bool:
+    return pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)
+
+
 def _check_synthesizer(synthesizer: Any) -> Domain:
     """Return what is declared by name: a file is read by the names of its columns."""
     if not isinstance(synthesizer, DPMarginalSynthesizer):
@@ -310,16 +266,3 @@ def _check_synthesizer(synthesizer: Any) -> Domain:
             f"domain must be a Domain or a mapping of column name to values, got {kind}"
         )
     return declared
-
-
-def _check_saved(
-    synthesizer: DPMarginalSynthesizer, domain: Domain, model: Path
-) -> None:
-    """Check before the charge that the model can be saved, as far as that can be known."""
-    unfitted = clone(synthesizer).set_params(
-        domain=domain, ledger=None, random_state=None
-    )
-    save(unfitted, io.BytesIO())
-    with written_beside(model) as beside:
-        beside.touch()
-    model.unlink()
