@@ -57,17 +57,15 @@ def check_target(path: Any) -> Path:
 
 @contextmanager
 def written_beside(path: Path) -> Iterator[Path]:
-    """Write a file or a directory beside its place, and move it there when it is whole, and on the disk."""
+    """Write a file or a directory beside its place, and move it there when it is whole."""
     beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}.partial")
     try:
         yield beside
-        sync(beside)
         if path.exists():
             raise FileExistsError(
                 f"path {str(path)!r} exists already; a release is never overwritten"
             )
         beside.rename(path)
-        sync(path.parent)
     except BaseException:
         if beside.is_dir():
             shutil.rmtree(beside, ignore_errors=True)
@@ -81,15 +79,3 @@ def temporary_place() -> Path:
     folder = tempfile.mkdtemp(prefix="skdp-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return Path(folder) / "reports"
-
-
-def sync(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on the disk."""
-    if os.name == "nt" and path.is_dir():
-        # Folders cannot be opened there.
-        return
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -169,20 +169,7 @@ class Preparation:
     ) -> None:
         check_transformer(transformer)
         names = list(read_table(sample).names)
-        check_names(keep)
-        if any(name not in names for name in keep) or len(set(keep)) < len(keep):
-            raise ValueError(
-                f"keep must name distinct columns of {names}, got {list(keep)}"
-            )
-        if record_id is not None and not isinstance(record_id, str):
-            raise TypeError(
-                "record_id must be None or the name of a column, got "
-                f"{type(record_id).__name__}"
-            )
-        if record_id is not None and record_id not in names:
-            raise ValueError(
-                f"record_id must name the column of the record ids, got {record_id!r}"
-            )
+        _check_columns(names, keep, record_id)
         if not hasattr(transformer, "protocol_"):
             fit_on_schema(transformer, sample, [*keep, record_id])
         protocol = transformer.protocol_
@@ -216,19 +203,39 @@ class Preparation:
         return release
 
 
+def _check_columns(
+    names: list[Any], keep: Sequence[str], record_id: str | None
+) -> None:
+    check_names(keep)
+    if not set(keep) <= set(names) or len(set(keep)) < len(keep):
+        raise ValueError(
+            f"keep must name distinct columns of {names}, got {list(keep)}"
+        )
+    if record_id is not None and not isinstance(record_id, str):
+        raise TypeError(
+            "record_id must be None or the name of a column, got "
+            f"{type(record_id).__name__}"
+        )
+    if record_id is not None and record_id not in names:
+        raise ValueError(
+            f"record_id must name the column of the record ids, got {record_id!r}"
+        )
+
+
 def _check_roles(
     protocol: ReportProtocol, keep: Sequence[str], record_id: str | None
 ) -> None:
     """Check that a column is either privatised, or kept, or says which record a row is of."""
-    for name in keep:
-        if name in protocol.columns:
-            raise ValueError(
-                f"keep must not name a column that is privatised, got {name!r}"
-            )
-        if name in protocol.report_columns:
-            raise ValueError(
-                f"keep names {name!r}, and so does a column of the reports; rename it"
-            )
+    taken = [
+        name
+        for name in keep
+        if name in protocol.columns or name in protocol.report_columns
+    ]
+    if taken:
+        raise ValueError(
+            "keep must name columns that are neither privatised nor named as a report, "
+            f"got {taken}"
+        )
     if record_id in protocol.columns:
         raise ValueError(
             f"record_id must not name a column that is privatised, got {record_id!r}"

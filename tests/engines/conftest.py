@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import os
 import sys
 import warnings
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -108,7 +106,6 @@ ENGINES = {
 LAZY = ["polars_lazy", "dataset", "duckdb", "dask"]  # evaluated when they are asked
 # Fixtures: processes, which are started once.
 LONG = [
-    pytest.param("dask_processes", marks=pytest.mark.long),
     pytest.param(
         "dask_cluster",
         marks=[
@@ -133,13 +130,6 @@ def batch_rows(monkeypatch):
         monkeypatch.setattr(_streams, "batch_rows", lambda n_columns: rows)
 
     return set_rows
-
-
-@pytest.fixture
-def small_reads(monkeypatch):
-    """Read files in small blocks and batches."""
-    monkeypatch.setattr("skdp.engines.backends.arrow.ROWS", 500)
-    monkeypatch.setattr("skdp.engines.files._csv._BLOCK_BYTES", 1 << 14)
 
 
 # Quick tests take a table in memory, a lazy one and DuckDB; the others are left to the nightly job.
@@ -180,21 +170,6 @@ def dask_pickled():
         return cloudpickle.loads(cloudpickle.dumps(found))
 
     with dask.config.set(scheduler=get):
-        yield ENGINES["dask"]
-
-
-@pytest.fixture(scope="session")
-def workers():
-    """Two processes, spawned as Dask does it."""
-    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
-        yield pool
-
-
-@pytest.fixture
-def dask_processes(workers):
-    import dask
-
-    with dask.config.set(scheduler="processes", pool=workers):
         yield ENGINES["dask"]
 
 

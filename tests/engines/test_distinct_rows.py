@@ -54,7 +54,7 @@ def both_ways(table, names, summary, monkeypatch):
         for limit, other in ((-1, (_duckdb.DuckDBTable, "count_rows")), (math.inf, (StreamTable, "add_up"))):
             with monkeypatch.context() as patched:
                 patched.setattr(_duckdb, "_MAX_DISTINCT", limit)
-                patched.setattr(_duckdb, "ROWS", 5)
+                patched.setattr(_duckdb, "ROWS", 100)
                 patched.setattr(*other, None)
                 found.append(large.add_up(names, summary))
         return found

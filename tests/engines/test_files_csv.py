@@ -156,6 +156,7 @@ def test_columns_of_one_name_are_named_where_they_are_asked_for(tmp_path):
             read()
 
 
+@pytest.mark.long
 def test_a_place_without_a_route_fails_soon(monkeypatch):
     """Google's client tries for 15 minutes."""
     monkeypatch.setattr(_source_file, "_MAX_RETRY_SECONDS", 1)

@@ -30,9 +30,6 @@ def rows():
     return table.select(["member", "more", "age", "color", "weight", "person", "born", "number"])
 
 
-pytestmark = pytest.mark.usefixtures("small_reads")
-
-
 @pytest.fixture(params=FORMATS)
 def source(request, rows, tmp_path):
     return write(rows, tmp_path / f"in.{request.param}")
@@ -47,14 +44,11 @@ def only_the_source(source):
     return [path.name for path in source.parent.iterdir()] == [source.name]
 
 
-@pytest.mark.parametrize("marginals", ["auto", "independent", [("age", "color")]], ids=str)
-def test_a_seeded_fit_is_the_one_in_memory(source, rows, tmp_path, marginals):
+def test_a_seeded_fit_is_the_one_in_memory(source, rows, tmp_path):
     """The same counts, with the same noise, of the columns in the order of the file."""
-    found, target = made(marginals=marginals), tmp_path / "out.parquet"
+    found, target = made(), tmp_path / "out.parquet"
     assert synthesize_file(source, target, found, n_samples=1_000) == target
-    expected = made(marginals=marginals).fit(
-        rows.select([name for name in rows.column_names if name in SURVEY.columns])
-    )
+    expected = made().fit(rows.select([name for name in rows.column_names if name in SURVEY.columns]))
     assert found.selected_cliques_ == expected.selected_cliques_
     for mine, theirs in zip(found.marginals_, expected.marginals_, strict=True):
         np.testing.assert_array_equal(mine.counts, theirs.counts)
@@ -112,12 +106,11 @@ class TestText:
     def test_numbers_are_clipped_and_text_is_not(self, tmp_path):
         source = test_table_file.write(tmp_path / "in.csv", [self.ROW | {"age": "1e300"}] * 100)
         assert self.run(source, tmp_path / "out.csv", handle_unknown="clip").count({"age": (90, None)}) > 50
-        for text in ("secret", "1_000", "nAn", "0x10"):
+        for text, policy in [("secret", "clip"), ("1_000", "ignore"), ("nAn", "error")]:
             source = test_table_file.write(tmp_path / "in.csv", [self.ROW] * 50 + [self.ROW | {"age": text}])
-            for policy in ("clip", "ignore", "error"):
-                with pytest.raises(ValueError, match="column 'age' holds text that is no number") as caught:
-                    self.run(source, tmp_path / "two.csv", handle_unknown=policy)
-                assert text not in str(caught.value)
+            with pytest.raises(ValueError, match="column 'age' holds text that is no number") as caught:
+                self.run(source, tmp_path / "two.csv", handle_unknown=policy)
+            assert text not in str(caught.value)
 
 
 class TestRefusals:

@@ -23,7 +23,6 @@ from tests.engines.tables import SURVEY, survey
 # Marks do not go through a fixture.
 PROCESSES = [
     "dask_pickled",
-    pytest.param("dask_processes", marks=pytest.mark.long),
     pytest.param("dask_cluster", marks=pytest.mark.long),
     pytest.param("spark_engine", id="spark", marks=[pytest.mark.long, pytest.mark.filterwarnings("ignore")]),
 ]
@@ -49,9 +48,7 @@ def same_fit(one, other):
         np.testing.assert_array_equal(mine, theirs)
 
 
-@pytest.mark.parametrize(
-    "marginals", ["auto", "independent", [("color", "age", "number"), ("member", "weight")]], ids=str
-)
+@pytest.mark.parametrize("marginals", ["auto", [("color", "age", "number"), ("member", "weight")]], ids=str)
 def test_a_seeded_fit_is_the_one_in_memory(lazy_engine, rows, marginals):
     params = {"marginals": marginals}
     same_fit(synthesizer(**params).fit(lazy_engine.frame(rows)), synthesizer(**params).fit(rows))

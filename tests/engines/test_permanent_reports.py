@@ -18,7 +18,7 @@ from skdp.engines import privatize, privatize_file, tally
 from skdp.engines._release import Release, refuse_repeated
 from skdp.local import LocalHashingEncoder, RapporEncoder, SecretKey
 from tests.conftest import often
-from tests.engines.tables import DOMAIN, read, write
+from tests.engines.tables import DOMAIN, write
 
 KEY = SecretKey(b"a key of 32 bytes for the tests.")
 ENCODERS = [
@@ -94,23 +94,6 @@ def check_they_are_those_of_transform(engine, people, fitted):
     assert tally(engine.frame(found), fitted) == fitted.tally(memory(fitted, people))
 
 
-@pytest.mark.parametrize(
-    "ids",
-    [
-        pa.array(range(300)),
-        pa.array(range(300), pa.uint64()),
-        pa.array([f"{number}" for number in range(300)]).dictionary_encode(),
-    ],
-)
-def test_ids_of_any_kind_are_those_of_memory(engine, people, ids):
-    table = people.slice(0, 300).set_column(3, "person", ids)
-    if engine.name == "reader":
-        return
-    found = engine.table(privatize(engine.frame(table), perturber(), record_id="person", keep=["number"]))
-    fitted = perturber().fit(people.select(["size"]))
-    assert found["size"].to_pylist() == memory(fitted, table)["size"].to_pylist()
-
-
 # The second round
 
 
@@ -177,30 +160,7 @@ def test_missing_ids_and_ids_of_other_types(engine, people, ids, match):
     refused(engine.frame(people.set_column(3, "person", ids)), encoder, ValueError, match, record_id="person")
 
 
-def test_ids_are_counted_where_rows_are_not_checked(engine, people, request, tmp_path):
-    if not engine.reads_twice:
-        return
-    table = people.set_column(3, "person", pa.array([*range(ROWS - 1), 0]))
-    options = {"record_id": "person", "check": False}
-    if request.node.callspec.params["engine"] == "dask_cluster":
-        options["path"] = tmp_path / "out"  # other reports of a cluster may be computed again, which needs the check
-    refused(engine.frame(table), encoder, ValueError, "record_id has repeated entries", **options)
-
-
 # Files
-
-
-@pytest.mark.parametrize("before", ["csv", "parquet"])
-@pytest.mark.parametrize("after", ["csv", "parquet"])
-@pytest.mark.parametrize("make", [encoder, perturber])
-def test_files_have_the_reports_of_transform(people, tmp_path, make, before, after):
-    fitted = make()
-    target = tmp_path / f"out.{after}"
-    privatize_file(write(people, tmp_path / f"in.{before}"), target, fitted, record_id="person")
-    found, expected = read(target).to_pydict(), memory(fitted, people).to_pydict()
-    assert found.keys() == expected.keys()
-    for name, values in expected.items():
-        assert found[name] == (pytest.approx(values) if isinstance(values[0], float) else values)
 
 
 @pytest.mark.parametrize("make", [encoder, perturber])

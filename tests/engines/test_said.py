@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pytest
 
 from skdp import (
@@ -66,16 +65,6 @@ def test_every_engine_says_the_protocol_in_the_files_that_it_writes(every_engine
         assert found.attrs["skdp.protocol"] == encoder().fit(PEOPLE).to_json()
         with pytest.raises(ValueError, match="two protocols are never added"):
             RandomizedResponseEncoder(3.0, categories=VALUES).fit(PEOPLE).estimate_counts(found)
-
-
-def test_reports_in_memory_say_it_too():
-    text = encoder().fit(PEOPLE).to_json()
-    assert privatize(PEOPLE, encoder()).attrs["skdp.protocol"] == text
-    for frame in (TABLE, ds.dataset(TABLE)):
-        released = privatize(frame, encoder())
-        assert released.schema.metadata[b"skdp.protocol"] == text.encode()
-    for released in (privatize(TABLE, encoder()), privatize(ds.dataset(TABLE), encoder()).to_table()):
-        assert released.to_pandas().attrs["skdp.protocol"] == text
 
 
 @pytest.mark.parametrize("name", TRANSFORMERS)

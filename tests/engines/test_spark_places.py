@@ -58,10 +58,8 @@ def test_on_this_machine_a_path_is_one_of_this_machine(tmp_path):
     assert _spark.check_place(here, tmp_path / "out") == str(tmp_path / "out")
     assert _spark.check_place(here, None).startswith("file:///")
     assert _spark.check_place(here, "hdfs:/data/out") == "hdfs:/data/out"
-    with pytest.raises(FileNotFoundError):
-        _spark.check_place(here, tmp_path / "no" / "out")
     with pytest.raises(FileExistsError):
-        _spark.check_place(here, tmp_path)
+        _spark.check_place(Session("local[2]", [str(tmp_path)]), tmp_path)
 
 
 @pytest.mark.parametrize(

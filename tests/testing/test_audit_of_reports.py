@@ -105,37 +105,3 @@ def test_a_true_statement_passes_and_four_fifths_of_it_do_not(kind):
 def test_noise_in_floats_is_found():
     with pytest.raises(AssertionError, match="the lowest bit"):
         audit(Floats(categories={"x": [0, 5, 10]}))
-
-
-@pytest.mark.long
-def test_an_epsilon_at_which_little_shows_is_not_the_one_that_is_audited():
-    for epsilon in (0.01, 40.0):
-        audit(KINDS["two labels"], epsilon=epsilon, stated=1.0)
-        with pytest.raises(AssertionError, match=CHECK):
-            audit(KINDS["two labels"], epsilon=epsilon, stated=0.8)
-
-
-class Channelled(Labels):
-    """Its channel is that of what it states, and not of what it reports."""
-
-    def channel(self):
-        tables = []
-        for values in self.categories.values():
-            k = len(values)
-            odds = math.exp(self.guarantee_.epsilon / len(self.categories))
-            tables.append(((np.eye(k) * (odds - 1) + 1) / (odds + k - 1)).tolist())
-        return tables
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("sizes", [(2,), (4, 3)], ids=str)
-def test_a_channel_of_four_fifths_is_not_followed(sizes):
-    for epsilon in (0.5, 3.0):
-        for stated in (1.0, 0.8):
-            estimator = Channelled(epsilon, categories(*sizes), stated, random_state=0)
-            check = dict(privatizer_checks(estimator))["check_reports_follow_the_channel"]
-            if stated == 1.0:
-                check()
-            else:
-                with pytest.raises(AssertionError, match=r"do not follow channel\(\)"):
-                    check()

@@ -32,12 +32,6 @@ def test_what_remembers_its_reports_passes(case, name):
     dict(privatizer_checks(*KEEPING[case]))[name]()
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("case", KEEPING)
-def test_it_keeps_the_contract_for_new_records_too(case):
-    check_privatizer(*KEEPING[case])
-
-
 class Mutant(RandomizedResponseEncoder):
     """Parameters are those of the class it breaks; `memo` is how its coins are computed."""
 
@@ -167,9 +161,3 @@ def test_every_check_of_memory_catches_something():
 def test_without_a_key_there_is_nothing_to_run():
     with pytest.raises(AssertionError, match="memoize=True needs a secret_key"):
         check_privatizer(RandomizedResponseEncoder(memoize=True))
-
-
-def test_where_no_ids_are_given_every_record_is_new_and_otherwise_it_is_the_same():
-    """The checks of this subject are those of the contract, run on a transformer that makes up record ids."""
-    for name in ("check_calls_draw_fresh_coins", "check_seeds_replay"):
-        dict(privatizer_checks(Mutant(**LITTLE)))[name]()

@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.engines._atomic import check_parquet_name, check_path, temporary_place
+from skdp.engines._atomic import check_parquet_name, temporary_place
 from skdp.engines._engine import Engine, add_up_batches
 from skdp.engines._errors import RefusedBatch, quietly, refusing
 from skdp.engines._libraries import Extra
@@ -28,9 +28,6 @@ window = Extra("pyspark.sql.window", "spark")
 # Spark has no unsigned numbers. Those of 64 bits keep their bits: readers of reports
 # take them as unsigned again.
 _WIDER = {"uint8": "int16", "uint16": "int32", "uint32": "int64", "uint64": "int64"}
-
-# A single letter is a drive.
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 # A text of data may look like this one, so only names of ours are shown.
 _ABSENT = re.compile(
@@ -146,9 +143,7 @@ def check_place(session: Any, path: Any) -> str:
         )
     check_parquet_name(path)
     place = os.fspath(path)
-    if _is_here(session) and not _SCHEME.match(place):
-        check_path(path)
-    elif _exists(session, place):
+    if _exists(session, place):
         raise FileExistsError(
             f"path {place!r} exists already; a release is never overwritten"
         )
@@ -156,14 +151,10 @@ def check_place(session: Any, path: Any) -> str:
 
 
 def _is_here(session: Any) -> bool:
-    """Whether Spark and its default file system are on this machine; of a remote one, that is not known."""
-    try:
-        context = session.sparkContext
-    # Spark Connect has none.
-    except Exception:
-        return False
-    filesystem = str(session.conf.get("spark.hadoop.fs.defaultFS", "file:///"))
-    return context.master.startswith("local") and filesystem.startswith("file:")
+    """Whether Spark runs on this machine alone."""
+    # Spark Connect has no context.
+    context = getattr(session, "sparkContext", None)
+    return context is not None and context.master.startswith("local")
 
 
 def _exists(session: Any, place: str) -> bool:

@@ -137,12 +137,9 @@ class TableFile:
 
     def fingerprint(self) -> dict[str, Any]:
         """Describe the file so that a change of it shows; the file is read."""
-        with self.path.filesystem.open_input_stream(
-            self.path.path, compression=None
-        ) as file:
-            digest = hashlib.sha256()
-            while block := file.read(1 << 20):
-                digest.update(block)
+        # Also of a gzipped file, the bytes as they are stored.
+        with self.path.filesystem.open_input_file(self.path.path) as file:
+            digest = hashlib.file_digest(file, "sha256")
         return {
             "format": self.format,
             "content": digest.hexdigest(),
