@@ -358,7 +358,8 @@ class _Histories:
             frame = X.iloc[:, values].set_axis(names, axis=1)
             columns = columns_of(self.fitted.transform(frame, record_id=ids))
             reports.append(pd.DataFrame(columns))
-        return pd.concat(reports, axis=1)
+        # The calls report columns of the same names.
+        return pd.concat(reports, axis=1, ignore_index=True)
 
 
 def _require_private(
