@@ -4,7 +4,8 @@ from skdp.domain._attributes import FEW as FEW
 from skdp.domain._attributes import Categories, Interval
 from skdp.domain._bins import cut_evenly as cut_evenly
 from skdp.domain._bins import edge_text as edge_text
-from skdp.domain._domain import Codes, Domain
+from skdp.domain._domain import Codes as Codes
+from skdp.domain._domain import Domain
 from skdp.domain._domain import DomainLike as DomainLike
 from skdp.domain._domain import declared_dtype as declared_dtype
 from skdp.domain._domain import declared_kind as declared_kind
@@ -18,4 +19,4 @@ from skdp.domain._packing import pack as pack
 from skdp.domain._packing import parse_json as parse_json
 from skdp.domain._packing import unpack as unpack
 
-__all__ = ["Categories", "Codes", "Domain", "Interval"]
+__all__ = ["Categories", "Domain", "Interval"]

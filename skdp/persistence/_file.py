@@ -281,14 +281,20 @@ def _check_digest(data: bytes) -> None:
         raise ValueError("the file was changed since skdp.save wrote it")
 
 
-_TABLES = (".csv", ".tsv", ".parquet", ".arrow", ".feather", ".ipc")
+_TABLES = (".parquet", ".arrow", ".feather", ".ipc")
 
 
 def _other_form(path: Any, data: bytes) -> str:
     """Say what reads a file of another form, as the end of an error."""
     if not hasattr(path, "read"):
         name = PurePath(path).name
-        if name.removesuffix(".gz").endswith(_TABLES):
+        if name.removesuffix(".gz").endswith((".csv", ".tsv")):
+            return (
+                ": a CSV file carries no protocol; if it holds reports, load the protocol"
+                " that was saved when they were made, such as"
+                " skdp.RandomizedResponseEncoder.load('protocol.json')"
+            )
+        if name.endswith(_TABLES):
             return (
                 f": if it holds reports, skdp.read_protocol({name!r}) returns the"
                 " transformer that made them"
