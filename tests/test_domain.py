@@ -183,12 +183,6 @@ class TestMissingNumbers:
         assert interval.encode(column).tolist() == [0, 1, 1, 2, 3, 3, 3, 3]
         assert Interval(edges=[0, 1, 2]).encode(column).tolist() == [0, 1, 1, 2, 2, 2, 2, 2]
 
-    def test_it_is_part_of_what_is_declared(self):
-        declared, plain = Interval(0, 2, bins=2, missing=True), Interval(0, 2, bins=2)
-        assert declared != plain
-        assert eval(repr(declared)) == declared
-        assert Domain({"x": declared}).size == 3
-
 
 class TestDates:
     def test_a_range_of_whole_months_is_cut_into_whole_months(self):
@@ -247,16 +241,6 @@ class TestDates:
             with pytest.raises(error, match=match):
                 Interval(*arguments, **options)
 
-    def test_a_table_of_any_kind_is_coded_and_decoded(self, make_frame, values_of):
-        table = read_table(make_frame({"day": [date(2020, 6, 1), None, date(2021, 1, 1)]}))
-        domain = Domain({"day": years(2020, 2022, bins=2, missing=True)})
-        (codes,) = domain.encode(table.columns)
-        assert codes.tolist() == [0, 2, 1]
-        back = table.rebuild([domain.decoders(table.columns)[0](codes)], domain.columns)
-        assert [None if day is None else str(day)[:10] for day in values_of(back, "day")] == [
-            "2020-07-02", None, "2021-07-02"
-        ]  # fmt: skip
-
 
 @each(
     "ends options error message",
@@ -303,30 +287,6 @@ def test_an_interval_is_declared_alone():
 def test_whole_numbers_beside_missing_stay_whole():
     labels = Domain({"doors": [1, 2, None]}).cells()
     assert [type(label) for label in labels] == [int, int, type(None)]
-
-
-UNEVEN = {
-    "skewed": np.append(0.0, np.geomspace(1e-6, 1e4, 300)),
-    "neighbours": np.append(1.0 + np.arange(40) * np.finfo(float).eps, [7.0, 1e9]),
-    "as wide as floats": np.array([-1.7e308, -1e300, 0.0, 5e-324, 1e-310, 1.0, 1.7e308]),
-    "as narrow as floats": np.array([0.0, 5e-324, 1.5e-323, 5e-323]),
-    "far from 0": 1e15 + np.array([0.0, 1.0, 3.5, 4.0, 900.0]),
-}
-
-
-@pytest.mark.parametrize("edges", UNEVEN.values(), ids=UNEVEN)
-def test_uneven_bins_of_many_values_are_those_of_comparison(edges):
-    """At edges and next to them, and at random values, of which there are so many that bins are looked up."""
-    random = np.random.default_rng(0)
-    near = np.concatenate([edges, np.nextafter(edges, -np.inf), np.nextafter(edges, np.inf)])
-    with np.errstate(over="ignore"):
-        between = edges[0] * (1 - random.random(20_000)) + edges[-1] * random.random(20_000)
-    values = np.concatenate([near, between]).clip(edges[0], edges[-1])
-    wanted = np.minimum(np.searchsorted(edges, values, side="right") - 1, len(edges) - 2)
-    bins = Interval(edges=edges.tolist(), missing=True, real=True)
-    assert (bins.encode(values) == wanted).all()
-    values[::100] = np.nan
-    assert (bins.encode(values)[::100] == len(edges) - 1).all()
 
 
 class TestFoundDomains:

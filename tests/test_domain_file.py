@@ -138,23 +138,15 @@ def test_what_toml_cannot_hold_is_refused(columns, error, match):
 WRONG = {
     "[columns.x": (ValueError, "not a TOML file: .*at the end of a table"),
     "": (ValueError, r"no column; .* \[columns.NAME\]"),
-    "[columns]": (ValueError, "no column"),
     "[column.x]\nvalues = [1]": (ValueError, r"unknown key 'column'; .* \[columns.NAME\]"),
     "[columns]\nx = [1]": (TypeError, "column 'x': expected values.* got list"),
-    "[columns.x]": (ValueError, "column 'x': expected values.* got nothing"),
-    "[columns.x]\nvalue = [1]": (ValueError, "column 'x': unknown key 'value'; expected values"),
     "[columns.marital.status]\nvalues = [1]": (ValueError, "column 'marital': unknown key 'status'; .* in quotes"),
     "[columns.x]\nlow = 1\nbins = 2": (ValueError, "column 'x': expected .* got bins, low"),
     "[columns.x]\nvalues = [1]\nedges = [1, 2]": (ValueError, "column 'x': expected .* got edges, values"),
-    "[columns.x]\nvalues = [1]\nordered = 1": (TypeError, "column 'x': ordered must be True or False, got int"),
     "[columns.x]\nedges = [1, 2]\nordered = true": (ValueError, "column 'x': expected .* got edges, ordered"),
-    "[columns.x]\nmissing = true": (ValueError, "column 'x': expected .* got missing"),
-    "[columns.x]\nedges = [1, 2]\nmissing = 1": (TypeError, "column 'x': missing must be True or False, got int"),
     "[columns.x]\nvalues = 'ab'": (TypeError, "column 'x': values must be a list, got str"),
-    "[columns.x]\nvalues = [[1]]": (TypeError, "column 'x': expected text, .* got list"),
     "[columns.x]\nvalues = [1]\nmissing = 'yes'": (ValueError, "column 'x': missing must be true, false, .* got 'yes'"),
     "[columns.x]\nvalues = [1]\nmissing = 2": (ValueError, "column 'x': missing must be .* from 0 to 1, got 2"),
-    "[columns.x]\nlow = 'a'\nhigh = 2\nbins = 3": (TypeError, "column 'x': .* numbers, dates or datetimes, got str"),
     "[columns.x]\nlow = 1\nhigh = true\nbins = 3": (
         TypeError,
         "column 'x': .* numbers, dates or datetimes, got bool",
@@ -163,18 +155,12 @@ WRONG = {
         ValueError,
         "column 'x': bins of an Interval must be a whole number .* got 3.0",
     ),
-    "[columns.x]\nlow = 1\nhigh = 2\nbins = true": (ValueError, "column 'x': bins .* must be a whole .* got True"),
     "[columns.x]\nlow = 1\nhigh = 1" + "0" * 400 + "\nbins = 3": (ValueError, "column 'x': .* edges that are finite"),
-    "[columns.x]\nedges = [1, 2020-01-01]": (TypeError, "column 'x': the edges .* must be all numbers, all dates"),
-    "[columns.x]\nedges = [00:00:00, 06:00:00]": (TypeError, "column 'x': .* numbers, dates or datetimes, got time"),
-    "[columns.x]\nlow = 2020-01-01\nhigh = 3\nbins = 3": (TypeError, "column 'x': low and high .* must be all"),
-    "[columns.x]\nedges = [2020-01-01T00:00:00Z, 2021-01-01T00:00:00Z]": (ValueError, "column 'x': .* time zone"),
     "[columns.x]\nlow = 0\nhigh = 1\nbins = 200_000_000": (ValueError, "at most 4,194,304 bins"),
     "".join(f"[columns.x{place}]\nlow = 0\nhigh = 1\nbins = 4_000_000\n" for place in range(2)): (
         ValueError,
         "at most 4,194,304 bins in all its columns",
     ),
-    "[columns.x]\nedges = 3": (TypeError, "column 'x': the edges .* must be a sequence, got int"),
 }
 
 

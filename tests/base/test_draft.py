@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skdp import Domain, DPMarginalSynthesizer, Interval
+from skdp import Domain, Interval
 from skdp.base import draft_domain_toml
 from tests.conftest import each
 
@@ -44,9 +44,6 @@ def test_every_value_of_the_table_is_declared(values, bins):
     [
         (range(17, 91), Interval(15, 95, bins=16)),
         (range(101), Interval(0, 105, bins=21)),
-        (range(0, 99_999, 7), Interval(0, 100_000, bins=20)),
-        (range(-40, 0), Interval(-40, 0, bins=20)),
-        (np.linspace(0, 1, 50), Interval(0, 1.0, bins=20)),
         (np.linspace(0.13, 0.98, 50), Interval(0.1, 1.0, bins=18)),
         ([-1e308, 0, 1e308], None),
         ([float("-inf"), *range(40), float("inf")], Interval(0, 40, bins=20)),
@@ -59,11 +56,6 @@ def test_ends_are_round(values, interval):
             draft(frame, bins=2)
     else:
         assert draft(frame)["x"].edges == pytest.approx(interval.edges)
-
-
-def test_categories_that_are_just_those_that_occur_are_drafted_as_any_values():
-    frame = pd.DataFrame({"sex": ["f", "m"] * 60, "age": range(120)}, dtype="category")
-    assert draft(frame) == draft(frame.astype({"sex": object, "age": int}))
 
 
 def test_what_each_column_becomes():
@@ -134,7 +126,6 @@ DAY, MINUTE = dt.timedelta(days=1), dt.timedelta(minutes=1)
     [
         # Weeks from a Monday.
         (dt.date(1999, 3, 5), DAY, 150, Interval(dt.date(1999, 3, 1), dt.date(1999, 8, 2), bins=22)),
-        (dt.date(1999, 3, 5), 3 * DAY, 400, Interval(dt.date(1999, 1, 1), dt.date(2002, 7, 1), bins=14)),
         (dt.date(1999, 3, 5), 30 * DAY, 1000, Interval(dt.date(1995, 1, 1), dt.date(2085, 1, 1), bins=18)),
         # Times that are midnights, to the last one, are dates.
         (dt.datetime(2020, 1, 1), DAY, 366, Interval(dt.date(2020, 1, 1), dt.date(2021, 1, 1), bins=12)),
@@ -149,24 +140,6 @@ def test_many_dates_are_cut_into_usual_bins(first, step, number, interval):
     holes = draft(pl.DataFrame({"x": [*values, None]}))["x"]
     assert holes == Interval(edges=interval.edges, missing=True)
     assert isinstance(draft(pd.DataFrame({"x": values[:100]}))["x"].values[0], type(first))
-
-
-CALENDAR = [(1, 1), (1, 9999), (1999, 3000), (999, 2001), (5, 9), (9998, 9999), (9999, 9999), (1, 10)]
-
-
-@pytest.mark.parametrize(("first", "last"), CALENDAR)
-@each("bins", [1, 2, 3, 5, 9, 32])
-@pytest.mark.parametrize("kind", [dt.date, dt.datetime])
-def test_dates_of_any_years_are_drafted(first, last, bins, kind):
-    """Dates from 1999 to 3000 were left out at one bin: two of a thousand years do not cover them."""
-    ends = [kind(first, 1, 1), kind(last, 12, 31)]
-    step = (ends[1] - ends[0]) / 300
-    values = sorted({*ends, *(ends[0] + index * step for index in range(301))})
-    domain = draft(pd.DataFrame({"x": pd.Series(values, dtype=object)}), bins=bins, max_values=20)
-    assert isinstance(domain["x"], Interval)
-    assert domain.sizes[0] <= bins
-    assert (domain.encode([pd.Series(values, dtype=object)])[0] < domain.sizes[0]).all()
-    assert Domain.from_toml(domain.to_toml()) == domain
 
 
 def test_no_column_is_dropped_without_a_word():
@@ -196,17 +169,6 @@ def test_no_column_is_dropped_without_a_word():
         assert "name 1" not in str(caught.value)
 
 
-def test_the_draft_says_which_numbers_have_fractions():
-    thirds = draft(pd.DataFrame({"x": np.arange(150) / 3}), bins=5)
-    assert thirds["x"].edges == (0, 10, 20, 30, 40, 50)
-    assert thirds["x"].real
-    assert "real = true" in thirds.to_toml()
-    assert Domain.from_toml(thirds.to_toml()) == thirds != Domain({"x": Interval(0, 50, bins=5)})
-    whole = draft(pd.DataFrame({"x": np.arange(100.0)}), bins=5)
-    assert not whole["x"].real
-    assert "real" not in whole.to_toml()
-
-
 CENTS = np.arange(2_000, 26_003, 21)
 
 
@@ -214,15 +176,11 @@ CENTS = np.arange(2_000, 26_003, 21)
     "numbers, decimals",
     [
         (CENTS / 100, 2),
-        (-CENTS / 100, 2),
         (CENTS / 10**6, 6),
-        (CENTS / 10**7, None),
         (CENTS / 7, None),
-        (CENTS / 2, 1),
         (np.where(CENTS[-1] == CENTS, 0.125, CENTS / 100), 3),
         (CENTS / 100 + 0.1 + 0.2, 2),  # with errors of floats
         ((CENTS / 100).astype(np.float32), 2),
-        ((CENTS / 7e5).astype(np.float32), None),
         ([None, *CENTS / 100], 2),
         (CENTS + 2.0**52 / 10 + 0.5, None),  # more than floats hold at the ends
     ],
@@ -237,13 +195,3 @@ def test_the_draft_says_how_many_decimals_numbers_have(numbers, decimals):
     assert Domain.from_toml(text)["x"] == values
     assert ("any fractions are declared" in text) == (decimals is None)
     assert "read from the data, without any protection" in text
-
-
-def test_rows_of_a_draft_have_the_decimals_of_the_table():
-    frame = pd.DataFrame({"cost": CENTS / 100, "none": [None, *CENTS[1:] / 100], "ratio": CENTS / 7})
-    domain = draft(frame)
-    synthesizer = DPMarginalSynthesizer(1.0, domain=domain, marginals="independent", random_state=0)
-    rows = synthesizer.fit(frame).sample(100)
-    for name in ("cost", "none"):
-        assert (rows[name].dropna() == rows[name].dropna().round(2)).all()
-    assert (rows["ratio"] != rows["ratio"].round(6)).any()

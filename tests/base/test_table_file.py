@@ -6,8 +6,7 @@ import pandas as pd
 import pytest
 
 from skdp import Domain, Interval
-from skdp.base import draft_domain_toml, read_frame
-from skdp.domain import Categories
+from skdp.base import read_frame
 from tests.base import dated_rows
 from tests.base.dated_rows import write_dates
 
@@ -77,15 +76,3 @@ class TestDates:
         for name in ("mixed", "some zones", "number", "empty"):
             pd.testing.assert_series_equal(frame[name], unread[name])
         assert unread["day"][0] == "2000-01-01"
-
-    def test_a_draft_of_a_csv_file_fits_the_file(self, tmp_path):
-        path = tmp_path / "in.csv"
-        days = pd.date_range("2000-02-29", periods=120).strftime("%Y-%m-%d")
-        times = pd.date_range("2000-02-29", periods=120, freq="h").strftime("%Y-%m-%dT%H:%M:%S")
-        pd.DataFrame({"many": days, "times": times, "few": ["2000-01-01", None] * 60}).to_csv(path, index=False)
-        domain = Domain.from_toml(draft_domain_toml(read_frame(path, find_dates=True)))
-        assert [type(domain[name]) for name in domain.columns] == [Interval, Interval, Categories]
-        frame = read_frame(path, domain)
-        assert all((code < len(domain[name])).all() for name, code in zip(
-            domain.columns, domain.encode([frame[name] for name in domain.columns]), strict=True
-        ))  # fmt: skip

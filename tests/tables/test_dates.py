@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skdp import Domain, Interval
-from skdp.tables import ColumnError, to_dates
+from skdp import Interval
+from skdp.tables import to_dates
 from tests.conftest import each
 
 UNITS = {"s": timedelta(seconds=1), "ms": timedelta(milliseconds=1), "us": timedelta.resolution}
@@ -90,29 +90,6 @@ def test_a_column_of_any_dtype_is_cut_exactly(kind, data):
     assert interval.encode(make(times)).tolist() == expected
 
 
-@each("by_day", [False, True])
-def test_middles_have_the_dtype_of_the_declaration(by_day):
-    edges = [datetime(2020, 1, 1), datetime(2020, 1, 3), datetime(2020, 1, 5)]
-    interval = Interval(edges=days(edges) if by_day else edges, missing=True)
-    dtypes = {}
-    for kind, (make, _) in COLUMNS.items():
-        (decode,) = Domain({"x": interval}).decoders([make([])])
-        column = decode(np.array([0, 2, 1]))
-        if "pandas" in kind:
-            column = pd.Series(column, dtype=column.dtype)
-        unit = "D" if by_day else "us"
-        assert to_dates(column, "datetime64[D]").astype(str).tolist() == ["2020-01-02", "NaT", "2020-01-04"]
-        dtypes.setdefault(kind.split()[0], set()).add(str(dtype_of(column)))
-    assert dtypes["numpy"] == {f"datetime64[{unit}]"}
-    assert dtypes["polars"] == {"Date" if by_day else "Datetime(time_unit='us', time_zone=None)"}
-    assert dtypes["pyarrow"] == {"date32[day]" if by_day else "timestamp[us]"}
-    assert dtypes["pandas"] == {"datetime64[us]"}
-
-
-def dtype_of(column):
-    return column.type if isinstance(column, pa.ChunkedArray) else column.dtype
-
-
 @each("unit", ["Y", "M", "W", "D", "h", "s", "ms"])
 @each("dtype", ["datetime64[D]", "datetime64[us]"])
 def test_years_that_python_does_not_know_do_not_overflow_into_those_that_it_knows(unit, dtype):
@@ -121,37 +98,6 @@ def test_years_that_python_does_not_know_do_not_overflow_into_those_that_it_know
     assert read[0] < np.datetime64("0001-01-01")
     assert read[1] > np.datetime64("9999-12-31T23:59:59.999999")
     assert to_dates(np.array([*far, None], object), dtype)[:2].tolist() == read.tolist()
-
-
-AWARE = pd.date_range("2020", periods=2, tz="UTC")
-
-
-@each(
-    "column",
-    [
-        np.array([1.0]),
-        np.array(["secret"]),
-        pd.Series(["secret"], dtype="string"),
-        pd.Series(AWARE),
-        pd.Series(AWARE, dtype=pd.ArrowDtype(pa.timestamp("us", "UTC"))),
-        pd.Series(pd.timedelta_range("1D", periods=2)),
-        pl.Series([timedelta(1)]),
-        pl.Series(AWARE),
-        pa.chunked_array([pa.array(AWARE)]),
-    ],
-)
-def test_other_dtypes_are_refused(column):
-    with pytest.raises(
-        ColumnError, match="expected dates, or datetimes without a time zone, got a column of"
-    ) as caught:
-        Interval(date(2020, 1, 1), date(2021, 1, 1), bins=2).encode(column)
-    assert "secret" not in str(caught.value)
-
-
-@each("column", [pl.Series([None]), pa.chunked_array([pa.nulls(1)]), pd.Series([None]),
-                                    np.array([None]), pd.Series([pd.NaT])])  # fmt: skip
-def test_a_column_without_any_value_is_missing(column):
-    assert Interval(date(2020, 1, 1), date(2021, 1, 1), bins=2, missing=True).encode(column).tolist() == [2]
 
 
 def test_objects_that_are_no_dates_are_missing_as_among_numbers():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import re
 from decimal import Decimal
 
 import duckdb
@@ -11,7 +10,6 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from skdp import (
@@ -21,10 +19,7 @@ from skdp import (
     DPStandardScaler,
     Interval,
     NumericPerturber,
-    PrivacyLedger,
-    RandomizedResponseEncoder,
 )
-from skdp.engines import privatize_file
 from tests.conftest import each
 
 DAYS = [dt.date(2020, 1, 1), dt.date(2020, 1, 2)]
@@ -156,36 +151,6 @@ def test_a_column_without_values_is_missing_whatever_its_dtype(kind, domain, mis
     assert codes.tolist() == UNDECLARED
 
 
-def central(unknown, **declared):
-    return DPHistogram(1.0, domain=declared, handle_unknown=unknown, random_state=0)
-
-
-def local(unknown, **declared):
-    return RandomizedResponseEncoder(1.0, categories=declared, handle_unknown=unknown, random_state=0)
-
-
-@each(
-    "make",
-    [
-        lambda c, ledger: central("ignore", c=c).set_params(ledger=ledger),
-        lambda c, ledger: local("uniform", c=c).set_params(ledger=ledger),
-    ],
-)
-@pytest.mark.parametrize("dtype", [pa.binary(), pa.duration("us"), pa.time64("us"), pa.list_(pa.string())], ids=str)
-def test_a_refused_dtype_is_named_before_the_charge(dtype, make):
-    ledger = PrivacyLedger(epsilon=9)
-    table = pa.table({"c": pa.array(ARROW[dtype][0], dtype)})
-    with pytest.raises(ValueError, match=rf"column 'c': its dtype {re.escape(str(dtype))} holds"):
-        make(["a", "b"], ledger).fit(table).transform(table)
-    assert ledger.spent.epsilon == 0
-
-
-def test_decimals_are_numbers_of_any_estimator():
-    table = pa.table({"c": pa.array([Decimal("0.1"), Decimal("2.50")] * 500, pa.decimal128(9, 2))})
-    encoder = RandomizedResponseEncoder(30.0, categories={"c": [0.1, 2.5]}, random_state=0)
-    assert encoder.fit_transform(table)["c"].to_pylist() == [0.1, 2.5] * 500
-
-
 TENTHS = [Decimal(number) / 10 for number in range(10)]
 DECIMALS = [
     pa.decimal128(18, 1),
@@ -218,18 +183,6 @@ def test_decimals_are_counted_as_the_nearest_floats(library, dtype):
     domain = Domain({"c": Interval(0, 1, bins=10, decimals=1, missing=True)})
     histogram = DPHistogram(100.0, domain=domain, random_state=0).fit(tenths(library, dtype))
     assert histogram.counts_.tolist() == [1] * 11
-
-
-def test_decimals_are_reported_as_the_nearest_floats(tmp_path):
-    domain = Domain({"c": Interval(0, 1, bins=10, decimals=1, missing=True)})
-    encoder = RandomizedResponseEncoder(60.0, categories=domain, random_state=0)
-    exact = pa.table({"c": [float(tenth) for tenth in TENTHS] + [None]})
-    decimal = exact.set_column(0, "c", pa.array([*TENTHS, None], pa.decimal128(18, 6)))
-    pq.write_table(decimal, tmp_path / "in.parquet")
-    privatize_file(tmp_path / "in.parquet", tmp_path / "out.parquet", encoder)
-    reports = encoder.fit_transform(exact)["c"].to_pylist()
-    assert encoder.fit_transform(decimal)["c"].to_pylist() == reports
-    assert pq.read_table(tmp_path / "out.parquet")["c"].to_pylist() == reports
 
 
 @each("library", [np.asarray, pd.DataFrame])

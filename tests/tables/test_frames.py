@@ -8,7 +8,7 @@ import pytest
 
 from skdp import DPMean
 from skdp.local import RapporEncoder
-from skdp.tables import convert_frame, is_frame, read_table
+from skdp.tables import is_frame, read_table
 from tests.conftest import each
 
 
@@ -58,15 +58,3 @@ def test_columns_of_the_same_name_are_refused():
         for read in (read_table, is_frame, DPMean(bounds=(0, 9)).fit, RapporEncoder().fit):
             with pytest.raises(ValueError, match="two columns have the same name: 'a'"):
                 read(frame)
-
-
-@pytest.mark.parametrize("library", ["pandas", "polars", "default"])
-def test_frames_are_converted_on_request(make_frame, library):
-    frame = make_frame({"a": ["x", "y"]})
-    expected = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "default": type(frame)}[library]
-    assert isinstance(convert_frame(frame, library), expected)
-    array = np.arange(6).reshape(3, 2)
-    assert convert_frame(array, library) is array
-    table = read_table(array)
-    assert table.names == ("x0", "x1")
-    assert table.rebuild(table.columns, table.names).tolist() == array.tolist()

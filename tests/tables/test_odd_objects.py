@@ -12,14 +12,12 @@ import polars as pl
 import pytest
 
 from skdp import (
-    Domain,
-    Interval,
     RandomizedResponseEncoder,
     SecretKey,
 )
 from skdp.local import HeavyHitters
 from skdp.metrics import fairness_report
-from skdp.tables import ColumnError, ValueCoder, distinct_values, to_dates, to_numbers
+from skdp.tables import ValueCoder, distinct_values, to_dates, to_numbers
 from skdp.testing import texts_of
 from tests.conftest import each
 
@@ -125,25 +123,3 @@ def test_no_error_holds_an_odd_object(odd):
     memoised = RandomizedResponseEncoder(categories={"job": ["a", "b"]}, memoize=True, secret_key=key)
     rows = pd.DataFrame({"job": labels})
     check_hidden(memoised.fit(rows).transform, rows, record_id=list(column_with(odd, [1, 2, 3])), name="record_id")
-
-
-@each("pairs", [[("a", 1), ("b",)], [("a", 1), ("b", 2)]])
-def test_tuples_are_categories(pairs):
-    table = pd.DataFrame({"job": pd.Series([*pairs, *pairs], dtype=object)})
-    encoder = RandomizedResponseEncoder(60, categories={"job": pairs}, random_state=0)
-    reports = encoder.fit_transform(table)
-    assert encoder.categories_[0].tolist() == pairs
-    assert encoder.categories_[0].shape == (2,)
-    counts = encoder.estimate_counts(reports)
-    assert counts.index.to_list() == pairs
-    assert counts.index.name == "job"
-    assert counts["count"].round(3).to_list() == [2, 2]
-
-
-def test_all_errors_of_a_domain_are_its_own():
-    domain = Domain({"age": Interval(0, 10, bins=2)})
-    odd = pd.Series(column_with(raising(float, "__float__")(7.0), [1]), dtype=object)
-    assert domain.encode([odd])[0].tolist() == [0, 2]
-    with pytest.raises(ColumnError, match="column 'age': expected numbers, got a column of dtype") as caught:
-        domain.encode([pd.Series(["x"], dtype="string")])
-    assert caught.value.__cause__ is None
