@@ -5,6 +5,9 @@ from collections.abc import Sequence
 from fractions import Fraction
 from itertools import permutations
 
+import numpy as np
+from scipy import stats
+
 from skdp.exact import exp_bounds
 from skdp.privacy import ReportPair
 
@@ -57,3 +60,43 @@ def with_report(law: Counts, row: Sequence[int]) -> Counts:
                 more = (*counts[:report], counts[report] + 1, *counts[report + 1 :])
                 wider[more] = wider.get(more, 0) + mass * share
     return wider
+
+
+def attained_delta(p: float, q: float, k: int, n: int, ratio: float) -> float:
+    """Return a lower bound of delta for k-ary randomised response, k >= 3, if all others hold the same value.
+
+    If they hold z, it is ``E[(V_1 + ... + V_n)+] / n`` for reports y of z, with ``V = (P(y | x0) - t P(y | x1)) / P(y |
+    z)``. Here z is a third value, x0, or x1. The sum is over the number c of reports other than z, and then over those
+    of x0 or x1.
+    """
+    c = _likely(n, (k - 1) * q)
+    mass = stats.binom.pmf(c, n, (k - 1) * q)
+    # Others hold x0, or x1: a report of the other one of both is among c with probability 1 / (k - 1).
+    same = (n - c) * (1 - ratio * q / p) + c * (1 - ratio)
+    first = mass @ _mean_above(same, ratio * (1 - p / q), c, 1 / (k - 1))
+    second = mass @ _mean_above((n - c) * (q / p - ratio) + c * (1 - ratio), p / q - 1, c, 1 / (k - 1))
+    # A third value: u reports are of x0 or x1. Where there are many, its reports are not told from what is left.
+    u = _likely(n, 2 * q)
+    both = u * (1 - ratio * p / q), (1 + ratio) * (p / q - 1), u, 0.5
+    if c.size * u.size > 1 << 18:
+        left = (n - u) * (k - 2) * q * (1 - ratio) / (1 - 2 * q)
+        third = stats.binom.pmf(u, n, 2 * q) @ _mean_above(left + both[0], *both[1:])
+    else:
+        left = ((n - c) * q / p + c)[:, np.newaxis] * (1 - ratio) - u * (1 - ratio)
+        masses = mass[:, np.newaxis] * stats.binom.pmf(u, c[:, np.newaxis], 2 / (k - 1))
+        third = (masses * _mean_above(left + both[0], *both[1:])).sum()
+    return float(max(first, second, third)) / n
+
+
+def _likely(n: int, share: float) -> np.ndarray:
+    spread = 9 * math.sqrt(n * share * (1 - share)) + 30
+    return np.arange(max(0, int(n * share - spread)), min(n, int(n * share + spread)) + 1)
+
+
+def _mean_above(start: np.ndarray, slope: float, count: np.ndarray, share: float) -> np.ndarray:
+    """Return ``E[(start + slope h)+]`` for binomial h."""
+    if slope < 0:  # count the others
+        start, slope, share = start + slope * count, -slope, 1 - share
+    least = np.floor(-start / slope) + 1
+    mean = count * share * stats.binom.sf(least - 2, np.maximum(count - 1, 0), share)
+    return slope * mean + start * stats.binom.sf(least - 1, count, share)

@@ -15,7 +15,7 @@ from skdp.oracles import RandomizedResponse
 from skdp.privacy import PrivacyGuarantee, compose, gaussian_delta, local_epsilon, shuffled_guarantee
 from skdp.privacy._shuffled_pair import ReportPair
 from tests.conftest import each, often
-from tests.privacy.shuffle_exact import AllTables
+from tests.privacy.shuffle_exact import AllTables, attained_delta
 
 PARTS = 0.01, 0.3, 0.6, 0.9
 """Of the local epsilon: delta is from about the largest one to next to 0."""
@@ -111,6 +111,33 @@ def test_columns_that_are_summed_apart_are_bounded_together(delta):
         for first, second in itertools.permutations(joint, 2):
             reached = sum(max(mass - ratio * second.get(key, 0), 0) for key, mass in first.items()) / total
             assert reached <= delta
+
+
+ATTAINED = list(itertools.product([3, 30], [0.2, 1.0, 4.0], [1_000, 45_222, 10**7], [1e-6, 1e-9]))
+QUICK = [(30, 0.2, 1_000, 1e-6), (3, 0.2, 45_222, 1e-6), (3, 4.0, 45_222, 1e-6)]
+
+
+@pytest.mark.parametrize("case", often(ATTAINED, QUICK), ids=str)
+def test_randomised_response_is_nearly_attained(case):
+    """An attacker attains what is proven, and not less by more than a ratio."""
+    k, epsilon, n, delta = case
+    oracle = RandomizedResponse(k, epsilon)
+    bound = shuffled_guarantee(oracle, n=n, delta=delta).epsilon
+    few_lies = n * (k - 1) / (math.exp(epsilon) + k - 1) < 40
+    ratio = 1.011 if few_lies else 1.004
+    attained = partial(attained_delta, float(oracle.p), float(oracle.q), k, n)
+    assert attained(math.exp(bound)) <= delta * (1 + 1e-9)
+    assert attained(math.exp(bound / ratio)) > delta
+
+
+@pytest.mark.parametrize("epsilon", often([0.2, 1.0, 4.0], [4.0]))
+@pytest.mark.parametrize("n", often([1_000, 45_222, 10**7], [45_222]))
+def test_two_values_are_within_45_percent_of_what_is_attained(epsilon, n):
+    pair = RandomizedResponse(2, epsilon).shuffle_pair()
+    # All others hold the first value too: their reports are a blanket of the same law.
+    same = Given(ReportPair(tuple((a, b, a) for a, b, _ in pair.classes)))
+    bound, attained = (shuffled_guarantee(one, n=n, delta=1e-6).epsilon for one in (Given(pair), same))
+    assert attained <= bound <= 1.45 * attained
 
 
 @each("oracle, n", [(RandomizedResponse(3, 0.5), 4), (RandomizedResponse(2, 2.0), 6)])
