@@ -286,7 +286,7 @@ class Domain:
         Examples
         --------
         >>> from skdp import PrivacyGuarantee
-        >>> found = PrivacyGuarantee(0.2, 1e-6, relation="add_remove", trust="central")
+        >>> found = PrivacyGuarantee(0.2, delta=1e-6, relation="add_remove", trust="central")
         >>> domain = Domain({"age": Interval(0, 128, bins=16)}).with_guarantee(found)
         >>> print(domain.guarantee)
         epsilon = 0.2, delta = 0.000001, central model, adding or removing one record's values of: age

@@ -287,7 +287,7 @@ class GaussianLoss(Loss):
     Examples
     --------
     >>> from skdp.privacy import GaussianLoss, PrivacyGuarantee, compose, gaussian_epsilon
-    >>> one = PrivacyGuarantee(gaussian_epsilon(0.2, 1e-6), 1e-6, losses=(GaussianLoss(0.2),))
+    >>> one = PrivacyGuarantee(gaussian_epsilon(0.2, 1e-6), delta=1e-6, losses=(GaussianLoss(0.2),))
     >>> round(compose([one] * 20, delta=1e-6).epsilon, 2)
     4.31
     """
