@@ -419,7 +419,7 @@ def fit_components(
     from skdp import DPPCA
 
     options: dict[str, Any] = {"bounds": table.bounds, "delta": delta}
-    pca = DPPCA(table.k, epsilon=epsilon, random_state=seed, **options)
+    pca = DPPCA(n_components=table.k, epsilon=epsilon, random_state=seed, **options)
     return pca.fit(table.columns).components_
 
 
@@ -441,7 +441,7 @@ def select_columns(
     chosen = []
     for one in range(seed * N_SELECTIONS, (seed + 1) * N_SELECTIONS):
         options |= {"delta": DELTA, "random_state": one}
-        selector = DPSelectKBest(table.k, epsilon=epsilon, **options)
+        selector = DPSelectKBest(k=table.k, epsilon=epsilon, **options)
         selector.fit(table.columns, table.target)
         chosen.append(selector.get_support(indices=True))
     return chosen

@@ -5,8 +5,9 @@ deviations are mean absolute errors over columns, divided by the standard deviat
 column. Errors of quantiles are differences of ranks, in percent of the rows. Errors of
 counts are in rows. "rows missed" is the proportion of rows with a value that was not found.
 
-Private bounds and private categories come from `discover_domain` where skdp has it, with
-a fifth of epsilon, and from ``bounds="private"`` elsewhere. The peer is OpenDP, if it is
+Bounds and categories that are not declared come from `discover_domain` where skdp has it,
+with a fifth of epsilon, and from ``bounds="private"`` elsewhere. The task "bounds" has 20
+columns, each in a table of its own. The peer is OpenDP, if it is
 installed; diffprivlib 0.6.6 does not import beside scikit-learn 1.9.
 """
 
@@ -19,7 +20,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from _tables import adult, encode_column, flights, postcodes
+from _tables import (
+    acs,
+    adult,
+    compas,
+    encode_column,
+    flights,
+    load_published,
+    lsac,
+    postcodes,
+)
 from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer
 
@@ -28,12 +38,19 @@ from skdp import Domain, Interval
 Numbers = NDArray[np.float64]
 Sample = dict[str, list[Numbers]]  # Releases, one per repeat.
 
-EPSILONS = (1.0, 0.1, 4.0)
-SEEDS = {"means": 8, "quantiles": 6, "counts": 10, "categories": 6}
+EPSILONS: dict[str, tuple[float, ...]] = {
+    "means": (1.0, 0.1, 4.0),
+    "bounds": (1.0,),
+    "quantiles": (1.0, 0.1, 4.0),
+    "counts": (1.0, 0.1, 4.0),
+    "categories": (1.0, 0.1, 4.0),
+}
+SEEDS = {"means": 8, "bounds": 10, "quantiles": 6, "counts": 10, "categories": 6}
 DELTA = 1e-6
 N_REPEATS = 10
 N_SLOW_REPEATS = 4
 N_PEER_REPEATS = 2
+N_BOUND_REPEATS = 20
 N_ROWS = 20_000
 N_QUICK_ROWS = 4_000
 PROBABILITIES = np.arange(1, 20) / 20
@@ -145,12 +162,14 @@ def release(
     return {key: [found[key] for found in releases] for key in releases[0]}
 
 
-def discover_means(table: NumberTable, epsilon: float, seed: int) -> Sample:
+def discover_means(
+    table: NumberTable, epsilon: float, seed: int, *, n_repeats: int = N_SLOW_REPEATS
+) -> Sample:
     """Release bounds, and the means between them."""
     from skdp import DPMean
 
     means = []
-    for one in list_seeds(seed, N_SLOW_REPEATS):
+    for one in list_seeds(seed, n_repeats):
         bounds, rest = find_bounds(table, epsilon, one)
         mean = DPMean(rest, bounds=bounds, random_state=one)
         means.append(mean.fit(as_frame(table)).mean_)
@@ -196,7 +215,7 @@ def release_opendp(table: NumberTable, epsilon: float, seed: int) -> Sample:
 def mean_methods() -> dict[str, Callable[..., Sample]]:
     return {
         "DPMean": partial(release, name="DPMean", read=lambda m: {"mean": m.mean_}),
-        "DPMean, private bounds": discover_means,
+        "discover_domain": discover_means,
         "DPStandardScaler": partial(
             release,
             name="DPStandardScaler",
@@ -207,6 +226,68 @@ def mean_methods() -> dict[str, Callable[..., Sample]]:
         ),
         "OpenDP": release_opendp,
     }
+
+
+def bound_tables(quick: bool) -> dict[str, Callable[[], NumberTable]]:
+    """Twenty columns, real and generated, each in a table of its own."""
+    loaders: dict[str, Callable[[], Numbers]] = {
+        name: partial(draw_column, name) for name in DRAWS
+    }
+    if quick:
+        return {"money": lambda: one_column(loaders["money"]()[:N_QUICK_ROWS])}
+    published = load_published()
+    for name, columns in REAL_COLUMNS.items():
+        if name in published:
+            for column in columns:
+                loaders[f"{name} {column}"] = partial(load_column, name, column)
+    return {
+        name: lambda load=load: one_column(load())  # type: ignore[misc]
+        for name, load in loaders.items()
+    }
+
+
+REAL_COLUMNS = {
+    "Adult": (
+        "age",
+        "education-num",
+        "capital-gain",
+        "capital-loss",
+        "hours-per-week",
+    ),
+    "ACS": ("AGEP",),
+    "COMPAS": ("age", "priors_count"),
+    "LSAC": ("lsat", "ugpa"),
+}
+DRAWS: dict[str, Callable[[np.random.Generator], Numbers]] = {
+    "exponential": lambda rng: rng.exponential(3_000, N_ROWS),
+    "lognormal": lambda rng: rng.lognormal(3, 1, N_ROWS),
+    "lognormal, heavy": lambda rng: rng.lognormal(3, 1.5, N_ROWS),
+    "Pareto": lambda rng: rng.pareto(2.5, N_ROWS) + 1,
+    "Student's t": lambda rng: rng.standard_t(3, N_ROWS),
+    "money": lambda rng: rng.gamma(2, 40, N_ROWS).round(2),
+    "90 % zeros": lambda rng: np.where(
+        rng.random(N_ROWS) < 0.9, 0.0, rng.geometric(0.1, N_ROWS)
+    ),
+    "normal, far from 0": lambda rng: rng.normal(1e6, 1e5, N_ROWS),
+    "uniform, far from 0": lambda rng: rng.uniform(1_000, 1_010, N_ROWS),
+    "uniform, small": lambda rng: rng.uniform(0, 1e-3, N_ROWS),
+}
+
+
+def draw_column(name: str) -> Numbers:
+    """Draw a column."""
+    return DRAWS[name](np.random.default_rng(23))
+
+
+def load_column(table: str, column: str) -> Numbers:
+    """Read the numbers of a published table."""
+    tables = {"Adult": adult, "ACS": acs, "COMPAS": compas, "LSAC": lsac}
+    return tables[table]().train[column].to_numpy(float)
+
+
+def one_column(values: Numbers) -> NumberTable:
+    """Make a table without declared bounds, which "bounds" does not use."""
+    return NumberTable(values[:, np.newaxis], np.full((1, 2), np.nan))
 
 
 def score_means(table: NumberTable, sample: Sample) -> dict[str, float]:
@@ -376,8 +457,8 @@ def release_groups(table: CountTable, epsilon: float, seed: int) -> Sample:
     names = list(table.keys)
     for one in list_seeds(seed):
         groups = DPGroupBy(
-            names,
-            epsilon,
+            by=names,
+            epsilon=epsilon,
             keys=table.domain.select(names),
             bounds=table.bounds,
             random_state=one,
@@ -471,6 +552,11 @@ def score_categories(
 
 TASKS = {
     "means": (number_tables, mean_methods, score_means),
+    "bounds": (
+        bound_tables,
+        lambda: {"discover_domain": partial(discover_means, n_repeats=N_BOUND_REPEATS)},
+        score_means,
+    ),
     "quantiles": (number_tables, quantile_methods, score_quantiles),
     "counts": (count_tables, count_methods, score_counts),
     "categories": (

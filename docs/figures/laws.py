@@ -16,8 +16,8 @@ from skdp import (
     DPHistogram,
     DPKBinsDiscretizer,
     DPMean,
-    DPOneHotEncoder,
     DPSelectKBest,
+    discover_domain,
 )
 from skdp.central import sample_and_aggregate
 from skdp.oracles import (
@@ -249,31 +249,26 @@ def histogram():
 
 
 def discovery():
-    """Draw how often a value is published, by the number of its persons."""
-    persons, axes = np.arange(1, 121), plt.subplots()[1]
-    words = np.repeat(persons, persons)
+    """Draw how often a text is published, by the number of records with it."""
+    records, axes = np.arange(1, 121), plt.subplots()[1]
+    words = np.repeat(records, records).astype(str)
     for n_columns, style in ((1, "-"), (8, "--")):
-        table, times = (
-            pd.DataFrame(
-                {f"word {place}": words for place in range(n_columns)}
-            ),
-            np.zeros(persons.size),
-        )
+        names = [f"word {place}" for place in range(n_columns)]
+        table, times = pd.DataFrame(dict.fromkeys(names, words)), 0
         for seed in range(80 // n_columns):
-            encoder = DPOneHotEncoder(
-                1.0, delta=1e-6, categories="private", random_state=seed
-            ).fit(table)
-            for found in encoder.categories_:
-                times += np.isin(persons, found.astype(int)) / 80
+            domain = discover_domain(table, 1.0, 1e-6, random_state=seed)
+            for name in domain.columns:
+                found = list(map(int, domain[name].values))
+                times = times + np.isin(records, found) / 80
         axes.plot(
-            persons,
+            records,
             times,
             style,
             label=f"{n_columns} column{'s' if n_columns > 1 else ''}",
         )
     axes.set(
-        xlabel="persons who have the value",
-        ylabel="share of releases that publish it",
+        xlabel="records with the text",
+        ylabel="proportion of releases that publish it",
     )
     axes.legend()
 
@@ -487,7 +482,7 @@ def components():
     for table, label in ((rows, "a table"), (rows[:-1], "one row less")):
         # The table is small, so that one row can be seen.
         with catch_warnings(action="ignore"):
-            pca = DPPCA(1, epsilon=0.5, bounds=(-8, 8))
+            pca = DPPCA(n_components=1, epsilon=0.5, bounds=(-8, 8))
             found = [
                 clone(pca)
                 .set_params(random_state=seed)
@@ -520,7 +515,7 @@ def selection():
     ):
         with catch_warnings(action="ignore"):
             select = DPSelectKBest(
-                1, epsilon=1.0, bounds=(-4, 6), classes=[0, 1]
+                k=1, epsilon=1.0, bounds=(-4, 6), classes=[0, 1]
             )
             fits = (
                 clone(select)

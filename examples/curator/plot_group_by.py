@@ -11,15 +11,15 @@ do not share epsilon; every declared group is answered, also an empty one.
 
 import matplotlib.pyplot as plt
 
-from skdp import DPGroupBy
+from skdp import DPGroupBy, discover_domain
 from skdp.datasets import load_adult
 
 adult = load_adult()
 keys = ["education", "sex"]
 people = adult.data[[*keys, "hours-per-week"]]
 groups = DPGroupBy(
-    keys,
     0.5,
+    by=keys,
     keys=adult.domain.select(keys),
     bounds=(0, 100),
     random_state=0,
@@ -62,16 +62,16 @@ axes.legend()
 plt.show()
 
 # %%
-# Keys that nobody has declared: the occupations that enough people have. Rows with others are in no group.
+# Keys that nobody has declared: the occupations that many people share. Rows with others are in no group.
 
+occupations = adult.data[["occupation"]]
+domain = discover_domain(occupations, 0.1, 1e-6, random_state=0)
 found = DPGroupBy(
-    "occupation",
-    0.5,
-    delta=1e-6,
-    keys="private",
+    0.4,
+    by="occupation",
+    keys=domain,
+    handle_unknown="ignore",
     statistics="count",
     random_state=0,
-)
-found.fit(adult.data[["occupation"]]).to_frame().sort_values(
-    "count", ascending=False
-).head()
+).fit(occupations)
+found.to_frame().sort_values("count", ascending=False).head()

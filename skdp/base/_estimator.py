@@ -74,10 +74,9 @@ ColumnLike: TypeAlias = IntoSeries | ArrayLike
 # The name of a column; in an array, its number.
 ColumnName: TypeAlias = Hashable
 
-# A pair (low, high) for all columns, an array of shape (n_features, 2), or a pair by
-# column name. For estimators of the curator also "private", in place of all or of a
-# pair.
-Bounds: TypeAlias = ArrayLike | Mapping[Any, tuple[float, float] | str] | Domain
+# A pair (low, high) for all columns, an array of shape (n_features, 2), a pair by column
+# name, or the intervals of a domain.
+Bounds: TypeAlias = ArrayLike | Mapping[Any, tuple[float, float]] | Domain
 
 # The path of a file or folder.
 PathType: TypeAlias = str | PathLike[str]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -29,29 +28,21 @@ from skdp.base import (
     check_random_state,
     coins,
     draw_seed,
-    level_of_the_caller,
     read_bounds,
     read_input,
     refuse_no_public_rows,
     warn_of_release,
 )
 from skdp.central.statistics import (
-    NOWHERE,
     Batches,
     Noise,
     QuantilePlan,
-    check_share,
-    check_steps,
     limit_persons,
-    place_bounds,
-    plan_looks,
     read_persons,
     read_values,
     rows_within,
-    split_bounds,
 )
 from skdp.oracles import check_size
-from skdp.pages import warn
 from skdp.privacy import (
     Loss,
     Mu,
@@ -297,9 +288,7 @@ def quantile_plan(quantiles: QuantilePlan, *more: Any) -> Plan:
 
 
 class CentralStatistic(CentralEstimator):
-    """An estimator whose `fit` reads a table, plans its release, charges it, finds bounds, and releases."""
-
-    bounds_share: float
+    """An estimator whose `fit` reads a table, plans its release, charges it, and releases."""
 
     @all_or_nothing
     def fit(
@@ -342,8 +331,7 @@ class CentralStatistic(CentralEstimator):
         Warns
         -----
         UserWarning
-            If a statistic is refused, or the noise hides it; if a column of numbers is of dtype object, or a column
-            whose values are found privately has frequent values of several kinds.
+            If a statistic is refused, or the noise hides it; if a column of numbers is of dtype object.
         """
         return self._fit(X, None, groups)
 
@@ -358,18 +346,10 @@ class CentralStatistic(CentralEstimator):
         rows = self._read(X, y, groups, n_most)
         share = self._settled(share, rows)
 
-        # Plan. With private bounds there are two plans: one before the charge with
-        # bounds that stand in for them, so that all that can be an error is one, and
-        # one with those that were found.
-        bounded = self._bounded(rows)
-        places, bounds = self._split_bounds(bounded.names)
-        private = [bounded.names[place] for place in places]
-        check_steps(getattr(self, "candidates", None), private)
-        part = Fraction(0)
-        if private:
-            part = check_share("bounds_share", self.bounds_share)
-        plan = self._plan(rows, share * (1 - part), bounds)
-        looks = plan_looks(share if plan.free else share * part, len(private))
+        # Plan.
+        names = self._bounded(rows).names
+        bounds = self._declared_bounds(names)
+        plan = self._plan(rows, share, bounds)
         if plan.protected:
             refuse_no_public_rows(rows.n_rows)
         # Which rows of a person of a large table are used depends on all columns.
@@ -380,18 +360,15 @@ class CentralStatistic(CentralEstimator):
                 "a large table are used follows from the values of all columns"
             )
 
-        source = self._charge(plan, looks, share, rows)
+        # Charge.
+        source = self._charge(plan, share, rows)
 
-        # Find bounds.
-        hidden: list[Any] = []
-        if looks:
-            bounds, hidden = place_bounds(bounds, bounded, places, looks, source)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                plan = self._plan(rows, share * (1 - part), bounds)
-
+        # Release.
         self._release(plan, source)
-        self._set_bounds(bounds, bounded.names, hidden)
+        if bounds is None:
+            self.__dict__.pop("bounds_", None)  # of an earlier fit
+        else:
+            self.bounds_ = read_bounds(bounds, names)
         return self
 
     def _read(self, X: Any, y: Any, groups: Any, most: int) -> Batches:
@@ -414,11 +391,9 @@ class CentralStatistic(CentralEstimator):
         """Return the generator that chooses rows of persons, which shares no random bits with the noise."""
         return np.random.default_rng(draw_seed(self.random_state))
 
-    def _charge(
-        self, plan: Plan, looks: Sequence[Noise], share: Share, rows: Batches
-    ) -> ByteSource:
+    def _charge(self, plan: Plan, share: Share, rows: Batches) -> ByteSource:
         """Charge the ledger, set `guarantee_`, and return the random bits."""
-        if plan.free and not looks:
+        if plan.free:
             self.guarantee_ = PrivacyGuarantee(
                 0.0, relation="add_remove", scope=rows.names, mechanism=plan.mechanism
             )
@@ -427,13 +402,6 @@ class CentralStatistic(CentralEstimator):
         losses = plan.losses
         if losses is None:
             losses = tuple(noise.loss for noise in plan.noises)
-        if looks:
-            names = " and ".join(dict.fromkeys(look.name for look in looks))
-            search = f"{names} on counts for bounds"
-            mechanism = search if plan.free else f"{mechanism}, {search}"
-            # Losses are stated only if those of all parts are known.
-            if losses or plan.free:
-                losses = (*(look.loss for look in looks), *losses)
         if share.rows > 1:
             mechanism = f"{mechanism}, up to {share.rows} rows a person"
         relation: Relation = "replace_values" if plan.protected else "add_remove"
@@ -444,27 +412,6 @@ class CentralStatistic(CentralEstimator):
             relation=relation,
             delta=plan.delta,
             losses=losses,
-        )
-
-    def _set_bounds(
-        self, bounds: Any, names: Sequence[Any], hidden: Sequence[Any]
-    ) -> None:
-        """Set `bounds_`, and say of which columns they are not found."""
-        if bounds is None:
-            self.__dict__.pop("bounds_", None)  # that of another guarantee
-        else:
-            self.bounds_ = read_bounds(bounds, names)
-        if not hidden:
-            return
-        self._leave_open(np.array([name in hidden for name in names]))
-        warn(
-            f"the noise hides where the values of {list(hidden)} are, if they are not "
-            f"0, and bounds_ says {NOWHERE}, so that nothing limits how far their "
-            "statistics are from the truth: there may be too few rows for this "
-            "epsilon, or for bounds_share. Declare bounds from what is publicly known",
-            UserWarning,
-            about="guide/preprocessing#bounds-that-nobody-knows",
-            stacklevel=level_of_the_caller(),
         )
 
     def _read_columns(self, X: Any, y: Any, large: LargeTable | None) -> Table:
@@ -479,18 +426,9 @@ class CentralStatistic(CentralEstimator):
         """Return the columns that have bounds."""
         return rows
 
-    def _split_bounds(self, names: Sequence[Any]) -> tuple[list[int], Any]:
-        """Return which of these columns have private bounds, and what `_plan` is given as bounds."""
-        return split_bounds(self._declared_bounds(), names)
-
-    def _declared_bounds(self) -> Any:
-        """Return what is declared of the bounds that `_plan` needs."""
+    def _declared_bounds(self, names: Sequence[Any]) -> Any:
+        """Return the declared bounds of columns; None if they need none."""
         return getattr(self, "bounds", None)
-
-    def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
-        """State of the columns with bounds that were not found that the errors of their statistics have no limit."""
-        # Not those of the values clipped to `NOWHERE`, which say nothing of the values.
-        # An estimator that states no errors has nothing to do.
 
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         """Check the parameters and the table, and compute the exact statistics: all errors are raised here."""

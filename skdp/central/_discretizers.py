@@ -52,12 +52,9 @@ class DPKBinsDiscretizer(CentralTransformer):
     encode : {"ordinal", "onehot-dense"}, default="ordinal"
         ``"ordinal"``: the number of the bin, from 0, in the columns of the input. ``"onehot-dense"``: a column of 0 and
         1 for each bin, named ``<column>_<bin>``.
-    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or "private"
+    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
         The lowest and the highest value of all columns, or of each, from what is publicly known: the outer edges.
         Values outside belong to the outer bins.
-        ``"private"``, for all columns or in place of a pair, finds bounds that hold nearly all values, as in `DPMean`.
-    bounds_share : float, default=0.2
-        The share of epsilon that finds bounds, if some are private.
     candidates : "integers", int, array-like of float, or mapping of column name to one of these, optional
         The possible inner edges: ``"integers"`` for all whole numbers between the bounds, an int for a number of equal
         steps between them, from 1 to a million. By default up to 10,000 steps, such that all whole numbers between
@@ -79,7 +76,7 @@ class DPKBinsDiscretizer(CentralTransformer):
     n_bins_ : ndarray of int, shape (n_features,)
         The resulting number of bins.
     bounds_ : ndarray of shape (n_features, 2)
-        The bounds: those declared, or found.
+        The declared bounds.
     guarantee_ : PrivacyGuarantee
         The guarantee of this `fit`, about the edges; epsilon is 0 for uniform bins, which use no value.
     n_features_in_, feature_names_in_ : int, ndarray of str
@@ -132,7 +129,6 @@ class DPKBinsDiscretizer(CentralTransformer):
         strategy: Strategy = "quantile",
         encode: Encoding = "ordinal",
         bounds: Bounds | None = None,
-        bounds_share: float = 0.2,
         candidates: Candidates | None = None,
         max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
@@ -143,14 +139,13 @@ class DPKBinsDiscretizer(CentralTransformer):
         self.strategy = strategy
         self.encode = encode
         self.bounds = bounds
-        self.bounds_share = bounds_share
         self.candidates = candidates
         self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
         self.random_state = random_state
 
     def _is_free(self, names: Sequence[Any]) -> bool:
-        return self.strategy == "uniform" and not self._split_bounds(names)[0]
+        return self.strategy == "uniform"
 
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         n_bins = check_size(self.n_bins, most=_MOST_BINS, name="n_bins")

@@ -1,9 +1,9 @@
-"""Categories as columns of 0 and 1, or as private means of a target; declared, or found privately."""
+"""Declared categories as columns of 0 and 1, or as private means of a target."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import partial
 from typing import Any, Literal, NamedTuple, get_args
@@ -16,7 +16,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import TableLike, check_choice, read_bounds, read_input, read_numbers
-from skdp.central._base import CentralTransformer, Plan
+from skdp.central._base import CentralTransformer, Plan, Unknown
 from skdp.central._supervised import (
     SupervisedStatistic,
 )
@@ -24,14 +24,11 @@ from skdp.central.statistics import (
     GRID,
     LARGEST,
     Batches,
-    CategoryPlan,
     GroupSums,
     Noise,
-    check_share,
     clip_floats,
+    declared_domain,
     encode_columns,
-    plan_categories,
-    private_columns,
     select_columns,
     shrunk_shifts,
     sums_of_groups,
@@ -39,20 +36,15 @@ from skdp.central.statistics import (
     undeclared_error,
 )
 from skdp.domain import Codes, Domain, DomainLike
-from skdp.privacy import Loss, Mu, PrivacyLedger, Rho, Share, check_delta
+from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
 from skdp.tables import Table, as_objects, plain
-
-OneHotUnknown = Literal["auto", "error", "ignore", "infrequent_if_exist"]
-TargetUnknown = Literal["auto", "error", "ignore"]
 
 Floats = NDArray[np.float64]
 
 
 def _make_distinct(names: Sequence[str]) -> list[str]:
     """Append underscores to each name that an earlier column has."""
-    # By the names alone: found categories are released, and an error would come after
-    # the charge.
     reserved = set(names)
     used: set[str] = set()
     distinct = []
@@ -66,130 +58,85 @@ def _make_distinct(names: Sequence[str]) -> list[str]:
     return distinct
 
 
-def code_known(
-    table: Table,
-    domain: Domain,
-    handle_unknown: str,
-    private: Sequence[Any],
-    *,
-    known: str = "declared or found",
-) -> list[Codes]:
-    """Code rows, where values that are not known may be an error; of private categories, only with ``"error"``."""
+def code_declared(table: Table, domain: Domain, handle_unknown: str) -> list[Codes]:
+    """Code rows, where undeclared values may be an error."""
     codes, undeclared = encode_columns(table, domain, handle_unknown)
-    if handle_unknown in ("auto", "error"):
-        for name in undeclared:
-            if name not in private or handle_unknown == "error":
-                raise undeclared_error(name, domain, "categories", known=known)
+    if undeclared:
+        raise undeclared_error(undeclared[0], domain, "categories")
     return codes
 
 
 class DPOneHotEncoder(CentralTransformer):
-    """Encode each category as a column of 0 and 1; which categories there are is declared, or private.
+    """Encode each declared category as a column of 0 and 1.
 
-    scikit-learn's `OneHotEncoder`, but for the categories.
+    scikit-learn's `OneHotEncoder`, but for the categories, which are not read from the data: it costs nothing.
 
     Parameters
     ----------
     epsilon : float, Rho or Mu, default=1.0
-        Privacy loss of all columns together, finite and > 0. Declared categories spend nothing of it, and private ones
-        need a number.
-    delta : float, default=0.0
-        Failure probability, in [0, 1): above 0 for private categories, as a value that one person has may then be
-        published by accident.
-    categories : list of array-like, mapping, Domain, Interval or "private", optional
-        The values that each column may take, as the `domain` of `DPHistogram`: declared from what is publicly known.
-        None among the values declares missing as a category. ``"private"``, for all columns or in place of the values
-        of one, finds those that enough persons have.
+        Privacy loss that `fit` may spend. Declared categories spend nothing of it.
+    categories : list of array-like, mapping, Domain or Interval, optional
+        The values that each column may take, as the `domain` of `DPHistogram`: declared from what is publicly known, or
+        found by `discover_domain`. None among the values declares missing as a category.
     drop : {"first", "if_binary"} or array-like of shape (n_features,), optional
         The category of each column that gets no column of its own: the first; that of columns with two; or these.
-    handle_unknown : {"auto", "error", "ignore", "infrequent_if_exist"}, default="auto"
-        What is done with any other value. ``"auto"``: where categories are private, as most such columns have others,
-        it is in a further column of the output, ``<column>_infrequent_sklearn``, which is for all values that were not
-        found; where they are declared, it is an error, which reveals that there is such a value: in `transform`, or
-        before the charge of `fit`. ``"infrequent_if_exist"`` is the same without errors: all columns of an undeclared
-        value are 0. ``"ignore"``: so it is everywhere. ``"error"`` is one everywhere: of a value that was not found,
-        after the charge.
+    handle_unknown : {"error", "ignore"}, default="error"
+        What is done with any other value: an error, which reveals that there is such a value, or 0 in all columns. Use
+        ``"ignore"`` for categories that `discover_domain` found, which leaves rare ones out.
     max_rows_per_person : int, default=1
-        The most rows of one person, all of which the guarantee is for. Further rows are left out if `fit` is given
-        ``groups``, and the rest has less noise; without, the number is taken on trust.
+        The most rows of one person, as of other estimators.
     ledger : PrivacyLedger, optional
-        What each `fit` is charged to, before anything is drawn; declared categories cost nothing.
+        Ledger of the release, which is charged nothing.
     random_state : None or int, default=None
-        None for secure random bits; an int for experiments, without a guarantee against those who know it.
+        None or an int, as of other estimators: nothing is drawn.
 
     Attributes
     ----------
     categories_ : list of ndarray of object
-        The categories of each column, missing as None; of an `Interval`, the names of its bins. None may be found.
+        The categories of each column, missing as None; of an `Interval`, the names of its bins.
     domain_ : Domain
-        The same as a domain; a column of which nothing is found has None there.
-    infrequent_ : ndarray of bool, shape (n_features,)
-        Which columns have a further one for the values that were not found.
+        The same as a domain.
     guarantee_ : PrivacyGuarantee
-        The guarantee of this `fit`, about the categories; epsilon is 0 if all of them are declared.
+        The guarantee of this `fit`: epsilon is 0.
     n_features_in_, feature_names_in_ : int, ndarray of str
         The number of columns; their names, if all of them are strings.
 
     See Also
     --------
+    discover_domain : Find the categories that many records share.
     sklearn.preprocessing.OneHotEncoder : Its categories are those of the data.
     DPTargetEncoder : One column for many categories.
 
     Notes
     -----
-    **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a record changes the
-    distribution of the private categories of all columns by at most ``(epsilon, delta)``; replacing one by
-    ``(2 epsilon, (1 + e**epsilon) delta)``. `fit` reads the columns with private categories only; without any it reads
-    no value. **The output of** `transform` **is not private**: each of its rows is a function of the input row, without
-    noise. Not covered: an error of `transform` reveals that a value is unknown.
-
-    A value is published if a noisy total reaches a threshold, above which one person alone comes with a probability of
-    at most delta. Of two totals that is used for which fewer persons must have a value: the number of rows, with
-    Laplace noise for each of d columns ([1]_); or weights with Gaussian noise, where each person with n distinct values
-    in all columns gives ``1 / sqrt(n)`` to each ([2]_), which is better from about three columns or rows of a person.
-
-    Text, finite numbers, truth values and dates can be published, of each column those of the kind whose published
-    values have the largest noisy total. A record with anything else, such as a list or a number among text, is one
-    whose value was not found: it is no error, which would show that there is such a record. A warning names the column
-    if values of another kind reach the threshold, too; it follows from the noisy totals.
-
-    References
-    ----------
-    .. [1] A. Korolova, K. Kenthapadi, N. Mishra, A. Ntoulas (2009). Releasing search queries and clicks privately. WWW.
-    .. [2] S. Gopi, P. Gulhane, J. Kulkarni, J. H. Shen, M. Shokouhi, S. Yekhanin (2020). Differentially private set
-       union. ICML.
+    **Privacy.** `fit` reads no value. **The output of** `transform` **is not private**: each
+    of its rows is a function of the input row, without noise. Not covered: an error reveals that a value is undeclared.
 
     Examples
     --------
-    >>> from skdp import DPOneHotEncoder
+    >>> from skdp import DPOneHotEncoder, discover_domain
     >>> from skdp.datasets import load_adult
     >>> people = load_adult().data[["sex", "workclass"]]
-    >>> encoder = DPOneHotEncoder(
-    ...     1.0, delta=1e-6, categories={"sex": ["Female", "Male"], "workclass": "private"}, drop="if_binary",
-    ...     random_state=0,
-    ... )
-    >>> encoder.fit_transform(people).shape
-    (32561, 9)
+    >>> domain = discover_domain(people, epsilon=1.0, delta=1e-6, random_state=0)
+    >>> encoder = DPOneHotEncoder(categories=domain, drop="if_binary", handle_unknown="ignore").fit(people)
     >>> encoder.get_feature_names_out()[[0, 1, -2, -1]].tolist()
-    ['sex_Male', 'workclass_Federal-gov', 'workclass_None', 'workclass_infrequent_sklearn']
-    >>> encoder.guarantee_.delta
-    1e-06
+    ['sex_Male', 'workclass_Federal-gov', 'workclass_State-gov', 'workclass_None']
+    >>> encoder.guarantee_.epsilon
+    0.0
     """
 
     def __init__(
         self,
         epsilon: float | Rho | Mu = 1.0,
         *,
-        delta: float = 0.0,
-        categories: DomainLike | Literal["private"] | None = None,
+        categories: DomainLike | None = None,
         drop: Literal["first", "if_binary"] | Sequence[Any] | None = None,
-        handle_unknown: OneHotUnknown = "auto",
+        handle_unknown: Unknown = "error",
         max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
         self.epsilon = epsilon
-        self.delta = delta
         self.categories = categories
         self.drop = drop
         self.handle_unknown = handle_unknown
@@ -200,54 +147,26 @@ class DPOneHotEncoder(CentralTransformer):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.categorical = tags.input_tags.string = True
-        is_private = self.handle_unknown == "auto" and isinstance(self.categories, str)
-        tags.input_tags.allow_nan = is_private or self.handle_unknown not in (
-            "auto",
-            "error",
-        )
+        tags.input_tags.allow_nan = self.handle_unknown != "error"
         tags.transformer_tags.preserves_dtype = []
         return tags
 
     def _is_free(self, names: Sequence[Any]) -> bool:
-        declared = self.categories
-        if isinstance(declared, Mapping):
-            declared = list(declared.values())
-        entries = declared if isinstance(declared, list | tuple) else [declared]
-        return not any(isinstance(each, str) and each == "private" for each in entries)
+        return True
 
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
-        check_choice("handle_unknown", self.handle_unknown, get_args(OneHotUnknown))
-        categories = plan_categories(rows, self.categories, share, self.delta)
-        self._codes_to_drop(categories.domain, categories.private)
-        if categories.private and self.handle_unknown in ("auto", "error"):
-            # `transform` would refuse it, but after the charge.
-            code_known(
-                rows.table,
-                categories.domain,
-                "auto",
-                categories.private,
-                known="declared",
-            )
-        return Plan(
-            categories,
-            mechanism=categories.mechanism,
-            losses=(),
-            delta=check_delta(self.delta) if categories.private else Fraction(0),
-            free=not categories.private,
-        )
+        check_choice("handle_unknown", self.handle_unknown, get_args(Unknown))
+        domain = declared_domain(rows.table, self.categories, "categories")
+        self._codes_to_drop(domain)
+        return Plan(domain, mechanism="declared categories", free=True)
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
-        self.domain_, categories = plan.exact.find(source)
-        self.categories_ = []
-        is_found = []
-        for name in self.domain_.columns:
-            labels = categories.get(name, self.domain_[name].labels)
-            self.categories_.append(as_objects(labels))
-            is_found.append(name in categories)
-        has_column = self.handle_unknown in ("auto", "infrequent_if_exist")
-        self.infrequent_ = np.array(is_found) & has_column
+        self.domain_ = plan.exact
+        self.categories_ = [
+            as_objects(self.domain_[name].labels) for name in self.domain_.columns
+        ]
 
-    def _codes_to_drop(self, domain: Domain, private: Sequence[Any] = ()) -> Any:
+    def _codes_to_drop(self, domain: Domain) -> Any:
         """Check `drop`; return it with codes in place of categories."""
         if self.drop is None or (
             isinstance(self.drop, str) and self.drop in ("first", "if_binary")
@@ -261,47 +180,30 @@ class DPOneHotEncoder(CentralTransformer):
         codes = []
         for name, value in zip(domain.columns, self.drop, strict=True):
             labels = domain[name].labels
-            why = ""
-            if name in private:
-                why = "whose categories are not known yet"
-            elif plain(value) not in labels:
-                why = "which is not declared"
-            if why:
-                raise ValueError(f"drop names a category of column {name!r}, {why}")
+            if plain(value) not in labels:
+                raise ValueError(
+                    f"drop names a category of column {name!r}, which is not declared"
+                )
             codes.append(labels.index(plain(value)))
         return codes
 
-    @property
-    def _sizes(self) -> NDArray[np.intp]:
-        """The number of columns of each column, before one is dropped."""
-        return np.array([len(labels) for labels in self.categories_]) + self.infrequent_
-
     def _encoder(self) -> OneHotEncoder:
-        """Make an encoder of codes; columns without categories are left out."""
-        sizes = self._sizes[self._sizes > 0]
-        is_refused = self.handle_unknown in ("auto", "error")
+        """Make an encoder of codes."""
+        sizes = self.domain_.sizes
         encoder = OneHotEncoder(
             categories=[np.arange(size) for size in sizes],
             drop=self._codes_to_drop(self.domain_),
-            handle_unknown="error" if is_refused else "ignore",
+            handle_unknown=self.handle_unknown,
             sparse_output=False,
         )
         row = np.zeros((1, len(sizes)), int)
         return encoder.set_output(transform="default").fit(row)
 
     def _transform_table(self, table: Table) -> Sequence[Any]:
-        names = np.array(self.domain_.columns, object)
-        codes = code_known(
-            table, self.domain_, self.handle_unknown, names[self.infrequent_].tolist()
-        )
-        matrix = []
-        for place, labels in enumerate(self.categories_):
-            if self._sizes[place]:
-                matrix.append(np.minimum(codes[place], len(labels)))
-        n_rows = len(table.columns[0])
-        if not matrix or not n_rows:
-            return [np.empty((n_rows, len(self._output_names())))]
-        return [self._encoder().transform(np.column_stack(matrix))]
+        codes = code_declared(table, self.domain_, self.handle_unknown)
+        if not len(table.columns[0]):
+            return [np.empty((0, len(self._output_names())))]
+        return [self._encoder().transform(np.column_stack(codes))]
 
     def inverse_transform(self, X: TableLike) -> NDArray[Any]:
         """Return the categories of encoded rows.
@@ -314,8 +216,7 @@ class DPOneHotEncoder(CentralTransformer):
         Returns
         -------
         ndarray of object, shape (n_samples, n_features)
-            The categories, as scikit-learn's `OneHotEncoder` returns them: missing is None, and so is an unknown value;
-            what was not found is ``"infrequent_sklearn"``.
+            The categories, as scikit-learn's `OneHotEncoder` returns them: missing is None, and so is an unknown value.
 
         Raises
         ------
@@ -331,15 +232,11 @@ class DPOneHotEncoder(CentralTransformer):
                 f"X has {len(table.names)} features; transform makes "
                 f"{len(self._output_names())}"
             )
-        codes = iter(self._encoder().inverse_transform(numbers).T)
         columns = []
-        for labels, size in zip(self._labels(), self._sizes, strict=True):
-            column: list[Any] = [None] * len(numbers)
-            if size:
-                # Codes are None where all columns are 0.
-                by_code = dict(enumerate(labels))
-                column = list(map(by_code.get, next(codes)))
-            columns.append(as_objects(column))
+        codes = self._encoder().inverse_transform(numbers).T
+        for labels, column in zip(self.categories_, codes, strict=True):
+            # Codes are None where all columns are 0.
+            columns.append(as_objects(list(map(dict(enumerate(labels)).get, column))))
         return np.column_stack(columns)
 
     def get_feature_names_out(
@@ -363,31 +260,15 @@ class DPOneHotEncoder(CentralTransformer):
     def _output_names(self) -> Sequence[Any]:
         return self._names(super()._output_names())
 
-    def _labels(self) -> list[list[Any]]:
-        """Return the categories of each column, and the name of those that were not found."""
-        columns = []
-        for labels, has_column in zip(self.categories_, self.infrequent_, strict=True):
-            name = "infrequent_sklearn"
-            while name in [str(label) for label in labels]:
-                name += "_"
-            columns.append([*labels, name] if has_column else list(labels))
-        return columns
-
     def _names(self, columns: Sequence[Any]) -> list[str]:
         """Return the name of each column of the output."""
-        if not self._sizes.any():
-            return []
         dropped = self._encoder().drop_idx_
         names = []
-        place = 0  # among the columns of the encoder
-        for column, labels in zip(columns, self._labels(), strict=True):
-            if not labels:
-                continue
+        for place, column in enumerate(columns):
             code_to_drop = None if dropped is None else dropped[place]
-            for code, label in enumerate(labels):
+            for code, label in enumerate(self.categories_[place]):
                 if code != code_to_drop:
                     names.append(f"{column}_{label}")
-            place += 1
         return _make_distinct(names)
 
 
@@ -401,24 +282,16 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
     epsilon : float, Rho or Mu, default=1.0
         Privacy loss of all columns together, finite and > 0. A share of a budget in rho or mu (`skdp.privacy.Rho`,
         `skdp.privacy.Mu`) gets Gaussian noise where that is less.
-    delta : float, default=0.0
-        Failure probability, in [0, 1): above 0 for private categories.
-    categories : list of array-like, mapping, Domain, Interval or "private", optional
-        The values that each column may take, as the `domain` of `DPHistogram`: declared from what is publicly known.
-        None among the values declares missing as a category. ``"private"``, for all columns or in place of the values
-        of one, finds those that enough persons have, as `DPOneHotEncoder`.
-    categories_share : float, default=0.2
-        The share of epsilon that finds private categories.
-    bounds : pair of float, or "private"
+    categories : list of array-like, mapping, Domain or Interval, optional
+        The values that each column may take, as the `domain` of `DPHistogram`: declared from what is publicly known, or
+        found by `discover_domain`. None among the values declares missing as a category.
+    bounds : pair of float, or Domain
         The lowest and the highest value of the target, from what is publicly known: (0, 1) for a class that is 0 or 1.
-        Values outside are clipped. ``"private"`` finds bounds that hold nearly all values, as in `DPMean`.
-    bounds_share : float, default=0.2
-        The share of epsilon that finds bounds, if they are private.
-    handle_unknown : {"auto", "error", "ignore"}, default="auto"
-        What is done with any other value. ``"ignore"``: in `fit` it adds nothing to its column, and `transform` encodes
-        it by the mean of all rows. ``"auto"``: the same where categories are private, as most such columns have values
-        that are not found; where they are declared, it is an error, which reveals that there is such a value.
-        ``"error"`` is one everywhere: of a value that was not found in `transform`, after the charge.
+        Values outside are clipped.
+    handle_unknown : {"error", "ignore"}, default="error"
+        What is done with any other value: an error, which reveals that there is such a value; or in `fit` it adds
+        nothing to its column, and `transform` encodes it by the mean of all rows. Use ``"ignore"`` for categories that
+        `discover_domain` found, which leaves rare ones out.
     max_rows_per_person : int, default=1
         The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
         left out if `fit` is given ``groups``; without, the number is taken on trust.
@@ -434,8 +307,8 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
     target_mean_ : float
         The noisy mean of the target.
     target_mean_std_error_ : float
-        The standard deviation of its noise; infinite if private bounds are not found. An encoding, which is drawn
-        towards this mean, has no such number: `DPGroupBy` gives means by category with intervals.
+        The standard deviation of its noise. An encoding, which is drawn towards this mean, has no such number:
+        `DPGroupBy` gives means by category with intervals.
     domain_ : Domain
         The values of each column.
     bounds_ : ndarray of shape (1, 2)
@@ -453,11 +326,10 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
     Notes
     -----
     **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a record, with its target,
-    changes the distribution of all fitted attributes by at most ``(epsilon, delta)``, with ``delta = 0`` for declared
-    categories; replacing one by ``(2 epsilon, (1 + e**epsilon) delta)``. The number of rows is protected too, and a
-    table without rows is answered. **The output of** `transform` **is not private**: each of its rows is a function of
-    the input row, without noise. Not covered: an error reveals that a value is undeclared, or that the target has a
-    missing one.
+    changes the distribution of all fitted attributes by at most ``(epsilon, 0)``; replacing one by ``(2 epsilon, 0)``.
+    The number of rows is protected too, and a table without rows is answered. **The output of** `transform` **is not
+    private**: each of its rows is a function of the input row, without noise. Not covered: an error reveals that a
+    value is undeclared, or that the target has a missing one.
 
     Of each category, the sums of the distances of the target to both bounds are released. A record adds two numbers of
     at least 0 to one category of each of d columns, together the width of the bounds; so Laplace noise of scale d
@@ -487,28 +359,23 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
     epsilon = 1, central model, adding or removing one record's values of: workclass, income, NOT SECURE: ...
     """
 
-    _delta_is_for_noise = False  # delta is for what is found
+    # There is no delta.
+    _delta_is_for_noise = False
 
     def __init__(
         self,
         epsilon: float | Rho | Mu = 1.0,
         *,
-        delta: float = 0.0,
-        categories: DomainLike | Literal["private"] | None = None,
-        categories_share: float = 0.2,
-        bounds: tuple[float, float] | str | None = None,
-        bounds_share: float = 0.2,
-        handle_unknown: TargetUnknown = "auto",
+        categories: DomainLike | None = None,
+        bounds: tuple[float, float] | Domain | None = None,
+        handle_unknown: Unknown = "error",
         max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
         self.epsilon = epsilon
-        self.delta = delta
         self.categories = categories
-        self.categories_share = categories_share
         self.bounds = bounds
-        self.bounds_share = bounds_share
         self.handle_unknown = handle_unknown
         self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
@@ -518,8 +385,7 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.input_tags.categorical = tags.input_tags.string = True
-        is_private = self.handle_unknown == "auto" and isinstance(self.categories, str)
-        tags.input_tags.allow_nan = is_private or self.handle_unknown == "ignore"
+        tags.input_tags.allow_nan = self.handle_unknown == "ignore"
         tags.transformer_tags.preserves_dtype = []
         return tags
 
@@ -527,54 +393,37 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
         return rows.target
 
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
-        check_choice("handle_unknown", self.handle_unknown, get_args(TargetUnknown))
+        check_choice("handle_unknown", self.handle_unknown, get_args(Unknown))
         ends = read_bounds(bounds, rows.names[-1:])
-        part = check_share("categories_share", self.categories_share)
-        categories = plan_categories(
-            rows.features, self.categories, share * part, self.delta
-        )
-        # Values that are refused, and a missing target, are an error before the charge.
-        sums = self._sums(rows, categories.domain, categories.private, ends)
-        exact = TargetPlan(rows, categories, sums, ends)
-        of_means = share * (1 - part) if categories.private else share
+        table = rows.features.table
+        domain = declared_domain(table, self.categories, "categories")
+        exact = TargetPlan(domain, *self._sums(rows, domain, ends), ends)
         # A record changes two numbers of each column, together by `2 * GRID`: so in L1
         # norm, and at most in L2 norm.
         d = len(rows.names) - 1
         # A twentieth is for the sum of squares of the target: how much the target
         # varies says from how few rows a mean is worth something.
-        of_squares = Noise.of(of_means / 20, GRID)
-        of_distances = of_means * Fraction(19, 20)
+        of_squares = Noise.of(share / 20, GRID)
+        of_distances = share * Fraction(19, 20)
         noise = Noise.of(of_distances, 2 * GRID * d, (2 * GRID) ** 2 * d)
-        mechanism = f"{noise.name} on sums by category"
-        losses: tuple[Loss, ...] = (noise.loss, of_squares.loss)
-        delta = Fraction(0)
-        if categories.private:
-            delta = check_delta(self.delta)
-            mechanism += f", {categories.mechanism}"
-            losses = ((share * part).loss(delta), *losses)
-        return Plan(exact, (noise, of_squares), mechanism, losses, delta)
+        return Plan(exact, (noise, of_squares), f"{noise.name} on sums by category")
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         exact: TargetPlan = plan.exact
-        categories, ends = exact.categories, exact.ends
+        ends, distances = exact.ends, exact.distances
         noise, of_squares = plan.noises
-        domain = categories.domain
-        square, distances = exact.sums
-        if categories.private:
-            domain, _ = categories.find(source)
-            square, distances = self._sums(exact.rows, domain, categories.private, ends)
         variance = (float(min(noise.error, Fraction(LARGEST))) / GRID) ** 2
         drawn = noise.draw(source, distances.size).reshape(distances.shape)
         noisy = clip_floats(distances + drawn) / (2 * GRID)
         # Independent noise, of twice the variance of a distance each.
         n_rows = noisy.sum(axis=1)
         totals = noisy[:, 0] - noisy[:, 1]
-        (total,) = of_squares.add(source, [square])
+        (total,) = of_squares.add(source, [exact.square])
         square_of_target = min(max(total, -LARGEST), LARGEST) / GRID
         means = _ShrunkMeans.of(
-            n_rows, totals, domain.sizes, square_of_target, variance / 2
+            n_rows, totals, exact.domain.sizes, square_of_target, variance / 2
         )
-        self.domain_ = domain
+        self.domain_ = exact.domain
         self.target_mean_ = float(to_values(means.mean, ends)[0])
         self.target_mean_std_error_ = float((ends[0, 1] - ends[0, 0]) / 2 * means.error)
         self.encodings_ = []
@@ -582,7 +431,7 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
             self.encodings_.append(to_values(means_of_column, ends))
 
     def _sums(
-        self, rows: Batches, domain: Domain, private: Sequence[Any], ends: Floats
+        self, rows: Batches, domain: Domain, ends: Floats
     ) -> tuple[int, NDArray[np.object_]]:
         """Return the sum of squares of the target, and its distances to both bounds by category of all columns."""
         sums_of = partial(
@@ -593,7 +442,7 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
         )
         n_undeclared, *parts = rows.add_up(sums_of)
         for name, n in zip(domain.columns, n_undeclared, strict=True):
-            if n and name not in private:
+            if n:
                 raise undeclared_error(name, domain, "categories")
         total = GroupSums.read(parts[:7], ends)
         total.refuse_missing(rows.names[-1:])
@@ -608,12 +457,8 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
     def _columns(self) -> tuple[Any, ...]:
         return tuple(self.domain_.columns)
 
-    def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
-        self.target_mean_std_error_ = math.inf
-
     def _transform_table(self, table: Table) -> Sequence[Any]:
-        private = private_columns(self.domain_.columns, self.categories)
-        codes = code_known(table, self.domain_, self.handle_unknown, private)
+        codes = code_declared(table, self.domain_, self.handle_unknown)
         encoded = []
         for means, places in zip(self.encodings_, codes, strict=True):
             encoded.append(np.append(means, self.target_mean_)[places])
@@ -636,13 +481,12 @@ def _sums_by_category(
 
 
 class TargetPlan(NamedTuple):
-    """What is read and checked before the charge."""
+    """The categories, and exact sums of the target."""
 
-    rows: Batches
-    categories: CategoryPlan
-    # Of the declared categories: the sum of squares of the target, and its distances to
-    # both bounds by category.
-    sums: tuple[int, NDArray[np.object_]]
+    domain: Domain
+    # The sum of squares, and the distances to both bounds by category.
+    square: int
+    distances: NDArray[np.object_]
     # The bounds of the target: (1, 2).
     ends: Floats
 

@@ -31,17 +31,12 @@ from skdp.central.statistics import (
     GRID,
     LARGEST,
     Batches,
-    CountThreshold,
     Estimate,
     GroupSums,
     Noise,
     NoisySums,
-    WeightThreshold,
     as_float,
-    check_discovery,
-    check_share,
     clip_floats,
-    code_together,
     declared_domain,
     encode_columns,
     join_codes,
@@ -54,11 +49,10 @@ from skdp.central.statistics import (
     sum_estimates,
     sums_of_groups,
     undeclared_error,
-    warn_of_kinds,
     warn_of_objects,
 )
 from skdp.domain import Domain, DomainLike
-from skdp.privacy import Mu, PrivacyLedger, Rho, Share, check_delta
+from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
 from skdp.tables import Table, as_objects
 
@@ -80,31 +74,22 @@ class DPGroupBy(CentralStatistic):
 
     Parameters
     ----------
-    by : column name, or list of column names
-        The keys: rows with the same values in these columns are a group. The other columns of X are numbers.
     epsilon : float, Rho or Mu, default=1.0
         Privacy loss of all groups and statistics together, finite and > 0. A share of a budget in rho or mu
         (`skdp.privacy.Rho`, `skdp.privacy.Mu`) gets Gaussian noise where that is less.
-    delta : float, default=0.0
-        Failure probability, in [0, 1), for private keys: above 0, as a key that one person has may then be published by
-        accident.
-    keys : Domain, mapping of column name to values, list of values a column, Interval or "private"
-        The values of each key column, as the `domain` of `DPHistogram`: declared from what is publicly known. The
-        groups are all combinations. None among the values declares missing as a key. ``"private"``, for all of
-        them together, finds the combinations that enough persons have; rows of others are in no group.
-    keys_share : float, default=0.2
-        The share of epsilon that finds private keys.
+    by : column name, or list of column names
+        The keys: rows with the same values in these columns are a group. The other columns of X are numbers.
+    keys : Domain, mapping of column name to values, list of values a column, or Interval
+        The values of each key column, as the `domain` of `DPHistogram`: declared from what is publicly known, or found
+        by `discover_domain`. The groups are all combinations. None among the values declares missing as a key.
     statistics : {"count", "mean", "sum"} or list of these, default=("count", "mean")
         What is released: the number of rows of each group, and the mean and the sum of each column in it.
     missing : {"ignore", "error"}, default="ignore"
         What `fit` does with a missing number: it adds nothing to the mean and the sum of its column; or it is an error,
         as is an infinite value, which reveals that there is one. Then all columns share one count, and noise is less.
-    bounds : pair of float, mapping of column name to pair, array-like of shape (n_columns, 2), or "private"
-        The lowest and the highest value of all columns that are no keys, or of each, from what is publicly known.
-        Values outside are clipped to them. For sums they are at most 2**800. ``"private"``,
-        for all columns or in place of a pair, finds bounds that hold nearly all values, as in `DPMean`.
-    bounds_share : float, default=0.2
-        The share of epsilon that finds bounds, if some are private.
+    bounds : pair of float, mapping of column name to pair, array-like of shape (n_columns, 2), or Domain
+        The lowest and the highest value of all columns that are no keys, or of each, from what is publicly known, or
+        found by `discover_domain`. Values outside are clipped to them. For sums they are at most 2**800.
     handle_unknown : {"error", "ignore"}, default="error"
         What `fit` does with a key that is not declared: an error reveals that there is one; if it is ignored, its row
         is in no group.
@@ -123,11 +108,11 @@ class DPGroupBy(CentralStatistic):
     estimates_ : dict of str to ndarray of shape (n_groups, 4)
         For ``"count"``, ``"<column>_mean"`` and ``"<column>_sum"``: the noisy statistic of each group, the standard
         deviation of its noise, and the ends of its interval. Relative to the clipped values of this table, not to a
-        population. The last three of a mean or sum are infinite where private bounds are not found.
+        population.
     keys_ : list of ndarray of object, each of shape (n_groups,)
         For each key column, the value of each group; of an `Interval`, the name of the bin.
     bounds_ : ndarray of shape (n_columns, 2)
-        The bounds: those declared, or found.
+        The bounds.
     guarantee_ : PrivacyGuarantee
         The guarantee of this `fit`.
     n_features_in_, feature_names_in_ : int, ndarray of str
@@ -141,21 +126,16 @@ class DPGroupBy(CentralStatistic):
     Notes
     -----
     **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a record changes the
-    distribution of all that is released by at most ``(epsilon, delta)``, with ``delta = 0`` for declared keys;
-    replacing one by ``(2 epsilon, (1 + e**epsilon) delta)``. The number of rows of each group is protected too. Values
-    are placed on a grid of 2**30 steps between the bounds and summed as integers, and noise is drawn exactly. Not
-    covered: an error under ``handle_unknown="error"`` reveals that some key is not declared.
+    distribution of all that is released by at most ``(epsilon, 0)``; replacing one by ``(2 epsilon, 0)``. The number of
+    rows of each group is protected too. Values are placed on a grid of 2**30 steps between the bounds and summed as
+    integers, and noise is drawn exactly. Not covered: an error under ``handle_unknown="error"`` reveals that some key
+    is not declared.
 
     A record is in one group. It changes its number of rows by 1 and, for each column, the number of values by 1 at most
     and the sum of their distances from the middle of the bounds by half a width at most. In these units all numbers of
     a group get noise of the K-norm mechanism of the maximum norm ([1]_), in one draw: groups do not share epsilon, as
     they have no record in common. The k rows of a person may be in several groups, of which the largest changes add up
     to k, and the noise is k times as large.
-
-    Private keys are found by a noisy threshold as the categories of `DPOneHotEncoder`, with `keys_share` of epsilon and
-    all of delta; the noise of the statistics is another one, so that intervals hold for what is published. A record
-    with a key of another kind than those that are published is in no group, and a warning says so if such keys reach
-    the threshold, too.
 
     References
     ----------
@@ -168,32 +148,23 @@ class DPGroupBy(CentralStatistic):
     >>> adult = load_adult()
     >>> people = adult.data[["sex", "hours-per-week"]]
     >>> sexes = {"sex": ["Female", "Male"]}
-    >>> groups = DPGroupBy("sex", 0.1, keys=sexes, bounds=(0, 100), random_state=0).fit(people)
+    >>> groups = DPGroupBy(0.1, by="sex", keys=sexes, bounds=(0, 100), random_state=0).fit(people)
     >>> groups.to_frame().iloc[:, [0, 4, 5]].round(2)
             count  hours-per-week_mean  hours-per-week_mean_std_error
     sex
     Female  10790                36.48                           0.12
     Male    21781                42.41                           0.06
-
-    Keys that nobody has declared:
-
-    >>> by_work = DPGroupBy("workclass", keys="private", delta=1e-6, random_state=0).fit(adult.data[["workclass"]])
-    >>> len(by_work.to_frame()), by_work.guarantee_.delta
-    (7, 1e-06)
     """
 
     def __init__(
         self,
-        by: ColumnName | Sequence[ColumnName],
         epsilon: float | Rho | Mu = 1.0,
         *,
-        delta: float = 0.0,
-        keys: DomainLike | Literal["private"] | None = None,
-        keys_share: float = 0.2,
+        by: ColumnName | Sequence[ColumnName],
+        keys: DomainLike | None = None,
         statistics: Statistic | Sequence[Statistic] = ("count", "mean"),
         missing: Unknown = "ignore",
         bounds: Bounds | None = None,
-        bounds_share: float = 0.2,
         handle_unknown: Unknown = "error",
         confidence_level: float = 0.95,
         max_rows_per_person: int = 1,
@@ -202,13 +173,10 @@ class DPGroupBy(CentralStatistic):
     ) -> None:
         self.by = by
         self.epsilon = epsilon
-        self.delta = delta
         self.keys = keys
-        self.keys_share = keys_share
         self.statistics = statistics
         self.missing = missing
         self.bounds = bounds
-        self.bounds_share = bounds_share
         self.handle_unknown = handle_unknown
         self.confidence_level = confidence_level
         self.max_rows_per_person = max_rows_per_person
@@ -295,14 +263,12 @@ class DPGroupBy(CentralStatistic):
                     names += [f"{column}_{statistic}{end}" for end in _COLUMNS]
         return names
 
-    def _declared_bounds(self) -> Any:
-        return None if self._statistics == ["count"] else self.bounds
-
-    def _split_bounds(self, names: Sequence[Any]) -> tuple[list[int], Any]:
-        places, bounds = super()._split_bounds(names)
+    def _declared_bounds(self, names: Sequence[Any]) -> Any:
+        if self._statistics == ["count"]:
+            return None
         if "sum" in self._statistics:
-            _check_bounds_of_sums(read_bounds(bounds, names))
-        return places, bounds
+            _check_bounds_of_sums(read_bounds(self.bounds, names))
+        return self.bounds
 
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         check_confidence_level(self.confidence_level)
@@ -314,14 +280,6 @@ class DPGroupBy(CentralStatistic):
             ends = read_bounds(bounds, measured.names)
         if self.missing == "ignore":
             warn_of_objects(measured.table)
-        if isinstance(self.keys, str) and self.keys == "private":
-            return self._plan_private(rows, measured, ends, share)
-        return self._plan_declared(rows, measured, ends, share)
-
-    def _plan_declared(
-        self, rows: Batches, measured: Batches, ends: Floats, share: Share
-    ) -> Plan:
-        """Plan a release of which the keys are declared."""
         domain = declared_domain(rows.select(self._key_names).table, self.keys, "keys")
         if domain.size > _MOST_GROUPS:
             raise ValueError(
@@ -358,27 +316,6 @@ class DPGroupBy(CentralStatistic):
         keys = [as_objects(column) for column in zip(*product(*labels), strict=True)]
         return Groups(sums, keys)
 
-    def _plan_private(
-        self, rows: Batches, measured: Batches, ends: Floats, share: Share
-    ) -> Plan:
-        """Plan a release of which the keys are found."""
-        part = check_share("keys_share", self.keys_share)
-        delta = check_delta(self.delta)
-        discovery = check_discovery("keys", rows, share * part, delta, n_columns=1)
-        values, codes = code_together(rows.table, self._key_names, "keys")
-        is_missing_allowed = self.missing == "ignore"
-        numbers = _read_numbers(measured.table, missing=is_missing_allowed)
-        noise = self._noise(share * (1 - part), len(ends))
-        mechanism = _mechanism(noise, len(ends))
-        search = KeySearch(discovery, values, codes, rows.table.persons, numbers, ends)
-        return Plan(
-            GroupPlan(search, library_of(rows.table), measured.names),
-            (noise,),
-            f"{mechanism}, {discovery.name} noise and thresholds on keys",
-            ((share * part).loss(delta), noise.loss),
-            delta,
-        )
-
     def _noise(self, share: Share, n_columns: int) -> Noise:
         """Return the noise of the numbers of all groups."""
         if not n_columns:
@@ -406,8 +343,6 @@ class DPGroupBy(CentralStatistic):
     def _release(self, plan: Plan, source: ByteSource) -> None:
         exact: GroupPlan = plan.exact
         groups = exact.groups
-        if isinstance(groups, KeySearch):
-            groups = self._find_keys(groups, source)
         sums = groups.sums
         self._library = exact.library
         self.keys_ = groups.keys or [as_objects([]) for _ in self._key_names]
@@ -455,7 +390,7 @@ class DPGroupBy(CentralStatistic):
     def _sums(
         self, noisy: NoisySums, bounds: Floats, noise: Noise, level: float
     ) -> Estimate:
-        """Estimate sums; those beyond floats, which private bounds allow, are infinite."""
+        """Estimate sums."""
         # In units of the bounds, powers of two, in which all that is computed is finite.
         exponents = np.frexp(np.abs(bounds).max(axis=1))[1]
         scaled_bounds = np.ldexp(bounds, -exponents[:, np.newaxis])
@@ -480,38 +415,6 @@ class DPGroupBy(CentralStatistic):
         keys = self._key_names
         return [name for name in self.guarantee_.scope if name not in keys]
 
-    def _find_keys(self, search: KeySearch, source: ByteSource) -> Groups:
-        """Find the keys that enough persons have, and add up their rows."""
-        values = search.values
-        # Combinations of keys are as the values of one column.
-        coded = [(values, search.codes)]
-        (published,) = search.discovery.find(source, coded, search.persons)
-        # Of no values, there is one list of kinds.
-        warn_of_kinds(zip(self._key_names, published.other_kinds, strict=False))
-        n_groups = len(published.places)
-        # The last code is that of rows with an infinite key. They are in no group, as rows
-        # whose keys are not published.
-        group_of_code = np.full(len(values) + 1, n_groups, np.intp)
-        group_of_code[published.places] = np.arange(n_groups)
-        sums = sums_of_groups(
-            search.numbers,
-            search.ends,
-            group_of_code[search.codes],
-            n_groups,
-        )
-        keys = zip(*(values[place] for place in published.places), strict=True)
-        return Groups(
-            GroupSums.read(sums, search.ends),
-            [as_objects(column) for column in keys],
-        )
-
-    def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
-        for name, is_hidden in zip(self._measured_names, hidden, strict=True):
-            for statistic in ("mean", "sum"):
-                estimates = self.estimates_.get(f"{name}_{statistic}")
-                if is_hidden and estimates is not None:
-                    estimates[:, 1:] = np.inf, -np.inf, np.inf
-
 
 class Groups(NamedTuple):
     """Groups of rows, and the sums of their columns."""
@@ -521,22 +424,10 @@ class Groups(NamedTuple):
     keys: list[NDArray[Any]]
 
 
-class KeySearch(NamedTuple):
-    """Rows whose groups are found privately."""
-
-    discovery: CountThreshold | WeightThreshold
-    # The keys that occur, and the place among them of each row's.
-    values: list[Any]
-    codes: NDArray[np.unsignedinteger]
-    persons: Any
-    numbers: list[Floats]
-    ends: Floats
-
-
 class GroupPlan(NamedTuple):
     """What is read and checked before the charge."""
 
-    groups: Groups | KeySearch
+    groups: Groups
     # Of the tables to return.
     library: str
     # The columns beside the keys.

@@ -37,8 +37,8 @@ from skdp.central._public_rows import PublicRows
 from skdp.central._supervised import (
     SupervisedStatistic,
     place_with_target,
-    split_all_bounds,
-    split_target_bounds,
+    read_all_bounds,
+    read_target_bounds,
 )
 from skdp.central.statistics import (
     UNIT,
@@ -53,6 +53,7 @@ from skdp.central.statistics import (
     warn_of_few,
     widths,
 )
+from skdp.domain import Domain
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
 
@@ -279,7 +280,7 @@ class _LinearRegression(RegressorMixin, LinearModel):
 
     delta: float | None
     bounds: Bounds | None
-    target_bounds: tuple[float, float] | str | None
+    target_bounds: tuple[float, float] | Domain | None
     fit_intercept: bool
     coef_std_error_: NDArray[np.float64]
     intercept_: float
@@ -296,15 +297,10 @@ class _LinearRegression(RegressorMixin, LinearModel):
         check_bounds_names(self.bounds, rows.names[:-1])
         return rows.target
 
-    def _split_bounds(self, names: Sequence[Any]) -> tuple[list[int], Any]:
-        if not self._protects_target():
-            return split_all_bounds(self.bounds, self.target_bounds, names)
-        is_private, ends = split_target_bounds(self.target_bounds, names[-1])
-        if is_private:
-            raise ValueError(
-                "target_bounds must be declared, as (low, high), with protect='target'"
-            )
-        return [], ends
+    def _declared_bounds(self, names: Sequence[Any]) -> Any:
+        if self._protects_target():
+            return read_target_bounds(self.target_bounds, names[-1])
+        return read_all_bounds(self.bounds, self.target_bounds, names)
 
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         check_flag("fit_intercept", self.fit_intercept)
@@ -426,12 +422,6 @@ class _LinearRegression(RegressorMixin, LinearModel):
         )
         return add_noise(sums, noises, source), middle, constant / UNIT
 
-    def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
-        # A column that is clipped to nothing also changes what the others say.
-        self.coef_std_error_[:] = np.inf
-        if self.fit_intercept:
-            self.intercept_std_error_ = math.inf
-
     def predict(self, X: TableLike) -> NDArray[np.float64]:
         """Return the expected target of rows.
 
@@ -464,14 +454,11 @@ class DPLinearRegression(_LinearRegression):
     delta : float, optional
         The delta of an `epsilon` that is a number, far below one over the number of rows. None or 0 for pure privacy,
         whose noise grows with the square of the number of columns: of more than about five, a delta is better.
-    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or "private"
+    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
         The lowest and the highest value of all columns, or of each, from what is publicly known. `fit` clips values
-        outside. ``"private"``, for all columns or in place of a pair, finds bounds that hold nearly all values, as in
-        `DPMean`.
-    target_bounds : pair of float, or "private"
+        outside.
+    target_bounds : pair of float, or Domain
         The lowest and the highest value of the target, from what is publicly known. `fit` clips values outside.
-    bounds_share : float, default=0.2
-        The share of the budget that finds bounds, if some are private.
     fit_intercept : bool, default=True
         Whether the model has a constant. Without it, numbers are measured from 0.
     max_rows_per_person : int, default=1
@@ -479,7 +466,7 @@ class DPLinearRegression(_LinearRegression):
         left out if `fit` is given ``groups``; without, the number is taken on trust.
     protect : {"record", "target"}, default="record"
         What is private: whole records, or the values of the target, while all columns of X and the number of rows are
-        public. Then `bounds` and `bounds_share` are not used, `target_bounds` are declared, and only the target is
+        public. Then `bounds` is not used, `target_bounds` are declared, and only the target is
         clipped.
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
@@ -492,8 +479,8 @@ class DPLinearRegression(_LinearRegression):
         The noisy coefficients.
     coef_std_error_ : ndarray of shape (n_features,)
         Their standard errors: of the sample, if errors have one variance, of the noise, and of what the ridge takes
-        from the coefficients, as far as the noise lets it be seen. Infinite if private bounds are not found. With
-        `protect`, too small at small epsilons (see Notes).
+        from the coefficients, as far as the noise lets it be seen.
+        With `protect`, too small at small epsilons (see Notes).
     intercept_ : float
         The noisy constant; 0 without `fit_intercept`.
     intercept_std_error_ : float
@@ -577,8 +564,7 @@ class DPLinearRegression(_LinearRegression):
         *,
         delta: float | None = None,
         bounds: Bounds | None = None,
-        target_bounds: tuple[float, float] | str | None = None,
-        bounds_share: float = 0.2,
+        target_bounds: tuple[float, float] | Domain | None = None,
         fit_intercept: bool = True,
         max_rows_per_person: int = 1,
         protect: Literal["record", "target"] = "record",
@@ -589,7 +575,6 @@ class DPLinearRegression(_LinearRegression):
         self.delta = delta
         self.bounds = bounds
         self.target_bounds = target_bounds
-        self.bounds_share = bounds_share
         self.fit_intercept = fit_intercept
         self.max_rows_per_person = max_rows_per_person
         self.protect = protect
@@ -609,14 +594,11 @@ class DPRidge(_LinearRegression):
         The ridge that the noise needs is added to it.
     delta : float, optional
         The delta of an `epsilon` that is a number; None or 0 for pure privacy, as of `DPLinearRegression`.
-    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or "private"
+    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
         The lowest and the highest value of all columns, or of each, from what is publicly known. `fit` clips values
-        outside. ``"private"``, for all columns or in place of a pair, finds bounds that hold nearly all values, as in
-        `DPMean`.
-    target_bounds : pair of float, or "private"
+        outside.
+    target_bounds : pair of float, or Domain
         The lowest and the highest value of the target, from what is publicly known. `fit` clips values outside.
-    bounds_share : float, default=0.2
-        The share of the budget that finds bounds, if some are private.
     fit_intercept : bool, default=True
         Whether the model has a constant, which is not penalised. Without it, numbers are measured from 0.
     max_rows_per_person : int, default=1
@@ -624,7 +606,7 @@ class DPRidge(_LinearRegression):
         left out if `fit` is given ``groups``; without, the number is taken on trust.
     protect : {"record", "target"}, default="record"
         What is private: whole records, or the values of the target, while all columns of X and the number of rows are
-        public. Then `bounds` and `bounds_share` are not used, `target_bounds` are declared, and only the target is
+        public. Then `bounds` is not used, `target_bounds` are declared, and only the target is
         clipped.
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
@@ -683,8 +665,7 @@ class DPRidge(_LinearRegression):
         alpha: float = 1.0,
         delta: float | None = None,
         bounds: Bounds | None = None,
-        target_bounds: tuple[float, float] | str | None = None,
-        bounds_share: float = 0.2,
+        target_bounds: tuple[float, float] | Domain | None = None,
         fit_intercept: bool = True,
         max_rows_per_person: int = 1,
         protect: Literal["record", "target"] = "record",
@@ -696,7 +677,6 @@ class DPRidge(_LinearRegression):
         self.delta = delta
         self.bounds = bounds
         self.target_bounds = target_bounds
-        self.bounds_share = bounds_share
         self.fit_intercept = fit_intercept
         self.max_rows_per_person = max_rows_per_person
         self.protect = protect

@@ -209,13 +209,10 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
     delta : float, optional
         The delta of an `epsilon` that is a number, in (0, 1); None for 1e-6. It should be far below one over the number
         of rows.
-    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or "private"
+    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
         The lowest and the highest value of all columns, or of each, from what is publicly known. `fit` clips values
         outside. A column is measured from the place between its bounds that is nearest to 0 (without an intercept:
         from 0), and scaled by the end that is farther from there: bounds of (0, 1) leave indicators as they are.
-        ``"private"``, for all columns or in place of a pair, finds bounds that hold nearly all values, as in `DPMean`.
-    bounds_share : float, default=0.2
-        The share of the budget that finds bounds, if some are private.
     classes : list, optional
         The classes that the target may have, from what is publicly known. None reads them from the target, with a
         `PrivacyLeakWarning`.
@@ -229,7 +226,7 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
         left out if `fit` is given ``groups``; without, the number is taken on trust.
     protect : {"record", "target"}, default="record"
         What is private: whole records, or the values of the target, while all columns of X and the number of rows are
-        public. Then `bounds`, `bounds_share` and `max_iter` are not used, and nothing is clipped.
+        public. Then `bounds` and `max_iter` are not used, and nothing is clipped.
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
@@ -346,7 +343,6 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
         *,
         delta: float | None = None,
         bounds: Bounds | None = None,
-        bounds_share: float = 0.2,
         classes: list[Any] | None = None,
         fit_intercept: bool = True,
         max_iter: int | None = None,
@@ -358,7 +354,6 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
         self.epsilon = epsilon
         self.delta = delta
         self.bounds = bounds
-        self.bounds_share = bounds_share
         self.classes = classes
         self.fit_intercept = fit_intercept
         self.max_iter = max_iter
@@ -373,10 +368,9 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
         check_bounds_names(self.bounds, rows.names[:-1])
         return rows.select(())
 
-    def _split_bounds(self, names: Sequence[Any]) -> tuple[list[int], Any]:
-        if self._protects_target():
-            return [], None  # public columns need no bounds
-        return super()._split_bounds(names)
+    def _declared_bounds(self, names: Sequence[Any]) -> Any:
+        # Public columns need no bounds.
+        return None if self._protects_target() else self.bounds
 
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         check_flag("fit_intercept", self.fit_intercept)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skdp.base import Bounds, check_choice, check_confidence_level
 from skdp.central._base import (
@@ -41,12 +40,9 @@ class DPMean(CentralStatistic):
         What `fit` does with a missing value: it adds nothing to the mean of its column; or it is an error, as is an
         infinite value, which reveals that there is one. All columns then have one count, and the noise is less: by a
         third for five columns.
-    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or "private"
+    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
         The lowest and the highest value of all columns, or of each, from what is publicly known. Values outside are
         clipped to them, on both sides.
-        ``"private"``, for all columns or in place of a pair, finds bounds that hold nearly all values.
-    bounds_share : float, default=0.2
-        The share of epsilon that finds bounds, if some are private.
     confidence_level : float, default=0.95
         The coverage of `interval_`, between 0 and 1.
     max_rows_per_person : int, default=1
@@ -63,16 +59,19 @@ class DPMean(CentralStatistic):
         The noisy means, between the bounds.
     std_error_ : ndarray of shape (n_features,)
         The standard deviation of the noise, relative to the mean of the clipped values of this table, not of a
-        population. Infinite where private bounds are not found.
+        population.
     interval_ : ndarray of shape (n_features, 2)
-        An interval of the given coverage for each mean, cut to the bounds; with the same reservations. From minus to
-        plus infinity where private bounds are not found.
+        An interval of the given coverage for each mean, cut to the bounds; with the same reservations.
     bounds_ : ndarray of shape (n_features, 2)
-        The bounds: those declared, or found.
+        The declared bounds.
     guarantee_ : PrivacyGuarantee
         The guarantee of this `fit`.
     n_features_in_, feature_names_in_ : int, ndarray of str
         The number of columns; their names, if all of them are strings.
+
+    See Also
+    --------
+    discover_domain : Find bounds with differential privacy.
 
     Notes
     -----
@@ -83,24 +82,12 @@ class DPMean(CentralStatistic):
     drawn exactly: discrete K-norm noise for the hull of what one record can add to all sums, which for a single column
     is Laplace noise on two sums.
 
-    Private bounds come from two looks at the number of values in cells that cover all floats and grow with the distance
-    from a centre: 64,353 cells around 0, with a sixteenth of the share of epsilon, and then 16,089 around 0 again, or
-    around the median that these show, if 0 is not between the bounds that they show. A record is in one cell of each of
-    d columns at most, so noise of scale d over its share of epsilon protects all counts of a look together. The bounds
-    hold all cells that are clearly not empty (after [2]_). Tails that agree with the noisy counts estimate what would
-    be clipped beyond, and the bounds end where the mean square of that and of the noise is least; a bound next to 0 may
-    be 0. Some 30 d values between a number and its double, over the share, are needed to find any, and 1,000 d for
-    close bounds of values far from 0, compared with their spread. Where none are found, no error can be stated:
-    `std_error_` is infinite. Where they are, `interval_` is for the mean of the values clipped to them; how far
-    clipping moves it is not known, and has no limit. At epsilon 1, 95 % intervals hold the mean of 1,000 or 10,000
-    values themselves in about 93 % of fits if they are normal; in 45 and 90 % if their logarithms are standard normal;
-    and in 7 and 28 % if they follow a Pareto law of exponent 1.5, whose variance is infinite.
+    `interval_` is for the mean of the values clipped to the bounds. If `discover_domain` found these, how far clipping
+    moves the mean is not known.
 
     References
     ----------
     .. [1] M. Hardt, K. Talwar (2010). On the geometry of differential privacy. STOC.
-    .. [2] R. J. Wilson, C. Y. Zhang, W. Lam, D. Desfontaines, D. Simmons-Marengo, B. Gipson (2020). Differentially
-       private SQL with bounded user contribution. PoPETs.
 
     Examples
     --------
@@ -112,12 +99,6 @@ class DPMean(CentralStatistic):
     >>> print(mean.guarantee_)
     epsilon = 0.1, central model, adding or removing one record's values of: age,
     NOT SECURE: the randomness comes from a seed
-
-    Bounds that nobody knows:
-
-    >>> found = DPMean(epsilon=0.1, bounds="private", random_state=0).fit(ages)
-    >>> found.mean_.round(1), found.bounds_
-    (array([38.6]), array([[16., 96.]]))
     """
 
     def __init__(
@@ -126,7 +107,6 @@ class DPMean(CentralStatistic):
         *,
         missing: Unknown = "ignore",
         bounds: Bounds | None = None,
-        bounds_share: float = 0.2,
         confidence_level: float = 0.95,
         max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
@@ -135,7 +115,6 @@ class DPMean(CentralStatistic):
         self.epsilon = epsilon
         self.missing = missing
         self.bounds = bounds
-        self.bounds_share = bounds_share
         self.confidence_level = confidence_level
         self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
@@ -159,7 +138,3 @@ class DPMean(CentralStatistic):
         estimate = mean_estimates(noisy, sums.bounds, noise, level)
         self.mean_, self.std_error_ = estimate.value[0], estimate.std_error[0]
         self.interval_ = np.column_stack([estimate.lower[0], estimate.upper[0]])
-
-    def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
-        self.std_error_[hidden] = np.inf
-        self.interval_[hidden] = -np.inf, np.inf

@@ -332,12 +332,9 @@ class DPGaussianNB(NaiveBayes):
         The delta of an `epsilon` that is a number. It is spent only where Gaussian noise is less than that of a pure
         epsilon: from about 25 columns on at an epsilon of 1 and a delta of 1e-6, or twice as many without sums of
         squares. None or 0 for pure privacy.
-    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or "private"
+    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
         The lowest and the highest value of all columns, or of each, from what is publicly known. Values outside are
-        clipped, also where rows are predicted. ``"private"``, for all columns or in place of a pair, finds bounds that
-        hold nearly all values, as in `DPMean`.
-    bounds_share : float, default=0.2
-        The share of the budget that finds bounds, if some are private.
+        clipped, also where rows are predicted.
     classes : list, optional
         The classes that the target may have, from what is publicly known. None reads them from the target, with a
         `PrivacyLeakWarning`.
@@ -426,7 +423,6 @@ class DPGaussianNB(NaiveBayes):
         *,
         delta: float | None = None,
         bounds: Bounds | None = None,
-        bounds_share: float = 0.2,
         classes: list[Any] | None = None,
         max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
@@ -435,7 +431,6 @@ class DPGaussianNB(NaiveBayes):
         self.epsilon = epsilon
         self.delta = delta
         self.bounds = bounds
-        self.bounds_share = bounds_share
         self.classes = classes
         self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger

@@ -56,23 +56,20 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
 
     Parameters
     ----------
-    n_components : int or float, optional
-        The number of components; or, between 0 and 1, the share of the noisy variance that they explain at least. None
-        for as many as columns.
     epsilon : float, Rho or Mu, default=1.0
         Privacy loss of all that `fit` releases, finite and > 0; with `skdp.privacy.Rho` or `skdp.privacy.Mu`, a share
         of a budget in rho or mu, which has a delta of its own.
+    n_components : int or float, optional
+        The number of components; or, between 0 and 1, the share of the noisy variance that they explain at least. None
+        for as many as columns.
     delta : float, optional
         The delta of an `epsilon` that is a number, far below one over the number of rows. None or 0 for pure privacy,
         which has more noise: that of the largest eigenvalue grows with the number of columns to the power of 1.5, and
         to that of 0.5 with a delta.
-    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or "private"
+    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
         The lowest and the highest value of all columns, or of each, from what is publicly known. `fit` clips values
         outside; `transform` does not. Noise is in proportion to the roots of the widths, so columns of small numbers
         need bounds of their own.
-        ``"private"``, for all columns or in place of a pair, finds bounds that hold nearly all values, as in `DPMean`.
-    bounds_share : float, default=0.2
-        The share of epsilon that finds bounds, if some are private.
     whiten : bool, default=False
         Whether `transform` divides by the root of the noisy variance of each component.
     max_rows_per_person : int, default=1
@@ -93,7 +90,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
     explained_variance_std_error_ : ndarray of shape (n_components,)
         The standard deviation of its noise, for a direction that does not depend on the noise. The first components
         follow the noise, and seem to explain more than they do where it is large. What long rows count less, which
-        differs from fit to fit, is not in it. Infinite if private bounds of a column are not found.
+        differs from fit to fit, is not in it.
     explained_variance_ratio_ : ndarray of shape (n_components,)
         Its fraction of the total noisy variance, which is the sum of the explained variances of all components.
     mean_ : ndarray of shape (n_features,)
@@ -101,7 +98,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
     n_components_ : int
         The number of components.
     bounds_ : ndarray of shape (n_features, 2)
-        The bounds: those declared, or found.
+        The declared bounds.
     guarantee_ : PrivacyGuarantee
         The guarantee of this `fit`.
     n_features_in_, feature_names_in_ : int, ndarray of str
@@ -141,7 +138,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
     >>> from skdp import DPPCA
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(10_000, 2)) @ [[3.0, 2.0, 0.0], [0.0, 0.0, 1.0]]
-    >>> pca = DPPCA(2, epsilon=1.0, delta=1e-6, bounds=(-10, 10), random_state=0).fit(X)
+    >>> pca = DPPCA(n_components=2, epsilon=1.0, delta=1e-6, bounds=(-10, 10), random_state=0).fit(X)
     >>> pca.components_.round(1)
     array([[ 0.8,  0.6, -0. ],
            [ 0. ,  0. ,  1. ]])
@@ -161,12 +158,11 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
 
     def __init__(
         self,
-        n_components: int | float | None = None,
-        *,
         epsilon: float | Rho | Mu = 1.0,
+        *,
+        n_components: int | float | None = None,
         delta: float | None = None,
         bounds: Bounds | None = None,
-        bounds_share: float = 0.2,
         whiten: bool = False,
         max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
@@ -176,7 +172,6 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         self.epsilon = epsilon
         self.delta = delta
         self.bounds = bounds
-        self.bounds_share = bounds_share
         self.whiten = whiten
         self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
@@ -257,9 +252,6 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
             self.explained_variance_ = explained[:n_components] * largest * largest
             errors = errors[:n_components] * largest * largest
         self.explained_variance_std_error_ = errors
-
-    def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
-        self.explained_variance_std_error_[:] = np.inf
 
     def _read_n_components(self, n_columns: int) -> int | float:
         """Return a number of components, or a share of the variance as a float."""

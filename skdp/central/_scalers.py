@@ -22,8 +22,6 @@ from skdp.central._base import (
 )
 from skdp.central.statistics import (
     GRID,
-    NOWHERE,
-    UNIFORM_VARIANCE,
     Batches,
     Candidates,
     Noise,
@@ -92,12 +90,9 @@ class DPStandardScaler(AffineScaler):
     with_std : bool, default=True
         Whether the values are divided by the standard deviations. If not, the noise of the means is about half as
         large.
-    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or "private"
+    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
         The lowest and the highest value of all columns, or of each, from what is publicly known. `fit` clips values
         outside; `transform` does not.
-        ``"private"``, for all columns or in place of a pair, finds bounds that hold nearly all values, as in `DPMean`.
-    bounds_share : float, default=0.2
-        The share of epsilon that finds bounds, if some are private.
     missing : {"ignore", "error"}, default="ignore"
         ``"ignore"``, as in scikit-learn: in `fit`, a missing value adds nothing to the statistics of its column, and an
         infinite one is clipped; `transform` keeps both. ``"error"``: one of them is an error, in `fit` and in
@@ -116,7 +111,7 @@ class DPStandardScaler(AffineScaler):
     mean_ : ndarray of shape (n_features,)
         The noisy means, between the bounds; their middle where the noise hides whether there is any value.
     mean_std_error_ : ndarray of shape (n_features,)
-        The standard deviation of their noise; infinite where private bounds are not found.
+        The standard deviation of their noise.
     var_ : ndarray of shape (n_features,)
         The noisy variances: at least the standard deviation of their noise, and at most a quarter of the squared width
         of the bounds, the largest possible. None without `with_std`.
@@ -124,13 +119,12 @@ class DPStandardScaler(AffineScaler):
         The noisy standard deviations: the roots of `var_`; never 0. None without `with_std`.
     scale_std_error_ : ndarray of shape (n_features,)
         Their standard errors: ``scale_`` plus or minus 1.96 of them covers the standard deviation in about 95 % of
-        fits, and reaches 0 for a column with one value. Infinite where private bounds are not found. None without
-        `with_std`.
+        fits, and reaches 0 for a column with one value. None without `with_std`.
     drowned_ : ndarray of bool, shape (n_features,)
-        Where the noise hides the variance, or private bounds: `var_` is then that of a uniform distribution between
+        Where the noise hides the variance: `var_` is then that of a uniform distribution between
         the bounds, which is public, and `fit` warns. None without `with_std`.
     bounds_ : ndarray of shape (n_features, 2)
-        The bounds: those declared, or found.
+        The declared bounds.
     guarantee_ : PrivacyGuarantee
         The guarantee of this `fit`.
     n_features_in_, feature_names_in_ : int, ndarray of str
@@ -189,7 +183,6 @@ class DPStandardScaler(AffineScaler):
         with_mean: bool = True,
         with_std: bool = True,
         bounds: Bounds | None = None,
-        bounds_share: float = 0.2,
         missing: Unknown = "ignore",
         max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
@@ -199,7 +192,6 @@ class DPStandardScaler(AffineScaler):
         self.with_mean = with_mean
         self.with_std = with_std
         self.bounds = bounds
-        self.bounds_share = bounds_share
         self.missing = missing
         self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
@@ -245,21 +237,6 @@ class DPStandardScaler(AffineScaler):
         )
         self.drowned_ = moments.drowned[0]
         _warn_of_drowned(self.guarantee_.scope, self.drowned_)
-
-    def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
-        self.mean_std_error_[hidden] = np.inf
-        if (
-            self.drowned_ is None
-            or self.var_ is None
-            or self.scale_ is None
-            or self.scale_std_error_ is None
-        ):
-            return
-        low, high = NOWHERE
-        self.drowned_[hidden] = True
-        self.var_[hidden] = UNIFORM_VARIANCE * ((high - low) / 2) ** 2
-        self.scale_[hidden] = np.sqrt(self.var_[hidden])
-        self.scale_std_error_[hidden] = np.inf
 
     def _transform_columns(self, columns: Columns) -> Columns:
         if self.missing == "error":
@@ -313,11 +290,8 @@ class DPMinMaxScaler(InvertibleTransformer):
         rho or mu (`skdp.privacy.Rho`, `skdp.privacy.Mu`) gets the exponential mechanism.
     feature_range : tuple of two float, default=(0, 1)
         What the least and the greatest value become.
-    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or "private"
+    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
         The lowest and the highest value of all columns, or of each, from what is publicly known.
-        ``"private"``, for all columns or in place of a pair, finds bounds that hold nearly all values, as in `DPMean`.
-    bounds_share : float, default=0.2
-        The share of epsilon that finds bounds, if some are private.
     quantile_range : tuple of two float, optional
         The quantiles that replace the bounds, ascending, between 0 and 1 (not in percent), for bounds far wider than
         nearly all values. Values beyond them are scaled beyond `feature_range`, unless `clip` is set.
@@ -342,7 +316,7 @@ class DPMinMaxScaler(InvertibleTransformer):
     scale_, min_ : ndarray of shape (n_features,)
         `transform` returns ``X * scale_ + min_``. Quantiles that coincide are scaled as if they differed by 1.
     bounds_ : ndarray of shape (n_features, 2)
-        The bounds: those declared, or found.
+        The declared bounds.
     guarantee_ : PrivacyGuarantee
         The guarantee of this `fit`, about these numbers; epsilon is 0 for bounds alone, which use no value.
     n_features_in_, feature_names_in_ : int, ndarray of str
@@ -383,7 +357,6 @@ class DPMinMaxScaler(InvertibleTransformer):
         *,
         feature_range: tuple[float, float] = (0, 1),
         bounds: Bounds | None = None,
-        bounds_share: float = 0.2,
         quantile_range: tuple[float, float] | None = None,
         candidates: Candidates | None = None,
         clip: bool = False,
@@ -394,7 +367,6 @@ class DPMinMaxScaler(InvertibleTransformer):
         self.epsilon = epsilon
         self.feature_range = feature_range
         self.bounds = bounds
-        self.bounds_share = bounds_share
         self.quantile_range = quantile_range
         self.candidates = candidates
         self.clip = clip
@@ -403,8 +375,7 @@ class DPMinMaxScaler(InvertibleTransformer):
         self.random_state = random_state
 
     def _is_free(self, names: Sequence[Any]) -> bool:
-        is_declared = not self._split_bounds(names)[0]
-        return is_declared and self._read_quantile_range() is None
+        return self._read_quantile_range() is None
 
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         self._read_feature_range()
@@ -506,12 +477,9 @@ class DPRobustScaler(AffineScaler):
         The quantiles between which the range is, ascending, in per cent, as in scikit-learn.
     unit_variance : bool, default=False
         Whether normally distributed values get a variance of 1.
-    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or "private"
+    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
         The lowest and the highest value of all columns, or of each, from what is publicly known. `fit` clips values
         outside; `transform` does not.
-        ``"private"``, for all columns or in place of a pair, finds bounds that hold nearly all values, as in `DPMean`.
-    bounds_share : float, default=0.2
-        The share of epsilon that finds bounds, if some are private.
     candidates : "integers", int, array-like of float, or mapping of column name to one of these, optional
         The possible quantiles, as in `DPKBinsDiscretizer`.
     max_rows_per_person : int, default=1
@@ -529,7 +497,7 @@ class DPRobustScaler(AffineScaler):
     scale_ : ndarray of shape (n_features,) or None
         The private ranges, None without `with_scaling`. Quantiles that coincide are scaled as if they differed by 1.
     bounds_ : ndarray of shape (n_features, 2)
-        The bounds: those declared, or found.
+        The declared bounds.
     guarantee_ : PrivacyGuarantee
         The guarantee of this `fit`, about these numbers.
     n_features_in_, feature_names_in_ : int, ndarray of str
@@ -571,7 +539,6 @@ class DPRobustScaler(AffineScaler):
         quantile_range: tuple[float, float] = (25.0, 75.0),
         unit_variance: bool = False,
         bounds: Bounds | None = None,
-        bounds_share: float = 0.2,
         candidates: Candidates | None = None,
         max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
@@ -583,7 +550,6 @@ class DPRobustScaler(AffineScaler):
         self.quantile_range = quantile_range
         self.unit_variance = unit_variance
         self.bounds = bounds
-        self.bounds_share = bounds_share
         self.candidates = candidates
         self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
@@ -667,12 +633,9 @@ class DPQuantileTransformer(InvertibleTransformer):
         accurate.
     output_distribution : {"uniform", "normal"}, default="uniform"
         The distribution of the output.
-    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or "private"
+    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
         The lowest and the highest value of all columns, or of each, from what is publicly known: the first and the last
         quantile. Values outside are clipped.
-        ``"private"``, for all columns or in place of a pair, finds bounds that hold nearly all values, as in `DPMean`.
-    bounds_share : float, default=0.2
-        The share of epsilon that finds bounds, if some are private.
     candidates : "integers", int, array-like of float, or mapping of column name to one of these, optional
         The possible quantiles, as in `DPKBinsDiscretizer`.
     max_rows_per_person : int, default=1
@@ -690,7 +653,7 @@ class DPQuantileTransformer(InvertibleTransformer):
     references_ : ndarray of shape (n_quantiles,)
         Their probabilities, from 0 to 1.
     bounds_ : ndarray of shape (n_features, 2)
-        The bounds: those declared, or found.
+        The declared bounds.
     guarantee_ : PrivacyGuarantee
         The guarantee of this `fit`, about the quantiles.
     n_features_in_, feature_names_in_ : int, ndarray of str
@@ -733,7 +696,6 @@ class DPQuantileTransformer(InvertibleTransformer):
         n_quantiles: int = 33,
         output_distribution: Distribution = "uniform",
         bounds: Bounds | None = None,
-        bounds_share: float = 0.2,
         candidates: Candidates | None = None,
         max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
@@ -743,7 +705,6 @@ class DPQuantileTransformer(InvertibleTransformer):
         self.n_quantiles = n_quantiles
         self.output_distribution = output_distribution
         self.bounds = bounds
-        self.bounds_share = bounds_share
         self.candidates = candidates
         self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger

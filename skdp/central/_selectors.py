@@ -24,7 +24,7 @@ from skdp.central._supervised import (
     Placing,
     SupervisedStatistic,
     place_with_target,
-    split_all_bounds,
+    read_all_bounds,
 )
 from skdp.central.statistics import (
     GRID,
@@ -46,6 +46,7 @@ from skdp.central.statistics import (
     to_values,
     warn_of_few,
 )
+from skdp.domain import Domain
 from skdp.oracles import check_size
 from skdp.privacy import Loss, Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
@@ -71,23 +72,20 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
 
     Parameters
     ----------
-    k : int, default=10
-        The number of columns to keep, all if there are not more.
     epsilon : float, Rho or Mu, default=1.0
         Privacy loss of all that `fit` releases, finite and > 0; with `skdp.privacy.Rho` or `skdp.privacy.Mu`, a share
         of a budget in rho or mu, which has a delta of its own.
+    k : int, default=10
+        The number of columns to keep, all if there are not more.
     delta : float, optional
         The delta of an `epsilon` that is a number, far below one over the number of rows. Choices have less noise than
         with pure privacy (None or 0) for a k of more than about seven, and means and variances for many columns.
-    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or "private"
+    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
         The lowest and the highest value of all columns, or of each, from what is publicly known. `fit` clips values
-        outside; `transform` does not. Truth values have (0, 1). ``"private"``, for all columns or in place of a pair,
-        finds bounds that hold nearly all values, as in `DPMean`.
-    bounds_share : float, default=0.2
-        The share of epsilon that finds bounds, if some are private.
+        outside; `transform` does not. Truth values have (0, 1).
     classes : array-like, optional
         The values that a target of classes may take, from what is publicly known.
-    target_bounds : pair of float, or "private", optional
+    target_bounds : pair of float, or Domain, optional
         The lowest and the highest value of a target that is a number. Declare either this or `classes`.
     max_rows_per_person : int, default=1
         The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
@@ -104,8 +102,7 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         which nothing is released.
     scores_std_error_ : ndarray of shape (n_features,)
         The standard deviation of their noise; nan for columns that are not chosen. It does not say how much a
-        score would differ in other rows, nor what clipping takes from it. 1 where private bounds, of the column or
-        the target, are not found.
+        score would differ in other rows, nor what clipping takes from it.
     ranking_ : ndarray of int, shape (k,)
         The places of the chosen columns, in the order in which they were chosen.
     guarantee_ : PrivacyGuarantee
@@ -140,7 +137,7 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
     >>> y = rng.integers(0, 2, 2_000)
     >>> X = rng.normal(size=(2_000, 20))
     >>> X[:, [3, 8]] += y[:, np.newaxis]
-    >>> selector = DPSelectKBest(2, epsilon=1.0, bounds=(-5, 5), classes=[0, 1], random_state=0).fit(X, y)
+    >>> selector = DPSelectKBest(k=2, epsilon=1.0, bounds=(-5, 5), classes=[0, 1], random_state=0).fit(X, y)
     >>> selector.get_support(indices=True), selector.scores_[[3, 8]].round(1)
     (array([3, 8]), array([0.5, 0.5]))
     """
@@ -156,14 +153,13 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
 
     def __init__(
         self,
-        k: int = 10,
-        *,
         epsilon: float | Rho | Mu = 1.0,
+        *,
+        k: int = 10,
         delta: float | None = None,
         bounds: Bounds | None = None,
-        bounds_share: float = 0.2,
         classes: ArrayLike | None = None,
-        target_bounds: tuple[float, float] | str | None = None,
+        target_bounds: tuple[float, float] | Domain | None = None,
         max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
@@ -172,7 +168,6 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         self.epsilon = epsilon
         self.delta = delta
         self.bounds = bounds
-        self.bounds_share = bounds_share
         self.classes = classes
         self.target_bounds = target_bounds
         self.max_rows_per_person = max_rows_per_person
@@ -187,15 +182,15 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
     def _bounded(self, rows: Batches) -> Batches:
         return rows if self.classes is None else rows.features
 
-    def _split_bounds(self, names: Sequence[Any]) -> tuple[list[int], Any]:
+    def _declared_bounds(self, names: Sequence[Any]) -> Any:
         if (self.classes is None) == (self.target_bounds is None):
             raise ValueError(
                 "declare the target by either classes or target_bounds, from what is "
                 "publicly known"
             )
         if self.classes is not None:
-            return super()._split_bounds(names)
-        return split_all_bounds(self.bounds, self.target_bounds, names)
+            return self.bounds
+        return read_all_bounds(self.bounds, self.target_bounds, names)
 
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         k = min(check_size(self.k, name="k", least=1), len(rows.names) - 1)
@@ -312,11 +307,6 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         if classes is not None:
             return open_rows(rows, Placing(ends, centres, classes.codes))
         return place_with_target(rows, ends, centres)
-
-    def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
-        n_columns = len(self.scores_)
-        open_scores = hidden[:n_columns] | hidden[n_columns:].any()
-        self.scores_std_error_[open_scores & ~np.isnan(self.scores_)] = 1.0
 
     def _transform_table(self, table: Table) -> Sequence[Any]:
         read_numbers(table)  # a missing value is an error, as in `fit`

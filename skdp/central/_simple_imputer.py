@@ -61,12 +61,9 @@ class DPSimpleImputer(CentralTransformer):
         The statistic that replaces the missing values of a column. The first two are for numbers, and need `bounds`;
         ``"most_frequent"`` is for a few declared values of any kind, see `categories`. Numbers become floats;
         ``"most_frequent"`` keeps the dtype of a column where it can hold the statistic; columns of dates get the day.
-    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or "private"
+    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
         The lowest and the highest value of all columns, or of each, from what is publicly known. `fit` clips values
         outside; `transform` does not.
-        ``"private"``, for all columns or in place of a pair, finds bounds that hold nearly all values, as in `DPMean`.
-    bounds_share : float, default=0.2
-        The share of epsilon that finds bounds, if some are private.
     categories : list of array-like, mapping, Domain or Interval, optional
         The values that each column may take, as the `domain` of `DPHistogram`. Of an `Interval`, the middle of a bin is
         filled in. None among the values is not filled in.
@@ -86,10 +83,9 @@ class DPSimpleImputer(CentralTransformer):
     statistics_ : ndarray of shape (n_features,)
         The values to fill in: floats, or for ``"most_frequent"`` objects.
     statistics_std_error_ : ndarray of shape (n_features,), or None
-        Of means, the standard deviation of their noise; clipping is not in it. Infinite where private bounds are not
-        found. None for the other strategies.
+        Of means, the standard deviation of their noise; clipping is not in it. None for the other strategies.
     bounds_ : ndarray of shape (n_features, 2)
-        The bounds: those declared, or found; not set for ``"most_frequent"``.
+        The declared bounds; not set for ``"most_frequent"``.
     guarantee_ : PrivacyGuarantee
         The guarantee of this `fit`.
     n_features_in_, feature_names_in_ : int, ndarray of str
@@ -147,7 +143,6 @@ class DPSimpleImputer(CentralTransformer):
         *,
         strategy: Strategy = "mean",
         bounds: Bounds | None = None,
-        bounds_share: float = 0.2,
         categories: DomainLike | None = None,
         handle_unknown: Unknown = "error",
         max_rows_per_person: int = 1,
@@ -157,7 +152,6 @@ class DPSimpleImputer(CentralTransformer):
         self.epsilon = epsilon
         self.strategy = strategy
         self.bounds = bounds
-        self.bounds_share = bounds_share
         self.categories = categories
         self.handle_unknown = handle_unknown
         self.max_rows_per_person = max_rows_per_person
@@ -173,7 +167,7 @@ class DPSimpleImputer(CentralTransformer):
             tags.transformer_tags.preserves_dtype = []
         return tags
 
-    def _declared_bounds(self) -> Any:
+    def _declared_bounds(self, names: Sequence[Any]) -> Any:
         return None if self.strategy == "most_frequent" else self.bounds
 
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
@@ -216,10 +210,6 @@ class DPSimpleImputer(CentralTransformer):
                 # A record that is added raises one count: two scores never move in
                 # opposite directions.
                 self.statistics_[place] = values[place][choose(source, count, part, 1)]
-
-    def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
-        if self.statistics_std_error_ is not None:
-            self.statistics_std_error_[hidden] = np.inf
 
     def _count(self, rows: Batches) -> tuple[list[list[Any]], list[NDArray[np.int64]]]:
         """Return the values of each column that may be filled in, and the number of records with each."""

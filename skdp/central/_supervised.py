@@ -34,7 +34,6 @@ from skdp.central.statistics import (
     count_cells,
     open_rows,
     select_columns,
-    split_bounds,
     without_column,
 )
 from skdp.domain import Categories, Domain, Interval
@@ -124,29 +123,25 @@ class SupervisedStatistic(CentralStatistic):
         return table
 
 
-def split_all_bounds(
+def read_all_bounds(
     bounds: Any, target_bounds: Any, names: Sequence[Any]
-) -> tuple[list[int], Any]:
-    """Return which columns have private bounds, the target last, and bounds of which some stand in for those."""
+) -> NDArray[np.float64]:
+    """Return the bounds of all columns, the target last: (n_columns, 2)."""
     *columns, target = names
-    private, bounds = split_bounds(bounds, columns)
-    target_is_private, target_ends = split_target_bounds(target_bounds, target)
-    if target_is_private:
-        private = [*private, len(columns)]
     ends = read_bounds(bounds, columns)
-    return private, np.vstack([ends, target_ends])
+    return np.vstack([ends, read_target_bounds(target_bounds, target)])
 
 
-def split_target_bounds(target_bounds: Any, name: Any) -> tuple[bool, Any]:
-    """Return whether the bounds of a target are private, and its bounds or what stands in for them: (1, 2)."""
+def read_target_bounds(target_bounds: Any, name: Any) -> NDArray[np.float64]:
+    """Return the bounds of a target: (1, 2)."""
     if target_bounds is None:
         raise ValueError(
             "target_bounds must be declared, as (low, high), from what is publicly "
             "known: the lowest and the highest value of the target are private"
         )
-    private, pair = split_bounds({name: target_bounds}, [name], "target_bounds")
-    ends = read_bounds(pair, [name], parameter="target_bounds")
-    return bool(private), ends
+    if not isinstance(target_bounds, Domain):
+        target_bounds = {name: target_bounds}
+    return read_bounds(target_bounds, [name], parameter="target_bounds")
 
 
 def _check_read(labels: NDArray[Any]) -> None:

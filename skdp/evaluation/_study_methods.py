@@ -14,7 +14,7 @@ from sklearn.dummy import DummyClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
-from skdp.central import DPLogisticRegression
+from skdp.central import DPLogisticRegression, discover_domain
 from skdp.domain import Domain
 from skdp.evaluation._study_tables import StudyTable, categories_of, other_features
 from skdp.local import PosteriorFeatures
@@ -23,6 +23,9 @@ from skdp.synthesis import DPColumnSynthesizer, DPMarginalSynthesizer
 
 # Features of the protected columns: (n_rows, n_values of all fields).
 Indicators = NDArray[Any]
+
+# Fraction of epsilon that finds bounds of features, if some are not declared.
+DISCOVERY_FRACTION = 0.2
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,18 +263,34 @@ def parity_from_reports(model: Any, split: Split, reporting: Reporting) -> Predi
 def curators_model(model: Any, split: Split, reporting: Reporting) -> Predictions:
     """Learn a logistic regression from whole true records, as a trusted curator who releases it."""
     train = split.with_truth(split.train)
+    bounds = _declared_bounds(split.table, train)
+    epsilon = reporting.epsilon
+    open_names = [name for name in train if name not in bounds]
+    if open_names:
+        domain = discover_domain(
+            train,
+            epsilon * DISCOVERY_FRACTION,
+            0.0,
+            columns=open_names,
+            random_state=reporting.seed,
+        )
+        for name in domain.columns:
+            bounds[name] = domain[name].edges[0], domain[name].edges[-1]
+        epsilon *= 1 - DISCOVERY_FRACTION
+    # Without the columns whose bounds the noise hides.
+    names = list(bounds)
     learner = DPLogisticRegression(
-        reporting.epsilon,
-        bounds=_bounds(split.table, train),
+        epsilon,
+        bounds=bounds,
         classes=[0, 1],
         random_state=reporting.seed,
     )
-    fitted = learner.fit(train, split.labels)
-    return _predict(fitted, split.with_truth(split.test))
+    fitted = learner.fit(train[names], split.labels)
+    return _predict(fitted, split.with_truth(split.test)[names])
 
 
-def _bounds(table: StudyTable, features: pd.DataFrame) -> dict[Any, Any]:
-    """Return the declared ends of each feature; "private" where none are declared."""
+def _declared_bounds(table: StudyTable, features: pd.DataFrame) -> dict[Any, Any]:
+    """Return the declared endpoints of features, where there are any."""
     indicators = {*(table.protect or ()), *categories_of(table.domain, table.X)}
     numbers = {f"{name}": name for name in table.X if name not in indicators}
     bounds: dict[Any, Any] = {}
@@ -281,8 +300,6 @@ def _bounds(table: StudyTable, features: pd.DataFrame) -> dict[Any, Any]:
         elif numbers[feature] in table.domain.columns:
             edges = table.domain[numbers[feature]].edges
             bounds[feature] = (edges[0], edges[-1])
-        else:
-            bounds[feature] = "private"
     return bounds
 
 

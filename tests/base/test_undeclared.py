@@ -44,7 +44,7 @@ MAKERS = [
     local(UnaryEncodingTransformer),
     local(FrequencyOracleEncoder),
     central(DPHistogram),
-    central(partial(DPGroupBy, "age", statistics="count"), "keys"),
+    central(partial(DPGroupBy, by="age", statistics="count"), "keys"),
     central(DPSimpleImputer, "categories", strategy="most_frequent"),
     SYNTHESIZER,
 ]

@@ -16,7 +16,6 @@ WORDS = pd.DataFrame({"a": rng.choice(["x", "y"], N), "b": rng.choice(["u", "v"]
 Y = pd.Series(rng.integers(0, 2, N), name="y")
 BOUNDS = {"bounds": (0, 1)}
 VALUES = {"a": ["x", "y"], "b": ["u", "v"]}
-FOUND = {"a": "private", "b": (0, 1)}
 # What is not fitted to numbers between bounds, or not by default.
 OTHERS = {
     "DPAdditiveClassifier": (BOUNDS | {"classes": [0, 1]}, NUMBERS),
@@ -28,7 +27,7 @@ OTHERS = {
     "DPKBinsDiscretizer": (BOUNDS | {"candidates": 50}, NUMBERS),
     "DPLinearRegression": (BOUNDS | {"target_bounds": (0, 1)}, NUMBERS),
     "DPLogisticRegression": (BOUNDS | {"classes": [0, 1], "max_iter": 2}, NUMBERS),
-    "DPMinMaxScaler": ({"bounds": FOUND}, NUMBERS),  # it costs something
+    "DPMinMaxScaler": (BOUNDS | {"quantile_range": (0.1, 0.9), "candidates": 50}, NUMBERS),  # it costs something
     "DPOneHotEncoder": ({"categories": VALUES}, WORDS),
     "DPQuantileTransformer": (BOUNDS | {"n_quantiles": 9, "candidates": 50}, NUMBERS),
     "DPRidge": (BOUNDS | {"target_bounds": (0, 1)}, NUMBERS),

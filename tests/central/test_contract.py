@@ -77,15 +77,15 @@ QUICK = [
     (DPQuantileTransformer(bounds=BOUNDS, n_quantiles=10, candidates=10), GAPS),
     (DPRobustScaler(bounds=BOUNDS, candidates=20), GAPS),
     (DPHistogram(domain=Interval(0, 100, bins=64), method="hierarchical"), NUMBERS[["age"]]),
-    (DPOneHotEncoder(30.0, delta=1e-6, categories="private", handle_unknown="ignore"), GAPPY_WORDS),
-    (DPGroupBy("job", keys={"job": GAPPY_DECLARED["job"]}, bounds=BOUNDS), GAPS.assign(job=GAPPY_WORDS["job"])),
-    (DPPCA(1, epsilon=20.0, bounds=BOUNDS), NUMBERS),
+    (DPOneHotEncoder(categories=DECLARED, handle_unknown="ignore"), GAPPY_WORDS),
+    (DPGroupBy(by="job", keys={"job": GAPPY_DECLARED["job"]}, bounds=BOUNDS), GAPS.assign(job=GAPPY_WORDS["job"])),
+    (DPPCA(n_components=1, epsilon=20.0, bounds=BOUNDS), NUMBERS),
     (DPRidge(bounds=BOUNDS, target_bounds=(0, 2)), WITH_TARGET),
     (DPLinearRegression(5.0, delta=1e-6, bounds=BOUNDS, target_bounds=(0, 2)), WITH_TARGET),
     (DPLogisticRegression(bounds=BOUNDS, classes=[0, 1, 2], max_iter=5), WITH_TARGET),
     (DPAdditiveClassifier(bounds=BOUNDS, classes=[0, 1, 2]), WITH_TARGET),
     (DPAdditiveRegressor(bounds=BOUNDS, target_bounds=(0, 2)), GAPS.assign(job=WITH_TARGET["job"])),
-    (DPSelectKBest(1, bounds=BOUNDS, target_bounds=(0, 2)), WITH_TARGET),
+    (DPSelectKBest(k=1, bounds=BOUNDS, target_bounds=(0, 2)), WITH_TARGET),
     (DPGaussianNB(5.0, bounds=(-10, 10), classes=[0, 1]), CODES),
     (DPCategoricalNB(5.0, categories=FOURTHS, classes=[0, 1]), CODES),
     (DPTargetEncoder(categories=FOURTHS, bounds=(0, 1)), CODES),
@@ -108,8 +108,7 @@ LONG = [
     (DPSimpleImputer(Rho(0.001, delta=1e-6), strategy="most_frequent", categories=DECLARED), GAPPY_WORDS),
     (DPHistogram(Rho(0.1, delta=1e-6), domain=Interval(0, 100, bins=64), method="hierarchical"), NUMBERS[["age"]]),
     (DPMarginalSynthesizer(max_iter=5, epsilon=Mu(0.5, delta=1e-6), domain=GAPPY_DECLARED), GAPPY_WORDS),
-    (DPMean(20.0, bounds="private"), NUMBERS),
-    (DPMinMaxScaler(20.0, bounds={"age": "private", "hours": (0, 100)}, clip=True), GAPS),
+    (DPMinMaxScaler(bounds={"age": (0, 100), "hours": (0, 99)}, clip=True), GAPS),
     (DPPCA(epsilon=Mu(0.5, delta=1e-6), bounds=BOUNDS), NUMBERS),
 ]
 SUBJECTS = QUICK + LONG
@@ -126,12 +125,9 @@ OF_EACH_WAY = {
 def cases():
     for place, (estimator, X) in enumerate(SUBJECTS):
         for name, check in curator_checks(estimator, X):
-            # Values that one row alone has are drawn for, and hardly ever published: that is what their delta is for.
-            by_threshold = isinstance(estimator, DPOneHotEncoder)
-            if not (by_threshold and name == "check_noise_covers_what_a_row_changes"):
-                kind = type(estimator).__name__
-                is_quick = place < len(QUICK) and (name not in SLOW or kind in OF_EACH_WAY)
-                yield pytest.param(check, id=f"{kind}-{place}-{name}", marks=[] if is_quick else pytest.mark.long)
+            kind = type(estimator).__name__
+            is_quick = place < len(QUICK) and (name not in SLOW or kind in OF_EACH_WAY)
+            yield pytest.param(check, id=f"{kind}-{place}-{name}", marks=[] if is_quick else pytest.mark.long)
 
 
 @pytest.mark.parametrize("check", list(cases()))
@@ -178,7 +174,7 @@ ESTIMATORS = [
     DPQuantileTransformer(n_quantiles=20, candidates=500, bounds=AROUND_0),
     DPStandardScaler(bounds=AROUND_0),
     DPPCA(bounds=AROUND_0),
-    DPSelectKBest(1, bounds=AROUND_0, target_bounds=(-10, 10)),
+    DPSelectKBest(k=1, bounds=AROUND_0, target_bounds=(-10, 10)),
     DPLogisticRegression(50.0, bounds=(-10, 10)),
     DPCategoricalNB(50.0, categories=Interval(-12, 12, bins=24), handle_unknown="ignore"),
     DPTargetEncoder(categories=Interval(-100, 100, bins=4), bounds=(-10, 10), handle_unknown="ignore"),
@@ -193,8 +189,7 @@ OTHERS = [
     DPAdditiveRegressor(50.0, bounds=(-10, 10), target_bounds=(-10, 10)),
     DPMean(bounds=AROUND_0),
     DPOneHotEncoder(categories=Interval(-100, 100, bins=4), handle_unknown="ignore"),
-    DPGroupBy("x0", keys=Interval(-100, 100, bins=2), bounds=AROUND_0, handle_unknown="ignore"),
-    DPOneHotEncoder(5.0, delta=0.1, categories="private"),
+    DPGroupBy(by="x0", keys=Interval(-100, 100, bins=2), bounds=AROUND_0, handle_unknown="ignore"),
     DPGaussianNB(50.0, bounds=(-10, 10)),
     DPLinearRegression(2_000.0, bounds=(-10, 10), target_bounds=(-10, 10)),
     DPKBinsDiscretizer(bounds=AROUND_0, strategy="uniform", encode="onehot-dense"),

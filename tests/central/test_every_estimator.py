@@ -223,8 +223,6 @@ def fit_rows(name, rows):
     estimator = made(name)
     if name == "DPGroupBy":
         estimator.set_params(by="x0", keys={"x0": VALUES["a"]})
-    if name == "DPMinMaxScaler":
-        estimator.set_params(bounds=["private", (0, 1)])
     if estimator.__sklearn_tags__().target_tags.required:
         return estimator.fit(rows, Y)
     return estimator.fit(rows)

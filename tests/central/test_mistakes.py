@@ -21,8 +21,6 @@ from tests.central.estimators import EVERY, FREE, NUMBERS, NUMERIC, VALUES, WORD
 from tests.conftest import each
 
 RHO = Rho(0.1, delta=1e-6)
-PRIVATE = {"categories": "private", "delta": 1e-6}
-KEYS = {"keys": "private", "delta": 0.1}
 TWO_KEYS = {"by": ["a", "b"], "keys": {"a": range(2000), "b": range(2000)}, "statistics": "count"}
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # there are few rows
@@ -66,9 +64,6 @@ def test_parameters_that_all_have(name):
         ({"a": (0, 1)}, "bounds declares nothing for the columns"),
         ({"a": (0, 1), "b": (0, 1), "c": (0, 1)}, "bounds declares columns that X does not have"),
         (5, "bounds must be"),
-        ("auto", "bounds must be 'private' or .*, got 'auto'"),
-        ({"a": "auto", "b": (0, 1)}, "bounds of column 'a' must be 'private' or"),
-        (["private"] * 4, "bounds has 4 rows"),
     ],
 )
 def test_bounds(name, bounds, match):
@@ -80,7 +75,6 @@ def test_bounds(name, bounds, match):
     [
         ("DPMean", {"missing": "drop"}, "missing must be one of"),
         ("DPMean", {"confidence_level": 1}, "confidence_level must be"),
-        *(("DPMean", {"bounds": "private", "bounds_share": x}, "bounds_share must be") for x in (0, 1.0, True, "half")),
         ("DPStandardScaler", {"with_mean": "no"}, "with_mean must be True or False, got str"),
         ("DPStandardScaler", {"with_mean": False, "with_std": False}, "both False"),
         ("DPStandardScaler", {"missing": None}, "missing must be"),
@@ -106,7 +100,6 @@ def test_bounds(name, bounds, match):
         ),
         ("DPKBinsDiscretizer", {"bounds": (0.2, 0.8), "candidates": "integers"}, "there must be 1 to .* whole num"),
         ("DPKBinsDiscretizer", {"candidates": {"sex": 3}}, "candidates declares columns that X does not have"),
-        ("DPKBinsDiscretizer", {"bounds": "private", "candidates": "integers"}, "must be None or a number of steps"),
         *(("DPKBinsDiscretizer", {"n_bins": x}, "n_bins must be") for x in (1, 10_001, 2.0, "5", True, None, [3])),
         ("DPKBinsDiscretizer", {"strategy": "kmeans"}, "strategy must be one of"),
         ("DPKBinsDiscretizer", {"encode": "onehot"}, "encode must be one of"),
@@ -129,21 +122,15 @@ def test_bounds(name, bounds, match):
         ("DPGroupBy", {"keys": "auto"}, "keys must be declared"),
         ("DPGroupBy", {"keys": ["x", "y"]}, r"keys has 2 lists of values; it needs one .* columns \['a'\]"),
         ("DPGroupBy", TWO_KEYS, "keys has 4,000,000 combinations"),
-        ("DPGroupBy", {"keys": "private"}, "keys='private' needs delta > 0"),
-        ("DPGroupBy", KEYS | {"keys_share": 1.0}, "keys_share must be between 0 and 1"),
         ("DPGroupBy", {"bounds": None}, "bounds must be declared"),
         ("DPOneHotEncoder", {"categories": None}, "categories"),
-        ("DPOneHotEncoder", {"categories": "auto"}, "categories must be 'private'"),
-        ("DPOneHotEncoder", {"categories": "private"}, "categories='private' needs delta > 0"),
-        ("DPOneHotEncoder", {"categories": "private", "epsilon": RHO}, "needs an epsilon and a delta"),
+        ("DPOneHotEncoder", {"categories": "auto"}, "categories must be declared"),
         ("DPOneHotEncoder", {"handle_unknown": "clip"}, "handle_unknown must be one of"),
         ("DPOneHotEncoder", {"drop": "last"}, "drop must be None, 'first', 'if_binary'"),
         ("DPOneHotEncoder", {"drop": ["hm", "u"]}, "'a', which is not declared"),
-        ("DPOneHotEncoder", PRIVATE | {"drop": ["x", "u"]}, "'a', whose categories are not known yet"),
-        ("DPTargetEncoder", {"bounds": "public"}, "bounds must be 'private' or a pair"),
+        ("DPTargetEncoder", {"bounds": "public"}, "bounds must be"),
         ("DPTargetEncoder", {"handle_unknown": "clip"}, "handle_unknown must be one of"),
         ("DPCategoricalNB", {"delta": 1.0}, "delta"),
-        ("DPGaussianNB", {"bounds": "private", "bounds_share": 0}, "bounds_share"),
         *((name, {"classes": [0]}, "classes must be at least 2") for name in ("DPGaussianNB", "DPLogisticRegression")),
         *((name, {"classes": [0, 2]}, "one that classes does not") for name in ("DPGaussianNB", "DPSelectKBest")),
         ("DPLogisticRegression", {"classes": [0, 1, None]}, "classes must not hold a missing value"),
@@ -151,7 +138,7 @@ def test_bounds(name, bounds, match):
         ("DPLogisticRegression", {"fit_intercept": 1}, "fit_intercept must be True or False, got int"),
         ("DPLogisticRegression", {"delta": 0}, "delta"),
         ("DPRidge", {"target_bounds": 3}, "target_bounds of column 'y' must be a pair"),
-        ("DPRidge", {"bounds": "private", "target_bounds": None}, "target_bounds must be declared"),
+        ("DPRidge", {"target_bounds": None}, "target_bounds must be declared"),
         ("DPRidge", {"alpha": "1"}, "alpha must be a number, got str"),
         ("DPRidge", {"alpha": -1}, "alpha must be a finite number >= 0, got -1"),
         ("DPRidge", {"epsilon": RHO, "delta": 1e-6}, "delta must be 0"),
@@ -257,7 +244,6 @@ def test_groups(groups, match):
         ("DPHistogram", {}, "column 'a' holds a value, or a NaN or inf, outside the declared domain"),
         ("DPGroupBy", {}, "column 'a' holds a value, or a NaN or inf, outside the declared keys"),
         ("DPCategoricalNB", {}, "column 'a' holds a value, or a NaN or inf, outside the declared categories"),
-        ("DPOneHotEncoder", {"categories": {"a": ["x"], "b": "private"}, "delta": 1e-6}, "outside the declared categ"),
         ("DPSimpleImputer", {"strategy": "most_frequent", "categories": VALUES}, "column 'a' holds a value outside"),
     ],
 )
@@ -265,14 +251,6 @@ def test_undeclared_values(name, parameters, match):
     table = WORDS if name == "DPSimpleImputer" else whole(name)
     for value in ("hush", 5):
         refuse(name, table.assign(a=pd.Series([value] * 60, dtype=object)), match, **parameters)
-
-
-def test_columns_whose_values_are_found():
-    with pytest.raises(TypeError, match=r"categories='private' needs the values.*skdp\.engines"):
-        made("DPOneHotEncoder", **PRIVATE).fit(pl.from_pandas(WORDS).lazy())
-    refuse("DPGroupBy", pl.from_pandas(whole("DPGroupBy")).lazy(), "keys='private' needs the values", **KEYS)
-    days = pd.DataFrame({"a": pd.to_datetime(["2020-01-01"])})
-    refuse("DPOneHotEncoder", days, r"column 'a' is of dtype datetime64.*; only text, numbers", **PRIVATE)
 
 
 def test_results_of_one_name():

@@ -37,7 +37,7 @@ def test_with_little_noise_it_is_principal_component_analysis(epsilon, tolerance
     table = TABLE * [1, 1, 10, 0.1] + [5, 0, 200, 1]
     bounds = np.column_stack([[-10, -12, -100, 0.5], [20, 12, 500, 1.5]])
     wanted = PCA(3).fit(table)
-    found = DPPCA(3, epsilon=epsilon, bounds=bounds, random_state=0).fit(table)
+    found = DPPCA(n_components=3, epsilon=epsilon, bounds=bounds, random_state=0).fit(table)
     signs = np.sign((wanted.components_ * found.components_).sum(axis=1))[:, np.newaxis]
     assert np.allclose(found.components_ * signs, wanted.components_, atol=tolerance)
     assert np.allclose(found.mean_, wanted.mean_, atol=0.02)
@@ -47,7 +47,10 @@ def test_with_little_noise_it_is_principal_component_analysis(epsilon, tolerance
 
 
 def test_the_number_of_components_may_be_a_share_of_the_variance():
-    sizes = {share: DPPCA(share, epsilon=4.0, **DECLARED).fit(TABLE).n_components_ for share in (0.5, 0.9, 0.9999)}
+    sizes = {
+        share: DPPCA(n_components=share, epsilon=4.0, **DECLARED).fit(TABLE).n_components_
+        for share in (0.5, 0.9, 0.9999)
+    }
     assert sizes[0.5] == 1 < sizes[0.9] <= sizes[0.9999]
     assert DPPCA(epsilon=4.0, **DECLARED).fit(TABLE).n_components_ == 4
 
@@ -61,7 +64,7 @@ def test_transform_is_undone_and_names_its_columns(whiten):
     assert list(pca.inverse_transform(scores)) == list(TABLE)
     if whiten:
         assert np.allclose(scores.iloc[:, :2].std(), 1, atol=0.1)
-    some = DPPCA(2, epsilon=4.0, **DECLARED).fit(TABLE)
+    some = DPPCA(n_components=2, epsilon=4.0, **DECLARED).fit(TABLE)
     assert isinstance(some.inverse_transform(some.transform(pl.DataFrame(TABLE))), pl.DataFrame)
     with pytest.raises(ValueError, match="X has 4 features; transform makes 2"):
         some.inverse_transform(TABLE)
@@ -76,14 +79,16 @@ def share_of_variance(X, components):
 def test_it_explains_nearly_as_much_as_without_noise():
     factors = rng.normal(size=(5_000, 3)) @ rng.normal(size=(3, 20)) + rng.normal(size=(5_000, 20))
     for epsilon, delta, least in [(1.0, 1e-6, 0.98), (4.0, None, 0.95)]:
-        pca = DPPCA(3, epsilon=epsilon, delta=delta, bounds=(-10, 10), random_state=0).fit(factors)
+        pca = DPPCA(n_components=3, epsilon=epsilon, delta=delta, bounds=(-10, 10), random_state=0).fit(factors)
         assert share_of_variance(factors, pca.components_) > least
 
 
 def test_columns_of_small_numbers_do_not_add_noise_to_those_of_large_ones():
     X = np.column_stack([rng.normal(size=600) * 1_000, rng.normal(size=(600, 30))])
     bounds = np.vstack([[-4_000, 4_000], np.tile([-4, 4], (30, 1))])
-    found = [DPPCA(1, epsilon=1.0, delta=1e-6, bounds=bounds, random_state=seed).fit(X) for seed in range(3)]
+    found = [
+        DPPCA(n_components=1, epsilon=1.0, delta=1e-6, bounds=bounds, random_state=seed).fit(X) for seed in range(3)
+    ]
     assert min(share_of_variance(X, one.components_) for one in found) > 0.95
 
 
@@ -104,7 +109,7 @@ def test_fractions_of_the_variance_add_up_to_one_at_most(scale, n_components):
     for seed in range(5):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            pca = DPPCA(n_components, epsilon=5.0, bounds=(-4, 4), random_state=seed).fit(rows)
+            pca = DPPCA(n_components=n_components, epsilon=5.0, bounds=(-4, 4), random_state=seed).fit(rows)
         assert pca.explained_variance_ratio_.sum() <= 1 + 1e-9
         assert np.allclose(
             pca.explained_variance_ratio_ * pca.explained_variance_[0],

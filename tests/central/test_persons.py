@@ -179,7 +179,7 @@ def state_encoder(who):
 
 
 def state_selector(who):
-    selector = DPSelectKBest(1, epsilon=1.0, bounds=(0, 1), classes=[0, 1], random_state=0)
+    selector = DPSelectKBest(k=1, epsilon=1.0, bounds=(0, 1), classes=[0, 1], random_state=0)
     return [fit_persons(selector, ["x"], "y", who)]
 
 

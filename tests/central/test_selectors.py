@@ -29,13 +29,13 @@ def test_the_replayed_noise_covers_a_record(k, epsilon):
     """Where noise is small, a number of rows of a class is hidden too: else its error stands for it."""
     ends = np.arange(12) % 2
     table = pd.DataFrame({"a": np.linspace(0, 1, 12), "b": np.arange(12) % 3 / 2, "c": 1 - ends, "y": ends})
-    check_sensitivity(DPSelectKBest(k, epsilon=epsilon, bounds=(0, 1), classes=[0, 1]), table, [table[:-1]])
+    check_sensitivity(DPSelectKBest(k=k, epsilon=epsilon, bounds=(0, 1), classes=[0, 1]), table, [table[:-1]])
 
 
 @pytest.mark.parametrize("delta", [None, 1e-6])
 def test_with_little_noise_it_is_that_of_scikit_learn(delta):
     wanted = SelectKBest(f_classif, k=3).fit(TABLE, CLASSES)
-    found = DPSelectKBest(3, epsilon=200.0, delta=delta, **DECLARED).fit(TABLE, CLASSES)
+    found = DPSelectKBest(k=3, epsilon=200.0, delta=delta, **DECLARED).fit(TABLE, CLASSES)
     assert (found.get_support() == wanted.get_support()).all()
     ratios = np.sqrt(2 * wanted.scores_ / (2 * wanted.scores_ + 2_997))  # of F with 2 and 2,997 degrees of freedom
     chosen = found.get_support()
@@ -43,7 +43,7 @@ def test_with_little_noise_it_is_that_of_scikit_learn(delta):
     assert np.isnan(found.scores_[~chosen]).all()
     assert found.ranking_.tolist() == [5, 2, 7]
     wanted = SelectKBest(f_regression, k=2).fit(TABLE, TARGET)
-    found = DPSelectKBest(2, epsilon=200.0, delta=delta, **NUMBER).fit(TABLE, TARGET)
+    found = DPSelectKBest(k=2, epsilon=200.0, delta=delta, **NUMBER).fit(TABLE, TARGET)
     assert (found.get_support() == wanted.get_support()).all()
     correlations = np.abs([np.corrcoef(TABLE[name], TARGET)[0, 1] for name in ("c1", "c4")])
     assert np.allclose(found.scores_[[1, 4]], correlations, atol=0.03)  # clipped
@@ -53,19 +53,19 @@ def test_with_little_noise_it_is_that_of_scikit_learn(delta):
 def test_the_right_columns_are_found(epsilon, delta):
     wide = np.hstack([TABLE, rng.normal(size=(3_000, 20)).clip(-5, 5)])
     found = [
-        DPSelectKBest(2, epsilon=epsilon, delta=delta, **DECLARED | {"random_state": seed}).fit(wide, CLASSES)
+        DPSelectKBest(k=2, epsilon=epsilon, delta=delta, **DECLARED | {"random_state": seed}).fit(wide, CLASSES)
         for seed in range(2)
     ]
     assert all(one.ranking_.tolist() in ([5, 2], [2, 5]) for one in found)
 
 
 def test_columns_are_passed_on_as_they_are():
-    selector = DPSelectKBest(2, epsilon=50.0, **DECLARED).fit(TABLE, CLASSES)
+    selector = DPSelectKBest(k=2, epsilon=50.0, **DECLARED).fit(TABLE, CLASSES)
     assert selector.transform(TABLE).equals(TABLE[["c2", "c5"]])
     assert selector.transform(pl.DataFrame(TABLE)).equals(pl.DataFrame(TABLE)[["c2", "c5"]])
     assert list(selector.get_feature_names_out()) == ["c2", "c5"]
     assert selector.inverse_transform(TABLE[["c2", "c5"]])[:, 5].tolist() == TABLE["c5"].tolist()
-    assert DPSelectKBest(40, **DECLARED).fit(TABLE, CLASSES).get_support().all()
+    assert DPSelectKBest(k=40, **DECLARED).fit(TABLE, CLASSES).get_support().all()
 
 
 @pytest.mark.long
@@ -77,7 +77,7 @@ def test_the_error_of_a_score_is_that_of_its_noise(epsilon, target):
     y = rows @ [2.0, 1.0, 0.0] + np.random.default_rng(1).normal(size=1_000)
     y = (y > 0).astype(int) if "classes" in target else y
     found = [
-        DPSelectKBest(2, epsilon=epsilon, bounds=(-3, 3), random_state=seed, **target).fit(rows, y)
+        DPSelectKBest(k=2, epsilon=epsilon, bounds=(-3, 3), random_state=seed, **target).fit(rows, y)
         for seed in range(80)
     ]
     scores, stated = (np.array([getattr(one, name)[:2] for one in found]) for name in ("scores_", "scores_std_error_"))
@@ -92,7 +92,7 @@ def test_the_scores_of_several_columns_share_what_is_for_them(share, growth, mon
     draw = Noise.draw
     monkeypatch.setattr(Noise, "draw", lambda noise, *more: drawn.append(noise) or draw(noise, *more))
     for k in (1, 3):
-        DPSelectKBest(k, **DECLARED | {"epsilon": share}).fit(TABLE, CLASSES)
+        DPSelectKBest(k=k, **DECLARED | {"epsilon": share}).fit(TABLE, CLASSES)
     alone, together = (noise for noise in drawn if noise.sensitivity > UNIT)
     assert together.sensitivity == growth * alone.sensitivity
     assert together.amount == alone.amount

@@ -57,30 +57,3 @@ class TestTransform:
             encoder().fit(WORDS, ILL).transform(odd)
         missing = encoder(categories=DECLARED | {"job": [*DECLARED["job"], "pilot", None]}).fit(odd, ILL)
         assert len(missing.encodings_[0]) == 5
-
-    def test_private_bounds(self):
-        X, y, rates = shops(20_000, 5, low=0, high=100, spread=0.2, noise=0.05)
-        fitted = DPTargetEncoder(4.0, categories={"shop": range(5)}, bounds="private", random_state=1).fit(X, y)
-        ((low, high),) = fitted.bounds_
-        assert 0 <= low < rates.min() < rates.max() < high <= 100
-        assert fitted.encodings_[0] == pytest.approx(rates, abs=5)
-
-
-class TestPrivateCategories:
-    def test_frequent_ones_are_found_and_encoded(self):
-        rare = WORDS.copy()
-        rare.iloc[:3, 0] = ["pilot", "diver", None]
-        found = encoder(1e4, delta=1e-6, categories="private").fit(rare, ILL)
-        assert [found.domain_[name].values for name in ("job", "sex")] == [("clerk", "nurse", "smith"), ("f", "m")]
-        exact = ILL[3:].groupby(rare["job"][3:]).mean()
-        assert found.encodings_[0] == pytest.approx(exact.to_numpy(), abs=0.02)
-        assert found.transform(rare)["job"][:3].tolist() == [found.target_mean_] * 3
-        some = encoder(5.0, delta=1e-6, categories=DECLARED | {"job": "private"}).fit(rare, ILL)
-        assert some.guarantee_.delta == 1e-6
-        assert some.transform(rare)["job"][:3].tolist() == [some.target_mean_] * 3
-        with pytest.warns(UserWarning, match="does not have valid feature names"):
-            assert some.transform(rare.to_numpy())[:3, 0].tolist() == [some.target_mean_] * 3
-        with pytest.raises(ValueError, match="column 'sex' holds a value"):
-            some.transform(rare.assign(sex="x"))
-        with pytest.raises(ValueError, match="column 'job' holds a value"):
-            some.set_params(handle_unknown="error").transform(rare)

@@ -17,8 +17,8 @@ from skdp import (
     PrivacyLedger,
 )
 from skdp.privacy import Mu
-from tests.central.estimators import EVERY, NUMERIC, WITH_GAPS, fitted, made, released, whole
-from tests.conftest import each, often
+from tests.central.estimators import EVERY, WITH_GAPS, fitted, made, released, whole
+from tests.conftest import each
 
 rng = np.random.default_rng(0)
 X = pd.DataFrame(rng.normal(size=(1_200, 3)).clip(-3, 3), columns=["a", "b", "c"])
@@ -29,20 +29,13 @@ MODELS = {
     "logistic": DPLogisticRegression(2.0, bounds=(-3, 3), classes=["ill", "fine"], max_iter=1),
 }
 CASES = {name: {} for name in EVERY}
-PRIVATE = {f"{name}, private bounds": {"epsilon": 50.0, "bounds": "private"} for name in [*NUMERIC, "DPTargetEncoder"]}
-CASES |= PRIVATE
 CASES |= {
     "DPKBinsDiscretizer, even bins": {"strategy": "uniform"},
     "DPLogisticRegression, Gaussian": {"epsilon": Mu(9.0, delta=1e-6)},
     "DPMinMaxScaler, quantile ends": {"bounds": (0, 1), "quantile_range": (0.05, 0.95)},
     "DPRidge, Gaussian": {"delta": 1e-6},
-    "DPRidge, private target": {"epsilon": 50.0, "target_bounds": "private"},
     "DPSelectKBest, numbers": {"classes": None, "target_bounds": (0, 1)},
     "DPSimpleImputer, medians": {"strategy": "median"},
-}
-# Private bounds are found by counts that are read alike for all.
-QUICK = CASES.keys() - PRIVATE.keys() | {
-    f"{name}, private bounds" for name in ("DPMean", "DPGroupBy", "DPTargetEncoder")
 }
 N = 3_000
 LIMITS = {"age": (0, 100), "income": (-1.5, 8.25)}
@@ -67,7 +60,7 @@ def large_table(name):
 
 
 @pytest.mark.filterwarnings("ignore:the noise:UserWarning")
-@pytest.mark.parametrize("case", often(CASES, QUICK))
+@pytest.mark.parametrize("case", list(CASES))
 def test_a_seeded_fit_is_the_one_in_memory(lazy_engine, case):
     name = case.partition(",")[0]
     table = large_table(name)
@@ -95,7 +88,7 @@ def test_groups(lazy_engine, missing):
     rows = rows.append_column("color", pa.array(["red", None] * N)[:N])
     params = {"keys": keys, "bounds": LIMITS, "missing": missing, "statistics": ["count", "mean", "sum"]}
     found, expected = (
-        DPGroupBy(["side", "color"], 1.0, random_state=0, **params).fit(table)
+        DPGroupBy(1.0, by=["side", "color"], random_state=0, **params).fit(table)
         for table in (lazy_engine.frame(rows), rows)
     )
     assert found.estimates_.keys() == expected.estimates_.keys()

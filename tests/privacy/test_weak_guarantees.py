@@ -14,13 +14,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 from skdp import (
-    DPGroupBy,
     DPMarginalSynthesizer,
     DPMean,
     PrivacyLeakWarning,
     PrivacyLedger,
     RandomizedResponseEncoder,
     WeakGuaranteeWarning,
+    discover_domain,
 )
 from skdp.privacy import Mu
 from tests.conftest import each
@@ -106,13 +106,14 @@ def test_a_delta_is_told_of_whatever_the_number_of_rows(n_rows):
     """The number of rows is private: a warning that began at 1 / n would show one record."""
     table = pd.DataFrame({"a": ["x"] * n_rows})
 
-    def groups(delta):
-        return DPGroupBy("a", 1.0, delta=delta, keys="private", statistics="count", random_state=0)
+    def told_of_delta(delta):
+        messages = told(lambda: discover_domain(table, 1.0, delta, random_state=0))
+        return [message for message in messages if "nothing was found" not in message]
 
-    (message,) = told(lambda: groups(0.0011).fit(table))
+    (message,) = told_of_delta(0.0011)
     assert "delta = 0.0011 is above 1 / 1000" in message
     assert "the rows were not counted" in message
-    assert not told(lambda: groups(0.0009).fit(table))
+    assert not told_of_delta(0.0009)
 
 
 def test_a_noisy_number_of_rows_is_compared_with():

@@ -22,8 +22,6 @@ from skdp import (
     DPLogisticRegression,
     DPMarginalSynthesizer,
     DPMean,
-    DPMinMaxScaler,
-    DPOneHotEncoder,
     DPQuantileTransformer,
     DPRidge,
     DPRobustScaler,
@@ -33,6 +31,7 @@ from skdp import (
     DPTargetEncoder,
     Interval,
     SyntheticResampler,
+    discover_domain,
 )
 from skdp.central import sample_and_aggregate
 from skdp.privacy import Mu, Rho
@@ -73,20 +72,13 @@ def resampled(rows):
 COMMON = {"job": ["clerk", "nurse"] * 100, "sex": ["f", "m"] * 100}
 
 
-def categories_found(rows):
-    """Find categories that many others have too: without noise on new ones, all draws have neighbours."""
+def domain_found(rows):
+    """Find texts that many others have too: without noise on new ones, all draws have neighbours."""
     table = pd.concat([pd.DataFrame(COMMON), rows[["job", "sex"]]], ignore_index=True)
-    persons = [*range(1000, 1200), *rows["person"]] if "person" in rows else None
-    encoder = DPOneHotEncoder(5.0, delta=1e-3, categories="private", random_state=0)
-    if persons is not None:
-        encoder.set_params(max_rows_per_person=3)
-    return encoder.fit(table, groups=persons)
-
-
-def keys_found(rows):
-    """Count by keys that many others have too."""
-    groups = DPGroupBy(["job", "sex"], 5.0, delta=1e-3, keys="private", random_state=0)
-    return groups.fit(pd.concat([pd.DataFrame(COMMON), rows], ignore_index=True))
+    if "person" not in rows:
+        return discover_domain(table, 5.0, 1e-3, random_state=0)
+    persons = [*range(1000, 1200), *rows["person"]]
+    return discover_domain(table, 5.0, 1e-3, groups=persons, max_rows_per_person=3, random_state=0)
 
 
 CORNERS = pd.DataFrame({"a": [1.0, 1, -1, 0, 1], "b": [1.0, -1, -1, 0, 1], "y": [0, 1, 1, 0, 1]})
@@ -130,9 +122,12 @@ RELEASES = {
         JOBS.assign(y=[1.0, 0.0, 0.5, -1.0, 0.0, 7.0]),
     ),
     "target encoder": (DPTargetEncoder(categories=WORDS, bounds=(0, 1)), JOBS.assign(y=[1.0, 0.0, 0.5, 1.0, 0.0, 1.0])),
-    "groups": (DPGroupBy("job", keys={"job": WORDS["job"]}, bounds=BOUNDS), NUMBERS.iloc[:6].assign(job=JOBS["job"])),
-    "groups of persons": (DPGroupBy("a", keys={"a": CODES["a"]}, bounds=(0, 1), max_rows_per_person=2), PERSONS),
-    "one-hot encoder of persons": (categories_found, JOBS.dropna().assign(person=[1, 1, 1, 2, 2])),
+    "groups": (
+        DPGroupBy(by="job", keys={"job": WORDS["job"]}, bounds=BOUNDS),
+        NUMBERS.iloc[:6].assign(job=JOBS["job"]),
+    ),
+    "groups of persons": (DPGroupBy(by="a", keys={"a": CODES["a"]}, bounds=(0, 1), max_rows_per_person=2), PERSONS),
+    "domain of persons": (domain_found, JOBS.dropna().assign(person=[1, 1, 1, 2, 2])),
     "linear regression": (DPLinearRegression(3.0, delta=1e-6, bounds=UNIT, target_bounds=(0, 1)), CORNERS),
     "ridge regression, pure": (DPRidge(3.0, bounds=UNIT, target_bounds=(0, 1)), CORNERS),
     "Gaussian naive Bayes": (DPGaussianNB(bounds=UNIT, classes=[0, 1]), CORNERS),
@@ -145,7 +140,7 @@ RELEASES = {
         DPLogisticRegression(MU, bounds=UNIT, classes=[0, 1], max_iter=5, max_rows_per_person=2),
         CORNER_PERSONS,
     ),
-    "selection by classes": (DPSelectKBest(1, epsilon=3.0, bounds=UNIT, classes=[0, 1]), CORNERS),
+    "selection by classes": (DPSelectKBest(k=1, epsilon=3.0, bounds=UNIT, classes=[0, 1]), CORNERS),
     "histogram": (DPHistogram(domain=WORDS), JOBS),
     "histogram of intervals, hierarchical": (DPHistogram(domain=EIGHTHS, method="hierarchical"), WHOLE[["age"]]),
     "synthesizer, independent": (synthesizer(marginals="independent"), CODED),
@@ -159,26 +154,18 @@ RELEASES = {
 
 LONG_RELEASES = {
     "mean, rho": (DPMean(RHO, bounds=BOUNDS), NUMBERS),
-    "mean, bounds found": (DPMean(800.0, bounds="private"), NUMBERS),
-    "min-max scaler, bounds found, rho": (DPMinMaxScaler(RHO, bounds={"age": "private", "hours": BOUNDS}), NUMBERS),
     "quantile transformer, rho": (DPQuantileTransformer(RHO, bounds=BOUNDS, n_quantiles=9, candidates=30), NUMBERS),
     "imputer, median": (DPSimpleImputer(bounds=BOUNDS, strategy="median"), NUMBERS),
     "discretizer, many quantiles": (DPKBinsDiscretizer(bounds=BOUNDS, candidates=50), NUMBERS),
-    "groups, keys found": (keys_found, JOBS[:2]),
-    "one-hot encoder, categories found": (categories_found, JOBS[:2]),
+    "domain": (domain_found, JOBS[:2]),
     "categorical naive Bayes of persons, rho": (
         DPCategoricalNB(RHO, categories={"a": [0, 1, 2], "b": [0, 1]}, classes=[0, 1], max_rows_per_person=2),
         PERSONS.rename(columns={"c": "y"}),
-    ),
-    "Gaussian naive Bayes of persons, bounds found": (
-        DPGaussianNB(bounds="private", classes=[0, 1], max_rows_per_person=2),
-        CORNER_PERSONS,
     ),
     "synthesizer, auto": (synthesizer(), CODED),
     "synthesizer, auto, mu": (synthesizer(MU), CODED),
     "synthesizer, given marginals": (synthesizer(marginals=[("a", "b"), ("b", "c")]), CODED),
     "resampler": (resampled, CODED),
-    "scaler of persons, bounds found, mu": (DPStandardScaler(MU, bounds="private", max_rows_per_person=2), PERSONS),
     "components of persons, delta": (DPPCA(delta=1e-6, bounds=(0, 2), max_rows_per_person=2), PERSONS),
     "synthesizer, private bins": (
         synthesizer(domain=Domain({"age": EIGHTHS, "hours": EIGHTHS}), marginals="independent"),

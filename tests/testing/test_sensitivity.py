@@ -13,11 +13,9 @@ import pyarrow as pa
 import pytest
 
 from skdp import (
-    DPGroupBy,
     DPHistogram,
     DPLogisticRegression,
     DPMean,
-    DPOneHotEncoder,
     PrivacyGuarantee,
     PrivacyLedger,
 )
@@ -68,7 +66,7 @@ QUICK = [
     "logistic regression, three classes",
     "additive regressor of categories",
     "groups of persons",
-    "one-hot encoder of persons",
+    "domain of persons",
     "ridge regression of persons",
     "synthesizer of persons",
 ]
@@ -106,25 +104,6 @@ def test_half_of_the_noise_is_an_alarm_in_mu_too():
     for rate, noise, passed in [(2 * most, most, True), (4 * most, most, False), (2 * most, 2 * most, False)]:
         replay = replay_release(partial(release, rate, noise), X, ONE_LESS, guarantee=claim)
         assert replay.passed == passed, replay.findings
-
-
-JOBS = pd.DataFrame({"job": ["clerk"] * 60 + ["nurse"] * 50})
-DISCOVERIES = [
-    DPOneHotEncoder(5.0, delta=1e-3, categories="private"),
-    DPOneHotEncoder(5.0, delta=1e-3, categories="private", max_rows_per_person=4),
-    DPGroupBy("job", 5.0, delta=1e-3, keys="private"),
-]
-
-
-@each("discovery", DISCOVERIES)
-@pytest.mark.parametrize("job", often(["abbot", "doctor", "vet"], ["doctor"]))
-def test_a_value_that_one_record_alone_has_raises_no_alarm(discovery, job):
-    """It is counted with noise that the neighbour does not draw, before, between or after other values."""
-    table = pd.concat([JOBS, pd.DataFrame({"job": [job]})], ignore_index=True)
-    for one, other in [(table, JOBS), (JOBS, table), (table, table[1:]), (table[-1:], table[:0])]:
-        replay = replay_release(discovery, one, other)
-        assert replay.findings == ()
-        assert replay.epsilon <= replay.guarantee.epsilon
 
 
 @each("threshold, passed", [(20, True), (11, True), (8, False), (1, False), (-40, False)])

@@ -303,11 +303,6 @@ class AdditiveModel(SupervisedStatistic):
             response += np.pad(bin_values, ((0, 1), (0, 0)))[column]
         return response
 
-    def _leave_open(self, hidden: NDArray[np.bool_]) -> None:
-        # A column that is clipped to nothing also changes what the others say.
-        for errors in self.shape_std_errors_:
-            errors[:] = np.inf
-
     def shape_(self, feature: ColumnName) -> Shape:
         """Return the function of a column.
 

@@ -43,13 +43,10 @@ class DPAdditiveClassifier(ProbabilisticClassifier, AdditiveModel):
     delta : float, optional
         The delta of an `epsilon` that is a number, in (0, 1); None for 1e-6. It should be far below one over the number
         of rows.
-    bounds : pair of float, mapping of column name to pair, array-like of shape (n_numbers, 2), or "private"
+    bounds : pair of float, mapping of column name to pair, array-like of shape (n_numbers, 2), or Domain
         The lowest and the highest value of all columns that `categories` does not declare, or of each, from what is
         publicly known. Values outside belong to the outer bins. Bounds that are a thousand times too wide cost little:
-        cells with many records are cut. ``"private"``, for all columns or in place of a pair, finds bounds that hold
-        nearly all values, as in `DPMean`.
-    bounds_share : float, default=0.2
-        The share of the budget that finds bounds, if some are private.
+        cells with many records are cut.
     categories : mapping, Domain, list of array-like or Interval, optional
         The values of the columns that are no numbers between bounds, by name, from what is publicly known: each is a
         bin. None among them declares missing as one; an `Interval` makes public bins. A list or an `Interval` is for
@@ -167,7 +164,6 @@ class DPAdditiveClassifier(ProbabilisticClassifier, AdditiveModel):
         *,
         delta: float | None = None,
         bounds: Bounds | None = None,
-        bounds_share: float = 0.2,
         categories: DomainLike | None = None,
         classes: list[Any] | None = None,
         handle_unknown: Unknown = "error",
@@ -179,7 +175,6 @@ class DPAdditiveClassifier(ProbabilisticClassifier, AdditiveModel):
         self.epsilon = epsilon
         self.delta = delta
         self.bounds = bounds
-        self.bounds_share = bounds_share
         self.categories = categories
         self.classes = classes
         self.handle_unknown = handle_unknown

@@ -12,7 +12,7 @@ from sklearn.base import RegressorMixin
 
 from skdp.base import Bounds, TableLike
 from skdp.central._base import Plan, Unknown
-from skdp.central._supervised import split_all_bounds, split_target_bounds
+from skdp.central._supervised import read_all_bounds, read_target_bounds
 from skdp.central.additive._backfitting import LOOKS, Start
 from skdp.central.additive._base import (
     SIZE_PART,
@@ -30,7 +30,7 @@ from skdp.central.additive._sums import (
     number_places,
 )
 from skdp.central.statistics import Batches, Noise, as_float, refuse_missing
-from skdp.domain import DomainLike
+from skdp.domain import Domain, DomainLike
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
 
@@ -52,16 +52,13 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
     delta : float, optional
         The delta of an `epsilon` that is a number, in (0, 1); None for 1e-6. It should be far below one over the number
         of rows.
-    bounds : pair of float, mapping of column name to pair, array-like of shape (n_numbers, 2), or "private"
+    bounds : pair of float, mapping of column name to pair, array-like of shape (n_numbers, 2), or Domain
         The lowest and the highest value of all columns that `categories` does not declare, or of each, from what is
         publicly known. Values outside belong to the outer bins. Bounds that are a thousand times too wide cost little:
-        cells with many records are cut. ``"private"``, for all columns or in place of a pair, finds bounds that hold
-        nearly all values, as in `DPMean`.
-    target_bounds : pair of float, or "private"
+        cells with many records are cut.
+    target_bounds : pair of float, or Domain
         The lowest and the highest value of the target, from what is publicly known. `fit` clips values outside. Of a
         target with a long tail, such as a price, its logarithm is learnt better.
-    bounds_share : float, default=0.2
-        The share of the budget that finds bounds, if some are private.
     categories : mapping, Domain, list of array-like or Interval, optional
         The values of the columns that are no numbers between bounds, by name, from what is publicly known: each is a
         bin. None among them declares missing as one; an `Interval` makes public bins. A list or an `Interval` is for
@@ -168,8 +165,7 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
         *,
         delta: float | None = None,
         bounds: Bounds | None = None,
-        target_bounds: tuple[float, float] | str | None = None,
-        bounds_share: float = 0.2,
+        target_bounds: tuple[float, float] | Domain | None = None,
         categories: DomainLike | None = None,
         handle_unknown: Unknown = "error",
         max_bins: int = 24,
@@ -181,7 +177,6 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
         self.delta = delta
         self.bounds = bounds
         self.target_bounds = target_bounds
-        self.bounds_share = bounds_share
         self.categories = categories
         self.handle_unknown = handle_unknown
         self.max_bins = max_bins
@@ -192,12 +187,10 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
     def _bounded(self, rows: Batches) -> Batches:
         return rows.select([*self._numbers(rows), rows.names[-1]])
 
-    def _split_bounds(self, names: Sequence[Any]) -> tuple[list[int], Any]:
-        if len(names) > 1:
-            return split_all_bounds(self.bounds, self.target_bounds, names)
-        is_private, ends = split_target_bounds(self.target_bounds, names[0])
-        places = [0] if is_private else []
-        return places, ends
+    def _declared_bounds(self, names: Sequence[Any]) -> Any:
+        if len(names) == 1:
+            return read_target_bounds(self.target_bounds, names[0])
+        return read_all_bounds(self.bounds, self.target_bounds, names)
 
     def _plan_target(self, rows: Batches, ends: Floats) -> tuple[Any, Floats]:
         # The target is the last of the columns with bounds.

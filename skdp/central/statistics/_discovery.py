@@ -3,33 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from fractions import Fraction
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.base import level_of_the_caller
-from skdp.central.statistics._batches import Batches
-from skdp.central.statistics._cells import declared_domain
-from skdp.central.statistics._noise import Noise
-from skdp.central.statistics._private_bounds import PRIVATE
-from skdp.domain import Domain
 from skdp.exact import exp_minus_bounds
 from skdp.oracles import check_size
-from skdp.pages import warn
-from skdp.privacy import Share, check_delta, check_epsilon, largest_mu
+from skdp.privacy import check_delta, check_epsilon
 from skdp.randomness import ByteSource, discrete_laplace
 from skdp.tables import (
     ANY,
-    KIND_NAMES,
     ColumnError,
-    Table,
     ValueCoder,
     distinct_values,
     is_missing,
@@ -38,7 +27,6 @@ from skdp.tables import (
     name_of_dtype,
     objects_of,
     plain,
-    shielded,
 )
 
 # The kinds of values that are discovered; of several that are as frequent, the first.
@@ -210,22 +198,6 @@ def of_one_kind(values: Sequence[Any], noisy_counts: Mapping[int, int]) -> Publi
     return Published(places, other_kinds)
 
 
-def warn_of_kinds(other_kinds: Iterable[tuple[Any, list[str]]]) -> None:
-    """Warn of the columns of which frequent values are left out because most are of another kind."""
-    for name, kinds in other_kinds:
-        if not kinds:
-            continue
-        others = " or ".join(KIND_NAMES[kind] for kind in kinds)
-        warn(
-            f"column {name!r} has values of several kinds, and frequent ones that are "
-            f"{others} are left out, since more records have values of another kind. "
-            "Convert the column to one kind, or declare its values",
-            UserWarning,
-            about="guide/preprocessing#categories-as-columns-and-categories-that-nobody-knows",
-            stacklevel=level_of_the_caller(),
-        )
-
-
 def discovery_threshold(
     *, epsilon: Fraction | float, delta: Fraction | float, max_rows_per_person: int = 1
 ) -> int:
@@ -319,325 +291,3 @@ def _power(base: int, exponent: int, bits: int) -> int:
         if digit == "1":
             power = power * base >> bits
     return power
-
-
-# The squares of the weights of a person add up to at most the square of this.
-_WHOLE = 1 << 20
-
-
-@dataclass(frozen=True)
-class CountThreshold:
-    """Laplace noise on the number of rows of each value, column by column: `discover_values`."""
-
-    name = "discrete Laplace"
-
-    epsilon: Fraction
-    delta: Fraction
-    n_columns: int
-    rows: int
-
-    @property
-    def needed(self) -> int:
-        """How many persons must have a value so that it passes without noise, if all of them have many others."""
-        return discovery_threshold(
-            epsilon=self.epsilon / self.n_columns,
-            delta=self.delta / self.n_columns,
-            max_rows_per_person=self.rows,
-        )
-
-    def find(
-        self,
-        source: ByteSource,
-        columns: Sequence[Coded],
-        persons: NDArray[np.intp] | None,
-    ) -> list[Published]:
-        """Draw; return which values of each column are published, in their order."""
-        published = []
-        for values, codes in columns:
-            counts = count_codes(values, codes)
-            published.append(
-                discover_values(
-                    source,
-                    values,
-                    counts,
-                    epsilon=self.epsilon / self.n_columns,
-                    delta=self.delta / self.n_columns,
-                    max_rows_per_person=self.rows,
-                )
-            )
-        return published
-
-
-@dataclass(frozen=True)
-class WeightThreshold:
-    """Gaussian noise on weights, of which a person gives the same to each of their distinct values ([1]_)."""
-
-    # A person with n distinct values, those of all columns together, adds
-    #     floor(W / sqrt(n))
-    # to the total of each. So they move all totals by at most W in L2 norm. Each total
-    # gets rounded Gaussian noise of variance ``W**2 / mu**2``, and a value is published
-    # if its own reaches the threshold.
-    #
-    # *Values that others have too* are a function of totals with noise that is
-    # (epsilon, delta / 2)-private, as mu is the largest that is.
-    #
-    # *Values that are new*, j of their n: none is published with probability Q, for any
-    # outcome of the others. As at `discovery_threshold`, with
-    #     p <= exp(epsilon) p' + delta / 2
-    # among the others, the outcomes of both have delta = delta / 2 + 1 - Q. By the
-    # union bound,
-    #     1 - Q <= n P(weight + noise >= threshold),
-    # which the threshold keeps below delta / 2 for each n.
-    #
-    # Of one column and one row a person, thresholds on counts need a third less
-    # persons; weights need half as many as these from about nine columns or ten rows.
-    #
-    # .. [1] S. Gopi, P. Gulhane, J. Kulkarni, J. H. Shen, M. Shokouhi, S. Yekhanin
-    #    (2020). Differentially private set union. ICML.
-
-    name = "rounded Gaussian"
-
-    mu_squared: Fraction
-    threshold: int
-    # The most distinct values of a person.
-    most: int
-
-    @classmethod
-    def planned(cls, epsilon: Fraction, delta: Fraction, most: int) -> WeightThreshold:
-        """Find the noise and the threshold."""
-        mu_squared = Fraction(largest_mu(epsilon, delta / 2)) ** 2
-        variance = _WHOLE**2 / mu_squared
-        return cls(mu_squared, weight_threshold(variance, delta / 2, most), most)
-
-    @property
-    def noise(self) -> Noise:
-        """The noise of each total."""
-        return Noise("mu", self.mu_squared, _WHOLE**2)
-
-    @property
-    def needed(self) -> Fraction:
-        """How many persons must have a value so that it passes without noise, if all of them have many others."""
-        return Fraction(self.threshold, weight_of(self.most))
-
-    def find(
-        self,
-        source: ByteSource,
-        columns: Sequence[Coded],
-        persons: NDArray[np.intp] | None,
-    ) -> list[Published]:
-        """Draw; return which values of each column are published, in their order."""
-        sizes = [len(values) for values, _ in columns]
-        totals = total_weights([codes for _, codes in columns], sizes, persons)
-        noisy = totals + self.noise.draw(source, totals.size)
-        published = []
-        parts = np.split(noisy, np.cumsum(sizes)[:-1])
-        for (values, _), of_column in zip(columns, parts, strict=True):
-            places = np.flatnonzero(of_column >= self.threshold).tolist()
-            above = {place: of_column[place] for place in places}
-            published.append(of_one_kind(values, above))
-        return published
-
-
-def weight_of(n_values: int) -> int:
-    """Return the weight of each of n distinct values of a person."""
-    return math.isqrt(_WHOLE**2 // n_values)
-
-
-def total_weights(
-    codes: Sequence[NDArray[Any]],
-    sizes: Sequence[int],
-    persons: NDArray[np.intp] | None,
-) -> NDArray[np.int64]:
-    """Add up the weights of all values of all columns; without persons, each row is one of its own."""
-    who = np.arange(len(codes[0])) if persons is None else persons
-    n_items = sum(sizes)
-    pairs = []
-    start = 0
-    for column, size in zip(codes, sizes, strict=True):
-        is_value = column < size
-        items = column[is_value].astype(np.int64) + start
-        pairs.append(who[is_value] * n_items + items)
-        start += size
-    # Each value of a person counts once, in however many of the rows it is.
-    holder, item = np.divmod(np.unique(np.concatenate(pairs)), max(n_items, 1))
-    different, places = np.unique(np.bincount(holder)[holder], return_inverse=True)
-    weights = np.array([weight_of(n) for n in different.tolist()], np.int64)
-    totals = np.zeros(n_items, np.int64)
-    np.add.at(totals, item, weights[places])
-    return totals
-
-
-@lru_cache(maxsize=64)  # each fit asks for that of the same public numbers
-def weight_threshold(variance: Fraction, delta: Fraction, most: int) -> int:
-    """Return the total from which a value may be published, if no person has more than `most` values."""
-    is_safe = partial(_is_safe_weight, variance=variance, delta=delta, most=most)
-    return _least_safe(is_safe, _WHOLE)
-
-
-def _is_safe_weight(
-    threshold: int, variance: Fraction, delta: Fraction, most: int
-) -> bool:
-    """Bound by delta the probability that a value of one person alone passes, however many values they have."""
-    bits = 128 + 2 * (
-        most.bit_length() + (delta.denominator // delta.numerator).bit_length()
-    )
-    first = 1
-    while first <= most:
-        # Those with up to an eighth more values are counted as if they had as many, and
-        # each the weight of the fewest.
-        most_values = min(first + first // 8, most)
-        tail = squared_tail(threshold - weight_of(first), variance, bits)
-        if most_values**2 * tail > delta**2:
-            return False
-        first = most_values + 1
-    return True
-
-
-def squared_tail(distance: int, variance: Fraction, bits: int) -> Fraction:
-    """Bound from above the square of the probability that rounded Gaussian noise is at least a positive integer."""
-    # Rounded noise is at least the distance if real noise is at least half less: y
-    # standard deviations. The third convergent of the continued fraction of Laplace is
-    # an upper bound of the tail,
-    #     exp(-y**2 / 2) (y**2 + 2) / (y (y**2 + 3) sqrt(2 pi)),
-    # whose square is rational but for the exponential and pi, which is above 333 / 106.
-    square = (distance - Fraction(1, 2)) ** 2 / variance
-    # A variance may have many digits.
-    square = Fraction(math.floor(square * (1 << 64)), 1 << 64)
-    if square == 0:
-        return Fraction(1)
-    tail = Fraction(exp_minus_bounds(square, bits)[1], 1 << bits)
-    two_pi = Fraction(333, 53)
-    return tail * (square + 2) ** 2 / (two_pi * square * (square + 3) ** 2)
-
-
-def plan_discovery(
-    share: Share, delta: Fraction, n_columns: int, *, persons: bool
-) -> CountThreshold | WeightThreshold:
-    """Choose how the values of some columns are found: by what is publicly known, and by the fewer persons needed."""
-    counts = CountThreshold(share.amount, delta, n_columns, share.rows)
-    if share.rows > 1 and not persons:
-        return counts  # it is not known which rows are one person's
-    weights = WeightThreshold.planned(share.amount, delta, n_columns * share.rows)
-    return weights if weights.needed < counts.needed else counts
-
-
-@dataclass(frozen=True)
-class CategoryPlan:
-    """The declared categories of a table, and how those of other columns are to be found."""
-
-    # With None in place of what is to be found.
-    domain: Domain
-    # The columns whose categories are to be found.
-    private: tuple[Any, ...] = ()
-    discovery: CountThreshold | WeightThreshold | None = None
-    # The values of these columns.
-    columns: Sequence[Coded] = ()
-    persons: NDArray[np.intp] | None = None
-
-    @property
-    def mechanism(self) -> str:
-        """The name of what finds categories."""
-        if self.discovery is None:
-            return "declared categories"
-        return f"{self.discovery.name} noise and thresholds on categories"
-
-    def find(self, source: ByteSource) -> tuple[Domain, dict[Any, list[Any]]]:
-        """Find categories; return the domain, with None where there are none, and what is found."""
-        categories: dict[Any, list[Any]] = {}
-        if self.discovery is not None:
-            published = self.discovery.find(source, self.columns, self.persons)
-            for name, (values, _), part in zip(
-                self.private, self.columns, published, strict=True
-            ):
-                warn_of_kinds([(name, *part.other_kinds)])
-                categories[name] = [values[place] for place in part.places]
-        attributes = {}
-        for name in self.domain.columns:
-            attributes[name] = categories.get(name) or self.domain[name]
-        return Domain(attributes), categories
-
-
-def plan_categories(
-    rows: Batches, declared: Any, share: Share, delta: Any
-) -> CategoryPlan:
-    """Check what is declared of the categories of a table, and plan how the others are found."""
-    private, declared = _split_categories(rows.names, declared)
-    domain = declared_domain(rows.table, declared, "categories")
-    if not private:
-        return CategoryPlan(domain)
-    discovery = check_discovery("categories", rows, share, delta, len(private))
-    columns = [code_column(rows.table, name, "categories") for name in private]
-    return CategoryPlan(domain, tuple(private), discovery, columns, rows.table.persons)
-
-
-def check_discovery(
-    what: str, rows: Batches, share: Share, delta: Any, n_columns: int
-) -> CountThreshold | WeightThreshold:
-    """Check that the values of some columns can be found, and plan how."""
-    if rows.large is not None:
-        raise TypeError(
-            f"{what}='private' needs the values, and skdp.engines only adds up: "
-            "declare them, or collect"
-        )
-    if share.given is not None:
-        raise ValueError(
-            f"{what}='private' needs an epsilon and a delta, got epsilon={share.given}"
-        )
-    if check_delta(delta) == 0:
-        raise ValueError(
-            f"{what}='private' needs delta > 0: a value that one person has may then "
-            "be published by accident only"
-        )
-    has_persons = rows.table.persons is not None
-    return plan_discovery(share, check_delta(delta), n_columns, persons=has_persons)
-
-
-def code_column(table: Table, name: Any, what: str) -> Coded:
-    """Code the values that occur in a column."""
-    try:
-        coded: Coded = shielded(code_values, table.columns[table.names.index(name)])
-    except ColumnError as error:
-        raise ValueError(f"column {name!r} {error}; declare its {what}") from None
-    return coded
-
-
-def code_together(table: Table, names: Sequence[Any], what: str) -> Coded:
-    """Code the combinations of the values of some columns; an infinite number is in none of them."""
-    coded = [code_column(table, name, what) for name in names]
-    codes = np.column_stack([column_codes for _, column_codes in coded])
-    is_value = (codes < [len(values) for values, _ in coded]).all(axis=1)
-    places: list[Any] = list(range(len(names)))
-    frame = pd.DataFrame(codes[is_value], columns=places)
-    combinations = frame.drop_duplicates().sort_values(places)
-    columns = []
-    for (values, _), column in zip(coded, combinations.to_numpy().T, strict=True):
-        columns.append([values[code] for code in column.tolist()])
-    together = np.full(len(codes), len(combinations), np.uint64)
-    together[is_value] = frame.groupby(places).ngroup()
-    return list(zip(*columns, strict=True)), together
-
-
-def private_columns(names: Sequence[Any], declared: Any) -> list[Any]:
-    """Return the columns whose categories are to be found."""
-    return _split_categories(names, declared)[0]
-
-
-def _split_categories(names: Sequence[Any], declared: Any) -> tuple[list[Any], Any]:
-    """Return the columns whose categories are to be found, and what is declared, with None for these."""
-    if isinstance(declared, str):
-        if declared != PRIVATE:
-            raise ValueError(
-                f"categories must be {PRIVATE!r}, or declare the values of each "
-                f"column, got {declared!r}"
-            )
-        declared = dict.fromkeys(names, PRIVATE)
-    if isinstance(declared, list | tuple) and len(declared) == len(names):
-        declared = dict(zip(names, declared, strict=True))
-    if not isinstance(declared, Mapping):
-        return [], declared
-    private = [name for name in names if _is_private(declared.get(name))]
-    return private, dict(declared) | {name: [None] for name in private}
-
-
-def _is_private(values: Any) -> bool:
-    return isinstance(values, str) and values == PRIVATE

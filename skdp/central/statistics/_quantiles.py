@@ -162,19 +162,6 @@ def read_candidates(
     ]
 
 
-def check_steps(candidates: Any, names: Sequence[Any]) -> None:
-    """Refuse candidates that do not follow from bounds, for columns whose bounds are found."""
-    for name in names:
-        declared = (
-            candidates.get(name) if isinstance(candidates, Mapping) else candidates
-        )
-        if isinstance(declared, str) or hasattr(declared, "__len__"):
-            raise ValueError(
-                f"candidates of column {name!r} must be None or a number of steps, as "
-                "its bounds are to be found"
-            )
-
-
 def _read(name: Any, declared: Any, low: float, high: float) -> NDArray[np.float64]:
     if declared is None:
         return cut_evenly(low, high, _default_steps(low, high))
