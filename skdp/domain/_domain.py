@@ -19,6 +19,7 @@ from skdp.domain._bins import BLOCK
 from skdp.domain._draft import draft_columns
 from skdp.domain._expressions import (
     Operand,
+    declared_operand,
     read_constraints,
     read_derived,
     read_values,
@@ -34,7 +35,6 @@ from skdp.tables import (
     dtype_of,
     kind_of_values,
     library_of,
-    present,
     read_table,
     shielded,
 )
@@ -250,7 +250,7 @@ class Domain:
         # A derived column may read one that is declared after it.
         for _ in self._derived:
             for name, expression in self._derived.items():
-                if expression.columns <= known:
+                if expression.columns.keys() <= known:
                     derived[name] = expression.text
                     known.add(name)
         selected = Domain(
@@ -258,7 +258,7 @@ class Domain:
             constraints=[
                 constraint.text
                 for constraint in self._constraints
-                if constraint.columns <= known
+                if constraint.columns.keys() <= known
             ],
             derived={name: derived[name] for name in self._derived if name in derived},
         )
@@ -816,8 +816,7 @@ def _operand(attribute: Categories | Interval) -> Operand:
         kind = "times with a time zone"
     elif kind == "unsigned":
         kind = "whole"
-    values = attribute.values if kind == "string" else ()
-    return Operand(kind, None in attribute.values, tuple(present(values)))
+    return declared_operand(kind, attribute.values)
 
 
 def declared_kind(attribute: Categories | Interval) -> str:

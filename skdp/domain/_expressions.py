@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from graphlib import CycleError, TopologicalSorter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.tables import as_objects, objects_of, to_dates, to_numbers
+from skdp.tables import as_objects, objects_of, present, to_dates, to_numbers
 
 # Limits on a hostile file: parsing and checking recurse.
 _MAX_CHARACTERS = 10_000
@@ -30,21 +30,23 @@ _ALLOWED = (
 # A string, which stays as it is, or the name of a column in backquotes.
 _QUOTED = re.compile(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|`([^`]+)`""")
 
-_ARITHMETIC = {
+Function: TypeAlias = Callable[..., Any]
+
+_ARITHMETIC: dict[type, Function] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
 }
-_EQUALITIES = {ast.Eq: operator.eq, ast.NotEq: operator.ne}
+_EQUALITIES: dict[type, Function] = {ast.Eq: operator.eq, ast.NotEq: operator.ne}
 _COMPARISONS = _EQUALITIES | {
     ast.Lt: operator.lt,
     ast.LtE: operator.le,
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
 }
-_CONNECTIVES = {ast.And: operator.and_, ast.Or: operator.or_}
-_SIGNS = {ast.USub: operator.neg, ast.UAdd: operator.pos}
+_CONNECTIVES: dict[type, Function] = {ast.And: operator.and_, ast.Or: operator.or_}
+_SIGNS: dict[type, Function] = {ast.USub: operator.neg, ast.UAdd: operator.pos}
 
 # What is compared with each other, by kind.
 _FAMILIES = {
@@ -57,6 +59,7 @@ _FAMILIES = {
 }
 _UNORDERED = ("text", "truth values")
 
+_TIMES = np.dtype("datetime64[us]")
 _DAY = np.timedelta64(1, "D")
 _MICROSECONDS_PER_DAY = 86_400_000_000.0
 # The first and the last time that Python has, and the days between them.
@@ -68,42 +71,56 @@ _MAX_WHOLE = 1 << 53
 
 
 class Operand(NamedTuple):
-    """The kind of a column, a constant or a part of an expression."""
+    """The kind and the data of a column, a constant or a part of an expression."""
 
     kind: str
+    # An array of rows, or a constant.
+    data: Any
     is_optional: bool = False  # missing may occur
-    values: tuple[Any, ...] = ()  # of text
+    texts: tuple[Any, ...] = ()
 
 
-@dataclass(frozen=True)
+def declared_operand(kind: str, values: tuple[Any, ...]) -> Operand:
+    """Return the operand of a declared column without rows, by which expressions are checked."""
+    dtype = {"string": object, "date": _TIMES, "datetime": _TIMES}.get(kind, float)
+    texts = tuple(present(values)) if kind == "string" else ()
+    return Operand(kind, np.empty(0, dtype), None in values, texts)
+
+
+@dataclass(frozen=True, eq=False)
 class Expression:
-    """An expression that was checked against the columns that it reads."""
+    """An expression that was checked on columns without rows."""
 
     text: str
-    columns: frozenset[Any]
-    operand: Operand
     tree: ast.expr
+    # The columns that it reads.
+    columns: Mapping[Any, Operand]
+    result: Operand
 
     def as_column(self) -> Operand:
         """Return the operand that a column of these values is."""
-        is_truth = self.operand.kind == "truth"
-        return Operand("boolean") if is_truth else self.operand
+        is_truth = self.result.kind == "truth"
+        return self.result._replace(kind="boolean") if is_truth else self.result
 
-    def evaluate(self, column: Callable[[Any], NDArray[Any]]) -> NDArray[Any]:
+    def evaluate(self, read: Callable[[Any], NDArray[Any]]) -> NDArray[Any]:
         """Evaluate the expression on columns as of `read_values`."""
+        columns = {}
+        for name, operand in self.columns.items():
+            columns[name] = operand._replace(data=read(name))
         with np.errstate(all="ignore"):
-            result: NDArray[Any] = _value(self.tree, column)
-        return result
+            values: NDArray[Any] = _evaluate(self.tree, columns).data
+        return values
 
-    def compute(self, column: Callable[[Any], NDArray[Any]]) -> NDArray[Any]:
+    def compute(self, read: Callable[[Any], NDArray[Any]]) -> NDArray[Any]:
         """Evaluate the expression as a derived column, whose dtype follows from the declared columns."""
-        values = self.evaluate(column)
-        if self.operand.kind == "date":
+        values = self.evaluate(read)
+        kind = self.result.kind
+        if kind == "date":
             return values.astype("datetime64[D]")
-        if self.operand.kind in ("whole", "real"):
+        if kind in ("whole", "real"):
             values = np.where(np.isfinite(values), values, np.nan)
         # Integers cannot be missing.
-        if self.operand.kind != "whole" or self.operand.is_optional:
+        if kind != "whole" or self.result.is_optional:
             return values
         if not ((np.rint(values) == values) & (np.abs(values) <= _MAX_WHOLE)).all():
             raise ValueError(
@@ -125,7 +142,7 @@ def read_constraints(
     constraints = []
     for text in texts:
         constraint = _read(text, f"constraint {text!r:.200}", operands)
-        if constraint.operand.kind != "truth":
+        if constraint.result.kind != "truth":
             raise ValueError(
                 f"constraint {text!r:.200}: expected a comparison, such as "
                 "'end >= start'"
@@ -161,7 +178,7 @@ def read_derived(texts: Any, operands: Mapping[Any, Operand]) -> dict[Any, Expre
     for name in order:
         title = _title(name, texts[name])
         derived[name] = _read(texts[name], title, known)
-        if _FAMILIES.get(derived[name].operand.kind) in _UNORDERED:
+        if _FAMILIES.get(derived[name].result.kind) in _UNORDERED:
             raise ValueError(f"{title}: expected numbers, dates or a comparison")
         known[name] = derived[name].as_column()
     return {name: derived[name] for name in texts}
@@ -185,13 +202,14 @@ def read_values(column: Any, kind: str) -> NDArray[Any]:
 def _read(text: Any, title: str, operands: Mapping[Any, Operand]) -> Expression:
     tree = _parse(text, title)
     try:
-        operand = _check(tree, operands)
+        with np.errstate(all="ignore"):
+            result = _evaluate(tree, operands)
     except ValueError as error:
         raise ValueError(f"{title}: {error}") from None
-    columns = _names(tree)
+    columns = {name: operands[name] for name in _names(tree)}
     if not columns:
         raise ValueError(f"{title}: expected at least one column, got constants")
-    return Expression(text, frozenset(columns), operand, tree)
+    return Expression(text, tree, columns, result)
 
 
 def _parse(text: Any, title: str) -> ast.expr:
@@ -226,44 +244,43 @@ def _names(tree: ast.expr) -> set[str]:
     return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
 
 
-def _check(node: ast.expr, operands: Mapping[Any, Operand]) -> Operand:
-    """Check that a part of an expression has one of the allowed forms, and return its kind."""
+def _evaluate(node: ast.expr, columns: Mapping[Any, Operand]) -> Operand:
+    """Evaluate a part of an expression; anything but the allowed forms is an error."""
     match node:
         case ast.Name(id=name):
-            return _check_column(name, operands)
-        case ast.Constant(value=bool()):
-            return Operand("boolean")
+            return _find_column(name, columns)
+        case ast.Constant(value=bool() as truth):
+            return Operand("boolean", float(truth))
         case ast.Constant(value=str() as text):
-            return Operand("string", values=(text,))
+            return Operand("string", text, texts=(text,))
         case ast.Constant(value=int() | float() as number):
             is_whole = isinstance(number, int)
             if abs(number) > (_MAX_WHOLE if is_whole else sys.float_info.max):
                 raise ValueError("expected finite numbers, whole ones up to 2**53")
-            return Operand("whole" if is_whole else "real")
+            return Operand("whole" if is_whole else "real", np.float64(number))
         case ast.UnaryOp(op=ast.Not(), operand=part):
-            return _check_truth([part], operands)
-        case ast.BoolOp(values=parts):
-            return _check_truth(parts, operands)
-        case ast.UnaryOp(op=op, operand=part) if type(op) in _SIGNS:
-            operand = _check(part, operands)
-            if _FAMILIES.get(operand.kind) == "numbers":
-                return operand
-            raise ValueError(f"{_shown(node)} needs a number")
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
-            one, other = _check(left, operands), _check(right, operands)
-            kind = _kind_of_result(one.kind, type(op), other.kind)
-            if kind is None:
-                raise ValueError(
-                    f"{_shown(node)} is neither arithmetic of numbers, nor a date "
-                    "minus a date, nor a date plus or minus a number of days"
+            return Operand("truth", ~_evaluate_truth(part, columns))
+        case ast.BoolOp(op=connective, values=parts):
+            truths = [_evaluate_truth(part, columns) for part in parts]
+            return Operand("truth", reduce(_CONNECTIVES[type(connective)], truths))
+        case ast.UnaryOp(op=sign, operand=part) if type(sign) in _SIGNS:
+            operand = _evaluate(part, columns)
+            if _FAMILIES.get(operand.kind) != "numbers":
+                raise ValueError(f"{_shown(node)} needs a number")
+            return operand._replace(data=_SIGNS[type(sign)](operand.data))
+        case ast.BinOp(left=left, op=operation, right=right):
+            sides = _evaluate(left, columns), _evaluate(right, columns)
+            if type(operation) in _ARITHMETIC:
+                return _calculate(node, type(operation), *sides)
+        case ast.Compare(left=left, ops=comparisons, comparators=rights):
+            compared = [_evaluate(part, columns) for part in (left, *rights)]
+            results = [
+                _compare(node, type(comparison), one, other)
+                for one, comparison, other in zip(
+                    compared[:-1], comparisons, compared[1:], strict=True
                 )
-            is_optional = one.is_optional or other.is_optional
-            return Operand(kind, is_optional or isinstance(op, ast.Div))
-        case ast.Compare(left=left, ops=ops, comparators=rights):
-            sides = [_check(part, operands) for part in (left, *rights)]
-            for one, op, other in zip(sides[:-1], ops, sides[1:], strict=True):
-                _check_comparison(node, one, type(op), other)
-            return Operand("truth")
+            ]
+            return Operand("truth", reduce(operator.and_, results))
     raise ValueError(f"{_shown(node)} is not allowed. {_ALLOWED}")
 
 
@@ -271,40 +288,68 @@ def _shown(node: ast.expr) -> str:
     return f"{ast.unparse(node)!r:.200}"
 
 
-def _check_column(name: str, operands: Mapping[Any, Operand]) -> Operand:
-    if name not in operands:
+def _find_column(name: str, columns: Mapping[Any, Operand]) -> Operand:
+    if name not in columns:
         raise ValueError(
-            f"{name!r} is not a column of the domain, which has {list(operands)}"
+            f"{name!r} is not a column of the domain, which has {list(columns)}"
         )
-    operand = operands[name]
-    if operand.kind not in _FAMILIES:
+    if columns[name].kind not in _FAMILIES:
         raise ValueError(
             f"column {name!r} must declare numbers, text, truth values, or dates "
-            f"without a time zone, got {operand.kind}"
+            f"without a time zone, got {columns[name].kind}"
         )
-    return operand
+    return columns[name]
 
 
-def _check_truth(parts: list[ast.expr], operands: Mapping[Any, Operand]) -> Operand:
-    for part in parts:
-        if _check(part, operands).kind != "truth":
-            raise ValueError(
-                f"{_shown(part)} is not a comparison; and, or and not combine "
-                "comparisons, such as x == True"
-            )
-    return Operand("truth")
+def _evaluate_truth(node: ast.expr, columns: Mapping[Any, Operand]) -> Any:
+    operand = _evaluate(node, columns)
+    if operand.kind != "truth":
+        raise ValueError(
+            f"{_shown(node)} is not a comparison; and, or and not combine "
+            "comparisons, such as x == True"
+        )
+    return operand.data
 
 
-def _check_comparison(node: ast.expr, one: Operand, op: type, other: Operand) -> None:
-    family = _FAMILIES.get(one.kind)
-    if op not in _COMPARISONS or family is None:
+def _compare(
+    node: ast.expr, comparison: type, left: Operand, right: Operand
+) -> NDArray[np.bool_]:
+    """Compare; missing values satisfy no comparison."""
+    family = _FAMILIES.get(left.kind)
+    if comparison not in _COMPARISONS or family is None:
         raise ValueError(f"{_shown(node)} is not allowed. {_ALLOWED}")
-    if family != _FAMILIES.get(other.kind):
-        raise ValueError(f"{_shown(node)} compares {one.kind} with {other.kind}")
-    if family in _UNORDERED and op not in _EQUALITIES:
+    if family != _FAMILIES.get(right.kind):
+        raise ValueError(f"{_shown(node)} compares {left.kind} with {right.kind}")
+    if family in _UNORDERED and comparison not in _EQUALITIES:
         raise ValueError(f"{_shown(node)}: {family} are compared by == or != alone")
-    if family == "text" and not set(one.values) & set(other.values):
+    if family == "text" and not set(left.texts) & set(right.texts):
         raise ValueError(f"{_shown(node)} compares values that are not declared")
+    is_true = _COMPARISONS[comparison](left.data, right.data)
+    missing: NDArray[np.bool_] = pd.isna(left.data) | pd.isna(right.data)
+    return is_true & ~missing
+
+
+def _calculate(
+    node: ast.expr, operation: type, left: Operand, right: Operand
+) -> Operand:
+    """Calculate with numbers and dates; two dates differ by a number of days."""
+    kind = _kind_of_result(left.kind, operation, right.kind)
+    if kind is None:
+        raise ValueError(
+            f"{_shown(node)} is neither arithmetic of numbers, nor a date minus a "
+            "date, nor a date plus or minus a number of days"
+        )
+    calculate = _ARITHMETIC[operation]
+    is_optional = left.is_optional or right.is_optional or operation is ast.Div
+    if kind in ("date", "datetime"):
+        if _FAMILIES[right.kind] == "dates":
+            left, right = right, left
+        data = _move_dates(calculate, left.data, right.data)
+        return Operand(kind, data, is_optional=True)
+    data = calculate(left.data, right.data)
+    if _FAMILIES[left.kind] == "dates":
+        data = data / _DAY
+    return Operand(kind, data, is_optional)
 
 
 def _kind_of_result(left: str, op: type, right: str) -> str | None:
@@ -323,52 +368,10 @@ def _kind_of_result(left: str, op: type, right: str) -> str | None:
     return None
 
 
-def _value(node: ast.expr, column: Callable[[Any], NDArray[Any]]) -> Any:
-    """Evaluate a part of an expression that `_check` has allowed."""
-    match node:
-        case ast.Name(id=name):
-            return column(name)
-        case ast.Constant(value=str() as text):
-            return text
-        case ast.Constant(value=bool() | int() | float() as number):
-            return np.float64(number)
-        case ast.UnaryOp(op=ast.Not(), operand=part):
-            return ~_value(part, column)
-        case ast.UnaryOp(op=op, operand=part):
-            return _SIGNS[type(op)](_value(part, column))
-        case ast.BoolOp(op=connective, values=parts):
-            values = [_value(part, column) for part in parts]
-            return reduce(_CONNECTIVES[type(connective)], values)
-        case ast.BinOp(left=left, op=operation, right=right):
-            function = _ARITHMETIC[type(operation)]
-            return _calculate(function, _value(left, column), _value(right, column))
-        case ast.Compare(left=left, ops=ops, comparators=rights):
-            sides = [_value(part, column) for part in (left, *rights)]
-            results = [
-                _compare(_COMPARISONS[type(op)], one, other)
-                for one, op, other in zip(sides[:-1], ops, sides[1:], strict=True)
-            ]
-            return reduce(operator.and_, results)
-    raise ValueError(f"{_shown(node)} is not allowed")
-
-
-def _compare(compare: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
-    """Compare; missing values satisfy no comparison."""
-    return compare(left, right) & ~(pd.isna(left) | pd.isna(right))
-
-
-def _calculate(calculate: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
-    """Calculate with numbers and dates; a date differs from another by days."""
-    are_dates = [np.asarray(side).dtype.kind == "M" for side in (left, right)]
-    if all(are_dates):
-        return (left - right) / _DAY
-    if not any(are_dates):
-        return calculate(left, right)
-    if are_dates[1]:
-        left, right = right, left
-    days = np.where(np.abs(right) <= _MAX_DAYS, right, np.nan)
+def _move_dates(calculate: Callable[[Any, Any], Any], dates: Any, days: Any) -> Any:
+    """Add days to dates, or subtract them; libraries have no objects for dates beyond the calendar."""
+    days = np.where(np.abs(days) <= _MAX_DAYS, days, np.nan)
     duration = np.rint(days * _MICROSECONDS_PER_DAY).astype("timedelta64[us]")
-    dates = calculate(left, duration)
-    # Libraries have no objects for dates beyond.
-    is_known = (dates >= _FIRST) & (dates <= _LAST)
-    return np.where(is_known, dates, np.datetime64("NaT", "us"))
+    moved = calculate(dates, duration)
+    is_known = (moved >= _FIRST) & (moved <= _LAST)
+    return np.where(is_known, moved, np.datetime64("NaT", "us"))
