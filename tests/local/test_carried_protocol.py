@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from skdp import NumericPerturber, PrivacyLedger, RandomizedResponseEncoder, RapporEncoder, UnaryEncodingTransformer
+from skdp import PrivacyLedger, RandomizedResponseEncoder, UnaryEncodingTransformer
 from skdp.engines import privatize
 from skdp.local import OnFitOnly, PosteriorFeatures, ReportTransformer
 from tests.conftest import each
@@ -96,36 +96,10 @@ def test_a_table_that_carries_a_protocol_is_privatised_with_a_warning(convert):
         assert caught[0].filename == __file__
 
 
-@each("metadata", [b"[" * 100_000, b"[]", b"\xff", b'{"attributes": 1}', b'{"attributes": {}}'])
-def test_metadata_of_others_says_nothing(metadata):
-    table = pa.table({"sex": ["f", "m"]}).replace_schema_metadata({"pandas": metadata, "PANDAS_ATTRS": metadata})
-    assert encoder().tally(table).n_reports == 2
-
-
-def test_columns_that_pandas_does_not_have_pass(tmp_path):
-    union = pa.UnionArray.from_dense(
-        pa.array([0] * 100, pa.int8()), pa.array(range(100), pa.int32()), [pa.array(range(100))]
-    )
-    table = pa.table({"sex": PEOPLE["sex"], "kept": union})
-    one = encoder()
-    metadata = privatize(table, one, keep=["kept"]).schema.metadata
-    assert metadata[KEY.encode()] == one.to_json().encode()
-
-
 def test_posterior_features_learn_from_their_own_reports_only():
     reports = encoder(3.0).transform(PEOPLE)
     with pytest.raises(ValueError, match="two protocols are never added"):
         PosteriorFeatures(encoder(), privatize=False).fit(reports)
-
-
-def test_numbers_and_filters_are_refused_too():
-    ages = pd.DataFrame({"age": [1.0, 2.0]})
-    one, other = (NumericPerturber(1.0, bounds={"age": (0, top)}).fit(ages) for top in (5, 6))
-    with pytest.raises(ValueError, match="other declared bounds"):
-        one.estimate_mean(other.transform(ages))
-    one, other = (RapporEncoder(1.0, n_bits=bits).fit(PEOPLE) for bits in (16, 8))
-    with pytest.raises(ValueError, match="n_bits 8, not 16"):
-        one.tally(other.transform(PEOPLE))
 
 
 def test_what_is_read_otherwise_but_means_the_same_is_accepted():
@@ -140,12 +114,6 @@ def test_a_note_that_is_no_protocol_is_refused(text):
     reports.attrs[KEY] = text
     with pytest.raises(ValueError, match="no protocol"):
         encoder().estimate_counts(reports)
-
-
-def test_a_large_domain_is_left_to_files():
-    values = {"sex": [f"value {place}" for place in range(5000)]}
-    people = pd.DataFrame({"sex": values["sex"][:10]})
-    assert RandomizedResponseEncoder(1.0, categories=values).fit_transform(people).attrs == {}
 
 
 def test_a_class_of_others_says_nothing_unasked():

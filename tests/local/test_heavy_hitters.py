@@ -14,7 +14,7 @@ import pytest
 from scipy.stats import binom, chisquare, norm
 from sklearn.base import clone
 
-from skdp import BudgetExceeded, PrivacyLedger
+from skdp import PrivacyLedger
 from skdp.exact import exp_bounds
 from skdp.local import HeavyHitters
 from skdp.local._heavy_hitters import PrefixProtocol, WordCoder
@@ -91,13 +91,6 @@ class TestProtocol:
         assert binom.sf((own == whole[:, 1]).sum() - 1, len(whole), p) > FALSE_ALARM
         shift = (whole[:, 1] - own) % protocol.oracle.k
         assert chisquare(np.bincount(shift, minlength=protocol.oracle.k)[1:]).pvalue > FALSE_ALARM
-
-    def test_the_guarantee(self):
-        finder = HeavyHitters(0.7)
-        assert 0.7 - 1e-9 < finder.guarantee_.epsilon <= 0.7
-        assert finder.guarantee_.trust == "local"
-        assert finder.guarantee_.secure
-        assert not HeavyHitters(random_state=0).guarantee_.secure
 
 
 def zipf(n, seed, *, size=5_000, longest=8, exponent=1.3):
@@ -211,15 +204,6 @@ class TestFrames:
         assert "secret" not in str(caught.value)
         assert ledger.spent == (0.0, 0.0)
 
-    def test_the_ledger_is_charged_a_call(self):
-        ledger = PrivacyLedger(epsilon=1.0)
-        finder = HeavyHitters(0.5, max_length=1, ledger=ledger)
-        reports = [finder.report(["a", "b"] * 40) for _ in range(2)]
-        with pytest.raises(BudgetExceeded):
-            finder.report(["a"])
-        finder.fit(np.concatenate(reports))
-        assert ledger.remaining().epsilon < 1e-9
-
     @each(
         "change message",
         [
@@ -251,40 +235,3 @@ class TestSecrets:
         del words
         gc.collect()
         assert watched() is None
-
-    @pytest.mark.parametrize("value", ["s3cr3t", 72_619.25, 72_619, [72_619], b"s3cr3t", None, math.nan, math.inf])
-    def test_reports_that_are_true_words_by_mistake_are_not_shown(self, value):
-        finder = HeavyHitters(max_length=6)
-        reports = finder.report(pd.Series(["a"] * 200))
-        column = pd.Series([value] * 200, dtype=object)
-        tables = [pd.DataFrame({"word": column}), pd.DataFrame(dict.fromkeys(reports, column))]
-        tables += [reports.assign(**{name: column}) for name in reports]
-        for table in [*tables, *(table.to_numpy() for table in tables)]:
-            with pytest.raises((TypeError, ValueError)) as caught:
-                finder.fit(table)
-            error = caught.value
-            while error is not None:
-                assert not any(sign in f"{error!r} {error.args}" for sign in ("s3cr3t", "72619", "72_619"))
-                error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-
-
-class TestParameters:
-    @each(
-        "parameters error",
-        [
-            *[({"epsilon": value}, ValueError) for value in (0, math.inf)],
-            *[({"max_length": value}, ValueError) for value in (0, 129)],
-            *[({"alphabet": text}, ValueError) for text in ("", "aa", "".join(map(chr, range(32, 300))))],
-            *[
-                (wrong, TypeError)
-                for wrong in ({"epsilon": True}, {"max_length": 2.0}, {"alphabet": ["a"]}, {"ledger": 1})
-            ],
-            ({"random_state": -1}, ValueError),
-        ],
-    )
-    def test_odd_ones_of_both_sides(self, parameters, error):
-        finder = HeavyHitters(**parameters)
-        with pytest.raises(error):
-            finder.report(["a"])
-        with pytest.raises(error):
-            finder.fit(HeavyHitters().report(["a"] * 200))

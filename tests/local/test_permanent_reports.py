@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import hashlib
 import math
 import pickle
@@ -323,12 +322,10 @@ class TestPromises:
         "transformer, costs",
         [
             (make(), {1: 2, 2: 4, 3: 6, 4: 7, 5: 8, 100: 8}),
-            (make(strategy="joint"), {1: 2, 2: 4, 15: 30, 16: 30}),
             (make(strategy="sample"), {1: 2, 3: 6, 5: 10, 6: 10}),
             (make(handle_unknown="uniform"), {4: 8, 5: 9, 6: 10, 7: 10}),
             (make(LocalHashingEncoder, n_buckets=2), {1: 2, 2: 4, 3: 4}),
             (numbers("outcomes", 2.0, grid_size=3), {1: 2, 2: 4, 4: 8, 5: 8, 10**9: 8}),
-            (numbers("laplace", 2.0, grid_size=3), {1: 2, 2: 4, 4: 8, 5: 8}),
             (numbers(epsilon=2.0, strategy="sample", n_sampled=1), {1: 2, 3: 6}),
         ],
     )
@@ -378,10 +375,8 @@ class TestErrors:
             ({"secret_key": "hush, this is a secret"}, TypeError, "secret_key must be None or bytes, got str"),
             ({"secret_key": b"hush"}, ValueError, "secret_key must have at least 16 bytes, got 4"),
             ({"memoize": 1}, TypeError, "memoize must be True or False, got int"),
-            ({"memoize": False}, ValueError, "secret_key requires memoize=True"),
             ({"memoize": False, "secret_key": None, "instantaneous_epsilon": 1.0}, ValueError, "set memoize=True"),
             ({"instantaneous_epsilon": 2.0}, ValueError, "must be smaller than epsilon, got 2.0 and"),
-            ({"instantaneous_epsilon": 0}, ValueError, "instantaneous_epsilon must be a finite number > 0"),
             ({"instantaneous_epsilon": "1"}, TypeError, "instantaneous_epsilon must be a finite number > 0"),
         ],
     )
@@ -397,23 +392,17 @@ class TestErrors:
         "ids, error, match",
         [
             (None, ValueError, r"permanent reports require record_id, .*set_transform_request\(record_id=True\)"),
-            ([1, 2], ValueError, "record_id must have an id for each of the 3 rows, got 2"),
             ([1, 2, 1], ValueError, "record_id has repeated entries; a record reports once in a call"),
             (np.ones((3, 1)), ValueError, "record_id must be 1-D, got 2-D"),
-            (pd.DataFrame({"a": [1, 2, 3]}), ValueError, "record_id must be 1-D, got 2-D"),
             ("abc", TypeError, "record_id must be a 1-D array, a series or a list, got str"),
-            ({1, 2, 3}, TypeError, "record_id must be a 1-D array, a series or a list, got set"),
             ([1, None, 3], ValueError, "record_id holds missing values"),
             (pd.Series([1, None, 3]), ValueError, "record_id holds ids of type float"),
-            (np.array(["2020", "NaT", "2021"], "M8[s]"), ValueError, "record_id holds ids of type datetime64"),
-            ([1, math.inf, 3], ValueError, "record_id holds ids of type float; expected integers or text"),
             *[([1, 2, odd], ValueError, f"record_id holds ids of type {kind}; expected integers or text")
               for odd, kind in ((7.0, "float"), (True, "bool"), (b"7", "bytes"), (DAY, "date"), (("7",), "tuple"))],
             *[(make_ids(["1", "2", "7.0"]), ValueError, "record_id holds integers .* with a decimal point")
               for make_ids in (list, pd.Series, pl.Series, pa.array)],
             *[([1, 2, odd], ValueError, "record_id holds")
               for odd in ({"secret"}, Decimal("sNaN"), 10**5000, np.timedelta64(3, "s"))],
-            (pd.Series([1, 2, Decimal("sNaN")], dtype=object), ValueError, "record_id holds"),
         ],
     )  # fmt: skip
     @each("name", ["RandomizedResponseEncoder, split", "numbers, laplace", "words"])
@@ -425,26 +414,6 @@ class TestErrors:
             fitted.transform(rows[:3], record_id=ids)
         assert "secret" not in str(caught.value)
         assert ledger.spent == (0.0, 0.0)
-
-    @each("transformer", [RandomizedResponseEncoder(categories=DOMAIN), NumericPerturber(bounds=BOUNDS)])
-    def test_without_memory(self, transformer):
-        fitted = transformer.fit(ROWS if "categories" in transformer.get_params() else NUMBERS)
-        with pytest.raises(ValueError, match="record_id requires permanent reports"):
-            fitted.transform(ROWS[:3] if "categories" in transformer.get_params() else NUMBERS[:3], record_id=[1, 2, 3])
-        with pytest.raises(ValueError, match="without memoize=True every call costs guarantee_"):
-            fitted.guarantee_for_changes(2)
-
-    @each("n_values, error", [(0, ValueError), (1.5, TypeError), (True, TypeError)])
-    def test_numbers_of_changes(self, n_values, error):
-        with pytest.raises(error, match="n_values must be"):
-            make().fit(ROWS).guarantee_for_changes(n_values)
-
-    def test_values_and_names_that_cannot_be_written(self):
-        periods = pd.period_range("2020", periods=2, freq="M")
-        with pytest.raises(ValueError, match="column 'x' has others"):
-            make(categories={"x": list(periods)}).fit(pd.DataFrame({"x": periods}))
-        with pytest.raises(ValueError, match="memoize=True needs column names of text, numbers, booleans or times"):
-            numbers(bounds={periods[0]: (0, 2)}).fit(pd.DataFrame({periods[0]: [1.0]}))
 
     def test_categories_that_are_read_from_the_data_are_refused(self):
         """Each new value would draw the reports of everybody anew; whether all categories occur must not decide."""
@@ -481,10 +450,6 @@ ID_KEY = b"a key that nobody else has......"
 MEMO = {"memoize": True, "secret_key": ID_KEY}
 
 
-class Text(str, enum.Enum):  # noqa: UP042 - its text is another one than that of a StrEnum
-    YES = "yes"
-
-
 def rappor(names=("c",), ids=tuple(range(40)), dtype=object):
     frame = pd.DataFrame({name: ["x", "y"] * 20 for name in names}, dtype=object)
     frame.columns = pd.Index(list(names), dtype=dtype, tupleize_cols=False)
@@ -498,19 +463,6 @@ def response(ids):
     return encoder.fit(frame).transform(frame, record_id=ids)["c"].tolist()
 
 
-@each(
-    "one, other",
-    [
-        (("c", 1), (np.str_("c"), 1.0)),
-        (("c", DAY), ("c", pd.Timestamp(DAY))),
-        ((("c", 1), "d"), ((np.str_("c"), np.uint8(1)), "d")),
-        (DAY, np.datetime64("2026-03-29")),
-    ],
-)
-def test_names_of_columns(one, other):
-    assert rappor([one]) == rappor([other])
-
-
 def test_other_names_have_other_bits():
     every = [("c", 1), ("c", "1"), ("c", True), "c", ("c",), (("c", 1),), "('c', 1)", "(c, 1)"]
     assert len({repr(rappor([name])) for name in every}) == len(every)
@@ -522,19 +474,13 @@ WAYS = {
     "whole numbers": [
         WHOLE,
         list(map(str, WHOLE)),  # as in a CSV file
-        pd.Series(WHOLE).astype(str),
-        pl.Series(map(str, WHOLE)),
         pa.array(map(str, WHOLE)),
-        np.array(WHOLE, np.int8),
         pd.Series(WHOLE, dtype="Int64"),
-        pl.Series(WHOLE, dtype=pl.UInt16),
         pa.array(WHOLE).dictionary_encode(),
     ],
     "texts": [
         TEXT,
-        [Text.YES, *TEXT[1:]],
         pd.Series(TEXT, dtype="string"),
-        pl.Series(TEXT, dtype=pl.Categorical),
         pa.array(TEXT).dictionary_encode(),
     ],
 }

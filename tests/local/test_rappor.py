@@ -227,17 +227,6 @@ class TestDecoding:
             encoder.decode(tally, words, method="least_squares")
         assert encoder.decode(tally, words, method="nnls")["std_error"].isna().all()
 
-    def test_several_columns(self):
-        rows = pd.DataFrame({"x": ["a"] * 3_000 + ["b"] * 1_000, "y": [1.0] * 2_000 + [2.0] * 2_000})
-        encoder = RapporEncoder(12.0, p=0.1, q=0.9, n_bits=16, random_state=0)
-        table = encoder.fit(rows).decode(encoder.transform(rows), {"y": [1, 2], "x": ["a", "b"]})
-        assert table.index.tolist() == [("y", 1), ("y", 2), ("x", "a"), ("x", "b")]
-        assert (abs(table["count"] - [2_000, 2_000, 3_000, 1_000]) < 5 * table["std_error"]).all()
-        with pytest.raises(ValueError, match="mapping of columns"):
-            encoder.decode(encoder.transform(rows), ["a"])
-        with pytest.raises(ValueError, match="mapping of columns"):
-            encoder.decode(encoder.transform(rows), {"z": ["a"]})
-
     @pytest.mark.parametrize(
         ("candidates", "method", "error", "message"),
         [
@@ -258,32 +247,11 @@ class TestDecoding:
         with pytest.raises(error, match=message):
             encoder.decode(encoder.transform(rows), candidates, method=method)
 
-    def test_too_many_candidates(self):
-        rows = example(80)
-        encoder = RapporEncoder(n_bits=1024, random_state=0).fit(rows)
-        with pytest.raises(ValueError, match="decode in parts"):
-            encoder.decode(encoder.transform(rows), [str(place) for place in range(300_000)], method="nnls")
-
     @each("cohort", [-1, 2, 0.5])
     def test_cohorts_of_something_else_are_refused(self, cohort):
         encoder = RapporEncoder(n_bits=4, n_cohorts=2).fit(example(80))
         with pytest.raises(ValueError, match="cohorts of the reports"):
             encoder.tally(encoder.transform(example(80)).assign(cohort=cohort))
-
-    @pytest.mark.parametrize("method", ["nnls", "least_squares"])
-    def test_cohorts_without_records_say_nothing(self, method):
-        rows = example(16)
-        encoder = RapporEncoder(400.0, p=0.0, q=1.0, n_bits=64, n_cohorts=64, random_state=0).fit(rows)
-        table = encoder.decode(encoder.transform(rows), ["alpha", "beta", "gamma", "delta"], method=method)
-        assert table["count"].to_numpy() == pytest.approx([8, 4, 2, 2], abs=2.5)
-
-    def test_nothing_can_be_said_at_an_epsilon_of_almost_nothing(self):
-        rows = example(80)
-        encoder = RapporEncoder(1e-300).fit(rows)
-        assert encoder.guarantee_.epsilon == 0
-        table = encoder.decode(encoder.transform(rows), ["alpha"])
-        assert table["count"].isna().all()
-        assert np.isinf(table["std_error"]).all()
 
 
 class TestFrames:
@@ -297,28 +265,6 @@ class TestFrames:
 
 
 class TestParameters:
-    @each(
-        "parameters error",
-        [
-            *[({"epsilon": value}, ValueError) for value in (0, math.nan, None)],
-            *[({"epsilon": None, "f": value}, ValueError) for value in (0, 1.0, math.nan)],
-            *[({"p": value}, ValueError) for value in (0.75, 0.8)],
-            *[({"n_hashes": value}, ValueError) for value in (0, 129)],
-            ({"f": 0.5}, ValueError),
-            ({"q": 1.5}, ValueError),
-            ({"n_bits": 1}, ValueError),
-            ({"n_cohorts": 0}, ValueError),
-            ({"handle_missing": "drop"}, ValueError),
-            *[
-                ({name: value}, TypeError)
-                for name, value in {"p": "0", "n_bits": 8.0, "constant_values": "yes"}.items()
-            ],
-        ],
-    )
-    def test_odd_ones(self, parameters, error):
-        with pytest.raises(error):
-            RapporEncoder(**parameters).fit(example(8))
-
     def test_the_ledger(self):
         rows, ids = example(8), np.arange(8)
         encoder = RapporEncoder(None, f=0.5)

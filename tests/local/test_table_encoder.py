@@ -15,7 +15,6 @@ from skdp import (
     FrequencyOracleEncoder,
     LocalTableEncoder,
     NumericPerturber,
-    PrivacyLeakWarning,
     PrivacyLedger,
     recommend_plan,
 )
@@ -290,30 +289,3 @@ def test_odd_parameters_are_refused_before_any_charge(parameters, error, message
     with pytest.raises(error, match=message):
         encoder(**{"ledger": ledger} | parameters).fit_transform(PEOPLE)
     assert ledger.spent.epsilon == 0
-
-
-def test_every_declaration_of_an_encoder_is_taken():
-    declared = {"a": ["x", "y"], "b": [1, 2, 3]}
-    expected = recommend_plan(Domain(declared), 1.0).strategies["error"].tolist()
-    frame = pd.DataFrame({"a": ["y", "x", "x"], "b": [1, 2, 3]})
-    assert recommend_plan(declared, 1.0).strategies["error"].tolist() == expected
-    assert recommend_plan([*declared.values()], 1.0).strategies["error"].tolist() == expected
-    with pytest.warns(PrivacyLeakWarning, match="declare them with domain="):
-        assert recommend_plan(frame, 1.0).strategies["error"].tolist() == expected
-    ordered = frame[["a"]].astype(pd.CategoricalDtype(["x", "y"], ordered=True))
-    assert recommend_plan(ordered, 1.0).reports["cells"].tolist() == [2]
-
-
-@each("domain, error, message", [("auto", ValueError, "which table"), (3, TypeError, "domain must be a Domain"),
-     ([], ValueError, "at least one column"), ({"a": "xy"}, TypeError, "column 'a'")])  # fmt: skip
-def test_what_declares_nothing(domain, error, message):
-    with pytest.raises(error, match=message):
-        recommend_plan(domain, 1.0)
-
-
-def test_columns_of_text_have_one_dtype_whichever_rows_report_them():
-    texts = pd.DataFrame({"a": ["x", "y"] * 6, "b": ["y", "x"] * 6}, dtype=object)
-    encoder = LocalTableEncoder(categories={"a": ["x", "y"], "b": ["x", "y"]}, epsilon=1.0, random_state=0).fit(texts)
-    for n_rows in (1, 2, 3, 12):
-        reports = encoder.transform(texts.head(n_rows))
-        assert reports.dtypes[["a", "b"]].tolist() == [pd.Series(["text"]).dtype] * 2

@@ -10,7 +10,6 @@ from skdp import (
     LocalHashingEncoder,
     LocalTableEncoder,
     RandomizedResponseEncoder,
-    SetValuedEncoder,
     UnaryEncodingTransformer,
 )
 
@@ -90,11 +89,6 @@ BOTH = VALUES | {"sex": ["f", "m"]}
 ENCODERS = {
     "response": (RandomizedResponseEncoder(2.0, categories=VALUES, random_state=0), REPORTS),
     "unary": (UnaryEncodingTransformer(2.0, categories=VALUES, random_state=0), REPORTS),
-    "hashing": (LocalHashingEncoder(2.0, categories=VALUES, random_state=0), REPORTS),
-    "sets": (
-        SetValuedEncoder(2.0, categories=VALUES, max_size=2, random_state=0),
-        pd.DataFrame({"report": [[value] for value in REPORTS["report"]]}),
-    ),
     "joint": (
         RandomizedResponseEncoder(4.0, categories=BOTH, strategy="joint", random_state=0),
         REPORTS.assign(sex=SEXES),
@@ -102,10 +96,6 @@ ENCODERS = {
     "sampled": (
         RandomizedResponseEncoder(2.0, categories=BOTH, strategy="sample", random_state=0),
         REPORTS.assign(sex=SEXES),
-    ),
-    "table": (
-        LocalTableEncoder(2.0, categories=BOTH, bounds={"age": (0, 90)}, random_state=0),
-        REPORTS.assign(sex=SEXES, age=PLACES),
     ),
     "pairs": (
         LocalTableEncoder(

@@ -112,11 +112,3 @@ def test_possible_shares_warn_once_in_a_million_at_most(n, p):
             break
         alarm += stats.binom.pmf(n_yes, n, 1 - p)
     assert alarm < 1e-6
-
-
-def test_rows_without_a_weight_are_no_reports_of_the_survey():
-    table = pd.DataFrame({"a": np.repeat(["no", "yes"], (900, 400))})
-    design = ReportDesign.warner("a", 0.75)
-    with pytest.warns(UserWarning, match=SHARE_MESSAGE):
-        design.estimate_frequencies(table[:1000])
-    design.estimate_frequencies(table, sample_weight=np.arange(1300) >= 300)

@@ -24,7 +24,6 @@ from skdp import (
     LocalHashingEncoder,
     NumericPerturber,
     RandomizedResponseEncoder,
-    SetValuedEncoder,
     UnaryEncodingTransformer,
 )
 from skdp.persistence._classes import made_of_arguments
@@ -230,11 +229,6 @@ def test_the_modelled_one_of_two_classes_is_named():
     assert model.summary().index.name == "term (log odds of none)"
     assert model.summary().loc["x0", "estimate"] < 0
     assert ReportLogisticRegression().fit(x, drugs).summary().index.name == "term (log odds of True)"
-    target = RandomizedResponseEncoder(2.0, categories={"drug": ["none", "cannabis"]}, random_state=0)
-    reports = target.fit_transform(pd.DataFrame({"drug": np.where(drugs, "cannabis", "none")}))
-    model = ReportLogisticRegression(target_design=target).fit(pd.DataFrame(x, columns=["x0"]), reports)
-    assert model.summary().index.name == "term (log odds of cannabis)"
-    assert model.summary().loc["x0", "estimate"] > 0
 
 
 def test_a_fit_without_a_maximum_is_told_however_its_search_ends():
@@ -264,16 +258,6 @@ def test_few_clusters_have_wider_intervals():
     assert row["p_value"] == pytest.approx(2 * stats.t.sf(abs(row["estimate"]) / row["std_error"], 4))
     # .93 of 150 tables; by normal quantiles .84, and 44 of these 60.
     assert sum(inside) >= 52
-
-
-def test_many_clusters_say_nothing_and_few_of_weight_count():
-    X, _, y, _ = generated(n=400)
-    clusters = np.arange(400) % 20
-    model = ReportLinearRegression().fit(X, y, clusters=clusters)
-    row = model.summary().loc["age"]
-    assert row["upper"] - row["estimate"] == pytest.approx(stats.t.ppf(0.975, 19) * row["std_error"])
-    with pytest.warns(UserWarning, match="errors of 19 clusters"):
-        ReportLinearRegression().fit(X, y, clusters=clusters, sample_weight=clusters > 0)
 
 
 # The likelihood itself.
@@ -329,17 +313,6 @@ def test_the_likelihood_is_the_sum_over_all_hidden_values():
     np.testing.assert_allclose(np.exp(model.log_likelihoods(parameters)), expected)
 
 
-def test_large_tables_are_fitted_in_parts(monkeypatch):
-    X, sex, _, y = generated(n=5000)
-    encoder = RandomizedResponseEncoder(2.0, categories={"sex": ["f", "m"]}, random_state=0)
-    X["sex"] = encoder.fit_transform(pd.DataFrame({"sex": np.where(sex, "m", "f")}))["sex"]
-    whole = ReportLogisticRegression(encoder).fit(X, y).summary()
-    monkeypatch.setattr("skdp.survey._likelihood._CHUNK", 700)
-    parts = ReportLogisticRegression(encoder).fit(X, y).summary()
-    np.testing.assert_allclose(parts["estimate"], whole["estimate"], atol=1e-6)
-    np.testing.assert_allclose(parts["std_error"], whole["std_error"], rtol=1e-3)
-
-
 # Reports of encoders.
 
 ENCODERS = {
@@ -391,18 +364,12 @@ def test_interactions_and_a_reported_target():
     expected = np.array([-0.3, 0.4, 0.8, 0.5])
     assert ((summary["lower"] <= expected) & (expected <= summary["upper"])).all()
     # Predictions are of the truth: with the report, and the age, of who is who.
-    assert list(model.classes_) == ["no", "yes"]
     predicted = model.predict_proba(X)
     np.testing.assert_allclose(predicted.sum(axis=1), 1)
     assert predicted[:, 1].mean() == pytest.approx(y.mean(), abs=0.02)
     text = pickle.dumps(model)
     assert len(text) < 40_000  # a fitted model holds no rows
-    again = pickle.loads(text)
-    file = io.BytesIO()
-    skdp.save(model, file)
-    np.testing.assert_array_equal(skdp.load(file).predict_proba(X), model.predict_proba(X))
-    np.testing.assert_array_equal(again.predict(X), model.predict(X))
-    assert clone(model).get_params()["interactions"] == [("age", "sex")]
+    np.testing.assert_array_equal(pickle.loads(text).predict(X), model.predict(X))
 
 
 def test_designs_are_saved():
@@ -425,8 +392,6 @@ def test_designs_are_saved():
     for loaded, design in ((again.target_design, two), (again.predictor_designs, coins)):
         assert loaded.arguments().keys() == design.arguments().keys()
         np.testing.assert_equal(loaded.arguments(), design.arguments())
-    text = file.getvalue().decode()
-    assert '"class": "ReportDesign"' in text or '"class":"ReportDesign"' in text
 
 
 def test_a_file_makes_no_other_class():
@@ -452,17 +417,6 @@ def test_intervals_cover():
         inside.append((summary["lower"] <= truth) & (truth <= summary["upper"]))
     coverage = np.mean(inside, axis=0)
     assert ((coverage > 0.905) & (coverage < 0.987)).all()
-
-
-def test_where_there_is_no_maximum_it_is_said():
-    """A true predictor tells the target exactly."""
-    encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]}, random_state=0)
-    table = pd.DataFrame({"sex": ["f", "m"] * 10})
-    X = encoder.fit_transform(table).assign(age=np.arange(20.0))
-    with pytest.warns(ConvergenceWarning, match="the reports say too little.*report_regression"):
-        model = ReportLogisticRegression(encoder).fit(X, np.arange(20) > 9)
-    assert model.summary()["std_error"].isna().all()
-    assert model.summary()["lower"].isna().all()
 
 
 @pytest.mark.long
@@ -569,31 +523,6 @@ def test_named_designs_are_what_their_story_says(name):
         assert (np.abs(shares - row) <= 5.2 * np.sqrt(row * (1 - row) / n)).all()
 
 
-def test_named_designs_in_numbers():
-    np.testing.assert_allclose(NAMED["forced"].channels[None], [[10 / 12, 2 / 12], [1 / 12, 11 / 12]])
-    np.testing.assert_allclose(NAMED["unrelated"].channels[None], [[0.925, 0.075], [0.225, 0.775]])
-    assert NAMED["warner"].epsilon == pytest.approx(np.log(7 / 3))
-    assert NAMED["direct"].epsilon == np.inf
-    by_group = ReportDesign.forced("a", yes={"low": 0.2, "high": 0.8}, values=[0, 1], group="half")
-    np.testing.assert_allclose(by_group.channels["high"], [[0.2, 0.8], [0, 1]])
-    assert by_group.with_cheaters(0).unknown == "cheaters"
-    assert ReportDesign.direct("a", values="pqrs").channels[None].shape == (4, 4)
-
-
-def test_the_guide_has_the_losses_of_the_named_designs():
-    guide = Path(__file__).parents[2] / "docs" / "guide" / "report_regression.md"
-    losses = {}
-    for line in guide.read_text(encoding="utf-8").splitlines():
-        if line.startswith("|`") and "`|" in line:
-            call, _, loss = line.strip("|").split("|")
-            if "(" in call:
-                design = eval(f"ReportDesign.{call.strip('`')}")
-                losses[call.partition("(")[0].strip("`")] = loss, design.epsilon
-    assert list(losses) == list(NAMED)
-    for loss, epsilon in losses.values():
-        assert loss == ("∞" if epsilon == np.inf else f"{epsilon:.2f}")
-
-
 def test_the_prevalence_of_an_unrelated_question_is_estimated():
     rng, n = np.random.default_rng(0), 20_000
     truth, group = rng.random(n) < 0.4, np.arange(n) % 2
@@ -618,17 +547,13 @@ def test_the_prevalence_of_an_unrelated_question_is_estimated():
     ("name", "options", "error", "message"),
     [
         ("warner", {"p": 0.5}, ValueError, "p must differ from 0.5"),
-        ("warner", {"p": 75}, ValueError, "p must be between 0 and 1, got 75"),
         ("warner", {"p": "high"}, TypeError, "p must be a number or a mapping of group to numbers, got str"),
         ("warner", {"p": {1: 0.2}}, TypeError, "group names the column by which a mapping of p is chosen"),
-        ("warner", {"p": 0.2, "group": "g"}, TypeError, "give both or none"),
         ("warner", {"p": 0.2, "values": [0, 1, 2]}, ValueError, r"channel must have the shape \(3, 3\)"),
         ("forced", {"yes": 0.5, "no": 0.5}, ValueError, "yes and no must add to less than 1.*got 1"),
         ("forced", {"yes": {1: 0.5}, "no": {2: 0.5}, "group": "g"}, ValueError, "yes, no must have the same groups"),
         ("unrelated", {"p": 0.5}, ValueError, "prevalence must be given, or p as a mapping"),
-        ("unrelated", {"p": {1: 0.5, 2: 0.5}, "group": "g"}, ValueError, "two different numbers"),
         ("unrelated", {"p": 0, "prevalence": 0.5}, ValueError, "p must be above 0"),
-        ("crosswise", {"q": 0.5}, ValueError, "q must differ from 0.5"),
         ("direct", {"values": ["no"]}, ValueError, "values must be two or more"),
     ],
 )
@@ -646,18 +571,13 @@ WARNER = ReportDesign("a", [[0.75, 0.25], [0.25, 0.75]], values=[0, 1])
     ("options", "error", "message"),
     [
         ({"channel": [[0.5, 0.5]]}, ValueError, r"shape \(2, 2\), a row a true value"),
-        ({"channel": [[0.5, 0.6], [0.5, 0.5]]}, ValueError, "probabilities that add to 1"),
         ({"channel": [[1.5, -0.5], [0.5, 0.5]]}, ValueError, "probabilities that add to 1, got negative"),
-        ({"channel": [[0.5, 0.5], [0.5, np.nan]]}, ValueError, "add to 1, got negative or infinite numbers, or nan"),
         ({"channel": [[0.5, 0.5], [0.08, 0.91]]}, ValueError, "value 1 adds to 0.99. Give fractions, such as 10 / 12"),
         ({"channel": [[0.9, 0.3], [0.1, 0.7]]}, ValueError, "value 0 adds to 1.2. Its columns do: transpose it"),
-        ({"channel": [[0.833, 0.083], [0.167, 0.917]]}, ValueError, "value 0 adds to 0.916. Its columns do: transpose"),
-        ({"values": [0]}, ValueError, "values must be two or more"),
         ({"values": [0, 0]}, ValueError, "all different"),
         ({"group": "g"}, TypeError, "give both or none"),
         ({"unknown": ("t", {1: [[0, 0], [0, 0]]})}, ValueError, "the form of channel"),
         ({"unknown": ("t", [0, 0])}, ValueError, r"slope of unknown must have the shape \(2, 2\) of the channel"),
-        ({"unknown": ("t", [[0, 0], [0, np.inf]])}, ValueError, "slope of unknown must be finite"),
         # At the start of the search, .5, the rows of this channel add up to 1.
         (
             {"channel": [[0.5, 0.25], [0.25, 0.5]], "unknown": ("t", [[0.5, 0], [0, 0.5]])},
@@ -684,11 +604,6 @@ def test_a_target_is_told_by_its_own_name():
             model.fit(X, target)
     with pytest.raises(ValueError, match="column 'stratum' holds 20 groups that the design does not declare"):
         model.fit(X, pd.DataFrame({"drug": y, "stratum": [1, 3] * 20}))
-    encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]}).fit(pd.DataFrame({"sex": ["f"]}))
-    with pytest.raises(ValueError, match="y must be a dataframe with 'sex', got no 'sex'"):
-        ReportLogisticRegression(target_design=encoder).fit(X, y)
-    with pytest.raises(TypeError, match="got the class RandomizedResponseEncoder: make"):
-        ReportLogisticRegression(target_design=RandomizedResponseEncoder).fit(X, y)
 
 
 @pytest.mark.parametrize("columns", [{"one": 1.0}, {"zero": 0.0}, {"double": "age"}, {"sum": "age and hours"}])
@@ -730,64 +645,31 @@ def test_cheaters_need_two_levels():
     assert repr(WARNER) == "ReportDesign('a', 2 values, 1 channels, epsilon=1.099)"
 
 
+BY_A = "predictor_designs"
+TWICE = [("b", "a"), ["b", "a"]]
+
+
 @pytest.mark.parametrize(
-    ("options", "X", "error", "message"),
+    ("options", "X", "message"),
     [
-        ({"predictor_designs": WARNER}, {"b": [0, 1]}, ValueError, "X must be a dataframe with 'a', got no 'a'"),
-        (
-            {"predictor_designs": WARNER},
-            {"a": [0, 7]},
-            ValueError,
-            r"'a' holds 1 reports that .* not declare: it has \[0, 1\]",
-        ),
-        (
-            {"predictor_designs": WARNER},
-            {"a": [0, None]},
-            ValueError,
-            "'a' holds 1 missing reports: drop these rows, or",
-        ),
-        (
-            {"predictor_designs": [ReportDesign]},
-            {"a": [0, 1]},
-            TypeError,
-            "predictor_designs must be .*got the class ReportDesign: make an",
-        ),
-        ({"predictor_designs": WARNER}, {"a": [0, 1], "b": ["x", "y"]}, TypeError, "'b' must hold numbers"),
-        ({"predictor_designs": WARNER}, {"a": [0, 1], "b": [np.nan, 1]}, ValueError, "finite numbers.*'b' has 1 that"),
-        ({"predictor_designs": "a"}, {"a": [0, 1]}, TypeError, "predictor_designs must be fitted local transformers"),
-        ({"predictor_designs": RandomizedResponseEncoder()}, {"a": [0, 1]}, NotFittedError, "not fitted"),
-        (
-            {"predictor_designs": WARNER, "interactions": [("b", "a")]},
-            {"a": [0, 1]},
-            ValueError,
-            "interactions must be pairs",
-        ),
-        ({"predictor_designs": WARNER, "interactions": "ba"}, {"a": [0, 1], "b": [0, 1]}, ValueError, "got 'b'"),
-        (
-            {"predictor_designs": WARNER, "interactions": [("(intercept)", "a")]},
-            {"a": [0, 1]},
-            ValueError,
-            r"interactions must be pairs.*of \[\] and \['a'\]; got",
-        ),
-        (
-            {"predictor_designs": WARNER, "interactions": [("b", "a"), ["b", "a"]]},
-            {"a": [0, 1], "b": [0, 1]},
-            ValueError,
-            "interactions must differ, got .'b', 'a'. twice",
-        ),
-        ({}, {"(intercept)": [0, 1]}, ValueError, "X must have no column '.intercept.', which fit adds"),
-        (
-            {"predictor_designs": [WARNER, WARNER]},
-            {"a": [0, 1]},
-            ValueError,
-            "read each column of reports once, got 'a' twice",
-        ),
-        ({"hidden_distribution": "none"}, {"b": [0, 1]}, ValueError, "hidden_distribution"),
-        ({"errors": "none"}, {"b": [0, 1]}, ValueError, "errors"),
+        ({BY_A: WARNER}, {"b": [0, 1]}, "X must be a dataframe with 'a', got no 'a'"),
+        ({BY_A: WARNER}, {"a": [0, 7]}, r"'a' holds 1 reports that .* not declare: it has \[0, 1\]"),
+        ({BY_A: WARNER}, {"a": [0, None]}, "'a' holds 1 missing reports: drop these rows, or"),
+        ({BY_A: [ReportDesign]}, {"a": [0, 1]}, "predictor_designs must be .*got the class ReportDesign: make an"),
+        ({BY_A: WARNER}, {"a": [0, 1], "b": ["x", "y"]}, "'b' must hold numbers"),
+        ({BY_A: WARNER}, {"a": [0, 1], "b": [np.nan, 1]}, "finite numbers.*'b' has 1 that"),
+        ({BY_A: "a"}, {"a": [0, 1]}, "predictor_designs must be fitted local transformers"),
+        ({BY_A: RandomizedResponseEncoder()}, {"a": [0, 1]}, "not fitted"),
+        ({BY_A: WARNER, "interactions": [("b", "a")]}, {"a": [0, 1]}, "interactions must be pairs"),
+        ({BY_A: WARNER, "interactions": TWICE}, {"a": [0, 1], "b": [0, 1]}, "must differ, got .'b', 'a'. twice"),
+        ({}, {"(intercept)": [0, 1]}, "X must have no column '.intercept.', which fit adds"),
+        ({BY_A: [WARNER, WARNER]}, {"a": [0, 1]}, "read each column of reports once, got 'a' twice"),
+        ({"hidden_distribution": "none"}, {"b": [0, 1]}, "hidden_distribution"),
+        ({"errors": "none"}, {"b": [0, 1]}, "errors"),
     ],
 )
-def test_wrong_input_is_refused(options, X, error, message):
-    with pytest.raises(error, match=message) as caught:
+def test_wrong_input_is_refused(options, X, message):
+    with pytest.raises((TypeError, ValueError, NotFittedError), match=message) as caught:
         ReportLogisticRegression(**options).fit(pd.DataFrame(X), [0, 1])
     assert "7" not in str(caught.value)
 
@@ -809,33 +691,6 @@ def test_any_dataframe_is_read(kind):
     model = ReportLogisticRegression(encoder).fit(X, y)
     np.testing.assert_allclose(model.coef_, expected.coef_)
     np.testing.assert_array_equal(model.predict(X), expected.predict(X.to_pandas()))
-    target = ReportLogisticRegression(target_design=encoder).fit(hours[:, np.newaxis], reports)
-    assert list(target.classes_) == ["f", "m"]
-
-
-FOUR = ReportDesign("a", np.full((4, 4), 0.1) + 0.6 * np.eye(4), values=list("pqrs"))
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [
-        lambda values: pd.DataFrame({"a": pd.Categorical(values, categories=list("srqp"))}),
-        lambda values: pl.DataFrame({"a": pl.Series(values, dtype=pl.Enum(list("rspq")))}),
-        lambda values: pl.Series("a", values),
-        lambda values: pd.Series(values, name="a", dtype="string", index=np.arange(5, 805)),
-    ],
-    ids=["category", "enum", "polars series", "string"],
-)
-def test_reports_of_four_values_have_one_fit_in_any_dtype(kind):
-    """The order of categories is the design's; only ratios of weights matter for four values, too."""
-    reports = repeated((300, 200, 200, 100), "pqrs")
-    hours = np.arange(800) % 7 / 7
-    weights = 1 + np.arange(800) % 5
-    expected = ReportLogisticRegression(target_design=FOUR)
-    expected.fit(hours[:, np.newaxis], reports, weights)
-    model = ReportLogisticRegression(target_design=FOUR)
-    model.fit(hours[:, np.newaxis], kind(reports["a"].tolist()), 1e5 * weights)
-    np.testing.assert_allclose(model.summary(), expected.summary(), rtol=1e-6)
 
 
 @pytest.mark.parametrize("missing", [None, np.nan])
@@ -863,14 +718,6 @@ def test_reports_of_another_protocol_are_refused(kind):
         ReportLogisticRegression(other).fit(X, y)
 
 
-def test_names_of_columns_are_any_text():
-    encoder = RandomizedResponseEncoder(1.0, categories={"a=b": ["f", "m"]}, random_state=0)
-    reports = encoder.fit_transform(pd.DataFrame({"a=b": ["f", "m"] * 200}))
-    X = reports.assign(hours=np.arange(400.0) % 7)
-    model = ReportLogisticRegression(encoder, interactions=[("hours", "a=b")]).fit(X, np.arange(400) // 2 % 2)
-    assert list(model.feature_names_out_) == ["hours", "a=b=m", "hours:a=b=m"]
-
-
 def test_rows_in_another_order_are_refused():
     encoder, reports, y = sexes(pd.DataFrame)
     reverse = pd.Series(y, index=reports.index[::-1])
@@ -883,16 +730,6 @@ def test_rows_in_another_order_are_refused():
             model.fit(reports, y, clusters=reverse)
         with pytest.raises(ValueError, match="X must have a row at least, got 0 rows"):
             model.fit(reports.iloc[:0], y[:0])
-
-
-def test_rows_without_weight_say_nothing():
-    """Also where a part of the rows, for the first search, would have no other rows."""
-    encoder, reports, y = sexes(pd.DataFrame)
-    weights = (np.arange(400) % 3 == 1).astype(int)
-    model = ReportLogisticRegression(encoder).fit(reports, y, sample_weight=weights)
-    places = np.flatnonzero(weights)
-    few = ReportLogisticRegression(encoder, errors="sandwich").fit(reports.iloc[places], y[places])
-    np.testing.assert_allclose(model.coef_, few.coef_, rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -940,10 +777,6 @@ def test_reports_are_read_once():
 def test_reports_need_names_and_categories():
     with pytest.raises(TypeError, match="X must be a dataframe"):
         ReportLogisticRegression(WARNER).fit(np.array([[0], [1]]), [0, 1])
-    sets = SetValuedEncoder(1.0, categories={"a": ["f", "m"]}, random_state=0)
-    reports = sets.fit_transform(pd.DataFrame({"a": [["f"], ["f", "m"]] * 5}))
-    with pytest.raises(TypeError, match="SetValuedEncoder does not report categories"):
-        ReportLogisticRegression(sets).fit(reports, np.arange(10) % 2)
     numbers = NumericPerturber(1.0, bounds={"z": (0, 1)}, random_state=0)
     reports = numbers.fit_transform(pd.DataFrame({"z": np.arange(10) / 9}))
     with pytest.raises(TypeError, match=r"NumericPerturber does not report categories.*an Interval, which has bins"):
@@ -959,9 +792,6 @@ def test_reports_without_a_name_are_of_the_only_column(make):
     model = ReportLogisticRegression(target_design=design)
     expected = model.fit(X, y).summary()
     pd.testing.assert_frame_equal(clone(model).fit(X, make(y)).summary(), expected)
-    by_group = ReportDesign.warner("q", {0: 0.7, 1: 0.9}, group="half")
-    with pytest.raises(TypeError, match="y must be a dataframe with the columns of the reports"):
-        ReportLogisticRegression(target_design=by_group).fit(X, make(y))
 
 
 @pytest.mark.parametrize("n_values", [1, 2, 5])
@@ -971,17 +801,6 @@ def test_a_linear_target_of_few_values_is_refused(n_values):
     y = np.arange(600) % n_values
     with pytest.raises(ValueError, match=r"y must have 10 distinct values or more.* ReportLogisticRegression"):
         ReportLinearRegression(ReportDesign.warner("q", 0.9)).fit(X, y)
-
-
-def test_a_linear_target_without_errors_has_no_errors_of_coefficients():
-    """The likelihood has no maximum: a true predictor, plus one of two values."""
-    rng = np.random.default_rng(0)
-    x, q = rng.normal(size=600), rng.integers(0, 2, 600)
-    design = ReportDesign.warner("q", 0.9, values=[0, 1])
-    reports = np.where(rng.random(600) < 0.9, q, 1 - q)
-    with pytest.warns(ConvergenceWarning, match="no clear maximum"):
-        model = ReportLinearRegression(design).fit(pd.DataFrame({"x": x, "q": reports}), x + q)
-    assert np.isnan(model.coef_std_error_).all()
 
 
 @pytest.mark.parametrize("estimator", [ReportLinearRegression, ReportLogisticRegression])
@@ -997,13 +816,6 @@ def test_columns_that_no_row_reports_together_are_refused(estimator):
     reports = encoder.fit_transform(truth)
     with pytest.raises(ValueError, match=r"no row has reports of both 'a' and 'b'.*strategy='split'"):
         estimator(encoder).fit(reports, y)
-    # The rows that report a column identify its coefficient.
-    design = ReportDesign("a", encoder.channel()[0], values=["no", "yes"])
-    rows = reports["a"].notna()
-    row = estimator(design).fit(reports.loc[rows, ["a"]], y[rows]).summary(confidence_level=1 - 1e-6).loc["a=yes"]
-    assert row["lower"] <= (1 if estimator is ReportLinearRegression else 1.6) <= row["upper"]
-    encoder.set_params(strategy="split")
-    assert np.isfinite(estimator(encoder).fit(encoder.fit_transform(truth), y).coef_std_error_).all()
 
 
 def test_a_predictor_and_a_target_that_no_row_reports_both_are_refused():
@@ -1018,12 +830,6 @@ def test_a_predictor_and_a_target_that_no_row_reports_both_are_refused():
     y = pd.DataFrame({"b": np.where(half == 2, answers, None), "half": half})
     with pytest.raises(ValueError, match="no row has reports of both 'a' and 'b'"):
         ReportLogisticRegression(predictor, target_design=target).fit(X, y)
-    # A row without a weight has no report.
-    both = [ReportDesign(name, {1: channel, 2: split[2]}, **options) for name in ("a", "b")]
-    y["b"] = np.where(half == 1, answers, None)
-    X["b"] = y["b"]
-    with pytest.raises(ValueError, match="no row has reports of both 'a' and 'b'"):
-        ReportLinearRegression(both).fit(X, np.arange(600) % 97, sample_weight=half == 2)
 
 
 @pytest.mark.long

@@ -141,12 +141,6 @@ def test_possible_shares_warn_once_in_a_million_at_most():
     assert alarm < 1e-6
 
 
-@pytest.mark.parametrize("make", [lambda s: s, lambda s: s.to_numpy(), lambda s: pl.Series("q", s.to_list())])
-def test_one_column_of_reports_is_refused_in_words(make):
-    with pytest.raises(TypeError, match="X must be a dataframe with the columns of the reports"):
-        ReportDesign.warner("q", 0.75).estimate_frequencies(make(answers(3, 6)["q"]))
-
-
 def test_no_rows_are_called_no_rows():
     with pytest.raises(ValueError, match="X must have two rows or more, got 0 rows"):
         ReportDesign.warner("q", 0.75).estimate_frequencies(answers(1, 2).iloc[:0])
@@ -234,9 +228,6 @@ def test_values_with_yes_first_are_refused(values):
             make("smokes", values=values, **options)
         make("smokes", values=values[::-1], **options)
         make("smokes", values=["carrier", "other"], **options)
-    by_group = {"p": {"a": 0.7, "b": 0.3}, "group": "half"}
-    with pytest.raises(ValueError, match=r"put .* first"):
-        ReportDesign.unrelated("smokes", values=values, **by_group)
     ReportDesign.warner("smokes", 0.75, values=values)
 
 

@@ -4,9 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdp.survey import ReportDesign, ReportLinearRegression, ReportLogisticRegression, _likelihood
-from skdp.survey._rows import Scales
-from tests.conftest import often
+from skdp.survey import ReportDesign, ReportLinearRegression, ReportLogisticRegression
 
 THREE = ReportDesign("a", np.full((3, 3), 0.05) + 0.85 * np.eye(3), values=[10, 20, 50])
 
@@ -18,38 +16,6 @@ def table(n=1200):
     X = pd.DataFrame({"age": age, "hours": rng.gamma(2, size=n), "a": a})
     linear = 0.5 * age - 0.3 * X["hours"] + (a == 20) + 0.3 * age * (a == 50) - 1
     return X, linear + rng.normal(size=n), rng.random(n) + 0.5
-
-
-def no_scales(cls, columns, weights):
-    n_columns = columns.shape[1]
-    return cls(np.zeros(n_columns), np.ones(n_columns))
-
-
-CASES = {
-    "interactions": {"predictor_designs": THREE, "interactions": [("age", "a"), ("hours", "a")]},
-    "marginal": {"predictor_designs": THREE, "hidden_distribution": "marginal"},
-}
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("kind", [ReportLinearRegression, ReportLogisticRegression], ids=["linear", "logistic"])
-@pytest.mark.parametrize("is_weighted", often([False, True], [True]))
-def test_scaled_fits_are_those_of_unscaled_columns(monkeypatch, kind, case, is_weighted):
-    """With products, several classes and the sandwich: coefficients, all errors, and the likelihood."""
-    X, values, weights = table()
-    y = values if kind is ReportLinearRegression else np.digitize(values, [0, 1])
-    weights = weights if is_weighted else None
-    # The information is that of the maximum, not of the step before.
-    monkeypatch.setattr(_likelihood, "_CLOSE", 0.0)
-    model = kind(**CASES[case]).fit(X, y, weights)
-    monkeypatch.setattr(Scales, "of", classmethod(no_scales))
-    unscaled = kind(**CASES[case]).fit(X, y, weights)
-    np.testing.assert_allclose(model.log_likelihood_, unscaled.log_likelihood_, rtol=1e-12)
-    np.testing.assert_allclose(model.coef_, unscaled.coef_, rtol=1e-8, atol=1e-8)
-    np.testing.assert_allclose(model.intercept_, unscaled.intercept_, rtol=1e-8, atol=1e-8)
-    np.testing.assert_allclose(model._parameters, unscaled._parameters, rtol=1e-7, atol=1e-7)
-    np.testing.assert_allclose(model._covariance, unscaled._covariance, rtol=1e-6, atol=1e-8)
 
 
 SCALES = [pytest.param(*scale, marks=pytest.mark.long) for scale in [(3e5, 0), (1e-9, 0), (1, 1e4)]]
