@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -143,21 +142,16 @@ class Distribution:
             exponent -= MIN_STEPS.bit_length() - 1
         step = unit * 2.0**exponent
         index = math.floor(epsilon / step)
-        places = np.array([index, index + 1, -index - 1, -index, 0])
-        # Of losses between two points, the fraction that goes to the upper one.
+        # Of losses between two points, the fractions that go to the upper one.
         upper = _upper_fraction(epsilon - index * step, step)
         lower = _upper_fraction((index + 1) * step - epsilon, step)
         likely = share / (1 + math.exp(-epsilon))
         rare = share * math.exp(-epsilon) / (1 + math.exp(-epsilon))
-        masses = [
-            likely * (1 - upper),
-            likely * upper,
-            rare * (1 - lower),
-            rare * lower,
-        ]
-        first = -index - 1
-        weights = np.bincount(places - first, [*masses, 1 - share]).astype(float)
-        return cls(unit, exponent, first, weights)
+        masses = np.zeros(2 * index + 3)
+        masses[:2] = rare * (1 - lower), rare * lower
+        masses[-2:] = likely * (1 - upper), likely * upper
+        masses[index + 1] = 1 - share
+        return cls(unit, exponent, -index - 1, masses)
 
     @property
     def step(self) -> float:
@@ -217,13 +211,15 @@ class Distribution:
         masses[0] = below[start]
         tail = float(above[end]) if end < above.size else 0.0
         infinite = self.infinite + tail
-        return _replace(self, self.exponent, self.first + start, masses, infinite)
+        return replace(self, first=self.first + start, masses=masses, infinite=infinite)
 
     def _refine(self) -> Distribution:
         """Halve the step."""
         masses = np.zeros(2 * self.masses.size - 1)
         masses[::2] = self.masses
-        return _replace(self, self.exponent - 1, 2 * self.first, masses, self.infinite)
+        return replace(
+            self, exponent=self.exponent - 1, first=2 * self.first, masses=masses
+        )
 
     def _coarsen(self) -> Distribution:
         """Double the step: split each odd point among its neighbours."""
@@ -235,13 +231,7 @@ class Distribution:
         masses[1:] += padded[1::2] * upper
         masses[:-1] += padded[1::2] * (1 - upper)
         first = (self.first - is_odd) // 2
-        return _replace(self, self.exponent + 1, first, masses, self.infinite)
-
-
-def _replace(
-    part: Distribution, exponent: int, first: int, masses: Any, infinite: float
-) -> Distribution:
-    return Distribution(part.unit, exponent, first, masses, infinite, part.count)
+        return replace(self, exponent=self.exponent + 1, first=first, masses=masses)
 
 
 def _upper_fraction(distance: float, step: float) -> float:

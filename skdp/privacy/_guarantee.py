@@ -23,7 +23,7 @@ from skdp.privacy._conversions import (
 )
 from skdp.privacy._json import Fields, ReadableRecord, written_name
 from skdp.privacy._losses import (
-    MOST_LOSSES,
+    MAX_DIFFERENT,
     Loss,
     StatedLoss,
     check_losses,
@@ -394,7 +394,7 @@ class PrivacyGuarantee(ReadableRecord):
             mechanism=fields.text("mechanism"),
             secure=fields.flag("secure"),
             rho=fields.optional("rho", lambda name: fields.number(name, at_least_0)),
-            losses=tuple(fields.parts("losses", read_loss, most=MOST_LOSSES)),
+            losses=tuple(fields.parts("losses", read_loss, most=MAX_DIFFERENT)),
             unit=_read_unit(unit),
             max_rows_per_person=fields.take("max_rows_per_person"),
         )

@@ -1,4 +1,4 @@
-"""Elementary privacy losses, what a guarantee knows of a mechanism, and what they are in rho and in mu."""
+"""Elementary privacy losses of mechanisms, and conversions to rho and mu."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from skdp.privacy._json import Fields
 
 MAX_COUNT = 1 << 40
 
-# The most different losses of a guarantee, for the time that the transform of each
-# takes, and for the size of its record.
-MOST_LOSSES = 1 << 9
+# The largest number of different losses of a guarantee, for the time of a composition
+# and the size of a record.
+MAX_DIFFERENT = 1 << 9
 
 
-def _whole(value: Any, name: str) -> int:
+def _check_count(value: Any, name: str) -> int:
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{name} must be a whole number, got {type(value).__name__}")
     number = int(value)
@@ -36,59 +36,56 @@ def _whole(value: Any, name: str) -> int:
     return number
 
 
-def _number(value: Any, name: str, *, most: float = inf, limits: str = "") -> float:
+def _check_number(value: Any, name: str, *, maximum: float = inf) -> float:
     number = float_above(at_least_0, value, name)
-    if number > most:
-        raise ValueError(f"{name} must be {limits}, got {number}")
+    if number > maximum:
+        raise ValueError(f"{name} must be a number in [0, {maximum:g}], got {number}")
     return number
 
 
-def _probability(value: Any, name: str) -> float:
-    return float_above(check_delta, value, name)
-
-
-def _number_or_none(value: Any, name: str) -> float | None:
-    return None if value is None else _number(value, name)
+def _check_number_or_none(value: Any, name: str) -> float | None:
+    return None if value is None else _check_number(value, name)
 
 
 @dataclass(frozen=True)
 class Loss(ABC):
-    """The privacy loss of a number of releases with the same kind of mechanism."""
+    """The privacy loss of a number of releases with equal mechanisms."""
 
-    # A kind stands for a pair of distributions, P and Q. A release has this loss if,
-    # for any two neighbouring inputs, its hockey-stick divergences in both directions
-    # are at most those of P and Q: a dominating pair. Dominating pairs compose, also if
-    # the mechanism is chosen by earlier results (Y. Zhu, J. Dong, Y.-X. Wang (2022).
+    # A class stands for pairs of distributions, P and Q. A release has this loss if, for
+    # any two neighbouring inputs, its hockey-stick divergences in both directions are at
+    # most the divergences of P and Q: a dominating pair. Dominating pairs compose, also
+    # if the mechanism is chosen by earlier results (Y. Zhu, J. Dong, Y.-X. Wang (2022).
     # Optimal accounting of differential privacy via characteristic function. AISTATS).
 
+    # The name in records.
     kind: ClassVar[str]
-    # The checks of its numbers, which return them as they are kept, rounded up.
+    # A check of each number, which returns it as a float, rounded up.
     _checks: ClassVar[dict[str, Callable[..., Any]]]
 
     count: int = field(default=1, kw_only=True)
 
     def __post_init__(self) -> None:
-        for name, check in ({"count": _whole} | self._checks).items():
+        for name, check in ({"count": _check_count} | self._checks).items():
             object.__setattr__(self, name, check(getattr(self, name), name=name))
 
     @property
     def _numbers(self) -> dict[str, Any]:
-        """The numbers of one of them."""
+        """The numbers of one release."""
         return {name: getattr(self, name) for name in self._checks}
 
     @property
     @abstractmethod
     def _pure(self) -> Fraction | None:
-        """The epsilon of one of them unless it fails; None for Gaussian noise."""
+        """The epsilon of one release unless it fails; None for Gaussian noise."""
 
     @property
     def _failure(self) -> Fraction:
-        """The probability that one of them reveals everything."""
+        """The probability that one release reveals everything."""
         return Fraction(0)
 
     @property
     def _concentrated(self) -> Fraction | None:
-        """The rho of one of them, None if it has none."""
+        """The rho of one release, None if it has none."""
         pure = self._pure
         return None if pure is None or pure >= 10**150 else pure**2 / 2
 
@@ -96,26 +93,13 @@ class Loss(ABC):
     def _doubled(self) -> Self:
         """Return the loss for replacing a record: removing one and adding one."""
 
-    def _or(self, other: Any) -> Self:
-        """Return a loss that is at least this one and another of the same kind."""
-        numbers: dict[str, Any] = {}
-        for name, number in self._numbers.items():
-            pair = number, getattr(other, name)
-            numbers[name] = None if None in pair else max(pair)
-        return replace(self, **numbers)
-
-    def _numbers_in_order(self) -> tuple[float, ...]:
-        return tuple(
-            -1.0 if number is None else number for number in self._numbers.values()
-        )
-
     def _content(self) -> dict[str, Any]:
         return {"kind": self.kind, "count": self.count} | self._numbers
 
 
 @dataclass(frozen=True)
 class StatedLoss(Loss):
-    """A privacy loss of which no more is known than a guarantee states."""
+    """The privacy loss of a release that is known by epsilon, delta and rho only."""
 
     # The worst of all (epsilon, delta) releases reveals the input with probability
     # delta, and is randomised response of two values otherwise (Kairouz, Oh and
@@ -123,9 +107,9 @@ class StatedLoss(Loss):
 
     kind = "stated"
     _checks: ClassVar = {
-        "epsilon": _number,
-        "delta": _probability,
-        "rho": _number_or_none,
+        "epsilon": _check_number,
+        "delta": partial(float_above, check_delta),
+        "rho": _check_number_or_none,
     }
 
     epsilon: float
@@ -199,8 +183,8 @@ class PureLoss(Loss):
 
     kind = "pure"
     _checks: ClassVar = {
-        "epsilon": _number,
-        "share": partial(_number, most=1, limits="a number in [0, 1]"),
+        "epsilon": _check_number,
+        "share": partial(_check_number, maximum=1),
     }
 
     epsilon: float
@@ -293,7 +277,7 @@ class GaussianLoss(Loss):
     """
 
     kind = "gaussian"
-    _checks: ClassVar = {"mu": partial(_number, most=1e100, limits="at most 1e100")}
+    _checks: ClassVar = {"mu": partial(_check_number, maximum=1e100)}
 
     mu: float
 
@@ -327,7 +311,7 @@ _KINDS: dict[str, type[Loss]] = {
 def read_loss(record: Fields) -> Loss:
     """Read a loss of a record."""
     kind = _KINDS[record.one_of("kind", tuple(_KINDS))]
-    checks = {"count": _whole} | kind._checks
+    checks = {"count": _check_count} | kind._checks
     return kind(**{name: record.checked(name, checks[name]) for name in checks})
 
 
@@ -353,27 +337,29 @@ def merged(losses: Iterable[Loss]) -> tuple[Loss, ...]:
     for loss in losses:
         counts[replace(loss, count=1)] += loss.count
     different = [replace(single, count=count) for single, count in counts.items()]
-    if len(different) <= MOST_LOSSES:
+    if len(different) <= MAX_DIFFERENT:
         return tuple(different)
-    kinds: dict[Any, list[Loss]] = {}
-    for loss in sorted(different, key=Loss._numbers_in_order):
-        missing = tuple(number is None for number in loss._numbers.values())
-        kinds.setdefault((loss.kind, missing), []).append(loss)
-    # Those that are next to each other are similar in the first number, epsilon or mu.
-    size = -(-len(different) // (MOST_LOSSES - len(kinds)))
+    alike: dict[Any, list[Loss]] = {}
+    for loss in different:
+        absent = tuple(number is None for number in loss._numbers.values())
+        alike.setdefault((loss.kind, absent), []).append(loss)
+    size = -(-len(different) // (MAX_DIFFERENT - len(alike)))
     rounded: list[Loss] = []
-    for alike in kinds.values():
-        starts = range(0, len(alike), size)
-        rounded += [_rounded_up(alike[start : start + size]) for start in starts]
+    for group in alike.values():
+        # Neighbours are similar in the first number, epsilon or mu.
+        group.sort(key=lambda loss: [x or 0.0 for x in loss._numbers.values()])
+        starts = range(0, len(group), size)
+        rounded += [_round_up_together(group[start : start + size]) for start in starts]
     return tuple(rounded)
 
 
-def _rounded_up(losses: Sequence[Loss]) -> Loss:
-    """Return a loss that, with all their counts, is at least those of one kind."""
-    largest = losses[0]
-    for loss in losses[1:]:
-        largest = largest._or(loss)
-    return replace(largest, count=sum(loss.count for loss in losses))
+def _round_up_together(losses: Sequence[Loss]) -> Loss:
+    """Return a loss that, with all their counts, is at least several of one class."""
+    largest = {"count": sum(loss.count for loss in losses)}
+    for name, number in losses[0]._numbers.items():
+        if number is not None:
+            largest[name] = max(getattr(loss, name) for loss in losses)
+    return replace(losses[0], **largest)
 
 
 def total_epsilon(losses: Iterable[Loss]) -> Fraction | None:
