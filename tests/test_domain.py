@@ -47,6 +47,15 @@ def test_columns_keep_their_order_and_sizes():
     assert domain.size == 30
     assert domain["c"].values == (1, None, 2)
     assert domain.select(["c", "b"]).columns == ("c", "b")
+    for columns, error, message in (
+        (["a", "d"], ValueError, r"the domain has no columns \['d'\]; it has \['b', 'a', 'c'\]"),
+        (["a", "a"], ValueError, "selected twice"),
+        ("ab", TypeError, "several names"),
+    ):
+        with pytest.raises(error, match=message):
+            domain.select(columns)
+    with pytest.raises(ValueError, match="joint domain"):
+        Domain({f"x{index}": range(128) for index in range(9)}).join([np.array([0])] * 9)
 
 
 @each("values", [[1, 1], [1, 1.0], ["a", "a"], [True, True], [None, float("nan")], [None, pd.NA], [0.0, -0.0]])
@@ -67,8 +76,6 @@ def test_kinds_never_mix(values):
         ([["a"]], TypeError, "mapping"),
         ({"x": []}, ValueError, "at least one value"),
         ({"x": "abc"}, TypeError, "list of values, got str"),
-        ({"x": 3}, TypeError, "list of values, got int"),
-        ({"x": {"a": 1}}, TypeError, "list of values, got dict"),
         ({"x": {"a", "b"}}, TypeError, "list of values, got set"),
         ({"x": [1.0, float("inf")]}, ValueError, "finite"),
         ({"x": [[1], [2]]}, TypeError, "column 'x': expected text, numbers.* got list"),
@@ -122,12 +129,6 @@ def test_joint_codes_do_not_overflow(sizes):
     assert [code.tolist() for code in domain.split(joint)] == [[0, size - 1] for size in sizes]
 
 
-def test_a_product_beyond_63_bits_is_refused():
-    domain = Domain({f"x{index}": range(128) for index in range(9)})
-    with pytest.raises(ValueError, match="joint domain"):
-        domain.join([np.array([0])] * 9)
-
-
 def test_a_table_of_any_kind_is_coded_and_decoded(make_frame, values_of):
     data = {"sex": ["F", None, "M"], "age": [20, 38, 60], "n": [1, 2, 1]}
     frame = make_frame(data, {"sex": ["M", "F", None], "age": [20, 38, 60], "n": [1, 2]})
@@ -150,16 +151,6 @@ def test_a_table_of_any_kind_is_coded_and_decoded(make_frame, values_of):
 def test_intervals_are_half_open_and_the_last_one_closed(number, code):
     column = pd.Series([number], dtype=float)
     assert Interval(edges=[0, 10, 25, 100]).encode(column).tolist() == [code]
-
-
-def test_what_cannot_be_selected():
-    domain = Domain({"a": [1], "b": [2]})
-    with pytest.raises(ValueError, match=r"the domain has no columns \['c'\]; it has \['a', 'b'\]"):
-        domain.select(["a", "c"])
-    with pytest.raises(ValueError, match="selected twice"):
-        domain.select(["a", "a"])
-    with pytest.raises(TypeError, match="several names"):
-        domain.select("ab")
 
 
 def test_the_text_of_another_library_is_never_shown(monkeypatch):
@@ -251,20 +242,13 @@ class TestDates:
         ((0,), {}, ValueError, "both low and high"),
         ((0, 1), {"bins": 0}, ValueError, "whole number of at least 1, got 0"),
         ((0, 1), {"bins": 2e8}, ValueError, "whole number of at least 1, got 200000000.0"),
-        ((0, 1), {"bins": True}, ValueError, "got True"),
         ((0, 1), {"bins": 2**23}, ValueError, "at most 4,194,304 bins"),
-        ((1, 0), {"bins": 2}, ValueError, "must increase"),
-        ((date(2020, 1, 1), date(2020, 1, 5)), {"bins": 5}, ValueError, "must increase"),
         ((), {"edges": [0]}, ValueError, "at least 2 edges"),
-        ((), {"edges": [0, 0]}, ValueError, "must increase"),
         ((), {"edges": [0, float("nan")]}, ValueError, "finite"),
-        ((0, float("inf")), {"bins": 2}, ValueError, "finite"),
         ((0, 10**400), {"bins": 2}, ValueError, "finite"),
         (("1", "2"), {"bins": 2}, TypeError, "numbers, dates or datetimes, got str"),
-        ((True, 2), {"bins": 2}, TypeError, "got bool"),
         (([0], [1]), {}, ValueError, "either edges, or low and high"),
         ((), {"edges": "ab"}, TypeError, "the edges of an Interval must be a sequence, got str"),
-        ((), {"edges": 3}, TypeError, "the edges of an Interval must be a sequence, got int"),
         ((0, 2), {"bins": 2, "missing": 1}, TypeError, "missing must be True or False"),
     ],
 )

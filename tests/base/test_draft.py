@@ -23,8 +23,7 @@ def test_any_frame_gives_the_same_draft():
     data = {"sex": ["Male", "Female", None] * 20, "age": list(range(20, 80)), "grade": [1, 2, 3] * 20}
     expected = Domain({"sex": ["Female", "Male", None], "age": Interval(20, 80, bins=30), "grade": [1, 2, 3]})
     for frame in (pd.DataFrame(data), pl.DataFrame(data), pa.table(data)):
-        assert draft(frame) == expected
-        assert Domain.from_toml(draft_domain_toml(frame)) == expected
+        assert draft(frame) == Domain.from_toml(draft_domain_toml(frame)) == expected
 
 
 NUMBERS = st.floats(-1e12, 1e12) | st.integers(-1000, 1000).map(float)

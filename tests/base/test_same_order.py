@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 from skdp import (
-    DPHistogram,
     DPMarginalSynthesizer,
     PrivacyLedger,
     RandomizedResponseEncoder,
@@ -61,25 +60,3 @@ def test_record_ids():
     assert len(ledger.report()) == 0
     reports = encoder.transform(X, record_id=ids)
     assert encoder.transform(X, record_id=ids.to_numpy()).equals(reports)
-
-
-LABELS = [
-    [3, 1, 2, 0],
-    ["a", None, "b", "c"],
-    [1, "a", 2.5, (1, 2)],
-    pd.MultiIndex.from_tuples([(1, "a"), (1, "b"), (2, "a"), (1, "a")]),
-    pd.CategoricalIndex(["a", "b", "a", "c"]),
-]
-
-
-@pytest.mark.parametrize("labels", LABELS, ids=lambda labels: type(labels).__name__)
-def test_labels_of_each_kind(labels):
-    """Text, numbers, dates, missing, repeated ones and several levels."""
-    rows = pd.DataFrame({"x": ["a", "b", "a", "b"]}, index=labels)
-    persons = pd.Series([0, 0, 1, 1], index=rows.index)
-    histogram = DPHistogram(1.0, domain=ORDERED, random_state=0)
-    histogram.fit(rows, groups=persons)
-    with pytest.raises(ValueError, match="groups has the labels of X in another order"):
-        histogram.fit(rows, groups=persons[::-1])
-    for others in (["p", "q", "r", "s"], pd.date_range("1990", periods=4), [[1], [2], [3], [4]]):
-        histogram.fit(rows, groups=pd.Series([0, 0, 1, 1], index=pd.Index(others, tupleize_cols=False)))

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import datetime, timedelta
 
 import numpy as np
 import pandas as pd
@@ -98,8 +98,3 @@ def test_years_that_python_does_not_know_do_not_overflow_into_those_that_it_know
     assert read[0] < np.datetime64("0001-01-01")
     assert read[1] > np.datetime64("9999-12-31T23:59:59.999999")
     assert to_dates(np.array([*far, None], object), dtype)[:2].tolist() == read.tolist()
-
-
-def test_objects_that_are_no_dates_are_missing_as_among_numbers():
-    column = np.array(["2020-01-01", 5, datetime(2020, 1, 1, tzinfo=UTC), None, date(2020, 1, 1)], object)
-    assert Interval(date(2020, 1, 1), date(2021, 1, 1), bins=2).encode(column).tolist() == [2, 2, 2, 2, 0]
