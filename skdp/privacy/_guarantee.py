@@ -710,10 +710,11 @@ def compose(
     epsilon, delta, rho and losses of each, must have been fixed beforehand**. Otherwise only a filter holds
     (`PrivacyLedger`).
 
-    The total epsilon is proven, and in tests at most 2 % above a lower bound for the losses that the guarantees state:
-    Gaussian losses are composed exactly, all others on a grid whose rounding only raises delta ([2]_), with the errors
-    of the Fourier transform added. Of releases of which only epsilon and delta are known, the worst is assumed ([1]_).
-    Those that state a rho alone are converted together ([4]_), as discrete Gaussian noise is not Gaussian-DP.
+    The total epsilon is proven: Gaussian losses are composed exactly, all others on a grid whose rounding only raises
+    delta ([2]_), with a bound of all floating-point errors. In tests of 500 mixes of releases it is never below the
+    exact value, and above it by at most 0.2 % of epsilon plus the largest single loss. For releases that state epsilon
+    and delta only, the worst mechanism is assumed ([1]_). Releases that state rho only are converted together ([4]_),
+    because discrete Gaussian noise is not Gaussian-DP.
 
     References
     ----------

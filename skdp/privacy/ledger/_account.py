@@ -165,9 +165,9 @@ class BudgetExceeded(RuntimeError):
 class Budget:
     """The limit on all charges together: epsilon and delta, or rho, or mu."""
 
-    epsilon: float | None
-    delta: float | None
-    relation: Relation | None
+    epsilon: float | None = None
+    delta: float | None = None
+    relation: Relation | None = None
     rho: float | None = None
     mu: float | None = None
     # The protected columns of "replace_values", as a file has them.
@@ -193,23 +193,22 @@ class Budget:
         names = tuple(
             sorted(distinct, key=lambda name: (str(name), isinstance(name, str)))
         )
-        amounts = [number for number in (epsilon, rho, mu) if number is not None]
-        if len(amounts) != 1:
+        given = {"epsilon": epsilon, "rho": rho, "mu": mu}
+        limits = {
+            name: _limit(number, name)
+            for name, number in given.items()
+            if number is not None
+        }
+        if len(limits) != 1:
             raise ValueError("a budget is one of epsilon (with delta), rho and mu")
-        if epsilon is None and delta:
+        if epsilon is not None:
+            check_delta(delta or 0.0)
+            limits["delta"] = float(delta or 0.0)
+        elif delta:
             raise ValueError(
                 "delta is given together with epsilon; a budget of rho or mu has none"
             )
-        if rho is not None:
-            limit = _limit(rho, "rho")
-            return cls(None, None, relation, rho=limit, columns=names)
-        if mu is not None:
-            limit = _limit(mu, "mu")
-            return cls(None, None, relation, mu=limit, columns=names)
-        delta = delta or 0.0
-        check_delta(delta)
-        limit = _limit(epsilon, "epsilon")
-        return cls(limit, float(delta), relation, columns=names)
+        return cls(relation=relation, columns=names, **limits)
 
     def __str__(self) -> str:
         text = f"{self.amount()}, relation={self.relation!r}"
