@@ -154,7 +154,7 @@ class HeavyHitters(OnSite, BaseEstimator):
         self.random_state = random_state
 
     @property
-    def guarantee_(self) -> PrivacyGuarantee:  # numpydoc ignore=RT01
+    def guarantee_(self) -> PrivacyGuarantee:
         """What one report promises; known before `fit`, since clients never fit."""
         epsilon = self._protocol().oracle.epsilon
         return PrivacyGuarantee(

@@ -238,7 +238,7 @@ class OnFitOnly(WrapsTransformer):
         return as_asked(self, self.transformer_._encode(X))
 
     @property
-    def guarantee_(self) -> PrivacyGuarantee:  # numpydoc ignore=RT01
+    def guarantee_(self) -> PrivacyGuarantee:
         """What `fit_transform` promises to each record of its rows."""
         return self.transformer_.guarantee_
 
@@ -491,12 +491,12 @@ class PosteriorFeatures(WrapsTransformer):
         return table.rebuild([np.hstack(blocks)], _value_names(protocol))
 
     @property
-    def reads_reports(self) -> bool:  # numpydoc ignore=RT01
+    def reads_reports(self) -> bool:
         """Whether rows are reports already, so that nothing more is released."""
         return not getattr(self, "_privatize", self.privatize)
 
     @property
-    def guarantee_(self) -> PrivacyGuarantee:  # numpydoc ignore=RT01
+    def guarantee_(self) -> PrivacyGuarantee:
         """What each call of `fit`, `fit_transform` or `transform` promises a record."""
         return self.encoder_.guarantee_
 

@@ -119,10 +119,10 @@ class SupportCounts(ABC):
 
     @property
     @abstractmethod
-    def worst_ratio(self) -> Fraction: ...  # numpydoc ignore=GL08
+    def worst_ratio(self) -> Fraction: ...
 
     @abstractmethod
-    def channel(self) -> list[list[Fraction]]: ...  # numpydoc ignore=GL08
+    def channel(self) -> list[list[Fraction]]: ...
 
     def channels(self) -> Iterator[list[list[Fraction]]]:
         """Yield the exact channel, for some of the public hash functions if the protocol has any.
@@ -135,12 +135,12 @@ class SupportCounts(ABC):
         yield self.channel()
 
     @property
-    def variation(self) -> Fraction:  # numpydoc ignore=RT01
+    def variation(self) -> Fraction:
         """A bound of the largest total variation distance of the reports of two inputs."""
         return (self.worst_ratio - 1) / (self.worst_ratio + 1)
 
     @cached_property
-    def epsilon(self) -> float:  # numpydoc ignore=RT01
+    def epsilon(self) -> float:
         """The achieved privacy loss: the logarithm of `worst_ratio`, rounded up."""
         return log_upper(self.worst_ratio)
 
@@ -257,18 +257,18 @@ class SupportCounts(ABC):
         return values[supports.view(np.uint8)]
 
     @property
-    def report_bytes(self) -> int:  # numpydoc ignore=RT01
+    def report_bytes(self) -> int:
         """The size of one report in bytes, without compression: a bit per value, or a whole number."""
         n_bits = self.k if self.has_bits else (self.n_reports - 1).bit_length()
         return -(-n_bits // 8)
 
     @property
-    def width(self) -> int:  # numpydoc ignore=RT01
+    def width(self) -> int:
         """The number of columns of a report; 1 for reports of shape (n,)."""
         return self.k if self.has_bits else len(self.field_names)
 
     @property
-    def n_reports(self) -> int:  # numpydoc ignore=RT01
+    def n_reports(self) -> int:
         """The number of distinct reports, the columns of `channel`."""
         return 1 << self.k if self.has_bits else self.k
 
@@ -578,7 +578,7 @@ class FrequencyOracle(SupportCounts):
 
     @property
     @abstractmethod
-    def worst_ratio(self) -> Fraction:  # numpydoc ignore=RT01
+    def worst_ratio(self) -> Fraction:
         """The largest ratio of the probabilities of a report under two values: ``e**epsilon`` as achieved."""
 
     def shuffle_pair(self) -> ReportPair:
@@ -602,17 +602,17 @@ class FrequencyOracle(SupportCounts):
         return ReportPair.of_any(self.worst_ratio)
 
     @property
-    def pair_supports(self) -> tuple[float, float]:  # numpydoc ignore=RT01
+    def pair_supports(self) -> tuple[float, float]:
         """The probabilities that a report supports the true value and another one, and two others; nan if unknown."""
         return math.nan, math.nan
 
     @property
-    def support_ratio(self) -> Fraction:  # numpydoc ignore=RT01
+    def support_ratio(self) -> Fraction:
         """The ratio of the probabilities of a report under a value that it supports and under another one."""
         return self.worst_ratio
 
     @property
-    def mean_squared_error(self) -> float:  # numpydoc ignore=RT01
+    def mean_squared_error(self) -> float:
         """The mean over the values of n times the variance of a frequency; it does not depend on the data."""
         return pure_error(self.k, self.p, self.q)
 

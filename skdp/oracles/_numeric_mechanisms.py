@@ -88,27 +88,27 @@ class NumericMechanism(ABC):
     def _row(self, position: int) -> list[Fraction]: ...
 
     @property
-    def estimates(self) -> list[Fraction]:  # numpydoc ignore=RT01
+    def estimates(self) -> list[Fraction]:
         """The unbiased estimate of the position, in steps, for each report."""
         return [Fraction(*quotient) for quotient in self.quotients]
 
     @property
     @abstractmethod
-    def quotients(self) -> list[tuple[int, int]]:  # numpydoc ignore=RT01
+    def quotients(self) -> list[tuple[int, int]]:
         """The estimates as numerators and denominators, which need not be the least: quicker than fractions."""
 
     @cached_property
-    def epsilon(self) -> float:  # numpydoc ignore=RT01
+    def epsilon(self) -> float:
         """The achieved privacy loss: the logarithm of `worst_ratio`, rounded up."""
         return log_upper(self.worst_ratio)
 
     @property
-    def variation(self) -> Fraction:  # numpydoc ignore=RT01
+    def variation(self) -> Fraction:
         """A bound of the largest total variation distance of the reports of two positions."""
         return (self.worst_ratio - 1) / (self.worst_ratio + 1)
 
     @property
-    def loss(self) -> PureLoss:  # numpydoc ignore=RT01
+    def loss(self) -> PureLoss:
         """The privacy loss of a report, which dominates that of all pairs of positions."""
         ratio = self.worst_ratio
         if ratio == 1:
@@ -342,12 +342,12 @@ class ClampedLaplace(NumericMechanism):
             raise pure_noise(epsilon)
 
     @cached_property
-    def worst_ratio(self) -> Fraction:  # type: ignore[override]  # numpydoc ignore=RT01
+    def worst_ratio(self) -> Fraction:  # type: ignore[override]
         """The largest ratio of the probabilities of a report: a number of millions of digits on a fine grid."""
         return (1 / self.ratio) ** self.steps
 
     @property
-    def loss(self) -> PureLoss:  # numpydoc ignore=RT01
+    def loss(self) -> PureLoss:
         """The privacy loss of the noise, of which clamping is post-processing."""
         return laplace_loss(Fraction(self.epsilon), self.steps)
 
@@ -493,7 +493,7 @@ class SquareWave(NumericMechanism):
         self._inside = self._outside + (1 - self.lie) / self.width
 
     @property
-    def quotients(self) -> list[tuple[int, int]]:  # numpydoc ignore=RT01
+    def quotients(self) -> list[tuple[int, int]]:
         """The estimates as numerators and denominators."""
         p, q = (1 / (1 - self.lie)).as_integer_ratio()
         n = self.n_reports
@@ -501,7 +501,7 @@ class SquareWave(NumericMechanism):
         return [(self.steps * q + twice * p, 2 * q) for twice in twice_offsets]
 
     @property
-    def variation(self) -> Fraction:  # numpydoc ignore=RT01
+    def variation(self) -> Fraction:
         """A bound of the total variation distance of two positions, of which the windows do not overlap."""
         return 1 - self.lie
 

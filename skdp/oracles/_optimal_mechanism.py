@@ -233,7 +233,7 @@ class Optimal(NumericMechanism):
         return [estimate.as_integer_ratio() for estimate in self._estimates]
 
     @cached_property
-    def variation(self) -> Fraction:  # numpydoc ignore=RT01
+    def variation(self) -> Fraction:
         """The largest total variation distance of the reports of two nodes, of which all positions are mixtures."""
         most = 0
         for row, other_row in combinations(self._shares, 2):

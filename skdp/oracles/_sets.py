@@ -254,7 +254,7 @@ class SetSelection(SupportCounts):
         ) / gain
 
     @property
-    def mean_squared_error(self) -> float:  # numpydoc ignore=RT01
+    def mean_squared_error(self) -> float:
         """The largest `error` over the mean sizes that sets may have."""
         return max(self.error(0), self.error(self.max_size))
 

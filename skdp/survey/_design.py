@@ -493,7 +493,7 @@ class ReportDesign(SavedByArguments):
         )
 
     @property
-    def epsilon(self) -> float:  # numpydoc ignore=RT01
+    def epsilon(self) -> float:
         """The largest log ratio of two probabilities of a report."""
         # Of an unknown number, nothing is known that would bound it.
         if self.unknown is not None:

@@ -270,7 +270,7 @@ class ReportRegression(OnSite, BaseEstimator):
         self._unknown_names = [unknown.name for unknown in unknowns]
 
     @property
-    def unknown_(self) -> pd.DataFrame | None:  # numpydoc ignore=RT01
+    def unknown_(self) -> pd.DataFrame | None:
         """Estimates of the unknown numbers of the designs, with 95 % intervals, if there are any."""
         check_is_fitted(self, "coef_")
         if not self._unknown_names:

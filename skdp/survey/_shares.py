@@ -32,8 +32,9 @@ def estimate_shares(
     # A cell is a report in a group.
     cells = groups * channels.shape[2] + codes
     n_cells = channels.shape[0] * channels.shape[2]
-    weights = np.bincount(cells, row_weights, n_cells).reshape(len(channels), -1)
-    squares = np.bincount(cells, row_weights**2, n_cells).reshape(weights.shape)
+    shape = channels.shape[0], channels.shape[2]
+    weights = np.bincount(cells, row_weights, n_cells).astype(float).reshape(shape)
+    squares = np.bincount(cells, row_weights**2, n_cells).astype(float).reshape(shape)
     fit = _ShareFit(channels, slopes, weights)
     shares, unknown = fit.solve(design.column, design.start)
     scores = fit.influences(shares, unknown)  # (n_cells, n_estimates)

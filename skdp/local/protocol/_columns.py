@@ -33,21 +33,19 @@ def attributes_of(domain: Domain, strategy: str) -> list[tuple[Any, ...]]:
 
 def value_labels(domain: Domain, cells: NDArray[np.intp] | None = None) -> list[str]:
     """Label combinations of values of the columns, by default all."""
-    texts_of_columns = []
+    texts_of_columns: list[list[str]] = []
     for name in domain.columns:
-        labels = domain[name].labels
-        texts = ["missing" if label is None else str(label) for label in labels]
+        texts = []
+        for label in domain[name].labels:
+            texts.append("missing" if label is None else str(label))
         texts_of_columns.append(texts)
     if cells is None:
         return list(map("_".join, product(*texts_of_columns)))
-    sizes = list(map(len, texts_of_columns))
-    labels = []
-    for codes in zip(*np.unravel_index(cells, sizes), strict=True):
-        parts = [
-            texts[code] for texts, code in zip(texts_of_columns, codes, strict=True)
-        ]
-        labels.append("_".join(parts))
-    return labels
+    names = []
+    for codes in zip(*np.unravel_index(cells, domain.sizes), strict=True):
+        parts = zip(texts_of_columns, codes, strict=True)
+        names.append("_".join(texts[code] for texts, code in parts))
+    return names
 
 
 def column_index(

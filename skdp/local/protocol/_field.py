@@ -308,7 +308,7 @@ class Field(ABC):
 
     @property
     @abstractmethod
-    def shape(self) -> tuple[int, ...]:  # numpydoc ignore=RT01
+    def shape(self) -> tuple[int, ...]:
         """The shape of the sums."""
 
     @abstractmethod

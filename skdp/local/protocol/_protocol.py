@@ -142,17 +142,17 @@ class ReportProtocol:
         return f"{type(self).__name__}({self.guarantee!r})"
 
     @property
-    def columns(self) -> tuple[Any, ...]:  # numpydoc ignore=RT01
+    def columns(self) -> tuple[Any, ...]:
         """The names of the columns that are privatised."""
         return self.guarantee.scope
 
     @property
-    def n_sampled(self) -> int | None:  # numpydoc ignore=RT01
+    def n_sampled(self) -> int | None:
         """How many fields a record reports, whatever its values; None for all."""
         return None if self.sampling is None else self.sampling.size
 
     @property
-    def strategy(self) -> str | None:  # numpydoc ignore=RT01
+    def strategy(self) -> str | None:
         """How columns of categories share epsilon, such as ``"split"``.
 
         None if other fields, or some groups of columns, are reported.
@@ -172,7 +172,7 @@ class ReportProtocol:
         return "sample" if is_uniform else None
 
     @property
-    def oracles(self) -> tuple[Any, ...]:  # numpydoc ignore=RT01
+    def oracles(self) -> tuple[Any, ...]:
         """The oracles of the fields of categories and of sets."""
         oracles = []
         for field in self.fields:
@@ -181,12 +181,12 @@ class ReportProtocol:
         return tuple(oracles)
 
     @property
-    def permanent_key(self) -> bytes | None:  # numpydoc ignore=RT01
+    def permanent_key(self) -> bytes | None:
         """The secret key of permanent reports, or None."""
         return None if self.memo is None else self.memo.key
 
     @property
-    def declared(self) -> dict[str, Any]:  # numpydoc ignore=RT01
+    def declared(self) -> dict[str, Any]:
         """Parameters of the transformer by column name, such as ``categories``.
 
         They say what it was fitted on.
@@ -202,7 +202,7 @@ class ReportProtocol:
         return declared | dict(self.chosen)
 
     @property
-    def counted_columns(self) -> list[list[Any]]:  # numpydoc ignore=RT01
+    def counted_columns(self) -> list[list[Any]]:
         """Sets of report columns whose distinct rows an engine may count.
 
         Empty if an engine has to hand over all rows.
@@ -555,7 +555,7 @@ class ReportProtocol:
         return parts
 
     @property
-    def meaning(self) -> dict[str, Any]:  # numpydoc ignore=RT01
+    def meaning(self) -> dict[str, Any]:
         """What a tally says that its sums are of."""
         fields = []
         for field in self.fields:
