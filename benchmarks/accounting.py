@@ -24,6 +24,8 @@ LISTS: dict[str, list[tuple[str, int]]] = {
     "100 Laplace": [("laplace", 100)],
     "100 randomized response, 2 values": [("response 2", 100)],
     "100 randomized response, 8 values": [("response 8", 100)],
+    "100 randomized response, 16 values": [("response 16", 100)],
+    "100 randomized response, 148 values": [("response 148", 100)],
     "20 Gaussian": [("gaussian", 20)],
     "30 Laplace, 20 Gaussian": [("laplace", 30), ("gaussian", 20)],
     "60 randomized response, 5 Laplace, 5 Gaussian": [
