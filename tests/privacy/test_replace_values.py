@@ -346,18 +346,6 @@ class TestLedger:
         with pytest.raises(ValueError, match="was made with"):
             PrivacyLedger(1, path=path, relation="replace")
 
-    @each(
-        "arguments error",
-        [
-            ({"relation": "replace_values"}, "columns must name"),
-            ({"relation": "replace", "columns": ["a"]}, "columns are given with"),
-            ({"columns": ["a"]}, "columns are given with"),
-        ],
-    )
-    def test_columns_belong_to_the_relation(self, arguments, error):
-        with pytest.raises(ValueError, match=error):
-            PrivacyLedger(epsilon=1, **arguments)
-
     def test_statement(self, make):
         ledger = make(epsilon=3, **OF_A)
         ledger.charge(promise(0.5, "replace_values", "b", "a"), "release")
