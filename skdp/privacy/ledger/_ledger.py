@@ -38,17 +38,17 @@ def _read_amount(fields: Fields) -> Amount:
 
 
 class PrivacyLedger(ReadableRecord):
-    """Account for all releases about the same persons, and refuse those that exceed the budget.
+    """Account for all releases about the same persons, and refuse releases that exceed the budget.
 
     Parameters
     ----------
     epsilon : float, optional
-        The budget of privacy loss, finite and > 0. Omit the budget if the file exists (see Notes).
+        The budget of privacy loss, finite and > 0. Omit the budget to open an existing file.
     delta : float, default=0.0
         The budget of failure probability, in [0, 1), with `epsilon`.
     path : str or path, optional
         A file on a local disk, which several processes may use at the same time. It is created if it does not exist
-        and a budget is given. Symbolic links are resolved. By default the ledger is in memory.
+        and a budget is given. By default the ledger is in memory.
     rho : float, optional
         The budget of zero-concentrated privacy loss, > 0, in place of epsilon and delta.
     mu : float, optional
@@ -56,7 +56,8 @@ class PrivacyLedger(ReadableRecord):
     relation : {"replace", "add_remove", "replace_values"}, optional
         The neighbouring relation of the budget; by default the relation of the first charge.
     columns : sequence of str, optional
-        The protected columns, with ``relation="replace_values"``, and what determines them: a ledger sees no table.
+        The protected columns, with ``relation="replace_values"``. Include columns that determine them: a ledger sees no
+        table.
 
     Attributes
     ----------
@@ -69,7 +70,7 @@ class PrivacyLedger(ReadableRecord):
     path : Path or None
         The file.
     spent : named tuple of float
-        The sums of the epsilons and deltas that were charged so far. `balance` has those of a budget of rho or mu.
+        The sums of epsilon and delta that were charged so far. `balance` also returns the sums of rho and mu.
 
     Raises
     ------
@@ -80,46 +81,42 @@ class PrivacyLedger(ReadableRecord):
 
     Notes
     -----
-    **Privacy.** A ledger is a filter: all charges together keep the budget, even if later ones, their number and their
-    sizes were chosen after seeing earlier releases. A charge is made before any noise is drawn and is never refunded,
-    even if the release fails. Sums are exact in the decimals of the charges, so three charges of 0.1 fit into 0.3.
+    **Privacy.** A ledger is a privacy filter: all charges together keep the budget, also if later releases, their
+    number and their epsilon are chosen after seeing earlier results. A charge is made before any noise is drawn and is
+    never refunded, even if the release fails. Sums are exact in decimals, so ten charges of 0.1 fit into a budget of 1.
 
     - ``epsilon, delta``: epsilons and deltas add up (basic composition).
-    - ``rho``: rhos add up ([1]_, [2]_), for `zcdp_epsilon`; one without has epsilon**2 / 2, or less by its losses.
-    - ``mu``: the squares of mu add up ([3]_), for `gaussian_delta`; a charge of epsilon alone counts as the least mu
-      that this implies. Charges with delta > 0 and without a rho or mu are refused.
+    - ``rho``: rhos add up ([1]_, [2]_), for `zcdp_epsilon`; a charge of epsilon alone counts as epsilon**2 / 2, or less
+      by its losses.
+    - ``mu``: the squares of mu add up ([3]_), for `gaussian_delta`; a charge of epsilon alone counts as the smallest mu
+      that it implies. Charges with delta > 0 and without a rho or mu are refused.
 
-    The smallest bound of several is in general no filter. For releases that are declared together there is a better
-    total, from the distribution of the privacy loss: charge the sum that `compose` returns. Proofs are in decision 10
-    of the documentation.
+    The smallest of several bounds is in general no filter. For releases that are declared together, `compose` returns a
+    smaller total: charge its result. Proofs are in decision 10 of the documentation.
 
-    A budget has one relation; if none is given, the relation of its first charge. Charges for adding or removing a
-    record are converted for a "replace" budget and count twice; a "replace" charge to an add/remove budget is refused.
-    Set ``relation="replace"`` for local and central releases together.
+    A budget has one relation. Charges for adding or removing a record are converted for a "replace" budget and count
+    twice; a "replace" charge to an add/remove budget is refused. Set ``relation="replace"`` for local and central
+    releases together. A budget for whole records refuses a release that protects named columns only, because it may
+    show all others; a budget for named columns (``relation="replace_values"``) takes releases for whole records, and
+    releases that protect at least its columns.
 
-    Charges for records and charges for all rows of a person (``groups`` of `fit`) add up for persons with up to as many
-    rows as the charges for records protect: `report` lists the unit of each charge, and `privacy_statement` the unit of
-    their sum.
+    Charges for records and charges for all rows of a person (``groups`` of `fit`) add up for persons with at most as
+    many rows as the charges for records protect. `report` lists the unit of each charge, `privacy_statement` the unit
+    of their sum.
 
-    A budget for whole records never takes a release that protects named columns only, as it may show all others. A
-    budget for the values of some columns (``relation="replace_values"``) takes all releases: converted, those for whole
-    records count as for replacing a record; and those that protect at least its columns.
+    Clones and copies of an estimator share its ledger, also between threads. A ledger in memory belongs to one process:
+    pickled copies and forked processes refuse all charges, so a search with several processes fails rather than spend
+    the same budget twice. A signal handler may read a ledger, but not charge it during a charge.
 
-    The ledger is one object: clones and copies of an estimator share it, also between threads. In memory it belongs to
-    one process: pickled copies and forked processes refuse all charges, so a search with several processes fails rather
-    than spend the same budget twice. A signal handler may read a ledger at any time (during a charge, the state before
-    it), but cannot charge it then.
+    A file is an SQLite database, which threads and processes of one computer share. Use no network drive, and the same
+    path in all processes (symbolic links are resolved, hard links are refused). A charge is on the disk before anything
+    is drawn: a crash leaves no release without its charge, but possibly a charge without its release. The time of a
+    charge does not depend on the number of charges before. Only people who are trusted with the data should have write
+    access. A copy of the file is another ledger with the same budget. Give the budget once, and omit it afterwards:
+    with a budget, a lost file is created again with the whole budget; without one, it is an error.
 
-    A file may be shared by threads and processes of one computer. It is an SQLite database, which each charge locks;
-    use no network drive, and one path for all processes (symbolic links are resolved, hard links are refused). A charge
-    is on the disk before anything is drawn, so a crash leaves no release without its charge, but possibly a charge
-    without its release. The time of a charge does not depend on the number of charges before. Only those trusted with
-    the data should have write access. A copy of the file is another ledger with the same budget. With a budget, a file
-    that was lost, or that is looked for in another folder, is silently created again with the whole budget; without
-    one, this is an error: give the budget once, and omit it afterwards.
-
-    `to_json` writes a record of the budget and all charges, without the path. `from_json` makes a ledger of it that can
-    only be read: another one that could be charged would spend the same budget twice.
+    `to_json` writes a record of the budget and all charges, without the path. The ledger that `from_json` returns can
+    only be read.
 
     A search or a cross-validation charges each fit, and each `transform` that is a release. scikit-learn turns a
     `BudgetExceeded` into a score of NaN with a warning, unless ``error_score="raise"`` is set.
