@@ -224,7 +224,7 @@ class DPHistogram(CentralStatistic):
             self.counts_ = _round_all_ranges(tree.estimate(noisy))
 
     @property
-    def frequencies_(self) -> NDArray[np.float64]:  # numpydoc ignore=RT01
+    def frequencies_(self) -> NDArray[np.float64]:
         """The shares of the cells: the nearest ones that are not negative and add up to 1."""
         check_is_fitted(self)
         total = self.counts_.sum()

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import sys
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
@@ -16,7 +13,6 @@ from sklearn.metrics import log_loss, r2_score
 from sklearn.preprocessing import OneHotEncoder
 
 from skdp import DPAdditiveClassifier, DPAdditiveRegressor, Interval, PrivacyLedger
-from skdp.central.additive import _base, _sums
 from skdp.central.additive._sums import (
     STEPS,
     ClassResiduals,
@@ -24,13 +20,11 @@ from skdp.central.additive._sums import (
     Rows,
     bin_sums,
     cell_counts,
-    number_places,
     size_counts,
 )
-from skdp.central.statistics import Noise, fine_cells, merge_cells
+from skdp.central.statistics import Noise
 from skdp.domain import Categories, Domain
 from skdp.privacy import Mu, read_share
-from skdp.randomness import SeededSource
 from tests.conftest import each
 
 rng = np.random.default_rng(0)
@@ -84,65 +78,12 @@ def test_a_row_changes_the_sums_by_its_own_and_no_more(residuals, targets):
     assert 0.9 * residuals.square < largest <= residuals.square
 
 
-@each("n_classes", [2, 3])
-@each("in_order", [True, False])
-def test_the_same_is_done_whatever_the_classes_are(n_classes, in_order, monkeypatch):
-    """Blocks of one class took a third of the time of others, which told that they are of one class."""
-    monkeypatch.setattr(_sums, "_BLOCK", 8)
-    residuals = ClassResiduals(n_classes)
-    functions = [rng.integers(-1_000, 1_000, (3, residuals.n_outputs))]
-    arguments = 0, functions, np.zeros(residuals.n_outputs, np.int64), residuals
-    codes = rng.integers(0, 2, 24)
-    names_of_calls = []
-    for targets in (np.repeat([1, 0, 1], 8), rng.integers(0, n_classes, 24), np.zeros(24, int)):
-        rows = Rows([codes], targets)
-        expected = bin_sums(rows, *arguments)
-        if in_order:
-            rows = rows.by_class()
-        calls = []
-        sys.setprofile(lambda _, event, function, calls=calls: calls.append((event, function)))
-        try:
-            sums = bin_sums(rows, *arguments)
-        finally:
-            sys.setprofile(None)
-        assert (sums == expected).all()
-        names_of_calls.append([function.__name__ for event, function in calls if event == "c_call"])
-    assert names_of_calls[0] == names_of_calls[1] == names_of_calls[2]
-
-
-def test_errors_say_what_to_declare():
-    words = pd.DataFrame({"a": X["a"], "w": ["u", "v"] * (N // 2)})
-    with pytest.raises(TypeError, match=r"column 'w': expected numbers, got .*; .* declare its values in categories="):
-        DPAdditiveRegressor(1.0, bounds=(0, 1), target_bounds=(0, 1)).fit(words, NUMBER)
-    with pytest.raises(TypeError, match="classes must be a list of the values of the target, got str"):
-        DPAdditiveClassifier(1.0, bounds=(0, 1), classes="no yes").fit(words[["a"]], CLASS)
-
-
-def test_what_is_added_to_what_is_known_is_what_is_added_up():
-    rows = Rows([rng.integers(0, 4, 50), rng.integers(0, 3, 50)], rng.integers(-STEPS, STEPS, 50))
-    residuals, start = NumberResiduals(STEPS), np.array([17])
-    functions = [np.zeros((4, 1), np.int64), np.zeros((3, 1), np.int64)]
-    for place in (0, 1, 0, 1):
-        functions[place] = rng.integers(-STEPS, STEPS, functions[place].shape)
-        again = Rows(rows.codes, rows.targets)
-        found = bin_sums(rows, 0, functions, start, residuals)
-        assert (found == bin_sums(again, 0, functions, start, residuals)).all()
-
-
 def test_a_row_changes_one_count_of_residuals():
     limits = np.array([4, 16, 64])
     functions, start = [np.array([[0], [50], [0]])], np.zeros(1, np.int64)
     for bin_, target in itertools.product(range(3), (-1_000, 0, 4, 5, 60, STEPS)):
         rows = Rows([np.array([bin_])], np.array([target]))
         assert size_counts(rows, functions, start, limits).sum() == 1
-
-
-@each("ends", [(0.0, 1.0), (1000.0, 1001.0), (-3e300, 2e305), (0.1, 0.1 + 2**-50)])
-def test_targets_are_whole_steps_within_bounds(ends):
-    values = np.array([-np.finfo(float).max, ends[0], np.mean(ends), ends[1], np.finfo(float).max])
-    places = number_places(values, "y", *ends)
-    assert places[[0, 1]].tolist() == [-STEPS] * 2
-    assert places[[3, 4]].tolist() == [STEPS] * 2
 
 
 @each("mu", [0.1, 1.0])
@@ -250,65 +191,11 @@ def test_a_shape_is_of_a_column():
             model.shape_(feature)
 
 
-@pytest.mark.parametrize(("make", "target"), [(classifier, CLASS), (regressor, NUMBER)], ids=["classes", "numbers"])
-def test_a_large_table_gives_the_same_model(make, target):
-    frame = pl.from_pandas(X.assign(y=target))
-    model = make(Mu(1, delta=1e-6)).fit(frame.drop("y"), frame["y"])
-    lazy = make(Mu(1, delta=1e-6)).fit(frame.lazy(), "y")
-    assert lazy.domain_ == model.domain_
-    for values, others in zip(model.shapes_, lazy.shapes_, strict=True):
-        assert (values == others).all()
-
-
 def test_categories_of_all_columns_need_no_bounds():
     declared = {"a": Interval(-1, 1, bins=4), "b": Interval(0, 8, bins=4), "c": ["x", "y", "z"]}
     model = regressor(bounds=None, categories=declared).fit(X, NUMBER)
     assert model.domain_ == Domain(declared)
     assert r2_score(NUMBER, model.predict(X)) > 0.7
-
-
-def test_bins_have_about_as_many_records_and_zeros_one_of_their_own():
-    values = np.where(rng.random(20_000) < 0.5, 0.0, np.exp(rng.normal(0, 2, 20_000)))
-    cells = fine_cells(0.0, 1e4)
-    counts = np.bincount(cells.encode(values.clip(0, 1e4)), minlength=len(cells))
-    (bins,) = merge_cells(
-        Domain({"a": cells}),
-        {"a": (0.0, 1e4)},
-        [counts],
-        Noise("mu", read_share(Mu(1, delta=1e-6)).mu_squared),
-        n_rows=20_000,
-        most=20,
-        source=SeededSource(0, "bins"),
-    )
-    exact = np.bincount(bins.bins_of_cells[:-1], weights=counts)
-    assert (np.abs(bins.counts - exact) < 6 * np.sqrt(bins.variances)).all()
-    # Half of the records are in the first cell.
-    assert bins.attribute.edges[1] < 20
-    assert set(bins.attribute.edges) <= set(cells.edges)
-    assert len(bins.counts) == len(bins.attribute)
-
-
-def test_bins_have_some_records_of_rare_classes():
-    cells = fine_cells(0.0, 1.0)
-    counts = np.full(len(cells), 20_000 // len(cells))
-    n_bins = []
-    # The least of a bin is by its own records, by those of rare classes, and by the fewest bins.
-    for informative_share in (1.0, 0.06, 0.001):
-        (bins,) = merge_cells(
-            Domain({"a": cells}),
-            {"a": (0.0, 1.0)},
-            [counts],
-            Noise("mu", read_share(Mu(0.01, delta=1e-6)).mu_squared),
-            n_rows=20_000,
-            most=24,
-            source=SeededSource(0, "bins"),
-            informative_share=informative_share,
-        )
-        n_bins.append(len(bins.counts))
-    assert n_bins == sorted(n_bins, reverse=True)
-    assert n_bins[1] < n_bins[0]
-    # One is that of missing numbers.
-    assert n_bins[2] >= 6
 
 
 def test_noise_of_rare_classes_makes_no_large_functions():
@@ -386,63 +273,10 @@ def test_bands_cover_as_often_as_stated(epsilon, least):
     assert covered(40, epsilon) > least
 
 
-def test_columns_that_repeat_each_other_are_predicted():
-    columns = {name: X["a"] + rng.normal(0, 0.05, N) for name in "abd"}
-    model = regressor(4.0, bounds=(-2, 2), categories=None).fit(pd.DataFrame(columns), NUMBER)
-    error_of_rest = np.var(NUMBER - 3 * np.abs(X["a"])) / np.var(NUMBER)
-    assert model.score(pd.DataFrame(columns), NUMBER) > 0.9 * (1 - error_of_rest)
-
-
 def test_columns_of_a_single_value_add_nothing():
     table = pd.DataFrame({"a": ["x"] * 300, "b": ["y"] * 300})
     model = regressor(8.0, bounds=None, categories={"a": ["x"], "b": ["y"]}).fit(table, NUMBER[:300])
     assert model.predict(table) == pytest.approx(model.intercept_)
-
-
-def test_bins_whose_errors_say_too_little_are_named():
-    """Tails, and values that may have no records."""
-    skewed = X.assign(b=np.exp(3 * X["a"].to_numpy()[::-1]), c=X["c"].where(X["c"] != "y", "x"))
-    model = regressor(1.0, bounds={"a": (-1, 1), "b": (0, 1000)}).fit(skewed, NUMBER)
-    assert model.shape_("a").is_supported[[0, -2]].all()
-    assert not model.shape_("a").is_supported[-1]  # none is missing
-    assert model.shape_("b").is_supported[-3]
-    assert not model.shape_("b").is_supported[-2]  # from about 20 to 1,000
-    assert model.shape_("c").is_supported.tolist() == [True, False, True]
-
-
-def test_no_bin_is_supported_before_functions_settle():
-    """After two or three epochs, as few as half of the bins were in their bands."""
-    few = regressor(0.3, random_state=0).fit(X, NUMBER)
-    many = regressor(2.0, random_state=0).fit(X, NUMBER)
-    assert few.n_iter_ < 4 < many.n_iter_
-    for name in X:
-        assert not few.shape_(name).is_supported.any()
-        assert many.shape_(name).is_supported.any()
-
-
-@each("n_classes", [2, 3])
-def test_certain_classes_have_curvatures(n_classes):
-    # With little noise, probabilities are 0 and 1 as floats; functions need a unit.
-    means = np.zeros((2, n_classes if n_classes > 2 else 1))
-    means[0, 0] = 60.0
-    curvatures, variances = ClassResiduals(n_classes).scales(means, np.zeros(means.shape[1]))
-    assert (curvatures > 0).all()
-    assert np.isfinite(variances / curvatures**2).all()
-
-
-@each("make, target", [(classifier, CLASS), (regressor, NUMBER)])
-def test_a_count_that_is_far_too_small_does_not_spoil_a_function(make, target, monkeypatch):
-    """A step by a tenth of a count is ten times too long, and so was the next one, to the other side."""
-    right = make(max_bins=8).fit(X, target).shape_("c").values
-
-    def too_few(*arguments, **options):
-        first, second, third = merge_cells(*arguments, **options)
-        return [first, second, replace(third, counts=third.counts * [1, 1, 0.1])]
-
-    monkeypatch.setattr(_base, "merge_cells", too_few)
-    values = make(max_bins=8).fit(X, target).shape_("c").values
-    # The differences of bins: the mean of all follows from the counts.
-    assert np.abs(np.diff(values) - np.diff(right)).max() < 0.1
 
 
 def test_bands_of_shapes_count_the_noise_of_their_centre():

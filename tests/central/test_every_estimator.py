@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import itertools
-import warnings
 from decimal import Decimal
 
 import numpy as np
@@ -19,7 +18,6 @@ from sklearn.preprocessing import QuantileTransformer
 import skdp.engines  # so that `fit` knows the engines
 from skdp import PrivacyLedger, central
 from skdp.base import rows_and_target
-from skdp.evaluation import audit_epsilon
 from skdp.privacy import Mu, Rho
 from tests.central.estimators import (
     EVERY,
@@ -30,7 +28,6 @@ from tests.central.estimators import (
     VALUES,
     WITH_GAPS,
     N,
-    Y,
     fitted,
     made,
     released,
@@ -158,16 +155,6 @@ def test_truths_and_decimals_are_numbers(name):
             getattr(found, method)(rows_and_target(found, same)[0])
 
 
-@each("name", [name for name in WITH_GAPS if name != "DPGroupBy"])
-def test_a_column_without_values_is_one_of_missing_values_in_every_dtype(name):
-    table = whole(name).assign(b=np.nan)
-    wanted = released(fitted(made(name), table))
-    arrow = pa.Table.from_pandas(table.assign(b=None), preserve_index=False)
-    assert pa.types.is_null(arrow["b"].type)
-    for same in (table.assign(b=None), arrow, pl.from_arrow(arrow), pl.from_arrow(arrow).lazy()):
-        assert released(fitted(made(name), same)) == wanted
-
-
 class Hidden:
     @property
     def __class__(self):
@@ -216,47 +203,6 @@ def test_a_column_of_objects_is_told_by_its_dtype_alone():
         with pytest.warns(UserWarning, match=r"^the columns \['a'\] are of dtype object") as caught:
             central.DPMean(bounds=(0, 5)).fit(table)
         assert len(caught) == 1
-
-
-def fit_rows(name, rows):
-    """Fit an estimator to rows whose columns have no names of their own."""
-    estimator = made(name)
-    if name == "DPGroupBy":
-        estimator.set_params(by="x0", keys={"x0": VALUES["a"]})
-    if estimator.__sklearn_tags__().target_tags.required:
-        return estimator.fit(rows, Y)
-    return estimator.fit(rows)
-
-
-@each("name", WITH_GAPS)
-def test_an_array_of_objects_warns_as_a_frame_of_objects_does(name):
-    """It did not: text in it was left out as missing, and nothing said so."""
-    for value in (0.0, "secret", None):
-        array = with_object(name, value).drop(columns="y", errors="ignore").to_numpy(object)
-        with pytest.warns(UserWarning, match=r"^the columns \[.*'x1'\] are of dtype object") as caught:
-            fit_rows(name, array)
-        assert sum("dtype object" in str(warning.message) for warning in caught) == 1
-
-
-@each("name", WITH_GAPS)
-def test_a_list_of_rows_has_no_dtype_to_warn_of(name):
-    """NumPy makes objects of a list if one of its values is no number: a warning would show that."""
-    for value in (0.0, None, b"secret"):
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            rows = with_object(name, value).drop(columns="y", errors="ignore")
-            fit_rows(name, rows.to_numpy(object).tolist())
-        assert not any("dtype object" in str(warning.message) for warning in caught)
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(one, marks=[] if one == "DPTargetEncoder" else pytest.mark.long) for one in EVERY]
-)
-def test_an_audit_of_draws_refutes_none(name):
-    table = whole(name)[:12]
-    found = audit_epsilon(made(name, epsilon=1.0, random_state=None), [table, table[:-1]], n_draws=100)
-    assert not found.rejected
-    assert found.epsilon_claimed <= 1
 
 
 @each("name", list(EVERY))

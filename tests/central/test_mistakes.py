@@ -203,27 +203,6 @@ def test_targets(name, y, match):
         made(name).fit(EVERY[name][1], None)
 
 
-@each("name", ["DPLogisticRegression", "DPGaussianNB", "DPCategoricalNB", "DPAdditiveClassifier"])
-@each(
-    "y",
-    [
-        pd.Series([None, "hush", "b"] * 20, dtype=object),
-        pd.Series([None, "hush", "b"] * 20),
-        pd.Series([None, "hush", "b"] * 20, dtype="category"),
-        pd.Series([None, True, False] * 20, dtype="boolean"),
-        pd.Series([None, 0, 1] * 20, dtype="Int64"),
-        pd.Series([np.nan, 0, 1] * 20),
-        pl.Series([None, "hush", "b"] * 20),
-        pa.chunked_array([[None, "hush", "b"] * 20]),
-        [None, "hush", "b"] * 20,
-    ],
-)
-def test_missing_labels_are_called_missing(name, y):
-    table = EVERY[name][1]
-    refuse(name, table, "y has missing labels", y, classes=None)
-    refuse(name, table, r"y holds a missing value|its dtype", y, classes=["a", "b"])
-
-
 @each(
     "groups, match",
     [
@@ -275,13 +254,6 @@ def test_what_a_fitted_estimator_refuses():
         assert "hush" not in str(caught.value)
 
 
-@each("level", [0, 1, math.nan, "x", None])
-def test_confidence_levels_of_results(level):
-    histogram = DPHistogram(domain={"a": range(2), "b": range(2)}).fit(NUMBERS)
-    with pytest.raises(ValueError, match="confidence_level must be a number between 0 and 1"):
-        histogram.to_frame(confidence_level=level)
-
-
 METHODS = ("transform", "inverse_transform", "predict", "predict_proba", "decision_function", "score")
 LAZY = {
     "polars": pl.LazyFrame,
@@ -302,10 +274,3 @@ def test_lazy_tables_where_rows_are_read(name):
             given = (make(X), Y) if method == "score" else (make(X),)
             with pytest.raises(TypeError, match=rf"^lazy frames \(_?{library}\) are not read here.*collect the frame"):
                 getattr(model, method)(*given)
-
-
-@each("name", list(EVERY))
-def test_an_argument_that_fit_does_not_take_is_refused_by_the_class(name):
-    model = made(name)
-    with pytest.raises(TypeError, match=f"^{type(model).__name__}.fit takes X, .*, and no weights"):
-        model.fit(np.zeros((9, 2)), weights=np.ones(9))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from sklearn.metrics import r2_score, roc_auc_score
 
@@ -41,15 +40,6 @@ def test_values_in_one_cell_of_wide_bounds_are_told_apart(make, ends):
         assert r2_score(target, model.predict(VALUES)) > 0.8
     else:
         assert roc_auc_score(target, model.decision_function(VALUES)) > 0.85
-
-
-def test_a_large_table_has_the_same_cells():
-    declared = {"bounds": {"a": (1_000, 2_000_000), "b": (0, 1)}, "classes": [0, 1], "random_state": 0}
-    table = VALUES.assign(y=CLASS)
-    model = DPAdditiveClassifier(Mu(2.0, delta=1e-6), **declared).fit(table[["a", "b"]], table["y"])
-    large = DPAdditiveClassifier(Mu(2.0, delta=1e-6), **declared).fit(pl.from_pandas(table).lazy(), "y")
-    assert large.domain_["a"] == model.domain_["a"]
-    np.testing.assert_array_equal(large.shapes_[0], model.shapes_[0])
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

@@ -77,10 +77,6 @@ class TestRows:
         assert len(kept) > 1
         assert all(sum(counts) == 1 for counts in kept)
 
-    def test_large_numbers_of_a_list_are_different_persons(self):
-        X, people = np.ones((4, 1)), [1 << 53, (1 << 53) + 1, 0.5, 0.5]
-        assert DPHistogram(1e6, domain=[[1.0]], random_state=0).fit(X, groups=people).counts_.tolist() == [3]
-
 
 SECOND = pd.DataFrame({"x": [0, 1], "who": ["ann", "ann"]})
 DECLARED = {"x": [0, 1]}

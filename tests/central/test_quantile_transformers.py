@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import pandas as pd
 import polars as pl
 import pytest
-from sklearn.preprocessing import KBinsDiscretizer, OneHotEncoder, QuantileTransformer, RobustScaler
+from sklearn.preprocessing import KBinsDiscretizer, QuantileTransformer, RobustScaler
 
 from skdp import (
     DPKBinsDiscretizer,
     DPQuantileTransformer,
     DPRobustScaler,
-    RandomizedResponseEncoder,
 )
 from skdp.datasets import load_adult
 from tests.conftest import each
@@ -57,34 +55,12 @@ def test_a_bin_holds_its_left_edge_and_the_last_one_its_right_too():
     assert fitted.transform(rows).ravel().tolist() == [0, 0, 0, 0, 1, 1, 1, 1]
 
 
-def test_one_hot_is_that_of_the_ordinal_bins():
-    rows = np.random.default_rng(0).uniform(0, 100, (500, 2))
-    parameters = {"n_bins": 3, "bounds": (0, 100), "random_state": 0}
-    ordinal = DPKBinsDiscretizer(**parameters).fit_transform(rows)
-    wide = DPKBinsDiscretizer(encode="onehot-dense", **parameters).fit(rows)
-    assert wide.get_feature_names_out().tolist() == ["x0_0", "x0_1", "x0_2", "x1_0", "x1_1", "x1_2"]
-    out = wide.transform(rows)
-    assert out.dtype == np.int8
-    np.testing.assert_array_equal(out, OneHotEncoder(sparse_output=False).fit_transform(ordinal))
-
-
 def test_what_is_missing_stays_missing():
     frame = pl.DataFrame({"age": [20.0, None, 60.0, float("nan")]})
     parameters = {"n_bins": 2, "strategy": "uniform", "bounds": (0, 100)}
     assert DPKBinsDiscretizer(**parameters).fit_transform(frame)["age"].to_list() == [0, None, 1, None]
     wide = DPKBinsDiscretizer(encode="onehot-dense", **parameters).fit_transform(frame)
     assert wide.rows() == [(1, 0), (0, 0), (0, 1), (0, 0)]
-
-
-def test_reports_of_bins_do_not_tell_by_their_dtype_that_a_value_is_missing():
-    """Bins are floats if a value is missing: they are private, as the rows are."""
-    dtypes = set()
-    for last in (20.0, np.nan):
-        frame = pd.DataFrame({"age": [20.0, 60.0, last]})
-        bins = DPKBinsDiscretizer(n_bins=2, bounds=(0, 100), random_state=0).fit_transform(frame)
-        encoder = RandomizedResponseEncoder(categories={"age": [0, 1, None]}, random_state=0)
-        dtypes.add(encoder.fit_transform(bins)["age"].dtype)
-    assert dtypes == {np.dtype(float)}
 
 
 rng = np.random.default_rng(5)

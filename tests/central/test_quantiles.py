@@ -23,9 +23,7 @@ from skdp.randomness import SeededSource
 from skdp.testing import check_sensitivity
 from tests.conftest import each
 
-FALSE_ALARM = 1e-6
 NAN = math.nan
-GRID = np.arange(5.0)
 
 
 class TestProbability:
@@ -35,33 +33,6 @@ class TestProbability:
 
 
 class TestCandidates:
-    @each("high, steps", [(1, 10_000), (7, 9_996), (7_001, 7_001), (90_000, 90_000)])
-    def test_between_whole_bounds_all_integers_are_among_them(self, high, steps):
-        (found,) = read_candidates(None, ["age"], (0, high))
-        assert found.size == steps + 1
-        assert set(range(high + 1)) <= set(found.tolist())
-
-    @pytest.mark.parametrize(
-        ("bounds", "first", "last"),
-        [((0, 100), 0, 100), ((-0.5, 2.5), 0, 2), ((0.5, 1.5), 1, 1), ((0, 999_999), 0, 999_999)],
-    )
-    def test_the_integers(self, bounds, first, last):
-        (found,) = read_candidates("integers", ["age"], bounds)
-        assert np.array_equal(found, np.arange(first, last + 1))
-
-    @pytest.mark.parametrize("bounds", [(0, 100.5), (0.5, 100), (0, 100_001), (-8e307, 8e307)])
-    def test_elsewhere_they_are_cut_evenly(self, bounds):
-        (found,) = read_candidates(None, ["age"], bounds)
-        assert found.size == 10_001
-        assert (found[0], found[-1]) == bounds
-        assert np.diff(found) == pytest.approx((bounds[1] - bounds[0]) / 10_000, rel=1e-9)
-
-    @pytest.mark.parametrize("bounds", [(0, 100), (0, 1), (-1, 1), (-50, 150), (0, 100_000)])
-    def test_decimals_are_candidates_as_they_are_written(self, bounds):
-        low, high = bounds
-        expected = [float(Fraction(low) + Fraction((high - low) * index, 10_000)) for index in range(10_001)]
-        assert cut_evenly(*map(float, bounds), 10_000).tolist() == expected
-
     def test_may_be_declared(self):
         a, b, c = read_candidates({"a": 2, "b": [3, 1, 1]}, "abc", (0, 4))
         assert a.tolist() == [0, 2, 4]
@@ -75,7 +46,6 @@ THREE = np.arange(3.0)
 CUT_VALUES = (0.0, 0.5, 2.0, 7.0, NAN)
 QUARTILES = [Fraction(1, 4), Fraction(1, 2), Fraction(3, 4)]
 UNEVEN = [Fraction(1, 10), Fraction(1, 3), Fraction(9, 10)]
-SEVEN = [Fraction(index, 8) for index in range(1, 8)]
 
 
 @pytest.fixture
@@ -153,23 +123,6 @@ class TestHalving:
         assert masses == [sum((np.repeat(counts, 4))[:cut]) for cut in range(cells.last_cut + 1)]
         for mass in range(-1, 4 * sum(counts) + 3):
             assert cells.first_cut(mass) == np.searchsorted(masses, mass)
-
-    @pytest.mark.parametrize("probabilities", [QUARTILES, UNEVEN, SEVEN], ids=["quartiles", "uneven", "seven"])
-    @pytest.mark.parametrize(
-        "column",
-        [[0.0] * 60 + [3.5] * 11 + [9.0] * 29, np.linspace(0, 4, 801), [3.0] * 40],
-        ids=["tied", "even", "one"],
-    )
-    def test_with_a_huge_epsilon_no_candidate_is_better(self, column, probabilities):
-        cells, share = count_cells(np.array(column), GRID), Share("epsilon", Fraction(10**9))
-        (released,) = QuantilePlan([cells], [GRID], probabilities, share).draw(SeededSource(1))
-        values = np.clip(column, 0, 4)
-        for q, found in zip(probabilities, released, strict=True):
-            failures = [
-                max(0, np.sum(values < candidate) - q * values.size, q * values.size - np.sum(values <= candidate))
-                for candidate in (found, *GRID)
-            ]
-            assert failures[0] == min(failures)
 
     @pytest.mark.parametrize("epsilon", [Fraction(1, 10**30), Fraction(1)])
     @pytest.mark.parametrize("rows", [[], [2.0, 3.0]], ids=len)

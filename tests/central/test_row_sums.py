@@ -203,15 +203,6 @@ def placed(values, units=UNITS):
     return Rows.of(list(values.T), WIDE_ENDS, np.zeros(3), np.zeros(len(values), int), units)
 
 
-def test_the_units_of_columns_limit_their_places():
-    rows = placed(WIDE)
-    assert (np.abs(rows.places).max(axis=0) == rows.most).all()
-    assert rows.square == rows.squares.max() == UNIT**2 * 1.5
-    middle = np.array([UNIT // 2, 1 - UNIT, -17], np.int16)
-    moved = rows.centred(middle)
-    assert moved.square == moved.squares.max()
-
-
 @pytest.mark.parametrize("middle", [(0, 0, 0), (UNIT // 2, UNIT - 1, -300)])
 @pytest.mark.parametrize("limit", [UNIT**2 // 3, None])
 @pytest.mark.parametrize("constant", [UNIT // 4, 2 * UNIT])
@@ -248,17 +239,6 @@ def test_the_noise_of_the_mean_covers_any_row(monkeypatch):
     assert 0.9 * square < max(sum(one**2 for one in change) for change in changes) <= square
     fewer = placed(np.delete(np.tile(WIDE, (20, 1)), 5, axis=0), None).total(square)
     assert (np.array(rows.total(square)) - fewer).tolist() == changes[5]
-
-
-def test_an_array_has_the_places_of_its_columns(monkeypatch):
-    monkeypatch.setattr(_rows, "_BLOCK", 7)
-    values = rng.normal(scale=4, size=(20, 3))
-    values[3:6, 1] = 1.7e308, -1.7e308, 4.0
-    apart = Rows.of([*map(np.array, values.T)], WIDE_ENDS, np.zeros(3), np.zeros(20, int), UNITS)
-    exact = np.trunc(np.clip(values, *WIDE_ENDS.T) / UNITS * UNIT)
-    for rows in (placed(values), apart, placed(np.asfortranarray(values))):
-        assert (rows.places == exact).all()
-    assert placed(values[:0]).places.shape == (0, 3)
 
 
 CODED = np.array(list(itertools.product([-1.0, -0.3, 1.0], [-1.0, 0.7, 1.0], [0, 1, 2])))

@@ -12,9 +12,7 @@ from skdp import (
     BudgetExceeded,
     DPHistogram,
     DPKBinsDiscretizer,
-    DPMarginalSynthesizer,
     DPMean,
-    Interval,
     PrivacyLedger,
 )
 from skdp.privacy import GaussianLoss, Mu, Rho, gaussian_delta, gaussian_epsilon, read_share, zcdp_epsilon
@@ -120,43 +118,3 @@ class TestGuarantee:
         assert histogram.guarantee_.rho == 10
         assert histogram.guarantee_.epsilon <= zcdp_epsilon(10.0, DELTA)
         assert DPHistogram(Rho(0.1, DELTA), domain=DOMAIN).fit(CODES).guarantee_.mechanism == "rounded Gaussian"
-
-
-class TestErrors:
-    @pytest.mark.parametrize("make", [DPMean, DPMarginalSynthesizer])
-    def test_a_derived_class_of_shares_is_not_believed(self, make):
-        ledger = PrivacyLedger(epsilon=10.0, delta=1e-3)
-        with pytest.raises(TypeError, match="epsilon must be a finite number > 0, got LoudRho"):
-            make(LoudRho(), ledger=ledger, **DECLARED[make]).fit(NUMBERS[["a"]])
-        assert ledger.spent.epsilon == 0
-
-
-class LoudRho(Rho):
-    """A share whose rho is not its own."""
-
-    rho = 0.1
-
-    def __init__(self):
-        pass
-
-
-class Restless(float):
-    """A number that is 10 when it is first read, and 0.1 later."""
-
-    reads = 0
-
-    def __float__(self):
-        self.reads += 1
-        return 10.0 if self.reads == 1 else 0.1
-
-
-DECLARED = {
-    DPMean: {"bounds": (0, 100)},
-    DPHistogram: {"domain": Interval(0, 100, bins=8)},
-    DPMarginalSynthesizer: {"domain": Interval(0, 100, bins=8, real=True)},
-}
-
-
-@pytest.mark.parametrize("make", DECLARED)
-def test_what_is_charged_is_what_the_noise_was_made_for(make):
-    assert make(Restless(), **DECLARED[make]).fit(NUMBERS[["a"]]).guarantee_.epsilon == 10

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-import math
-from datetime import date, datetime
+from datetime import date
 
 import numpy as np
 import pandas as pd
@@ -37,78 +36,8 @@ class TestMostFrequent:
         assert imputer.statistics_.tolist() == [12.5]
         assert imputer.transform(X)[:4].tolist() == [[1.0], [12.0], [13.0], [12.5]]
 
-    def test_an_array_of_words(self):
-        X = np.array([["x", 1], [None, 2], ["x", np.nan]] * 30, dtype=object)
-        imputer = DPSimpleImputer(90.0, strategy="most_frequent", categories=[["x", "y"], [1, 2]], random_state=0)
-        out = imputer.fit(X).transform(X)
-        assert out.dtype == object
-        assert out[1].tolist() == ["x", 2]
-        assert out[2, 1] == imputer.statistics_[1]
-        assert X[1, 0] is None
-
-
-@each(
-    "column value filled dtype",
-    [
-        (pd.Series(["x", None], dtype="category"), "z", ["x", "z"], "category"),
-        (pd.Series([1, None], dtype="Int64"), 1.5, [1.0, 1.5], "Float64"),
-        (pd.Series([1, None], dtype="Int64"), 2, [1, 2], "Int64"),
-        (pd.Series([1, None], dtype="Int8"), 1000, [1, 1000], "Int64"),
-        (pd.Series([1, None], dtype="uint8[pyarrow]"), -5, [1, -5], "int64[pyarrow]"),
-        (pl.Series([1, None], dtype=pl.Int8), 1000, [1, 1000], "Int16"),
-        (pa.chunked_array([pa.array([1, None], pa.int8())]), 1000, [1, 1000], "int64"),
-        (pd.Series([1, None], dtype="float32"), 1.5, [1.0, 1.5], "float32"),
-        (pd.Series([1, None], dtype="int64[pyarrow]"), 1.5, [1.0, 1.5], "double[pyarrow]"),
-        (pl.Series(["x", None], dtype=pl.Enum(["x"])), "z", ["x", "z"], "String"),
-        (pl.Series(["x", None], dtype=pl.Categorical), "z", ["x", "z"], "Categorical"),
-        (pl.Series([1, None]), 1.5, [1.0, 1.5], "Float64"),
-        (pl.Series([False, None]), True, [False, True], "Boolean"),
-        (pl.Series([1.0, None, math.nan]), 2.0, [1.0, 2.0, 2.0], "Float64"),
-        (pl.Series([None, None]), "x", ["x", "x"], "String"),
-        (pa.chunked_array([pa.array(["x", None]).dictionary_encode()]), "z", ["x", "z"], "dictionary"),
-        (pa.chunked_array([pa.array([1, None])]), 1.5, [1.0, 1.5], "double"),
-        (pa.chunked_array([pa.nulls(2)]), "z", ["z", "z"], "string"),
-        (pa.chunked_array([pa.array(["x", None], pa.string_view())]), "z", ["x", "z"], "large_string"),
-    ],
-)
-def test_a_dtype_gives_way_only_if_it_must(column, value, filled, dtype):
-    frame = {pd.Series: pd.DataFrame, pl.Series: pl.DataFrame, pa.ChunkedArray: pa.table}[type(column)]({"a": column})
-    imputer = DPSimpleImputer(strategy="most_frequent", categories={"a": [value]}, handle_unknown="ignore")
-    out = imputer.fit(frame).transform(frame)["a"]
-    assert (out.to_pylist() if isinstance(out, pa.ChunkedArray) else list(out)) == filled
-    assert str(out.type if isinstance(out, pa.ChunkedArray) else out.dtype).startswith(dtype)
-
 
 DATES = [date(2020, 1, 1), date(2020, 3, 1), date(2021, 8, 1), None] * 50
-TIMES = [day and datetime(day.year, day.month, day.day) for day in DATES]
-
-
-@each("bound", [date, datetime])
-@each(
-    "column",
-    [
-        pd.Series(pd.to_datetime(TIMES)),
-        pd.Series(pd.to_datetime(TIMES)).astype("datetime64[s]"),
-        pd.Series(TIMES, dtype=pd.ArrowDtype(pa.timestamp("us"))),
-        pd.Series(DATES, dtype=pd.ArrowDtype(pa.date32())),
-        pl.Series(DATES),
-        pl.Series(TIMES),
-        pa.chunked_array([pa.array(DATES)]),
-        pa.chunked_array([pa.array(DATES, pa.date64())]),
-        pa.chunked_array([pa.array(TIMES, pa.timestamp("s"))]),
-    ],
-)
-def test_a_column_of_dates_stays_one(column, bound):
-    """The middle of the second bin is in the middle of a day."""
-    make = {pd.Series: pd.DataFrame, pl.Series: pl.DataFrame, pa.ChunkedArray: pa.table}[type(column)]
-    days = Interval(bound(2019, 1, 1), bound(2022, 1, 1), bins=3)
-    imputer = DPSimpleImputer(strategy="most_frequent", categories={"a": days}, random_state=0)
-    filled = imputer.fit_transform(make({"a": column}))["a"]
-    is_arrow = isinstance(filled, pa.ChunkedArray)
-    assert (filled.type == column.type) if is_arrow else (filled.dtype == column.dtype)
-    values = filled.to_pylist() if is_arrow else filled.to_list()
-    assert str(values[3])[:10] == "2020-07-02"
-    assert str(values[4])[:10] == "2020-01-01"
 
 
 def test_a_dtype_that_cannot_be_filled_costs_nothing():
