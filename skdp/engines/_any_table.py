@@ -175,8 +175,8 @@ def privatize(
 def tally(frame: Any, transformer: ReportTransformer) -> Any:
     """Sum up the reports of a table of any engine: only sums come to Python.
 
-    DuckDB, Polars and Spark count equal reports of randomised response themselves, and DuckDB those of at most 6 bits
-    and numeric ones, unless more than 65,536 numbers are possible; all others are tallied batch by batch.
+    DuckDB and Polars count equal reports of randomised response themselves, and DuckDB those of at most 6 bits and
+    numeric ones, unless more than 65,536 numbers are possible; all others are tallied batch by batch.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ from skdp.engines._libraries import LIBRARIES
 T = TypeVar("T")
 
 # Their frames come before the frames of the code that they call.
-_CALLERS = LIBRARIES | {"distributed", "concurrent"}
+_CALLERS = LIBRARIES | {"skdp", "distributed", "concurrent"}
 
 # Raised as they are: their texts hold no row.
 _WITHOUT_VALUES = (
@@ -75,15 +75,13 @@ def refusing(work: Callable[[], T]) -> T:
 def _place(error: BaseException) -> str:
     """Return the file, the line and the function in which an author finds the fault."""
     # The outermost frame that is neither of skdp nor of a library of tables: the code of
-    # the user. Without one, the innermost frame of skdp.
-    frames = list(traceback.walk_tb(error.__traceback__))
-    frame, line = frames[-1]
-    for entry in frames:
+    # the user. Without one, the innermost frame.
+    entries = list(traceback.walk_tb(error.__traceback__))
+    frame, line = entries[-1]
+    for entry in entries:
         module = str(entry[0].f_globals.get("__name__", ""))
-        library = module.partition(".")[0]
-        if library not in _CALLERS and (library != "skdp" or module != __name__):
+        if module.partition(".")[0] not in _CALLERS:
             frame, line = entry
-            if library != "skdp":
-                break
+            break
     code = frame.f_code
     return f"{Path(code.co_filename).name}, line {line}, in {code.co_name}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from secrets import token_hex
 from typing import Any, Self
@@ -38,8 +38,6 @@ _ABSENT = re.compile(
 
 class SparkTable(Engine):
     """A Spark DataFrame, classic or of Spark Connect."""
-
-    counts_values = True
 
     def _no_rows(self) -> Any:
         return _ask(self._frame.limit(0).toArrow)
@@ -81,21 +79,6 @@ class SparkTable(Engine):
         )
         if refusal is not None or n_ids != n_distinct:
             raise RefusedBatch(refusal or REPEATED)
-
-    def count_rows(
-        self, columns: Sequence[Any]
-    ) -> Generator[tuple[Any, NDArray[np.int64]], None, None]:
-        keys = [
-            _bytewise(self._frame, name).alias(str(index))
-            for index, name in enumerate(columns)
-        ]
-        grouped = self._frame.groupBy(*keys).count()
-        *values, counts = _ask(grouped.toArrow).columns
-        for index, name in enumerate(columns):
-            if _is_text(self._frame.schema[name].dataType):
-                values[index] = values[index].cast(pyarrow.string())
-        table = pyarrow.Table.from_arrays(values, names=list(columns))
-        yield table, counts.to_numpy().astype(np.int64)
 
     def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
         rows = self._frame.select(*map(_name, names))
@@ -209,11 +192,9 @@ def _name(column: str) -> str:
 def _bytewise(frame: Any, column: str) -> Any:
     """Write a column so that its text is compared byte by byte: Spark 4 has collations."""
     values = functions.col(_name(column))
-    return values.cast("binary") if _is_text(frame.schema[column].dataType) else values
-
-
-def _is_text(kind: Any) -> bool:
-    return kind.typeName().startswith(("string", "char", "varchar"))
+    kind = frame.schema[column].dataType.typeName()
+    is_text = kind.startswith(("string", "char", "varchar"))
+    return values.cast("binary") if is_text else values
 
 
 def _arrow_schema(schema: Any) -> Any:
