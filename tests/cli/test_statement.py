@@ -126,9 +126,9 @@ def test_files_of_another_kind_are_refused(files, capsys):
         assert "does not say how its reports were made: give the protocol that save of the encoder wrote" in error
     with pytest.raises(ValueError, match=r"model.json holds no reports; it is what skdp.save wrote, which skdp.load"):
         skdp.read_protocol(files / "model.json")
-    for name in ("reports.parquet", "reports.csv.gz"):
-        with pytest.raises(ValueError, match=rf"if it holds reports, skdp.read_protocol\('{name}'\) returns the"):
-            skdp.load(files / name)
+    for name, advice in [("parquet", r"skdp.read_protocol\('reports.parquet'\)"), ("csv.gz", "load the protocol")]:
+        with pytest.raises(ValueError, match=f"if it holds reports, {advice}"):
+            skdp.load(files / f"reports.{name}")
     assert main(["statement", str(files / "model.json")]) == 0
     encoder = skdp.load(files / "protocol.json")
     assert encoder.to_json() == skdp.read_protocol(files / "protocol.json").to_json()

@@ -98,14 +98,11 @@ def column_type(name: str, values: Any) -> Any:
         return pyarrow.bool_()
     if kind is str or not numbers:
         return pyarrow.string()
-    problem = None
-    if kind not in (int, float) and not is_interval:
-        problem = f"values of type {type(numbers[0]).__name__}"
-    elif max(map(abs, numbers)) >= LARGEST_WHOLE and kind is not float:
-        problem = "numbers of 2**53 or more"
-    if problem is not None:
+    is_number = kind in (int, float) or is_interval
+    if not is_number or (kind is not float and max(map(abs, numbers)) >= LARGEST_WHOLE):
         raise ValueError(
-            f"column {name!r}: {problem} are read from Parquet or Arrow files only"
+            f"column {name!r}: a CSV file holds text, truth values, dates and numbers "
+            "below 2**53; write its values to a Parquet or Arrow file"
         )
     return pyarrow.float64()
 
@@ -203,8 +200,6 @@ def _plain(table: Any) -> Any:
     """Write datetimes as text, and the nulls of a table of one column as quoted text: an empty line is no row."""
     for place, field in enumerate(table.schema):
         column = table.column(place)
-        if pyarrow.types.is_dictionary(field.type):
-            column = column.cast(field.type.value_type)
         if pyarrow.types.is_timestamp(field.type):
             zone = "" if field.type.tz is None else "Z"
             utc = pyarrow.timestamp(field.type.unit, "UTC" if zone else None)

@@ -8,9 +8,8 @@ import os
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
-from skdp.base import check_flag, type_of_values
+from skdp.base import check_flag
 from skdp.domain import Domain
 from skdp.engines._atomic import check_target, written_beside
 from skdp.engines._errors import quietly
@@ -154,7 +153,7 @@ def privatize_file(
     domain = transformer._declared_domain() if table.is_csv else None
     preparation = _prepare(table, domain, transformer, keep, record_id)
     warn_of_reports(lambda: [table.protocol()])
-    schema = _output_schema(preparation, domain, form)
+    schema = preparation.no_reports.schema
     check_writable(schema, form)
     check_readable(transformer.protocol_.values, form)
     # Text among numbers is an error, unless values outside the domain are accepted.
@@ -179,13 +178,9 @@ def privatize_file(
     logger.info("charged: %s", transformer.guarantee_)
     if not is_csv(form):
         schema = schema_with_protocol(schema, release.protocol_text)
-    reports = (table.cast(schema) for table in stream.release(release))
+    reports = stream.release(release)
     with written_beside(place) as beside:
-        quietly(
-            lambda: write_file(
-                (table.unify_dictionaries() for table in reports), schema, beside, form
-            )
-        )
+        quietly(lambda: write_file(reports, schema, beside, form))
     logger.info("released")
     return place
 
@@ -230,22 +225,3 @@ def _settings(table: TableFile, preparation: Preparation, batch_rows: int) -> by
         "rows of a batch": batch_rows,
     }
     return json.dumps(settings).encode()
-
-
-def _output_schema(preparation: Preparation, domain: Domain | None, form: str) -> Any:
-    """Return the schema that is written: declared whole numbers of CSV, and dictionaries in Parquet only."""
-    keep, fields = preparation.check.keep, []
-    for field in preparation.no_reports.schema:
-        kind, is_kept = field.type, field.name in keep
-        if pyarrow.types.is_dictionary(kind) and form != "parquet":
-            kind = kind.value_type
-        if domain is not None and field.name in domain.columns and not is_kept:
-            is_whole = type_of_values(domain[field.name]) is int
-            kind = pyarrow.int64() if is_whole else kind
-        is_nested = pyarrow.types.is_nested(kind) or pyarrow.types.is_binary(kind)
-        if is_csv(form) and is_nested:
-            raise ValueError(
-                f"column {field.name!r} is of type {kind}, which a CSV file cannot hold"
-            )
-        fields.append(pyarrow.field(field.name, kind))
-    return pyarrow.schema(fields)

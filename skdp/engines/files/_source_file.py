@@ -15,18 +15,12 @@ pyarrow, fs = Extra("pyarrow"), Extra("pyarrow.fs")
 
 _MAX_REASON_LENGTH = 200
 
-_MAX_RETRY_SECONDS = 8
-
 
 def open_filesystem(url: str) -> tuple[Any, str]:
     """Open the file system of a URL; also return the path on it."""
     scheme = url.partition("://")[0]
-    uri = url
-    if scheme in ("gs", "gcs") and "retry_limit_seconds=" not in url:
-        # Google's client would try to connect for 15 minutes.
-        uri += f"{'&' if '?' in url else '?'}retry_limit_seconds={_MAX_RETRY_SECONDS}"
     try:
-        return fs.FileSystem.from_uri(uri)
+        return fs.FileSystem.from_uri(url)
     except (pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError):
         # Its text would show the URL, which may hold a password.
         pass
