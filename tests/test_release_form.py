@@ -38,7 +38,7 @@ BOUNDS = {"whole": (0, 5), "real": (0.0, 5.0)}
 WORDS = ROWS[["text"]]
 KEY = {"memoize": True, "secret_key": b"k" * 32}
 EPSILON = 0.01
-QUICK = {"random_state": 0, "marginals": "independent", "max_iter": 2}
+QUICK = {"random_state": 0, "marginals": "independent"}
 LIBRARIES = ("pandas", "polars", "pyarrow")
 
 

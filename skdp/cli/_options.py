@@ -342,25 +342,6 @@ def _add_synthesize(command: Any) -> None:
         help="of numbers: as declared (default), or found by noisy counts",
     )
     add(
-        "--rule",
-        nargs=3,
-        action="append",
-        metavar=("COLUMN", "RULE", "COLUMN"),
-        help=(
-            "a public rule that all rows keep, such as --rule start '<=' end, or "
-            "--rule job 'missing with' wage"
-        ),
-    )
-    add(
-        "--relation",
-        action="append",
-        metavar="RELATION",
-        help=(
-            "a public linear relation that all rows keep, such as "
-            "--relation 'total = wage + bonus'"
-        ),
-    )
-    add(
         "--rows",
         type=_count,
         help="rows to write (default: the estimated number of records)",

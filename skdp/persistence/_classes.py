@@ -53,6 +53,7 @@ _REPORT_REGRESSION = (
 _OURS = {
     "DPAdditiveClassifier": "",
     "DPAdditiveRegressor": "",
+    "DPColumnSynthesizer": "",
     "DPCategoricalNB": "",
     "DPGaussianNB": "",
     "DPGroupBy": "_library",

@@ -33,9 +33,9 @@ from skdp.synthesis._queries import (
 )
 from skdp.synthesis.model import MOST_CELLS, GraphicalModel, Marginal, merge
 from skdp.synthesis.tables import (
-    Relations,
     Shapes,
     encode_records,
+    select_columns,
     undeclared_in,
     with_target,
 )
@@ -95,9 +95,8 @@ class ModelAnswers(OnSite, BaseEstimator):
     marginals_: list[Marginal]
     n_rows_: float
     n_features_in_: int
-    _others: dict[Any, Any]
+    _features: tuple[Any, ...]
     _shapes: Shapes | None = None
-    _relations: Relations
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
@@ -146,7 +145,6 @@ class ModelAnswers(OnSite, BaseEstimator):
         check_is_fitted(self)
         names = [columns] if isinstance(columns, str) else list(columns)
         places = find_columns(self.domain_, names)
-        self._relations.check_not_derived("columns", names)
         if lost := set(_ESTIMATES) & set(names):
             raise ValueError(
                 f"a column called {min(lost)!r} would be lost beside the estimates; use `count`"
@@ -316,7 +314,6 @@ class ModelAnswers(OnSite, BaseEstimator):
         self, column: ColumnName, low: Any, high: Any
     ) -> dict[int, NDArray[np.float64]]:
         place = find_column(self.domain_, column)
-        self._relations.check_not_derived("column", [column])
         shapes = self._shapes.columns if self._shapes else {}
         return {
             place: range_weights(
@@ -325,8 +322,6 @@ class ModelAnswers(OnSite, BaseEstimator):
         }
 
     def _read(self, conditions: Any) -> dict[int, NDArray[np.float64]]:
-        if isinstance(conditions, Mapping):
-            self._relations.check_not_derived("conditions", conditions)
         return read_conditions(
             self.domain_, conditions, self._shapes.columns if self._shapes else None
         )
@@ -368,8 +363,10 @@ class ModelAnswers(OnSite, BaseEstimator):
         """
         check_is_fitted(self)
         table = read_input(self, X, reset=False, least=0)
-        check_names(self, table, self.domain_.columns[: self.n_features_in_])
-        targets = self.domain_.columns[self.n_features_in_ :]
+        check_names(self, table, self._features)
+        modelled = [name for name in self._features if name in self.domain_.columns]
+        table = select_columns(table, modelled)
+        targets = self.domain_.columns[len(modelled) :]
         if targets and y is not None:
             table = Table(
                 (*table.names, *targets), with_target(table, y).columns, table.native
@@ -394,7 +391,6 @@ class ModelAnswers(OnSite, BaseEstimator):
             table,
             self.domain_.select(table.names),
             policy,
-            self._others,
         )
         if undeclared:
             advice = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,15 +21,12 @@ from skdp.synthesis.tables import (
     CodedRecords,
     LargeRecords,
     Records,
-    Relations,
     cells_within,
     check_decodable,
-    check_not_named,
     complete_domain,
     declared_orders,
     fine_grid,
     read_codes,
-    read_relations,
     sample_template,
 )
 from skdp.tables import LargeTable, Table
@@ -42,14 +39,17 @@ class PrivateRows(NamedTuple):
     """A private table, and where it is if it is large."""
 
     table: Table
+    """The columns of the model, the target last."""
+    features: tuple[Any, ...]
+    """The columns of X, derived ones included."""
     is_counted: NDArray[np.bool_]
     """Whether each row counts."""
     large: LargeTable | None
 
     @property
-    def n_rows(self) -> int | None:
-        """The number of rows, None if it is not known."""
-        return None if self.large is not None else len(self.table.columns[0])
+    def target(self) -> list[Any]:
+        """The name of the target, if there is one."""
+        return [name for name in self.table.names if name not in self.features]
 
     def records(self, coded: CodedTable, handle_unknown: Any) -> Records:
         """Return the records, by the codes of their cells."""
@@ -69,10 +69,6 @@ class CodedTable(NamedTuple):
     strategy: Strategy
     codes: list[NDArray[np.unsignedinteger]]
     """Of the cells, a column each, without rows that are left out."""
-    substitutes: dict[Any, Any]
-    """Of each column, what stands for values that were not found."""
-    relations: Relations
-    """What holds in all rows that are drawn."""
 
     @property
     def first_cliques(self) -> list[Clique]:
@@ -83,50 +79,19 @@ class CodedTable(NamedTuple):
 
 
 def code_table(
-    synthesizer: Any,
-    table: Table,
-    is_counted: NDArray[np.bool_],
-    found_values: dict[Any, Any],
+    synthesizer: Any, table: Table, is_counted: NDArray[np.bool_]
 ) -> CodedTable:
-    """Code the rows that count, by a domain with found values."""
-    declared = complete_domain(table, synthesizer.domain, found_values)
-    relations = read_relations(synthesizer.relations, declared)
-    domain = relations.coarsen(declared)
+    """Code the rows that count."""
+    domain = complete_domain(table, synthesizer.domain)
     finds_bins = synthesizer.bins == "private"
-    if finds_bins:
-        _check_bins_not_named(synthesizer, domain)
-    orders = declared_orders(domain)
-    plan, strategy = _read_plan(synthesizer, domain, relations, orders)
+    plan, strategy = _read_plan(synthesizer, domain)
     check_decodable(sample_template(table, domain), domain)
     _check_widths(domain)
-    cells = _cut(domain, finds_bins, relations.derived)
-
-    substitutes = {}
-    for name, values in found_values.items():
-        # The last one is for records with none of the values that were found.
-        substitutes[name] = values[-1]
+    cells = _cut(domain, finds_bins)
     _check_unknown_names(synthesizer.handle_unknown, domain)
-    codes = read_codes(table, cells, synthesizer.handle_unknown, substitutes)
+    codes = read_codes(table, cells, synthesizer.handle_unknown)
     codes = _counted_codes(codes, cells.sizes, is_counted)
-    return CodedTable(
-        domain=domain,
-        cells=cells,
-        plan=plan,
-        strategy=strategy,
-        codes=codes,
-        substitutes=substitutes,
-        relations=relations,
-    )
-
-
-def _check_bins_not_named(synthesizer: Any, domain: Domain) -> None:
-    """Refuse structural zeros of columns whose bins are not known yet."""
-    check_not_named(
-        _intervals(domain),
-        None,
-        synthesizer.structural_zeros,
-        why="whose bins bins='private' is to find; use bins='declared'",
-    )
+    return CodedTable(domain, cells, plan, strategy, codes)
 
 
 def _check_unknown_names(handle_unknown: Any, domain: Domain) -> None:
@@ -140,21 +105,15 @@ def _check_unknown_names(handle_unknown: Any, domain: Domain) -> None:
             )
 
 
-def _read_plan(
-    synthesizer: Any, domain: Domain, relations: Relations, ordered: tuple[bool, ...]
-) -> tuple[Plan, Strategy]:
+def _read_plan(synthesizer: Any, domain: Domain) -> tuple[Plan, Strategy]:
     """Read what is measured, and by which strategy."""
     return read_plan(
         domain,
-        ordered=ordered,
+        ordered=declared_orders(domain),
         marginals=synthesizer.marginals,
         workload=synthesizer.workload,
         target=synthesizer.target,
-        structural_zeros=synthesizer.structural_zeros,
-        relations=relations,
         max_cells=synthesizer.max_cells,
-        max_iter=synthesizer.max_iter,
-        tol=synthesizer.tol,
     )
 
 
@@ -172,15 +131,13 @@ def _counted_codes(
     return [code[is_known] for code in codes]
 
 
-def _cut(domain: Domain, finds_bins: bool, derived: Collection[Any]) -> Domain:
+def _cut(domain: Domain, finds_bins: bool) -> Domain:
     """Cut intervals into fine cells; return the domain itself if none is cut."""
     columns: dict[Any, Any] = {}
     for name in domain.columns:
         columns[name] = domain[name]
     is_cut = False
     for name, interval in _intervals(domain).items():
-        if name in derived:
-            continue
         grid = cells_within(interval)
         # A few single values stay bins, as they would as a list.
         has_few_values = grid is interval and len(interval) <= _FEW_VALUES

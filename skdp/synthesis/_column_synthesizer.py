@@ -38,9 +38,11 @@ from skdp.synthesis.columns import (
     Layout,
     NoisyCounts,
     PrivateColumns,
+    describe_model,
     draw_evenly,
     fit_model,
     measure_columns,
+    read_model,
 )
 from skdp.synthesis.selection import open_budget
 from skdp.synthesis.tables import (
@@ -60,6 +62,9 @@ from skdp.tables import Table, is_frame
 
 MAX_COMBINATIONS = 1 << 12
 """Combinations of private values that are modelled."""
+
+
+_FITTED_PARTS = {"domain", "guarantee", "columns", "named", "measured", "tables"}
 
 
 class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimator):
@@ -336,6 +341,45 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         domain = complete_domain(modelled, self.domain, public_values)
         ordered = dict(zip(kept, declared_orders(domain, public_values), strict=True))
         return _Records(table, modelled, domain, names, ordered), left_out
+
+    def _describe_fit(self) -> dict[str, Any]:
+        """Return what `skdp.save` writes."""
+        if not hasattr(self, "guarantee_"):
+            return {}
+        return {
+            "domain": self.domain_,
+            "guarantee": self.guarantee_,
+            "columns": list(self._columns),
+            "named": hasattr(self, "feature_names_in_"),
+            "measured": [list(names) for names in self.measured_columns_],
+            "tables": describe_model(self._model),
+        }
+
+    def _restore_fit(self, fitted: dict[str, Any]) -> None:
+        """Take what `skdp.load` read, and check it."""
+        if fitted.keys() != _FITTED_PARTS:
+            raise ValueError("a column synthesizer is fitted to other parts")
+        domain, guarantee = fitted["domain"], fitted["guarantee"]
+        if not isinstance(domain, Domain):
+            raise ValueError("a part is no Domain")
+        if not isinstance(guarantee, PrivacyGuarantee):
+            raise ValueError("a part is no PrivacyGuarantee")
+        names = list(guarantee.scope)
+        columns = list(fitted["columns"])
+        if names != self._check_columns() or not all(name in columns for name in names):
+            raise ValueError("the guarantee is of other columns")
+        public = [name for name in domain.columns if name not in names]
+        sizes = domain.select(names).sizes
+        public_sizes = [len(domain[name]) for name in public]
+        self._model = read_model(fitted["tables"], sizes, public_sizes)
+        self.domain_ = domain
+        self.guarantee_ = guarantee
+        self.measured_columns_ = [tuple(names) for names in fitted["measured"]]
+        self.n_features_in_ = len(columns)
+        if fitted["named"] is True:
+            self.feature_names_in_ = np.array(columns, object)
+        self._columns = tuple(columns)
+        self._calls = CallCounter()
 
     def _encode_public(self, table: Table) -> list[Codes]:
         """Code the public columns of the model; other values than in `fit` have one code."""

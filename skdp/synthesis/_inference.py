@@ -168,7 +168,6 @@ def synthetic_inference(
         raise TypeError(f"statistic must be a function of a table, got {kind}")
     names = _read_names(synthesizer, columns)
     places = find_columns(synthesizer.domain_, names)
-    synthesizer._relations.check_not_derived("columns", names)
     marginals = merge(synthesizer.marginals_)
     n_rows = synthesizer.n_rows_
     # As `Ratio.reach` has it, with the number of records as the divisor.

@@ -26,10 +26,8 @@ from skdp.synthesis.tables import (
     Shape,
     Shapes,
     assemble,
-    count_others,
     decode,
     public_template,
-    read_relations,
 )
 from skdp.tables import Table
 
@@ -43,10 +41,8 @@ _PARTS = {
     "domain",
     "guarantee",
     "template",
-    "n_features",
+    "features",
     "named",
-    "others",
-    "relations",
     "n_rows",
     "n_rows_std_error",
     "n_iter",
@@ -67,10 +63,8 @@ def describe_fit(synthesizer: Any) -> dict[str, Any]:
         "domain": domain,
         "guarantee": synthesizer.guarantee_,
         "template": synthesizer._template,
-        "n_features": synthesizer.n_features_in_,
+        "features": list(synthesizer._features),
         "named": hasattr(synthesizer, "feature_names_in_"),
-        "others": synthesizer._others,
-        "relations": synthesizer.relations_,
         "n_rows": synthesizer.n_rows_,
         "n_rows_std_error": synthesizer.n_rows_std_error_,
         "n_iter": synthesizer.n_iter_,
@@ -149,17 +143,11 @@ def restore_fit(synthesizer: Any, fitted: dict[str, Any]) -> None:
         if not isinstance(value, kind):
             raise ValueError(f"a part is no {kind.__name__}")
     names = domain.columns
-    # The last column may be a target.
-    least = max(1, len(names) - 1)
-    n_features = _whole(fitted["n_features"], least, len(names))
+    features = _read_features(fitted["features"], domain)
     if template.names != names:
         raise ValueError("the template has other columns than the domain")
-    if not all(name in names for name in guarantee.scope):
+    if not all(name in [*names, *features] for name in guarantee.scope):
         raise ValueError("the guarantee is of other columns than the domain")
-    others = dict(fitted["others"])
-    for name, value in others.items():
-        if value not in domain[name].values:
-            raise ValueError("what stands for the unforeseen is not declared")
     model = _read_model(fitted["cliques"], domain)
     marginals = _read_marginals(fitted["marginals"], domain)
     scores = _read_scores(fitted["scores"], domain)
@@ -171,8 +159,6 @@ def restore_fit(synthesizer: Any, fitted: dict[str, Any]) -> None:
         raise ValueError("n_rows is larger than any table")
     n_rows_std_error = _at_least_0(fitted["n_rows_std_error"])
     n_iter = _whole(fitted["n_iter"], 1, 1 << 32)
-    undiscovered = count_others(model, domain, n_rows, others)
-    relations = read_relations(fitted["relations"], domain)
     # Nothing is set before all parts are read.
     synthesizer.domain_ = domain
     synthesizer.guarantee_ = guarantee
@@ -180,17 +166,27 @@ def restore_fit(synthesizer: Any, fitted: dict[str, Any]) -> None:
     synthesizer.n_rows_ = n_rows
     synthesizer.n_rows_std_error_ = n_rows_std_error
     synthesizer.n_iter_ = n_iter
-    synthesizer.undiscovered_ = undiscovered
     synthesizer.marginals_ = marginals
-    synthesizer.n_features_in_ = n_features
+    synthesizer.n_features_in_ = len(features)
+    synthesizer._features = features
     if fitted["named"] is True:
-        synthesizer.feature_names_in_ = np.array(names[:n_features], object)
-    synthesizer._others = others
+        synthesizer.feature_names_in_ = np.array(features, object)
     synthesizer._scores = scores
     synthesizer._shapes = shapes
     synthesizer._template = template
     synthesizer._calls = CallCounter()
-    synthesizer._set_relations(relations)
+
+
+def _read_features(listed: Any, domain: Domain) -> tuple[Any, ...]:
+    """Read the columns of X: all of the domain but a target, the last one, and derived ones."""
+    features = tuple(listed) if isinstance(listed, list) else ()
+    modelled = tuple(name for name in features if name not in domain.derived)
+    columns = domain.columns
+    if not modelled or modelled not in (columns, columns[:-1]):
+        raise ValueError("the columns of X are not those of the domain")
+    if len(set(features)) < len(features):
+        raise ValueError("a column of X is named twice")
+    return features
 
 
 def _check_template(template: Table, domain: Domain, shapes: Shapes | None) -> None:

@@ -198,24 +198,23 @@ def _sampled(
     n, rng = synthesizer._start_sample(n_samples)
     domain = synthesizer.domain_
     template = synthesizer._template
-    features = domain.columns[: synthesizer.n_features_in_]
-    feature_columns = template.columns[: len(features)]
-    table = Table(features, feature_columns, template.native)
     if y is None:
-        columns = synthesizer._draw_columns(table, synthesizer.model_, n, rng)
-        return assemble(table, columns, features), None
+        rows = synthesizer._draw_columns(template, synthesizer.model_, n, rng)
+        return assemble(template, list(rows.values()), list(rows)), None
     column, name = target_column(y)
+    target_name = domain.columns[-1]
     native = y if is_frame(y) else np.empty((0, 1), object)
     target_table = public_template(
-        Table((name,), (column,), native), Domain({name: domain[domain.columns[-1]]})
+        Table((name,), (column,), native), Domain({name: domain[target_name]})
     )
     both = Table(
-        domain.columns, (*feature_columns, *target_table.columns), template.native
+        domain.columns,
+        (*template.columns[:-1], *target_table.columns),
+        template.native,
     )
-    *feature_values, target = synthesizer._draw_columns(
-        both, synthesizer.model_, n, rng
-    )
-    X = assemble(table, feature_values, features)
+    rows = synthesizer._draw_columns(both, synthesizer.model_, n, rng)
+    target = rows.pop(target_name)
+    X = assemble(template, list(rows.values()), list(rows))
     if is_frame(y):
         return X, assemble(target_table, [target], [name])
     return X, _like(target, column, y)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any, BinaryIO, Self
@@ -30,44 +30,39 @@ from skdp.persistence import load, save
 from skdp.synthesis._answers import ModelAnswers
 from skdp.synthesis._persistence import Scores, describe_fit, restore_fit
 from skdp.synthesis.model import GraphicalModel, Marginal, sample
-from skdp.synthesis.selection import (
-    Zeros,
-    fit_table,
-    read_order,
-    read_zeros,
-)
+from skdp.synthesis.selection import find_zeros, fit_table
 from skdp.synthesis.tables import (
     DrawnRows,
-    Relations,
     assemble,
     draw_rows,
+    make_frame,
     public_template,
+    sample_template,
+    select_columns,
     write_rows,
 )
-from skdp.tables import Table
+from skdp.tables import Table, read_table
 
 _MOST_SAMPLES = 10**9
 
-_MOST_ROUNDS = 200
-"""The most rounds in which rows that break a relation are drawn again."""
+MAX_ROUNDS = 200
+"""Rounds in which rows that break a constraint are drawn again."""
 
-_LEAST_OF_A_ROUND = 256
-"""The fewest rows of a round: with few places to replace, each is drawn several times."""
+_MIN_ROUND_ROWS = 256
+"""With few rows to replace, each is drawn several times in a round."""
 
 _CHECKED_ROWS = 2_000
-"""For the share of rows that are drawn again: it has a standard error of at most 1.2 %."""
+"""For the proportion of rows that break a constraint: its standard error is at most 1.2 %."""
 
-_MOST_REDRAWN = 0.5
+_MAX_BROKEN = 0.5
 
 
 class RowTransformer(TransformerMixin, ModelAnswers):
     """The part of a synthesizer that draws rows from the fitted model; and its file."""
 
     random_state: int | None
-    structural_zeros: Any
-    max_iter: Any
-    tol: float
-    relations_: list[str]
+    max_cells: int
+    _features: tuple[Any, ...]
     _template: Table
     _calls: CallCounter
     _scores: Scores
@@ -136,121 +131,94 @@ class RowTransformer(TransformerMixin, ModelAnswers):
     def _draw_table(
         self, model: GraphicalModel, n: int, rng: np.random.Generator
     ) -> Any:
-        """Draw rows of a model."""
+        """Draw rows of a model, with all columns of the table of `fit` and its target."""
         columns = self._draw_columns(self._template, model, n, rng)
-        return assemble(self._template, columns, self.domain_.columns)
+        return assemble(self._template, list(columns.values()), list(columns))
 
     def _draw_columns(
         self, template: Table, model: GraphicalModel, n: int, rng: np.random.Generator
-    ) -> tuple[Any, ...]:
-        """Draw rows of a model, as columns of a template."""
-        rows = self._draw_whole(model, n, rng)
-        for _ in range(_MOST_ROUNDS):
-            places = self._places_to_replace(rows, {})
-            if places.size == 0:
+    ) -> dict[Any, Any]:
+        """Draw rows that satisfy all constraints, as columns of a template; derived ones are computed."""
+        like = sample_template(template, self.domain_)
+        rows = self._draw_rows(model, n, rng)
+        broken = np.flatnonzero(self._find_broken(like, rows))
+        for _ in range(MAX_ROUNDS):
+            if broken.size == 0:
                 break
-            others = self._draw_whole(model, places.size, rng)
-            self._replace(rows, places, others, {})
-        self._fill(rows, rng)
-        return write_rows(template, rows)
+            # Each row comes as often as makes `_MIN_ROUND_ROWS` draws, of which the first
+            # that satisfies all constraints is taken.
+            places = np.resize(broken, max(broken.size, _MIN_ROUND_ROWS))
+            others = self._draw_rows(model, places.size, rng)
+            valid = np.flatnonzero(~self._find_broken(like, others))
+            replaced, first = np.unique(places[valid], return_index=True)
+            rows.replace(replaced, others, valid[first])
+            broken = np.setdiff1d(broken, replaced)
+        self._repeat_valid(rows, broken, rng)
+        columns = dict(
+            zip(self.domain_.columns, write_rows(template, rows), strict=True)
+        )
+        if self.domain_.derived:
+            drawn = self._write(like, rows)
+            derived = read_table(self.domain_.add_derived(drawn))
+            computed = dict(zip(derived.names, derived.columns, strict=True))
+            columns |= {name: computed[name] for name in self.domain_.derived}
+        # The target, which is the last column of the domain, comes last.
+        order = [*self._features, *self.domain_.derived, *self.domain_.columns]
+        return {name: columns[name] for name in order}
 
-    def _draw_whole(
+    def _draw_rows(
         self, model: GraphicalModel, n: int, rng: np.random.Generator
     ) -> DrawnRows:
-        """Draw all columns of rows."""
+        """Draw rows of a model, whatever the constraints are."""
         codes = list(sample(model, n, rng))
-        rows = self._draw_numbers(self.domain_, codes, rng, {})
-        self._relations.derive(rows, {})
-        return rows
+        return draw_rows(self.domain_, codes, rng, self._shapes)
 
-    def _places_to_replace(
-        self, rows: DrawnRows, given: Mapping[Any, NDArray[Any]]
-    ) -> NDArray[np.intp]:
-        """Return the places of rows that break relations, some of them repeatedly."""
-        # Rows are rejected until all keep the relations: their law is that of the model
-        # given the relations, of all laws that keep them the nearest to the model. Rows
-        # that keep them are rare in some models, so each place comes as often as makes
-        # `_LEAST_OF_A_ROUND` draws, of which the first that keeps them is taken. After
-        # `_MOST_ROUNDS`, some rows may still break them.
-        places = np.flatnonzero(self._relations.find_broken(rows, given))
-        if places.size == 0:
-            return places
-        return np.resize(places, max(places.size, _LEAST_OF_A_ROUND))
+    def _write(self, like: Table, rows: DrawnRows) -> Any:
+        """Make a table of rows."""
+        return make_frame(like, write_rows(like, rows), self.domain_.columns)
 
-    def _fill(self, rows: DrawnRows, rng: np.random.Generator) -> None:
-        """Repeat rows that keep the relations in place of the last that do not."""
-        is_broken = self._relations.find_broken(rows, {})
-        if not is_broken.any():
-            return
-        intact_places = np.flatnonzero(~is_broken)
-        if intact_places.size == 0:
-            raise ValueError(
-                f"no row that the model draws keeps the relations {self.relations_}: "
-                "leave some out, or declare bins that fit them"
-            )
-        broken_places = np.flatnonzero(is_broken)
-        sources = rng.choice(intact_places, broken_places.size)
-        rows.replace(broken_places, rows, sources)
+    def _find_broken(self, like: Table, rows: DrawnRows) -> NDArray[np.bool_]:
+        """Mark the rows that break a constraint."""
+        if not self.domain_.constraints:
+            return np.zeros(rows.n_rows, bool)
+        return ~self.domain_.check_constraints(self._write(like, rows))
 
-    def _replace(
-        self,
-        rows: DrawnRows,
-        places: NDArray[np.intp],
-        others: DrawnRows,
-        given: Mapping[Any, NDArray[Any]],
+    def _repeat_valid(
+        self, rows: DrawnRows, broken: NDArray[np.intp], rng: np.random.Generator
     ) -> None:
-        """Put other rows that keep the relations in the place of those that do not."""
-        intact = np.flatnonzero(~self._relations.find_broken(others, given))
-        # A place has several rows in a row: the first that is intact is taken.
-        distinct_places, first = np.unique(places[intact], return_index=True)
-        rows.replace(distinct_places, others, intact[first])
-
-    def _set_relations(self, relations: Relations) -> None:
-        """Set what holds in all rows."""
-        self._relations = relations
-        self.relations_ = list(relations.texts)
-
-    def _warn_redrawn(self) -> None:
-        """Warn if most rows that the model draws break relations."""
-        if not self.relations_:
+        """Repeat rows that satisfy all constraints in place of those that do not."""
+        if broken.size == 0:
             return
-        rng = self._generator("relations")
-        rows = self._draw_whole(self.model_, _CHECKED_ROWS, rng)
-        share = self._relations.find_broken(rows, {}).mean()
-        if share > _MOST_REDRAWN:
+        valid = np.setdiff1d(np.arange(rows.n_rows), broken)
+        if valid.size == 0:
+            raise ValueError(
+                f"no row that the model draws satisfies the constraints "
+                f"{list(self.domain_.constraints)}: leave some out, or declare bins "
+                "that fit them"
+            )
+        rows.replace(broken, rows, rng.choice(valid, broken.size))
+
+    def _warn_of_constraints(self) -> None:
+        """Warn if most rows that the model draws break a constraint."""
+        if not self.domain_.constraints:
+            return
+        rng = self._generator("constraints")
+        rows = self._draw_rows(self.model_, _CHECKED_ROWS, rng)
+        broken = self._find_broken(sample_template(self._template, self.domain_), rows)
+        if broken.mean() > _MAX_BROKEN:
             warn(
-                f"about {share:.0%} of the rows that the model draws break the "
-                f"relations {self.relations_}, or have sums beyond their declared ends, "
-                "and are drawn again: synthetic rows have the distribution of the few "
-                "others. Declare ends that sums keep, and relations that most rows do",
+                f"about {broken.mean():.0%} of the rows that the model draws break the "
+                f"constraints {list(self.domain_.constraints)} and are drawn again: "
+                "synthetic rows have the distribution of the few others. Declare bins "
+                "that fit them, or a derived column",
                 UserWarning,
-                about="guide/synthetic_relations#how-they-are-kept",
+                about="guide/synthetic_constraints",
                 stacklevel=level_of_the_caller(),
             )
 
-    def _draw_numbers(
-        self,
-        domain: Domain,
-        codes: Sequence[NDArray[np.integer]],
-        rng: np.random.Generator,
-        given: Mapping[Any, NDArray[Any]],
-    ) -> DrawnRows:
-        """Draw numbers within the bins of rows, with the shapes and the order of the fit."""
-        order = self._order()
-        return draw_rows(domain, codes, rng, order, self._shapes, given)
-
-    def _order(self) -> tuple[tuple[Any, Any], ...]:
-        """List the pairs of columns of which the first is never above the second."""
-        return read_order([*(self.structural_zeros or ()), *self._relations.rules])
-
-    def _zeros(self, relations: Relations, domain: Domain) -> Zeros:
-        """List the cells that cannot occur."""
-        max_cells = int(self.max_cells)
-        return read_zeros(self.structural_zeros, domain, relations, max_cells)
-
     def _fit_again(self, rng: np.random.Generator) -> tuple[GraphicalModel, float]:
         """Fit a model to noisier counts; return its number of records, too."""
-        zeros = self._zeros(self._relations, self.domain_)
+        zeros = find_zeros(self.domain_, int(self.max_cells))
         # With as much noise again, the fits differ by as much as the noise decides.
         noisier = []
         for marginal in self.marginals_:
@@ -260,8 +228,6 @@ class RowTransformer(TransformerMixin, ModelAnswers):
             self.domain_.sizes,
             noisier,
             zeros=zeros,
-            max_iter=int(self.max_iter),
-            tol=float(self.tol),
         )
         return fitted.model, fitted.total
 
@@ -302,9 +268,6 @@ class RowTransformer(TransformerMixin, ModelAnswers):
         independent, so the variances of their counts add up. In batches of one row, which are independent rows, the
         count of a value of probability p has variance ``n_samples * p * (1 - p)``; in larger ones, the count of a value
         of the column that is drawn first has a variance of at most 1/2 a batch.
-
-        Under a rule ``(column, "<=", column)`` of `structural_zeros`, rows of a batch exchange numbers within bins.
-        Where there is none to exchange with, in batches of less than some hundred rows, means move.
 
         Examples
         --------
@@ -366,19 +329,22 @@ class RowTransformer(TransformerMixin, ModelAnswers):
         ``guarantee_.to("replace")``, with twice the epsilon; `sample` without a number keeps `guarantee_`.
         """
         check_is_fitted(self)
-        features = self.domain_.columns[: self.n_features_in_]
+        features = self._features
         table = read_input(self, X, reset=False, least=0)
         check_names(self, table, features)
         rng = self._generator("transform", self._calls.advance())
-        template = public_template(table, self.domain_.select(features))
-        # The target, which relations may name, is drawn too.
-        further = self._template.columns[len(features) :]
+        drawn = [name for name in features if name in self.domain_.columns]
+        domain = self.domain_.select(drawn)
+        template = public_template(select_columns(table, drawn), domain)
+        # The target, which constraints may name, is drawn too.
+        further = self._template.columns[len(drawn) :]
         template = Table(
             self.domain_.columns, (*template.columns, *further), template.native
         )
         n_rows = len(table.columns[0])
         columns = self._draw_columns(template, self.model_, n_rows, rng)
-        return as_asked(self, assemble(table, columns[: len(features)], features))
+        kept = [columns[name] for name in features]
+        return as_asked(self, assemble(table, kept, features))
 
     def get_feature_names_out(
         self, input_features: ArrayLike | None = None
@@ -401,7 +367,7 @@ class RowTransformer(TransformerMixin, ModelAnswers):
             If they are others.
         """
         check_is_fitted(self)
-        names = self.domain_.columns[: self.n_features_in_]
+        names = self._features
         if input_features is None:
             return np.array(names, object)
         listed = np.array(input_features, object)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from fractions import Fraction
 from functools import partial
 from typing import Any, Literal, Self
 
@@ -29,7 +28,6 @@ from skdp.privacy import (
     Mu,
     PrivacyLedger,
     Rho,
-    Share,
     check_delta,
 )
 from skdp.synthesis._coded_table import CodedTable, PrivateRows, code_table
@@ -46,7 +44,6 @@ from skdp.synthesis.selection import (
     check_marginals,
     check_width,
     find_cells,
-    largest_sizes,
     open_budget,
     out_of_reach,
     warn_left_out,
@@ -56,19 +53,13 @@ from skdp.synthesis.selection import (
 from skdp.synthesis.tables import (
     Policy,
     Shapes,
-    check_not_named,
     check_policy,
-    check_share,
-    count_open_columns,
-    count_others,
-    find_values,
     open_rows,
     sample_template,
-    undeclared,
-    warn_undiscovered,
+    select_columns,
     with_target,
 )
-from skdp.tables import open_large
+from skdp.tables import open_large, read_table
 
 
 class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
@@ -86,11 +77,12 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         Failure probability, in [0, 1); should be below one in the number of records. With 0 the noise is discrete
         Laplace, otherwise Gaussian, with which many marginals are more accurate.
     domain : Domain, mapping of column name to values, list of values a column, or Interval
-        The values that each column may take, from public knowledge: lists of values (None declares missing), or an
-        `Interval`, which cuts numbers into bins. A polars Enum needs no declaration, nor do ordered categories of
-        pandas. ``skdp draft-domain`` writes a file to start from. Bins have an order, ordered categories that are not
-        declared otherwise, and ``skdp.domain.Categories(values, ordered=True)``; lists have none: numbers in them are
-        codes.
+        Declared values of each column, from public knowledge: lists of values (None declares missing), or an
+        `Interval`, which cuts numbers into bins; `discover_domain` finds one privately. A polars Enum needs no
+        declaration, nor do ordered categories of pandas. ``skdp draft-domain`` writes a file to start from. Bins have
+        an order, and so do ordered categories that are not declared otherwise, and
+        ``skdp.domain.Categories(values, ordered=True)``; lists have none: numbers in them are codes. Its `constraints`
+        hold in all rows that are drawn, and its `derived` columns are computed and not modelled.
     marginals : {"auto", "independent", "full"} or list of tuples, default="auto"
         What is measured. ``"auto"``: the columns, and the pairs that gain more than their noise costs; with a large
         budget also what the first model misses, of up to four columns ([1]_). Pairs with a column of at most two
@@ -102,22 +94,8 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         names those that are not measured, and why.
     target : column name, optional
         What models will predict (an array y is called ``"target"``): its pairs are kept better, others a little worse.
-    structural_zeros : list of mapping of column name to values, or tuple, optional
-        What cannot occur, from public knowledge: combinations, such as ``{"sex": "Male", "relationship": "Wife"}``, and
-        what rules exclude: ``("start", "<=", "end")`` where both are present, ``("job", "missing with", "wage")``.
-    relations : list of str, optional
-        What holds in each row, from public knowledge: linear equalities and inequalities of numbers, such as
-        ``"total = a + b"`` or ``"a + 2 * b <= 100"``, and orders of two dates, such as ``"end >= start"``. Names with
-        other characters than letters, digits and _ stand between backticks. A column that stands alone in an equality
-        (the left one, if both do) follows from the other side: it is not modelled, and missing where a part is. Each
-        relation is of rows in which none of its columns is missing.
     max_cells : int, default=100_000
         The most cells of a clique of the model; memory and time grow with it. Pairs with more cells are not scored.
-    max_iter : int, default=300
-        The most steps in which the model is fitted.
-    tol : float, default=0.5
-        The least share of its loss that the fit saves in 20 steps, or it ends: much noise is better not fitted to the
-        end. From an epsilon of 10 on, 0.05 gives better counts, in up to twice the time.
     max_rows_per_person : int, default=1
         The most rows of one person; all noise is in proportion to it. Further rows are left out if `fit` is given
         ``groups``; without, the number is taken on trust.
@@ -125,11 +103,6 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         The bins of each `Interval`: its own, or at most as many that hold about as many records each, which are found
         by noisy counts of fine cells, for skewed and correlated numbers. In both cases rows follow noisy counts of
         finer cells within bins, and have the `decimals` of the `Interval`, spread over all values of a cell.
-    discover : float, optional
-        The share of epsilon and delta that is spent on finding the values of undeclared columns: those whose noisy
-        count is above a threshold. Other values become ``"<not discovered>"`` in columns of text, and missing
-        elsewhere; `undiscovered_` estimates their number, and a warning names the columns with many. Without, an
-        undeclared column is an error. Numbers are better declared as an `Interval`. Needs delta > 0.
     handle_unknown : {"error", "clip", "ignore"} or mapping of column name to value, default="error"
         Treatment of undeclared values: an error, which shows that there is one. ``"clip"`` puts a number beyond the end
         of an `Interval` into its first or last bin, ``"ignore"`` leaves the record out. A mapping names for some
@@ -160,10 +133,6 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         The distribution of the rows.
     n_rows_, n_rows_std_error_ : float
         The estimated number of records, from the noisy counts, and its standard deviation.
-    undiscovered_ : dict of column name to float
-        For each column whose values `discover` found, about how many records have another (or no) value.
-    relations_ : list of str
-        What holds in all rows that are drawn, by `relations`.
     n_iter_ : int
         The number of models that the last fit went through, the first one included.
     n_features_in_ : int
@@ -195,17 +164,13 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     whose bins hold several values has 15 % of its share for them; rows lie where these counts exceed their noise,
     and evenly elsewhere.
 
-    With `discover`, a value that only one person has is published with a probability of at most its share of delta; the
-    marginals get the other shares. As for `DPOneHotEncoder`, the values of a column are of one kind, and a record with
-    one of another kind has none that was found.
-
     `transform` returns as many rows as X has, as scikit-learn requires. If X is the table of `fit`, that is the number
     of records: its rows have the guarantee ``guarantee_.to("replace")``, which `skdp.privacy.privacy_statement` states.
     With ``groups``, no guarantee holds for the result of `transform`, as persons may have different numbers of rows.
     ``sample()`` returns the noisy number of rows, under `guarantee_`.
 
     Not covered: that an error shows an undeclared value; the library of X, which synthetic rows share. Of a file in
-    which one record has no number, a column may be read as text, and so are the values that `discover` finds in it.
+    which one record has no number, a column may be read as text.
     Dtypes follow from the declared values and the library: int64 if all declared values are whole, or the numbers
     of an `Interval` are declared as whole, and float64 if not; days where all edges are dates (`datetime.date`),
     and times in microseconds where these are `datetime.datetime` or a pandas Timestamp; pandas has no days. `score`
@@ -252,14 +217,9 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         marginals: str | Sequence[Sequence[ColumnName]] = "auto",
         workload: Sequence[Sequence[ColumnName]] | None = None,
         target: ColumnName | None = None,
-        structural_zeros: Sequence[Mapping[Any, Any] | tuple[Any, ...]] | None = None,
-        relations: Sequence[str] | None = None,
         max_cells: int = 100_000,
-        max_iter: int = 300,
-        tol: float = 0.5,
         max_rows_per_person: int = 1,
         bins: Literal["declared", "private"] = "declared",
-        discover: float | None = None,
         handle_unknown: Policy | Mapping[Any, Any] = "error",
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
@@ -270,14 +230,9 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         self.marginals = marginals
         self.workload = workload
         self.target = target
-        self.structural_zeros = structural_zeros
-        self.relations = relations
         self.max_cells = max_cells
-        self.max_iter = max_iter
-        self.tol = tol
         self.max_rows_per_person = max_rows_per_person
         self.bins = bins
-        self.discover = discover
         self.handle_unknown = handle_unknown
         self.ledger = ledger
         self.random_state = random_state
@@ -351,81 +306,38 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         self._check_options()
         of_persons = replace(promise, rows=max_rows, by_person=groups is not None)
         private = self._read_private(X, y, groups, max_rows)
-        open_columns, discover_share = self._read_open_columns(private, promise, delta)
 
-        # Plan. All that can be checked before the values of open columns are known, is:
-        # as if none were found, and the most that fit.
-        rest = 1 - discover_share
-        budget, rho = open_budget(promise * rest, delta * rest, max_rows)
-        check_not_named(open_columns, self.handle_unknown, self.structural_zeros)
-        placeholders = {name: [None] for name in open_columns}
-        coded = code_table(self, private.table, private.is_counted, placeholders)
-        self._check_relations(coded)
+        # Plan.
+        budget, rho = open_budget(promise, delta, max_rows)
+        coded = code_table(self, private.table, private.is_counted)
         never_measured = out_of_reach(coded.plan, coded.strategy)
         warn_left_out(coded.plan, coded.domain.columns, never_measured)
-        mechanism = self._mechanism(budget, coded, max_rows)
-        spend = partial(
-            self._spend,
+        # What is not declared in a large table shows in the first pass.
+        records = private.records(coded, self.handle_unknown)
+        records.prepare(coded.first_cliques)
+
+        # Charge.
+        source = self._spend(
             of_persons,
-            private.table.names,
+            [*private.features, *private.target],
+            self._mechanism(budget, coded, max_rows),
+            delta=delta,
+            rho=rho,
+            losses=budget.losses,
         )
-
-        # Columns in which missing values and those that were not found are one.
-        mixed: set[Any] = set()
-
-        # Charge. What is not declared in a large table shows in the first pass: before
-        # the charge, as in memory.
-        if open_columns:
-            places = set(map(coded.domain.columns.index, open_columns))
-            max_values = largest_sizes(coded.plan, coded.strategy, places)
-            source = spend(f"{mechanism}, thresholds on values", delta=delta)
-            values, mixed = find_values(
-                source,
-                open_columns,
-                promise.amount * discover_share,
-                delta * discover_share,
-                max_rows,
-                max_values,
-            )
-            coded = code_table(self, private.table, private.is_counted, values)
-            records = private.records(coded, self.handle_unknown)
-        else:
-            records = private.records(coded, self.handle_unknown)
-            records.prepare(coded.first_cliques)
-            source = spend(mechanism, delta=delta, rho=rho, losses=budget.losses)
 
         # Measure.
         table = PrivateTable(records, coded.cells.sizes, budget, source)
-        cells, plan, fitted = self._measure(table, coded)
-        self._template = sample_template(private.table, cells.domain)
-        self._set_relations(coded.relations)
-        return self._warnings(plan, coded.strategy, fitted, never_measured, mixed)
-
-    def _read_open_columns(
-        self, private: PrivateRows, promise: Share, delta: Fraction
-    ) -> tuple[dict[Any, Any], Fraction]:
-        """Count the columns whose values are to be found; return their share, too."""
-        share = self._check_discover(promise, delta)
-        if not share:
-            return {}, share
-        names = undeclared(private.table, self.domain)
-        open_columns = count_open_columns(private.table, names, private.is_counted)
-        return open_columns, share if open_columns else Fraction(0)
-
-    def _measure(
-        self, table: PrivateTable, coded: CodedTable
-    ) -> tuple[FoundCells, Plan, FittedTable]:
-        """Find bins, measure marginals, and set what is learnt from them."""
         cells = find_cells(table, coded.cells, coded.domain, self.bins)
-        # Which bins break a relation is known once bins are.
-        zeros = self._zeros(coded.relations, cells.domain)
-        plan = replace(coded.plan, sizes=cells.domain.sizes, zeros=zeros)
+        plan = replace(coded.plan, sizes=cells.domain.sizes)
         cells.table.prepare(coded.strategy.first_cliques(plan))
         with one_thread():
             measured = coded.strategy.measure(cells.table, plan)
             fitted, shapes = cells.place(measured, self._generator("shapes"))
-        self._set_fitted(fitted, shapes, cells, coded.substitutes)
-        return cells, plan, fitted
+        self._set_fitted(fitted, shapes, cells)
+        self._features = private.features
+        self._template = sample_template(private.table, cells.domain)
+        return self._warnings(plan, coded.strategy, fitted, never_measured)
 
     def _warnings(
         self,
@@ -433,7 +345,6 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         strategy: Strategy,
         fitted: FittedTable,
         never_measured: Collection[Clique],
-        mixed: set[Any],
     ) -> list[Callable[[], None]]:
         """List the warnings of what was released, to give once `fit` has succeeded."""
         names = self.domain_.columns
@@ -441,14 +352,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         return [
             partial(warn_not_chosen, plan, strategy, names, cliques, never_measured),
             partial(warn_unknown, plan, strategy, names, fitted.unknown),
-            partial(
-                warn_undiscovered,
-                self.domain_,
-                self.undiscovered_,
-                self.n_rows_,
-                mixed,
-            ),
-            self._warn_redrawn,
+            self._warn_of_constraints,
             partial(warn_of_released_size, self.guarantee_, self.n_rows_),
         ]
 
@@ -457,36 +361,19 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         check_marginals(self.marginals)
         check_choice("bins", self.bins, list(BINS))
 
-    def _check_relations(self, coded: CodedTable) -> None:
-        """Refuse parameters that name columns which are derived from others."""
-        for parameter, names in self._names_in_parameters(coded).items():
-            coded.relations.check_not_derived(parameter, names)
-
-    def _names_in_parameters(self, coded: CodedTable) -> dict[str, list[Any]]:
-        """Return the columns that parameters about measurements name."""
-        names: dict[str, list[Any]] = {"target": [self.target]}
-        for parameter in ("workload", "marginals"):
-            names[parameter] = []
-            cliques = getattr(self, parameter)
-            if cliques is None or isinstance(cliques, str):
-                continue
-            for clique in cliques:
-                is_column = isinstance(clique, str)
-                names[parameter] += [clique] if is_column else list(clique)
-        names["structural_zeros"] = []
-        for combination in self.structural_zeros or ():
-            names["structural_zeros"].extend(combination)
-        return names
-
     def _read_private(self, X: Any, y: Any, groups: Any, rows: int) -> PrivateRows:
         """Read a table, with its target, and choose the rows of each person."""
         large = open_large(X)
         if large is not None:
             rng = self._generator("contribution")
-            large, X = open_rows(
-                large, y=y, discover=self.discover, groups=groups, most=rows, rng=rng
-            )
+            large, X = open_rows(large, y=y, groups=groups, most=rows, rng=rng)
         table = self._read_table(X)
+        features = table.names
+        if isinstance(self.domain, Domain) and self.domain.derived:
+            # Derived columns are computed from the others, and not read.
+            names = [name for name in features if name not in self.domain.derived]
+            part = select_columns(table, names)
+            table = read_table(part.rebuild(part.columns, names))
         if y is not None:
             table = with_target(table, y)
         check_width(len(table.names))
@@ -494,34 +381,20 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         if large is None and groups is not None:
             persons = read_persons(groups, table)
             is_counted = rows_within(persons, rows, self._generator("contribution"))
-        return PrivateRows(table, is_counted, large)
-
-    def _check_discover(self, promise: Share, delta: Fraction) -> Fraction:
-        """Return the share of the budget that is for finding values."""
-        if promise.given is not None and self.discover is not None:
-            raise ValueError(
-                f"discover needs an epsilon and a delta, got epsilon={self.epsilon}"
-            )
-        return check_share(self.discover, delta)
+        return PrivateRows(table, features, is_counted, large)
 
     def _mechanism(self, budget: NoiseBudget, coded: CodedTable, rows: int) -> str:
         """Name the mechanism, and what is done to rows after it."""
         finds_bins = self.bins == "private" and coded.cells is not coded.domain
         counted = "bins and marginals" if finds_bins else "marginals"
         reach = f", up to {rows} rows a person" if rows > 1 else ""
-        change = f", {coded.relations}" if coded.relations.texts else ""
-        return f"{budget.name} noise on {counted}{reach}{change}"
+        return f"{budget.name} noise on {counted}{reach}"
 
     def _set_fitted(
-        self,
-        fitted: FittedTable,
-        shapes: Shapes | None,
-        cells: FoundCells,
-        others: dict[Any, Any],
+        self, fitted: FittedTable, shapes: Shapes | None, cells: FoundCells
     ) -> None:
         """Set what is learnt from noisy counts."""
         self.domain_ = cells.domain
-        self._others = others
         self._shapes = shapes
         self.marginals_ = cells.table.marginals
         self._scores = {}
@@ -531,21 +404,11 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         self.model_ = fitted.model
         self.n_rows_ = fitted.total
         self.n_rows_std_error_ = fitted.std_error
-        self.undiscovered_ = count_others(
-            fitted.model, cells.domain, fitted.total, others
-        )
         self.n_iter_ = len(fitted.losses)
         self._calls = CallCounter()
 
     def _forget(self) -> None:
-        hidden = (
-            "_others",
-            "_template",
-            "_calls",
-            "_scores",
-            "_shapes",
-            "_relations",
-        )
+        hidden = ("_template", "_features", "_calls", "_scores", "_shapes")
         for name in list(vars(self)):
             if name.endswith("_") or name in hidden:
                 delattr(self, name)

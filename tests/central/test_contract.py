@@ -89,7 +89,7 @@ QUICK = [
     (DPGaussianNB(5.0, bounds=(-10, 10), classes=[0, 1]), CODES),
     (DPCategoricalNB(5.0, categories=FOURTHS, classes=[0, 1]), CODES),
     (DPTargetEncoder(categories=FOURTHS, bounds=(0, 1)), CODES),
-    (DPMarginalSynthesizer(max_iter=5, domain=DECLARED), WORDS),
+    (DPMarginalSynthesizer(domain=DECLARED), WORDS),
 ]
 NAMES = {type(estimator).__name__ for estimator, _ in QUICK}
 QUICK += [(EVERY[name][0], whole(name)) for name in EVERY if name not in NAMES]
@@ -100,14 +100,14 @@ LONG = [
     (DPSimpleImputer(bounds=BOUNDS, strategy="median"), GAPS),
     (DPKBinsDiscretizer(bounds=BOUNDS, strategy="quantile", n_bins=4), NUMBERS),
     (DPHistogram(domain=DECLARED), WORDS),
-    (DPMarginalSynthesizer(max_iter=5, domain=DECLARED, marginals="independent"), WORDS),
+    (DPMarginalSynthesizer(domain=DECLARED, marginals="independent"), WORDS),
     (DPColumnSynthesizer(["job"], domain=DECLARED), WORDS),
-    (DPMarginalSynthesizer(max_iter=5, domain=Interval(0, 100, bins=8), marginals="full"), NUMBERS),
+    (DPMarginalSynthesizer(domain=Interval(0, 100, bins=8), marginals="full"), NUMBERS),
     (DPMean(Rho(0.1, delta=1e-6), bounds=BOUNDS), GAPS),
     (DPMinMaxScaler(Mu(0.5, delta=1e-6), bounds=BOUNDS, quantile_range=(0.1, 0.9)), GAPS),
     (DPSimpleImputer(Rho(0.001, delta=1e-6), strategy="most_frequent", categories=DECLARED), GAPPY_WORDS),
     (DPHistogram(Rho(0.1, delta=1e-6), domain=Interval(0, 100, bins=64), method="hierarchical"), NUMBERS[["age"]]),
-    (DPMarginalSynthesizer(max_iter=5, epsilon=Mu(0.5, delta=1e-6), domain=GAPPY_DECLARED), GAPPY_WORDS),
+    (DPMarginalSynthesizer(epsilon=Mu(0.5, delta=1e-6), domain=GAPPY_DECLARED), GAPPY_WORDS),
     (DPMinMaxScaler(bounds={"age": (0, 100), "hours": (0, 99)}, clip=True), GAPS),
     (DPPCA(epsilon=Mu(0.5, delta=1e-6), bounds=BOUNDS), NUMBERS),
 ]

@@ -36,7 +36,7 @@ def source(request, rows, tmp_path):
 
 
 def made(**params):
-    options = {"epsilon": 50.0, "delta": 1e-9, "domain": SURVEY, "max_iter": 20, "random_state": 0}
+    options = {"epsilon": 50.0, "delta": 1e-9, "domain": SURVEY, "random_state": 0}
     return DPMarginalSynthesizer(**options | params)
 
 

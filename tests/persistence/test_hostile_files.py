@@ -41,7 +41,7 @@ FITTED = [
     DPStandardScaler(100.0, bounds=BOUNDS, random_state=0).fit(NUMBERS),
     DPKBinsDiscretizer(bounds=BOUNDS, random_state=0).fit(NUMBERS),
     DPHistogram(domain=DECLARED, random_state=0).fit(WORDS),
-    DPMarginalSynthesizer(domain=DECLARED, max_iter=3, random_state=0).fit(WORDS),
+    DPMarginalSynthesizer(domain=DECLARED, random_state=0).fit(WORDS),
     RandomizedResponseEncoder(memoize=True, secret_key=SecretKey(b"k" * 32), categories=DECLARED).fit(WORDS),
     NumericPerturber(bounds=BOUNDS).fit(NUMBERS),
     RapporEncoder(n_bits=8).fit(WORDS),

@@ -249,7 +249,6 @@ def made(kind, inner=None):
         "param_distributions": {},
         "cv": 2,
         "n_estimators": 2,
-        "max_iter": 5,
         "thresholds": 5,
         "Cs": 2,
     }

@@ -18,7 +18,6 @@ from skdp import (
     Domain,
     DPColumnSynthesizer,
     DPLogisticRegression,
-    DPMarginalSynthesizer,
     DPMean,
     DPRidge,
     DPStandardScaler,
@@ -89,7 +88,7 @@ def plans_of_every_estimator():
         yield estimator, X
         parameters = estimator.get_params()
         owner = next((name[: -len(ROWS)] for name in parameters if name.endswith(ROWS)), None)
-        if owner is None or parameters.get("discover"):
+        if owner is None:
             continue
         for share in (Rho(0.1, delta=1e-6), Mu(0.3, delta=1e-6)):
             own = {f"{owner}epsilon": share, f"{owner}{ROWS}": 2}
@@ -262,14 +261,6 @@ def test_what_is_partly_fitted_has_no_plan():
     assert privacy_statement(pipeline).total is None
     fitted = response().fit(TABLE[TEXT])
     assert len(privacy_statement([fitted, scaler()], TABLE).steps) == 1
-
-
-def test_a_delta_that_is_none_for_replacing_a_record_promises_nothing():
-    large = DPMarginalSynthesizer(5.0, delta=0.1, domain={"sex": DECLARED["sex"]}, discover=0.5, max_iter=3)
-    for estimator in (large, clone(large).fit(TABLE[TEXT])):
-        statement = privacy_statement(estimator, TABLE[TEXT])
-        assert statement.total is None
-        assert any("no promise for replacing a record follows from epsilon 5" in note for note in statement.notes)
 
 
 def test_a_private_target_that_is_a_column_behind_a_step_without_names():

@@ -45,7 +45,7 @@ def run(amount, kind="gaussian", n=2000, seed=0, **others):
 
 @pytest.mark.parametrize("kind", ["gaussian", "laplace"])
 def test_with_hardly_any_noise_all_pairs_are_measured_and_reproduced(kind):
-    table, fitted = run(HUGE, kind, max_iter=1000)
+    table, fitted = run(HUGE, kind)
     assert set(PAIRS) <= {marginal.clique for marginal in table.marginals}
     assert table.budget.left == 0
     rows = dependent_rows(SIZES, 2000)
@@ -84,7 +84,7 @@ def test_a_strong_pair_has_room_before_many_weak_ones_of_few_values(kind):
     columns += [(rng.random(n) < 0.35 + 0.3 * (hidden % 2)).astype(int) for _ in range(4)]
     rows = np.array(columns).T
     table = private_table(rows, sizes, make_budget(kind, HUGE))
-    fitted = AUTO.measure(table, plan(sizes, max_cells=2000, max_iter=100))
+    fitted = AUTO.measure(table, plan(sizes, max_cells=2000))
     assert table.budget.left == 0
     assert (0, 1) in {marginal.clique for marginal in table.marginals}
     error = np.abs(fitted.total * fitted.model.marginal((0, 1)) - counts_of(rows, sizes, (0, 1))).sum() / 2
@@ -100,7 +100,7 @@ def test_a_strong_pair_comes_first_where_weak_ones_are_more_in_sum():
     for parent in (first, second) * 3:
         columns.append(np.where(rng.random(n) < 0.4, parent % 4, rng.integers(0, 4, n)))
     table = private_table(np.array(columns).T, sizes, make_budget("gaussian", 100))
-    AUTO.measure(table, plan(sizes, max_cells=200, max_iter=2))
+    AUTO.measure(table, plan(sizes, max_cells=200))
     assert (0, 1) in {marginal.clique for marginal in table.marginals}
     assert table.budget.left == 0
 
@@ -114,7 +114,7 @@ def test_a_rare_label_has_room_for_its_strongest_pairs():
         columns.append(np.digitize(trait + 0.5 * rng.normal(size=n), [-1.5, -0.7, 0, 0.7, 1.5]))
     columns.append((trait + rng.normal(size=n) > 3).astype(int))
     table = private_table(np.array(columns).T, sizes, make_budget("gaussian", 100))
-    AUTO.measure(table, plan(sizes, max_cells=300, max_iter=2))
+    AUTO.measure(table, plan(sizes, max_cells=300))
     of_label = {marginal.clique for marginal in table.marginals if 8 in marginal.clique}
     assert len(of_label - {(8,)}) >= 2
     assert table.budget.left == 0
@@ -127,7 +127,7 @@ def test_pairs_that_show_nothing_leave_room_for_what_pairs_do_not_show(seed):
     rows = np.array([rng.integers(0, size, 4000) for size in sizes]).T
     rows[:, 2] = rows[:, 0] ^ rows[:, 1]
     table = private_table(rows, sizes, make_budget("gaussian", 50), seed)
-    AUTO.measure(table, plan(sizes, max_cells=24, max_iter=30))
+    AUTO.measure(table, plan(sizes, max_cells=24))
     measured = [marginal.clique for marginal in table.marginals if len(marginal.clique) > 1]
     assert measured[0] == (0, 1, 2)  # the pairs are left for the second round
     assert table.budget.left == 0
@@ -154,7 +154,7 @@ def test_everything_is_spent_and_the_model_is_sound(sizes, kind, amount, n, max_
     columns = st.sets(st.integers(0, len(sizes) - 1), min_size=1, max_size=3).map(lambda one: tuple(sorted(one)))
     workload = tuple(data.draw(st.lists(columns, max_size=3, unique=True)))
     table = private_table(dependent_rows(sizes, n), sizes, make_budget(kind, amount, 2))
-    settings_ = {"max_cells": max_cells, "workload": workload, "ordered": (ordered,) * len(sizes), "max_iter": 30}
+    settings_ = {"max_cells": max_cells, "workload": workload, "ordered": (ordered,) * len(sizes)}
     settings_["target"] = data.draw(st.none() | st.integers(0, len(sizes) - 1))
     assert_sound(AUTO.measure(table, plan(sizes, **settings_)))
     assert table.budget.left == 0
@@ -228,13 +228,13 @@ DOMAIN = {name: list(range(size)) for name, size in zip(TABLE, SIZES, strict=Tru
 
 
 def fitted(X=TABLE, y=None, **parameters):
-    return DPMarginalSynthesizer(**{"domain": DOMAIN, "random_state": 0, "max_iter": 30} | parameters).fit(X, y)
+    return DPMarginalSynthesizer(**{"domain": DOMAIN, "random_state": 0} | parameters).fit(X, y)
 
 
 def measured(target, *, amount=1, kind="gaussian", sizes=SIZES, rows=None, **others):
     rows = dependent_rows(sizes, 3000) if rows is None else rows
     table = private_table(rows, sizes, make_budget(kind, amount))
-    plan = Plan(sizes, (False,) * len(sizes), others.pop("max_cells", 1000), target=target, max_iter=30, **others)
+    plan = Plan(sizes, (False,) * len(sizes), others.pop("max_cells", 1000), target=target, **others)
     assert_sound(AUTO.measure(table, plan))
     return table
 
@@ -261,7 +261,7 @@ def test_pairs_with_columns_of_two_declared_values_are_scored_as_a_list_of_their
         budget = make_budget("gaussian", 1)
         table = private_table(dependent_rows(SIZES, 3000), SIZES, budget)
         with recorded_draws() as draws:
-            AUTO.measure(table, plan(target=target, max_iter=30))
+            AUTO.measure(table, plan(target=target))
         assert [draw.size for draw in draws if draw.purpose == "scores"][: len(sizes)] == sizes
 
 
@@ -274,7 +274,7 @@ def test_scores_of_many_columns_are_drawn_in_rounds():
     budget = make_budget("gaussian", Fraction(3, 2))
     table = private_table(rows, WIDE, budget)
     with recorded_draws() as draws:
-        AUTO.measure(table, plan(WIDE, max_iter=1))
+        AUTO.measure(table, plan(WIDE))
     # What is asked again depends on noisy scores alone; together they cost what was promised.
     loss = sum(draw.loss(1) for draw in draws)
     assert loss <= budget.share.amount

@@ -51,7 +51,7 @@ PEOPLE = make_people()
 
 
 def fitted(table=PEOPLE, domain=None, **parameters):
-    given = {"epsilon": 20.0, "delta": 1e-6, "bins": "private", "random_state": 0, "max_iter": 50}
+    given = {"epsilon": 20.0, "delta": 1e-6, "bins": "private", "random_state": 0}
     return DPMarginalSynthesizer(domain=domain or DOMAIN, **given | parameters).fit(table)
 
 
@@ -244,7 +244,7 @@ def test_grids_follow_from_the_declaration(declared, inside):
     ids=["no rows", "nothing but noise", "hardly any noise", "a single column"],
 )
 def test_extreme_tables_and_promises(table, parameters):
-    found = fitted(table, {name: DOMAIN[name] for name in table}, max_iter=5, **parameters)
+    found = fitted(table, {name: DOMAIN[name] for name in table}, **parameters)
     made = found.sample(50)
     assert len(made) == 50
     assert made.notna().all().all()
@@ -260,7 +260,6 @@ def test_extreme_tables_and_promises(table, parameters):
     [
         ({"bins": "equal"}, "bins must be one of"),
         ({"bins": 8}, "bins must be one of"),
-        ({"structural_zeros": [{"hours": (0, 3), "sex": ["F"]}]}, "whose bins bins=.private. is to find; use bins="),
         ({"max_cells": 0}, "max_cells"),
     ],
 )
@@ -394,7 +393,7 @@ def test_few_single_values_stay_bins(others):
     table = numbers(n=1_000)[others].assign(few=np.random.default_rng(0).poisson(3, 1_000).clip(0, 20))
     few = Interval(0, 20, bins=20)
     domain = {name: declared_ends(2)[name] for name in others} | {"few": few}
-    synthesizer = DPMarginalSynthesizer(1, domain=domain, bins="private", random_state=0, max_iter=5).fit(table)
+    synthesizer = DPMarginalSynthesizer(1, domain=domain, bins="private", random_state=0).fit(table)
     assert synthesizer.domain_["few"] == few
     assert abs((synthesizer.sample(1_000)["few"] == 3).mean() - (table["few"] == 3).mean()) < 0.05
 
@@ -432,7 +431,7 @@ class TestDecimals:
 
     @staticmethod
     def fit(values, decimals=2, **options):
-        options = {"delta": 1e-6, "random_state": 0, "max_iter": 5} | options
+        options = {"delta": 1e-6, "random_state": 0} | options
         domain = {"a": Interval(0, 100, bins=4, decimals=decimals)}
         return DPMarginalSynthesizer(1.0, domain=domain, **options).fit(pd.DataFrame({"a": values}))
 
@@ -460,7 +459,7 @@ class TestDecimals:
         """It holds 900.5, but not the 90,050 cents; and nothing beyond 65,504."""
         values = np.linspace(0, min(high, 60_000), 500).round(decimals).astype(np.float16)
         domain = {"a": Interval(0, high, bins=4, decimals=decimals)}
-        fitted = DPMarginalSynthesizer(9.0, delta=1e-6, domain=domain, random_state=0, max_iter=5)
+        fitted = DPMarginalSynthesizer(9.0, delta=1e-6, domain=domain, random_state=0)
         drawn = fitted.fit(pd.DataFrame({"a": values})).sample(500)["a"]
         assert drawn.dtype == np.float64
         assert np.isfinite(drawn).all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import math
 import pickle
@@ -16,6 +17,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
+import skdp
 from skdp import (
     BudgetExceeded,
     Domain,
@@ -31,6 +33,7 @@ from skdp.synthesis.columns import Cross, PrivateColumns
 from skdp.synthesis.selection import NoiseBudget
 from skdp.testing import check_curator, replay_release
 from tests.conftest import each
+from tests.persistence.forgery import forged, saved
 
 DOMAIN = {
     "age": Interval(edges=[0, 20, 40, 60, 80.5]),
@@ -344,6 +347,34 @@ class TestRows:
     @each("n_rows", [1, 2])
     def test_few_rows(self, n_rows):
         assert len(synthesizer(epsilon=0.5, random_state=0).fit_transform(people(n_rows))) == n_rows
+
+    def test_files(self, tmp_path):
+        table = people(300)
+        release = synthesizer().fit(table[["age", "sex", "job"]], table["income"])
+        skdp.save(release, tmp_path / "release.json")
+        read = skdp.load(tmp_path / "release.json")
+        assert (read.guarantee_, read.measured_columns_) == (release.guarantee_, release.measured_columns_)
+        made = read.transform(table[["age", "sex", "job"]])
+        assert (made["sex"] != table["sex"]).any()
+        for cross, logits, own in zip(read._model.crosses, read._model.logits, release._model.logits, strict=True):
+            assert logits.shape == (cross.n_cells, cross.n_values)
+            np.testing.assert_allclose(logits, own, rtol=1e-12)
+
+    @each(
+        "part value message",
+        [
+            ("tables", [], "lacks a private column"),
+            ("measured", 3, "cannot be read"),
+            ("columns", ["job", "income"], "the guarantee is of other columns"),
+            ("domain", {"sex": ["f"]}, "a part is no Domain"),
+            ("more", 1, "other parts"),
+        ],
+    )
+    def test_damaged_files_are_refused(self, part, value, message):
+        release = synthesizer(["sex"]).fit(people(100))
+        data = forged(saved(release), lambda content: content["fitted"].update({part: value}))
+        with pytest.raises(ValueError, match=message):
+            skdp.load(io.BytesIO(data))
 
     def test_clones_and_pickles(self):
         table = people(300)

@@ -23,7 +23,7 @@ SHARES = np.r_[np.full(4, 0.2), np.full(35, 0.2 / 35)]
 
 def released(table, domain, **parameters):
     """Return the whole of what is released: rows, the file of the fit, and the rows that a table gets."""
-    options = {"delta": 1e-6, "random_state": 0, "max_iter": 5, "handle_unknown": "ignore"} | parameters
+    options = {"delta": 1e-6, "random_state": 0, "handle_unknown": "ignore"} | parameters
     synthesizer = DPMarginalSynthesizer(0.1, domain=domain, **options).fit(table)
     file = io.BytesIO()
     synthesizer.save(file)
@@ -71,7 +71,7 @@ class TestOrder:
             files.append(file)
         assert files[0] == files[1]
         # A dtype that is itself the declaration declares its order, which the fitted domain and its file keep.
-        by_dtype = DPMarginalSynthesizer(0.1, delta=1e-6, domain={"pub": ["p", "q"]}, random_state=0, max_iter=5)
+        by_dtype = DPMarginalSynthesizer(0.1, delta=1e-6, domain={"pub": ["p", "q"]}, random_state=0)
         by_dtype.fit(self.table(LABELS))
         assert by_dtype.domain_ == Domain(domain)
         file = io.BytesIO()
@@ -217,7 +217,7 @@ def test_a_missing_record_makes_no_objects_of_months_and_ranges(values):
 def test_a_resampled_target_has_no_dtype_of_the_data():
     made = []
     for y in (of_pandas(NUMBERS, "float32"), of_pandas(NUMBERS, "float64")):
-        synthesizer = DPMarginalSynthesizer(1.0, domain={"pub": ["p", "q"], "x": REAL}, random_state=0, max_iter=5)
+        synthesizer = DPMarginalSynthesizer(1.0, domain={"pub": ["p", "q"], "x": REAL}, random_state=0)
         X = pd.DataFrame({"pub": ["p", "q"] * 20})
         made.append(SyntheticResampler(synthesizer).fit_resample(X, y.rename("x"))[1])
     pd.testing.assert_series_equal(*made)

@@ -233,7 +233,8 @@ class TestDamage:
             (["template", "$template", "n_columns"], 99, "another number of columns"),
             (["n_rows"], -1, "expected a positive number"),
             (["n_rows_std_error"], None, "expected a positive number"),
-            (["n_features"], 0, "whole numbers from 2 to 3"),
+            (["features"], [], "the columns of X are not those of the domain"),
+            (["features"], ["age", "sex"], "the columns of X are not those of the domain"),
             (["n_iter"], 0, "whole numbers from 1"),
             (["marginals"], [], "there is no marginal"),
             (["marginals", 0, "columns"], ["sex"], "another shape"),
@@ -241,7 +242,6 @@ class TestDamage:
             (["marginals", 0, "groups"], [[1, 1], None], "do not fit its values"),
             (["marginals", 0, "groups"], [[0], None], "do not fit its values"),
             (["marginals", 0, "std_error"], 0, "positive number"),
-            (["others"], {"sex": "X"}, "what stands for the unforeseen is not declared"),
             (["scores"], [{"columns": ["age"], "score": 0.1, "std_error": 0.1}], "a score must be of two columns"),
             (["scores"], [{"columns": ["sex", "age"], "score": None, "std_error": 0.1}], "must be a finite number"),
             (

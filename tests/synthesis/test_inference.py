@@ -115,7 +115,7 @@ def difference(table):
 
 
 def with_bins(epsilon, table, seed, domain=HOURS, **parameters):
-    parameters = {"bins": "private", "marginals": [tuple(domain)], "max_iter": 20} | parameters
+    parameters = {"bins": "private", "marginals": [tuple(domain)]} | parameters
     return DPMarginalSynthesizer(epsilon, domain=domain, random_state=seed, **parameters).fit(table)
 
 
@@ -379,7 +379,7 @@ def test_coverage_and_rejections():
     held, rejected = [], []
     for seed in range(15):
         table = population.sample(N, replace=True, random_state=seed).reset_index(drop=True)
-        synthesizer = fitted([("x", "g"), ("x", "z"), ("z", "y"), ("x", "y")], 1.0, table, seed, max_iter=50)
+        synthesizer = fitted([("x", "g"), ("x", "z"), ("z", "y"), ("x", "y")], 1.0, table, seed)
         terms = [
             synthetic_inference(synthesizer, lambda table: table["x"].mean(), columns=["x"]).iloc[0],
             synthetic_inference(synthesizer, lambda rows: np.diff(means(rows)), columns=["g", "x"]).iloc[0],
@@ -473,7 +473,7 @@ def test_what_no_row_changes_has_no_interval():
 
 class TestSeveralTables:
     def test_they_differ_as_the_noise_does(self):
-        synthesizer = fitted([("x", "g"), ("z",)], epsilon=0.5, max_iter=30)
+        synthesizer = fitted([("x", "g"), ("z",)], epsilon=0.5)
         tables = synthesizer.sample(n_tables=25)
         assert len(tables) == 25
         assert all(list(table) == ["x", "g", "z"] for table in tables)

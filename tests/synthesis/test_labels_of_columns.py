@@ -45,7 +45,7 @@ def labels_of(frame):
 
 def fitted(table, **parameters):
     domain = {name: [0, 1] for name in table.columns}
-    return DPMarginalSynthesizer(1.0, domain=domain, max_iter=1, random_state=0, **parameters).fit(table)
+    return DPMarginalSynthesizer(1.0, domain=domain, random_state=0, **parameters).fit(table)
 
 
 @pytest.mark.parametrize("kind", TABLES)

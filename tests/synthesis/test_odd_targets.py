@@ -67,7 +67,7 @@ def settings(library, kind, **parameters):
     features = "x0" if library == "numpy" else "k"
     name = "target" if kind == "no text" else "c"
     domain = {features: ["u", "w"], name: declared}
-    return {"domain": domain, "max_iter": 2, "random_state": 0, "handle_unknown": "ignore"} | parameters
+    return {"domain": domain, "random_state": 0, "handle_unknown": "ignore"} | parameters
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -32,7 +32,7 @@ every_noise = pytest.mark.parametrize("delta", [0.0, 1e-9], ids=["laplace", "gau
 
 def fitted(X=TABLE, **parameters):
     groups = parameters.pop("groups", None)
-    parameters = {"domain": DOMAIN, "random_state": 0, "max_iter": 50} | parameters
+    parameters = {"domain": DOMAIN, "random_state": 0} | parameters
     return DPMarginalSynthesizer(**parameters).fit(X, groups=groups)
 
 

@@ -159,7 +159,7 @@ def test_pairs_that_are_too_large_for_a_score_are_named(parameters, warned):
     codes = np.random.default_rng(0).integers(0, 400, 50)
     table = pd.DataFrame({"a": codes, "b": codes, "c": codes % 2})
     domain = {"a": range(400), "b": range(400), "c": [0, 1]}
-    synthesizer = DPMarginalSynthesizer(1.0, domain=domain, max_iter=5, random_state=0, **parameters)
+    synthesizer = DPMarginalSynthesizer(1.0, domain=domain, random_state=0, **parameters)
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         synthesizer.fit(table)

@@ -50,7 +50,7 @@ EIGHTHS = Interval(0, 100, bins=8)
 
 
 def synthesizer(epsilon=1.0, **parameters):
-    return DPMarginalSynthesizer(epsilon, **{"domain": CODES, "max_iter": 5} | parameters)
+    return DPMarginalSynthesizer(epsilon, **{"domain": CODES} | parameters)
 
 
 def fitted(model, rows):

@@ -15,7 +15,6 @@ from skdp.synthesis.selection._rare_values import group_column as group_column
 from skdp.synthesis.selection._registry import STRATEGIES as STRATEGIES
 from skdp.synthesis.selection._registry import check_marginals as check_marginals
 from skdp.synthesis.selection._registry import check_width as check_width
-from skdp.synthesis.selection._registry import largest_sizes as largest_sizes
 from skdp.synthesis.selection._registry import read_plan as read_plan
 from skdp.synthesis.selection._scores import MEAN_ABSOLUTE as MEAN_ABSOLUTE
 from skdp.synthesis.selection._scores import IndependentColumns as IndependentColumns
@@ -30,5 +29,4 @@ from skdp.synthesis.selection._strategy import out_of_reach as out_of_reach
 from skdp.synthesis.selection._strategy import warn_left_out as warn_left_out
 from skdp.synthesis.selection._strategy import warn_not_chosen as warn_not_chosen
 from skdp.synthesis.selection._strategy import warn_unknown as warn_unknown
-from skdp.synthesis.selection._zeros import read_order as read_order
-from skdp.synthesis.selection._zeros import read_zeros as read_zeros
+from skdp.synthesis.selection._zeros import find_zeros as find_zeros

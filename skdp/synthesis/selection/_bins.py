@@ -23,7 +23,13 @@ from skdp.synthesis.model import (
 )
 from skdp.synthesis.selection._private_table import PrivateTable
 from skdp.synthesis.selection._strategy import FittedTable
-from skdp.synthesis.tables import Shape, Shapes, count_values, find_points
+from skdp.synthesis.tables import (
+    Shape,
+    Shapes,
+    count_values,
+    find_points,
+    replace_columns,
+)
 
 BINS = ("declared", "private")
 """What `bins=` takes."""
@@ -221,7 +227,7 @@ def find_bins(
         largest_variance = np.linalg.eigvalsh(sums.T @ fine.covariance @ sums)[-1]
         error = math.sqrt(largest_variance)
         marginals.append(Marginal((place,), fine.counts @ sums, error))
-    domain = Domain(columns)
+    domain = replace_columns(declared, columns)
     return table.coarser(domain, bins_of_cells, marginals), domain, shapes
 
 

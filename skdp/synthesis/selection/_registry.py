@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
-from numbers import Real
 from typing import Any
 
 from skdp.domain import Domain
@@ -21,11 +20,7 @@ from skdp.synthesis.selection._strategy import (
     Strategy,
     fit_measured,
 )
-from skdp.synthesis.selection._zeros import (
-    leaves_something,
-    read_zeros,
-)
-from skdp.synthesis.tables import Relations
+from skdp.synthesis.selection._zeros import find_zeros
 
 
 class CertainStrategy(Strategy):
@@ -107,11 +102,7 @@ def read_plan(
     marginals: Any,
     workload: Any,
     target: Any,
-    structural_zeros: Any,
     max_cells: Any,
-    max_iter: Any,
-    tol: Any,
-    relations: Relations | None = None,
 ) -> tuple[Plan, Strategy]:
     """Return what is public and the strategy; refuse a model that is too large."""
     max_cells = min(check_size(max_cells, name="max_cells"), MOST_CELLS)
@@ -123,9 +114,7 @@ def read_plan(
         ordered,
         max_cells,
         workload=cliques,
-        max_iter=check_size(max_iter, name="max_iter", least=1),
-        zeros=read_zeros(structural_zeros, domain, relations, max_cells),
-        tol=_check_tol(tol),
+        zeros=find_zeros(domain, max_cells),
         target=_read_target(target, marginals, cliques, domain),
     )
     if isinstance(marginals, str):
@@ -165,12 +154,6 @@ def _read_target(
     return column
 
 
-def _check_tol(tol: Any) -> float:
-    if isinstance(tol, bool) or not isinstance(tol, Real) or not 0 < float(tol) < 1:
-        raise ValueError(f"tol must be a number between 0 and 1, got {tol!r}")
-    return float(tol)
-
-
 _MOST_TOGETHER = CLIQUES_OF_A_MODEL * MOST_CELLS
 """Cells of all cliques: two gigabytes."""
 
@@ -190,43 +173,6 @@ def _check_size_of_model(plan: Plan, strategy: Strategy) -> None:
             f"copy); at most {_MOST_TOGETHER:,} are computed. Ask for fewer marginals, "
             "or for coarser bins"
         )
-    is_open = bool(plan.zeros) and not strategy.is_certain
-    if is_open and cells > max(plan.max_cells, *plan.sizes):
-        raise ValueError(
-            f"structural_zeros take a clique of {cells:,} cells together; at most "
-            f"max_cells = {plan.max_cells:,} are allowed. Leave out some that do not "
-            "follow from others, declare coarser bins, or set max_cells higher"
-        )
-    if not leaves_something(plan.sizes, plan.zeros):
-        raise ValueError("structural_zeros leave nothing that could occur")
-
-
-def largest_sizes(plan: Plan, strategy: Strategy, columns: Collection[int]) -> int:
-    """Find how many values each of some columns may have for a model to be small."""
-
-    def fits(size: int) -> bool:
-        sizes = list(plan.sizes)
-        for column in columns:
-            sizes[column] = size
-        cells, total = _needed_cells(replace(plan, sizes=tuple(sizes)), strategy)
-        return cells <= MOST_CELLS and total <= _MOST_TOGETHER
-
-    if not fits(2):  # one value, and one for all others
-        raise ValueError(
-            f"the model of these marginals needs more than {MOST_CELLS:,} cells if "
-            "discover= finds values. Ask for fewer columns together, or for coarser "
-            "bins"
-        )
-    # Bisection: `size` fits, and `limit` does not.
-    size = 2
-    limit = MOST_CELLS + 1
-    while limit - size > 1:
-        middle = (size + limit) // 2
-        if fits(middle):
-            size = middle
-        else:
-            limit = middle
-    return size
 
 
 def _needed_cells(plan: Plan, strategy: Strategy) -> tuple[int, int]:

@@ -19,7 +19,6 @@ from skdp.oracles import project_to_simplex
 from skdp.pages import warn
 from skdp.synthesis.model import (
     MOST_CELLS,
-    TOLERANCE,
     Clique,
     Elimination,
     GraphicalModel,
@@ -53,9 +52,7 @@ class Plan:
     """The most cells of a clique of the model."""
     workload: tuple[Clique, ...] = ()
     """The marginals that matter; all if there are none."""
-    max_iter: int = 300
     zeros: Zeros = field(default=(), repr=False)
-    tol: float = TOLERANCE
     target: int | None = None
     """The column that rows will be used to predict."""
 
@@ -163,8 +160,6 @@ def fit_table(
     marginals: Iterable[Marginal],
     *,
     zeros: Zeros = (),
-    max_iter: int = 300,
-    tol: float = TOLERANCE,
 ) -> FittedTable:
     """Fit a model to all that was measured."""
     # The descent starts at independent columns: what remains where little is known of
@@ -179,7 +174,7 @@ def fit_table(
     for column, size in enumerate(sizes):
         shares.append(_start_shares(column, size, merged, total))
     start = forbid(tree, independent_start(tree, shares), zeros)
-    fit = fit_model(tree, merged, total, max_iter=max_iter, tol=tol, start=start)
+    fit = fit_model(tree, merged, total, start=start)
     return FittedTable(fit.model, total, std_error, fit.losses)
 
 
@@ -189,8 +184,6 @@ def fit_measured(table: PrivateTable, plan: Plan) -> FittedTable:
         plan.sizes,
         table.marginals,
         zeros=plan.zeros,
-        max_iter=plan.max_iter,
-        tol=plan.tol,
     )
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -12,15 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.domain import Domain, Interval, declared_dtype
-from skdp.synthesis.tables._draws import (
-    Order,
-    draw,
-    fixed,
-    keep_order,
-    round_as_declared,
-    spread,
-)
-from skdp.synthesis.tables._relations import DrawnRows
+from skdp.synthesis.tables._draws import draw, round_as_declared
 from skdp.synthesis.tables._shapes import Shapes
 from skdp.tables import Table, column_of, empty_column, labels_of, library_of
 
@@ -61,60 +53,56 @@ def _template(table: Table, domain: Domain, libraries: Sequence[str]) -> Table:
     return Table(table.names, tuple(columns), _empty_native(table.native))
 
 
+@dataclass(frozen=True)
+class DrawnRows:
+    """Rows as codes, and the numbers and dates that were drawn within their bins."""
+
+    domain: Domain
+    codes: list[NDArray[np.integer]]
+    numbers: dict[Any, NDArray[Any]]
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows."""
+        return len(self.codes[0])
+
+    def replace(
+        self, places: NDArray[np.intp], rows: DrawnRows, chosen: NDArray[np.intp]
+    ) -> None:
+        """Put some of other rows in the place of some rows."""
+        for codes, other_codes in zip(self.codes, rows.codes, strict=True):
+            codes[places] = other_codes[chosen]
+        for name, numbers in rows.numbers.items():
+            self.numbers[name][places] = numbers[chosen]
+
+
 def decode(
     template: Table,
     domain: Domain,
     codes: Rows,
     rng: np.random.Generator,
-    order: Order = (),
     shapes: Shapes | None = None,
-    given: Mapping[Any, NDArray[Any]] | None = None,
 ) -> tuple[Any, ...]:
-    """Turn codes into columns; numbers are drawn within bins, by shapes, in order."""
-    drawn = draw_rows(domain, codes, rng, order, shapes, given)
-    return write_rows(template, drawn)
+    """Turn codes into columns; numbers are drawn within bins, by shapes."""
+    return write_rows(template, draw_rows(domain, codes, rng, shapes))
 
 
 def draw_rows(
     domain: Domain,
     codes: Rows,
     rng: np.random.Generator,
-    order: Order = (),
     shapes: Shapes | None = None,
-    given: Mapping[Any, NDArray[Any]] | None = None,
 ) -> DrawnRows:
-    """Draw numbers and dates within the bins of rows, by shapes, in order."""
-    # First numbers within their bins, whatever the order; then moved into order, as far
-    # as rules ask for it.
-    coded = dict(zip(domain.columns, codes, strict=True))
+    """Draw numbers and dates within the bins of rows, by shapes."""
     shaped = {} if shapes is None else shapes.draw(domain, codes, rng)
     drawn = {}
-    for name, column_codes in coded.items():
+    for name, column_codes in zip(domain.columns, codes, strict=True):
         values = domain[name]
         if name in shaped and shapes is not None:
             cells, positions = shaped[name]
-            grid = shapes.columns[name].grid
-            drawn[name] = draw(grid, cells, rng, positions)
+            drawn[name] = draw(shapes.columns[name].grid, cells, rng, positions)
         elif isinstance(values, Interval):
             drawn[name] = draw(values, column_codes, rng)
-
-    # What is given does not move. Rules with a column that is not there say nothing.
-    spreads = {}
-    for name, numbers in (given or {}).items():
-        spreads[name] = fixed(numbers)
-    pairs = []
-    for below, above in order:
-        if {below, above} <= coded.keys() | spreads.keys():
-            pairs.append((below, above))
-    for name in dict.fromkeys(itertools.chain(*pairs)):
-        if name in coded:
-            spreads[name] = spread(
-                domain[name],
-                coded[name],
-                drawn.get(name),
-                shaped=name in shaped,
-            )
-    keep_order(spreads, pairs, rng)
     return DrawnRows(domain, list(codes), drawn)
 
 
@@ -145,16 +133,19 @@ def check_decodable(template: Table, domain: Domain) -> None:
         domain.select(names).decoders(columns)
 
 
-def assemble(template: Table, columns: Sequence[Any], names: Sequence[Any]) -> Any:
-    """Make a table of new rows."""
-    # A frame of pandas has a new index and, where it has as many columns as the template,
-    # the labels of that, also in levels, in place of the names.
+def make_frame(template: Table, columns: Sequence[Any], names: Sequence[Any]) -> Any:
+    """Make a table of new rows with these names; a frame of pandas has a new index."""
     native = template.native
-    if not isinstance(native, pd.DataFrame):
-        return template.rebuild(columns, names)
-    new_index = pd.DataFrame(index=pd.RangeIndex(len(columns[0])))
-    frame = Table(template.names, template.columns, new_index).rebuild(columns, names)
-    if len(frame.columns) == len(native.columns):
+    if isinstance(native, pd.DataFrame):
+        native = pd.DataFrame(index=pd.RangeIndex(len(columns[0])))
+    return Table(template.names, template.columns, native).rebuild(columns, names)
+
+
+def assemble(template: Table, columns: Sequence[Any], names: Sequence[Any]) -> Any:
+    """Make a table of new rows, with the labels of the template if it has as many columns."""
+    frame = make_frame(template, columns, names)
+    native = template.native
+    if isinstance(native, pd.DataFrame) and len(names) == len(native.columns):
         frame.columns = labels_of(native.columns)
     return frame
 

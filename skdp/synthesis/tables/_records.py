@@ -2,37 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from fractions import Fraction
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, Protocol, get_args
 
-import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.base import (
-    level_of_the_caller,
     target_of,
     undeclared_error,
 )
 from skdp.central.statistics import (
     CellTally,
-    count_distinct,
     count_large,
     declared_domain,
-    discover_values,
     encode_columns,
     limit_persons,
     part_of,
 )
 from skdp.domain import Categories, Domain, Interval, domains_of_dtypes
-from skdp.pages import warn
-from skdp.randomness import ByteSource
 from skdp.synthesis.model import (
     Clique,
-    GraphicalModel,
     count_cells,
     count_pairs,
     cover,
@@ -43,13 +35,11 @@ from skdp.synthesis.model import (
 )
 from skdp.tables import (
     ORDERED_KINDS,
-    ColumnError,
     LargeTable,
     Table,
     has_more_decimals,
     kind_of,
     present,
-    shielded,
     to_numbers,
 )
 
@@ -88,11 +78,10 @@ def read_codes(
     table: Table,
     domain: Domain,
     handle_unknown: Any,
-    others: Mapping[Any, Any] | None = None,
 ) -> list[Codes]:
     """Code the columns of a table."""
     check_policy(handle_unknown)
-    codes, undeclared = encode_records(table, domain, handle_unknown, others)
+    codes, undeclared = encode_records(table, domain, handle_unknown)
     if undeclared:
         name = undeclared[0]
         if name in _find_long_decimals(table, domain):
@@ -108,7 +97,6 @@ def encode_records(
     table: Table,
     domain: Domain,
     handle_unknown: Any,
-    others: Mapping[Any, Any] | None = None,
 ) -> tuple[list[Codes], list[Any]]:
     """Code a table, and list the columns with values that have to be declared."""
     codes, unlisted = encode_columns(table, domain, "error")
@@ -118,9 +106,7 @@ def encode_records(
             codes[place][is_long] = domain.sizes[place]
             if name not in unlisted:
                 unlisted.append(name)
-    # Where values were found privately, one stands for all others.
-    replacements = _replacements(domain, others)
-    replacements |= _replacements(domain, handle_unknown)
+    replacements = _replacements(domain, handle_unknown)
     undeclared = []
     for name in unlisted:
         place = domain.columns.index(name)
@@ -190,20 +176,17 @@ def _clip(codes: Codes, interval: Any, column: Any) -> None:
 
 
 def complete_domain(
-    table: Table, declared: Any, found: Mapping[Any, Any] | None = None
+    table: Table, declared: Any, read: Mapping[Any, Any] | None = None
 ) -> Domain:
-    """Build the domain of a table from what is declared, was found privately, or read of public columns."""
+    """Build the domain of a table from what is declared, or was read of public columns."""
     known = _declared_names(table, declared)
+    public = None
     if isinstance(declared, Domain):
         used = [name for name in declared.columns if name in table.names]
-        declared = declared.select(used) if used else None
-    if found:
-        columns = {}
-        if isinstance(declared, Domain):
-            columns = {name: declared[name] for name in declared.columns}
-        elif isinstance(declared, Mapping):
-            columns = dict(declared)
-        declared = columns | dict(found)
+        public = declared.select(used) if used else None
+        declared = {name: declared[name] for name in used}
+    if read:
+        declared = {**(declared or {}), **read}
     domain = declared_domain(table, declared, "domain")
     # A dtype has the order of values that it declares itself. Of values that are
     # declared otherwise it says nothing: one record may decide which categories it has.
@@ -213,7 +196,15 @@ def complete_domain(
         is_of_dtype = name not in known and (name in by_dtype or values.observed)
         if is_of_dtype and isinstance(values, Categories):
             values.ordered = _is_ordered(column)
-    return domain
+    if public is None:
+        return domain
+    columns = {name: domain[name] for name in domain.columns}
+    return replace_columns(public, columns).with_guarantee(public.guarantee)
+
+
+def replace_columns(domain: Domain, columns: Mapping[Any, Any]) -> Domain:
+    """Return a domain of other columns with the same constraints and derived columns."""
+    return Domain(columns, constraints=domain.constraints, derived=domain.derived)
 
 
 def _is_ordered(column: Any) -> bool:
@@ -399,7 +390,6 @@ def open_rows(
     table: LargeTable,
     *,
     y: Any,
-    discover: Any,
     groups: Any,
     most: int,
     rng: np.random.Generator,
@@ -409,44 +399,9 @@ def open_rows(
         raise TypeError(
             "y must be None, as X is a large table: keep the target among its columns"
         )
-    if discover is not None:
-        raise TypeError(
-            "discover needs the values of a column, and skdp.engines only counts "
-            "declared ones: declare them, or collect the frame first"
-        )
     if groups is None:
         return table, table.sample
     return limit_persons(table, groups, most, rng)
-
-
-UNDISCOVERED = "<not discovered>"
-"""Stands for values of text that are not found; elsewhere, missing does.
-
-It is never found itself: a record that has it as a value counts as one of them."""
-
-_MUCH = 0.1
-"""The share of records without a found value from which a warning names the column."""
-
-Counts = dict[Any, tuple[list[Any], NDArray[np.int64]]]
-"""For each column, its values and their numbers of records."""
-
-
-def check_share(discover: Any, delta: Fraction) -> Fraction:
-    """Check the share of the budget that is for finding values."""
-    if discover is None:
-        return Fraction(0)
-    expected = "discover must be None or a share between 0 and 1"
-    is_number = isinstance(discover, int | float | np.number | Fraction)
-    if not is_number or isinstance(discover, bool):
-        raise TypeError(f"{expected}, got {type(discover).__name__}")
-    if not 0 < discover < 1:
-        raise ValueError(f"{expected}, got {discover}")
-    if delta == 0:
-        raise ValueError(
-            "discover needs delta > 0: a value that one person has may then be "
-            "published by accident only"
-        )
-    return Fraction(float(discover))
 
 
 def undeclared(table: Table, declared: Any) -> list[Any]:
@@ -455,123 +410,3 @@ def undeclared(table: Table, declared: Any) -> list[Any]:
     by_dtype, _ = domains_of_dtypes(table)
     known = _declared_names(table, declared) | by_dtype.keys()
     return [name for name in table.names if name not in known]
-
-
-def count_open_columns(
-    table: Table, names: Iterable[Any], keep: NDArray[np.bool_]
-) -> Counts:
-    """Count the values that occur in the columns that are not declared."""
-    counts: Counts = {}
-    for name in names:
-        column = table.columns[table.names.index(name)]
-        try:
-            values, numbers = shielded(count_distinct, _rows(column, keep))
-        except ColumnError as error:
-            raise ValueError(f"column {name!r} {error}; declare its domain") from None
-        places = []
-        listed = []
-        for place, value in enumerate(values):
-            if value != UNDISCOVERED:
-                places.append(place)
-                listed.append(value)
-        counts[name] = (listed, numbers[places])
-    return counts
-
-
-def check_not_named(
-    names: Iterable[Any],
-    handle_unknown: Any,
-    zeros: Any,
-    *,
-    why: str = "whose values discover= is to find; declare them",
-) -> None:
-    """Refuse parameters that name values of columns that are not known yet."""
-    named = [("handle_unknown", handle_unknown)]
-    if isinstance(zeros, Iterable) and not isinstance(zeros, Mapping):
-        for combination in zeros:
-            named.append(("structural_zeros", combination))
-    for name in names:
-        for parameter, value in named:
-            if isinstance(value, Mapping | tuple) and name in value:
-                raise ValueError(f"{parameter} names column {name!r}, {why}")
-
-
-def find_values(
-    source: ByteSource,
-    counts: Counts,
-    epsilon: Fraction,
-    delta: Fraction,
-    max_rows_per_person: int,
-    most: int,
-) -> tuple[dict[Any, list[Any]], set[Any]]:
-    """Publish the values that enough persons have, and one that stands for others."""
-    n_columns = len(counts)
-    values_of_columns: dict[Any, list[Any]] = {}
-    mixed: set[Any] = set()
-    for name, (values, numbers) in counts.items():
-        discovery = discover_values(
-            source,
-            values,
-            numbers,
-            epsilon=epsilon / n_columns,
-            delta=delta / n_columns,
-            max_rows_per_person=max_rows_per_person,
-            most=most - 1,
-        )
-        published = list(map(values.__getitem__, discovery.places))
-        # Missing stands for what was not found, but in columns of text.
-        is_text = any(isinstance(value, str) for value in published)
-        if not is_text and None in published:
-            published.remove(None)
-            mixed.add(name)
-        published.append(UNDISCOVERED if is_text else None)
-        values_of_columns[name] = published
-    return values_of_columns, mixed
-
-
-def count_others(
-    model: GraphicalModel, domain: Domain, total: float, others: Mapping[Any, Any]
-) -> dict[Any, float]:
-    """Estimate how many records have a value that was not found."""
-    counts = {}
-    for name, value in others.items():
-        shares = model.marginal((domain.columns.index(name),))
-        counts[name] = total * float(shares[domain[name].values.index(value)])
-    return counts
-
-
-def warn_undiscovered(
-    domain: Domain, counts: Mapping[Any, float], total: float, mixed: Collection[Any]
-) -> None:
-    """Warn of columns of which no value was found, or which lost many."""
-    lines = []
-    for name, count in counts.items():
-        if name in mixed:
-            continue
-        if len(domain[name]) == 1:
-            lines.append(
-                f"column {name!r}: no value is frequent enough, so all are missing in "
-                "what is drawn"
-            )
-        elif count > _MUCH * total:
-            percent = round(100 * count / total)
-            lines.append(
-                f"column {name!r}: about {percent} % of the records have no value found"
-            )
-    if lines:
-        warn(
-            f"discover= has left values out. {'; '.join(lines)}; declare what is "
-            "publicly known, or spend more (epsilon, delta, discover)",
-            UserWarning,
-            about="guide/synthetic_tables",
-            stacklevel=level_of_the_caller(),
-        )
-
-
-def _rows(column: Any, keep: NDArray[np.bool_]) -> Any:
-    """Select rows of a column of any library."""
-    if keep.all():
-        return column
-    if isinstance(column, np.ndarray):
-        return column[keep]
-    return nw.from_native(column, series_only=True).filter(keep.tolist()).to_native()

@@ -1,0 +1,160 @@
+"""Constraints and derived columns of the domain: they hold in all rows that are drawn."""
+
+from __future__ import annotations
+
+import io
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdp import Domain, DPMarginalSynthesizer, Interval, PrivacyLedger, SyntheticResampler, privacy_statement
+from skdp.testing import replay_release
+from tests.conftest import counted_draws, each
+
+N = 3_000
+
+
+def people(n_rows=N, seed=0):
+    rng = np.random.default_rng(seed)
+    start = rng.integers(0, 30, n_rows)
+    sex = rng.choice(["f", "m"], n_rows)
+    table = pd.DataFrame(
+        {
+            "start": start,
+            "total": 0,
+            "end": start + rng.integers(0, 5, n_rows),
+            "sex": sex,
+            "wage": np.round(rng.uniform(0, 50, n_rows), 1),
+            "pregnant": np.where((sex == "f") & (rng.random(n_rows) < 0.3), "yes", "no"),
+        }
+    )
+    return table.assign(total=table["wage"] + table["start"])
+
+
+COLUMNS = {
+    "start": Interval(0, 30),
+    "end": Interval(0, 35),
+    "sex": ["f", "m"],
+    "wage": Interval(0, 50, decimals=1),
+    "pregnant": ["yes", "no"],
+}
+DOMAIN = Domain(
+    COLUMNS,
+    constraints=["end >= start", "not (sex == 'm' and pregnant == 'yes')"],
+    derived={"total": "wage + start", "late": "end > 20"},
+)
+
+
+def fitted(table=None, domain=DOMAIN, epsilon=5.0, **parameters):
+    given = {"delta": 1e-6, "random_state": 0}
+    return DPMarginalSynthesizer(epsilon, domain=domain, **given | parameters).fit(people() if table is None else table)
+
+
+def require_valid(rows):
+    assert DOMAIN.check_constraints(rows).all()
+    np.testing.assert_allclose(rows["total"], rows["wage"] + rows["start"], rtol=1e-12)
+    if "late" in rows:
+        assert ((rows["end"] > 20) == rows["late"]).all()
+
+
+@each("bins", ["declared", "private"])
+@each("epsilon", [0.1, 10.0])
+def test_hold_in_all_rows(bins, epsilon):
+    synthesizer = fitted(epsilon=epsilon, bins=bins)
+    rows = synthesizer.sample(4_000)
+    assert list(rows) == ["start", "total", "end", "sex", "wage", "pregnant", "late"]
+    require_valid(rows)
+    for made in (synthesizer.transform(people(50)), *synthesizer.sample(100, n_tables=2)):
+        require_valid(made)
+    assert list(synthesizer.transform(people(50))) == list(people())
+    assert sum(len(batch) for batch in synthesizer.sample_batches(500, batch_size=200)) == 500
+    file = io.BytesIO()
+    synthesizer.save(file)
+    file.seek(0)
+    for copy in (DPMarginalSynthesizer.load(file), pickle.loads(pickle.dumps(synthesizer))):
+        require_valid(copy.sample(200))
+        assert list(copy.sample(5)) == list(rows)
+
+
+@each("library", ["polars", "pyarrow", "lazy"])
+def test_in_other_libraries(library):
+    module = pytest.importorskip("pyarrow" if library == "pyarrow" else "polars")
+    frame = module.Table.from_pandas(people()) if library == "pyarrow" else module.DataFrame(people())
+    rows = fitted(frame.lazy() if library == "lazy" else frame).sample(500)
+    require_valid(rows.to_pandas())
+
+
+def test_derived_columns_are_not_read():
+    table = people()
+    made = fitted(table).sample(200)
+    for other in (table.assign(total=np.nan), table.assign(total="text")):
+        pd.testing.assert_frame_equal(fitted(other).sample(200), made)
+    without = fitted(table.drop(columns="total")).sample(200)
+    pd.testing.assert_frame_equal(without[list(made)], made)
+    assert fitted(table).guarantee_.scope == tuple(table)
+    assert privacy_statement(fitted(table)).unprotected_columns == []
+
+
+def test_impossible_pairs_of_values_are_not_in_the_model():
+    synthesizer = fitted(epsilon=0.1)
+    assert synthesizer.count({"sex": "m", "pregnant": "yes"}) == 0
+    impossible = people(5).assign(sex="m", pregnant="yes")
+    assert np.isneginf(synthesizer.score_samples(impossible)).all()
+
+
+def test_a_constraint_that_reads_a_derived_column():
+    domain = Domain(COLUMNS, derived={"total": "wage + start"}, constraints=["total <= 40"])
+    rows = fitted(domain=domain).sample(1_000)
+    assert (rows["total"] <= 40).all()
+
+
+def test_a_resampled_target_satisfies_them():
+    table = people()
+    resampler = SyntheticResampler(DPMarginalSynthesizer(5.0, domain=DOMAIN, random_state=0))
+    rows, target = resampler.fit_resample(table.drop(columns="pregnant"), table["pregnant"])
+    require_valid(rows.assign(pregnant=target))
+
+
+def test_a_domain_that_leaves_nothing_costs_nothing():
+    ledger = PrivacyLedger(epsilon=10, delta=1e-3)
+    domain = Domain(COLUMNS, constraints=["sex == 'f'", "not sex == 'f'"], derived={"total": "wage + start"})
+    with counted_draws() as drawn, pytest.raises(ValueError, match="leave no combination of the declared values"):
+        fitted(domain=domain, ledger=ledger)
+    assert (drawn[0], ledger.spent) == (0, (0, 0))
+
+
+def test_constraints_on_numbers_that_no_row_satisfies():
+    domain = Domain(COLUMNS, constraints=["end > start + 100"], derived=DOMAIN.derived)
+    with pytest.warns(UserWarning, match="about 100% of the rows that the model draws break the constraints"):
+        synthesizer = fitted(domain=domain)
+    with pytest.raises(ValueError, match="no row that the model draws satisfies the constraints"):
+        synthesizer.sample(10)
+
+
+def test_many_rows_that_break_them_are_warned_of():
+    domain = Domain(COLUMNS, constraints=["wage + start <= 12"], derived=DOMAIN.derived)
+    with pytest.warns(UserWarning, match=r"9\d% of the rows that the model draws break"):
+        synthesizer = fitted(domain=domain)
+    rows = synthesizer.sample(500)
+    assert (rows["wage"] + rows["start"] <= 12).all()
+
+
+def test_rows_that_break_them_are_not_looked_for():
+    """Whether a record breaks a constraint is private."""
+    table = people(60)
+    neighbor = pd.concat([table, table.iloc[:1].assign(end=0, start=20, sex="m", pregnant="yes")])
+    release = DPMarginalSynthesizer(1.0, domain=DOMAIN, marginals=[("sex", "pregnant")])
+    replay = replay_release(release, table, neighbor)
+    assert replay.passed, replay.findings
+
+
+def test_missing_values_satisfy_no_comparison():
+    columns = COLUMNS | {"end": Interval(0, 35, missing=True)}
+    table = people().drop(columns="total")
+    table["end"] = table["end"].where(np.arange(N) % 3 > 0)
+    rows = fitted(table, Domain(columns, constraints=["end >= start"])).sample(500)
+    assert rows["end"].notna().all()
+    rows = fitted(table, Domain(columns, constraints=["not end < start"])).sample(3_000)
+    assert rows["end"].isna().mean() == pytest.approx(1 / 3, abs=0.1)
