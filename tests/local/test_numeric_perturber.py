@@ -144,11 +144,6 @@ class TestBounds:
             *[(bounds, TypeError, "bounds must be") for bounds in ("auto", 3)],
             *[(bounds, ValueError, "finite with low < high")
               for bounds in ((1, 0), (1, 1), (0, math.inf), (math.nan, 1), np.zeros((2, 2)))],
-            ((-1e308, 1e308), ValueError, "less than 1.8e308 apart"),
-            *[(bounds, TypeError, "two numbers, got") for bounds in ((False, True), ("0", "1"), (None, 1))],
-            *[(bounds, ValueError, "rows; X has 2 columns") for bounds in ((0, 1, 2), [(0, 1)])],
-            *[(bounds, ValueError, "column 'b' must be a pair")
-              for bounds in ([(0, 1), 5], [(0, 1), (0, 1, 2)], {"a": (0, 1), "b": 7})],
             ({"a": (0, 1)}, ValueError, r"declares nothing for the columns \['b'\]"),
             ({"a": (0, 1), "b": (0, 1), "c": (0, 1)}, ValueError, r"columns that X does not have: \['c'\]"),
         ],
@@ -248,17 +243,13 @@ def test_a_column_that_no_record_reports_is_not_known():
     "parameters, message",
     [
         ({"strategy": "joint"}, "strategy must be 'split' or 'sample', got 'joint'"),
-        ({"strategy": None}, "strategy must be"),
         ({"strategy": "split", "n_sampled": 2}, "n_sampled and weights require strategy='sample'"),
-        ({"strategy": "split", "weights": dict.fromkeys(SAMPLING_BOUNDS, 1)}, "require strategy='sample'"),
-        ({"n_sampled": 0}, "n_sampled must be between 1 and .*, got 0"),
         ({"n_sampled": 4}, "n_sampled must be at most 3, got 4"),
         ({"n_sampled": "many"}, "n_sampled must be a number, or 'auto'"),
         ({"mechanism": [[1, 1, 1]]}, "'auto' with a named mechanism"),
         ({"n_sampled": 2, "weights": {"age": 3, "hours": 1, "gain": 1}}, "n_sampled must be at most 1, got 2"),
         ({"weights": {"age": 1}}, r"weights must name the columns \['age', 'hours', 'gain'\]"),
         ({"weights": {"age": 1, "hours": 0, "gain": 1}}, "the weight of column 'hours' must be"),
-        ({"weights": "equal"}, "weights must be 'uniform' or a mapping"),
     ],
 )
 def test_odd_parameters_are_refused_before_any_charge(parameters, message):

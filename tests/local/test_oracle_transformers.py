@@ -291,13 +291,6 @@ def test_other_strategies_have_rows_of_the_columns(strategy):
     np.testing.assert_allclose(share["frequency"] * len(PEOPLE), one["count"])
 
 
-@pytest.mark.parametrize("columns", [[], ["sex", "sex"], ["height"]])
-def test_columns_that_are_not_there_are_refused(columns):
-    encoder = KINDS["response"].fit(PEOPLE)
-    with pytest.raises(ValueError, match=r"columns must be distinct ones of \['sex', 'age'\]"):
-        encoder.estimate_counts(encoder.transform(PEOPLE), columns=columns)
-
-
 def test_intervals_of_large_counts_reach_as_far_as_their_errors():
     """The square of a count has more digits than a float: the reach must not be a difference of such squares."""
     encoder = RandomizedResponseEncoder(20.0, categories={"x": ["a", "b"]}).fit(pd.DataFrame({"x": ["a"]}))

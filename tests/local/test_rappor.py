@@ -227,26 +227,6 @@ class TestDecoding:
             encoder.decode(tally, words, method="least_squares")
         assert encoder.decode(tally, words, method="nnls")["std_error"].isna().all()
 
-    @pytest.mark.parametrize(
-        ("candidates", "method", "error", "message"),
-        [
-            (["a"], "ols", ValueError, "method must be one of"),
-            (["a"], None, ValueError, "method must be one of"),
-            ("a", "nnls", TypeError, "must be a list, got str"),
-            (3, "nnls", TypeError, "must be a list, got int"),
-            ([], "nnls", ValueError, "at least one"),
-            (["a", "a"], "nnls", ValueError, "different values"),
-            ([1, 1.0], "nnls", ValueError, "different values"),
-            ([None], "nnls", ValueError, "candidates of column 'x' holds missing values"),
-            ([("a",)], "nnls", ValueError, "neither text nor numbers"),
-        ],
-    )
-    def test_odd_candidates(self, candidates, method, error, message):
-        rows = example(80)
-        encoder = RapporEncoder(random_state=0).fit(rows)
-        with pytest.raises(error, match=message):
-            encoder.decode(encoder.transform(rows), candidates, method=method)
-
     @each("cohort", [-1, 2, 0.5])
     def test_cohorts_of_something_else_are_refused(self, cohort):
         encoder = RapporEncoder(n_bits=4, n_cohorts=2).fit(example(80))

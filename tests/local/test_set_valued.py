@@ -94,22 +94,6 @@ def test_what_is_no_list_is_refused(cells):
     assert ledger.report().empty
 
 
-@each(
-    "parameters, message",
-    [
-        *[({"categories": declared}, "categories must be declared") for declared in (None, "auto")],
-        ({"categories": {"tags": ["a"]}}, "column 'tags' declares one value"),
-        ({"categories": {"other": ["a", "b"]}}, "declares columns that X does not have"),
-        ({"max_size": 0}, "max_size must be between 1 and"),
-        ({"max_size": {"other": 1}}, "max_size must name the columns"),
-        ({"handle_unknown": 0}, "handle_unknown must be"),
-    ],
-)
-def test_parameters_are_checked(parameters, message):
-    with pytest.raises(ValueError, match=message):
-        encoder(**parameters).fit(PEOPLE)
-
-
 def test_a_value_that_is_twice_in_a_list_counts_once():
     lists = pd.DataFrame({"x": [["a"] + ["b"] * 30] * 20})
     encoder = SetValuedEncoder(400.0, categories={"x": list("abcd")}, max_size=2, random_state=0)

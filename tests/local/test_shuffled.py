@@ -9,10 +9,8 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from sklearn.base import clone
 
 from skdp import (
-    HeavyHitters,
     RandomizedResponseEncoder,
     RapporEncoder,
 )
@@ -57,17 +55,6 @@ def test_a_sampled_column_has_the_guarantee_of_the_mixture():
     worst = max(shuffled_guarantee(RandomizedResponse(k, 2.0), n=N, delta=DELTA).epsilon for k in (2, 4))
     # Apart, less is known of others who hold one of two values.
     assert 0.5 * worst < shuffled_guarantee(sample, n=N, delta=DELTA).epsilon < 1.1 * worst
-
-
-def test_words_are_reported_with_a_guarantee_after_shuffling():
-    local = local_epsilon(0.5, delta=DELTA, n=N, reporter=HeavyHitters)
-    assert local > 2
-    assert shuffled_guarantee(HeavyHitters(local), n=N, delta=DELTA).epsilon <= 0.5
-    finder = HeavyHitters(local, n_top=1, max_length=1, random_state=0)
-    reports = finder.report(["a"] * 3_000 + ["b"] * 500)
-    assert clone(finder).fit(reports).top_.iloc[:, 0].tolist() == ["a"]
-    with pytest.raises(ValueError, match="epsilon"):
-        HeavyHitters(-1.0).report(["a"])
 
 
 @pytest.mark.parametrize("further", [{}, {"instantaneous_epsilon": 0.5}])

@@ -168,21 +168,6 @@ def tally_with(kind, support, n=1000):
     return json.dumps(content | {"counts": [support], "sizes": [n], "n_reports": n})
 
 
-@each(
-    "kind supports",
-    [
-        (RandomizedResponseEncoder, [[-1000, 1000], [-1, 1001], [1000, 1000], [499, 500]]),
-        (UnaryEncodingTransformer, [[-1, 5], [1001, 5]]),
-        (SubsetSelectionEncoder, [[-1, 5], [1001, 5]]),
-        (LocalHashingEncoder, [[-1, 5], [1001, 5]]),
-    ],
-)
-def test_sums_that_no_reports_have_are_refused(kind, supports):
-    for support in supports:
-        with pytest.raises(ValueError, match="do not fit each other"):
-            ReportTally.from_json(tally_with(kind, support))
-
-
 def test_tallies_are_not_added_beyond_what_fits():
     most = 1 << 56
     one = ReportTally.from_json(tally_with(RandomizedResponseEncoder, [most, 0], most))

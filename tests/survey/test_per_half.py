@@ -5,8 +5,6 @@ from fractions import Fraction
 
 import numpy as np
 import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
 from scipy.stats import binom, chi2
 
@@ -204,20 +202,6 @@ def test_each_column_has_its_own_cheaters():
 
 
 # As a transformer.
-
-
-@pytest.mark.parametrize("kind", [pl.DataFrame, pa.table], ids=["polars", "pyarrow"])
-def test_any_dataframe_is_reported_and_read(kind):
-    halves = halves_of()
-    reports = halves.fit_transform(PEOPLE)
-    table = halves_of().fit_transform(kind(PEOPLE.to_dict("list")))
-    assert type(table) is type(kind({"a": [1]}))
-    plain = table.to_pandas()
-    assert plain["half"].tolist() == reports["half"].tolist()
-    assert plain["copied"].tolist() == reports["copied"].tolist()
-    pd.testing.assert_frame_equal(
-        halves.estimate_frequencies(table, cheaters="no"), halves.estimate_frequencies(reports, cheaters="no")
-    )
 
 
 @pytest.mark.parametrize(

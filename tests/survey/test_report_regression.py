@@ -477,13 +477,6 @@ def test_shares_beyond_their_range_have_no_errors(counts, role):
     assert Path(caught[0].filename).name == "test_report_regression.py"
 
 
-def test_reports_that_are_impossible_are_refused():
-    excluded = ReportDesign("a", [[0.7, 0.3, 0], [0.3, 0.7, 0]], values=["no", "yes"], reports=["no", "yes", "maybe"])
-    reports = repeated((6, 5, 4), ("no", "yes", "maybe"))
-    with pytest.raises(ValueError, match="'a' holds 4 reports that have the probability 0"):
-        ReportLogisticRegression(excluded).fit(reports, np.arange(15) % 2)
-
-
 # Designs that have names.
 
 
@@ -591,19 +584,6 @@ def test_designs_that_are_none_are_refused(options, error, message):
     channel = settings.pop("channel")
     with pytest.raises(error, match=message):
         ReportDesign("a", channel, **settings)
-
-
-def test_a_target_is_told_by_its_own_name():
-    """Groups are in X, or y is a series; an encoder's columns are in neither."""
-    design = ReportDesign.forced("drug", yes={1: 0.2, 2: 0.5}, group="stratum")
-    X = pd.DataFrame({"stratum": [1, 2] * 20})
-    y = pd.Series(["no", "yes"] * 20, name="drug")
-    model = ReportLogisticRegression(target_design=design)
-    for target in (y, y.to_frame()):
-        with pytest.raises(ValueError, match="y must be a dataframe with 'drug' and 'stratum', got no 'stratum'"):
-            model.fit(X, target)
-    with pytest.raises(ValueError, match="column 'stratum' holds 20 groups that the design does not declare"):
-        model.fit(X, pd.DataFrame({"drug": y, "stratum": [1, 3] * 20}))
 
 
 @pytest.mark.parametrize("columns", [{"one": 1.0}, {"zero": 0.0}, {"double": "age"}, {"sum": "age and hours"}])
