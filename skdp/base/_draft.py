@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from skdp.domain import MOST_DECIMALS, Domain, Interval, draft_columns
+from skdp.domain import MAX_DRAFT_DECIMALS, Domain, Interval, draft_columns
 
 # The head of a drafted file.
 _REMARK = (
@@ -15,7 +15,7 @@ _REMARK = (
 )
 
 _ANY_FRACTION = (
-    f"Some numbers have more than {MOST_DECIMALS} decimals: any fractions are declared.\n"
+    f"Some numbers have more than {MAX_DRAFT_DECIMALS} decimals: any fractions are declared.\n"
     "If all are rounded, such as amounts to cents, declare decimals = 2 instead."
 )
 

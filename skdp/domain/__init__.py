@@ -9,7 +9,7 @@ from skdp.domain._domain import Domain
 from skdp.domain._domain import DomainLike as DomainLike
 from skdp.domain._domain import declared_dtype as declared_dtype
 from skdp.domain._domain import declared_kind as declared_kind
-from skdp.domain._draft import MOST_DECIMALS as MOST_DECIMALS
+from skdp.domain._draft import MAX_DRAFT_DECIMALS as MAX_DRAFT_DECIMALS
 from skdp.domain._draft import draft_columns as draft_columns
 from skdp.domain._draft import read_public_values as read_public_values
 from skdp.domain._dtypes import DECLARED as DECLARED

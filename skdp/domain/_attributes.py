@@ -35,7 +35,7 @@ from skdp.tables import (
 # The most values of a column that are shown.
 FEW = 8
 
-_LONGEST = 200  # characters of a value that are shown
+_MAX_SHOWN_CHARACTERS = 200  # characters of a value that are shown
 
 
 class Categories:
@@ -120,12 +120,12 @@ class Categories:
         return f"Categories({values}, ordered=True)" if self.ordered else values
 
     def _declaration(self) -> dict[str, Any]:
-        """Return what a domain file says: the values, and the place of missing, True at their end."""
+        """Return the table of a domain file: the values, and the position of missing, True at their end."""
         values = present(self.values)
         declaration: dict[str, Any] = {"values": values}
         if len(values) < len(self.values):
-            place = self.values.index(None)
-            declaration["missing"] = place == len(values) or place
+            position = self.values.index(None)
+            declaration["missing"] = position == len(values) or position
         if self.ordered:
             declaration["ordered"] = True
         return declaration
@@ -202,15 +202,15 @@ _DTYPES = {
 }
 
 # All decimal numbers of so many digits are distinct floats.
-_MOST_DECIMALS = 15
+_MAX_DECIMALS = 15
 
 # Limit on the whole number of steps from 0 to an end: floats tell halves of a step
 # apart up to there.
-_LARGEST_STEP = 2.0**52
+_MAX_STEP = 2.0**52
 
 # Limit for an interval declared by its ends: a short file could otherwise ask for any
 # amount of memory.
-MOST_BINS = 1 << 22
+MAX_BINS = 1 << 22
 
 
 _DEFAULT_BINS = 10
@@ -358,9 +358,9 @@ class Interval:
                 "decimals of an Interval must be a whole number or None, "
                 f"got {_type(decimals)}"
             )
-        if not 0 <= int(decimals) <= _MOST_DECIMALS:
+        if not 0 <= int(decimals) <= _MAX_DECIMALS:
             raise ValueError(
-                f"decimals of an Interval must be from 0 to {_MOST_DECIMALS}, "
+                f"decimals of an Interval must be from 0 to {_MAX_DECIMALS}, "
                 f"got {decimals}"
             )
         if real and decimals == 0:
@@ -369,7 +369,7 @@ class Interval:
                 "but real=True numbers with fractions: leave one out"
             )
         largest = max(abs(self.edges[0]), abs(self.edges[-1]))
-        if int(decimals) > 0 and largest * 10.0 ** int(decimals) > _LARGEST_STEP:
+        if int(decimals) > 0 and largest * 10.0 ** int(decimals) > _MAX_STEP:
             raise ValueError(
                 f"floats up to {edge_text(largest)} hold fewer than {decimals} "
                 "decimals; declare fewer, or real=True for any"
@@ -415,7 +415,7 @@ class Interval:
         return declaration | self._precision(is_whole)
 
     def _precision(self, is_whole: bool) -> dict[str, Any]:
-        """Return what must be declared of the numbers, where it differs from the default."""
+        """Return the arguments for the precision of numbers that differ from the default."""
         if self.real and self.decimals is None:
             return {"real": True} if is_whole else {}
         if self.real or not is_whole:
@@ -518,8 +518,8 @@ def _edges_between(low: Any, high: Any, bins: Any) -> list[Any]:
         raise ValueError(
             f"bins of an Interval must be a whole number of at least 1, got {bins!r}"
         )
-    if bins > MOST_BINS:
-        raise ValueError(f"Interval takes at most {MOST_BINS:,} bins, got {bins:,}")
+    if bins > MAX_BINS:
+        raise ValueError(f"Interval takes at most {MAX_BINS:,} bins, got {bins:,}")
     low, high = read_edges([low, high], "low and high")
     return even_edges(low, high, int(bins))
 
@@ -535,8 +535,8 @@ def _few(texts: list[str]) -> str:
     """Write the first of some texts as a list."""
     shortened = []
     for text in texts[:FEW]:
-        is_long = len(text) > _LONGEST
-        shortened.append(f"{text[: _LONGEST - 1]}…" if is_long else text)
+        is_long = len(text) > _MAX_SHOWN_CHARACTERS
+        shortened.append(f"{text[: _MAX_SHOWN_CHARACTERS - 1]}…" if is_long else text)
     if len(texts) > FEW:
         shortened.append("…")
     return f"[{', '.join(shortened)}]"

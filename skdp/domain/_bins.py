@@ -28,7 +28,7 @@ BLOCK = 1 << 15
 _BUCKETS_PER_EDGE = 16
 
 # Floats represent all whole numbers up to this one.
-_LARGEST_EXACT = 1 << 53
+_MAX_EXACT = 1 << 53
 
 
 def even_edges(low: Any, high: Any, bins: int) -> list[Any]:
@@ -57,7 +57,7 @@ def cut_evenly(low: float, high: float, bins: int) -> NDArray[np.float64]:
     start, end = int(first * unit), int(last * unit)
     # Floats compute the same as integers of any size while all products are exact.
     largest = bins * max(abs(start), abs(end), unit)
-    index = np.arange(bins + 1, dtype=float if largest <= _LARGEST_EXACT else object)
+    index = np.arange(bins + 1, dtype=float if largest <= _MAX_EXACT else object)
     edges = (start * (bins - index) + end * index) / (bins * unit)
     return edges.astype(float)
 
@@ -121,7 +121,7 @@ def edge_text(edge: Edge) -> str:
 
 def shortest_edge(edge: Edge) -> Edge | int:
     """Return an edge, as int if it is a whole number that floats count up to."""
-    if isinstance(edge, float) and edge.is_integer() and abs(edge) < _LARGEST_EXACT:
+    if isinstance(edge, float) and edge.is_integer() and abs(edge) < _MAX_EXACT:
         return int(edge)
     return edge
 

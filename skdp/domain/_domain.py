@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.domain._attributes import FEW, MOST_BINS, Categories, Interval
+from skdp.domain._attributes import FEW, MAX_BINS, Categories, Interval
 from skdp.domain._bins import BLOCK
 from skdp.domain._draft import draft_columns
 from skdp.domain._expressions import (
@@ -54,7 +54,7 @@ class Domain:
         (also nan, ``pd.NA``) among the values declares missing as a value. A column may
         have a single value.
     constraints : list of str, default=()
-        What holds for every row, such as ``"end >= start"`` or
+        Expressions that every row satisfies, such as ``"end >= start"`` or
         ``"not (sex == 'male' and pregnant == 'yes')"``. `DPMarginalSynthesizer` draws
         no rows that break one; other estimators ignore them.
     derived : mapping of column name to str, optional
@@ -459,7 +459,7 @@ class Domain:
         return write_toml(declarations, comments or {}, self._tables())
 
     def _tables(self) -> dict[str, Any]:
-        """Return what a domain file has beside the columns."""
+        """Return the lists and tables of a domain file beside the columns."""
         tables: dict[str, Any] = {}
         if self._constraints:
             tables["constraints"] = list(self.constraints)
@@ -755,9 +755,9 @@ def _check_bins(tables: Mapping[str, Any]) -> None:
         bins = table.get("bins") if isinstance(table, dict) else None
         if isinstance(bins, int):
             n_bins += max(0, bins)
-    if n_bins > MOST_BINS:
+    if n_bins > MAX_BINS:
         raise ValueError(
-            f"a domain file has at most {MOST_BINS:,} bins in all its columns, "
+            f"a domain file has at most {MAX_BINS:,} bins in all its columns, "
             f"got {n_bins:,}"
         )
 
@@ -780,17 +780,17 @@ def _declared(table: Any) -> Categories | Interval:
     if "values" not in table:
         return Interval(**table)
     values = list(table["values"])
-    place = table.get("missing", False)
-    # TOML has no null: the place of missing among the values is a number.
-    if place is True:
+    position = table.get("missing", False)
+    # TOML has no null: the position of missing among the values is a number.
+    if position is True:
         values.append(None)
-    elif place is not False:
-        if not isinstance(place, int) or not 0 <= place <= len(values):
+    elif position is not False:
+        if not isinstance(position, int) or not 0 <= position <= len(values):
             raise ValueError(
-                f"missing must be true, false, or a place from 0 to {len(values)}, "
-                f"got {place!r}"
+                f"missing must be true, false, or a position from 0 to {len(values)}, "
+                f"got {position!r}"
             )
-        values.insert(place, None)
+        values.insert(position, None)
     return Categories(values, ordered=table.get("ordered", False))
 
 
@@ -809,7 +809,7 @@ def _decoder(
 
 
 def _operand(attribute: Categories | Interval) -> Operand:
-    """Return what an expression may do with a column."""
+    """Return a declared column as an operand of expressions."""
     kind = declared_kind(attribute)
     is_zoned = any(getattr(value, "tzinfo", None) for value in attribute.values)
     if is_zoned:

@@ -30,16 +30,16 @@ from skdp.tables import (
 _N_BINS = 32
 """Bins of a column of many numbers or dates: what a person reads at a glance."""
 
-MOST_DECIMALS = 6
+MAX_DRAFT_DECIMALS = 6
 """Decimals that are drafted, as of degrees; numbers with more may have any fraction.
 
 Of fractions below a million, 1 of 500 is as near to one of six decimals as errors of floats are: sixteen times the last
 place, 1.2e-10, of steps of 1e-6."""
 
-_MOST_PUBLIC_VALUES = 1_000
+_MAX_PUBLIC_VALUES = 1_000
 """Values of a public column that are listed; nobody has to read them, as those of a draft."""
 
-_MOST_PUBLIC_NUMBERS = 2 * _N_BINS
+_MAX_PUBLIC_NUMBERS = 2 * _N_BINS
 """Different numbers of a public column that are listed; more are cut into bins.
 
 Values of a list are counted together if they are rare against the noise, so a list is finer where noise
@@ -51,7 +51,7 @@ by single values, but 1.2 to 1.3 by the bins of its domain."""
 def read_public_values(
     table: Table, names: Collection[Any]
 ) -> tuple[dict[Any, list[Any] | Interval], dict[Any, str]]:
-    """Read the values of columns that are public in any case: a list of each, or bins of many numbers or dates.
+    """Read the values of public columns: a list of each, or bins of many numbers or dates.
 
     Of columns of which neither can be made, missing stands for all values; returned is why, too.
     """
@@ -67,9 +67,9 @@ def read_public_values(
                 continue
             # Asked for as many bins as there are numbers, `_draft_values` lists them.
             n_bins = len(distinct)
-            if n_bins > _MOST_PUBLIC_NUMBERS:
+            if n_bins > _MAX_PUBLIC_NUMBERS:
                 n_bins = _N_BINS
-            listed = _draft_values(column, distinct, n_bins, _MOST_PUBLIC_VALUES)
+            listed = _draft_values(column, distinct, n_bins, _MAX_PUBLIC_VALUES)
         except (ColumnError, _LeftOut) as error:
             values[name] = [None]
             left_out[name] = str(error)
@@ -187,7 +187,7 @@ def _cut_numbers(numbers: NDArray[np.floating], bins: int) -> Interval:
 
 def _with_decimals(interval: Interval, numbers: NDArray[np.floating]) -> Interval:
     """Declare how many decimals all numbers have, if they are few."""
-    for decimals in range(1, MOST_DECIMALS + 1):
+    for decimals in range(1, MAX_DRAFT_DECIMALS + 1):
         if has_more_decimals(numbers, decimals).any():
             continue
         # An error where floats at the ends hold fewer.

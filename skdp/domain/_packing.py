@@ -17,12 +17,12 @@ import pandas as pd
 from skdp.domain._attributes import Interval
 from skdp.tables import plain
 
-_MOST_CHARACTERS, _MOST_ITEMS = 1 << 24, 1 << 19
+_MAX_CHARACTERS, _MAX_ITEMS = 1 << 24, 1 << 19
 
 _SAME = {str, bool, type(None)}
 
 # Larger whole numbers are not exact where all numbers are floats of 64 bits.
-_MOST_EXACT = (1 << 53) - 1
+_MAX_EXACT = (1 << 53) - 1
 
 _NOT_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
@@ -51,7 +51,7 @@ def pack(value: Any, further: Kinds = NONE) -> Any:
     if type(value) in _SAME:
         return value
     if type(value) is int:
-        return value if abs(value) <= _MOST_EXACT else {"$integer": str(value)}
+        return value if abs(value) <= _MAX_EXACT else {"$integer": str(value)}
     if type(value) is float and math.isfinite(value):
         return value
     if isinstance(value, list):
@@ -171,8 +171,8 @@ PLAIN = {
 def parse_json(
     text: str,
     what: str,
-    most_items: int = _MOST_ITEMS,
-    most_characters: int = _MOST_CHARACTERS,
+    most_items: int = _MAX_ITEMS,
+    most_characters: int = _MAX_CHARACTERS,
 ) -> Any:
     """Parse JSON of limited size; None if it is none."""
     if len(text) > most_characters:

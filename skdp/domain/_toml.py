@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 # Limit on the characters of a file: reading one takes some hundred bytes.
-_LONGEST_TEXT = 1 << 23
+_MAX_CHARACTERS = 1 << 23
 
 _OF_VALUES = {"ordered"}
 _OF_INTERVALS = {"real", "decimals"}
@@ -129,9 +129,9 @@ def _string(text: str) -> str:
 
 def read_toml(text: str) -> dict[str, Any]:
     """Read the tables of a domain file; `check_keys` checks the table of one column."""
-    if len(text) > _LONGEST_TEXT:
+    if len(text) > _MAX_CHARACTERS:
         raise ValueError(
-            f"a domain file has at most {_LONGEST_TEXT:,} characters, got {len(text):,}"
+            f"a domain file has at most {_MAX_CHARACTERS:,} characters, got {len(text):,}"
         )
     try:
         content = tomllib.loads(text)
