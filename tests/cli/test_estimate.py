@@ -60,8 +60,6 @@ WRONG = [
         for option, value in [
             ("--epsilon", 3),
             ("--mechanism", "laplace"),
-            ("--strategy", "joint"),
-            ("--transformer", "unary"),
             ("--columns", "sex"),
             ("--domain", "domain.toml"),
         ]
@@ -71,7 +69,6 @@ WRONG = [
         for domain, epsilon in [
             ("domain.toml", 3),
             ("other order.toml", 1),
-            ("as text.toml", 1),
             ("other bins.toml", 1),
             ("without sex.toml", 1),
         ]
@@ -141,11 +138,6 @@ def test_counts_are_of_the_table_or_of_the_population(folder):
             assert written[name].to_numpy() == pytest.approx(expected[name].to_numpy())
 
 
-def test_estimates_of_columns_of_several_kinds_are_written_as_text(folder):
-    main(["estimate", file_of(folder, "split"), "--out", "counts.csv"])
-    assert pd.read_csv("counts.csv").iloc[:6, 1].tolist() == ["f", "m", "1", "2", "3", "4"]
-
-
 def test_reports_of_words_have_estimates_of_their_own(capsys):
     PEOPLE[["sex"]].to_parquet("sexes.parquet")
     privatize_file("sexes.parquet", "words.parquet", RapporEncoder(1.0))
@@ -202,7 +194,7 @@ def test_tallies_of_two_protocols_are_refused(parts, capsys):
     assert "holds no tally of the protocol that it says" in refuse(capsys, "estimate", parts / "swapped.json")
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", "[" * 100_000, '{"skdp.protocol": {}}', "\udcff"])
+@pytest.mark.parametrize("content", ["", "[]", "[" * 100_000, '{"skdp.protocol": {}}', "\udcff"])
 def test_what_is_no_tally_is_refused(tmp_path, capsys, content):
     (tmp_path / "bad.json").write_bytes(content.encode("utf-8", "surrogateescape"))
     assert "skdp estimate: error: " in refuse(capsys, "estimate", tmp_path / "bad.json")

@@ -104,19 +104,6 @@ def second(**params):
 # The charge
 
 
-@pytest.mark.parametrize("make", MAKERS)
-def test_the_guarantee_and_the_charge_are_those_of_transform(engine, people, make):
-    if not engine.reads_twice:
-        return
-    ledger, other = PrivacyLedger(epsilon=9), PrivacyLedger(epsilon=9)
-    fitted, expected = make(ledger=ledger), make(ledger=other)
-    privatize(engine.frame(people), fitted, record_id="person")
-    memory(expected.fit(people.select(list(fitted.guarantee_.scope))), people)
-    assert fitted.guarantee_ == expected.guarantee_
-    assert ledger.spent == other.spent
-    assert len(ledger.report()) == 1
-
-
 # What is refused, before any charge
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
@@ -121,16 +120,6 @@ def test_a_file_is_not_counted_twice(tmp_path, monkeypatch):
         tally_files(path, target=tmp_path / "tally.txt")
     with pytest.raises(ValueError, match=r"tally.json is given twice"):
         tally_files(["tally.json", tmp_path / "tally.json"])
-
-
-def test_a_tally_shows_nothing_of_its_files_but_their_sum(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    reports = encoder().fit(PEOPLE).transform(PEOPLE)
-    reports.to_parquet("reports.parquet")
-    reports[::-1].to_parquet("other order.parquet")
-    first, other = (tally_files(f"{name}.parquet", target=f"{name}.json") for name in ("reports", "other order"))
-    assert first == other
-    assert Path("reports.json").read_text() == Path("other order.json").read_text()
 
 
 def test_what_says_no_protocol(tmp_path):
