@@ -183,7 +183,7 @@ def _draft_others(options: argparse.Namespace, frame: pd.DataFrame) -> dict[str,
     # The cube root of the number of rows, as for a histogram: with few rows, the noise
     # hides more.
     bins = max(4, min(32, round(len(frame) ** (1 / 3))))
-    drafts = {}
+    drafts: dict[Any, Any] = {}
     for name in names[:MAX_SYNTHESISED]:
         with suppress(ValueError):
             values = Domain.from_frame(frame[[name]], bins=bins)[name]
