@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -281,17 +281,17 @@ class Contents:
 
     names: tuple[Any, ...]
     # Columns whose dtype declares their values.
-    declared: dict[Any, Categories | Interval] = field(default_factory=dict)
+    declared: dict[Any, Categories | Interval]
     # Numbers, and dates as days since 1970; missing is nan.
-    numbers: dict[Any, Floats] = field(default_factory=dict)
+    numbers: dict[Any, Floats]
     # "real", "whole" or "date" for each of these columns.
-    types: dict[Any, str] = field(default_factory=dict)
+    types: dict[Any, str]
     # Counts of texts, and of None for missing.
-    texts: dict[Any, Counter[str | None]] = field(default_factory=dict)
+    texts: dict[Any, Counter[str | None]]
 
     @classmethod
     def of(cls, table: Table) -> Contents:
-        contents = cls(table.names)
+        contents = cls(table.names, {}, {}, {}, {})
         by_dtype, _ = domains_of_dtypes(table)
         for name, column in zip(table.names, table.columns, strict=True):
             if name in by_dtype:
@@ -467,74 +467,54 @@ def make_interval(type_: str, bounds: Bounds, has_missing: bool) -> Interval:
 
 def find_threshold(noise: Noise, n_rows: int, n_columns: int, delta: Fraction) -> int:
     """Return the smallest noisy count at which texts of one person alone stay hidden."""
+
     # Let a table lack, and its neighbour have, a person with m_v rows of text v, up to
-    # k in each column; let z be the noise of a count, and F(y) = P(z <= y).
+    # k in each column; let z be the noise of a count, and G(y) = P(z >= y).
     #
     # *Texts that others have too.* Which of them are published is a function of noisy
     # counts, which are private by themselves, with epsilon (and a part of delta).
     #
     # *Texts that are new.* The first table never publishes one. The second publishes
-    # none with probability Q, the product of F(t - 1 - m_v), for any outcome of the
-    # others. If p and p' are the probabilities of a set of outcomes among the old
-    # texts, the second table has these outcomes with a probability between
+    # none with probability Q, for any outcome of the others. If p and p' are the
+    # probabilities of a set of outcomes among the old texts, the second table has these
+    # outcomes with a probability between
     #     Q p'  and  Q p' + 1 - Q,
     # so that both directions hold with delta = 1 - Q (more than the part of the noise):
     #     Q p' + 1 - Q <= exp(epsilon) p + (1 - Q)
     #     p = Q p + (1 - Q) p <= exp(epsilon) Q p' + (1 - Q)
     #
-    # *The worst person.* The density of z is log-concave, hence F is too, hence
-    #     g(m) = -log F(t - 1 - m)
-    # is convex and >= 0. Among the divisions of the k rows of a column into j new
-    # texts, the sum of g is largest at g(k - j + 1) + (j - 1) g(1), which is convex in
-    # j: at one text with k rows, or at k texts with one row each. Both are computed.
+    # *The worst person.* 1 - Q is at most the sum of G(t - m_v) over all new texts. G is
+    # convex where its argument is at least 0, so among the divisions of the k rows of a
+    # column into j new texts the sum is largest at G(t - k + j - 1) + (j - 1) G(t - 1),
+    # which is convex in j: at one text with k rows, or at k texts with one row each.
+    def hides(threshold: int) -> bool:
+        one_text = _bound_tail(noise, threshold - n_rows, delta)
+        many_texts = n_rows * _bound_tail(noise, threshold - 1, delta)
+        return n_columns * max(one_text, many_texts) <= delta
+
     too_low, high = n_rows, n_rows + 1
-    while not _hides(noise, high, n_rows, n_columns, delta):
+    while not hides(high):
         too_low, high = high, 2 * high
     while high - too_low > 1:
         middle = (high + too_low) // 2
-        if _hides(noise, middle, n_rows, n_columns, delta):
-            high = middle
-        else:
-            too_low = middle
+        too_low, high = (too_low, middle) if hides(middle) else (middle, high)
     return high
 
 
-def _hides(
-    noise: Noise, threshold: int, n_rows: int, n_columns: int, delta: Fraction
-) -> bool:
-    """Whether a threshold hides all new texts of a person with probability 1 - delta."""
-    # Probabilities are in units of 2**-bits, and rounded down.
-    bits = 64 + 2 * (n_rows * n_columns).bit_length()
-    bits += (delta.denominator // delta.numerator).bit_length()
-    one_text = _stays_below(noise, threshold - n_rows, bits)
-    many_texts = _power(_stays_below(noise, threshold - 1, bits), n_rows, bits)
-    all_columns = _power(min(one_text, many_texts), n_columns, bits)
-    return Fraction(all_columns, 1 << bits) >= 1 - delta
-
-
-def _stays_below(noise: Noise, distance: int, bits: int) -> int:
-    """Return ``2**bits * P(noise < distance)`` for a positive distance, rounded down."""
+def _bound_tail(noise: Noise, distance: int, delta: Fraction) -> Fraction:
+    """Bound the probability that noise is at least a positive number from above."""
+    bits = 64 + (delta.denominator // delta.numerator).bit_length()
     whole = 1 << bits
     if noise.kind == "epsilon":
-        # Discrete Laplace noise: a**distance / (1 + a) is above, with a = e**(-1 / scale).
-        rare = exp_minus_bounds(distance / noise.scale, bits)[1]
-        common = exp_minus_bounds(1 / noise.scale, bits)[0]
-        return whole - -(-(rare << bits) // (whole + common))
+        # Discrete Laplace noise: a**distance / (1 + a), with a = e**(-1 / scale).
+        _, rare = exp_minus_bounds(distance / noise.scale, bits)
+        common, _ = exp_minus_bounds(1 / noise.scale, bits)
+        return Fraction(rare, whole + common)
     # Rounded noise reaches the distance if normal noise exceeds half less, y standard
     # deviations, with a probability of at most e**(-y**2 / 2) / 2.
     exponent = (distance - Fraction(1, 2)) ** 2 / (2 * noise.scale)
-    exponent = Fraction(math.floor(exponent * whole), whole)
-    return whole - -(-exp_minus_bounds(exponent, bits)[1] // 2)
-
-
-def _power(base: int, exponent: int, bits: int) -> int:
-    """Return ``2**bits * (base / 2**bits)**exponent``, rounded down."""
-    power = 1 << bits
-    for digit in f"{exponent:b}":
-        power = power * power >> bits
-        if digit == "1":
-            power = power * base >> bits
-    return power
+    _, rare = exp_minus_bounds(Fraction(math.floor(exponent * whole), whole), bits)
+    return Fraction(rare, 2 * whole)
 
 
 # Bounds of numbers
