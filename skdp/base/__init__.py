@@ -48,7 +48,6 @@ from skdp.base._estimator import refuse_no_public_rows as refuse_no_public_rows
 from skdp.base._estimator import refuse_protected_levels as refuse_protected_levels
 from skdp.base._estimator import refuse_shared_name as refuse_shared_name
 from skdp.base._estimator import rows_and_target as rows_and_target
-from skdp.base._estimator import split_target as split_target
 from skdp.base._estimator import target_column as target_column
 from skdp.base._estimator import target_of as target_of
 from skdp.base._estimator import together as together
@@ -67,13 +66,10 @@ from skdp.base._table_file import read_csv_rows as read_csv_rows
 from skdp.base._table_file import read_frame as read_frame
 from skdp.base._table_file import repeated_names_message as repeated_names_message
 from skdp.base._table_file import type_of_values as type_of_values
-from skdp.base._table_file import type_texts as type_texts
-from skdp.base._warnings import DETERMINED as DETERMINED
 from skdp.base._warnings import SURE_STD_ERRORS as SURE_STD_ERRORS
 from skdp.base._warnings import heard as heard
 from skdp.base._warnings import is_large as is_large
 from skdp.base._warnings import level_of_the_caller as level_of_the_caller
-from skdp.base._warnings import warn_of_delta as warn_of_delta
 from skdp.base._warnings import warn_of_epsilon as warn_of_epsilon
 from skdp.base._warnings import warn_of_loss as warn_of_loss
 from skdp.base._warnings import warn_of_release as warn_of_release

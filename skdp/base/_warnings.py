@@ -25,13 +25,6 @@ _LIBRARIES = ("skdp", "sklearn", "imblearn", "joblib")
 # of 700 if it is Gaussian, and in one of 140 at most if it is Laplace.
 SURE_STD_ERRORS = 3.0
 
-# The share of a protected column from which on public ones are said to determine it: of
-# numbers, that of the variance; of values, Goodman and Kruskal's tau, which of two values
-# is the same. It is the share of the Gini impurity that is gone once the others are known.
-# In Adult, the largest of a pair is .45, but for education by its number: 1. Of a twin of
-# which one value in twenty was shuffled, it is about .9.
-DETERMINED = 0.9
-
 # Of the objects that users called, the warnings that were shown: text, file and line.
 _SHOWN: WeakKeyDictionary[Any, set[tuple[str, str, int]]] = WeakKeyDictionary()
 

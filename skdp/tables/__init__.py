@@ -7,7 +7,6 @@ Internal: import nothing from here outside of skdp.
 """
 
 from skdp.tables._columns import ANY as ANY
-from skdp.tables._columns import KIND_NAMES as KIND_NAMES
 from skdp.tables._columns import ORDERED_KINDS as ORDERED_KINDS
 from skdp.tables._columns import ColumnError as ColumnError
 from skdp.tables._columns import ValueCoder as ValueCoder
