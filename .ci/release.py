@@ -29,7 +29,7 @@ NEED_EXTRAS = [
     (
         "plot",
         "from skdp.evaluation import CountEstimateDisplay as D; "
-        "D(encoder.estimate_counts(encoder.transform(people))).plot()",
+        "D.from_estimates(encoder.estimate_counts(encoder.transform(people)))",
     ),
     ("plot", "from skdp.cli import main; main(['report', '--out', 'report'])"),
     ("plot", "skdp.privacy_statement(encoder).to_html()"),

@@ -126,7 +126,7 @@ reports.iloc[:3, :6]
 # %%
 occupation_counts = occupation["occupation"].value_counts().reindex(bits.categories_[0])
 estimates = bits.estimate_counts(reports)
-CountEstimateDisplay(estimates, true_counts=occupation_counts).plot()
+CountEstimateDisplay.from_estimates(estimates, true_counts=occupation_counts)
 plt.show()
 
 # %% [markdown]

@@ -49,6 +49,7 @@ from threadpoolctl import threadpool_limits
 
 # %%
 from skdp import (
+    OnFitOnly,
     RandomizedResponseEncoder,
     SubsetSelectionEncoder,
     UnaryEncodingTransformer,
@@ -146,7 +147,7 @@ report = fairness_report(
     by_group=True,
     confidence_level=0.95,
 )
-FairnessDisplay({"true groups": report}).plot()
+FairnessDisplay.from_reports({"true groups": report})
 plt.show()
 
 # %% [markdown]
@@ -339,7 +340,7 @@ for epsilon in (0.5, 1, 2, 4):
 displayed = {
     name: pd.concat(tables, ignore_index=True) for name, tables in displayed.items()
 }
-FairnessDisplay(displayed, confidence_level=0.95).plot()
+FairnessDisplay.from_reports(displayed)
 plt.show()
 
 # %% [markdown]
@@ -401,7 +402,7 @@ by_sex.drop(columns="definition").iloc[6:].round(3)
 #
 # Now privacy is in the training data. Sex, race, native country and age are reported by randomised response, a quarter
 # of ε each, and the classifier learns from reports and public columns. It is tested on true rows: an applicant states
-# their own values. `privacy_curve` with `privatize="fit"` does this for each ε, on the same splits.
+# their own values, so `OnFitOnly` is around the encoder. `privacy_curve` fits it at each ε, on the same splits.
 
 # %%
 census = load_adult(subset="all", dropna=True)
@@ -411,7 +412,7 @@ domain = {
     name: range(17, 91) if name == "age" else census.domain[name] for name in PRIVATE
 }
 reported = make_pipeline(
-    RandomizedResponseEncoder(strategy="split", categories=domain),
+    OnFitOnly(RandomizedResponseEncoder(strategy="split", categories=domain)),
     OneHotEncoder(handle_unknown="ignore"),
 )
 model = make_pipeline(
@@ -421,31 +422,37 @@ model = make_pipeline(
     LogisticRegression(max_iter=1000),
 )
 
+
 # %%
+def score(model, X, y):
+    """Accuracy, and the differences of women and men."""
+    predicted = model.predict(X)
+    report = fairness_report(
+        y, predicted, X["sex"], privileged="Male", positive_label=">50K"
+    ).set_index("metric")["value"]
+    return {
+        "accuracy": (predicted == y).mean(),
+        "statistical_parity_difference": report["statistical_parity_difference"],
+        "equal_opportunity_difference": report["equal_opportunity_difference"],
+    }
+
+
 curve = privacy_curve(
     model,
     adult,
     income,
-    param_name="columntransformer__pipeline__randomizedresponseencoder__epsilon",
+    param_name="columntransformer__pipeline__onfitonly__transformer__epsilon",
     epsilons=[0.5, 1, 4, 8],
-    sensitive_features="sex",
-    privileged="Male",
-    positive_label=">50K",
-    scoring=[
-        "accuracy",
-        "statistical_parity_difference",
-        "equal_opportunity_difference",
-    ],
+    scoring=score,
     cv=[
         train_test_split(np.arange(len(income)), test_size=0.2, random_state=seed)
         for seed in range(3)
     ],
-    privatize="fit",
     random_state=0,
 )
 
 # %%
-PrivacyCurveDisplay(curve).plot()
+PrivacyCurveDisplay.from_curve(curve)
 plt.show()
 
 # %%

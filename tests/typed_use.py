@@ -34,7 +34,7 @@ fairness_report(labels, labels, people["sex"], privileged="m", positive_label=1)
 fairness_report(labels, labels, people[["sex"]], privileged=privileged, positive_label=1)
 _, axes = plt.subplots()
 report = fairness_report(labels, [0, 1], people["sex"], positive_label=1)
-FairnessDisplay({"model": report}).plot(ax=axes)
+FairnessDisplay.from_reports({"model": report}, ax=axes)
 privacy_curve(
     make_pipeline(encoder, LogisticRegression()),
     people,

@@ -20,9 +20,9 @@ def counts() -> None:
     )
     reports = encoder.fit_transform(people)
     estimates = encoder.estimate_counts(reports)
-    CountEstimateDisplay(
+    CountEstimateDisplay.from_estimates(
         estimates, true_counts=people.value_counts()
-    ).plot()
+    )
 
 
 if __name__ == "__main__":

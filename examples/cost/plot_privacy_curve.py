@@ -49,5 +49,5 @@ curve = privacy_curve(
     cv=3,
     random_state=0,
 )
-PrivacyCurveDisplay(curve).plot()
+PrivacyCurveDisplay.from_curve(curve)
 plt.show()

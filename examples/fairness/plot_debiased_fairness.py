@@ -60,5 +60,5 @@ audits = {
         adult.target, predicted, reports, encoder, rows="table", **common
     ),
 }
-FairnessDisplay(audits).plot()
+FairnessDisplay.from_reports(audits)
 plt.show()

@@ -7,50 +7,48 @@ sex. `fairness_study` fits both on the same splits.
 """
 
 # %%
-# A table: the domain declares the protected column; the other columns are numbers.
+# The domain declares the protected column; the other columns are numbers.
 
+import matplotlib.pyplot as plt
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skdp import RandomizedResponseEncoder
 from skdp.datasets import load_adult
-from skdp.evaluation import StudyTable, fairness_study
+from skdp.evaluation import compare_to_baseline, fairness_study
 
 adult = load_adult(dropna=True)
 columns = ["sex", "age", "education-num", "hours-per-week"]
-table = StudyTable(
+study = fairness_study(
     adult.data[columns].iloc[:8000],
     adult.target.iloc[:8000],
+    RandomizedResponseEncoder(),
+    epsilons=[0.25, 1, 4],
+    estimator=make_pipeline(StandardScaler(), LogisticRegression()),
+    domain=adult.domain.select(["sex"]),
     sensitive="sex",
     privileged="Male",
     positive_label=">50K",
-    domain=adult.domain.select(["sex"]),
-    name="Adult",
-)
-
-# %%
-# Reports for training; a person to predict for tells the true sex.
-
-model = make_pipeline(StandardScaler(), LogisticRegression())
-study = fairness_study(
-    table,
-    RandomizedResponseEncoder(),
-    epsilons=[0.25, 1, 4],
-    estimator=model,
-    baselines=["without privacy", "left out", "post-processed"],
     n_splits=5,
     random_state=0,
 )
-study.intervals()[["method", "epsilon", "metric", "mean"]].pivot_table(
-    "mean", ["method", "epsilon"], "metric"
-)[["accuracy", "statistical_parity_difference"]]
+means = study.pivot_table("value", ["method", "epsilon"], "metric")
+means[["accuracy", "statistical_parity_difference"]].round(3)
 
 # %%
-# In pairs: reports less no column. Differences are unprivileged less privileged; 0 is parity.
+# Reports less no column, in pairs of splits. Differences are unprivileged
+# less privileged; 0 is parity.
 
-study.compare(
-    "RandomizedResponseEncoder",
-    "left out",
-    metric="statistical_parity_difference",
+differences = compare_to_baseline(study, baseline="columns excluded")
+parity = differences.query(
+    "method == 'reported' and metric == 'statistical_parity_difference'"
 )
+figure, axes = plt.subplots(figsize=(6, 3), layout="constrained")
+margin = parity["difference"] - parity["lower"]
+axes.errorbar(
+    parity["epsilon"], parity["difference"], margin, fmt="o", capsize=4
+)
+axes.axhline(0, color="grey", linestyle="--")
+axes.set(xscale="log", xlabel="ε", ylabel="parity, less no column")
+plt.show()

@@ -28,6 +28,6 @@ encoder.guarantee_
 from skdp.evaluation import CountEstimateDisplay
 
 estimates = encoder.estimate_counts(reports)
-CountEstimateDisplay(
+CountEstimateDisplay.from_estimates(
     estimates, true_counts=people["education"].value_counts()
-).plot()
+)

@@ -179,7 +179,7 @@ def from_aif360(dataset: Any) -> Bunch:
     See Also
     --------
     to_aif360 : The way back.
-    skdp.evaluation.StudyTable.from_bunch : A table for `fairness_study`.
+    skdp.evaluation.fairness_study : Takes such a table.
 
     Notes
     -----

@@ -7,7 +7,7 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from skdp.evaluation import _attacks
-from skdp.evaluation.report import _report
+from skdp.evaluation.report import _experiments, _report
 
 os.environ["MPLBACKEND"] = "agg"
 
@@ -28,12 +28,11 @@ def few_trees():
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(_attacks, "HistGradientBoostingClassifier", few)
-        patched.setitem(_report._CLASSIFIERS, "gradient boosting", few(random_state=0))
+        patched.setitem(_experiments.CLASSIFIERS, "gradient boosting", few(random_state=0))
         yield
 
 
 @pytest.fixture
 def no_figures(monkeypatch):
     """Leave figures out where a page is read for its words: they take half of the time."""
-    for name in [name for name in vars(_report) if name.endswith("_figure")]:
-        monkeypatch.setattr(_report, name, lambda *args: "<svg/>")
+    monkeypatch.setattr(_report, "_write_figure", lambda figure: "")

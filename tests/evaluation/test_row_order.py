@@ -18,7 +18,7 @@ X = pd.DataFrame({"group": GROUP})
 Y = pd.Series((RNG.random(N) < np.where(GROUP == "b", 0.7, 0.4)).astype(int), name="y")
 ENCODER = RandomizedResponseEncoder(1.0, categories={"group": ["a", "b"]}, random_state=0).fit(X)
 MODEL = make_pipeline(ENCODER, OneHotEncoder(), LogisticRegression())
-CURVE_INPUTS = {"X": X, "y": Y, "sensitive_features": GROUP, "sample_weight": pd.Series(RNG.random(N))}
+CURVE_INPUTS = {"X": X, "y": Y}
 
 
 def curve(**inputs):
@@ -38,12 +38,6 @@ def test_a_curve_refuses_the_same_labels_in_another_order(name):
     reordered = CURVE_INPUTS[name].sample(frac=1, random_state=1)
     with pytest.raises(ValueError, match=r"has the labels of \w+ in another order"):
         curve(**CURVE_INPUTS | {name: reordered})
-
-
-def test_a_curve_refuses_reordered_parameters_of_fit():
-    groups = pd.Series(np.arange(N)).sample(frac=1, random_state=1)
-    with pytest.raises(ValueError, match="record_id has the labels of X in another order"):
-        curve(X=X, y=Y, params={"record_id": groups})
 
 
 def test_a_curve_matches_other_labels_by_position():

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 
 from skdp import DPMean, RandomizedResponseEncoder
-from skdp.evaluation import StudyTable
 from skdp.metrics import from_aif360, to_aif360
 from tests.conftest import each
 
@@ -196,8 +195,6 @@ def test_there_and_back_again():
     assert list(table.domain["job"].values) == ["Craft", "Sales", "Tech"]
     assert (table.protected, table.privileged, table.positive_label) == (["sex"], {"sex": ["Male"]}, "yes")
     assert table.sample_weight.tolist() == weights
-    # A table of a study, and for an encoder.
-    assert StudyTable.from_bunch(table).labels.tolist() == [0, 1, 0, 1]
     encoder = RandomizedResponseEncoder(1.0, categories=table.domain.select(["sex"]))
     assert set(encoder.fit_transform(table.data[["sex"]])["sex"]) <= {"other", "Male"}
     # Without names, numbers.

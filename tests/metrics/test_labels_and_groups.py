@@ -6,8 +6,8 @@ import polars as pl
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from skdp import Domain, DPGaussianNB, RandomizedResponseEncoder
-from skdp.evaluation import StudyTable, privacy_curve, study_report
+from skdp import Domain, RandomizedResponseEncoder
+from skdp.evaluation import fairness_study, study_report
 from skdp.metrics import (
     debiased_fairness,
     fairness_report,
@@ -40,8 +40,18 @@ USERS = {  # of labels y and the parameter `privileged`
     ),
     "to_aif360": lambda y, m: to_aif360(PEOPLE, y, "sex", privileged=m, positive_label=1),
     "private_reweighing": lambda y, m: private_reweighing(y, REPORTS, ENCODER, privileged=m, positive_label=1),
-    "StudyTable": lambda y, m: StudyTable(
-        PEOPLE, y, sensitive="sex", privileged=m, positive_label=1, domain={"sex": ["f", "m"]}
+    "fairness_study": lambda y, m: fairness_study(
+        FEATURES,
+        y,
+        ENCODER,
+        epsilons=[1.0],
+        estimator=LogisticRegression(),
+        domain={"sex": ["f", "m"]},
+        sensitive="sex",
+        privileged=m,
+        positive_label=1,
+        methods=["columns excluded"],
+        n_splits=2,
     ),
     "study_report": lambda y, m: study_report(
         PEOPLE.assign(y=pd.Series(y)),
@@ -53,19 +63,6 @@ USERS = {  # of labels y and the parameter `privileged`
         sensitive="sex",
         privileged=m,
         epsilons=[1.0],
-    ),
-    "privacy_curve": lambda y, m: privacy_curve(
-        DPGaussianNB(bounds=(0, 6), classes=[0, 1]),
-        FEATURES[["x"]],
-        y,
-        epsilons=[1.0],
-        param_name="epsilon",
-        sensitive_features=SEX,
-        privileged=m,
-        positive_label=1,
-        scoring="statistical_parity_difference",
-        cv=2,
-        random_state=0,
     ),
 }
 USERS_OF_LABELS = USERS | {
@@ -102,8 +99,6 @@ def test_a_mapping_of_privileged_values_fits_a_named_column(user):
     mapped, listed = USERS[user](LABELS, {"sex": "m"}), USERS[user](LABELS, "m")
     if isinstance(listed, pd.DataFrame):
         pd.testing.assert_frame_equal(mapped, listed)
-    elif isinstance(listed, StudyTable):
-        assert mapped.privileged == [listed.privileged]
     else:
         np.testing.assert_array_equal(getattr(mapped, "features", mapped), getattr(listed, "features", listed))
 

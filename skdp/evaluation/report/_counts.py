@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -11,50 +11,36 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from narwhals.typing import IntoDataFrame
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from skdp.base import check_choice
 from skdp.domain import Codes, Domain
-from skdp.evaluation._common import read_epsilons, shown_progress
+from skdp.evaluation._common import check_count, read_epsilons
 from skdp.local import RandomizedResponseEncoder
 from skdp.metrics import count_error, two_sided
-from skdp.oracles import POSTPROCESSORS, Postprocess, RandomizedResponse
+from skdp.oracles import POSTPROCESSORS, RandomizedResponse
 from skdp.privacy import local_epsilon
 from skdp.tables import read_table
 
 
 @dataclass(frozen=True)
 class CountStudy:
-    """Tables of a study of estimated counts."""
+    """Estimated counts of one release, and the errors of many, at each epsilon."""
 
     releases: pd.DataFrame
     errors: pd.DataFrame
     expected: pd.DataFrame
 
     def summary(self) -> pd.DataFrame:
-        """Summarise the errors over the repeats."""
-        rows = []
-        expected = self.expected.to_dict("index")
-        groups = self.errors.groupby(["epsilon", "postprocess"], sort=False)
-        # Expected errors in closed form are those of unbiased counts only.
-        for (epsilon, postprocess), errors in groups:
-            row: dict[str, Any] = {
-                "epsilon": epsilon,
-                "postprocess": postprocess,
-                "repeats": len(errors),
-            }
-            for name in ("l1", "l2"):
-                row[f"{name}_mean"] = errors[name].mean()
-                row[f"{name}_sd"] = errors[name].std()
-                row[f"{name}_q05"] = errors[name].quantile(0.05)
-                row[f"{name}_q95"] = errors[name].quantile(0.95)
-            row["l2_rms"] = np.sqrt((errors["l2"] ** 2).mean())
-            if postprocess == "none":
-                for column, value in expected[epsilon].items():
-                    row[f"{column}_expected"] = value
-            row["coverage"] = errors["covered"].mean()
-            rows.append(row)
-        return pd.DataFrame(rows)
+        """Summarize the errors over the repeats."""
+        grouped = self.errors.groupby("epsilon", sort=False)
+        table = pd.DataFrame({"n_repeats": grouped.size()})
+        for name in ("l1", "l2"):
+            table[f"{name}_mean"] = grouped[name].mean()
+            table[f"{name}_q05"] = grouped[name].quantile(0.05)
+            table[f"{name}_q95"] = grouped[name].quantile(0.95)
+        table["l2_rms"] = grouped["l2"].agg(lambda l2: np.sqrt((l2**2).mean()))
+        table["coverage"] = grouped["coverage"].mean()
+        return table.join(self.expected.add_suffix("_expected")).reset_index()
 
 
 def count_study(
@@ -63,104 +49,49 @@ def count_study(
     *,
     epsilons: Sequence[float] = (0.1, 0.3, 0.5, 1.0, 2.0, 5.0),
     n_repeats: int = 500,
-    postprocess: Sequence[Postprocess] = ("none", "clip", "simplex"),
     random_state: int | None = None,
-    progress: bool = False,
 ) -> CountStudy:
     """Release the joint counts of some columns many times and measure the errors."""
-    if isinstance(n_repeats, bool) or not isinstance(n_repeats, int) or n_repeats < 1:
-        raise ValueError(
-            f"n_repeats must be an integer of at least 1, got {n_repeats!r}"
-        )
     epsilons = read_epsilons(epsilons)
-    postprocess = _read_postprocess(postprocess)
-    table = read_table(frame)
-    codes = declared_codes(domain, table.columns)
-    # The number of the combination of values of each row.
-    cells = domain.join(codes)
-    true = np.bincount(cells, minlength=domain.size)
+    check_count(n_repeats, "n_repeats", least=1)
+    codes = declared_codes(domain, read_table(frame).columns)
+    true = np.bincount(domain.join(codes), minlength=domain.size)
     truth = pd.Series(true, index=domain.cells(), name="true")
-    releases = []
-    errors = []
-    expected = []
-    # One bar for all epsilons, so that the time left is that of the study.
-    n_releases = len(epsilons) * n_repeats
-    with shown_progress(n_releases, progress, "release") as advance:
-        for index, epsilon in enumerate(epsilons):
-            # A separate seed for each epsilon, as all would use the same noise otherwise.
-            seed = None if random_state is None else random_state + index
-            encoder = RandomizedResponseEncoder(
-                epsilon, strategy="joint", categories=domain, random_state=seed
-            ).fit(frame)
-            expected.append(_expected_errors(encoder, truth))
-            for repeat in range(n_repeats):
-                release = _one_release(encoder, codes)
-                if repeat == 0:
-                    estimate = encoder.estimate_counts(
-                        release.tally, postprocess=postprocess[0]
-                    )
-                    releases.append(pd.concat([truth, estimate], axis=1))
-                covered = release.covered_share(true)
-                # All estimates are of the same reports, so that they differ by the
-                # postprocessing alone.
-                for name in postprocess:
-                    counts = release.counts(name)
-                    l1 = count_error(true, counts)
-                    l2 = count_error(true, counts, metric="l2")
-                    errors.append((epsilon, repeat, name, l1, l2, covered))
-                advance(1)
-    names = ["epsilon", "repeat", "postprocess", "l1", "l2", "covered"]
+    releases, errors, expected = [], [], []
+    for index, epsilon in enumerate(epsilons):
+        # A separate seed for each epsilon, as all would use the same noise otherwise.
+        seed = None if random_state is None else random_state + index
+        encoder = RandomizedResponseEncoder(
+            epsilon, strategy="joint", categories=domain, random_state=seed
+        ).fit(frame)
+        expected.append(_expected_errors(encoder, truth))
+        protocol, (oracle,) = encoder.protocol_, encoder.oracles_
+        for repeat in range(n_repeats):
+            # As `transform` and `estimate_counts`, which would code the rows each time.
+            tally = protocol.tally(
+                protocol.randomise(list(codes), [], encoder._randomness())
+            )
+            if repeat == 0:
+                releases.append(
+                    pd.concat([truth, encoder.estimate_counts(tally)], axis=1)
+                )
+            counts = POSTPROCESSORS["none"](oracle, tally.counts[0], tally.n_reports)
+            margin = two_sided(0.95) * np.sqrt(oracle.variance(counts, tally.n_reports))
+            errors.append(
+                {
+                    "epsilon": epsilon,
+                    "repeat": repeat,
+                    "l1": count_error(true, counts),
+                    "l2": count_error(true, counts, metric="l2"),
+                    "coverage": float((np.abs(counts - true) <= margin).mean()),
+                }
+            )
     rows = pd.Index(epsilons, name="epsilon")
     return CountStudy(
         pd.concat(releases, keys=list(epsilons), names=["epsilon"]),
-        pd.DataFrame(errors, columns=names),
+        pd.DataFrame(errors),
         pd.DataFrame(expected, index=rows, columns=["l1_mean", "l2_rms"]),
     )
-
-
-def _read_postprocess(names: Sequence[Postprocess]) -> list[Postprocess]:
-    """Check the names of the estimates to compare."""
-    if isinstance(names, str) or not isinstance(names, Iterable):
-        raise TypeError(f"postprocess must be a list of names, got {names!r}")
-    names = list(names)
-    for name in names:
-        check_choice("each of postprocess", name, list(POSTPROCESSORS))
-    if not names or len(set(names)) < len(names):
-        raise ValueError(
-            f"postprocess must hold at least one name, and each once, got {names!r}"
-        )
-    return names
-
-
-@dataclass(frozen=True)
-class _Release:
-    """The sums of the reports of all rows, and the oracle that made them."""
-
-    tally: Any
-    oracle: Any
-
-    def counts(self, postprocess: Postprocess) -> NDArray[np.float64]:
-        """Return the estimated counts of the cells."""
-        estimate = POSTPROCESSORS[postprocess]
-        return estimate(self.oracle, self.tally.counts[0], self.tally.n_reports)
-
-    def covered_share(self, true: NDArray[np.intp]) -> float:
-        """Return the share of the cells whose 95 % interval holds the true count."""
-        # Intervals are those of the unbiased counts, whatever the postprocessing.
-        unbiased = self.counts("none")
-        variances = self.oracle.variance(unbiased, self.tally.n_reports)
-        reach = two_sided(0.95) * np.sqrt(variances)
-        return float((np.abs(unbiased - true) <= reach).mean())
-
-
-def _one_release(encoder: Any, codes: Sequence[Codes]) -> _Release:
-    """Randomise coded rows and sum up their reports."""
-    # As `transform` and `estimate_counts`, which would code the same rows and make a
-    # table each time. All columns together are one value of one oracle.
-    protocol = encoder.protocol_
-    (oracle,) = encoder.oracles_
-    reports = protocol.randomise(list(codes), [], encoder._randomness())
-    return _Release(protocol.tally(reports), oracle)
 
 
 def _expected_errors(encoder: Any, truth: pd.Series) -> tuple[float, float]:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
-from sklearn.base import BaseEstimator
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import accuracy_score, roc_auc_score
 from sklearn.model_selection import (
@@ -28,8 +27,8 @@ from skdp.evaluation._attacks import (
     attribute_inference,
     bayes_accuracy,
 )
-from skdp.evaluation._privacy_curve import compare_to_baseline, privacy_curve
-from skdp.evaluation.report._study import PARAM_NAME, Study
+from skdp.evaluation._privacy_curve import privacy_curve
+from skdp.evaluation.report._study import LOGISTIC, PARAM_NAME, Study
 from skdp.local import RandomizedResponseEncoder
 from skdp.metrics import (
     LABELS,
@@ -40,17 +39,19 @@ from skdp.metrics import (
 )
 from skdp.synthesis import DPMarginalSynthesizer
 
-# The epsilon of models without noise, and of those without the protected columns: what
-# is reported says nothing at 0.
-NOT_PRIVATE, LEFT_OUT = math.inf, 0.0
-FROM_LEFT_OUT = "_from_left_out"
 TRUE_GROUPS, NAIVE, DEBIASED = (
     "true groups",
     "reports taken for groups",
     "debiased reports",
 )
-QUALITY = ("accuracy", "AUC")
-_FAIRNESS = (
+CLASSIFIERS = {
+    "logistic regression": LOGISTIC,
+    # Early stopping fails where a class has few rows.
+    "gradient boosting": HistGradientBoostingClassifier(
+        learning_rate=0.2, max_iter=40, early_stopping=False, random_state=0
+    ),
+}
+FAIRNESS = (
     "statistical parity difference",
     "disparate impact",
     "equal opportunity difference",
@@ -69,8 +70,8 @@ def score(
     privileged: Any = None,
 ) -> dict[str, float]:
     """Return the accuracy, the AUC and, with groups, the metrics of fairness of a model."""
-    predicted, shares = model.predict(X), model.predict_proba(X)
-    positive = shares[:, list(model.classes_).index(True)]
+    predicted, chances = model.predict(X), model.predict_proba(X)
+    positive = chances[:, list(model.classes_).index(True)]
     scores = {
         "accuracy": float(accuracy_score(y, predicted)),
         "AUC": float(roc_auc_score(y, positive)),
@@ -79,82 +80,41 @@ def score(
         return scores
     # A small split may have rows of one group only.
     if X[sensitive].isin(privileged).nunique() < 2:
-        return scores | dict.fromkeys(_FAIRNESS, np.nan)
-    report = _quietly(
-        fairness_report,
-        y,
-        predicted,
-        X[sensitive],
-        privileged=privileged,
-        positive_label=True,
-    )
+        return scores | dict.fromkeys(FAIRNESS, np.nan)
+    options: dict[str, Any] = {"privileged": privileged, "positive_label": True}
+    report = _quietly(fairness_report, y, predicted, X[sensitive], **options)
     values = report.set_index("metric")["value"]
-    return scores | dict(zip(_FAIRNESS, values[list(_FAIRNESS)], strict=True))
+    return scores | dict(zip(FAIRNESS, values[list(FAIRNESS)], strict=True))
 
 
-def model_scores(
-    study: Study, classifiers: Mapping[str, BaseEstimator], repeats: int
-) -> pd.DataFrame:
-    """Score classifiers that use the protected columns privatised, unprotected, and not at all."""
-    # The result of `privacy_curve` with the name of the classifier. Each split is a
-    # repeat, of which the spread is shown.
-    # True groups are used for scoring, also of models that see reports.
+def model_curves(study: Study, n_repeats: int) -> dict[str, pd.DataFrame]:
+    """Score classifiers with the protected columns reported, as they are, and excluded."""
     scoring = partial(score, sensitive=study.sensitive, privileged=study.privileged)
-    splits = StratifiedShuffleSplit(repeats, test_size=_TEST_SHARE, random_state=0)
-    options: dict[str, Any] = {"scoring": scoring, "cv": splits, "n_jobs": study.n_jobs}
-    tables = []
-    for place, (name, classifier) in enumerate(classifiers.items()):
-        curve = privacy_curve(
+    splits = StratifiedShuffleSplit(n_repeats, test_size=_TEST_SHARE, random_state=0)
+    curves = {}
+    for place, (name, classifier) in enumerate(CLASSIFIERS.items()):
+        options: dict[str, Any] = {"param_name": PARAM_NAME, "scoring": scoring}
+        options |= {"epsilons": study.epsilons, "cv": splits, "n_jobs": study.n_jobs}
+        curves[name] = privacy_curve(
             study.model(classifier, protected="reported"),
             study.features,
             study.y,
-            param_name=PARAM_NAME,
-            epsilons=study.epsilons,
             random_state=study.seed(_MODELS, place),
             **options,
         )
-        curve = curve.assign(repeat=curve["fold"], fold=0)
-        left_out = _left_out(study, classifier, options)
-        tables += [curve.assign(classifier=name), left_out.assign(classifier=name)]
-    return pd.concat(tables, ignore_index=True)
-
-
-def _left_out(
-    study: Study, classifier: BaseEstimator, options: Mapping[str, Any]
-) -> pd.DataFrame:
-    """Score the same classifier without the protected columns, as the rows of a curve."""
-    model = study.model(classifier, protected="left out")
-    scores = cross_validate(
-        model, study.features, study.y, error_score="raise", **options
-    )
-    # Beside the scores, the result has the times of fits, which are left out.
-    table = pd.DataFrame(scores).filter(like="test_")
-    table.columns = table.columns.str.removeprefix("test_")
-    table = table.rename_axis("repeat").reset_index()
-    table = table.melt(id_vars="repeat", var_name="metric")
-    return table.assign(epsilon=LEFT_OUT, fold=0, group="all")
-
-
-def model_costs(scores: pd.DataFrame) -> pd.DataFrame:
-    """Compare each score with that of the model without noise, and of that without the columns, with intervals."""
-    values = ["difference", "lower", "upper"]
-    keys = ["classifier", "epsilon", "metric"]
-    tables = []
-    for name, curve in scores.groupby("classifier"):
-        # Leaving the columns out has no epsilon, and is no price of privacy.
-        with_columns = curve[curve["epsilon"] != LEFT_OUT]
-        # A model without the columns is the baseline of another comparison.
-        left_out = curve[curve["epsilon"] == LEFT_OUT].assign(epsilon=NOT_PRIVATE)
-        private = curve[~curve["epsilon"].isin([NOT_PRIVATE, LEFT_OUT])]
-        from_left_out = compare_to_baseline(pd.concat([left_out, private]))
-        table = compare_to_baseline(with_columns).merge(
-            from_left_out[["epsilon", "metric", *values]],
-            on=["epsilon", "metric"],
-            suffixes=("", FROM_LEFT_OUT),
+        scores = cross_validate(
+            study.model(classifier, protected="excluded"),
+            study.features,
+            study.y,
+            scoring=scoring,
+            cv=splits,
+            n_jobs=study.n_jobs,
+            error_score="raise",
         )
-        tables.append(table.assign(classifier=name))
-    columns = [*keys, *values, *(f"{value}{FROM_LEFT_OUT}" for value in values)]
-    return pd.concat(tables)[columns]
+        table = pd.DataFrame(scores).filter(like="test_")
+        table.columns = table.columns.str.removeprefix("test_")
+        curves[f"{name}, columns excluded"] = table.mean().to_frame("value")
+    return curves
 
 
 def fairness_audits(study: Study) -> dict[float, dict[str, pd.DataFrame]]:
@@ -163,7 +123,7 @@ def fairness_audits(study: Study) -> dict[float, dict[str, pd.DataFrame]]:
     # independent of the noise of the reports, or the estimates would be biased.
     n_folds = 5 if study.y.value_counts().min() >= 5 else 2
     folds = StratifiedKFold(n_folds, shuffle=True, random_state=0)
-    model = study.model(protected="left out")
+    model = study.model(protected="excluded")
     predicted = cross_val_predict(
         model, study.features, study.y, cv=folds, n_jobs=study.n_jobs
     )
@@ -267,99 +227,61 @@ def _best_guess(
     return bayes_accuracy(encoder.oracles_[0], prior, groups=groups)
 
 
-@dataclass(frozen=True)
-class Synthesis:
-    """Synthetic tables and their errors, and what the synthesizer warned of."""
-
-    curve: pd.DataFrame
-    real: pd.DataFrame
-    synthetic: pd.DataFrame
-    remarks: list[str]
-
-
-def synthesize(study: Study, delta: float) -> Synthesis:
-    """Synthesise the declared columns at each epsilon."""
-    # Only declared columns can be synthesised. A model that is trained on synthetic rows
-    # is tested on rows that were not synthesised.
-    real = study.frame[list(study.domain.columns)]
-    test = None
+def synthesize(
+    study: Study, delta: float
+) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """Return the errors of synthetic rows by epsilon, the real rows and an example."""
+    # A model that is trained on synthetic rows is tested on rows that were not
+    # synthesized.
+    real, test = study.frame[list(study.domain.columns)], None
     if study.target is not None:
         real, test = train_test_split(
             real, test_size=_TEST_SHARE, random_state=0, stratify=study.y
         )
-    calls = []
-    for index, epsilon in enumerate(study.epsilons):
-        call = delayed(_synthesize_at)
-        calls.append(call(study, epsilon, delta, real, test, index=index))
-    scores = []
-    remarks: list[str] = []
-    results = zip(study.epsilons, Parallel(n_jobs=study.n_jobs)(calls), strict=True)
-    for epsilon, (part, synthetic, messages) in results:
-        scores += part
-        remarks += [f"At epsilon {epsilon:g}: {message}" for message in messages]
-        if epsilon == study.example:
-            example = synthetic
-    # With the columns of a privacy curve, whose display draws it.
-    curve = pd.DataFrame(scores, columns=["epsilon", "metric", "value"])
-    return Synthesis(
-        curve.assign(repeat=0, fold=0, group="all"), real, example, remarks
+    calls = [delayed(_synthesize_at)(study, e, delta, real) for e in study.epsilons]
+    tables = dict(
+        zip(study.epsilons, Parallel(n_jobs=study.n_jobs)(calls), strict=True)
     )
+    rows = []
+    for epsilon, synthetic in tables.items():
+        row = {"epsilon": epsilon}
+        for order in range(1, min(2, len(real.columns)) + 1):
+            row[f"error of {order}-way marginals"] = marginal_error(
+                real, synthetic, order=order, domain=study.domain
+            )
+        if test is not None and len(real.columns) > 1:
+            row |= _train(study, real, synthetic, test)
+        rows.append(row)
+    return pd.DataFrame(rows), real, tables[study.example]
 
 
 def _synthesize_at(
-    study: Study,
-    epsilon: float,
-    delta: float,
-    real: pd.DataFrame,
-    test: pd.DataFrame | None,
-    *,
-    index: int,
-) -> tuple[list[tuple[Any, ...]], pd.DataFrame, list[str]]:
-    """Synthesise rows, and return their scores, themselves, and what the synthesizer warned of."""
+    study: Study, epsilon: float, delta: float, real: pd.DataFrame
+) -> pd.DataFrame:
+    """Return as many synthetic rows as there are real ones."""
+    seed = study.seed(_SYNTHESIS, study.epsilons.index(epsilon))
     synthesizer = DPMarginalSynthesizer(
-        epsilon,
-        delta=delta,
-        domain=study.domain,
-        random_state=study.seed(_SYNTHESIS, index),
+        epsilon, delta=delta, domain=study.domain, random_state=seed
     )
-    # Its warnings, such as of bins that are too fine, are remarks on the page.
-    with warnings.catch_warnings(
-        record=True, action="always", category=UserWarning
-    ) as caught:
-        synthetic = synthesizer.fit(real).sample(len(real))
-    n_columns = len(real.columns)
-    rows: list[tuple[Any, ...]] = []
-    for order in range(1, min(2, n_columns) + 1):
-        error = marginal_error(real, synthetic, order=order, domain=study.domain)
-        rows.append((epsilon, f"mean error of {order}-way marginals", error))
-    if test is not None and n_columns > 1:
-        tables = {"synthetic": synthetic, "real_test": test}
-        if index == 0:  # the scores of real rows are the same at each epsilon
-            tables["real_train"] = real
-        rows += _train(study, epsilon, tables)
-    return rows, synthetic, [str(warning.message) for warning in caught]
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
+        return synthesizer.fit(real).sample(len(real))
 
 
 def _train(
-    study: Study, epsilon: float, tables: dict[str, pd.DataFrame]
-) -> list[tuple[Any, ...]]:
-    """Score a model that was trained on synthetic rows, and once on real ones."""
-    data: dict[str, Any] = dict(
-        zip(tables, map(study.coded, tables.values()), strict=True)
-    )
-    with warnings.catch_warnings():
-        # At a tiny epsilon all rows may be of one class; the score, an AUC of 0.5,
-        # shows it.
-        warnings.filterwarnings(
-            "ignore", "all rows of synthetic are of one class", UserWarning
+    study: Study, real: pd.DataFrame, synthetic: pd.DataFrame, test: pd.DataFrame
+) -> dict[str, float]:
+    """Return the accuracy and the AUC of models that were trained on synthetic and on real rows."""
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
+        scores = train_on_synthetic(
+            study.model(protected="as they are"),
+            synthetic=study.coded(synthetic),
+            real_test=study.coded(test),
+            real_train=study.coded(real),
+            target=study.target,
+            scoring=score,
         )
-        model = study.model(protected="as they are")  # which is synthetic
-        scores = train_on_synthetic(model, target=study.target, scoring=score, **data)
-    # The scores of real rows are the baseline, as of a privacy curve.
-    epsilons = {"real": math.inf, "synthetic": epsilon}
-    rows = []
+    row = {}
     for name, values in scores.iterrows():
         for metric, value in values.items():
-            label = f"{metric}, trained on synthetic rows"
-            rows.append((epsilons[str(name)], label, value))
-    return rows
+            row[f"{metric}, trained on {name} rows"] = value
+    return row

@@ -3,67 +3,61 @@
 from __future__ import annotations
 
 import base64
+import io
 import os
-import re
-from collections.abc import Callable, Mapping, Sequence
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from html import escape
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.base import BaseEstimator
-from sklearn.ensemble import HistGradientBoostingClassifier
 
 from skdp.base import ColumnName, Label, Privileged
 from skdp.domain import Domain, Interval
-from skdp.evaluation.displays import import_pyplot
-from skdp.evaluation.report._counts import CountStudy, count_study, errors_by_trust
+from skdp.evaluation._common import check_count
+from skdp.evaluation._privacy_curve import compare_to_baseline
+from skdp.evaluation.displays import (
+    COLOURS,
+    CountEstimateDisplay,
+    FairnessDisplay,
+    MarginalDisplay,
+    import_pyplot,
+)
+from skdp.evaluation.report._counts import count_study, errors_by_trust
 from skdp.evaluation.report._experiments import (
-    QUALITY,
+    DEBIASED,
+    FAIRNESS,
     attack_releases,
     attacked_column,
     fairness_audits,
-    model_costs,
-    model_scores,
+    model_curves,
     synthesize,
 )
-from skdp.evaluation.report._study import LOGISTIC, Study
-from skdp.evaluation.report._tables import (
-    SHOWN,
-    audit_table,
-    counts_figure,
-    counts_table,
-    curve_figure,
-    error_figure,
-    errors_table,
-    fairness_figure,
-    leakage_table,
-    left_out_table,
-    marginal_figure,
-    scores_figure,
-    scores_table,
-    short,
-    summarise,
-    synthesis_table,
-    written,
-)
-from skdp.metrics import LABELS, fairness_report
-from skdp.oracles import check_size
+from skdp.evaluation.report._study import Study
 from skdp.privacy import check_delta
 from skdp.tables import flatten_index
 
-_CLASSIFIERS = {
-    "logistic regression": LOGISTIC,
-    # As accurate as 100 trees of half the learning rate. Early stopping fails where a
-    # class has few rows.
-    "gradient boosting": HistGradientBoostingClassifier(
-        learning_rate=0.2, max_iter=40, early_stopping=False, random_state=0
-    ),
-}
-# What fits into a figure or a table that is read, and not searched.
-_MOST_MARGINALS = 4
-Tables = dict[str, pd.DataFrame]
+# Rows of a table on the page. The files have all rows.
+MAX_TABLE_ROWS = 24
+
+# Columns whose real and synthetic marginals are drawn.
+MAX_MARGINALS = 3
+
+COUNTS, MODELS = "Counts, errors and accuracy", "Accuracy and fairness by epsilon"
+
+
+@dataclass
+class Section:
+    """A part of the page: figures and tables."""
+
+    title: str
+    text: str = ""
+    figures: dict[str, str] = field(default_factory=dict)
+    tables: list[str] = field(default_factory=list)
 
 
 def study_report(
@@ -72,96 +66,86 @@ def study_report(
     out: str | os.PathLike[str],
     *,
     source: str,
+    epsilons: Sequence[float],
     columns: Sequence[Any] | None = None,
     target: ColumnName | None = None,
     positive_label: Label | None = None,
     sensitive: ColumnName | None = None,
     privileged: Privileged | None = None,
-    epsilons: Sequence[float],
     n_repeats: int = 500,
     n_model_repeats: int = 5,
     delta: float = 1e-9,
-    classifiers: Mapping[str, BaseEstimator] | None = None,
     random_state: int | None = None,
     n_jobs: int | None = None,
     notes: Sequence[str] = (),
-    remarks: Sequence[str] = (),
     progress: Callable[[int], Any] | None = None,
 ) -> Path:
-    """Study the cost of privacy on a table and write the report: counts, accuracy, fairness, leakage, synthesis.
+    """Study the cost of privacy on a table and write a page with tables and figures.
 
     Parameters
     ----------
     frame : pandas.DataFrame
         The true rows.
     domain : Domain
-        The declared columns: those to protect, and others to synthesise.
+        The declared columns: those to protect, and others to synthesize.
     out : str or path
         The folder to write to, created if missing.
     source : str
         The name of the data.
+    epsilons : sequence of float
+        The values of epsilon to try.
     columns : list of column names, optional
-        The columns whose values are randomised together. By default all of the domain.
+        The columns that are reported together. By default all of the domain.
     target : column name, optional
-        The column that classifiers predict from all others. Without it, accuracy and fairness are left out.
+        The column that classifiers predict from all others.
     positive_label : label, optional
-        The favourable label of the target. By default 1, if all labels are 0 and 1, or False and True.
+        The favourable label of the target. By default 1, if all labels are 0 and 1.
     sensitive : column name, optional
-        The protected column whose groups are compared. Without it, fairness is left out.
+        The protected column whose groups are compared.
     privileged : value or list of values, optional
         Its privileged values; of bins, their labels.
-    epsilons : sequence of float
-        The privacy losses to try.
     n_repeats : int, default=500
         Releases of the counts for each epsilon.
     n_model_repeats : int, default=5
-        Splits into training and test rows for the classifiers.
+        Splits into training and test rows.
     delta : float, default=1e-9
-        The failure probability of the synthetic rows.
-    classifiers : mapping of name to classifier, optional
-        The classifiers. By default logistic regression and gradient boosting.
+        The delta of the synthetic rows.
     random_state : int, optional
         None for secure randomness; an int makes the report reproducible.
     n_jobs : int, optional
         Number of processes.
     notes : sequence of str, default=()
-        Further notes at the top of the page.
-    remarks : sequence of str, default=()
-        Further remarks on what is protected.
+        Notes at the top of the page.
     progress : callable, optional
         Called with the number of steps, returns a function to call after each step.
 
     Returns
     -------
     Path
-        The page.
+        The page, ``index.html``. Its tables are CSV files beside it.
 
     Raises
     ------
     ImportError
-        If matplotlib is missing, or aif360 for fairness.
-    TypeError
-        If the name of a column is no text, or the folder no path.
-    ValueError
-        If a column is missing, a value is not declared, the folder cannot be written to, or options contradict each
-        other. Then nothing is computed or written.
+        If matplotlib or jinja2 is missing.
+    TypeError, ValueError
+        If a column is missing, a value is not declared, the folder cannot be written
+        to, or options contradict each other. Then nothing is computed or written.
 
     Notes
     -----
-    **Privacy.** The report compares with the truth: it is not protected.
-
-    Besides the page, ``index.html``, the folder has its numbers as CSV files. Figures of a single release show the
-    epsilon that is nearest to 1.
+    **Privacy.** The report compares with the truth and is not private.
 
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
-    >>> people = pd.DataFrame({"sex": ["Female", "Male", "Male"] * 100, "shoes": [38, 42, 43, 39, 41, 42] * 50})
+    >>> people = pd.DataFrame({"sex": ["f", "m", "m"] * 100, "shoes": [38, 42, 43] * 100})
+    >>> domain = Domain({"sex": ["f", "m"]})
+    >>> options = {"source": "shoes", "epsilons": [1.0], "n_repeats": 3}
     >>> with TemporaryDirectory() as folder:
-    ...     page = study_report(people, Domain({"sex": ["Female", "Male"]}), Path(folder), source="a small table",
-    ...                         epsilons=[1.0], n_repeats=3, random_state=0)
-    ...     sorted(path.name for path in page.parent.iterdir())[:4]
-    ['count_errors.csv', 'index.html', 'leakage.csv']
+    ...     page = study_report(people, domain, folder, **options)
+    ...     sorted(path.name for path in page.parent.iterdir())[:2]
+    ['count_errors.csv', 'index.html']
     """
     if not isinstance(out, str | os.PathLike):
         raise TypeError(f"`out` must be a path, got {type(out).__name__}")
@@ -178,87 +162,52 @@ def study_report(
         random_state=random_state,
         n_jobs=n_jobs,
     )
-    _check_before(out, n_repeats, n_model_repeats, delta)
-    models = _CLASSIFIERS if classifiers is None else classifiers
-    # A step for each part: counts, models, audits, attacks and synthetic rows.
-    roles = study.target, study.sensitive, attacked_column(study)
-    n_parts = 5 - roles.count(None)
-    advance = progress(n_parts) if progress else lambda: None
-    counts = count_study(
-        study.frame[study.columns],
-        study.protected,
-        epsilons=epsilons,
-        n_repeats=n_repeats,
-        random_state=study.seed(0),
+    check_count(n_repeats, "n_repeats", least=1)
+    check_count(n_model_repeats, "n_model_repeats", least=1)
+    check_delta(delta)
+    _check_folder(out)
+    parts: list[Callable[[], Any]] = [lambda: _study_counts(study, n_repeats, delta)]
+    if study.target is not None:
+        parts.append(lambda: _study_models(study, n_model_repeats))
+    if study.sensitive is not None:
+        parts.append(lambda: _study_fairness(study))
+    if attacked_column(study) is not None:
+        parts.append(lambda: _study_leakage(study))
+    parts.append(lambda: _study_synthesis(study, delta))
+    advance = progress(len(parts)) if progress else lambda: None
+    sections: list[Section] = []
+    tables: dict[str, pd.DataFrame] = {}
+    for part in parts:
+        section, part_tables = part()
+        sections.append(section)
+        tables |= part_tables
+        advance()
+    if study.target is not None:
+        # The first screen has counts, errors and accuracy.
+        accuracy = sections[1].figures.pop("accuracy by epsilon")
+        sections[0].figures["accuracy by epsilon"] = accuracy
+    page = _render_page(
+        title=f"The cost of privacy: {study.names}",
+        source=source,
+        n_rows=f"{len(study.frame):,}",
+        names=study.names,
+        n_cells=study.protected.size,
+        others=", ".join(map(str, study.others)) or "none",
+        notes=notes,
+        sections=sections,
+        files=[f"{name}.csv" for name in tables],
     )
-    advance()
-    tables: Tables = {
-        "release_counts": flatten_index(counts.releases),
-        "count_errors": counts.summary(),
-    }
-    # What the template shows, part by part. Numbers are written here, as the template
-    # has words only.
-    content: dict[str, Any] = {
-        "counts": {
-            "repeats": f"{n_repeats:,}",
-            "figure": counts_figure(pd.DataFrame(counts.releases.loc[study.example])),
-            "table": counts_table(counts),
-            "l1": error_figure(counts, "l1"),
-            "l2": error_figure(counts, "l2", _by_trust(counts, delta)),
-            "errors": errors_table(counts),
-            "repaired": _repaired(counts),
-            "by_trust": bool(delta),
-        },
-        **_model_content(study, models, n_model_repeats, tables, advance),
-        "leakage": _leakage_content(study, tables, advance),
-        "synthesis": _synthesis_content(study, delta, tables, advance),
-    }
     # Nothing is written before all is computed.
     out.mkdir(parents=True, exist_ok=True)
     for name, table in tables.items():
         table.to_csv(out / f"{name}.csv", index=False)
-    page = _render(
-        title=f"What privacy costs: {study.names}",
-        source=source,
-        notes=notes,
-        remarks=remarks,
-        study=study,
-        example=short(study.example),
-        positive_label=positive_label,
-        summary=summarise(study, counts, tables),
-        guarantee=study.encoder(max(study.epsilons)).guarantee_,
-        delta=short(delta),
-        files=", ".join(f"{name}.csv" for name in tables),
-        **content,
-    )
     path = out / "index.html"
     path.write_text(page, encoding="utf-8")
     return path
 
 
-def _by_trust(counts: CountStudy, delta: float) -> pd.DataFrame | None:
-    """Return the errors of the same counts if reports are shuffled, or a curator is trusted."""
-    true = counts.releases["true"].xs(counts.expected.index[0]).to_numpy()
-    if not delta:
-        return None
-    return errors_by_trust(true, epsilons=list(counts.expected.index), delta=delta)
-
-
-def _repaired(counts: CountStudy) -> bool:
-    """Return whether some count fell below zero, so that repairs changed it."""
-    # Repairs leave counts as they are where none is below zero.
-    means = counts.errors.groupby("postprocess")["l1"].mean()
-    return not np.allclose(means, means.iloc[0])
-
-
-def _check_before(out: Path, n_repeats: Any, n_model_repeats: Any, delta: Any) -> None:
+def _check_folder(out: Path) -> None:
     """Check in advance what would fail after minutes of work."""
-    for name, number in (
-        ("n_repeats", n_repeats),
-        ("n_model_repeats", n_model_repeats),
-    ):
-        check_size(number, least=1, name=name)
-    check_delta(delta)
     # Of a folder that does not exist, the nearest one above must be writable.
     folder = next(filter(Path.exists, (out, *out.absolute().parents)))
     if not folder.is_dir():
@@ -267,183 +216,255 @@ def _check_before(out: Path, n_repeats: Any, n_model_repeats: Any, delta: Any) -
         raise ValueError(
             f"`out` must be a folder that can be written to; {folder.name!r} cannot"
         )
-    import_pyplot()  # last, as it takes a second
-    _import_jinja2()
-
-
-def _model_content(
-    study: Study,
-    models: Mapping[str, BaseEstimator],
-    n_repeats: int,
-    tables: Tables,
-    advance: Callable[[], Any],
-) -> dict[str, Any]:
-    if study.target is None:
-        return {"models": None, "fairness": None}
-    # One table of scores, of which means, costs, tables and figures are made.
-    scores = model_scores(study, models, n_repeats)
-    advance()
-    grouped = scores.groupby(["classifier", "epsilon", "metric"], sort=False)["value"]
-    means = grouped.agg(["mean", "std", "count"]).reset_index()
-    tables["model_scores"] = means.merge(model_costs(scores), how="left")
-    content = {"models": _quality_content(study, scores), "fairness": None}
-    if study.sensitive is not None:
-        audits = fairness_audits(study)
-        advance()
-        tables["fairness_audits"] = audit_table(audits)
-        content["fairness"] = _fairness_content(study, scores, audits, tables)
-    return content
-
-
-def _quality_content(study: Study, scores: pd.DataFrame) -> dict[str, Any]:
-    """Return what the page says of the quality of the models."""
-    n_rows = len(study.y)
-    n_positives = int(study.y.sum())
-    n_negatives = n_rows - n_positives
-    n_rare = min(n_positives, n_negatives)
-    figures = {name: scores_figure(scores, name) for name in QUALITY}
-    columns = ["classifier", "columns are", *QUALITY]
-    return {
-        "positives": f"{n_positives:,}",
-        "share": f"{n_positives / n_rows:.1%}",
-        "rare": "" if study.scores_hold else f"{n_rare:,}",
-        "majority": f"{max(n_positives, n_negatives) / n_rows:.1%}",
-        "repeats": scores["repeat"].nunique(),
-        "quality": figures,
-        "scores": written(scores_table(scores)[columns]),
-    }
-
-
-def _fairness_content(
-    study: Study,
-    scores: pd.DataFrame,
-    audits: Mapping[float, Mapping[str, pd.DataFrame]],
-    tables: Tables,
-) -> dict[str, Any]:
-    """Return what the page says of the fairness of the models."""
-    # Definitions are those of a report of any table.
-    example = fairness_report(
-        [0, 1, 0, 1], [0, 1, 1, 1], [0, 0, 1, 1], privileged=1, positive_label=1
-    )
-    groups = study.frame[study.sensitive]
-    # A missing group is unprivileged.
-    is_privileged = groups.isin(study.privileged)
-    n_rows = is_privileged.sum(), (~is_privileged).sum(), groups.isna().sum()
-    definitions = zip(example["metric"].map(LABELS), example["definition"], strict=True)
-    figures = {name: scores_figure(scores, name) for name in SHOWN}
-    table = scores_table(scores).drop(columns=list(QUALITY))
-    return {
-        "rows": list(map("{:,}".format, n_rows)),
-        "undefined": bool(scores["value"].isna().any()),
-        # The first six are of the groups themselves.
-        "definitions": list(definitions)[6:],
-        "figures": figures,
-        "scores": written(table),
-        "from_left_out": written(left_out_table(tables["model_scores"])),
-        "audit": fairness_figure(audits[study.example]),
-        "audits": written(tables["fairness_audits"]),
-    }
-
-
-def _leakage_content(
-    study: Study, tables: Tables, advance: Callable[[], Any]
-) -> dict[str, Any] | None:
-    column = attacked_column(study)
-    if column is None:
-        return None
-    results = attack_releases(study)
-    advance()
-    tables["leakage"] = leakage_table(results)
-    example = results[study.example]
-    return {
-        "others": bool(study.others),
-        "column": column,
-        "n_rows": f"{example.n_rows:,}",
-        "table": written(tables["leakage"]),
-    }
-
-
-def _synthesis_content(
-    study: Study, delta: float, tables: Tables, advance: Callable[[], Any]
-) -> dict[str, Any]:
-    synthesis = synthesize(study, delta)
-    advance()
-    curve = synthesis.curve
-    tables["synthesis"] = curve[["epsilon", "metric", "value"]]
-    # Each metric has a scale of its own, and so a figure.
-    figures = {}
-    for metric in curve["metric"].unique():
-        figures[metric] = curve_figure(curve, metric, "real rows")
-    marginals = {}
-    for name in study.columns[:_MOST_MARGINALS]:
-        marginals[str(name)] = marginal_figure(
-            synthesis.real, synthesis.synthetic, name, study.domain
-        )
-    return {
-        "names": ", ".join(map(str, study.domain.columns)),
-        "partly": len(study.domain.columns) < study.frame.shape[1],
-        "figures": figures,
-        "marginals": marginals,
-        "table": synthesis_table(curve),
-        "remarks": synthesis.remarks,
-    }
-
-
-def _import_jinja2() -> Any:
-    """Import jinja2, a dependency of the extra "plot"."""
+    import_pyplot()
     try:
-        import jinja2
-    except ImportError as error:
+        import jinja2  # noqa: F401
+    except ImportError:
         raise ImportError(
             "jinja2 is needed for the report: pip install jinja2 (extra 'plot')"
-        ) from error
-    return jinja2
+        ) from None
 
 
-def _render(**content: Any) -> str:
-    jinja2 = _import_jinja2()
-    from markupsafe import Markup, escape
+Part = tuple[Section, dict[str, pd.DataFrame]]
 
-    def powers(text: str) -> Any:
-        """Escape a text, and set e^ε as a power."""
-        return Markup(escape(text).replace("e^ε", Markup("e<sup>ε</sup>")))
 
-    # Names of columns and values are texts of anybody, so all of them are escaped, and a
-    # name that the template misspells is an error.
+def _study_counts(study: Study, n_repeats: int, delta: float) -> Part:
+    """Study the errors of counts."""
+    counts = count_study(
+        study.frame[study.columns],
+        study.protected,
+        epsilons=study.epsilons,
+        n_repeats=n_repeats,
+        random_state=study.seed(0),
+    )
+    errors = counts.summary()
+    errors["l2_rms_local"] = errors["l2_rms_expected"]
+    if delta:
+        true = counts.releases["true"].xs(study.epsilons[0]).to_numpy()
+        by_trust = errors_by_trust(true, epsilons=study.epsilons, delta=delta)
+        errors["l2_rms_shuffled"] = by_trust["shuffled"].to_numpy()
+        errors["l2_rms_curator"] = by_trust["central"].to_numpy()
+    example = pd.DataFrame(counts.releases.loc[study.example])
+    display = CountEstimateDisplay.from_estimates(
+        example.drop(columns="true"), true_counts=example["true"]
+    )
+    title = f"One release at epsilon {study.example:g}"
+    display.figure_.suptitle(title, fontsize="medium")
+    section = Section(COUNTS, figures={"counts": _write_figure(display.figure_)})
+    axes = _new_axes("L2 error of the counts (rms)", log=True)
+    names = ["local", "shuffled", "curator"]
+    drawn = [name for name in names if f"l2_rms_{name}" in errors]
+    for colour, name in zip(COLOURS, drawn, strict=False):
+        values = errors[f"l2_rms_{name}"]
+        axes.plot(errors["epsilon"], values, "o-", color=colour, label=name)
+    _label_epsilons(axes, study.epsilons)
+    section.figures["errors by epsilon"] = _write_figure(axes.figure)
+    releases = flatten_index(counts.releases)
+    columns = ["l1_mean", "l1_mean_expected", "l2_rms", "l2_rms_expected", "coverage"]
+    section.tables = [
+        _write_table(
+            errors[["epsilon", *columns, *(f"l2_rms_{n}" for n in drawn[1:])]],
+            f"Errors of the counts over {n_repeats} releases, and coverage of the 95 % "
+            "intervals",
+        ),
+        _write_table(
+            releases[releases["epsilon"] == study.example],
+            f"One release at epsilon {study.example:g}",
+        ),
+    ]
+    return section, {"release_counts": releases, "count_errors": errors}
+
+
+def _study_models(study: Study, n_repeats: int) -> Part:
+    """Study the accuracy and the fairness of classifiers."""
+    curves = model_curves(study, n_repeats)
+    rows = []
+    panels = {}
+    for name, curve in curves.items():
+        if "repeat" not in curve:
+            continue
+        excluded = curves[f"{name}, columns excluded"]["value"]
+        costs = compare_to_baseline(curve)
+        means = curve.groupby(["metric", "epsilon"], sort=False)["value"].mean()
+        table = means.rename("mean").reset_index()
+        table = table.merge(costs, on=["metric", "epsilon"], how="left")
+        table["columns excluded"] = table["metric"].map(excluded)
+        rows.append(table.assign(classifier=name))
+        panels[name] = table
+    scores = pd.concat(rows, ignore_index=True)
+    names = ["classifier", "metric", "epsilon", "mean", "columns excluded"]
+    scores = scores[[*names, "difference", "lower", "upper"]]
+    section = Section(
+        MODELS,
+        "The protected columns are reported in training and in prediction. Dashed: "
+        "without privacy. Dotted: the columns are excluded. Differences are from the "
+        "model without privacy, with 95 % intervals.",
+    )
+    metrics = ["accuracy", *(FAIRNESS[:1] if study.sensitive is not None else [])]
+    for metric in metrics:
+        axes = _new_axes(metric)
+        for colour, (name, table) in zip(COLOURS, panels.items(), strict=False):
+            own = table[table["metric"] == metric]
+            private = own[np.isfinite(own["epsilon"])].sort_values("epsilon")
+            axes.plot(
+                private["epsilon"], private["mean"], "o-", color=colour, label=name
+            )
+            baseline = own.loc[np.isinf(own["epsilon"]), "mean"]
+            for level, style in ((baseline, "--"), (own["columns excluded"], ":")):
+                axes.axhline(level.iloc[0], color=colour, ls=style, lw=1.2)
+        _label_epsilons(axes, study.epsilons)
+        section.figures[f"{metric} by epsilon"] = _write_figure(axes.figure)
+    shown = scores[scores["metric"].isin(["accuracy", "AUC", *metrics])]
+    for name in panels:
+        table = shown[shown["classifier"] == name].drop(columns="classifier")
+        section.tables.append(_write_table(table, name))
+    return section, {"model_scores": scores}
+
+
+def _study_fairness(study: Study) -> Part:
+    """Audit predictions whose groups are known from reports only."""
+    audits = fairness_audits(study)
+    rows = []
+    for epsilon, reports in audits.items():
+        for name, report in reports.items():
+            rows.append(report.assign(epsilon=epsilon, groups=name))
+    columns = ["epsilon", "metric", "groups", "value", "lower", "upper"]
+    table = pd.concat(rows, ignore_index=True).reindex(columns=columns)
+    display = FairnessDisplay.from_reports(audits[study.example])
+    section = Section(
+        "Fairness seen through reports",
+        f"A logistic regression without the protected columns, audited at epsilon "
+        f"{study.example:g}: by the true groups, by reports taken for groups, and by "
+        "debiased reports with 95 % intervals over their noise.",
+        {"fairness": _write_figure(display.figure_)},
+    )
+    wide = table.pivot_table(
+        index=["epsilon", "metric"], columns="groups", values="value", sort=False
+    )
+    ends = table[table["groups"] == DEBIASED].set_index(["epsilon", "metric"])
+    wide = wide.join(ends[["lower", "upper"]]).reset_index()
+    section.tables.append(_write_table(wide, "Differences by epsilon"))
+    return section, {"fairness_audits": table}
+
+
+def _study_leakage(study: Study) -> Part:
+    """Guess a protected column from all released columns."""
+    results = attack_releases(study)
+    table = pd.DataFrame(
+        {
+            "epsilon": list(results),
+            "accuracy": [result.accuracy for result in results.values()],
+            "std_error": [result.std_error for result in results.values()],
+            "accuracy without the report": [
+                result.accuracy_without_report for result in results.values()
+            ],
+            "most frequent value": [result.baseline for result in results.values()],
+            "best guess from the report": [
+                result.bayes_bound for result in results.values()
+            ],
+        }
+    )
+    recall = results[study.example].recall.reset_index()
+    name = attacked_column(study)
+    section = Section(
+        "Leakage",
+        f"A classifier guesses {name} from the report and all columns that are not "
+        "protected.",
+        tables=[
+            _write_table(table, f"Guesses of {name}"),
+            _write_table(recall, f"Recall of each value at epsilon {study.example:g}"),
+        ],
+    )
+    return section, {"leakage": table}
+
+
+def _study_synthesis(study: Study, delta: float) -> Part:
+    """Synthesize the declared columns."""
+    table, real, example = synthesize(study, delta)
+    section = Section(
+        "Synthetic rows",
+        f"A curator publishes synthetic rows of {', '.join(study.domain.columns)} "
+        f"(add or remove one record, delta = {delta:g}).",
+        tables=[_write_table(table, "Errors by epsilon, tested on real rows")],
+    )
+    names = study.columns[:MAX_MARGINALS]
+    display = MarginalDisplay.from_tables(real, example, names, domain=study.domain)
+    section.figures["marginals"] = _write_figure(display.figure_)
+    return section, {"synthesis": table}
+
+
+def _new_axes(title: str, *, log: bool = False) -> Any:
+    """Return the axes of a small figure."""
+    _, axes = import_pyplot().subplots(figsize=(4.6, 3.6), layout="constrained")
+    axes.set_title(title, loc="left", fontsize="medium")
+    axes.set_xscale("log")
+    if log:
+        axes.set_yscale("log")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(True, color="#dddddd", lw=0.8)
+    return axes
+
+
+def _label_epsilons(axes: Any, epsilons: Sequence[float]) -> None:
+    """Write a tick at each epsilon, and a legend."""
+    axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
+    axes.tick_params(axis="x", which="minor", bottom=False)
+    axes.xaxis.set_minor_formatter("")
+    axes.set_xlabel("epsilon (smaller is more private)")
+    axes.legend(frameon=False)
+
+
+def _write_figure(figure: Any) -> str:
+    """Return a figure as SVG in base64."""
+    pyplot = import_pyplot()
+    written = io.BytesIO()
+    # Without a date and random identifiers, equal reports are equal files.
+    with pyplot.rc_context({"svg.hashsalt": "skdp"}):
+        figure.savefig(written, format="svg", metadata={"Date": None})
+    pyplot.close(figure)
+    return base64.b64encode(written.getvalue()).decode()
+
+
+def _write_table(table: pd.DataFrame, caption: str) -> str:
+    """Return a table as HTML, with names and values escaped."""
+    shown = table.head(MAX_TABLE_ROWS).rename(columns=str)
+    if len(table) > MAX_TABLE_ROWS:
+        caption += f" (the first {MAX_TABLE_ROWS} of {len(table)} rows)"
+    styler = shown.style.format(
+        precision=3, na_rep="", escape="html", thousands=","
+    ).format_index(axis="columns", escape="html")
+    floats = list(shown.select_dtypes("float"))
+    large = [name for name in floats if (shown[name].abs() >= 100).any()]
+    styler = styler.format("{:,.0f}".format, subset=large, na_rep="")
+    if "epsilon" in shown:
+        names = {np.inf: "no privacy"}
+        styler = styler.format(
+            lambda value: names.get(value, f"{value:g}"), subset=["epsilon"]
+        )
+    styler = styler.hide(axis="index").set_caption(escape(caption))
+    # An identifier that equal reports share.
+    return str(styler.to_html(table_uuid=f"{zlib.crc32(caption.encode()):x}"))
+
+
+def _render_page(**content: Any) -> str:
+    """Fill the template; all texts are escaped."""
+    import jinja2
+
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
     )
-    environment.filters |= {
-        "anchor": lambda text: re.sub(r"\W+", "-", text.lower()).strip("-"),
-        "base64": lambda text: base64.b64encode(text.encode()).decode(),
-        "powers": powers,
-        "title_case": lambda text: text[0].upper() + text[1:],
-    }
-    # The template is a file of the package, which may be in an archive.
-    template = (
-        files("skdp.evaluation.report")
-        .joinpath("page.html.j2")
-        .read_text(encoding="utf-8")
-    )
-    return str(environment.from_string(template).render(content))
+    template = files("skdp.evaluation.report").joinpath("page.html.j2")
+    text = template.read_text(encoding="utf-8")
+    return str(environment.from_string(text).render(content))
 
 
-# Declared, not the median of the data, which depends on the age of each person and
-# would relabel others.
 AGE_THRESHOLD = 37
-
 _NUMBERS_OF_ADULT: dict[str, Any] = {
     "education-num": list(range(1, 17)),
     "capital-gain": Interval(edges=[0, 1, 5000, 10_000, 100_000]),
     "capital-loss": Interval(edges=[0, 1, 1500, 2000, 5000]),
     "hours-per-week": Interval(edges=[0, 20, 35, 40, 41, 50, 60, 100]),
 }
-_THRESHOLD_REMARK = (
-    f"The threshold of {AGE_THRESHOLD} years is declared, not read from the data. The "
-    f"median happens to be {AGE_THRESHOLD} too, but a median depends on every record: "
-    "one changed record can move it, relabel many other people, and so reveal its "
-    "presence."
-)
 
 
 def age_sex_report(
@@ -470,19 +491,5 @@ def age_sex_report(
         positive_label=">50K",
         sensitive="sex",
         privileged="Male",
-        remarks=[_told_by_relationship(frame), _THRESHOLD_REMARK],
         **options,
-    )
-
-
-def _told_by_relationship(frame: pd.DataFrame) -> str:
-    """Write how much a column that nobody protects says of a protected one."""
-    # Reports of the sex protect little where this column is published beside them.
-    relationship = frame["relationship"]
-    tells = relationship.isin(["Husband", "Wife"])
-    is_right = relationship.eq("Husband") == frame["sex"].eq("Male")
-    return (
-        "A column that tells: relationship (Husband or Wife) tells the sex of "
-        f"{tells.mean():.1%} of the people, and is right for "
-        f"{is_right[tells].mean():.2%} of them."
     )

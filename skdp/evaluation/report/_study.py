@@ -150,12 +150,6 @@ class Study:
         return self.frame[self.target]
 
     @property
-    def scores_hold(self) -> bool:
-        """Whether a quarter of the rows has ten of either answer, so that an AUC means something."""
-        # A quarter are the test rows of a split.
-        return min(self.y.sum(), (~self.y).sum()) >= 40
-
-    @property
     def names(self) -> str:
         """The joint name of the protected columns."""
         return " × ".join(map(str, self.columns))
@@ -203,7 +197,7 @@ class Study:
         # All other columns are used as they are, in every model.
         parts += self._prepared(classifier, names)
         model = clone(LOGISTIC if classifier is None else classifier)
-        if protected == "left out" and not self.others:
+        if protected == "excluded" and not self.others:
             # Nothing is left to predict from but the shares of the target.
             model = DummyClassifier()
         columns = ColumnTransformer(parts, remainder="drop")
