@@ -213,7 +213,7 @@ def _recall_table(
 
 
 def _guess(
-    frame: pd.DataFrame, truth: Codes, estimator: Any, cv: int, seed: int
+    frame: pd.DataFrame, truth: Codes, estimator: Any, cv: int, seed: int | None
 ) -> Any:
     """Guess the value of each row by a model that was fitted without the row."""
     # Folds cannot be stratified if a value has fewer rows than folds.

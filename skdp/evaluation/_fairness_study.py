@@ -351,7 +351,7 @@ def _score_method(
     if chances is not None:
         scores["roc_auc"] = roc_auc_score(test.labels, chances)
     groups = test.X[test.sensitive]
-    values = dict.fromkeys(FAIRNESS, math.nan)
+    values: dict[Any, float] = dict.fromkeys(FAIRNESS, math.nan)
     if groups.isin(test.privileged).nunique() == 2:
         with warnings.catch_warnings(action="ignore", category=UndefinedMetricWarning):
             report = fairness_report(

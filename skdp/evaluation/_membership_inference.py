@@ -129,7 +129,7 @@ def membership_inference(
 
 
 def _measure_advantage(
-    inside: Numbers, outside: Numbers, level: float, seed: int
+    inside: Numbers, outside: Numbers, level: float, seed: int | None
 ) -> tuple[float, float, float]:
     """Choose a threshold on half of the rows; measure the difference of the rates on the other half."""
     # A threshold that was chosen on the tested rows would look better than it is.

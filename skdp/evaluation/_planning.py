@@ -337,15 +337,15 @@ def _margin_of_error(
         width = planned_half_width(source, _declared_domain(source), level)
         return width / n_rows if of == "frequency" else width
     if isinstance(source, ReportDesign):
-        noise = _design_variance
+        noise: Any = _design_variance
     else:
         encoder = _fit_to_declared(source)
         names = _read_columns(encoder, columns)
 
-        def noise(encoder: Any, rate: float) -> float:
+        def noise_of_reports(encoder: Any, rate: float) -> float:
             return _report_variance(encoder, names, rate)
 
-        source = encoder
+        noise, source = noise_of_reports, encoder
     if of == "difference":
         # Each of two groups has half of the rows.
         variances = [noise(source, rate) + rate * (1 - rate) for rate in rates]

@@ -178,11 +178,12 @@ def privacy_curve(
     results = _ResultsFile(path, estimator, baseline, X, y, splits, scoring, seed)
 
     def call(cell: tuple[float, int, int]) -> Any:
-        epsilon, *key = cell
+        epsilon, repeat, fold = cell
         model = baseline
         if epsilon < math.inf:
             model = _set_epsilon(estimator, param_name, epsilon, seed_of(seed, *cell))
-        return delayed(_score_split)(model, X, y, splits[tuple(key)], scoring, epsilon)
+        split = splits[repeat, fold]
+        return delayed(_score_split)(model, X, y, split, scoring, epsilon)
 
     # The baseline is finished before anything is charged.
     for is_private in (False, True):
@@ -338,9 +339,10 @@ class _ResultsFile:
             # Python reads the nearest floats, as they were written.
             self.table["value"] = self.table["value"].map(float)
             own = self.table[self.table["study"] == self.study]
-            for cell, rows in own.groupby(CELL):
-                values = rows.set_index("metric")["value"].to_dict()
-                self.scores[float(cell[0]), int(cell[1]), int(cell[2])] = values
+            for *cell, metric, value in own.itertuples(index=False, name=None):
+                _, epsilon, repeat, fold = cell
+                key = float(epsilon), int(repeat), int(fold)
+                self.scores.setdefault(key, {})[metric] = value
 
     def add(self, cell: tuple[float, int, int], scores: dict[str, float]) -> None:
         """Add the scores of a finished cell."""

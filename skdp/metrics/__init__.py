@@ -19,7 +19,6 @@ from skdp.metrics._intervals import proportion as proportion
 from skdp.metrics._intervals import two_sided as two_sided
 from skdp.metrics._marginals import marginal_error, marginal_errors
 from skdp.metrics._marginals import marginal_table as marginal_table
-from skdp.metrics._marginals import value_errors as value_errors
 from skdp.metrics._mitigation import (
     private_parity,
     private_reweighing,

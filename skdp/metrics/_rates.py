@@ -381,67 +381,36 @@ def compare_with_last(sums: RateSums, rows: str, level: float) -> list[Estimate]
 
 def compare_extremes(sums: RateSums, rows: str, level: float) -> list[Estimate]:
     """Compare the largest rate with the smallest: parity, impact, TPR and average odds."""
+    # The upper end needs no more than the interval of one pair, that of the most unequal
+    # rates. The lower end must hold for all pairs, as the range of estimates is larger
+    # than the range of the rates (Bonferroni).
     first, second = np.nonzero(~np.eye(sums.n_groups, dtype=bool))
-    pairs = PairsOfGroups(sums, rows, level)
-    differences = pairs.differences(first, second)
-    rates = pairs.rates.value
+    usual = PairsOfGroups(sums, rows, level)
+    n_pairs = max(len(first) // 2, 1)
+    for_all = PairsOfGroups(sums, rows, 1 - (1 - level) / n_pairs)
+    rates = usual.rates.value
     largest, smallest = rates.max(axis=1), rates.min(axis=1)
-    ranges = []
-    for rate in range(len(rates)):
-        lower_level = _level_of_lower_end(differences[rate], level)
-        lower_pairs = PairsOfGroups(sums, rows, lower_level)
-        difference = _largest_of_pairs(
-            largest[rate] - smallest[rate],
-            differences[rate],
-            lower_pairs.differences(first, second)[rate],
-        )
-        ranges.append(difference.within(0, 1))
-    # The smallest ratio is that whose negative is the largest.
-    negative_ratios = -pairs.ratios(first, second)[0]
-    lower_level = _level_of_lower_end(negative_ratios, level)
-    lower_pairs = PairsOfGroups(sums, rows, lower_level)
+    if sums.n_groups < 2:
+        lower, upper = np.zeros(len(rates)), np.ones(len(rates))
+        low_ratio, high_ratio = 0.0, 1.0
+    else:
+        lower = for_all.differences(first, second).lower.max(axis=1).clip(0, 1)
+        upper = usual.differences(first, second).upper.max(axis=1).clip(0, 1)
+        low_ratio = usual.ratios(first, second).lower[0].min().clip(0, 1)
+        high_ratio = for_all.ratios(first, second).upper[0].min().clip(0, 1)
+    value = largest - smallest
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = smallest[0] / largest[0]
-    negative_ratio = _largest_of_pairs(
-        -ratio, negative_ratios, -lower_pairs.ratios(first, second)[0]
+    parity, opportunity, odds = (
+        (value[0], lower[0], upper[0]),
+        (value[1], lower[1], upper[1]),
+        (value[1:].mean(), lower[1:].mean(), upper[1:].mean()),
     )
-    parity, opportunity, false_positives = ranges
-    return [
-        parity,
-        -negative_ratio.within(-1, 0),
-        opportunity,
-        _mean_of_ranges(opportunity, false_positives),
-    ]
-
-
-def _mean_of_ranges(first: Estimate, second: Estimate) -> Estimate:
-    """Return the mean of two estimates without standard errors, between the means of their bounds."""
-    return Estimate(
-        (first.value + second.value) / 2,
-        first.std_error,
-        (first.lower + second.lower) / 2,
-        (first.upper + second.upper) / 2,
-    )
-
-
-def _largest_of_pairs(
-    value: np.float64, usual: Estimate, of_lower_level: Estimate
-) -> Estimate:
-    """Return the interval of the largest of the parameters that pairs of groups have."""
-    # Its upper end needs no more than the interval of one pair: of the pair that has
-    # the largest parameter. The lower end must hold for all pairs that may have it, as
-    # the largest of their estimates is too large.
-    lower, upper = -np.inf, np.inf
-    if usual.value.size > 0 and not np.isnan(value):
-        lower = of_lower_level.lower.max()
-        upper = usual.upper.max()
-    unknown = np.asarray(np.nan)
-    return Estimate(np.asarray(value), unknown, np.asarray(lower), np.asarray(upper))
-
-
-def _level_of_lower_end(pairs: Estimate, level: float) -> float:
-    """Return a level at which the lower ends of all pairs that may be the largest hold."""
-    # By Bonferroni. A pair whose interval ends below the lower end of another one is
-    # not the largest.
-    n_likely = np.sum(pairs.upper >= pairs.lower.max(initial=-np.inf))
-    return float(1 - (1 - level) / max(n_likely, 1))
+    impact = ratio, low_ratio, high_ratio
+    estimates = []
+    for number, low, high in (parity, impact, opportunity, odds):
+        if np.isnan(number):
+            low, high = 0.0, 1.0
+        ends = np.asarray(low), np.asarray(high)
+        estimates.append(Estimate(np.asarray(number), np.asarray(np.nan), *ends))
+    return estimates

@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skdp import Domain, Interval
-from skdp.evaluation import MarginalDisplay
-from skdp.metrics import count_error, marginal_error, marginal_errors, marginal_table, value_errors
+from skdp.metrics import count_error, marginal_error, marginal_errors, marginal_table
 from tests.conftest import each
 
 mpl.use("agg")
@@ -120,33 +119,6 @@ def test_equal_shares_have_no_error_and_disjoint_ones_an_error_of_exactly_one(re
         assert marginal_errors(table, table + 10, order=order)["error"].eq(1).all()
 
 
-def test_random_marginals_are_different_ones_and_the_same_for_the_same_seed():
-    table = pd.DataFrame(np.zeros((2, 8)))
-    every = list(itertools.combinations(range(8), 3))
-    draws = [marginal_errors(table, table, order=3, n_marginals=30, random_state=seed)["columns"] for seed in (0, 0, 1)]
-    assert draws[0].equals(draws[1])
-    assert not draws[0].equals(draws[2])
-    for drawn in draws:
-        assert len(set(drawn)) == 30
-        assert sorted(drawn, key=every.index) == drawn.to_list()
-    few = {"order": 1, "n_marginals": 1}
-    assert {marginal_errors(table, table, random_state=s, **few)["columns"][0] for s in range(60)} == {
-        (column,) for column in range(8)
-    }
-    for enough in (56, 57):
-        assert marginal_errors(table, table, order=3, n_marginals=enough)["columns"].to_list() == every
-
-
-def test_a_workload_is_a_weighted_mean():
-    real, synthetic = pd.DataFrame(REAL), pd.DataFrame(SYNTHETIC)
-    workload = [("sex",), ("age", "sex"), ["smokes"], ("sex",)]
-    errors = [float(expected(REAL, SYNTHETIC, names)) for names in workload]
-    assert marginal_error(real, synthetic, workload=workload) == pytest.approx(sum(errors) / 4, rel=1e-12)
-    weights = [2, 0, 1, 5]
-    want = sum(weight * error for weight, error in zip(weights, errors, strict=True)) / 8
-    assert marginal_error(real, synthetic, workload=iter(workload), weights=weights) == pytest.approx(want, rel=1e-12)
-
-
 def test_a_table_of_shares_has_every_cell(make_frame):
     domain = {"age": Interval(edges=[20, 35, 50]), "sex": ["M", "F"]}
     table = marginal_table(make_frame(REAL), make_frame(SYNTHETIC), ["sex", "age"], domain=domain)
@@ -157,7 +129,7 @@ def test_a_table_of_shares_has_every_cell(make_frame):
     assert table.sum().to_list() == pytest.approx([1, 1])
     assert table.loc[("M", "[20, 35)")].to_list() == [2 / 7, 0]
     assert table.loc[("outside the domain", "[35, 50]")].to_list() == [0, 1 / 5]
-    error = marginal_error(make_frame(REAL), make_frame(SYNTHETIC), workload=[("sex", "age")], domain=domain)
+    error = marginal_error(make_frame(REAL), make_frame(SYNTHETIC), columns=["sex", "age"], domain=domain)
     assert count_error(table["real"], table["synthetic"], metric="total_variation") == pytest.approx(error)
 
 
@@ -187,7 +159,6 @@ ONE = pd.DataFrame({"a": [1, 2], "b": pd.array(["secret", "s"], "string")})
         (pl.LazyFrame({"a": [1]}), ONE, {}, "collect"),
         (ONE, ONE, {"order": 0}, "order must be between 1 and 2, got 0"),
         (ONE, ONE, {"order": 1.0}, "order must be an int"),
-        (ONE, ONE, {"n_marginals": 0}, "n_marginals must be between 1"),
         (ONE, ONE, {"columns": "ab"}, "columns must be a list"),
         (ONE, ONE, {"columns": []}, "columns must name at least one column"),
         (ONE, ONE, {"domain": [1]}, "domain must be a Domain or a mapping of column name to values, got list"),
@@ -205,78 +176,3 @@ def test_what_does_not_fit_is_refused(function, real, synthetic, options, messag
     with pytest.raises((ValueError, TypeError), match=message) as caught:
         function(real, synthetic, **options)
     assert "secret" not in str(caught.value)
-
-
-@each(
-    "workload options message",
-    [
-        ([], {}, "at least one marginal"),
-        (None, {"weights": [1]}, "weights are of the marginals of a workload: give both"),
-        ([()], {}, "a marginal must have at least one column"),
-        (["ab"], {}, "must be a tuple of column names, got str"),
-        ([("a", "a")], {}, "names a column twice"),
-        ([("a", "c")], {}, "real has no column 'c'"),
-        ([("a",)], {"weights": [1, 2]}, "one entry per marginal"),
-        ([("a",)], {"weights": [0]}, "not all 0"),
-        ([("a",), ("b",)], {"weights": [2, -1]}, "at least 0"),
-    ],
-)
-def test_a_workload_that_does_not_fit_is_refused(workload, options, message):
-    with pytest.raises((ValueError, TypeError), match=message):
-        marginal_error(ONE, ONE, workload=workload, **options)
-
-
-# --- numbers and dates within bins ---
-
-
-@pytest.fixture
-def skewed():
-    """Amounts that are in the first of twenty bins, and the same bins filled evenly with whole numbers."""
-    rng = np.random.default_rng(0)
-    real = pd.DataFrame({"paid": rng.exponential(0.7, 5_000).clip(0, 2.9), "sex": ["F", "M"] * 2_500})
-    return real, real.assign(paid=rng.integers(0, 3, 5_000)), {"paid": Interval(0, 60, bins=20)}
-
-
-def test_what_bins_do_not_see_is_shown(skewed):
-    real, synthetic, domain = skewed
-    assert marginal_error(real, synthetic, order=1, domain=domain) == 0
-    errors = marginal_errors(real, synthetic, order=1, domain=domain)
-    assert errors["values"].isna().tolist() == [False, True]
-    assert errors["values"][0] > 0.3
-    pairs = marginal_errors(real, synthetic, domain=domain)
-    assert pairs["values"].tolist() == [errors["values"][0]]
-    display = MarginalDisplay.from_tables(real, synthetic, ["paid", "sex", ("paid", "sex")], domain=domain)
-    titles = [axes.get_title(loc="left") for axes in display.axes_]
-    assert titles[0] == f"paid, TVD 0.000, values {errors['values'][0]:.3f}"
-    assert "values" not in "".join(titles[1:])
-
-
-def test_values_are_compared_in_standard_deviations_of_the_real_ones():
-    real, synthetic = pd.DataFrame({"paid": [0.0, 0.0, 4.0, 4.0]}), pd.DataFrame({"paid": [0.0, 4.0, 4.0, 8.0]})
-    (row,) = value_errors(real, synthetic).itertuples(index=False)
-    assert row == ("paid", 2.0, 4.0, 1.0, 0.25, 1.0)
-
-
-@pytest.mark.parametrize(("real", "synthetic", "distance"), [([1.0], [2.0], 1), ([1.0], [1.0], 0), ([1, 2], [2], 0.5)])
-def test_distances_of_one_number(real, synthetic, distance):
-    tables = pd.DataFrame({"a": real}), pd.DataFrame({"a": synthetic})
-    domain = {"a": Interval(0, 4, bins=2)}
-    assert marginal_errors(*tables, order=1, domain=domain)["values"].tolist() == [distance]
-    assert value_errors(*tables)["distance"].tolist() == [distance]
-
-
-def test_columns_of_numbers_and_dates_are_found_without_a_domain():
-    days = pd.to_datetime(["2020-01-01", "2020-01-03", None])
-    real = pd.DataFrame({"n": [1.0, 2.0, np.nan], "day": days, "text": ["a", "b", "c"]})
-    errors = value_errors(real, real.iloc[::-1])
-    assert errors["column"].tolist() == ["n", "day"]
-    assert errors["distance"].tolist() == [0, 0]
-    assert errors["real"].tolist() == [1.5, 18263.0]
-
-
-def test_text_and_unknown_columns_are_refused(skewed):
-    real, synthetic, domain = skewed
-    with pytest.raises(ValueError, match="column 'sex' must hold numbers or dates"):
-        value_errors(real, synthetic, columns=["sex"])
-    with pytest.raises(ValueError, match="no column 'age'"):
-        value_errors(real, synthetic, columns=["age"], domain=domain)

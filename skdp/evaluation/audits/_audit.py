@@ -255,8 +255,8 @@ def _test(
     tables = audited.tables
     if not audited.each_row:
         draw = _call_draws(audited.release, tables, statistic)
-        n_calls = n_draws or DEFAULT_CALLS
-        return find_bound(draw, len(tables), n_calls, delta=delta, level=level)
+        n = n_draws or DEFAULT_CALLS
+        return find_bound(draw, len(tables), n, delta=delta, level=level)
     bounds = []
     rows = row_draws(audited.release, tables, audited.fitted, statistic)
     # Single calls show which tables are refused.
@@ -272,12 +272,11 @@ def _test(
         n_calls = _count_testing_calls(claimed, delta, level / 4)
         if bounds and (bounds[-1].lower > claimed or n_calls is None):
             break
-        n_calls = n_calls or TESTING_CALLS[-1]
         calls = _call_draws(call, pair, statistic)
         bound = find_bound(
             calls,
             2,
-            2 * n_calls,
+            2 * (n_calls or TESTING_CALLS[-1]),
             delta=delta,
             level=level / 4,
             n_choice=N_CHOOSING_CALLS,

@@ -185,8 +185,8 @@ def _draw_steps(axes: Any, shape: Any) -> None:
         low, high = value - error, value + error
         axes.stairs(high, edges, baseline=low, fill=True, color=colour, alpha=0.25)
         axes.stairs(value, edges, color=colour, lw=1.6, baseline=None)
-    for place in np.flatnonzero(~shape.is_supported[:n_bins]):
-        axes.axvspan(edges[place], edges[place + 1], **HATCH)
+    for unsupported in np.flatnonzero(~shape.is_supported[:n_bins]):
+        axes.axvspan(edges[unsupported], edges[unsupported + 1], **HATCH)
 
 
 def _draw_dots(axes: Any, shape: Any) -> None:

@@ -437,7 +437,7 @@ def _write_table(table: pd.DataFrame, caption: str) -> str:
     large = [name for name in floats if (shown[name].abs() >= 100).any()]
     styler = styler.format("{:,.0f}".format, subset=large, na_rep="")
     if "epsilon" in shown:
-        names = {np.inf: "no privacy"}
+        names: dict[Any, str] = {np.inf: "no privacy"}
         styler = styler.format(
             lambda value: names.get(value, f"{value:g}"), subset=["epsilon"]
         )
