@@ -54,7 +54,7 @@ class CountingEncoder(RandomizedResponseEncoder):
     def transform(self, X, record_id=None):
         if self.epsilon < 1e9:  # the baseline's
             releases.append(len(X))
-        return super().transform(X, record_id)
+        return super().transform(X, record_id=record_id)
 
 
 class CountingClassifier(LogisticRegression):
