@@ -68,6 +68,7 @@ NO_ESTIMATORS = {"ReportTally", "PrivacyLedger", "PrivacyGuarantee", "Domain", "
 
 OURS = [(f"{place}-{type(one).__name__}", one, X) for place, (one, X) in enumerate(SUBJECTS)]
 OURS += [("private columns", skdp.DPColumnSynthesizer(["job"], domain=DECLARED), WORDS)]
+OURS += [("one-hot", skdp.DPOneHotEncoder(categories=DECLARED), WORDS)]
 OURS += [(f"protocol: {name}", one, X) for name, (one, X) in FITTED.items() if name[:5] != "large"]
 TARGET = np.arange(len(NUMBERS)) % 2
 DRAWN = np.random.default_rng(0).normal(size=(len(NUMBERS), 2))
