@@ -396,8 +396,7 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         ------
         NotFittedError, ValueError
             Before `fit`, or if the reports come from another encoder, or a parameter is
-            out of range, or the errors of some columns under "joint" require the
-            reports and not their tally (hashing).
+            out of range.
 
         Warns
         -----

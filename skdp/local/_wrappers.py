@@ -109,9 +109,8 @@ class OnFitOnly(WrapsTransformer):
     Raises
     ------
     TypeError, ValueError
-        By `fit`, if the transformer has no `encode`, or its encoding is random by
-        nature (hashing, one sampled column), and so has no true
-        form.
+        By `fit`, if the transformer has no encoding without noise, or one that is
+        random by nature (hashing, one sampled column), and so has no true form.
 
     See Also
     --------
@@ -161,7 +160,7 @@ class OnFitOnly(WrapsTransformer):
         Raises
         ------
         TypeError
-            If the transformer has no `encode`.
+            If the transformer has no encoding without noise.
         ValueError
             If its encoding draws random bits by nature.
         """

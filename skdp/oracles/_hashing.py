@@ -350,7 +350,7 @@ class LocalHashing(FrequencyOracle):
 
     Hashes of two values are independent, those of three are not: values whose
     differences have a small ratio share a bucket more often. Errors of groups of values
-    are therefore estimated from the reports.
+    are therefore estimated from the reports, or from simulated ones.
 
     References
     ----------

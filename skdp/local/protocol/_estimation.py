@@ -18,6 +18,7 @@ from skdp.local.protocol._columns import column_index
 from skdp.local.protocol._sampling import SampledCounts
 from skdp.oracles import POSTPROCESSORS, FrequencyOracle
 from skdp.pages import warn
+from skdp.randomness import SeededSource
 
 # A field is here an OracleField, and a protocol one of such fields, whose modules
 # import this one.
@@ -27,6 +28,9 @@ MAX_STD_ERRORS = 6
 
 # Numbers that are held at once: 32 MB.
 _BLOCK = 1 << 22
+
+# Reports that are simulated for the errors of a tally: to about 2 %.
+N_SIMULATED = 1 << 14
 
 
 # The target of inference: the population that the records were drawn from, or the
@@ -209,14 +213,20 @@ class FieldSums:
             noise = oracle.variance(counts, size) if size else counts
         else:
             group = cell_groups(self.field.domain, columns)
-            counts = np.bincount(group, counts).astype(float)
+            cell_counts = counts
+            counts = np.bincount(group, cell_counts).astype(float)
             shown_counts = np.bincount(group, shown_counts).astype(float)
-            noise = self._marginal_variances(columns, counts) if size else counts
+            noise = counts
+            if size:
+                noise = self._marginal_variances(columns, counts, cell_counts)
         estimates = SampledCounts.of(counts, noise, size, self.n_reports)
         return replace(estimates, shown=shown_counts)
 
     def _marginal_variances(
-        self, columns: Sequence[Any], counts: NDArray[np.float64]
+        self,
+        columns: Sequence[Any],
+        counts: NDArray[np.float64],
+        cell_counts: NDArray[np.float64],
     ) -> NDArray[np.float64]:
         """Return the variances of sums of unbiased counts over groups of cells."""
         oracle = self.field.oracle
@@ -227,19 +237,26 @@ class FieldSums:
                 members = np.clip(counts, 0, self.size)
                 variances = members * of_member + (self.size - members) * of_stranger
                 return np.asarray(variances / float(oracle.p - oracle.q) ** 2, float)
-        if self.reports is None:
-            raise ValueError(
-                f"marginals of {type(oracle).__name__} require the reports, got their "
-                "tally. Estimate from the reports, or all columns"
-            )
+        reports = self.reports
+        if reports is None:
+            reports = self._simulated_reports(cell_counts)
         cells = np.arange(len(counts))
         squares = np.zeros(len(counts))
         step = max(1, _BLOCK // len(counts))
-        for start in range(0, len(self.reports), step):
-            part = self.reports[start : start + step]
+        for start in range(0, len(reports), step):
+            part = reports[start : start + step]
             squares += (self.field.debias(part, columns, cells) ** 2).sum(axis=0)
+        squares *= self.size / len(reports)
         # The sum of the squares of unbiased values, less the count, is unbiased.
         return np.clip(squares - np.clip(counts, 0, None), 0, None)
+
+    def _simulated_reports(self, cell_counts: NDArray[np.float64]) -> NDArray[Any]:
+        """Return reports of records with the estimated counts, as a tally has none."""
+        ends = np.cumsum(np.clip(cell_counts, 0, None))
+        places = (np.arange(N_SIMULATED) + 0.5) / N_SIMULATED * ends[-1]
+        codes = np.searchsorted(ends, places).astype(np.uint64)
+        reports: NDArray[Any] = self.field.oracle.report(codes, SeededSource(0))
+        return reports
 
 
 def cell_groups(domain: Any, columns: Sequence[Any]) -> NDArray[np.intp]:
