@@ -144,8 +144,8 @@ def privatize(
     >>> encoder.estimate_counts(tally(reports, encoder)).round(0)
              count  std_error   lower   upper
     smokes
-    yes     2558.0       43.0  2474.0  2641.0
-    no      7442.0       43.0  7359.0  7526.0
+    yes     2550.0       43.0  2466.0  2633.0
+    no      7450.0       43.0  7367.0  7534.0
 
     The same persons, month by month: their permanent reports stay the same.
 

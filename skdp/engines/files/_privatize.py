@@ -137,8 +137,8 @@ def privatize_file(
     ...     estimate_file(reports, encoder).round(0)
              count  std_error   lower   upper
     smokes
-    yes     2563.0       43.0  2480.0  2646.0
-    no      7437.0       43.0  7354.0  7520.0
+    yes     2483.0       43.0  2400.0  2566.0
+    no      7517.0       43.0  7434.0  7600.0
     """
     check_flag("check", check)
     check_transformer(transformer)
