@@ -409,12 +409,6 @@ class DPGroupBy(CentralStatistic):
                     columns = [part[:, place] for part in estimate]
                     self.estimates_[f"{name}_{statistic}"] = np.column_stack(columns)
 
-    @property
-    def _measured_names(self) -> list[Any]:
-        """The columns that `fit` saw beside the keys."""
-        keys = self._key_names
-        return [name for name in self.guarantee_.scope if name not in keys]
-
 
 class Groups(NamedTuple):
     """Groups of rows, and the sums of their columns."""

@@ -1,7 +1,6 @@
 """Integer sums, quantiles and counts, with exact noise."""
 
 from skdp.central.statistics._batches import Batches as Batches
-from skdp.central.statistics._batches import RowSums as RowSums
 from skdp.central.statistics._batches import find_missing as find_missing
 from skdp.central.statistics._batches import limit_persons as limit_persons
 from skdp.central.statistics._batches import read_persons as read_persons
@@ -23,8 +22,6 @@ from skdp.central.statistics._cells import keyed_frame as keyed_frame
 from skdp.central.statistics._cells import library_of as library_of
 from skdp.central.statistics._cells import part_of as part_of
 from skdp.central.statistics._cells import undeclared_error as undeclared_error
-from skdp.central.statistics._discovery import count_distinct as count_distinct
-from skdp.central.statistics._discovery import discover_values as discover_values
 from skdp.central.statistics._nested_cells import nested_cells as nested_cells
 from skdp.central.statistics._noise import LARGEST as LARGEST
 from skdp.central.statistics._noise import Estimate as Estimate
