@@ -25,6 +25,7 @@ from skdp import (
     PrivacyGuarantee,
     RandomizedResponseEncoder,
     UnaryEncodingTransformer,
+    discover_domain,
     load,
     save,
 )
@@ -312,8 +313,9 @@ class TestFoundDomains:
 
     def test_a_statement_adds_it_once_for_all_steps(self):
         people = pd.DataFrame({"age": [20.0, 40.0], "sex": ["f", "m"]})
-        mean = DPMean(0.5, bounds=self.domain())
-        encoder = RandomizedResponseEncoder(1.0, categories=self.domain().select(["sex"]))
+        domain = self.domain()
+        mean = DPMean(0.5, bounds=domain)
+        encoder = RandomizedResponseEncoder(1.0, categories=domain.select(["sex"]))
         steps = [mean.fit(people[["age"]]), encoder.fit(people[["sex"]])]
         statement = privacy_statement(steps)
         names = [step.step for step in statement.steps]
@@ -325,6 +327,20 @@ class TestFoundDomains:
         assert mean.guarantee_.epsilon == 0.5
         plan = privacy_statement(RandomizedResponseEncoder(1.0, categories=self.domain()))
         assert [step.fitted for step in plan.steps] == [False, True]
+
+    def test_two_releases_with_equal_guarantees_count_twice(self, tmp_path):
+        ages = pd.DataFrame({"age": [20.0, 40.0] * 500})
+        found = [discover_domain(ages, 0.5, 1e-6) for _ in range(2)]
+        means = [DPMean(1.0, bounds=domain).fit(ages) for domain in (found[0], *found)]
+        statement = privacy_statement(means)
+        assert [step.step for step in statement.steps][3:] == ["domain", "domain"]
+        assert statement.total.epsilon == 4.0
+        # Copies, pickles and files keep which release it is.
+        save(means[0], tmp_path / "mean.json")
+        read = load(tmp_path / "mean.json").bounds, Domain.from_toml(found[0].to_toml())
+        for copied in (*read, pickle.loads(pickle.dumps(found[0])), clone(found[0], safe=False)):
+            same = DPMean(1.0, bounds=copied).fit(ages)
+            assert privacy_statement([means[0], same]).total.epsilon == 2.5
 
     def test_a_domain_declares_bounds(self):
         ages = pd.DataFrame({"age": [20.0, 200.0]})

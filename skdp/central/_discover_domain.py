@@ -44,7 +44,7 @@ from skdp.privacy import (
     check_epsilon,
     largest_mu,
 )
-from skdp.randomness import ByteSource
+from skdp.randomness import ByteSource, uniform_integers
 from skdp.tables import (
     ANY,
     ColumnError,
@@ -231,7 +231,9 @@ def discover_domain(
     found = contents.declared | plan.find_intervals(source) | plan.find_texts(source)
     _warn_of_absent([name for name in contents.names if name not in found])
     domain = Domain({name: found[name] for name in contents.names if name in found})
-    return domain.with_guarantee(guarantee)
+    words = uniform_integers(source, 1 << 32, 4)
+    release_id = "".join(f"{word:08x}" for word in words)
+    return domain.with_guarantee(guarantee, release_id=release_id)
 
 
 def _warn_of_absent(names: Sequence[Any]) -> None:

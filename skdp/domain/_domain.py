@@ -9,6 +9,7 @@ from copy import copy
 from dataclasses import replace
 from functools import cache
 from typing import Any, Self, TypeAlias
+from uuid import uuid4
 
 import numpy as np
 import pandas as pd
@@ -129,6 +130,8 @@ class Domain:
                 f"got {type(columns).__name__}"
             )
         self.guarantee: PrivacyGuarantee | None = None
+        # Identifies the release of a found domain: two releases may have equal guarantees.
+        self._release_id = ""
         self._attributes: dict[Any, Categories | Interval] = {}
         for name, values in columns.items():
             if isinstance(values, Interval | Categories):
@@ -262,9 +265,11 @@ class Domain:
             ],
             derived={name: derived[name] for name in self._derived if name in derived},
         )
-        return selected.with_guarantee(self.guarantee)
+        return selected.with_guarantee(self.guarantee, release_id=self._release_id)
 
-    def with_guarantee(self, guarantee: PrivacyGuarantee | None) -> Self:
+    def with_guarantee(
+        self, guarantee: PrivacyGuarantee | None, *, release_id: str | None = None
+    ) -> Self:
         """Return the domain with the guarantee of the release that found its values.
 
         Parameters
@@ -272,6 +277,9 @@ class Domain:
         guarantee : PrivacyGuarantee or None
             Its scope names the columns that were read; if empty, all columns of the
             domain. None states that the values are public.
+        release_id : str, optional
+            Identifies the release, so that `privacy_statement` counts it once although
+            several steps use it. By default a new one.
 
         Returns
         -------
@@ -301,6 +309,10 @@ class Domain:
             guarantee = replace(guarantee, scope=scope)
         domain = copy(self)
         domain.guarantee = guarantee
+        if guarantee is None:
+            domain._release_id = ""
+        else:
+            domain._release_id = uuid4().hex if release_id is None else release_id
         return domain
 
     @classmethod
@@ -366,7 +378,14 @@ class Domain:
             derived=content.get("derived"),
         )
         if "guarantee" in content:
-            domain = domain.with_guarantee(_read_guarantee(content["guarantee"]))
+            table = content["guarantee"]
+            release_id = (
+                table.pop("release_id", None) if isinstance(table, dict) else None
+            )
+            if not isinstance(release_id, str | None):
+                raise ValueError("guarantee: release_id must be text")
+            guarantee = _read_guarantee(table)
+            domain = domain.with_guarantee(guarantee, release_id=release_id)
         return domain
 
     @classmethod
@@ -469,7 +488,7 @@ class Domain:
             fields = self.guarantee.to_dict()
             tables["guarantee"] = {
                 key: value for key, value in fields.items() if value is not None
-            }
+            } | {"release_id": self._release_id}
         return tables
 
     def check_constraints(self, X: Any) -> NDArray[np.bool_]:

@@ -163,6 +163,7 @@ class Values:
             "constraints": list(domain.constraints),
             "derived": self.write(domain.derived),
             "guarantee": self.write(domain.guarantee),
+            "release_id": domain._release_id,
         }
 
     def _read_domain(self, content: Any) -> Domain:
@@ -182,7 +183,9 @@ class Values:
         for name, column in zip(domain.columns, content["columns"], strict=True):
             if column.get("observed") is True:
                 domain[name].observed = True
-        return domain.with_guarantee(self.read(content["guarantee"]))
+        return domain.with_guarantee(
+            self.read(content["guarantee"]), release_id=str(content["release_id"])
+        )
 
     def _write_guarantee(self, guarantee: PrivacyGuarantee) -> dict[str, Any]:
         return guarantee.to_dict() | {"scope": self.write(list(guarantee.scope))}

@@ -271,15 +271,15 @@ def _has_weights(estimator: Any) -> bool:
         return False
 
 
-def domain_guarantees(estimator: Any) -> list[PrivacyGuarantee]:
-    """Return the guarantees of the domains that an estimator and its parts were given."""
-    guarantees = []
+def domain_releases(estimator: Any) -> list[tuple[PrivacyGuarantee, str]]:
+    """Return the guarantees of the domains that an estimator and its parts were given, and their releases."""
+    releases = []
     for part in all_parts(estimator):
         for value in getattr(part, "__dict__", {}).values():
             # A Domain, which this package does not import.
             if hasattr(value, "with_guarantee") and value.guarantee is not None:
-                guarantees.append(value.guarantee)
-    return guarantees
+                releases.append((value.guarantee, value._release_id))
+    return releases
 
 
 def ledgers_of(estimator: Any) -> list[PrivacyLedger]:

@@ -110,7 +110,7 @@ def privacy_statement(
     promised of the latter.
 
     A step ``domain`` is the release that found the domain of other steps, such as `discover_domain`. It counts once,
-    however many steps use it: domains with equal guarantees are taken for one release.
+    however many steps use it.
 
     If a step of a pipeline is replaced after `fit`, the release of the previous step is not stated.
 

@@ -21,7 +21,7 @@ from skdp.privacy.statement._known import (
     Names,
     columns_read,
     declared_names,
-    domain_guarantees,
+    domain_releases,
     has_spending_parts,
     is_a,
     is_fitted,
@@ -113,7 +113,7 @@ class Walk:
         self.ledgers: dict[Any, PrivacyLedger] = {}
         # The columns of the steps that were given a domain, by its guarantee. Clones of a
         # domain are one release.
-        self._domains: dict[PrivacyGuarantee, set[Any]] = {}
+        self._domains: dict[tuple[PrivacyGuarantee, str], set[Any]] = {}
         self._trusted = tuple(trusted)
         self._is_plan = is_plan
         # What learns the true target may so learn the column of its name.
@@ -285,7 +285,7 @@ class Walk:
             return self._plain(estimator, flow, step)
         self._note_targets(targets, flow, step)
         self._expose_read(estimator, flow, targets, step)
-        for found in domain_guarantees(estimator):
+        for found in domain_releases(estimator):
             self._domains.setdefault(found, set()).update(scope)
         stated = self._stated(estimator, replace(promised, scope=scope), step)
         has_rows = hasattr(estimator, "transform")
@@ -507,7 +507,7 @@ class Walk:
         """Void promises about a target that a step learns, and add domains that were found."""
         for learner in self.remarks.get(LEARNT_TARGET, ()):
             self.expose(self._targets, AS_IS, learner)
-        for found, columns in self._domains.items():
+        for (found, _), columns in self._domains.items():
             columns.update(found.scope)
             scope = tuple(name for name in self.columns if name in columns)
             step = StatedStep(FOUND_DOMAIN, replace(found, scope=scope))

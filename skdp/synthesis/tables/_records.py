@@ -199,7 +199,9 @@ def complete_domain(
     if public is None:
         return domain
     columns = {name: domain[name] for name in domain.columns}
-    return replace_columns(public, columns).with_guarantee(public.guarantee)
+    return replace_columns(public, columns).with_guarantee(
+        public.guarantee, release_id=public._release_id
+    )
 
 
 def replace_columns(domain: Domain, columns: Mapping[Any, Any]) -> Domain:
