@@ -10,7 +10,6 @@ from skdp.oracles._base import support_variance as support_variance
 from skdp.oracles._bits import BloomRandomizer as BloomRandomizer
 from skdp.oracles._bits import SubsetSelection, UnaryEncoding
 from skdp.oracles._choice import ORACLES as ORACLES
-from skdp.oracles._choice import TwoRounds as TwoRounds
 from skdp.oracles._choice import choose_oracle as choose_oracle
 from skdp.oracles._choice import hashing_for_two_rounds as hashing_for_two_rounds
 from skdp.oracles._choice import names_with as names_with
