@@ -26,6 +26,9 @@ class Extra:
         self._module, self._extra = module, extra
 
     def __getattr__(self, name: str) -> Any:
+        # Inspection, as by doctest, needs no module.
+        if name.startswith("__"):
+            raise AttributeError(name)
         return getattr(import_extra(self._module, self._extra), name)
 
 
