@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import os
+import warnings
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -418,8 +419,11 @@ def _write_figure(figure: Any) -> str:
     """Return a figure as SVG in base64."""
     pyplot = import_pyplot()
     written = io.BytesIO()
-    # Without a date and random identifiers, equal reports are equal files.
-    with pyplot.rc_context({"svg.hashsalt": "skdp"}):
+    # Texts are drawn by the font of the reader, which may have more letters. Without a
+    # date and random identifiers, equal reports are equal files.
+    style = {"svg.fonttype": "none", "svg.hashsalt": "skdp"}
+    with pyplot.rc_context(style), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")
         figure.savefig(written, format="svg", metadata={"Date": None})
     pyplot.close(figure)
     return base64.b64encode(written.getvalue()).decode()
