@@ -43,7 +43,7 @@ from skdp.tables import Table
 
 
 @dataclass(frozen=True)
-class ModelCount:  # numpydoc ignore=PR02
+class ModelCount:
     """A count by a model, and its error.
 
     Parameters
@@ -102,13 +102,13 @@ class ModelAnswers(OnSite, BaseEstimator):
         return hasattr(self, "model_")
 
     @property
-    def selected_cliques_(self) -> list[tuple[Any, ...]]:  # numpydoc ignore=RT01
+    def selected_cliques_(self) -> list[tuple[Any, ...]]:
         """The columns of each marginal that was measured."""
         check_is_fitted(self)
         return list(self.noise_scale_)
 
     @property
-    def noise_scale_(self) -> dict[tuple[Any, ...], float]:  # numpydoc ignore=RT01
+    def noise_scale_(self) -> dict[tuple[Any, ...], float]:
         """The standard deviation of the noise of each count; of the mean, where a marginal was measured twice."""
         check_is_fitted(self)
         scales: dict[tuple[Any, ...], float] = {}

@@ -107,9 +107,7 @@ def synthetic_inference(
     noisy counts: f is split into a component for each set of columns, as in the analysis of variance, and each
     component is estimated by all marginals that hold its columns. That has no bias, however the model was fitted. The
     variance is that of the noise, which is known, and the mean of f(x)**2 divided by the number of records. Intervals
-    are normal; those of coefficients are Fieller's ([3]_), as a coefficient is a ratio of sums that both have noise.
-    Where that of the divisor may be all of it, as of a rare value whose noisy count may be 0, a ratio may be
-    anything, and is not supported. A function may be a ratio, as
+    are normal. A function may be a ratio, as
     the mean of a group is: where a record adds less than half to it with so many more of the group as noise may be,
     noise may be all of its divisor. Groups are values of one or two columns without bins. No term is supported where
     noise may be all of the number of records.
@@ -141,7 +139,6 @@ def synthetic_inference(
     .. [1] P. J. Huber, E. M. Ronchetti (2009). Robust statistics. Wiley.
     .. [2] O. Räisä, J. Jälkö, S. Kaski, A. Honkela (2023). Noise-aware statistical inference with differentially
        private synthetic data. AISTATS.
-    .. [3] E. C. Fieller (1954). Some problems in interval estimation. JRSS B 16(2).
 
     Examples
     --------
@@ -170,7 +167,6 @@ def synthetic_inference(
     places = find_columns(synthesizer.domain_, names)
     marginals = merge(synthesizer.marginals_)
     n_rows = synthesizer.n_rows_
-    # As `Ratio.reach` has it, with the number of records as the divisor.
     quantile = NormalDist().inv_cdf((1 + level) / 2)
     has_no_records = n_rows <= quantile * synthesizer.n_rows_std_error_
     points = _points_in_bins(synthesizer, places)
@@ -301,11 +297,6 @@ class Linear:
     is_determined: NDArray[np.bool_]
     """Which statistics the table determines."""
 
-    slope: Table
-    """By how much the influence of each cell falls where a statistic is 1 larger.
-
-    The mean at the table is 1."""
-
 
 @dataclass(frozen=True, eq=False)
 class _CellStatistics:
@@ -339,19 +330,13 @@ class _CellStatistics:
         """Which statistics the table determines."""
         return self.linear.is_determined
 
-    def means(self, term: int) -> tuple[MeasuredMean, MeasuredMean]:
-        """Estimate the means of what records add to a statistic, and to its slope."""
-        change, slope = map(self._mean, self._weights(term))
-        return change, slope
+    def mean(self, term: int) -> MeasuredMean:
+        """Estimate the mean of what records add to a statistic."""
+        return self._mean(self.linear.influence[term])
 
-    def sampling(self, term: int) -> Table:
-        """Return the mean squares and products of both."""
-        weights = self._weights(term)
-        return (weights * self.shares.ravel()) @ weights.T
-
-    def _weights(self, term: int) -> Table:
-        # (2, n_cells): of the statistic, and of the slope, whose mean at the table is 1.
-        return np.stack([self.linear.influence[term], self.linear.slope[term] - 1])
+    def variance(self, term: int) -> float:
+        """Return the variance of what a record adds to a statistic."""
+        return float(self.linear.influence[term] ** 2 @ self.shares.ravel())
 
     def _mean(self, weights: Table) -> MeasuredMean:
         squares = float((self.shares.ravel() * weights**2).sum())
@@ -384,47 +369,37 @@ def _infer(
     level: float,
 ) -> _Term:
     """Estimate a statistic from the counts, as far as it is linear in them."""
-    # A step of Newton's method, in which the slope has noise too.
     name = estimates.terms[term]
     value = float(estimates.values[term])
-    change, slope = estimates.means(term)
-    divisor = 1 + slope.value
     if not estimates.is_determined[term]:
         return _unsupported(name, value, "the rows do not determine it")
-    if divisor <= 0:
-        return _unsupported(name, value, _DIVISOR)
-    # Covariances of both, of the noise and of the records as a sample.
-    covariance = change.covariance(slope)
-    noise = [
-        [change.covariance(change), covariance],
-        [covariance, slope.covariance(slope)],
-    ]
-    sampling = estimates.sampling(term) / n_rows
-    step = Ratio.of(change.value, divisor, sampling + np.array(noise))
-    estimate = value + step.value
-    reach = step.reach(level)
-    if reach is None:
-        return _unsupported(name, estimate, _DIVISOR)
-    low, high = reach
-    # At the end of the interval that is further away, the slope matters most.
-    furthest = abs(step.value) + max(reach)
-    bias = (change.bias + furthest * slope.bias) / divisor
-    in_bins = (change.bias_in_bins + furthest * slope.bias_in_bins) / divisor
-    if bias + in_bins > (low + high) / 2:
-        return _unsupported(name, estimate, _BINS if in_bins > bias else _COLUMNS)
+    change = estimates.mean(term)
+    estimate = value + change.value
+    # Of the noise, and of the records as a sample.
+    variance = change.covariance(change) + estimates.variance(term) / n_rows
+    std_error = math.sqrt(max(0.0, variance))
+    margin = NormalDist().inv_cdf((1 + level) / 2) * std_error
+    in_bins = change.bias_in_bins
+    if change.bias + in_bins > margin:
+        reason = _BINS if in_bins > change.bias else _COLUMNS
+        return _unsupported(name, estimate, reason)
     if estimates.is_hidden[term]:
         return _unsupported(name, value, _DIVISOR)
     # What lines between bins change widens the interval, however much it is: of Adult,
     # and of one table with jumps within bins, such intervals of 95 % hold 96 to 97 %;
     # with half of it, those of the table with jumps hold 92 %.
-    bias += in_bins + (change.within + furthest * slope.within) / divisor
+    bias = change.bias + in_bins + change.within
+    beyond = max(0.0, abs(estimate) - bias)
+    p_value = float(beyond == 0)
+    if std_error > 0:
+        p_value = 2 * NormalDist().cdf(-beyond / std_error)
     return _Term(
         term=name,
         estimate=estimate,
-        std_error=step.error,
-        lower=estimate - low - bias,
-        upper=estimate + high + bias,
-        p_value=step.p_value(-value, bias),
+        std_error=std_error,
+        lower=estimate - margin - bias,
+        upper=estimate + margin + bias,
+        p_value=p_value,
         supported=True,
         reason="",
     )
@@ -447,59 +422,6 @@ def _unsupported(name: str, estimate: float, reason: str) -> _Term:
         supported=False,
         reason=reason,
     )
-
-
-@dataclass(frozen=True)
-class Ratio:
-    """A ratio of two estimates with normal errors, each over the lower estimate."""
-
-    # For each ratio r, upper - r * lower has a known variance: an interval holds the r
-    # for which it may be 0 ([1]_).
-    # .. [1] E. C. Fieller (1954). Some problems in interval estimation. JRSS B 16(2).
-    value: float
-    error: float
-    """The standard deviation of ``upper - value * lower``."""
-
-    covariance: float = 0.0
-    """Of that with ``lower``."""
-
-    variance: float = 0.0
-    """Of ``lower``."""
-
-    @classmethod
-    def of(cls, upper: float, lower: float, covariances: Table) -> Ratio:
-        """Make a ratio of estimates with known covariances."""
-        # Of (upper - value * lower) / lower and of lower / lower, linear in both.
-        value = upper / lower
-        change = np.array([[1.0, -value], [0.0, 1.0]]) / lower
-        moments = change @ covariances @ change.T
-        error = math.sqrt(max(0.0, moments[0, 0]))
-        return cls(value, error, float(moments[0, 1]), float(moments[1, 1]))
-
-    def reach(self, level: float) -> tuple[float, float] | None:
-        """Return how far an interval reaches below and above; None if anywhere."""
-        # The ends are the roots d of d**2 * (1 - q**2 * variance) + 2 * d * q**2 *
-        # covariance = q**2 * error**2, with the quantile q and the distance d from the
-        # ratio. If the divisor may be 0, they hold nothing out.
-        quantile = NormalDist().inv_cdf((1 + level) / 2)
-        divisor = 1 - quantile**2 * self.variance
-        if divisor <= 0:
-            return None
-        middle = -(quantile**2) * self.covariance
-        root = math.sqrt(middle**2 + divisor * (quantile * self.error) ** 2)
-        return (root - middle) / divisor, (root + middle) / divisor
-
-    def p_value(self, ratio: float, bias: float = 0.0) -> float:
-        """Return the probability of an estimate at least as far from a ratio."""
-        # At the ratio r, upper - r * lower has the variance of its error there; what a
-        # bias may explain does not count.
-        distance = ratio - self.value
-        beyond = max(0.0, abs(distance) - bias)
-        variance = self.error**2 + distance**2 * self.variance
-        variance -= 2 * distance * self.covariance
-        if variance <= 0:
-            return float(beyond == 0)
-        return 2 * NormalDist().cdf(-beyond / math.sqrt(variance))
 
 
 _N_ROWS = 20_000
@@ -534,7 +456,7 @@ def _linear_statistic(
     is_determined = np.ptp(influence, axis=1) > 0
     means = influence @ (counts / _N_ROWS)
     influence -= means[:, np.newaxis]
-    return Linear(terms, values, influence, is_determined, np.ones_like(influence))
+    return Linear(terms, values, influence, is_determined)
 
 
 def _round_shares(shares: Table, n_rows: int) -> NDArray[np.int64]:

@@ -166,7 +166,7 @@ class SyntheticResampler(MetaEstimatorMixin, OnSite, BaseEstimator):
         return _sampled(synthesizer, self.n_samples, y)
 
     @property
-    def guarantee_(self) -> PrivacyGuarantee:  # numpydoc ignore=RT01
+    def guarantee_(self) -> PrivacyGuarantee:
         """The guarantee of the last `fit_resample`."""
         return self.synthesizer_.guarantee_
 
@@ -180,12 +180,12 @@ class SyntheticResampler(MetaEstimatorMixin, OnSite, BaseEstimator):
         return tags
 
     @property
-    def n_features_in_(self) -> int:  # numpydoc ignore=RT01
+    def n_features_in_(self) -> int:
         """Number of columns of X."""
         return self.synthesizer_.n_features_in_
 
     @property
-    def feature_names_in_(self) -> NDArray[np.object_]:  # numpydoc ignore=RT01
+    def feature_names_in_(self) -> NDArray[np.object_]:
         """The names of the columns of X."""
         return self.synthesizer_.feature_names_in_
 

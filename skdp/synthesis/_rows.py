@@ -68,7 +68,7 @@ class RowTransformer(TransformerMixin, ModelAnswers):
     _scores: Scores
 
     @property
-    def pair_scores_(self) -> pd.DataFrame:  # numpydoc ignore=RT01
+    def pair_scores_(self) -> pd.DataFrame:
         """The noisy scores of pairs."""
         check_is_fitted(self)
         return _tabulate_scores(self._scores, self.domain_, self.marginals_)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from statistics import NormalDist
 
 import numpy as np
 import pandas as pd
@@ -13,7 +12,7 @@ from sklearn.linear_model import LinearRegression
 from skdp import DPMarginalSynthesizer, Interval
 from skdp.synthesis import synthetic_inference
 from skdp.synthesis._bin_points import BinPoints
-from skdp.synthesis._inference import Ratio, measure_mean
+from skdp.synthesis._inference import measure_mean
 from skdp.synthesis.model import Marginal, group
 from skdp.synthesis.tables import Shape, fine_grid
 from tests.conftest import each
@@ -64,27 +63,6 @@ def test_without_noise_statistics_are_those_of_the_table():
     one = synthetic_inference(synthesizer, correlation, columns=["x", "y"], confidence_level=0.5).iloc[0]
     assert one["estimate"] == pytest.approx(correlation(TABLE), abs=2e-3)
     assert one["upper"] - one["lower"] == pytest.approx(2 * 0.6745 * one["std_error"], rel=0.01)
-
-
-# scikit-learn 1.8 calls C=inf inconsistent with itself.
-
-
-def test_intervals_of_a_ratio_hold_the_ratios_that_its_noise_allows():
-    covariance = np.array([[0.3, 0.1], [0.1, 0.2]])
-    ratio = Ratio.of(4.0, 2.0, covariance)
-    below, above = ratio.reach(0.95)
-
-    def probability(at):
-        z = (4.0 - at * 2.0) / (np.array([1, -at]) @ covariance @ [1, -at]) ** 0.5
-        return 2 * NormalDist().cdf(-abs(z))
-
-    for end in (2 - below, 2 + above):
-        assert probability(end) == pytest.approx(0.05)
-        assert ratio.p_value(end) == pytest.approx(0.05)
-    assert ratio.p_value(0) == pytest.approx(probability(0))
-    assert ratio.p_value(2.0) == 1
-    assert Ratio.of(4.0, 0.8, covariance).reach(0.95) is None  # the divisor may be 0, so any ratio is possible
-    assert Ratio.of(4.0, 0.8, covariance).reach(0.9) is not None
 
 
 def test_what_was_not_measured_has_no_interval():
