@@ -381,7 +381,7 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         self._columns = tuple(columns)
         self._calls = CallCounter()
 
-    def _encode_public(self, table: Table) -> list[Codes]:
+    def _encode_public(self, table: Table) -> Sequence[Codes]:
         """Code the public columns of the model; other values than in `fit` have one code."""
         private = self.guarantee_.scope
         names = [name for name in self.domain_.columns if name not in private]
@@ -457,7 +457,7 @@ class _Records:
         return named
 
 
-def _encode(table: Table, domain: Domain, names: Sequence[Any]) -> list[Codes]:
+def _encode(table: Table, domain: Domain, names: Sequence[Any]) -> Sequence[Codes]:
     """Code public columns; values outside their domain have one code more."""
     if not names:
         return []

@@ -15,7 +15,6 @@ from skdp import DPMarginalSynthesizer, Interval, PrivacyLedger
 from skdp.domain import Categories
 from skdp.synthesis.model import JunctionTree
 from skdp.synthesis.selection import STRATEGIES, Plan, Room
-from skdp.synthesis.selection._rare_values import group_rare_values
 from skdp.synthesis.selection._scores import ask
 from tests.conftest import counted_draws, each
 from tests.synthesis.budgets import (
@@ -91,20 +90,6 @@ def test_a_strong_pair_has_room_before_many_weak_ones_of_few_values(kind):
     assert error < 0.05 * n
 
 
-def test_a_strong_pair_comes_first_where_weak_ones_are_more_in_sum():
-    """What is missed of many weak pairs was more in any order, and so the strongest had no room."""
-    rng, n, sizes = np.random.default_rng(0), 20_000, (12, 12, *[4] * 6)
-    first = rng.integers(0, 12, n)
-    second = np.where(rng.random(n) < 0.3, first, rng.integers(0, 12, n))
-    columns = [first, second]
-    for parent in (first, second) * 3:
-        columns.append(np.where(rng.random(n) < 0.4, parent % 4, rng.integers(0, 4, n)))
-    table = private_table(np.array(columns).T, sizes, make_budget("gaussian", 100))
-    AUTO.measure(table, plan(sizes, max_cells=200))
-    assert (0, 1) in {marginal.clique for marginal in table.marginals}
-    assert table.budget.left == 0
-
-
 def test_a_rare_label_has_room_for_its_strongest_pairs():
     """What it gains is few records, and so all the room went to other pairs first."""
     rng, n, sizes = np.random.default_rng(0), 20_000, (*[6] * 8, 2)
@@ -117,19 +102,6 @@ def test_a_rare_label_has_room_for_its_strongest_pairs():
     AUTO.measure(table, plan(sizes, max_cells=300))
     of_label = {marginal.clique for marginal in table.marginals if 8 in marginal.clique}
     assert len(of_label - {(8,)}) >= 2
-    assert table.budget.left == 0
-
-
-@pytest.mark.parametrize("seed", [2, 3])
-def test_pairs_that_show_nothing_leave_room_for_what_pairs_do_not_show(seed):
-    """With little noise, pairs of independent columns were worth it by chance, and filled the model."""
-    rng, sizes = np.random.default_rng(seed), (2, 2, 2, 4, 4, 4)
-    rows = np.array([rng.integers(0, size, 4000) for size in sizes]).T
-    rows[:, 2] = rows[:, 0] ^ rows[:, 1]
-    table = private_table(rows, sizes, make_budget("gaussian", 50), seed)
-    AUTO.measure(table, plan(sizes, max_cells=24))
-    measured = [marginal.clique for marginal in table.marginals if len(marginal.clique) > 1]
-    assert measured[0] == (0, 1, 2)  # the pairs are left for the second round
     assert table.budget.left == 0
 
 
@@ -162,34 +134,6 @@ def test_everything_is_spent_and_the_model_is_sound(sizes, kind, amount, n, max_
 
 COUNTS = st.lists(st.floats(0, 20), min_size=1, max_size=12).map(np.array)
 LEAST = st.floats(0, 15)
-
-
-@given(COUNTS, LEAST)
-def test_unordered_rare_values_share_one_group_and_others_none(counts, least):
-    groups = group_rare_values(counts, least, ordered=False)
-    if groups is None:
-        return
-    rare = counts < least
-    assert len(set(groups[rare].tolist())) == 1
-    common = groups[~rare].tolist()
-    assert len(set(common)) == len(common)
-    assert not set(common) & set(groups[rare].tolist())
-
-
-@given(COUNTS, LEAST)
-def test_ordered_values_are_grouped_with_neighbours_until_they_are_many(counts, least):
-    groups = group_rare_values(counts, least, ordered=True)
-    if groups is None:
-        return
-    assert groups[0] == 0
-    assert set(np.diff(groups).tolist()) <= {0, 1}
-    held = np.bincount(groups, counts)
-    if held.size > 1:
-        assert held.min() >= least / 2 - 1e-9
-    # Two rare neighbours part only where what is left of the second is many already.
-    for value in range(1, counts.size):
-        if groups[value] != groups[value - 1] and counts[value] < least:
-            assert held[groups[value - 1]] >= least - 1e-9
 
 
 def coded_table(n=6000, size=60, seed=0):
@@ -256,49 +200,7 @@ def test_an_error_of_a_pair_weighs_by_what_it_tells_of_the_target_or_of_two_valu
     assert np.concatenate(list(scaled.values())) == pytest.approx(scaled[1][0], rel=0.02)
 
 
-def test_pairs_with_columns_of_two_declared_values_are_scored_as_a_list_of_their_own():
-    for target, sizes in ((None, [3, 3]), (0, [3, 3]), (1, [3, 2, 1])):
-        budget = make_budget("gaussian", 1)
-        table = private_table(dependent_rows(SIZES, 3000), SIZES, budget)
-        with recorded_draws() as draws:
-            AUTO.measure(table, plan(target=target))
-        assert [draw.size for draw in draws if draw.purpose == "scores"][: len(sizes)] == sizes
-
-
 WIDE = (2,) * 40 + (3,) * 30
-
-
-def test_scores_of_many_columns_are_drawn_in_rounds():
-    """Of 1,980 pairs with a column of two values, and of 435 others; a round leaves about half."""
-    rows = np.random.default_rng(0).integers(0, WIDE, (2_000, len(WIDE)))
-    budget = make_budget("gaussian", Fraction(3, 2))
-    table = private_table(rows, WIDE, budget)
-    with recorded_draws() as draws:
-        AUTO.measure(table, plan(WIDE))
-    # What is asked again depends on noisy scores alone; together they cost what was promised.
-    loss = sum(draw.loss(1) for draw in draws)
-    assert loss <= budget.share.amount
-    assert loss == pytest.approx(float(budget.share.amount))
-    assert table.budget.left == 0
-    sizes = [draw.size for draw in draws if draw.purpose == "scores"]
-    assert sizes[0] == 1980
-    assert 0.25 * 1980 < sizes[1] < 0.6 * 1980
-    assert sizes[2] == 435
-
-
-def test_pure_noise_of_scores_is_drawn_once():
-    table = private_table(np.zeros((10, 90), int), (2,) * 90, make_budget("laplace", 1))
-    pairs = list(itertools.combinations(range(90), 2))
-    with recorded_draws() as draws:
-        ask(
-            table,
-            pairs,
-            lambda pair: np.zeros((2, 2)),
-            Fraction(1, 14),
-            (None,) * 90,
-            lambda pairs: dict.fromkeys(pairs, 0.0),
-        )
-    assert sum(draw.size for draw in draws) == len(pairs)  # in blocks
 
 
 def test_scores_of_several_rounds_are_as_precise_as_they_say():

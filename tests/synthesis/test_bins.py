@@ -19,7 +19,6 @@ from skdp.base import CallCounter
 from skdp.synthesis.selection import NoiseBudget, PrivateTable, find_bins, find_cells
 from skdp.synthesis.tables import CodedRecords, cells_within, fine_grid
 from tests.conftest import each
-from tests.persistence.forgery import forged, saved
 from tests.synthesis.budgets import OpenBudget, make_budget, private_table
 
 N = 3_000
@@ -296,40 +295,6 @@ def test_files_keep_the_shapes(synthesizer):
     assert loaded.range_count("income", 0, 12_345) == synthesizer.range_count("income", 0, 12_345)
 
 
-@pytest.mark.parametrize(
-    ("part", "convert", "message"),
-    [
-        (0, lambda array: array + 0.1, "do not rise from 0 to 1"),
-        (1, lambda array: array[::-1].copy(), "do not rise from 0 to 1"),
-        (1, lambda array: array[1:], "another shape"),
-        (None, lambda array: array - 2, "no correlations"),
-        (None, lambda array: np.triu(array), "no correlations"),
-    ],
-)
-def test_damaged_shapes_are_refused(synthesizer, part, convert, message):
-    def change(estimator):
-        shapes = estimator["fitted"]["shapes"]
-        described = shapes["correlations"] if part is None else shapes["columns"][part]["below"]
-        content = described["$array"]
-        array = convert(np.reshape(content["values"], content["shape"]))
-        content.update(shape=array.shape, values=array.ravel().tolist())
-
-    with pytest.raises(ValueError, match=message):
-        DPMarginalSynthesizer.load(io.BytesIO(forged(saved(synthesizer), change)))
-
-
-@pytest.mark.parametrize(("counts", "std_error", "message"), [(None, 0.0, "positive"), ("below", 1.0, "another shape")])
-def test_damaged_counts_of_shapes_are_refused(synthesizer, counts, std_error, message):
-    def change(estimator):
-        described = estimator["fitted"]["shapes"]["columns"][0]
-        described["std_error"] = std_error
-        if counts is not None:
-            described["counts"] = described[counts]
-
-    with pytest.raises(ValueError, match=message):
-        DPMarginalSynthesizer.load(io.BytesIO(forged(saved(synthesizer), change)))
-
-
 def numbers(seed=0, n=20_000):
     """Draw decimal columns that are skewed, have points of mass."""
     rng = np.random.default_rng(seed)
@@ -453,17 +418,6 @@ class TestDecimals:
         values = steps / 10**decimals
         self.fit(values, decimals)
         self.fit(np.append(values[:-1] + values[1:], 0).clip(0, 50).round(decimals), decimals)
-
-    @pytest.mark.parametrize(("high", "decimals"), [(1_000, 2), (60_000, 1), (100_000, 1)])
-    def test_half_precision_holds_no_numbers_of_steps(self, high, decimals):
-        """It holds 900.5, but not the 90,050 cents; and nothing beyond 65,504."""
-        values = np.linspace(0, min(high, 60_000), 500).round(decimals).astype(np.float16)
-        domain = {"a": Interval(0, high, bins=4, decimals=decimals)}
-        fitted = DPMarginalSynthesizer(9.0, delta=1e-6, domain=domain, random_state=0)
-        drawn = fitted.fit(pd.DataFrame({"a": values})).sample(500)["a"]
-        assert drawn.dtype == np.float64
-        assert np.isfinite(drawn).all()
-        assert abs(drawn.astype(float).mean() / values.astype(float).mean() - 1) < 0.2
 
     def test_errors_of_floats_are_none(self):
         """0.1 + 0.2 is not the float 0.3; nor is 0.1 of single precision the float 0.1."""

@@ -6,13 +6,11 @@ import itertools
 import math
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from skdp import DPMarginalSynthesizer
 from skdp.synthesis.model import (
     JunctionTree,
     Marginal,
@@ -170,22 +168,6 @@ def test_a_descent_goes_on_until_each_column_is_fitted():
         assert np.square((n * model.marginal(marginal.clique) - marginal.counts) / marginal.std_error).mean() < 5
 
 
-def test_a_descent_ends_where_steps_help_no_more():
-    """Counts that contradict each other are never explained: steps were halved to nothing, twice."""
-    for seed in range(5):
-        rng = np.random.default_rng(seed)
-        marginals = []
-        for clique, std_error in {(0,): 1.0, (1,): 30.0, (0, 1): 3.0, (1, 2): 3.0}.items():
-            shape = [(2, 3, 2)[column] for column in clique]
-            counts = N * rng.dirichlet(np.ones(math.prod(shape))).reshape(shape)
-            marginals.append(Marginal(clique, counts, std_error))
-        tree = JunctionTree((2, 3, 2), [marginal.clique for marginal in marginals])
-        losses = np.array(fit_model(tree, marginals, N).losses)
-        assert losses[-1] > 100
-        # The block of steps that shows it, steps with momentum, and what leads to it.
-        assert (losses < losses[-1] * (1 + 1e-9)).sum() < 45
-
-
 def scale_table(sizes, measured, sweeps=400):
     """Scale the whole table, without any tree."""
     table = np.full(sizes, 1 / np.prod(sizes))
@@ -224,34 +206,6 @@ def test_very_uneven_shares_do_not_stop_the_descent():
     table = np.array([[900.0, 0, 0], [0, 90, 0], [0, 0, 9]])
     fitted = fit_table((3, 3), [Marginal((0, 1), table, 0.01)])
     np.testing.assert_allclose(fitted.total * fitted.model.marginal((0, 1)), table, atol=1)
-
-
-def strokes(n, size=22):
-    """Draw strokes of ten letters: many coordinates are 0, and most cells of a pair are empty."""
-    rng = np.random.default_rng(1)
-    ends = rng.integers(0, size, (10, 6, 4))
-    ends[rng.random((10, 6, 4)) < 0.35] = 0
-    rng = np.random.default_rng(0)
-    letter, number, scale = rng.integers(0, 10, n), rng.integers(0, 6, n), rng.integers(5, 11, n)
-    points = (ends[letter, number] * scale[:, np.newaxis] // 10).T
-    length = np.hypot(points[2] - points[0], points[3] - points[1]).astype(int).clip(0, size - 1)
-    x, y, to_x, to_y = points
-    rows = {"number": number, "x": x, "y": y, "to_x": to_x, "to_y": to_y, "length": length, "letter": letter}
-    return pd.DataFrame(rows), {name: list(range(column.max() + 1)) for name, column in rows.items()}
-
-
-@pytest.mark.filterwarnings("ignore:by their noisy scores")
-@pytest.mark.long
-def test_a_descent_that_stalls_goes_on_by_plain_steps():
-    """It ended where 20 steps saved little: after 24, at 112 variances of the noise a count."""
-    rows, domain = strokes(7_000)
-    synthesizer = DPMarginalSynthesizer(100.0, delta=1e-6, domain=domain, random_state=0).fit(rows)
-    squares = []
-    for marginal in synthesizer.marginals_:
-        if marginal.groups is None:
-            modelled = synthesizer.model_.marginal(marginal.clique) * synthesizer.n_rows_
-            squares.append(((modelled - marginal.counts) / marginal.std_error).ravel() ** 2)
-    assert np.concatenate(squares).mean() < 4
 
 
 def test_grouped_marginals_reproduce_the_sums_of_groups():

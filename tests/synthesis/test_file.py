@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import datetime as dt
 import io
-import json
-import random
 from decimal import Decimal
 
 import numpy as np
@@ -11,12 +9,9 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.exceptions import NotFittedError
 
-from skdp import DPMarginalSynthesizer, DPMean, Interval, PrivacyLeakWarning, PrivacyLedger, privacy_statement, save
-from skdp.domain import pack, unpack
+from skdp import DPMarginalSynthesizer, DPMean, Interval, PrivacyLedger, save
 from skdp.privacy import Rho
 from tests.conftest import each
 from tests.persistence.forgery import content_of, forged, saved
@@ -127,13 +122,6 @@ DTYPES = {
 }
 
 
-@pytest.mark.parametrize(("column", "values"), DTYPES.values(), ids=DTYPES)
-def test_dtypes_come_back(column, values):
-    make = {pd.Series: pd.DataFrame, pl.Series: pl.DataFrame, pa.ChunkedArray: pa.table}[type(column)]
-    before = fitted(make({"x": column}), domain={"x": values}, handle_unknown="ignore")
-    same(loaded(before).set_params(random_state=SEED).sample(20), before.sample(20))
-
-
 @each(
     "table domain options",
     [
@@ -147,14 +135,6 @@ def test_arrays_names_of_several_levels_and_rho_come_back(table, domain, options
     after = loaded(before).set_params(random_state=SEED)
     same(after.sample(20), before.sample(20))
     assert after.epsilon == before.epsilon
-
-
-def test_a_dtype_that_no_file_holds_is_refused_before_the_charge():
-    table = pl.DataFrame({"x": pl.Series([1] * 40, dtype=pl.Object)})
-    ledger = PrivacyLedger(epsilon=100, delta=1e-3)
-    with pytest.raises(ValueError, match="column 'x': its dtype Object holds"):
-        fitted(table, domain={"x": [1, 2]}, ledger=ledger)
-    assert ledger.spent.epsilon == 0
 
 
 def test_rare_values_that_were_counted_together():
@@ -171,36 +151,12 @@ def test_rare_values_that_were_counted_together():
     assert after.marginal(["a", "b"]).equals(before.marginal(["a", "b"]))
 
 
-def test_what_was_read_from_the_data_is_still_not_believed(recwarn):
-    """A loaded model made `privacy_statement` promise something about a column whose values were read."""
-    table = pd.DataFrame({"a": pd.Categorical(["x", "y"] * 50), "b": [0, 1] * 50})
-    synthesizer = fitted(table, domain={"b": [0, 1]})
-    assert any(issubclass(warning.category, PrivacyLeakWarning) for warning in recwarn)
-    for one in (synthesizer, loaded(synthesizer), loaded(loaded(synthesizer))):
-        assert privacy_statement(one).total.scope == ("b",)
-
-
 SCALARS = (
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary() | st.dates()
 ) | (
     st.times().map(lambda time: time.replace(fold=0)) | st.timedeltas() | st.fractions() | st.decimals(allow_nan=False)
 )
 VALUES = st.recursive(SCALARS, lambda one: st.lists(one) | st.tuples(one, one) | st.dictionaries(SCALARS, one))
-
-
-@given(VALUES)
-def test_values_keep_their_types(value):
-    assert repr(unpack(json.loads(json.dumps(pack(value), allow_nan=False)))) == repr(value)
-
-
-def test_a_file_that_could_not_be_written_is_not_begun(tmp_path):
-    path = tmp_path / "people.json"
-    synthesizer = fitted().set_params(workload=[object()])
-    with pytest.raises(TypeError, match="a object cannot be saved"):
-        synthesizer.save(path)
-    assert not path.exists()
-    with pytest.raises(NotFittedError):
-        DPMarginalSynthesizer().save(path)
 
 
 class TestDamage:
@@ -288,40 +244,6 @@ class TestDamage:
 
         with pytest.raises(ValueError, match=message):
             self.load(change)
-
-    @each("lacking", [[], ["counts", "std_error"]])
-    def test_numbers_in_bins_of_an_earlier_version(self, lacking):
-        table = pd.DataFrame({"cost": np.linspace(0, 900, 200), "sex": ["F", "M"] * 100})
-        domain = {"cost": Interval(0, 1000, bins=4, real=True), "sex": ["F", "M"]}
-        file = io.BytesIO()
-        DPMarginalSynthesizer(1.0, domain=domain, random_state=0).fit(table).save(file)
-
-        def change(estimator):
-            column = estimator["fitted"]["shapes"]["columns"][0]
-            column["counts"] = None
-            for key in lacking:
-                del column[key]
-
-        with pytest.raises(ValueError, match="bins of 'cost', as it was written by an earlier version"):
-            DPMarginalSynthesizer.load(io.BytesIO(forged(file.getvalue(), change)))
-
-    def test_numbers_that_are_not_finite(self):
-        def change(estimator):
-            estimator["fitted"]["marginals"][0]["counts"]["$array"]["values"][0] = {"$float": "nan"}
-
-        with pytest.raises(ValueError, match="not finite"):
-            self.load(change)
-
-    @settings(max_examples=max(100, settings().max_examples))
-    @given(st.integers(0, 2**32))
-    def test_random_content_is_a_value_error_or_harmless(self, seed):
-        rng = random.Random(seed)
-        try:
-            made = self.load(lambda estimator: mutate(estimator, rng))
-        except ValueError:
-            return
-        if hasattr(made, "model_"):
-            assert made.model_.marginal([0]).sum() == pytest.approx(1)
 
 
 def mutate(value, rng):

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 
 from skdp import DPMarginalSynthesizer, Interval
-from skdp.engines import synthesize_file
 
 N = 400
 AMOUNTS = np.round(np.random.default_rng(0).uniform(0, 50, N), 2)
@@ -43,19 +42,6 @@ def test_they_are_counted_in_their_bins(library, policy):
     assert abs(made.n_rows_ - N) < 4
     bins = [np.bincount(WHOLE["amount"].encode(numbers), minlength=8) for numbers in (AMOUNTS, drawn)]
     assert abs(bins[0] - bins[1]).max() < 4
-
-
-@pytest.mark.parametrize("policy", ["error", "ignore", "clip"])
-@pytest.mark.parametrize("form", ["csv", "parquet"])
-def test_those_of_files_are_counted_in_their_bins(tmp_path, form, policy):
-    source, target = tmp_path / f"in.{form}", tmp_path / f"out.{form}"
-    pl.from_pandas(TABLE).write_csv(source) if form == "csv" else TABLE.to_parquet(source)
-    synthesizer = DPMarginalSynthesizer(100, delta=1e-6, domain=WHOLE, handle_unknown=policy, random_state=0)
-    synthesize_file(source, target, synthesizer)
-    drawn = (pd.read_csv if form == "csv" else pd.read_parquet)(target)["amount"]
-    assert drawn.dtype.kind == "i"
-    assert abs(len(drawn) - N) < 4
-    assert abs(drawn.mean() - np.trunc(AMOUNTS).mean()) < 1
 
 
 @pytest.mark.parametrize("declared", [{"decimals": 2}, {"real": True}])

@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 
 from skdp.synthesis.model import Elimination, JunctionTree
 from skdp.synthesis.model._propagation import Propagation
-from tests.conftest import each
 from tests.synthesis.conftest import (
-    CHAIN,
     all_subsets,
     cells,
     full_table,
@@ -153,20 +151,6 @@ def test_large_and_small_cliques_are_computed_alike():
     np.testing.assert_allclose(Propagation(tree, potentials, marginals).sums(beliefs), sums, atol=1e-12)
 
 
-def test_messages_that_numbers_hardly_hold_are_passed_in_logarithms():
-    """The scale of a message, and what its largest number is multiplied with, exceed the floats together."""
-    tree = JunctionTree([2, 3, 2], [(0, 1), (1, 2)])
-    assert tree.cliques == ((0, 1), (1, 2))
-    parent = np.array([[-2000.0, 0.0, 0.0], [-2000.0, -1.0, 0.0]])
-    child = np.array([[-430.0, -431.0], [-740.0, -741.5], [0.0, 0.0]])
-    factor = np.array([[0.0, 0.0], [0.0, 0.0], [-2000.0, -2000.0]])
-    found, _ = Propagation(tree, [parent, child], [(1, 2)]).run(factor.ravel())
-    joint = parent[:, :, np.newaxis] + child + factor
-    joint = np.exp(joint - joint.max())
-    np.testing.assert_allclose(found[0], joint.sum(axis=2) / joint.sum(), atol=1e-9)
-    np.testing.assert_allclose(found[1], joint.sum(axis=0) / joint.sum(), atol=1e-9)
-
-
 def all_rows(sizes):
     return np.indices(sizes).reshape(len(sizes), -1)
 
@@ -220,23 +204,6 @@ def test_an_expectation_is_the_sum_over_all_cells(graph, seed, zeros, data):
     for column, vector in weights.items():
         summed = summed * vector.reshape([-1 if axis == column else 1 for axis in range(exact.ndim)])
     assert model.expectation(weights) == pytest.approx(summed.sum(), rel=1e-9, abs=1e-12)
-
-
-@each(
-    "weights, match",
-    [
-        ({5: [1.0]}, "column 5; the model has columns 0 to 4"),
-        ({-1: [1.0] * 6}, "column -1"),
-        ({1: [1.0, 1.0]}, r"column 1 must have shape \(4,\), got \(2,\)"),
-        ({0: [[1.0, 1.0, 1.0]]}, r"column 0 must have shape \(3,\)"),
-        ({0: [1.0, -1e-9, 1.0]}, "column 0 must be finite and not negative"),
-        ({0: [1.0, np.nan, 1.0]}, "column 0 must be finite"),
-        ({0: [1.0, np.inf, 1.0]}, "column 0 must be finite"),
-    ],
-)
-def test_weights_that_are_none_are_refused(weights, match):
-    with pytest.raises(ValueError, match=match):
-        model_of(JunctionTree(*CHAIN)).expectation(weights)
 
 
 @given(graphs(), st.integers(0, 100), st.sampled_from([0.1, 2.0, 10.0]), st.booleans())

@@ -149,25 +149,6 @@ def test_what_is_known_from_the_bins_nearby_follows_their_counts():
     assert before["upper"] - before["lower"] > 5 * before["std_error"]
 
 
-def test_numbers_that_are_lost_in_noise_are_not_taken_for_those_that_are_clear():
-    """Only 40 is clear of the noise, where all 1,000 seemed to be: so no other column changed a thing in the bin."""
-    hours = Interval(0, 100, bins=1)
-    grid = fine_grid(hours)
-    starts = np.array(grid.edges[:-1])
-    all_at_40 = np.append(0.0, np.cumsum(starts == 40))
-    counts = np.where(starts == 40, 500.0, 500 / starts.size)
-    noisy, exact = (BinPoints.of(hours, Shape(grid, all_at_40, counts, error)) for error in (50.0, 1e-6))
-    assert exact.stds[0] == pytest.approx(0, abs=0.01)
-    assert noisy.stds[0] > 10
-    # Their mean is that of the counts, wherever the points are.
-    for points in (noisy, exact):
-        total = points.means * counts.sum() + points.stds * points.sums
-        assert total[0] == pytest.approx(counts @ np.append(starts[:-1], 100))
-    assert noisy.shares @ [1, 1] == pytest.approx(1)
-    assert (noisy.shares * noisy.scores**2).sum() == pytest.approx(1)
-    assert ((noisy.values >= 0) & (noisy.values <= 100)).all()
-
-
 def test_what_other_columns_do_within_a_single_bin_is_not_supported():
     domain = HOURS | {"hours": Interval(0, 100, bins=1)}
     synthesizer = with_bins(10.0, workers(N, 0), 0, domain)
@@ -230,20 +211,6 @@ def test_of_two_declared_bins_one_may_be_crowded():
     terms = synthetic_inference(synthesizer, difference, columns=["hours", "g"]).iloc[0]
     assert not terms["supported"]
     assert "most numbers are in one wide bin" in terms["reason"]
-
-
-def test_private_bins_are_not_crowded_for_being_few():
-    """Of two or three bins with as many records each, one may have more than half."""
-    n_bins = []
-    for seed in range(4):
-        rng = np.random.default_rng(seed)
-        table = pd.DataFrame({"hours": rng.gamma(2, 15, 3_000).round(), "g": rng.choice(["a", "b"], 3_000)})
-        domain = HOURS | {"hours": Interval(0, 500, bins=50)}
-        synthesizer = with_bins(0.2, table, seed, domain, delta=1e-6)
-        n_bins.append(len(synthesizer.domain_["hours"].edges) - 1)
-        terms = synthetic_inference(synthesizer, difference, columns=["hours", "g"]).iloc[0]
-        assert terms["supported"], terms["reason"]
-    assert max(n_bins) <= 3
 
 
 def test_bins_whose_records_may_be_noise_tell_nothing_of_those_beside_them():
@@ -317,17 +284,6 @@ def test_bins_of_single_numbers_have_no_points():
         figures.append(synthetic_inference(synthesizer, lambda rows: rows["n"].mean()).iloc[0]["estimate"])
     # The last bin, which is closed, has 4 and 5.
     assert figures == [pytest.approx((1 + 1 + 2 + 3 + 3 * 4.5) / 8, abs=1e-3), pytest.approx(22 / 8, abs=1e-3)]
-
-
-@pytest.mark.parametrize("bins", ["private", "declared"])
-def test_files_keep_where_numbers_lie_in_bins(tmp_path, bins):
-    synthesizer = with_bins(1.0, workers(N, 0), 0, bins=bins)
-    synthesizer.save(tmp_path / "fitted.json")
-    again = DPMarginalSynthesizer.load(tmp_path / "fitted.json")
-    expected, terms = (
-        synthetic_inference(each_one, difference, columns=["hours", "g"]) for each_one in (synthesizer, again)
-    )
-    pd.testing.assert_frame_equal(terms, expected)
 
 
 @pytest.mark.parametrize("bins", ["private", "declared"])

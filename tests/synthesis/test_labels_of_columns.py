@@ -8,9 +8,7 @@ import pickle
 import pandas as pd
 import pytest
 
-from skdp import DPMarginalSynthesizer, RandomizedResponseEncoder
-from skdp.central import sample_and_aggregate
-from skdp.local import shuffle_reports
+from skdp import DPMarginalSynthesizer
 from skdp.testing import replay_release
 
 COLUMNS = [("d", "flu"), ("d", "cold")]
@@ -72,27 +70,3 @@ def test_a_replayed_release_has_the_same_labels():
     first, second = TABLES["levels"]
     domain = {name: [0, 1] for name in COLUMNS}
     assert replay_release(DPMarginalSynthesizer(1.0, domain=domain), first, second).passed
-
-
-@pytest.mark.parametrize("kind", TABLES)
-def test_reports_tell_of_no_other_columns(kind):
-    told = []
-    for table in TABLES[kind]:
-        categories = {name: [0, 1] for name in table.columns}
-        encoder = RandomizedResponseEncoder(1.0, categories=categories, random_state=0).fit(table)
-        reports = encoder.transform(table)
-        reports.columns = table.columns
-        told.append([labels_of(encoder.transform(table)), labels_of(shuffle_reports(reports))])
-    assert told == [told[0]] * len(told)
-    assert told[0][0] == told[0][1]
-
-
-def test_a_statistic_sees_no_other_columns():
-    """It could tell of them in what is published."""
-    means = []
-    for table in TABLES["levels"]:
-        release = sample_and_aggregate(
-            lambda chunk: len(chunk.columns.levels[1]), table, bounds=(0, 10), n_chunks=2, epsilon=1e6, random_state=0
-        )
-        means.append(round(release.value))
-    assert means == [2, 2]

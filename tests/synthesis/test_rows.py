@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import chi2
-from sklearn.exceptions import NotFittedError
 
 from skdp import DPMarginalSynthesizer, Interval
 from skdp.synthesis.model import JunctionTree
@@ -48,26 +47,6 @@ def test_a_seed_repeats_and_each_call_and_batch_is_new(fitted):
     first, second, third = (one.iloc[start : start + 100].reset_index(drop=True) for start in (0, 100, 200))
     assert not first.equals(second)
     assert not second.equals(third)
-
-
-def test_what_is_wrong_shows_at_the_call(fitted):
-    with pytest.raises(NotFittedError):
-        DPMarginalSynthesizer(domain=DOMAIN).sample_batches()
-    for n_samples, batch_size, error, match in (
-        (-1, 10, ValueError, "n_samples must be between 0"),
-        (1.0, 10, TypeError, "n_samples must be an int"),
-        (10, 0, ValueError, "batch_size"),
-        (10, 2.5, TypeError, "batch_size"),
-        (10, True, TypeError, "batch_size"),
-    ):
-        with pytest.raises(error, match=match):
-            fitted.sample_batches(n_samples, batch_size=batch_size)
-
-
-def test_the_model_is_that_of_the_call(fitted):
-    batches = fitted.sample_batches(40, batch_size=10)
-    fitted.fit(people().assign(answer="yes"))
-    assert (pd.concat(batches)["answer"] == "no").sum() > 15
 
 
 def exact_variance(shares, value, n):

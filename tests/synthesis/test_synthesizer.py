@@ -98,11 +98,6 @@ class TestEstimates:
         with pytest.raises(ValueError, match="column"):
             synthesizer.marginal(names)
 
-    def test_a_marginal_that_is_too_large(self):
-        large = fitted(pd.DataFrame(np.zeros((2, 9), int)), domain=[list(range(10))] * 9, marginals="independent")
-        with pytest.raises(ValueError, match="1,000,000,000 cells"):
-            large.marginal(list(range(9)))
-
     @pytest.mark.long
     def test_std_error_is_that_of_the_best_estimate_from_what_was_measured(self, many_fits):
         # Recomputed for each fit from the released counts alone: their weighted mean must have this deviation.

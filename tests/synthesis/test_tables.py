@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import pickle
 from datetime import date, datetime
 
@@ -41,26 +40,6 @@ def codes_of(values, attribute, policy):
     return read_codes(read_table(pd.DataFrame({"x": values})), Domain({"x": attribute}), policy)[0].tolist()
 
 
-@each("value", [-0.001, 100.001, math.inf, -math.inf, math.nan])
-def test_numbers_beyond_the_ends(value):
-    with pytest.raises(ValueError, match="column 'x' holds a value, or a NaN or inf"):
-        codes_of([50.0, value], BINS, "error")
-    assert codes_of([50.0, value], BINS, "ignore") == [2, 4]
-    assert codes_of([50.0, value], BINS, {"x": 30}) == [2, 1]
-    if math.isnan(value):
-        with pytest.raises(ValueError, match="NaN"):
-            codes_of([50.0, value], BINS, "clip")
-    else:
-        assert codes_of([50.0, value], BINS, "clip") == [2, 0 if value < 0 else 3]
-
-
-def test_a_value_that_stands_for_others():
-    values = ["a", "zzz", None, "b"]
-    assert codes_of(values, ["a", "b", "other"], {"x": "other"}) == [0, 2, 2, 1]
-    assert codes_of(values, ["a", "b", "other", None], {"x": "other"}) == [0, 2, 3, 1]
-    assert codes_of(values, ["a", "b", None], {"x": None}) == [0, 2, 2, 1]
-
-
 @pytest.mark.parametrize("values", [["1", "0"], [True, False], [1.0, 0.0]])
 def test_kinds_are_never_taken_for_one_another(values):
     for declared in (["1", "0"], [True, False], [1, 0]):
@@ -71,23 +50,6 @@ def test_kinds_are_never_taken_for_one_another(values):
 
 DAYS = Interval(date(2020, 1, 1), date(2022, 1, 1), bins=2)
 WITH_MISSING = Interval(date(2020, 1, 1), date(2022, 1, 1), bins=2, missing=True)
-
-
-@each("dtype", [object, "datetime64[s]", "datetime64[ns]", "date32[pyarrow]"])
-def test_dates_beyond_the_ends(dtype):
-    values = pd.Series([date(2019, 12, 31), date(2020, 1, 1), date(2022, 1, 1), date(2022, 1, 2)]).astype(dtype)
-    with pytest.raises(ValueError, match="column 'x' holds a value") as caught:
-        codes_of(values, DAYS, "error")
-    assert "2019" not in str(caught.value)
-    assert "2022-01-02" not in str(caught.value)
-    assert codes_of(values, DAYS, "clip") == [0, 0, 1, 1]
-    assert codes_of(values, DAYS, "ignore") == [2, 0, 1, 2]
-    for value in (date(2021, 5, 5), datetime(2021, 5, 5), pd.Timestamp("2021-05-05"), np.datetime64("2021-05-05")):
-        assert codes_of(values, DAYS, {"x": value}) == [1, 0, 1, 1]
-    assert codes_of(values, WITH_MISSING, {"x": None}) == [2, 0, 1, 2]
-    for value in (date(2023, 1, 1), 5, "2021-05-05", None):
-        with pytest.raises(ValueError, match="handle_unknown of column 'x' must be one of its declared"):
-            codes_of(values, DAYS, {"x": value})
 
 
 SECRET = "hunter2hunter2"

@@ -80,14 +80,6 @@ def test_what_was_not_worth_its_noise_is_named_at_the_end():
     assert all(repr(pair) in str(warning.message) for pair in lacking[:3])
 
 
-def test_a_warning_that_is_an_error_leaves_a_fitted_synthesizer():
-    """The charge is made by then: what was paid for must not be lost."""
-    synthesizer = DPMarginalSynthesizer(0.05, domain=DOMAIN, workload=[ALL], random_state=0)
-    with pytest.raises(UserWarning, match="noise"):
-        synthesizer.fit(PARITY)
-    assert len(synthesizer.sample(5)) == 5
-
-
 RNG = np.random.default_rng(0)
 PLACE = RNG.integers(0, 12, N)
 TABLE = pd.DataFrame(
@@ -120,11 +112,6 @@ def test_scores_are_near_the_distances_from_independence():
     assert scores.loc[("place", "region"), "measured"]
     for pair, row in scores.iterrows():
         assert abs(row["score"] - distance_from_independence(*pair)) < 5 * row["std_error"] + 0.05 * N
-
-
-@pytest.mark.parametrize("marginals", ["independent", [("place", "kind")]])
-def test_without_scores_the_table_is_empty(marginals):
-    assert fitted_places(1.0, marginals=marginals).pair_scores_.empty
 
 
 def test_the_strongest_pair_is_measured_where_cheaper_ones_would_take_its_room():

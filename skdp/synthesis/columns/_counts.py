@@ -71,7 +71,7 @@ class NoisyCounts:
         """Return the counts of a single column by the groups of values of another table."""
         group_of = np.zeros(self.cross.n_values, np.intp)
         group_of[self.cross.value_of] = cross.value_of
-        return np.bincount(group_of, self.counts[0], cross.n_values)
+        return np.bincount(group_of, self.counts[0], cross.n_values).astype(float)
 
 
 @dataclass(frozen=True)

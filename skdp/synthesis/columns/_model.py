@@ -152,7 +152,7 @@ class _DistinctRows:
     def count_cells(self, cross: Cross) -> NDArray[np.float64]:
         """Count the rows of each public cell."""
         cells = self._cells[cross.public]
-        return np.bincount(cells, self.weights, cross.n_cells)
+        return np.bincount(cells, self.weights, cross.n_cells).astype(float)
 
     def evaluate(
         self, logits: Sequence[NDArray[np.float64]]

@@ -1,6 +1,5 @@
 """Graphical models of tables: inference and sampling."""
 
-from skdp.synthesis.model._estimation import TOLERANCE as TOLERANCE
 from skdp.synthesis.model._estimation import fit_model as fit_model
 from skdp.synthesis.model._estimation import forbid as forbid
 from skdp.synthesis.model._estimation import independent_start as independent_start
@@ -14,7 +13,6 @@ from skdp.synthesis.model._sampling import sample as sample
 from skdp.synthesis.model._tables import Clique as Clique
 from skdp.synthesis.model._tables import Groups as Groups
 from skdp.synthesis.model._tables import Marginal as Marginal
-from skdp.synthesis.model._tables import MeanCounts as MeanCounts
 from skdp.synthesis.model._tables import Tables as Tables
 from skdp.synthesis.model._tables import arrange as arrange
 from skdp.synthesis.model._tables import count_cells as count_cells

@@ -1,7 +1,6 @@
 """The choice of the marginals that are measured, and of their noise."""
 
 from skdp.synthesis.selection._bins import BINS as BINS
-from skdp.synthesis.selection._bins import FineCounts as FineCounts
 from skdp.synthesis.selection._bins import FoundCells as FoundCells
 from skdp.synthesis.selection._bins import covariance_of_cells as covariance_of_cells
 from skdp.synthesis.selection._bins import find_bins as find_bins
@@ -16,14 +15,10 @@ from skdp.synthesis.selection._registry import STRATEGIES as STRATEGIES
 from skdp.synthesis.selection._registry import check_marginals as check_marginals
 from skdp.synthesis.selection._registry import check_width as check_width
 from skdp.synthesis.selection._registry import read_plan as read_plan
-from skdp.synthesis.selection._scores import MEAN_ABSOLUTE as MEAN_ABSOLUTE
-from skdp.synthesis.selection._scores import IndependentColumns as IndependentColumns
-from skdp.synthesis.selection._scores import Score as Score
 from skdp.synthesis.selection._strategy import FittedTable as FittedTable
 from skdp.synthesis.selection._strategy import Plan as Plan
 from skdp.synthesis.selection._strategy import Room as Room
 from skdp.synthesis.selection._strategy import Strategy as Strategy
-from skdp.synthesis.selection._strategy import Zeros as Zeros
 from skdp.synthesis.selection._strategy import fit_table as fit_table
 from skdp.synthesis.selection._strategy import out_of_reach as out_of_reach
 from skdp.synthesis.selection._strategy import warn_left_out as warn_left_out
