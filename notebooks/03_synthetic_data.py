@@ -30,6 +30,7 @@ import numpy as np
 import pandas as pd
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 from skdp import (
     BudgetExceeded,
@@ -693,8 +694,16 @@ synthetic.head()
 
 # %%
 test = load_adult(subset="test").frame.drop(columns="fnlwgt")
-boosting = HistGradientBoostingClassifier(
-    categorical_features="from_dtype", random_state=0
+
+
+def as_categories(rows):
+    texts = rows.select_dtypes(exclude="number").columns
+    return rows.astype(dict.fromkeys(texts, "category"))
+
+
+boosting = make_pipeline(
+    FunctionTransformer(as_categories),
+    HistGradientBoostingClassifier(categorical_features="from_dtype", random_state=0),
 )
 triples = {"n_marginals": 30, "random_state": 0}
 
