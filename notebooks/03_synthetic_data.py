@@ -899,9 +899,7 @@ plt.show()
 
 # %%
 columns = ["sex", "relationship"]
-resampler = DPColumnSynthesizer(
-    columns, 1, delta=1e-9, domain=domain.select(columns), random_state=0
-)
+resampler = DPColumnSynthesizer(columns, 1, delta=1e-9, domain=domain, random_state=0)
 pipeline = make_pipeline(resampler, boosting).fit(
     adult.drop(columns="income"), adult["income"]
 )
