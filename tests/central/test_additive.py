@@ -273,12 +273,6 @@ def test_bands_cover_as_often_as_stated(epsilon, least):
     assert covered(40, epsilon) > least
 
 
-def test_columns_of_a_single_value_add_nothing():
-    table = pd.DataFrame({"a": ["x"] * 300, "b": ["y"] * 300})
-    model = regressor(8.0, bounds=None, categories={"a": ["x"], "b": ["y"]}).fit(table, NUMBER[:300])
-    assert model.predict(table) == pytest.approx(model.intercept_)
-
-
 def test_bands_of_shapes_count_the_noise_of_their_centre():
     """Functions are 0 on average by noisy counts: of skewed columns, this moves all bins together."""
     ratios = []
