@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -63,6 +64,10 @@ def tree(request):
 @pytest.fixture
 def model(tree):
     return model_of(tree, random_potentials(tree))
+
+
+def all_subsets(d, most=3):
+    return [subset for size in range(min(d, most) + 1) for subset in itertools.permutations(range(d), size)]
 
 
 def cells(sizes):
