@@ -19,7 +19,6 @@ from skdp.base import (
     TableLike,
     as_asked,
     check_names,
-    draw_seed,
     level_of_the_caller,
     read_input,
 )
@@ -36,6 +35,7 @@ from skdp.synthesis.tables import (
     assemble,
     draw_rows,
     make_frame,
+    make_generator,
     public_template,
     sample_template,
     select_columns,
@@ -75,10 +75,7 @@ class RowTransformer(TransformerMixin, ModelAnswers):
 
     def _generator(self, *key: Any) -> np.random.Generator:
         """Return the generator of post-processing, which shares no random bits with the noise."""
-        seed = draw_seed(self.random_state)
-        if seed is None:
-            return np.random.default_rng()
-        return np.random.default_rng([seed, *map(ord, repr(key))])
+        return make_generator(self.random_state, *key)
 
     def sample(
         self, n_samples: int | None = None, *, n_tables: int | None = None
@@ -174,8 +171,12 @@ class RowTransformer(TransformerMixin, ModelAnswers):
         return draw_rows(self.domain_, codes, rng, self._shapes)
 
     def _write(self, like: Table, rows: DrawnRows) -> Any:
-        """Make a table of rows."""
-        return make_frame(like, write_rows(like, rows), self.domain_.columns)
+        """Make a table of rows, which is a dataframe with names also if the template is an array."""
+        names = self.domain_.columns
+        columns = write_rows(like, rows)
+        if isinstance(like.native, np.ndarray):
+            return pd.DataFrame(dict(zip(names, columns, strict=True)))
+        return make_frame(like, columns, names)
 
     def _find_broken(self, like: Table, rows: DrawnRows) -> NDArray[np.bool_]:
         """Mark the rows that break a constraint."""

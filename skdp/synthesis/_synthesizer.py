@@ -53,6 +53,7 @@ from skdp.synthesis.selection import (
 from skdp.synthesis.tables import (
     Policy,
     Shapes,
+    check_computable,
     check_policy,
     open_rows,
     sample_template,
@@ -376,6 +377,8 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
             table = read_table(part.rebuild(part.columns, names))
         if y is not None:
             table = with_target(table, y)
+        if isinstance(self.domain, Domain):
+            check_computable(self.domain, features, table.names)
         check_width(len(table.names))
         is_counted = np.ones(len(table.columns[0]), bool)
         if large is None and groups is not None:

@@ -376,6 +376,13 @@ class TestRows:
         with pytest.raises(ValueError, match=message):
             skdp.load(io.BytesIO(data))
 
+    def test_a_random_state_instance(self):
+        table = people(100)
+        first, second = (synthesizer(random_state=np.random.RandomState(0)).fit(table) for _ in range(2))
+        made = first.transform(table)
+        pd.testing.assert_frame_equal(made, second.transform(table))
+        assert not made.equals(first.transform(table))
+
     def test_clones_and_pickles(self):
         table = people(300)
         release = clone(synthesizer(random_state=0)).fit(table)

@@ -97,6 +97,26 @@ def test_derived_columns_are_not_read():
     assert privacy_statement(fitted(table)).unprotected_columns == []
 
 
+def test_a_derived_column_that_cannot_be_computed_costs_nothing():
+    ledger = PrivacyLedger(epsilon=10, delta=1e-3)
+    domain = Domain(COLUMNS, derived={"total": "wage + start", "twice": "2 * total"})
+    with pytest.raises(ValueError, match=r"X has the derived column 'total', but not \['wage'\], from which"):
+        fitted(people().drop(columns="wage"), domain, ledger=ledger)
+    assert ledger.spent == (0, 0)
+    without = people().drop(columns=["wage", "total"])
+    assert list(fitted(without, domain).sample(5)) == list(without)
+
+
+def test_a_target_beside_an_array():
+    table = people()[["start", "end"]].to_numpy()
+    names = {"x0": COLUMNS["start"], "target": COLUMNS["end"]}
+    domain = Domain(names, constraints=["target >= x0"], derived={"stay": "target - x0"})
+    synthesizer = DPMarginalSynthesizer(5.0, domain=domain, random_state=0).fit(table[:, :1], table[:, 1])
+    start, stay, end = synthesizer.sample(500).T
+    assert (end >= start).all()
+    assert (stay == end - start).all()
+
+
 def test_impossible_pairs_of_values_are_not_in_the_model():
     synthesizer = fitted(epsilon=0.1)
     assert synthesizer.count({"sex": "m", "pregnant": "yes"}) == 0

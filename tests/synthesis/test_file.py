@@ -151,6 +151,14 @@ def test_rare_values_that_were_counted_together():
     assert after.marginal(["a", "b"]).equals(before.marginal(["a", "b"]))
 
 
+def test_shares_within_bins_rise_in_spite_of_rounding():
+    rng = np.random.default_rng(0)
+    wages = pd.DataFrame({"wage": np.round(rng.lognormal(7, 1, 2_000).clip(0, 30_000), 2)})
+    domain = {"wage": Interval(0, 30_000, missing=True, decimals=2)}
+    for seed in range(6):
+        loaded(fitted(wages, epsilon=1.0, delta=0.0, domain=domain, random_state=seed))
+
+
 SCALARS = (
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary() | st.dates()
 ) | (

@@ -421,5 +421,7 @@ def _split_bins(
     sums = np.maximum(np.bincount(bins, shares), _LEAST_SHARE)
     kept = shares * np.minimum(_MOST_GROWTH, targets / sums)[bins]
     widths = _weigh_cells(grid)
-    densities = (targets - np.bincount(bins, kept)) / np.bincount(bins, widths)
+    # Rounding may leave a little less than nothing.
+    remainders = np.maximum(targets - np.bincount(bins, kept), 0)
+    densities = remainders / np.bincount(bins, widths)
     return np.asarray(kept + densities[bins] * widths)

@@ -17,9 +17,11 @@ from skdp.synthesis.tables._records import CodedRecords as CodedRecords
 from skdp.synthesis.tables._records import LargeRecords as LargeRecords
 from skdp.synthesis.tables._records import Policy as Policy
 from skdp.synthesis.tables._records import Records as Records
+from skdp.synthesis.tables._records import check_computable as check_computable
 from skdp.synthesis.tables._records import check_policy as check_policy
 from skdp.synthesis.tables._records import complete_domain as complete_domain
 from skdp.synthesis.tables._records import declared_orders as declared_orders
+from skdp.synthesis.tables._records import derived_from as derived_from
 from skdp.synthesis.tables._records import encode_records as encode_records
 from skdp.synthesis.tables._records import open_rows as open_rows
 from skdp.synthesis.tables._records import read_codes as read_codes

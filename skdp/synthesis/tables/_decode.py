@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from skdp.base import draw_seed
 from skdp.domain import Domain, Interval, declared_dtype
 from skdp.synthesis.tables._draws import draw, round_as_declared
 from skdp.synthesis.tables._shapes import Shapes
@@ -19,11 +20,12 @@ from skdp.tables import Table, column_of, empty_column, labels_of, library_of
 Rows = Sequence[NDArray[np.integer]]
 
 
-def make_generator(random_state: int | None, *key: Any) -> np.random.Generator:
+def make_generator(random_state: Any, *key: Any) -> np.random.Generator:
     """Return a generator of post-processing, which shares no random bits with the noise."""
-    if random_state is None:
+    seed = draw_seed(random_state)
+    if seed is None:
         return np.random.default_rng()
-    return np.random.default_rng([int(random_state), *map(ord, repr(key))])
+    return np.random.default_rng([seed, *map(ord, repr(key))])
 
 
 def select_columns(table: Table, names: Sequence[Any]) -> Table:

@@ -204,6 +204,27 @@ def complete_domain(
     )
 
 
+def derived_from(domain: Domain, columns: Collection[Any]) -> list[Any]:
+    """List the derived columns that read one of some columns, also indirectly."""
+    others = [name for name in domain.columns if name not in columns]
+    computed = domain.select(others).derived
+    return [name for name in domain.derived if name not in computed]
+
+
+def check_computable(
+    domain: Domain, features: Collection[Any], columns: Collection[Any]
+) -> None:
+    """Refuse a derived column of X that reads a column which the model lacks."""
+    absent = [name for name in domain.columns if name not in columns]
+    for derived in derived_from(domain, absent):
+        if derived in features:
+            read = [name for name in absent if derived in derived_from(domain, [name])]
+            raise ValueError(
+                f"X has the derived column {derived!r}, but not {read}, from which the "
+                f"domain computes it. Add {read} to X, or drop {derived!r}"
+            )
+
+
 def replace_columns(domain: Domain, columns: Mapping[Any, Any]) -> Domain:
     """Return a domain of other columns with the same constraints and derived columns."""
     return Domain(columns, constraints=domain.constraints, derived=domain.derived)
