@@ -687,7 +687,7 @@ synthetic.head()
 # %% [markdown]
 # ### How close is it?
 #
-# The mean total-variation distance to the real rows, over all single columns, all pairs, and 30 triples; and the AUC of
+# The mean total-variation distance to the real rows, over all single columns, all pairs, and the triples of seven columns; and the AUC of
 # a classifier of income that is trained on the synthetic rows and tested on real ones that no synthesizer saw. For
 # comparison: independent columns, private and not (the real columns, each shuffled), which get pairs wrong; and the
 # real rows, resampled with replacement.
