@@ -15,6 +15,9 @@ from sklearn.base import clone
 
 from skdp import (
     Domain,
+    DPAdditiveClassifier,
+    DPCategoricalNB,
+    DPHistogram,
     DPMarginalSynthesizer,
     DPMean,
     DPMinMaxScaler,
@@ -341,6 +344,23 @@ class TestFoundDomains:
         for copied in (*read, pickle.loads(pickle.dumps(found[0])), clone(found[0], safe=False)):
             same = DPMean(1.0, bounds=copied).fit(ages)
             assert privacy_statement([means[0], same]).total.epsilon == 2.5
+
+    def test_fitted_domains_and_protocols_keep_it(self):
+        people = pd.DataFrame({"age": [20.0, 40.0] * 1000, "sex": ["f", "m"] * 1000})
+        domain = self.domain()
+        encoder = RandomizedResponseEncoder(1.0, categories=domain).fit(people)
+        perturber = NumericPerturber(1.0, bounds=domain.select(["age"])).fit(people[["age"]])
+        for transformer in (encoder, perturber):
+            read = type(transformer).from_json(transformer.to_json())
+            assert type(transformer).from_json(read.to_json()).to_json() == transformer.to_json()
+            epsilons = [step.guarantee.epsilon for step in privacy_statement([transformer, read]).steps]
+            assert epsilons == [1.0, 1.0, 0.25]
+        histogram = DPHistogram(1.0, domain=domain).fit(people)
+        bayes = DPCategoricalNB(1.0, categories=domain, classes=[0, 1]).fit(people, [0, 1] * 1000)
+        model = DPAdditiveClassifier(1.0, delta=1e-6, bounds=domain, classes=[0, 1]).fit(people[["age"]], [0, 1] * 1000)
+        for found in (encoder.domain_, histogram.domain_, bayes.domain_, model.domain_):
+            assert found.guarantee == domain.guarantee
+            assert found._release_id == domain._release_id
 
     def test_a_domain_declares_bounds(self):
         ages = pd.DataFrame({"age": [20.0, 200.0]})

@@ -41,6 +41,7 @@ from skdp.domain import (
     Categories,
     Domain,
     Interval,
+    copy_release,
     domains_of_dtypes,
     edge_text,
 )
@@ -845,7 +846,7 @@ def read_domain(
     domain = Domain(attributes)
     for column in undeclared:
         domain[column].observed = True  # for `privacy_statement`
-    return domain
+    return copy_release(domain, categories)
 
 
 def warn_of_observed(names: Sequence[Any], parameter: str) -> None:

@@ -198,7 +198,7 @@ def discover_domain(
     >>> people = load_adult().frame[["age", "sex"]]
     >>> domain = discover_domain(people, epsilon=0.2, delta=1e-6, random_state=0)
     >>> domain["age"].edges[0], domain["age"].edges[-1], domain["sex"]
-    (16.0, 112.0, ['Female', 'Male'])
+    (16.0, 111.0, ['Female', 'Male'])
     >>> print(domain.guarantee)
     epsilon = 0.2, delta = 0.000001, central model, adding or removing one record's values of: age, sex,
     NOT SECURE: the randomness comes from a seed
@@ -453,10 +453,14 @@ def make_interval(type_: str, bounds: Bounds, has_missing: bool) -> Interval:
         return Interval(
             bounds.low, bounds.high, bins=N_BINS, missing=has_missing, real=True
         )
-    low, high = math.floor(bounds.low), math.ceil(bounds.high)
+    low, high = bounds.find_whole()
     if type_ == "date":
         low = min(max(low, MIN_DAY), MAX_DAY - 1)
         high = min(max(high, low + 1), MAX_DAY)
+    elif high - low < N_BINS:
+        # One bin for each whole number.
+        halves = [number - 0.5 for number in range(low, high + 2)]
+        return Interval(edges=halves, missing=has_missing, decimals=0)
     n_bins = min(N_BINS, high - low)
     edges: list[Any] = [low + (high - low) * k // n_bins for k in range(n_bins + 1)]
     if type_ == "date":
@@ -528,6 +532,15 @@ class Bounds(NamedTuple):
     low: float
     high: float
     median: float
+    centre: float
+
+    def find_whole(self) -> tuple[int, int]:
+        """Return the smallest and the largest whole number between the bounds."""
+        # Cells above the centre lack their upper end, and cells below it their lower end.
+        is_below, is_above = self.low < self.centre, self.high > self.centre
+        low = math.floor(self.low) + 1 if is_below else math.ceil(self.low)
+        high = math.ceil(self.high) - 1 if is_above else math.floor(self.high)
+        return min(low, high), max(low, high)
 
 
 @dataclass(frozen=True)
@@ -621,7 +634,7 @@ class Look:
             low, high = view.snap_to_zero(down, up, low, high)
         if not floats_between(low, high):
             return None
-        return Bounds(low, high, float(median + centre))
+        return Bounds(low, high, float(median + centre), centre)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,8 +7,11 @@ from skdp.domain._bins import edge_text as edge_text
 from skdp.domain._domain import Codes as Codes
 from skdp.domain._domain import Domain
 from skdp.domain._domain import DomainLike as DomainLike
+from skdp.domain._domain import copy_release as copy_release
 from skdp.domain._domain import declared_dtype as declared_dtype
 from skdp.domain._domain import declared_kind as declared_kind
+from skdp.domain._domain import read_release as read_release
+from skdp.domain._domain import write_release as write_release
 from skdp.domain._draft import MAX_DRAFT_DECIMALS as MAX_DRAFT_DECIMALS
 from skdp.domain._draft import draft_columns as draft_columns
 from skdp.domain._draft import read_public_values as read_public_values

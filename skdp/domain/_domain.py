@@ -265,7 +265,7 @@ class Domain:
             ],
             derived={name: derived[name] for name in self._derived if name in derived},
         )
-        return selected.with_guarantee(self.guarantee, release_id=self._release_id)
+        return copy_release(selected, self)
 
     def with_guarantee(
         self, guarantee: PrivacyGuarantee | None, *, release_id: str | None = None
@@ -378,14 +378,7 @@ class Domain:
             derived=content.get("derived"),
         )
         if "guarantee" in content:
-            table = content["guarantee"]
-            release_id = (
-                table.pop("release_id", None) if isinstance(table, dict) else None
-            )
-            if not isinstance(release_id, str | None):
-                raise ValueError("guarantee: release_id must be text")
-            guarantee = _read_guarantee(table)
-            domain = domain.with_guarantee(guarantee, release_id=release_id)
+            domain = read_release(domain, content["guarantee"])
         return domain
 
     @classmethod
@@ -485,10 +478,7 @@ class Domain:
         if self._derived:
             tables["derived"] = self.derived
         if self.guarantee is not None:
-            fields = self.guarantee.to_dict()
-            tables["guarantee"] = {
-                key: value for key, value in fields.items() if value is not None
-            } | {"release_id": self._release_id}
+            tables["guarantee"] = write_release(self)
         return tables
 
     def check_constraints(self, X: Any) -> NDArray[np.bool_]:
@@ -781,16 +771,33 @@ def _check_bins(tables: Mapping[str, Any]) -> None:
         )
 
 
-def _read_guarantee(table: Any) -> PrivacyGuarantee:
-    """Read the guarantee of a domain file; TOML has no null, so that `rho` may be absent."""
+def write_release(domain: Domain) -> dict[str, Any]:
+    """Return the fields of the release that found a domain, as JSON and TOML hold them."""
+    assert domain.guarantee is not None
+    fields = domain.guarantee.to_dict() | {"release_id": domain._release_id}
+    return {key: value for key, value in fields.items() if value is not None}
+
+
+def read_release(domain: Domain, fields: Any) -> Domain:
+    """Return a domain with the guarantee that `write_release` wrote."""
     try:
-        if not isinstance(table, dict):
-            raise TypeError(f"expected a table, got {type(table).__name__}")
-        return PrivacyGuarantee.from_json(
-            json.dumps({"rho": None} | table, allow_nan=False)
-        )
+        if not isinstance(fields, dict):
+            raise TypeError(f"expected a table, got {type(fields).__name__}")
+        record = {"rho": None} | fields
+        release_id = record.pop("release_id", None)
+        if not isinstance(release_id, str | None):
+            raise TypeError("release_id must be text")
+        guarantee = PrivacyGuarantee.from_json(json.dumps(record, allow_nan=False))
     except (TypeError, ValueError) as error:
         raise ValueError(f"guarantee: {error}") from None
+    return domain.with_guarantee(guarantee, release_id=release_id)
+
+
+def copy_release(domain: Domain, source: Any) -> Domain:
+    """Return a domain with the guarantee of the domain that it was made of."""
+    if not isinstance(source, Domain) or source.guarantee is None:
+        return domain
+    return domain.with_guarantee(source.guarantee, release_id=source._release_id)
 
 
 def _declared(table: Any) -> Categories | Interval:

@@ -23,7 +23,7 @@ from skdp.base import (
     read_domain,
     warn_of_observed,
 )
-from skdp.domain import Domain, Interval, domains_of_dtypes
+from skdp.domain import Domain, Interval, copy_release, domains_of_dtypes
 from skdp.local._memo import Memo, MemoisedReports
 from skdp.local._protocol_file import read_carried
 from skdp.local._transformer import ReportTransformer
@@ -269,7 +269,7 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
 
     def _set_fitted(self, protocol: ReportProtocol) -> None:
         assert protocol.domain is not None
-        self.domain_ = protocol.domain
+        self.domain_ = copy_release(protocol.domain, self.categories)
         self.oracles_ = protocol.oracles
         fields = cast(tuple[CategoryField, ...], protocol.fields)
         # What an earlier fit has set is replaced in its place, so that nothing tells of

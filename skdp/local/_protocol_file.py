@@ -19,7 +19,9 @@ from skdp.domain import (
     Interval,
     pack,
     parse_json,
+    read_release,
     unpack,
+    write_release,
 )
 from skdp.local._memo import SecretKey
 from skdp.local.protocol import ReportProtocol, Reports
@@ -85,6 +87,9 @@ def write_protocol(
     # of noise from the seed.
     if seeded and protocol.guarantee.secure:
         content["seeded"] = True
+    for parameter, value in parameters.items():
+        if isinstance(value, Domain) and value.guarantee is not None:
+            content["found_domain"] = {"parameter": parameter} | write_release(value)
     return json.dumps(content, allow_nan=False)
 
 
@@ -187,6 +192,15 @@ def _refitted_from(
         if parameter in SECRET:
             raise ValueError
         parameters[parameter] = unpack(packed)
+    if "found_domain" in content:
+        found = dict(content["found_domain"])
+        parameter = found.pop("parameter")
+        declared = parameters[parameter]
+        if parameter == "bounds":
+            declared = {
+                name: Interval(*pair, bins=1) for name, pair in declared.items()
+            }
+        parameters[parameter] = read_release(Domain(declared), found)
     transformer = transformer_class(**parameters)
     if content.get("permanent") is True:
         # This side makes no permanent reports.
@@ -212,7 +226,9 @@ def fit_and_compare(transformer: Any, columns: list[Any], expected: Any) -> bool
 
 def _check_values(declared: Any) -> None:
     """Check that the declared values are not too many."""
-    if isinstance(declared, Mapping):
+    if isinstance(declared, Domain):
+        declared = [declared[name] for name in declared.columns]
+    elif isinstance(declared, Mapping):
         declared = declared.values()
     if sum(map(len, declared)) > _MOST_VALUES:
         raise ValueError
@@ -225,8 +241,12 @@ def _declared_row(columns: list[Any], transformer: Any) -> pd.DataFrame:
     row = {}
     for name in columns:
         value: Any = ""
-        if isinstance(categories, dict) and name in categories:
+        if isinstance(categories, Domain) and name in categories.columns:
+            value = categories[name].values[0]
+        elif isinstance(categories, dict) and name in categories:
             value = Domain({name: categories[name]})[name].values[0]
+        elif isinstance(bounds, Domain):
+            value = float(bounds[name].edges[0])
         elif isinstance(bounds, dict):
             value = float(bounds[name][0])
         row[name] = pd.Series([value], dtype=object)

@@ -456,3 +456,16 @@ class TestCells:
                 tail = gamma.pdf(at, width) * gamma.sf(limit + at, width)
                 chances.append(size * np.sum((tail[1:] + tail[:-1]) / 2) * (at[1] - at[0]))
             assert sum(chances) < 3e-4
+
+
+@pytest.mark.parametrize("low, high", [(0, 1), (0, 29), (1, 7), (-11, -3), (1990, 2020), (7, 7)])
+def test_whole_numbers_are_bounded_by_whole_numbers(low, high):
+    """Bounds lie on numbers that occur, and few whole numbers have a bin each."""
+    numbers = np.random.default_rng(0).integers(low, high + 1, 20_000)
+    interval = discover_domain(pd.DataFrame({"x": numbers}), 2.0, 1e-6, random_state=0)["x"]
+    assert interval.decimals == 0
+    if high - low < 10:
+        assert interval.edges == tuple(np.arange(low - 0.5, high + 1))
+    else:
+        assert low - 1 <= interval.edges[0] <= low
+        assert high <= interval.edges[-1] <= high + 2

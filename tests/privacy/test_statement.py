@@ -508,3 +508,8 @@ def test_the_headline_says_first_what_is_released_unprotected():
         assert said_first in privacy_statement(fitted).to_dict()["headline"]
         assert said_first in str(privacy_statement(fitted))
     assert any("sample_weight" in note for note in privacy_statement(always().fit(SEX, Y)).notes)
+
+
+def test_a_seed_is_stated_where_no_column_has_a_guarantee():
+    scaler = DPStandardScaler(1.0, bounds=(0, 100), random_state=0).fit(pd.DataFrame({"a": np.arange(100.0)}))
+    assert "Drawn from a seed, NOT SECURE: DPStandardScaler" in str(state(scaler))

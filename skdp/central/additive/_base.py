@@ -48,6 +48,7 @@ from skdp.domain import (
     Domain,
     DomainLike,
     Interval,
+    copy_release,
     domains_of_dtypes,
 )
 from skdp.oracles import check_size
@@ -271,7 +272,10 @@ class AdditiveModel(SupervisedStatistic):
         shapes = backfit(binned_rows, bins, start, source)
         self.n_iter_ = shapes.n_epochs
         attributes = [column.attribute for column in bins]
-        self.domain_ = Domain(dict(zip(domain.columns, attributes, strict=True)))
+        binned = Domain(dict(zip(domain.columns, attributes, strict=True)))
+        for declared in (self.categories, self.bounds):
+            binned = copy_release(binned, declared)
+        self.domain_ = binned
         self.intercept_ = shapes.intercept
         self.shapes_ = shapes.values
         self.shape_std_errors_ = shapes.std_errors

@@ -92,6 +92,8 @@ def headline(facts: Facts) -> str:
         texts.append(f"Not fitted yet: {listed(facts.planned)}")
     if facts.total is None:
         texts.append("No column has a guarantee")
+        if facts.seeded:
+            texts.append(f"Drawn from a seed, NOT SECURE: {listed(facts.seeded)}")
     elif facts.planned:
         texts.append(f"Set to spend: {facts.total}")
     else:

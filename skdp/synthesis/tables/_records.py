@@ -22,7 +22,7 @@ from skdp.central.statistics import (
     limit_persons,
     part_of,
 )
-from skdp.domain import Categories, Domain, Interval, domains_of_dtypes
+from skdp.domain import Categories, Domain, Interval, copy_release, domains_of_dtypes
 from skdp.synthesis.model import (
     Clique,
     count_cells,
@@ -199,9 +199,7 @@ def complete_domain(
     if public is None:
         return domain
     columns = {name: domain[name] for name in domain.columns}
-    return replace_columns(public, columns).with_guarantee(
-        public.guarantee, release_id=public._release_id
-    )
+    return copy_release(replace_columns(public, columns), public)
 
 
 def derived_from(domain: Domain, columns: Collection[Any]) -> list[Any]:
