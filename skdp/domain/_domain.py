@@ -509,7 +509,7 @@ class Domain:
         >>> stay.check_constraints(pd.DataFrame({"start": [3, 4], "end": [7, 2]}))
         array([ True, False])
         """
-        table = read_table(X)
+        table = X if isinstance(X, Table) else read_table(X)
         column = self._reader(table)
         is_valid = np.ones(len(table.columns[0]), bool)
         for constraint in self._constraints:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
@@ -32,6 +33,7 @@ from skdp.central.statistics import encode_columns
 from skdp.domain import Domain, DomainLike, read_public_values
 from skdp.pages import warn
 from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho, check_delta
+from skdp.synthesis._rows import MAX_ROUNDS
 from skdp.synthesis.columns import (
     Codes,
     ColumnModel,
@@ -46,10 +48,13 @@ from skdp.synthesis.columns import (
 )
 from skdp.synthesis.selection import open_budget
 from skdp.synthesis.tables import (
+    DrawnRows,
     check_decodable,
     complete_domain,
     declared_orders,
+    derived_from,
     draw_rows,
+    make_frame,
     make_generator,
     public_template,
     select_columns,
@@ -58,7 +63,7 @@ from skdp.synthesis.tables import (
     with_target,
     write_rows,
 )
-from skdp.tables import Table, is_frame
+from skdp.tables import Table, is_frame, read_table
 
 MAX_COMBINATIONS = 1 << 12
 """Combinations of private values that are modelled."""
@@ -121,6 +126,15 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
     values are exact, so that of two private values one is counted, which changes by 1, and public values without
     records have no noise. The model is a logistic regression of the private columns on the public ones, which depends
     on private values through the noisy counts alone ([1]_). `transform` does not read private columns.
+
+    An undeclared value of a private column is an error, which shows that there is one. A domain of `discover_domain`
+    lacks rare values: replace them by a declared value ``other``, as in
+    ``X["city"].where(X["city"].isin(domain["city"].values), other)``, and clip numbers to the ends of their `Interval`
+    before `fit`.
+
+    Where a row breaks a constraint of `domain` on a private column, its private values are drawn again, up to 200
+    times; the last ones stay, with a warning, if no draw satisfies it. Columns of X that the domain derives from
+    private ones are an error, as private values would follow from them; those derived from public columns stay.
 
     References
     ----------
@@ -201,8 +215,8 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         ------
         TypeError, ValueError
             If a parameter is out of range, X lacks a private column or has undeclared values in one, the private
-            columns have too many combinations of values, or y or a level of the row index has the name of a private
-            column.
+            columns have too many combinations of values, X or y is derived from private columns, or y or a level of
+            the row index has the name of a private column.
         BudgetExceeded
             If the ledger does not cover it.
         """
@@ -239,7 +253,9 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         if y is not None:
             with one_thread():
                 model = fit_model(noisy, records.public, records.n_rows)
-        return self._resample(records.table, model, records.public)
+        return self._resample(
+            records.table, model, records.public_table, records.public
+        )
 
     def transform(self, X: TableLike) -> Any:
         """Resample the private columns of rows given all other columns.
@@ -264,7 +280,12 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         table = read_input(self, X, reset=False, least=0)
         check_names(self, table, self._columns)
         refuse_protected_levels(X, self.guarantee_.scope)
-        return self._resample(table, self._model, self._encode_public(table))
+        private = self.guarantee_.scope
+        names = [name for name in self.domain_.columns if name not in private]
+        # A target is not there.
+        names = [name for name in names if name in table.names]
+        codes = _encode(table, self.domain_, names)
+        return self._resample(table, self._model, select_columns(table, names), codes)
 
     def _check_columns(self) -> list[Any]:
         """Return the names of the private columns."""
@@ -328,6 +349,8 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         if y is not None:
             refuse_shared_name(table, y, names)
             modelled = with_target(table, y)
+        if isinstance(self.domain, Domain):
+            modelled = _without_derived(modelled, self.domain, names)
         public_values: dict[Any, Any] = {}
         left_out: dict[Any, str] = {}
         # The dtype of an array depends on its private values, too.
@@ -381,26 +404,55 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         self._columns = tuple(columns)
         self._calls = CallCounter()
 
-    def _encode_public(self, table: Table) -> Sequence[Codes]:
-        """Code the public columns of the model; other values than in `fit` have one code."""
-        private = self.guarantee_.scope
-        names = [name for name in self.domain_.columns if name not in private]
-        return _encode(table, self.domain_, [n for n in names if n in self._columns])
-
     def _resample(
-        self, table: Table, model: ColumnModel, public: Sequence[Codes]
+        self,
+        table: Table,
+        model: ColumnModel,
+        public: Table,
+        codes: Sequence[Codes],
     ) -> Any:
-        """Return a table with new values of the private columns."""
+        """Return a table with new values of the private columns, given the public ones and their codes."""
         names = self.guarantee_.scope
         rng = make_generator(self.random_state, "transform", self._calls.advance())
         domain = self.domain_.select(names)
-        drawn = draw_evenly(model, public, len(table.columns[0]), rng)
-        codes = np.unravel_index(drawn, domain.sizes)
         template = public_template(select_columns(table, names), domain)
+        constrained = self._constrain(public.names)
+
+        def draw(places: NDArray[np.intp]) -> DrawnRows:
+            part = [column_codes[places] for column_codes in codes]
+            drawn = draw_evenly(model, part, places.size, rng)
+            return draw_rows(domain, list(np.unravel_index(drawn, domain.sizes)), rng)
+
+        def find_broken(places: NDArray[np.intp], rows: DrawnRows) -> NDArray[np.intp]:
+            if not constrained.constraints:
+                return places[:0]
+            written = make_frame(template, write_rows(template, rows), names)
+            columns = (*public.take(places).columns, *read_table(written).columns)
+            both = Table(constrained.columns, columns, public.native)
+            return places[~constrained.check_constraints(both)]
+
+        places = np.arange(len(table.columns[0]))
+        rows = draw(places)
+        broken = find_broken(places, rows)
+        for _ in range(MAX_ROUNDS):
+            if broken.size == 0:
+                break
+            others = draw(broken)
+            rows.replace(broken, others, np.arange(broken.size))
+            broken = find_broken(broken, others)
+        if broken.size > 0:
+            _warn_broken(constrained.constraints)
         columns = dict(zip(table.names, table.columns, strict=True))
-        written = write_rows(template, draw_rows(domain, codes, rng))
-        columns |= zip(names, written, strict=True)
+        columns |= zip(names, write_rows(template, rows), strict=True)
         return as_asked(self, table.rebuild(list(columns.values()), table.names))
+
+    def _constrain(self, public: Sequence[Any]) -> Domain:
+        """Return the domain of these and the private columns, with the constraints that read a private one."""
+        domain = self.domain_.select([*public, *self.guarantee_.scope])
+        of_public = domain.select(public).constraints
+        constraints = [text for text in domain.constraints if text not in of_public]
+        columns = {name: domain[name] for name in domain.columns}
+        return Domain(columns, constraints=constraints, derived=domain.derived)
 
 
 class _Records:
@@ -433,6 +485,7 @@ class _Records:
         if unlisted:
             raise undeclared_in(unlisted[0], private_domain, "Declare all values")
         self.combinations = np.ravel_multi_index(tuple(codes), sizes)
+        self.public_table = select_columns(modelled, self.public_names)
         self.public = _encode(modelled, domain, self.public_names)
         self.layout = Layout(
             private_sizes=sizes,
@@ -464,6 +517,34 @@ def _encode(table: Table, domain: Domain, names: Sequence[Any]) -> Sequence[Code
     part = select_columns(table, names)
     codes, _ = encode_columns(part, domain.select(names), "ignore")
     return codes
+
+
+def _without_derived(table: Table, domain: Domain, private: Sequence[Any]) -> Table:
+    """Leave out the columns that follow from public ones; refuse those of private ones."""
+    reads_private = derived_from(domain, private)
+    derived = [name for name in domain.derived if name in table.names]
+    refused = [name for name in derived if name in [*reads_private, *private]]
+    if refused:
+        raise ValueError(
+            f"the domain computes {refused} from private columns, which would follow "
+            "from them. Drop them, and compute them again from the result with "
+            "domain.add_derived"
+        )
+    # They add nothing to the model, and the domain does not list their values.
+    declared = [name for name in domain.columns if name in table.names]
+    computed = domain.select(declared).derived
+    return select_columns(table, [n for n in table.names if n not in computed])
+
+
+def _warn_broken(constraints: Sequence[str]) -> None:
+    """Warn of rows whose public columns leave no private value, as far as was found."""
+    warn(
+        f"some rows break the constraints {list(constraints)} with each of "
+        f"{MAX_ROUNDS} draws of their private columns, and keep the last one",
+        UserWarning,
+        about="guide/protected_columns",
+        stacklevel=level_of_the_caller(),
+    )
 
 
 def _warn_left_out(reasons: Mapping[Any, str]) -> None:

@@ -454,6 +454,70 @@ class TestPublicColumns:
         assert (rows["sex"] == "f")[is_old].mean() > (rows["sex"] == "f")[~is_old].mean() + 0.5
 
 
+def require_kept(columns, made, table):
+    pd.testing.assert_frame_equal(made.drop(columns=columns), table.drop(columns=columns))
+
+
+class TestDomainOfSeveralColumns:
+    @each("given", ["total", "twice"])
+    def test_a_column_derived_from_private_ones_is_refused(self, given):
+        """With it and the public columns, the private ones can be computed."""
+        domain = Domain(
+            {"a": Interval(0, 1000), "b": Interval(0, 1000)}, derived={"total": "a + b", "twice": "2 * total"}
+        )
+        table = domain.add_derived(pd.DataFrame({"a": range(50), "b": range(50, 100)}))[["a", "b", given]]
+        ledger = PrivacyLedger(epsilon=5, relation="replace_values", columns=["a"])
+        release = DPColumnSynthesizer(["a"], domain=domain, ledger=ledger)
+        with pytest.raises(ValueError, match=rf"computes \['{given}'\] from private columns.*domain.add_derived"):
+            release.fit(table)
+        with pytest.raises(ValueError, match="from private columns"):
+            release.fit(table[["a", "b"]], table[given])
+        assert ledger.spent == (0, 0)
+
+    def test_a_column_derived_from_public_ones_stays(self):
+        domain = Domain(DOMAIN | {"b": range(3)}, derived={"late": "b > 1", "old": "age > 60", "both": "b + age"})
+        table = people(100).assign(b=np.resize(range(3), 100))
+        table["late"] = table["b"] > 1
+        made = synthesizer(["age"], domain=domain, random_state=0).fit_transform(table)
+        require_kept(["age"], made, table)
+        # It is public, too, if the domain cannot compute it without `b`.
+        part = table.drop(columns="b")
+        require_kept(["age"], synthesizer(["age"], domain=domain, random_state=0).fit_transform(part), part)
+
+    @each("library", ["pandas", "polars", "pyarrow"])
+    def test_private_values_satisfy_constraints(self, library):
+        domain = Domain(
+            DOMAIN | {"since": Interval(0, 80, bins=4)},
+            constraints=["age - since >= 0", "late == True or sex == 'f'", "since < 50"],
+            derived={"late": "age > 30"},
+        )
+        table = people(500).reset_index(drop=True).assign(since=np.resize([0, 10, 20, 60], 500))
+        module = pytest.importorskip(library)
+        frame = module.Table.from_pandas(table) if library == "pyarrow" else module.DataFrame(table)
+        release = synthesizer(domain=domain, random_state=0).fit(frame)
+        made = pd.DataFrame(release.transform(frame).to_pandas() if library != "pandas" else release.transform(frame))
+        assert (made["age"] >= made["since"]).all()
+        assert ((made["age"] > 30) | (made["sex"] == "f")).all()
+        assert made["since"].tolist() == table["since"].tolist()
+
+    def test_private_values_satisfy_constraints_on_the_target(self):
+        table = people(500)
+        domain = Domain(DOMAIN, constraints=["not (sex == 'm' and income == 'low')"])
+        release = synthesizer(["sex"], domain=domain, random_state=0)
+        made = release.fit_transform(table.drop(columns="income"), table["income"].tolist())
+        assert made.shape == (500, 3)
+        made = release.fit_transform(table.drop(columns="income"), table["income"])
+        assert (made["sex"] == "f")[table["income"] == "low"].all()
+        assert set(release.transform(table.drop(columns="income"))["sex"]) == {"f", "m"}
+
+    def test_rows_that_no_private_value_satisfies_are_warned_of(self):
+        domain = Domain(DOMAIN, constraints=["age < 80 and job != 'a'"])
+        table = people(50)
+        with pytest.warns(UserWarning, match="some rows break the constraints"):
+            made = synthesizer(["age"], domain=domain, random_state=0).fit_transform(table)
+        require_kept(["age"], made, table)
+
+
 class TestResampler:
     def test_rows_are_resampled_at_fit_alone(self):
         pipelines = pytest.importorskip("imblearn.pipeline")
