@@ -458,7 +458,7 @@ class TestCells:
             assert sum(chances) < 3e-4
 
 
-@pytest.mark.parametrize("low, high", [(0, 1), (0, 29), (1, 7), (-11, -3), (1990, 2020), (7, 7)])
+@pytest.mark.parametrize(("low", "high"), [(0, 1), (0, 29), (1, 7), (-11, -3), (1990, 2020), (7, 7)])
 def test_whole_numbers_are_bounded_by_whole_numbers(low, high):
     """Bounds lie on numbers that occur, and few whole numbers have a bin each."""
     numbers = np.random.default_rng(0).integers(low, high + 1, 20_000)
