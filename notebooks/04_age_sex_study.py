@@ -31,7 +31,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from sklearn.compose import ColumnTransformer, make_column_transformer
-from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
@@ -423,9 +422,6 @@ pd.Series(shares, name="share recovered")[[1, 2, 5, 10]].rename_axis("releases")
 income = people["income"]
 ours = released.drop(columns="income")
 some = slice(None, None, 8)
-trees = HistGradientBoostingClassifier(
-    categorical_features="from_dtype", max_iter=30, random_state=0
-)
 
 
 def attack(table, columns=("age_group", "sex")):
@@ -433,7 +429,6 @@ def attack(table, columns=("age_group", "sex")):
         table.assign(income=income).iloc[some],
         cells.iloc[some][list(columns)],
         encoder=release,
-        estimator=trees,
         cv=3,
         random_state=0,
     )

@@ -296,11 +296,14 @@ def _kept_columns(batch: Any, names: Sequence[str]) -> Any:
         columns.index = without_unused_levels(native.index)
         return columns
     if frame.implementation.is_polars():
-        return frame.with_columns(
-            nw.col(name).cast(nw.String())
+        # To append nothing to a text makes a new one, and a selection of rows has no
+        # flags of the table, such as that it is sorted.
+        texts = frame.with_columns(
+            nw.concat_str(nw.col(name).cast(nw.String()), nw.lit(""))
             for name, dtype in frame.schema.items()
-            if dtype == nw.Categorical
-        ).to_native()
+            if dtype in (nw.String, nw.Categorical)
+        )
+        return texts.to_native()[np.arange(len(native))]
     columns = [column.cast(_plain_type(column.type)) for column in native.columns]
     rows = pyarrow.array(np.arange(len(native)))
     return pyarrow.Table.from_arrays(

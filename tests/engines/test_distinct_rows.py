@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 from skdp import Domain, Interval
-from skdp.central.statistics import CellTally, GroupSums, RowSums
+from skdp.central.statistics import CellTally, GroupSums
+from skdp.central.statistics._batches import RowSums
 from skdp.central.statistics._quantiles import count_columns
 from skdp.central.statistics._sums import _sums_of_table
 from skdp.engines._streams import StreamTable
