@@ -204,6 +204,7 @@ def test_code_of_pages_runs_on_spark(path, tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.filterwarnings("ignore:The inplace keyword:DeprecationWarning")  # Dask's own, of pandas 3.1
+@pytest.mark.filterwarnings("ignore:Setting a(n item| value)")  # fairlearn's own, of pandas 3.1
 @pytest.mark.parametrize(
     "path",
     often([*PAGES, *ANSWERS], [path for path in PAGES + ANSWERS if path.stem not in SLOW_PAGES]),
