@@ -21,9 +21,9 @@ _ANY_FRACTION = (
 
 
 def draft_domain_toml(frame: Any, *, bins: int = 32, max_values: int = 100) -> str:
-    """Write the values that occur in a table as a domain file, with comments that say what to edit."""
-    # **Privacy.** None: the draft shows values of the data, and says so. A guarantee does
-    # not cover how a domain was chosen.
+    """Write the values that occur in a table as a domain file, with comments on the lines to edit."""
+    # **Privacy.** None: the draft contains values of the data, and its first lines state
+    # this. A guarantee does not cover how a domain was chosen.
     columns, left_out = draft_columns(frame, bins=bins, max_values=max_values)
     if not columns:
         reasons = [f"{name!r} {reason}" for name, reason in left_out.items()]

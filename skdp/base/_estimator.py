@@ -37,7 +37,7 @@ from threadpoolctl import ThreadpoolController
 from skdp import pages
 from skdp.base._warnings import warn_once
 from skdp.domain import (
-    FEW,
+    MAX_SHOWN_VALUES,
     Categories,
     Domain,
     Interval,
@@ -870,12 +870,12 @@ def _declared(
             raise ValueError(f"{expected}, got {categories!r}")
         return by_dtype
     if isinstance(categories, Domain):
-        # Its other columns are those of other tables.
+        # A Domain may have more columns than the table.
         known = [name for name in categories.columns if name in table.names]
         categories = {name: categories[name] for name in known}
     if isinstance(categories, Mapping):
         declared = {**by_dtype, **categories}
-        hint = "; the values that each may take are needed, from what is publicly known"
+        hint = "; the values that each may take are needed, from public knowledge"
         check_declared(declared, table.names, parameter, hint)
         return declared
     # Lists of values in the order of the columns.
@@ -952,5 +952,5 @@ def _described(values: Categories | Interval) -> str:
         low, high = edge_text(values.edges[0]), edge_text(values.edges[-1])
         missing = ", or missing" if values.missing else ""
         return f"values from {low} to {high}{missing}"
-    is_cut = len(values) > FEW and not values.observed
+    is_cut = len(values) > MAX_SHOWN_VALUES and not values.observed
     return f"{values!r} ({len(values):,} values)" if is_cut else repr(values)

@@ -66,44 +66,44 @@ N_BINS = 10
 EPOCH = date(1970, 1, 1)
 MIN_DAY, MAX_DAY = (date.min - EPOCH).days, (date.max - EPOCH).days
 
-# Fractions of the budget of two looks: at cells around 0, and around the median or 0.
-LOOKS = Fraction(1, 16), Fraction(15, 16)
+# Fractions of the budget for the two passes: cells around 0, then around 0 or the median.
+PASS_FRACTIONS = Fraction(1, 16), Fraction(15, 16)
 
-# Powers of 2 between which cells are. Smaller distances are in the cell of the centre,
+# Range of the cells, in powers of 2. Smaller distances are in the cell of the centre,
 # larger ones in the last cell.
 MIN_POWER, MAX_POWER = -200, 200
 
-# What is added to the exponent of a float in its bits.
+# Offset of the exponent in the bits of a float.
 EXPONENT_BIAS = 1023
 
 # The constants below were measured by the task "bounds" of
 # benchmarks/central_statistics.py. Halving or doubling one changes errors of means by
-# less than a tenth, unless a line says more.
+# less than a tenth, unless the comment gives another effect.
 
-# Cells from a power of 2 to the next, of both looks. With 4 in the first, errors of
+# Cells from a power of 2 to the next, in each pass. With 4 in the first, errors of
 # numbers far from 0 are up to 3 times as large.
-FIRST_PARTS, SECOND_PARTS = 16, 4
+FIRST_CELLS_PER_OCTAVE, SECOND_CELLS_PER_OCTAVE = 16, 4
 
-# Chances that noise passes for numbers, in all windows of one width together: of a look,
-# and of the cells around clear numbers, where a mistake costs less.
-RARE, SELDOM = 1e-4, 1e-3
+# Probability that noise is taken for numbers in any window of one width: over all cells,
+# and over the cells near clear numbers, where a false positive costs less.
+FALSE_POSITIVE_RATE, INNER_FALSE_POSITIVE_RATE = 1e-4, 1e-3
 
-# Powers of 2 that are looked at below and above the farthest clear numbers.
+# Powers of 2 that are searched for a tail, below and above the farthest clear numbers.
 POWERS_INSIDE, POWERS_OUTSIDE = 4, 8
 
-# Numbers that show the shape of a tail, in standard deviations of a count.
-MIN_TAIL = 20.0
+# Smallest count from which the shape of a tail is estimated, in standard deviations.
+MIN_TAIL_COUNT = 20.0
 
-# Relative error of the counts that a shape expects. With none, errors of hours of work,
-# most of which are 40, are 3 times as large.
-MISFIT = 0.1
+# Relative error of the expected counts of a tail shape. Without it, errors of hours of
+# work, most of which are 40, are 3 times as large.
+RELATIVE_MODEL_ERROR = 0.1
 
 # Powers of tails: nearly 0 for a Pareto distribution, 1 for an exponential one, and 2
 # for a normal one.
 TAIL_POWERS = np.array([1e-9, 0.5, 1, 2])
 
-# A bound is set to 0 if the other one is so many times as large.
-NEAR_ZERO = 8
+# Smallest ratio of the two bounds at which the smaller one is set to 0.
+MIN_RATIO_TO_SNAP = 8
 
 
 def discover_domain(
@@ -135,18 +135,18 @@ def discover_domain(
     ledger : PrivacyLedger, optional
         Ledger that is charged once, before anything is drawn.
     max_rows_per_person : int, default=1
-        The most rows of one person, all of which the guarantee covers: noise is proportional to it. Further rows are
-        left out if `groups` is given; without, the number is taken on trust.
+        Maximum number of rows of one person; the guarantee covers all of them, and the noise is proportional to it.
+        With `groups`, further rows are excluded; without, the number is not checked.
     groups : 1-D array-like of shape (n_samples,), optional
         The person of each row: at most `max_rows_per_person` rows of each, chosen at random, are used. The guarantee
         then covers all rows of one person.
     random_state : None or int, default=None
-        None for secure random bits; an int for experiments, without a guarantee against those who know it.
+        None for secure random bits; an int for experiments, without a guarantee if it is known.
 
     Returns
     -------
     Domain
-        The columns in which something was found, with the attribute `guarantee`. An `Interval` has ten even bins, or
+        The columns with bounds or frequent texts, with the attribute `guarantee`. An `Interval` has ten even bins, or
         one for each whole number or day if these are fewer; text is in alphabetical order. Missing is a value of a
         column where it is frequent. Booleans and columns whose dtype declares values (Enum, ordered categories of
         pandas) have these values, which costs nothing.
@@ -172,14 +172,14 @@ def discover_domain(
     Notes
     -----
     **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a record changes the
-    distribution of the domain by at most (epsilon, delta). What a column holds follows from its dtype alone: a column
-    of Python objects is read as text, and objects that are neither text nor missing count nowhere. Each column gets an
-    equal fraction of the budget.
+    distribution of the domain by at most (epsilon, delta). The dtype alone decides how a column is read: a column
+    of Python objects is read as text, and objects that are neither text nor missing are not counted. Each column gets
+    an equal fraction of the budget.
 
     Numbers, and dates as days, are counted twice in cells that grow with the distance from a centre, up to 2**200:
     around 0, with a sixteenth of the budget, and then around 0 or the noisy median, with noise on all counts.
-    The bounds hold all cells that are clearly not empty ([2]_); they are extended where the noisy counts show a tail,
-    until the noise of a mean between them exceeds what they clip.
+    The bounds contain all cells that are clearly not empty ([2]_). Where the noisy counts show a tail, they are
+    extended until the noise of a mean between them exceeds the clipping error.
 
     Texts are counted, and a text is published if its count plus noise reaches a threshold ([1]_), which texts of one
     person alone exceed with a probability of at most delta. Where Gaussian noise is smaller than Laplace noise, as with
@@ -208,10 +208,10 @@ def discover_domain(
     # Read.
     n_rows = check_size(max_rows_per_person, name="max_rows_per_person", least=1)
     budget = Share("epsilon", check_epsilon(epsilon), None, n_rows, groups is not None)
-    contents = Contents.of(_read_rows(X, columns, groups, n_rows, random_state))
+    contents = Contents.read(_read_rows(X, columns, groups, n_rows, random_state))
 
     # Plan.
-    plan = Plan.of(contents, budget, check_delta(delta))
+    plan = Plan.allocate(contents, budget, check_delta(delta))
     if plan is None:
         return Domain(contents.declared)
 
@@ -221,7 +221,7 @@ def discover_domain(
         budget,
         ledger,
         random_state,
-        mechanism=f"{plan.second_look.name} noise on counts of cells and texts",
+        mechanism=f"{plan.second_noise.name} noise on counts of cells and texts",
         scope=contents.private,
         delta=plan.delta,
         losses=plan.losses,
@@ -239,10 +239,10 @@ def discover_domain(
 def _warn_of_absent(names: Sequence[Any]) -> None:
     if names:
         warn(
-            f"nothing was found in the columns {names}, and the domain does not have "
-            "them: too few records share a text, or lie close together, for this "
-            "epsilon and delta. Declare what is publicly known of them. A column of "
-            "dtype object is read as text: convert numbers and dates before",
+            f"Columns {names} are not in the domain: too few records share a text, or "
+            "are close together, for this epsilon and delta. Declare their values if "
+            "these are publicly known. A column of dtype object is read as text: "
+            "convert numbers and dates first",
             UserWarning,
             about="guide/discover_domain",
             stacklevel=level_of_the_caller(),
@@ -279,7 +279,7 @@ def _read_rows(
 
 @dataclass(frozen=True)
 class Contents:
-    """The columns of a table, by the values that their dtypes hold."""
+    """The columns of a table, grouped by type: declared, numbers or texts."""
 
     names: tuple[Any, ...]
     # Columns whose dtype declares their values.
@@ -292,7 +292,7 @@ class Contents:
     texts: dict[Any, Counter[str | None]]
 
     @classmethod
-    def of(cls, table: Table) -> Contents:
+    def read(cls, table: Table) -> Contents:
         contents = cls(table.names, {}, {}, {}, {})
         by_dtype, _ = domains_of_dtypes(table)
         for name, column in zip(table.names, table.columns, strict=True):
@@ -332,15 +332,15 @@ class Contents:
 
 
 def _has_integers(column: Any) -> bool:
-    """Whether the dtype of a column holds whole numbers only."""
+    """Return True if the dtype of a column is an integer dtype."""
     if isinstance(column, np.ndarray):
         return column.dtype.kind in "iu"
     return bool(nw.from_native(column, series_only=True).dtype.is_integer())
 
 
 def _count_texts(column: Any) -> Counter[str | None]:
-    """Count texts and missing values, and no other objects."""
-    # An error on other objects would reveal that there is such a record. Methods of a
+    """Count texts and missing values; ignore other objects."""
+    # An error on other objects would reveal that such a record exists. Methods of a
     # class that derives from str are not called.
     counts: Counter[str | None] = Counter()
     for value in objects_of(column):
@@ -359,9 +359,9 @@ class Plan:
     """Noise on the counts of all columns, each of which has an equal part of the budget."""
 
     contents: Contents
-    # Noise on the two counts of cells, and on the counts of texts.
-    first_look: Noise
-    second_look: Noise
+    # Noise on the counts of cells in both passes, and on the counts of texts.
+    first_noise: Noise
+    second_noise: Noise
     text_noise: Noise
     # Smallest noisy count of a text that is published.
     threshold: int
@@ -371,7 +371,10 @@ class Plan:
     losses: tuple[Loss, ...]
 
     @classmethod
-    def of(cls, contents: Contents, budget: Share, delta: Fraction) -> Plan | None:
+    def allocate(
+        cls, contents: Contents, budget: Share, delta: Fraction
+    ) -> Plan | None:
+        """Divide the budget among the columns; None if no column is counted."""
         n_numbers, n_texts = len(contents.numbers), len(contents.texts)
         if n_texts and not delta:
             raise ValueError(
@@ -387,7 +390,8 @@ class Plan:
         for_numbers = budget * Fraction(n_numbers, n_columns)
         for_texts = budget * Fraction(n_texts, n_columns)
         first, second = (
-            Noise.of(for_numbers * part, n_numbers, n_numbers) for part in LOOKS
+            Noise.of(for_numbers * part, n_numbers, n_numbers)
+            for part in PASS_FRACTIONS
         )
         text_noise = Noise.of(for_texts, n_texts, n_texts)
         threshold = 0
@@ -401,21 +405,21 @@ class Plan:
         return cls(contents, first, second, text_noise, threshold, delta, losses)
 
     def find_intervals(self, source: ByteSource) -> dict[Any, Interval]:
-        """Find bounds of numbers and dates, where noise does not hide them."""
-        # The cells of the second look follow from the noisy counts of the first.
+        """Find noisy bounds of the numbers and dates of each column, in two passes."""
+        # The first noisy counts find the median, on which the second cells are centred.
         columns = self.contents.numbers
         first = {}
         for name, numbers in columns.items():
-            first[name] = Look.take(
-                Cells(FIRST_PARTS), numbers, self.first_look, source
+            first[name] = CellCounts.measure(
+                Cells(FIRST_CELLS_PER_OCTAVE), numbers, self.first_noise, source
             )
         intervals = {}
         for name, numbers in columns.items():
             rough = first[name].find_bounds()
-            cells = Cells(SECOND_PARTS)
+            cells = Cells(SECOND_CELLS_PER_OCTAVE)
             if rough is not None and not rough.low <= 0 <= rough.high:
-                cells = Cells(SECOND_PARTS, rough.median)
-            second = Look.take(cells, numbers, self.second_look, source)
+                cells = Cells(SECOND_CELLS_PER_OCTAVE, rough.median)
+            second = CellCounts.measure(cells, numbers, self.second_noise, source)
             bounds = second.find_bounds() or rough
             if bounds is not None:
                 type_ = self.contents.types[name]
@@ -426,12 +430,12 @@ class Plan:
         """Find the texts whose noisy counts reach the threshold."""
         found = {}
         for name, counts in self.contents.texts.items():
-            # In alphabetical order, missing last.
+            # The order must not depend on the rows: alphabetical, missing last.
             texts = sorted(counts, key=lambda text: (text is None, text or ""))
             noisy = np.array([counts[text] for text in texts], np.int64)
             noisy = noisy + self.text_noise.draw(source, len(texts))
             is_frequent = noisy >= self.threshold
-            frequent = [texts[place] for place in np.flatnonzero(is_frequent)]
+            frequent = [texts[index] for index in np.flatnonzero(is_frequent)]
             if any(text is not None for text in frequent):
                 found[name] = Categories(frequent)
         return found
@@ -472,16 +476,16 @@ def make_interval(type_: str, bounds: Bounds, has_missing: bool) -> Interval:
 
 
 def find_threshold(noise: Noise, n_rows: int, n_columns: int, delta: Fraction) -> int:
-    """Return the smallest noisy count at which texts of one person alone stay hidden."""
+    """Return the threshold that texts of one person alone reach with probability <= delta."""
 
     # Let a table lack, and its neighbour have, a person with m_v rows of text v, up to
     # k in each column; let z be the noise of a count, and G(y) = P(z >= y).
     #
-    # *Texts that others have too.* Which of them are published is a function of noisy
-    # counts, which are private by themselves, with epsilon (and a part of delta).
+    # *Old texts, in both tables.* The published ones are a function of noisy counts, which
+    # are private by themselves, with epsilon (and a part of delta).
     #
-    # *Texts that are new.* The first table never publishes one. The second publishes
-    # none with probability Q, for any outcome of the others. If p and p' are the
+    # *New texts.* The first table never publishes one. The second publishes none with
+    # probability Q, for any outcome of the old texts. If p and p' are the
     # probabilities of a set of outcomes among the old texts, the second table has these
     # outcomes with a probability between
     #     Q p'  and  Q p' + 1 - Q,
@@ -493,17 +497,17 @@ def find_threshold(noise: Noise, n_rows: int, n_columns: int, delta: Fraction) -
     # convex where its argument is at least 0, so among the divisions of the k rows of a
     # column into j new texts the sum is largest at G(t - k + j - 1) + (j - 1) G(t - 1),
     # which is convex in j: at one text with k rows, or at k texts with one row each.
-    def hides(threshold: int) -> bool:
+    def is_safe(threshold: int) -> bool:
         one_text = _bound_tail(noise, threshold - n_rows, delta)
         many_texts = n_rows * _bound_tail(noise, threshold - 1, delta)
         return n_columns * max(one_text, many_texts) <= delta
 
     too_low, high = n_rows, n_rows + 1
-    while not hides(high):
+    while not is_safe(high):
         too_low, high = high, 2 * high
     while high - too_low > 1:
         middle = (high + too_low) // 2
-        too_low, high = (too_low, middle) if hides(middle) else (middle, high)
+        too_low, high = (too_low, middle) if is_safe(middle) else (middle, high)
     return high
 
 
@@ -577,8 +581,8 @@ class Cells:
 
 
 @dataclass(frozen=True, eq=False)
-class Look:
-    """Noisy counts of one column."""
+class CellCounts:
+    """Noisy counts of one column by cell."""
 
     cells: Cells
     # From the lowest cell on; missing values are last.
@@ -587,10 +591,10 @@ class Look:
     error: float
 
     @classmethod
-    def take(
+    def measure(
         cls, cells: Cells, numbers: Floats, noise: Noise, source: ByteSource
-    ) -> Look:
-        """Count the numbers of a column, with noise."""
+    ) -> CellCounts:
+        """Count the numbers of a column by cell, and add noise."""
         counts = cells.count(numbers)
         noisy = np.clip(counts + noise.draw(source, counts.size), -LARGEST, LARGEST)
         error = min(max(noise.error, Fraction(1, 2)), Fraction(LARGEST))
@@ -598,47 +602,48 @@ class Look:
 
     @property
     def has_missing(self) -> bool:
-        """Whether values are missing for certain."""
-        return bool(self.counts[-1] >= noise_limit(1, RARE) * self.error)
+        """True if the count of missing values clearly exceeds the noise."""
+        return bool(self.counts[-1] >= noise_limit(1, FALSE_POSITIVE_RATE) * self.error)
 
     def find_bounds(self) -> Bounds | None:
-        """Return bounds that hold nearly all numbers; None if the noise hides them."""
-        view = View.of(self)
-        inner = None if view is None else view.find_clear()
-        if view is None or inner is None:
+        """Return bounds that hold nearly all numbers; None if no count clearly exceeds the noise."""
+        nearby = NearbyCells.select(self)
+        inner = None if nearby is None else nearby.find_clear()
+        if nearby is None or inner is None:
             return None
         first, last = inner
-        sums = np.cumsum(np.maximum(view.counts[first : last + 1], 0))
+        sums = np.cumsum(np.maximum(nearby.counts[first : last + 1], 0))
         cell = first + int(np.searchsorted(sums, sums[-1] / 2))
-        median = view.edges[cell] / 2 + view.edges[cell + 1] / 2
+        median = nearby.edges[cell] / 2 + nearby.edges[cell + 1] / 2
 
         # From the median upwards, and then downwards.
-        distances = view.edges - median
+        distances = nearby.edges - median
         up = cell + extend(
-            view.counts[cell:],
+            nearby.counts[cell:],
             distances[cell + 1 :],
             last - cell,
             opposite=-distances[first],
             error=self.error,
         )
         down = cell - extend(
-            view.counts[cell::-1],
+            nearby.counts[cell::-1],
             -distances[cell::-1],
             cell - first,
             opposite=distances[up + 1],
             error=self.error,
         )
         centre = self.cells.centre
-        low, high = float(view.edges[down] + centre), float(view.edges[up + 1] + centre)
+        low = float(nearby.edges[down] + centre)
+        high = float(nearby.edges[up + 1] + centre)
         if centre == 0:
-            low, high = view.snap_to_zero(down, up, low, high)
+            low, high = nearby.snap_to_zero(down, up, low, high)
         if not floats_between(low, high):
             return None
         return Bounds(low, high, float(median + centre), centre)
 
 
 @dataclass(frozen=True, eq=False)
-class View:
+class NearbyCells:
     """Cells some powers of 2 around the farthest ones that clearly hold numbers."""
 
     parts: int
@@ -654,25 +659,25 @@ class View:
     above: bool
 
     @classmethod
-    def of(cls, look: Look) -> View | None:
-        """Select cells; None if no numbers are clear beside the centre."""
-        side, parts = look.cells.side, look.cells.parts
-        lower, centre = look.counts[:side][::-1], look.counts[side]
-        upper = look.counts[side + 1 : -1]
-        chance = RARE / look.counts.size
-        below = clear_windows(lower, parts, look.error, chance)
-        above = clear_windows(upper, parts, look.error, chance)
+    def select(cls, counted: CellCounts) -> NearbyCells | None:
+        """Select the cells; None if no cell beside the centre clearly holds numbers."""
+        side, parts = counted.cells.side, counted.cells.parts
+        lower, centre = counted.counts[:side][::-1], counted.counts[side]
+        upper = counted.counts[side + 1 : -1]
+        chance = FALSE_POSITIVE_RATE / counted.counts.size
+        below = clear_windows(lower, parts, counted.error, chance)
+        above = clear_windows(upper, parts, counted.error, chance)
         # The cells next to the centre and farthest from it, of each window.
         starts, stops = np.concatenate([below, above], axis=1)
         if not starts.size:
             return None
         near = max(int(starts.max()) - parts * POWERS_INSIDE, 0)
         far = min(int(starts.max()) + parts * POWERS_OUTSIDE, side)
-        is_at_centre = centre >= noise_limit(1, chance) * look.error
-        ends = look.cells.edges(near, far)
+        is_at_centre = centre >= noise_limit(1, chance) * counted.error
+        ends = counted.cells.edges(near, far)
         return cls(
             parts,
-            look.error,
+            counted.error,
             np.concatenate([lower[near:far][::-1], [centre], upper[near:far]]),
             np.concatenate([-ends[::-1], ends]),
             at_centre=bool(is_at_centre or (stops < near).any()),
@@ -682,11 +687,11 @@ class View:
 
     def find_clear(self) -> tuple[int, int] | None:
         """Return the outermost cells that clearly hold numbers."""
-        chance = SELDOM / self.counts.size
+        chance = INNER_FALSE_POSITIVE_RATE / self.counts.size
         starts, stops = clear_windows(self.counts, self.parts, self.error, chance)
         if not starts.size:
             return None
-        # Of each window, the cell next to the others.
+        # A window may be wider than its numbers: use its inner end.
         cells = [int(stops.min()), int(starts.max())]
         if self.at_centre:
             cells.append(self.counts.size // 2)
@@ -698,9 +703,9 @@ class View:
         """Replace a bound next to 0 by 0, if no numbers beyond 0 are clear."""
         # Many columns end at 0, next to which the cells around 0 are narrow.
         middle = self.counts.size // 2
-        if not self.below and down >= middle and low < high / NEAR_ZERO:
+        if not self.below and down >= middle and low < high / MIN_RATIO_TO_SNAP:
             return 0.0, high
-        if not self.above and up <= middle and high > low / NEAR_ZERO:
+        if not self.above and up <= middle and high > low / MIN_RATIO_TO_SNAP:
             return low, 0.0
         return low, high
 
@@ -735,19 +740,19 @@ def noise_limit(width: int, chance: float) -> float:
 def extend(
     counts: Floats, ends: Floats, n_clear: int, *, opposite: float, error: float
 ) -> int:
-    """Return the cell at whose end the noise of a mean exceeds what a bound there clips."""
+    """Return the cell whose end, as a bound, minimizes the error of a mean: noise and clipping."""
     # Cells go from the median to one side; those up to `n_clear` clearly hold numbers.
     # `ends` are distances from the median, `opposite` is the distance of the other
     # bound. The tail starts where enough numbers are beyond to show its shape.
     n_beyond = np.cumsum(counts[n_clear::-1])[::-1]
-    start = int((n_beyond >= MIN_TAIL * error).sum()) - 1
+    start = int((n_beyond >= MIN_TAIL_COUNT * error).sum()) - 1
     start = min(max(start, 1), max(n_clear - 1, 1), n_clear)
     unit = ends[start - 1] if start else ends[0] / 2
     tail_ends = np.append(1.0, ends[start:] / unit)
     bounds = tail_ends[n_clear + 1 - start :]
     expected = estimate_tail(counts[start:], tail_ends, n_clear + 1 - start, error)
-    # What a mean loses by a bound at each end, and its noise, where a fifth of epsilon
-    # was for the bounds: in numbers of values times distance.
+    # Clipping error and noise of a sum with a bound at each end, if a fifth of epsilon
+    # was spent on the bounds.
     middles = (bounds[:-1] + bounds[1:]) / 2
     clipped = np.maximum(middles - bounds[:, np.newaxis], 0) @ expected
     noise = error * (opposite / unit + bounds) / 6
@@ -761,7 +766,7 @@ def estimate_tail(counts: Floats, ends: Floats, n_clear: int, error: float) -> F
     expected = tail_shapes(ends, n_clear)
     in_clear = expected[:, :n_clear].sum(axis=1, keepdims=True)
     expected *= max(counts[:n_clear].sum(), error) / np.maximum(in_clear, 1e-9)
-    spread = np.sqrt(error**2 + expected + (MISFIT * expected) ** 2)
+    spread = np.sqrt(error**2 + expected + (RELATIVE_MODEL_ERROR * expected) ** 2)
     fits = -math.sqrt(2) * np.abs(counts - expected) / spread - np.log(spread)
     empty = -math.sqrt(2) * np.abs(counts[n_clear:]) / error - math.log(error)
     # Log-odds that the tail ends before each cell beyond the clear ones, or never.

@@ -53,7 +53,7 @@ class DPKBinsDiscretizer(CentralTransformer):
         ``"ordinal"``: the number of the bin, from 0, in the columns of the input. ``"onehot-dense"``: a column of 0 and
         1 for each bin, named ``<column>_<bin>``.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
-        The lowest and the highest value of all columns, or of each, from what is publicly known: the outer edges.
+        The smallest and largest value of all columns, or of each, from public knowledge: the outer edges.
         Values outside belong to the outer bins.
     candidates : "integers", int, array-like of float, or mapping of column name to one of these, optional
         The possible inner edges: ``"integers"`` for all whole numbers between the bounds, an int for a number of equal
@@ -66,7 +66,7 @@ class DPKBinsDiscretizer(CentralTransformer):
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
-        None for secure random bits; an int for experiments, without a guarantee against those who know it.
+        None for secure random bits; an int for experiments, without a guarantee if it is known.
 
     Attributes
     ----------

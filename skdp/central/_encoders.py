@@ -76,7 +76,7 @@ class DPOneHotEncoder(CentralTransformer):
     epsilon : float, Rho or Mu, default=1.0
         Privacy loss that `fit` may spend. Declared categories spend nothing of it.
     categories : list of array-like, mapping, Domain or Interval, optional
-        The values that each column may take, as the `domain` of `DPHistogram`: declared from what is publicly known, or
+        The values that each column may take, as the `domain` of `DPHistogram`: declared from public knowledge, or
         found by `discover_domain`. None among the values declares missing as a category.
     drop : {"first", "if_binary"} or array-like of shape (n_features,), optional
         The category of each column that gets no column of its own: the first; that of columns with two; or these.
@@ -283,10 +283,10 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
         Privacy loss of all columns together, finite and > 0. A share of a budget in rho or mu (`skdp.privacy.Rho`,
         `skdp.privacy.Mu`) gets Gaussian noise where that is less.
     categories : list of array-like, mapping, Domain or Interval, optional
-        The values that each column may take, as the `domain` of `DPHistogram`: declared from what is publicly known, or
+        The values that each column may take, as the `domain` of `DPHistogram`: declared from public knowledge, or
         found by `discover_domain`. None among the values declares missing as a category.
     bounds : pair of float, or Domain
-        The lowest and the highest value of the target, from what is publicly known: (0, 1) for a class that is 0 or 1.
+        The smallest and largest value of the target, from public knowledge: (0, 1) for a class that is 0 or 1.
         Values outside are clipped.
     handle_unknown : {"error", "ignore"}, default="error"
         What is done with any other value: an error, which reveals that there is such a value; or in `fit` it adds
@@ -298,7 +298,7 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
-        None for secure random bits; an int for experiments, without a guarantee against those who know it.
+        None for secure random bits; an int for experiments, without a guarantee if it is known.
 
     Attributes
     ----------

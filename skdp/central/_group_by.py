@@ -80,7 +80,7 @@ class DPGroupBy(CentralStatistic):
     by : column name, or list of column names
         The keys: rows with the same values in these columns are a group. The other columns of X are numbers.
     keys : Domain, mapping of column name to values, list of values a column, or Interval
-        The values of each key column, as the `domain` of `DPHistogram`: declared from what is publicly known, or found
+        The values of each key column, as the `domain` of `DPHistogram`: declared from public knowledge, or found
         by `discover_domain`. The groups are all combinations. None among the values declares missing as a key.
     statistics : {"count", "mean", "sum"} or list of these, default=("count", "mean")
         What is released: the number of rows of each group, and the mean and the sum of each column in it.
@@ -88,7 +88,7 @@ class DPGroupBy(CentralStatistic):
         What `fit` does with a missing number: it adds nothing to the mean and the sum of its column; or it is an error,
         as is an infinite value, which reveals that there is one. Then all columns share one count, and noise is less.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_columns, 2), or Domain
-        The lowest and the highest value of all columns that are no keys, or of each, from what is publicly known, or
+        The smallest and largest value of all columns that are no keys, or of each, from public knowledge, or
         found by `discover_domain`. Values outside are clipped to them. For sums they are at most 2**800.
     handle_unknown : {"error", "ignore"}, default="error"
         What `fit` does with a key that is not declared: an error reveals that there is one; if it is ignored, its row
@@ -101,7 +101,7 @@ class DPGroupBy(CentralStatistic):
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
-        None for secure random bits; an int for experiments, without a guarantee against those who know it.
+        None for secure random bits; an int for experiments, without a guarantee if it is known.
 
     Attributes
     ----------

@@ -455,10 +455,10 @@ class DPLinearRegression(_LinearRegression):
         The delta of an `epsilon` that is a number, far below one over the number of rows. None or 0 for pure privacy,
         whose noise grows with the square of the number of columns: of more than about five, a delta is better.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
-        The lowest and the highest value of all columns, or of each, from what is publicly known. `fit` clips values
+        The smallest and largest value of all columns, or of each, from public knowledge. `fit` clips values
         outside.
     target_bounds : pair of float, or Domain
-        The lowest and the highest value of the target, from what is publicly known. `fit` clips values outside.
+        The smallest and largest value of the target, from public knowledge. `fit` clips values outside.
     fit_intercept : bool, default=True
         Whether the model has a constant. Without it, numbers are measured from 0.
     max_rows_per_person : int, default=1
@@ -471,7 +471,7 @@ class DPLinearRegression(_LinearRegression):
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
-        None for secure random bits; an int for experiments, without a guarantee against those who know it.
+        None for secure random bits; an int for experiments, without a guarantee if it is known.
 
     Attributes
     ----------
@@ -595,10 +595,10 @@ class DPRidge(_LinearRegression):
     delta : float, optional
         The delta of an `epsilon` that is a number; None or 0 for pure privacy, as of `DPLinearRegression`.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
-        The lowest and the highest value of all columns, or of each, from what is publicly known. `fit` clips values
+        The smallest and largest value of all columns, or of each, from public knowledge. `fit` clips values
         outside.
     target_bounds : pair of float, or Domain
-        The lowest and the highest value of the target, from what is publicly known. `fit` clips values outside.
+        The smallest and largest value of the target, from public knowledge. `fit` clips values outside.
     fit_intercept : bool, default=True
         Whether the model has a constant, which is not penalised. Without it, numbers are measured from 0.
     max_rows_per_person : int, default=1
@@ -611,7 +611,7 @@ class DPRidge(_LinearRegression):
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
-        None for secure random bits; an int for experiments, without a guarantee against those who know it.
+        None for secure random bits; an int for experiments, without a guarantee if it is known.
 
     Attributes
     ----------

@@ -432,7 +432,7 @@ def sample_and_aggregate(
     y : array-like of shape (n_samples,), optional
         Passed on in the same chunks.
     bounds : pair of float, or array-like of shape (n_outputs, 2)
-        The lowest and the highest value of each output, from what is publicly known. A pair means one output.
+        The smallest and largest value of each output, from public knowledge. A pair means one output.
     n_chunks : int
         The number of chunks, at least 1, chosen without looking at the data. More chunks mean less noise, but fewer
         rows each, whose statistic may be farther from that of the table.
@@ -585,7 +585,7 @@ def _losses(share: Share) -> tuple[Loss, ...]:
 def _read_output_bounds(bounds: Any) -> NDArray[np.float64]:
     if bounds is None:
         raise ValueError(
-            "bounds of the statistic must be declared, from what is publicly known"
+            "bounds of the statistic must be declared, from public knowledge"
         )
     count = 1 if np.ndim(bounds) == 1 else len(bounds)
     if count == 0:

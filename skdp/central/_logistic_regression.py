@@ -210,11 +210,11 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
         The delta of an `epsilon` that is a number, in (0, 1); None for 1e-6. It should be far below one over the number
         of rows.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
-        The lowest and the highest value of all columns, or of each, from what is publicly known. `fit` clips values
+        The smallest and largest value of all columns, or of each, from public knowledge. `fit` clips values
         outside. A column is measured from the place between its bounds that is nearest to 0 (without an intercept:
         from 0), and scaled by the end that is farther from there: bounds of (0, 1) leave indicators as they are.
     classes : list, optional
-        The classes that the target may have, from what is publicly known. None reads them from the target, with a
+        The classes that the target may have, from public knowledge. None reads them from the target, with a
         `PrivacyLeakWarning`.
     fit_intercept : bool, default=True
         Whether the model has a constant.
@@ -230,7 +230,7 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
-        None for secure random bits; an int for experiments, without a guarantee against those who know it.
+        None for secure random bits; an int for experiments, without a guarantee if it is known.
 
     Attributes
     ----------

@@ -41,7 +41,7 @@ class DPMean(CentralStatistic):
         infinite value, which reveals that there is one. All columns then have one count, and the noise is less: by a
         third for five columns.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
-        The lowest and the highest value of all columns, or of each, from what is publicly known. Values outside are
+        The smallest and largest value of all columns, or of each, from public knowledge. Values outside are
         clipped to them, on both sides.
     confidence_level : float, default=0.95
         The coverage of `interval_`, between 0 and 1.
@@ -51,7 +51,7 @@ class DPMean(CentralStatistic):
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
-        None for secure random bits; an int for experiments, without a guarantee against those who know it.
+        None for secure random bits; an int for experiments, without a guarantee if it is known.
 
     Attributes
     ----------

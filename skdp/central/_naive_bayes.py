@@ -130,10 +130,10 @@ class DPCategoricalNB(NaiveBayes):
         The delta of an `epsilon` that is a number. It is spent only where Gaussian noise is less than that of a pure
         epsilon: from about nine columns on at an epsilon of 1 and a delta of 1e-6. None or 0 for pure privacy.
     categories : list of array-like, mapping, Domain or Interval, optional
-        The values that each column may take, as the `domain` of `DPHistogram`: declared from what is publicly known.
+        The values that each column may take, as the `domain` of `DPHistogram`: declared from public knowledge.
         None among the values declares missing as a category; an `Interval` makes bins of numbers.
     classes : list, optional
-        The classes that the target may have, from what is publicly known. None reads them from the target, with a
+        The classes that the target may have, from public knowledge. None reads them from the target, with a
         `PrivacyLeakWarning`.
     handle_unknown : {"error", "ignore"}, default="error"
         What is done with an undeclared value of a column: an error reveals that there is one. ``"ignore"``: it adds
@@ -144,7 +144,7 @@ class DPCategoricalNB(NaiveBayes):
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
-        None for secure random bits; an int for experiments, without a guarantee against those who know it.
+        None for secure random bits; an int for experiments, without a guarantee if it is known.
 
     Attributes
     ----------
@@ -334,10 +334,10 @@ class DPGaussianNB(NaiveBayes):
         epsilon: from about 25 columns on at an epsilon of 1 and a delta of 1e-6, or twice as many without sums of
         squares. None or 0 for pure privacy.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
-        The lowest and the highest value of all columns, or of each, from what is publicly known. Values outside are
+        The smallest and largest value of all columns, or of each, from public knowledge. Values outside are
         clipped, also where rows are predicted.
     classes : list, optional
-        The classes that the target may have, from what is publicly known. None reads them from the target, with a
+        The classes that the target may have, from public knowledge. None reads them from the target, with a
         `PrivacyLeakWarning`.
     max_rows_per_person : int, default=1
         The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
@@ -345,7 +345,7 @@ class DPGaussianNB(NaiveBayes):
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
-        None for secure random bits; an int for experiments, without a guarantee against those who know it.
+        None for secure random bits; an int for experiments, without a guarantee if it is known.
 
     Attributes
     ----------

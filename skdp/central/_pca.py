@@ -67,7 +67,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         which has more noise: that of the largest eigenvalue grows with the number of columns to the power of 1.5, and
         to that of 0.5 with a delta.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
-        The lowest and the highest value of all columns, or of each, from what is publicly known. `fit` clips values
+        The smallest and largest value of all columns, or of each, from public knowledge. `fit` clips values
         outside; `transform` does not. Noise is in proportion to the roots of the widths, so columns of small numbers
         need bounds of their own.
     whiten : bool, default=False
@@ -78,7 +78,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
-        None for secure random bits; an int for experiments, without a guarantee against those who know it.
+        None for secure random bits; an int for experiments, without a guarantee if it is known.
 
     Attributes
     ----------

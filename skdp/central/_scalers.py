@@ -91,7 +91,7 @@ class DPStandardScaler(AffineScaler):
         Whether the values are divided by the standard deviations. If not, the noise of the means is about half as
         large.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
-        The lowest and the highest value of all columns, or of each, from what is publicly known. `fit` clips values
+        The smallest and largest value of all columns, or of each, from public knowledge. `fit` clips values
         outside; `transform` does not.
     missing : {"ignore", "error"}, default="ignore"
         ``"ignore"``, as in scikit-learn: in `fit`, a missing value adds nothing to the statistics of its column, and an
@@ -104,7 +104,7 @@ class DPStandardScaler(AffineScaler):
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
-        None for secure random bits; an int for experiments, without a guarantee against those who know it.
+        None for secure random bits; an int for experiments, without a guarantee if it is known.
 
     Attributes
     ----------
@@ -291,7 +291,7 @@ class DPMinMaxScaler(InvertibleTransformer):
     feature_range : tuple of two float, default=(0, 1)
         What the least and the greatest value become.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
-        The lowest and the highest value of all columns, or of each, from what is publicly known.
+        The smallest and largest value of all columns, or of each, from public knowledge.
     quantile_range : tuple of two float, optional
         The quantiles that replace the bounds, ascending, between 0 and 1 (not in percent), for bounds far wider than
         nearly all values. Values beyond them are scaled beyond `feature_range`, unless `clip` is set.
@@ -305,7 +305,7 @@ class DPMinMaxScaler(InvertibleTransformer):
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
-        None for secure random bits; an int for experiments, without a guarantee against those who know it.
+        None for secure random bits; an int for experiments, without a guarantee if it is known.
 
     Attributes
     ----------
@@ -478,7 +478,7 @@ class DPRobustScaler(AffineScaler):
     unit_variance : bool, default=False
         Whether normally distributed values get a variance of 1.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
-        The lowest and the highest value of all columns, or of each, from what is publicly known. `fit` clips values
+        The smallest and largest value of all columns, or of each, from public knowledge. `fit` clips values
         outside; `transform` does not.
     candidates : "integers", int, array-like of float, or mapping of column name to one of these, optional
         The possible quantiles, as in `DPKBinsDiscretizer`.
@@ -488,7 +488,7 @@ class DPRobustScaler(AffineScaler):
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
-        None for secure random bits; an int for experiments, without a guarantee against those who know it.
+        None for secure random bits; an int for experiments, without a guarantee if it is known.
 
     Attributes
     ----------
@@ -634,7 +634,7 @@ class DPQuantileTransformer(InvertibleTransformer):
     output_distribution : {"uniform", "normal"}, default="uniform"
         The distribution of the output.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
-        The lowest and the highest value of all columns, or of each, from what is publicly known: the first and the last
+        The smallest and largest value of all columns, or of each, from public knowledge: the first and the last
         quantile. Values outside are clipped.
     candidates : "integers", int, array-like of float, or mapping of column name to one of these, optional
         The possible quantiles, as in `DPKBinsDiscretizer`.
@@ -644,7 +644,7 @@ class DPQuantileTransformer(InvertibleTransformer):
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
-        None for secure random bits; an int for experiments, without a guarantee against those who know it.
+        None for secure random bits; an int for experiments, without a guarantee if it is known.
 
     Attributes
     ----------

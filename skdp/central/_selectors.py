@@ -81,19 +81,19 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         The delta of an `epsilon` that is a number, far below one over the number of rows. Choices have less noise than
         with pure privacy (None or 0) for a k of more than about seven, and means and variances for many columns.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
-        The lowest and the highest value of all columns, or of each, from what is publicly known. `fit` clips values
+        The smallest and largest value of all columns, or of each, from public knowledge. `fit` clips values
         outside; `transform` does not. Truth values have (0, 1).
     classes : array-like, optional
-        The values that a target of classes may take, from what is publicly known.
+        The values that a target of classes may take, from public knowledge.
     target_bounds : pair of float, or Domain, optional
-        The lowest and the highest value of a target that is a number. Declare either this or `classes`.
+        The smallest and largest value of a target that is a number. Declare either this or `classes`.
     max_rows_per_person : int, default=1
         The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
         left out if `fit` is given ``groups``; without, the number is taken on trust.
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
-        None for secure random bits; an int for experiments, without a guarantee against those who know it.
+        None for secure random bits; an int for experiments, without a guarantee if it is known.
 
     Attributes
     ----------

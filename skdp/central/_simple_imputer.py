@@ -62,7 +62,7 @@ class DPSimpleImputer(CentralTransformer):
         ``"most_frequent"`` is for a few declared values of any kind, see `categories`. Numbers become floats;
         ``"most_frequent"`` keeps the dtype of a column where it can hold the statistic; columns of dates get the day.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
-        The lowest and the highest value of all columns, or of each, from what is publicly known. `fit` clips values
+        The smallest and largest value of all columns, or of each, from public knowledge. `fit` clips values
         outside; `transform` does not.
     categories : list of array-like, mapping, Domain or Interval, optional
         The values that each column may take, as the `domain` of `DPHistogram`. Of an `Interval`, the middle of a bin is
@@ -76,7 +76,7 @@ class DPSimpleImputer(CentralTransformer):
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
-        None for secure random bits; an int for experiments, without a guarantee against those who know it.
+        None for secure random bits; an int for experiments, without a guarantee if it is known.
 
     Attributes
     ----------

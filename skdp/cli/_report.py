@@ -187,7 +187,7 @@ def _draft_others(options: argparse.Namespace, frame: pd.DataFrame) -> dict[str,
     for name in names[:MAX_SYNTHESISED]:
         with suppress(ValueError):
             values = Domain.from_frame(frame[[name]], bins=bins)[name]
-            # The page says that the values are those of the data.
+            # The page states that the values were read from the data.
             values.observed = True
             drafts[name] = values
     return drafts

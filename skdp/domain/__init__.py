@@ -1,17 +1,17 @@
 """The declared values of each column, and their integer codes."""
 
-from skdp.domain._attributes import FEW as FEW
+from skdp.domain._attributes import MAX_SHOWN_VALUES as MAX_SHOWN_VALUES
 from skdp.domain._attributes import Categories, Interval
 from skdp.domain._bins import cut_evenly as cut_evenly
 from skdp.domain._bins import edge_text as edge_text
 from skdp.domain._domain import Codes as Codes
 from skdp.domain._domain import Domain
 from skdp.domain._domain import DomainLike as DomainLike
+from skdp.domain._domain import add_guarantee as add_guarantee
 from skdp.domain._domain import copy_release as copy_release
 from skdp.domain._domain import declared_dtype as declared_dtype
 from skdp.domain._domain import declared_kind as declared_kind
-from skdp.domain._domain import read_release as read_release
-from skdp.domain._domain import write_release as write_release
+from skdp.domain._domain import guarantee_fields as guarantee_fields
 from skdp.domain._draft import MAX_DRAFT_DECIMALS as MAX_DRAFT_DECIMALS
 from skdp.domain._draft import draft_columns as draft_columns
 from skdp.domain._draft import read_public_values as read_public_values

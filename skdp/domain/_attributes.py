@@ -32,8 +32,8 @@ from skdp.tables import (
     to_numbers,
 )
 
-# The most values of a column that are shown.
-FEW = 8
+# Maximum number of values of a column in a message or repr.
+MAX_SHOWN_VALUES = 8
 
 _MAX_SHOWN_CHARACTERS = 200  # characters of a value that are shown
 
@@ -52,7 +52,7 @@ class Categories:
         additive models smooth over neighbours, and `DPHistogram` may count groups of
         them. There, numbers and dates are in order if they are listed from the least
         to the largest, and not otherwise.
-        The dtype of the data does not say it.
+        It is not read from the dtype of the data.
 
     Attributes
     ----------
@@ -116,7 +116,7 @@ class Categories:
     def __repr__(self) -> str:
         if self.observed:
             return f"[{len(self)} values, read from the data]"
-        values = _few(list(map(repr, self.values[: FEW + 1])))
+        values = _few(list(map(repr, self.values[: MAX_SHOWN_VALUES + 1])))
         return f"Categories({values}, ordered=True)" if self.ordered else values
 
     def _declaration(self) -> dict[str, Any]:
@@ -183,7 +183,7 @@ def _error_of(values: tuple[Any, ...]) -> TypeError | ValueError | None:
 
 
 def _is_finite(value: Any) -> bool:
-    """Whether a value is no number, or a finite one."""
+    """Return False for numbers that are nan or infinite."""
     try:
         return not isinstance(value, Real) or math.isfinite(value)
     except OverflowError:  # a whole number beyond the range of floats
@@ -191,7 +191,7 @@ def _is_finite(value: Any) -> bool:
 
 
 def _typed(values: tuple[Any, ...]) -> list[tuple[str, Any]]:
-    # Values are plain: of those that are missing, there is only None.
+    # Values are plain objects, so None is the only missing one.
     return list(zip(map(kind_of, values), values, strict=True))
 
 
@@ -204,12 +204,11 @@ _DTYPES = {
 # All decimal numbers of so many digits are distinct floats.
 _MAX_DECIMALS = 15
 
-# Limit on the whole number of steps from 0 to an end: floats tell halves of a step
-# apart up to there.
+# Largest number of steps from 0 to a bound: up to it, floats represent half steps.
 _MAX_STEP = 2.0**52
 
-# Limit for an interval declared by its ends: a short file could otherwise ask for any
-# amount of memory.
+# Largest number of bins of an interval declared by its bounds: without it, a short file
+# could ask for any amount of memory.
 MAX_BINS = 1 << 22
 
 
@@ -246,8 +245,8 @@ class Interval:
         If True, the numbers have fractions where they would be whole by default:
         `DPMarginalSynthesizer` draws whole numbers for whole ones.
     decimals : int, optional
-        The number of decimals that the numbers have, from 0 to 15: those that are drawn
-        have no more. 0 is for whole numbers; of 1 or more, `DPMarginalSynthesizer`
+        The number of decimals of the numbers, from 0 to 15; synthetic numbers have no
+        more. 0 is for whole numbers; of 1 or more, `DPMarginalSynthesizer`
         takes numbers with more decimals for undeclared. By default any number, or 0 for
         numbers that are whole by default.
 
@@ -391,7 +390,7 @@ class Interval:
         if self.observed:
             return f"Interval({len(self)} bins, read from the data)"
         is_numeric = isinstance(self.edges[0], float)
-        edges = self.edges[: FEW + 1]
+        edges = self.edges[: MAX_SHOWN_VALUES + 1]
         texts = list(map(edge_text if is_numeric else repr, edges))
         flags = ", missing=True" if self.missing else ""
         for name, value in self._precision(_are_whole(self.edges)).items():
@@ -502,7 +501,7 @@ def _are_whole(edges: Iterable[Any]) -> bool:
 
 
 def _have_whole_bounds(edges: Sequence[Any]) -> bool:
-    """Return whether the first and last edge are whole, and no bin is narrower than 1."""
+    """Return True if the first and last edge are whole, and no bin is narrower than 1."""
     are_wide = all(high - low >= 1 for low, high in pairwise(edges))
     return are_wide and _are_whole([edges[0], edges[-1]])
 
@@ -534,9 +533,9 @@ def _middle(low: Any, high: Any) -> Edge | int:
 def _few(texts: list[str]) -> str:
     """Write the first of some texts as a list."""
     shortened = []
-    for text in texts[:FEW]:
+    for text in texts[:MAX_SHOWN_VALUES]:
         is_long = len(text) > _MAX_SHOWN_CHARACTERS
         shortened.append(f"{text[: _MAX_SHOWN_CHARACTERS - 1]}…" if is_long else text)
-    if len(texts) > FEW:
+    if len(texts) > MAX_SHOWN_VALUES:
         shortened.append("…")
     return f"[{', '.join(shortened)}]"

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.domain._attributes import FEW, MAX_BINS, Categories, Interval
+from skdp.domain._attributes import MAX_BINS, MAX_SHOWN_VALUES, Categories, Interval
 from skdp.domain._bins import BLOCK
 from skdp.domain._draft import draft_columns
 from skdp.domain._expressions import (
@@ -59,7 +59,7 @@ class Domain:
         ``"not (sex == 'male' and pregnant == 'yes')"``. `DPMarginalSynthesizer` draws
         no rows that break one; other estimators ignore them.
     derived : mapping of column name to str, optional
-        Columns that are computed from others and not declared, such as
+        Columns that are computed from declared columns, such as
         ``{"total": "a + b"}``. `DPMarginalSynthesizer` computes them in the rows that
         it draws; other estimators ignore them.
 
@@ -86,7 +86,7 @@ class Domain:
     ValueError
         If there is a column without values, or a duplicate (1 and 1.0 are one); if an
         expression has a form that is not allowed or a name that is not a column, or
-        derived columns are computed from each other.
+        derived columns depend on each other in a cycle.
 
     Notes
     -----
@@ -144,7 +144,7 @@ class Domain:
         operands = {name: _operand(values) for name, values in self._items()}
         self._derived = read_derived(derived or {}, operands)
         for name, expression in self._derived.items():
-            operands[name] = expression.as_column()
+            operands[name] = expression.to_column()
         self._constraints = read_constraints(constraints, operands)
 
     @property
@@ -202,8 +202,8 @@ class Domain:
         title = "Declared domain"
         for name, attribute in self._items():
             kind = "bins" if isinstance(attribute, Interval) else "values"
-            labels = list(map(str, attribute.labels[:FEW]))
-            if len(attribute) > FEW:
+            labels = list(map(str, attribute.labels[:MAX_SHOWN_VALUES]))
+            if len(attribute) > MAX_SHOWN_VALUES:
                 labels.append("…")
             values = ", ".join(labels)
             if attribute.observed:
@@ -369,7 +369,7 @@ class Domain:
         attributes = {}
         for name, table in content["columns"].items():
             try:
-                attributes[name] = _declared(table)
+                attributes[name] = _read_attribute(table)
             except (TypeError, ValueError) as error:
                 raise type(error)(f"column {name!r}: {error}") from None
         domain = cls(
@@ -378,7 +378,7 @@ class Domain:
             derived=content.get("derived"),
         )
         if "guarantee" in content:
-            domain = read_release(domain, content["guarantee"])
+            domain = add_guarantee(domain, content["guarantee"])
         return domain
 
     @classmethod
@@ -478,7 +478,7 @@ class Domain:
         if self._derived:
             tables["derived"] = self.derived
         if self.guarantee is not None:
-            tables["guarantee"] = write_release(self)
+            tables["guarantee"] = guarantee_fields(self)
         return tables
 
     def check_constraints(self, X: Any) -> NDArray[np.bool_]:
@@ -771,15 +771,15 @@ def _check_bins(tables: Mapping[str, Any]) -> None:
         )
 
 
-def write_release(domain: Domain) -> dict[str, Any]:
-    """Return the fields of the release that found a domain, as JSON and TOML hold them."""
+def guarantee_fields(domain: Domain) -> dict[str, Any]:
+    """Return the guarantee of a found domain as fields of a JSON or TOML file."""
     assert domain.guarantee is not None
     fields = domain.guarantee.to_dict() | {"release_id": domain._release_id}
     return {key: value for key, value in fields.items() if value is not None}
 
 
-def read_release(domain: Domain, fields: Any) -> Domain:
-    """Return a domain with the guarantee that `write_release` wrote."""
+def add_guarantee(domain: Domain, fields: Any) -> Domain:
+    """Return the domain with the guarantee in these fields, as `guarantee_fields` writes them."""
     try:
         if not isinstance(fields, dict):
             raise TypeError(f"expected a table, got {type(fields).__name__}")
@@ -794,20 +794,20 @@ def read_release(domain: Domain, fields: Any) -> Domain:
 
 
 def copy_release(domain: Domain, source: Any) -> Domain:
-    """Return a domain with the guarantee of the domain that it was made of."""
+    """Return a domain with the guarantee of the domain that it was made from, if it has one."""
     if not isinstance(source, Domain) or source.guarantee is None:
         return domain
     return domain.with_guarantee(source.guarantee, release_id=source._release_id)
 
 
-def _declared(table: Any) -> Categories | Interval:
-    """Make the values of a column from their table in a domain file."""
+def _read_attribute(table: Any) -> Categories | Interval:
+    """Read the declaration of a column from its table in a domain file."""
     check_keys(table)
     if "values" not in table:
         return Interval(**table)
     values = list(table["values"])
     position = table.get("missing", False)
-    # TOML has no null: the position of missing among the values is a number.
+    # TOML has no null: `missing` is the position of None among the values, or True if last.
     if position is True:
         values.append(None)
     elif position is not False:

@@ -75,7 +75,7 @@ def read_public_values(
             left_out[name] = str(error)
             continue
         if isinstance(listed, Interval) and listed.dtype.kind == "f":
-            # Whole numbers may be followed by others in later rows.
+            # Later rows may have fractions.
             listed = Interval(edges=listed.edges, real=True)
         values[name] = _with_missing(listed) if has_missing else listed
     return values, left_out

@@ -14,7 +14,7 @@ import pandas as pd
 from skdp.tables import Table
 
 # Key of the metadata that declares the values of an Arrow field, as JSON (an Arrow
-# dictionary has those that occur). It differs between processes, so that a file cannot
+# dictionary has the values that occur). It differs between processes, so that a file cannot
 # declare anything.
 DECLARED = b"skdp.values." + token_hex(8).encode()
 
@@ -22,7 +22,7 @@ DECLARED = b"skdp.values." + token_hex(8).encode()
 def domains_of_dtypes(
     table: Table,
 ) -> tuple[dict[Any, list[Any]], dict[Any, list[Any]]]:
-    """Return the domains that dtypes declare, and those that dtypes may have taken from the data."""
+    """Return the domains declared by dtypes, and the domains that dtypes may have from the data."""
     # An Enum of Polars and an ENUM of DuckDB declare their values, and so do ordered
     # categories of pandas. Unordered ones may be just the values that occur, and the
     # bins of ``pandas.cut`` may have ends from the data. Only the dtype decides: one

@@ -48,7 +48,7 @@ _COMPARISONS = _EQUALITIES | {
 _CONNECTIVES: dict[type, Function] = {ast.And: operator.and_, ast.Or: operator.or_}
 _SIGNS: dict[type, Function] = {ast.USub: operator.neg, ast.UAdd: operator.pos}
 
-# What is compared with each other, by kind.
+# Families of kinds: only operands of one family are compared.
 _FAMILIES = {
     "whole": "numbers",
     "real": "numbers",
@@ -62,7 +62,7 @@ _UNORDERED = ("text", "truth values")
 _TIMES = np.dtype("datetime64[us]")
 _DAY = np.timedelta64(1, "D")
 _MICROSECONDS_PER_DAY = 86_400_000_000.0
-# The first and the last time that Python has, and the days between them.
+# The first and the last datetime of Python, and the days between them.
 _FIRST, _LAST = np.array(["0001-01-01", "9999-12-31T23:59:59.999999"], "datetime64[us]")
 _MAX_DAYS = 3_652_059
 
@@ -73,6 +73,8 @@ _MAX_WHOLE = 1 << 53
 class Operand(NamedTuple):
     """The kind and the data of a column, a constant or a part of an expression."""
 
+    # A key of `_FAMILIES`; "truth" for a comparison, which alone can be combined by and,
+    # or and not, unlike a column of kind "boolean".
     kind: str
     # An array of rows, or a constant.
     data: Any
@@ -97,13 +99,13 @@ class Expression:
     columns: Mapping[Any, Operand]
     result: Operand
 
-    def as_column(self) -> Operand:
-        """Return the operand that a column of these values is."""
+    def to_column(self) -> Operand:
+        """Return the result as the operand of a column: a comparison becomes a boolean column."""
         is_truth = self.result.kind == "truth"
         return self.result._replace(kind="boolean") if is_truth else self.result
 
     def evaluate(self, read: Callable[[Any], NDArray[Any]]) -> NDArray[Any]:
-        """Evaluate the expression on columns as of `read_values`."""
+        """Evaluate the expression; `read` returns the values of a column as `read_values` does."""
         columns = {}
         for name, operand in self.columns.items():
             columns[name] = operand._replace(data=read(name))
@@ -141,7 +143,7 @@ def read_constraints(
         )
     constraints = []
     for text in texts:
-        constraint = _read(text, f"constraint {text!r:.200}", operands)
+        constraint = _check(text, f"constraint {text!r:.200}", operands)
         if constraint.result.kind != "truth":
             raise ValueError(
                 f"constraint {text!r:.200}: expected a comparison, such as "
@@ -161,8 +163,8 @@ def read_derived(texts: Any, operands: Mapping[Any, Operand]) -> dict[Any, Expre
     declared = [name for name in texts if name in operands]
     if declared:
         raise ValueError(
-            f"the columns {declared} are declared and derived; leave what is computed "
-            "out of the declared columns"
+            f"derived columns {declared} are also declared; remove them from the declared "
+            "columns"
         )
     sources = {}
     for name, text in texts.items():
@@ -171,16 +173,16 @@ def read_derived(texts: Any, operands: Mapping[Any, Operand]) -> dict[Any, Expre
         order = list(TopologicalSorter(sources).static_order())
     except CycleError as error:
         raise ValueError(
-            f"derived columns are computed from each other: {error.args[1]}"
+            f"derived columns must not depend on each other in a cycle: {error.args[1]}"
         ) from None
     known = dict(operands)
     derived = {}
     for name in order:
         title = _title(name, texts[name])
-        derived[name] = _read(texts[name], title, known)
+        derived[name] = _check(texts[name], title, known)
         if _FAMILIES.get(derived[name].result.kind) in _UNORDERED:
             raise ValueError(f"{title}: expected numbers, dates or a comparison")
-        known[name] = derived[name].as_column()
+        known[name] = derived[name].to_column()
     return {name: derived[name] for name in texts}
 
 
@@ -193,13 +195,13 @@ def read_values(column: Any, kind: str) -> NDArray[Any]:
     if kind == "string":
         return as_objects(objects_of(column))
     if kind in ("date", "datetime"):
-        # Of a declared day, a time of the day does not count.
+        # A declared day has no time of the day.
         unit = np.dtype("datetime64[D]" if kind == "date" else "datetime64[us]")
         return to_dates(column, unit).astype("datetime64[us]")
     return to_numbers(column, truth=kind == "boolean").astype(float)
 
 
-def _read(text: Any, title: str, operands: Mapping[Any, Operand]) -> Expression:
+def _check(text: Any, title: str, operands: Mapping[Any, Operand]) -> Expression:
     tree = _parse(text, title)
     try:
         with np.errstate(all="ignore"):
@@ -213,7 +215,7 @@ def _read(text: Any, title: str, operands: Mapping[Any, Operand]) -> Expression:
 
 
 def _parse(text: Any, title: str) -> ast.expr:
-    """Parse an expression; the tree has the names of columns as identifiers."""
+    """Parse an expression; the identifiers of the tree are the names of columns."""
     if not isinstance(text, str):
         raise TypeError(f"{title}: expected text, got {type(text).__name__}")
     names: dict[str, str] = {}
@@ -245,7 +247,7 @@ def _names(tree: ast.expr) -> set[str]:
 
 
 def _evaluate(node: ast.expr, columns: Mapping[Any, Operand]) -> Operand:
-    """Evaluate a part of an expression; anything but the allowed forms is an error."""
+    """Evaluate a node of an expression; forms that are not listed raise an error."""
     match node:
         case ast.Name(id=name):
             return _find_column(name, columns)
@@ -266,7 +268,7 @@ def _evaluate(node: ast.expr, columns: Mapping[Any, Operand]) -> Operand:
         case ast.UnaryOp(op=sign, operand=part) if type(sign) in _SIGNS:
             operand = _evaluate(part, columns)
             if _FAMILIES.get(operand.kind) != "numbers":
-                raise ValueError(f"{_shown(node)} needs a number")
+                raise ValueError(f"{_quote(node)} requires a number")
             return operand._replace(data=_SIGNS[type(sign)](operand.data))
         case ast.BinOp(left=left, op=operation, right=right):
             sides = _evaluate(left, columns), _evaluate(right, columns)
@@ -281,10 +283,10 @@ def _evaluate(node: ast.expr, columns: Mapping[Any, Operand]) -> Operand:
                 )
             ]
             return Operand("truth", reduce(operator.and_, results))
-    raise ValueError(f"{_shown(node)} is not allowed. {_ALLOWED}")
+    raise ValueError(f"{_quote(node)} is not allowed. {_ALLOWED}")
 
 
-def _shown(node: ast.expr) -> str:
+def _quote(node: ast.expr) -> str:
     return f"{ast.unparse(node)!r:.200}"
 
 
@@ -305,7 +307,7 @@ def _evaluate_truth(node: ast.expr, columns: Mapping[Any, Operand]) -> Any:
     operand = _evaluate(node, columns)
     if operand.kind != "truth":
         raise ValueError(
-            f"{_shown(node)} is not a comparison; and, or and not combine "
+            f"{_quote(node)} is not a comparison; and, or and not combine "
             "comparisons, such as x == True"
         )
     return operand.data
@@ -317,13 +319,13 @@ def _compare(
     """Compare; missing values satisfy no comparison."""
     family = _FAMILIES.get(left.kind)
     if comparison not in _COMPARISONS or family is None:
-        raise ValueError(f"{_shown(node)} is not allowed. {_ALLOWED}")
+        raise ValueError(f"{_quote(node)} is not allowed. {_ALLOWED}")
     if family != _FAMILIES.get(right.kind):
-        raise ValueError(f"{_shown(node)} compares {left.kind} with {right.kind}")
+        raise ValueError(f"{_quote(node)} compares {left.kind} with {right.kind}")
     if family in _UNORDERED and comparison not in _EQUALITIES:
-        raise ValueError(f"{_shown(node)}: {family} are compared by == or != alone")
+        raise ValueError(f"{_quote(node)}: {family} are compared by == or != alone")
     if family == "text" and not set(left.texts) & set(right.texts):
-        raise ValueError(f"{_shown(node)} compares values that are not declared")
+        raise ValueError(f"{_quote(node)} compares values that are not declared")
     is_true = _COMPARISONS[comparison](left.data, right.data)
     missing: NDArray[np.bool_] = pd.isna(left.data) | pd.isna(right.data)
     return is_true & ~missing
@@ -336,7 +338,7 @@ def _calculate(
     kind = _kind_of_result(left.kind, operation, right.kind)
     if kind is None:
         raise ValueError(
-            f"{_shown(node)} is neither arithmetic of numbers, nor a date minus a "
+            f"{_quote(node)} is neither arithmetic of numbers, nor a date minus a "
             "date, nor a date plus or minus a number of days"
         )
     calculate = _ARITHMETIC[operation]
@@ -369,7 +371,7 @@ def _kind_of_result(left: str, op: type, right: str) -> str | None:
 
 
 def _move_dates(calculate: Callable[[Any, Any], Any], dates: Any, days: Any) -> Any:
-    """Add days to dates, or subtract them; libraries have no objects for dates beyond the calendar."""
+    """Add days to dates, or subtract them; dates outside of years 1 to 9999 become missing."""
     days = np.where(np.abs(days) <= _MAX_DAYS, days, np.nan)
     duration = np.rint(days * _MICROSECONDS_PER_DAY).astype("timedelta64[us]")
     moved = calculate(dates, duration)

@@ -12,7 +12,7 @@ from skdp.base import check_flag
 from skdp.engines._engine import ReportSums
 from skdp.engines._libraries import engine_of, has_engine
 from skdp.engines._release import Preparation, check_transformer
-from skdp.local import ReportTransformer, check_carried, warn_of_reports
+from skdp.local import ReportTransformer, check_attached_protocol, warn_of_reports
 
 
 def privatize(
@@ -32,12 +32,12 @@ def privatize(
         A Dask or Spark DataFrame, a Polars LazyFrame, a DuckDB relation, a pyarrow Dataset or RecordBatchReader, or a
         table in memory (pandas, polars, pyarrow). True rows; it may have further columns.
     transformer : local transformer
-        One that reports row by row: an encoder that reports by frequency oracles, `NumericPerturber`, or
-        `RapporEncoder`. If it is not fitted, it is, on what it declares by name (a mapping, a Domain, or categorical
-        dtypes), or, if it declares no names, on all columns that are not kept; rows are not read for that.
+        A transformer that reports row by row: an encoder with frequency oracles, `NumericPerturber`, or
+        `RapporEncoder`. If it is not fitted, it is fitted to the columns that it declares by name (a mapping, a
+        Domain, or categorical dtypes), or else to all columns that are not kept; no rows are read for this.
     keep : sequence of str, optional
-        Columns that are released **unprotected**, after the reports, with the categories of their pandas dtypes (others
-        become plain values). By default, only reports are released.
+        Columns that are released **unprotected**, after the reports, with the categories of their pandas dtypes (other
+        categories become plain values). By default, only reports are released.
     record_id : str, optional
         The column of record ids, in place of the ``record_id`` of `transform`: required where reports are permanent
         (``memoize=True``, or a `RapporEncoder` with a key), and only there. It is not released unless it is kept.
@@ -100,7 +100,7 @@ def privatize(
     reports from SHAKE-128 under a key that HMAC-SHA256 derives from it, the place of the batch and its values. So no
     two batches share random bits, in any process, and a batch that is computed again has the same reports. With other
     rows it has independent ones; all reports are stored once, so that only one of the two is released. The guarantee
-    holds against all who do not know the key and cannot break the hash functions. The key is in no report and no log.
+    holds against attackers without the key who cannot break the hash functions. The key is in no report and no log.
     On Dask and Spark it is part of the tasks, on the scheduler and the workers, which can read the true rows as well
     (so is the `secret_key` of permanent reports; checks and `tally` send no key).
 
@@ -163,7 +163,7 @@ def privatize(
     # Record ids are compared before anything is charged, and so are all rows.
     check = check or record_id is not None
     place = engine.check_place(path)
-    # From here to the charge nothing is spent, and what is refused costs nothing.
+    # An error from here to the charge spends nothing.
     preparation = Preparation(
         engine.sample, transformer, keep=keep, record_id=record_id
     )
@@ -175,8 +175,8 @@ def privatize(
 def tally(frame: Any, transformer: ReportTransformer) -> Any:
     """Sum up the reports of a table of any engine: only sums come to Python.
 
-    DuckDB and Polars count equal reports of randomised response themselves, and DuckDB those of at most 6 bits and
-    numeric ones, unless more than 65,536 numbers are possible; all others are tallied batch by batch.
+    DuckDB and Polars count equal reports of randomized response themselves. DuckDB also counts reports of at most 6
+    bits, and numeric reports with at most 65,536 possible numbers. All other reports are tallied batch by batch.
 
     Parameters
     ----------
@@ -189,7 +189,7 @@ def tally(frame: Any, transformer: ReportTransformer) -> Any:
     Returns
     -------
     ReportTally
-        What the transformer's `tally` returns for the whole table; its estimates take it.
+        The tally of the whole table, for the estimates of the transformer.
 
     Raises
     ------
@@ -241,7 +241,7 @@ def tally(frame: Any, transformer: ReportTransformer) -> Any:
         engine = engine_of(table)
         _check_columns(engine, reports.names)
         for text in engine.said():
-            check_carried(text, transformer)
+            check_attached_protocol(text, transformer)
         table_sums = engine.tally(reports, protocol)
         sums = [total + part for total, part in zip(sums, table_sums, strict=True)]
     return reports.total(sums)

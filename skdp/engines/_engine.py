@@ -102,10 +102,10 @@ class Engine(LargeTable):
     @cached_property
     def sample(self) -> Any:
         """A table in memory with the columns of the frame, and no rows."""
-        return quietly(self._no_rows)
+        return quietly(self._make_empty_table)
 
     @abstractmethod
-    def _no_rows(self) -> Any: ...
+    def _make_empty_table(self) -> Any: ...
 
     def column_names(self) -> list[Any]:
         """Name the columns, without reading a row."""

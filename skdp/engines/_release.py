@@ -117,11 +117,11 @@ def refuse_repeated(record_digests: list[NDArray[np.uint64]]) -> None:
 class Release:
     """Privatise batches of one table; it goes to workers, and shows neither key nor rows."""
 
-    # A batch that is computed again, since a worker died or a task was tried twice, draws
-    # the same reports, so it is not released again. If its place holds other rows by then,
-    # all its random bits are others, and independent. But that the rows differ does show
-    # to those who see both reports, since reports of the same rows are equal: the guarantee
-    # is for tables that stay the same.
+    # A batch that is computed again, because a worker died or a task was repeated, draws
+    # the same reports, so it is not a second release. If its rows have changed, all its
+    # random bits are new and independent. But reports of equal rows are equal, so both
+    # reports together reveal that rows changed: the guarantee is for tables that stay the
+    # same.
 
     def __init__(
         self, check: BatchCheck, protocol: ReportProtocol, key: SecretKey
@@ -184,7 +184,7 @@ class Preparation:
         warn_of_levels(sample)
         self.transformer = transformer
         self.check = BatchCheck(protocol, keep, record_id)
-        # Privatise no rows: what the transformer cannot do shows before the charge.
+        # Privatize a table without rows: unsupported transformers fail before the charge.
         rehearsal = Release(self.check, protocol, SecretKey.generate())
         self.no_reports = rehearsal.draw(sample)
 

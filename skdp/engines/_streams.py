@@ -28,7 +28,7 @@ from skdp.tables import Summary, with_protocol
 
 pyarrow, parquet = Extra("pyarrow"), Extra("pyarrow.parquet")
 
-# Values of reports in a batch: some megabytes, whatever the protocol.
+# Values of reports in a batch: some megabytes for every protocol.
 _CELLS = 1 << 20
 _BLOCK_ROWS = 1 << 12
 
@@ -102,7 +102,7 @@ class RowStream:
         refuse_repeated(list(self.checked_ids()))
 
     def checked_ids(self) -> Iterator[NDArray[np.uint64]]:
-        """Check a batch after the other, and yield the digests of its record ids."""
+        """Check one batch after the other, and yield the digests of its record ids."""
         n_rows = 0
         batches = ((batch, len(batch)) for batch in self._batches())
         work = in_turn(lambda item: (self._check(item[0]), item[1]), batches)
@@ -115,17 +115,17 @@ class RowStream:
         """Privatise all batches, in order."""
         first = 0
 
-        def placed() -> Tables:
+        def batches_with_position() -> Tables:
             nonlocal first
             for batch in self._batches():
                 yield batch, (partition, first)
                 first += len(batch)
 
-        yield from in_turn(lambda item: release.draw(*item), placed())
+        yield from in_turn(lambda item: release.draw(*item), batches_with_position())
         if self._n_checked not in (None, first):
             raise UnreadableTable(
-                "the table has other rows than when it was checked. The charge stands, "
-                "and no reports are stored. Store the table and give what was stored"
+                "The number of rows of the table changed after it was checked. The charge "
+                "stands, and no reports are stored. Store the table, and pass the file"
             )
 
 

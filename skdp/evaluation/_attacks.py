@@ -43,7 +43,7 @@ class AttackResult:
 
     @property
     def exceeds_bound(self) -> bool:
-        """Whether the 95 % interval of the accuracy lies above the bound."""
+        """True if the lower limit of the 95 % interval of the accuracy exceeds the bound."""
         n_right = round(self.accuracy * self.n_rows)
         interval = binomtest(n_right, self.n_rows).proportion_ci(0.95)
         return bool(interval.low > self.bayes_bound)
@@ -60,8 +60,8 @@ def attribute_inference(
 ) -> AttackResult:
     """Guess the true values of a sensitive column from all released columns.
 
-    A classifier learns from the true values of some rows and guesses those of the other
-    rows, by cross-validation.
+    A classifier is trained on rows with their true values, and predicts the values of
+    the other rows (cross-validation).
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def attribute_inference(
     >>> round(result.accuracy, 2), round(result.bayes_bound, 2), result.exceeds_bound
     (0.7, 0.73, False)
 
-    A correlated column reveals the value, whatever the epsilon of the report is:
+    A correlated column reveals the value at any epsilon of the report:
 
     >>> released["title"] = people["sex"].map({"F": "Ms", "M": "Mr"})
     >>> result = attribute_inference(released, people["sex"], encoder=encoder)

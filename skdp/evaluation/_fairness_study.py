@@ -74,15 +74,15 @@ def fairness_study(
 ) -> pd.DataFrame:
     """Compare models that learn from reports of protected columns with the baselines.
 
-    All methods and epsilons are fitted on the same random splits. Without the baselines
-    one cannot tell whether a model is fairer because of the reports, or would be as fair
-    without these columns.
+    All methods and epsilons are fitted on the same random splits. The baselines
+    show whether a model is fairer because of the reports, or would be as fair without
+    these columns.
 
     Parameters
     ----------
     X : pandas.DataFrame of shape (n_samples, n_features)
         The true rows. Columns that the domain declares as categories become a feature
-        for each value; all others must be numbers.
+        for each value; all other columns must be numbers.
     y : array-like of shape (n_samples,)
         The true labels, of two classes.
     encoder : encoder of categories
@@ -264,7 +264,7 @@ class _Table:
 
 
 def _is_categorical(domain: Domain, name: Any) -> bool:
-    """Return whether a column is declared as categories, not as bins of numbers."""
+    """Return True if a column is declared as categories, not as bins of numbers."""
     return name in domain.columns and not isinstance(domain[name], Interval)
 
 
@@ -320,7 +320,8 @@ def _read_table(
     ((values,),) = read_privileged(privileged, [sensitive])
     if X[sensitive].isin(values).nunique() < 2:
         raise ValueError(
-            f"column {sensitive!r} must have rows of privileged values and of others"
+            f"column {sensitive!r} must have privileged and unprivileged values in X, got "
+            "one of the two"
         )
     return _Table(
         X.reset_index(drop=True), labels, domain, protected, sensitive, values
@@ -440,13 +441,14 @@ def _choose_thresholds(model: Any, task: _Task) -> Predictions:
 
 
 def _reweigh(model: Any, task: _Task) -> Predictions:
+    """Fit with the weights of Kamiran and Calders, which make groups and labels independent."""
     train = task.train
     rows = pd.DataFrame({"group": train.X[train.sensitive], "label": train.labels})
     sizes = [
         rows.groupby(keys, observed=True)["label"].transform("size")
         for keys in (["group"], ["label"], ["group", "label"])
     ]
-    # P(group) P(label) / P(group, label): as if the two were independent.
+    # P(group) P(label) / P(group, label).
     weights = sizes[0] * sizes[1] / (len(rows) * sizes[2])
     options = {_weight_parameter(model): weights.to_numpy()}
     features = train.true_features(), train.labels, task.test.true_features()
@@ -454,7 +456,7 @@ def _reweigh(model: Any, task: _Task) -> Predictions:
 
 
 def _weight_parameter(model: Any) -> str:
-    """Name the parameter of `fit` that takes weights: of a pipeline, that of its last step."""
+    """Return the name of the weight parameter of `fit`; in a pipeline, of its last step."""
     is_pipeline = isinstance(model, Pipeline)
     return f"{model.steps[-1][0]}__sample_weight" if is_pipeline else "sample_weight"
 

@@ -105,11 +105,11 @@ def plan_epsilon(
     Notes
     -----
     **Privacy.** Computed from declared values and public guesses. No data is read and
-    nothing is charged. Guesses that were read from private data are not protected.
+    nothing is charged. Guesses from private data are not protected.
 
     An unbiased value of one record has the variance ``v(f) + f (1 - f)``, where v is
     the variance of the mechanism (``count_variances``) and f the proportion. The margin
-    of error of a frequency is ``z sqrt((v(f) + f (1 - f)) / n)``, that of a count
+    of error of a frequency is ``z sqrt((v(f) + f (1 - f)) / n)``, of a count
     ``z sqrt(n v(f))``, and the variance of a difference is the sum over the two groups.
     A test has the power p if the difference is ``z + z_p`` standard errors.
 
@@ -220,7 +220,7 @@ def plan_rows(
     _check_source(source)
     if of == "count":
         raise ValueError("of must be 'frequency' or 'difference', got 'count'.")
-    # The margin is z times a root of variance / n; that of a histogram is width / n.
+    # The margin of error is z sqrt(variance / n), but width / n for a histogram.
     error = _margin_of_error(source, of, 1, columns, rates, z)
     ratio = error / margin
     return math.ceil((ratio if isinstance(source, DPHistogram) else ratio**2) - 1e-9)

@@ -283,8 +283,8 @@ def _set_epsilon(
 class OneRelease(MetaEstimatorMixin, BaseEstimator):
     """Return the same release for the same rows as in the last call."""
 
-    # Otherwise a model that is asked for labels and then for probabilities would
-    # release its rows twice.
+    # A model is evaluated by labels and by probabilities, which would release its rows
+    # twice.
 
     def __init__(self, transformer: Any) -> None:
         self.transformer = transformer

@@ -25,7 +25,7 @@ from skdp.base import (
 )
 from skdp.domain import Domain, Interval, copy_release, domains_of_dtypes
 from skdp.local._memo import Memo, MemoisedReports
-from skdp.local._protocol_file import read_carried
+from skdp.local._protocol_file import read_and_tally
 from skdp.local._transformer import ReportTransformer
 from skdp.local.protocol import (
     CategoryField,
@@ -562,7 +562,7 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
                 "joint counts are estimated from strategy='split', not "
                 f"{protocol.strategy!r}"
             )
-        arrays, _ = read_carried(reports, self)
+        arrays, _ = read_and_tally(reports, self)
         joint_columns = list(protocol.columns)
         if columns is not None:
             joint_columns = check_columns(joint_columns, columns)

@@ -17,11 +17,11 @@ from skdp.domain import (
     Categories,
     Domain,
     Interval,
+    add_guarantee,
+    guarantee_fields,
     pack,
     parse_json,
-    read_release,
     unpack,
-    write_release,
 )
 from skdp.local._memo import SecretKey
 from skdp.local.protocol import ReportProtocol, Reports
@@ -89,7 +89,7 @@ def write_protocol(
         content["seeded"] = True
     for parameter, value in parameters.items():
         if isinstance(value, Domain) and value.guarantee is not None:
-            content["found_domain"] = {"parameter": parameter} | write_release(value)
+            content["found_domain"] = {"parameter": parameter} | guarantee_fields(value)
     return json.dumps(content, allow_nan=False)
 
 
@@ -200,7 +200,7 @@ def _refitted_from(
             declared = {
                 name: Interval(*pair, bins=1) for name, pair in declared.items()
             }
-        parameters[parameter] = read_release(Domain(declared), found)
+        parameters[parameter] = add_guarantee(Domain(declared), found)
     transformer = transformer_class(**parameters)
     if content.get("permanent") is True:
         # This side makes no permanent reports.
@@ -398,16 +398,16 @@ def text_in_memory(transformer: Any) -> str | None:
     return None if written is None else written.text_in_memory
 
 
-def read_carried(reports: Any, transformer: Any) -> tuple[Reports, Any]:
-    """Read and sum up reports; refuse reports of another protocol."""
+def read_and_tally(reports: Any, transformer: Any) -> tuple[Reports, Any]:
+    """Read reports and sum them up; raise if their attached protocol is another one."""
     protocol = transformer.protocol_
-    check_carried(carried_text(reports), transformer)
+    check_attached_protocol(carried_text(reports), transformer)
     arrays: Reports = protocol.read(reports)
     return arrays, protocol.tally(arrays)
 
 
-def check_carried(text: str | None, transformer: Any) -> None:
-    """Refuse reports of another protocol; what carries none passes."""
+def check_attached_protocol(text: str | None, transformer: Any) -> None:
+    """Raise if the protocol attached to reports is another one; None is accepted."""
     if text is None:
         return
     own_text = protocol_text(transformer)
@@ -417,10 +417,10 @@ def check_carried(text: str | None, transformer: Any) -> None:
 
 
 def _comparable_text(text: str, transformer: Any) -> str:
-    """Return a text with what decides reports replaced by that of a transformer."""
+    """Return the text with the parameters that decide reports replaced by the transformer's."""
     protocol = transformer.protocol_
     parameters = protocol.parameters()
-    # A class of others reports as the one of ours that it is derived from.
+    # A third-party class reports as the skdp class that it is derived from.
     parameters["reports"]["encoder"] = None
     for kind in type(transformer).__mro__:
         if is_ours(kind):

@@ -26,7 +26,7 @@ _MOST_NUMBERS = 1 << 21
 class ReportTally:
     """Sums over privatised reports, which add over batches, days and machines.
 
-    The `tally` of a fitted transformer makes one. It says what the sums are of, so that
+    The `tally` of a fitted transformer makes one. It contains the protocol, so
     tallies of two protocols do not add.
 
     Parameters

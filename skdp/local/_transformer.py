@@ -46,9 +46,9 @@ from skdp.formats import what_it_is
 from skdp.local._protocol_file import (
     FORMAT,
     SECRET,
-    check_carried,
+    check_attached_protocol,
     is_ours,
-    read_carried,
+    read_and_tally,
     transformer_from_text,
     write_protocol,
 )
@@ -359,12 +359,12 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         return table
 
     def tally(self, reports: TableLike) -> Any:
-        """Sum up reports.
+        """Sum up reports into a tally, which adds to tallies of other batches.
 
         Parameters
         ----------
-        reports : same kind as what `transform` returns
-            Privatised rows.
+        reports : same type as returned by `transform`
+            Privatized rows.
 
         Returns
         -------
@@ -382,7 +382,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         **Privacy.** Post-processing of reports: free.
         """
         check_is_fitted(self)
-        _, tally = read_carried(reports, self)
+        _, tally = read_and_tally(reports, self)
         return tally
 
     def debias(
@@ -403,8 +403,8 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
 
         Parameters
         ----------
-        reports : same kind as what `transform` returns
-            Privatised rows. Batches of rows give the same values as all rows.
+        reports : same type as returned by `transform`
+            Privatized rows. Batches of rows give the same values as all rows.
         columns : sequence of column names, optional
             The columns to debias; by default all. Of columns that are reported
             together, a value of some of them is the sum over the others.
@@ -450,7 +450,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
             raise TypeError(
                 "reports must be a table with a row for each record, got a ReportTally"
             )
-        check_carried(carried_text(reports), self)
+        check_attached_protocol(carried_text(reports), self)
         protocol = self.protocol_
         arrays = protocol.read(reports)
         names, blocks = debias_reports(protocol, arrays, columns, values)
@@ -462,7 +462,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         arrays = None
         tally = reports
         if not isinstance(reports, ReportTally):
-            arrays, tally = read_carried(reports, self)
+            arrays, tally = read_and_tally(reports, self)
         check_tally(tally, self.protocol_.meaning)
         return arrays, tally
 
@@ -512,7 +512,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         spend(ledger, self.guarantee_, title)
 
     def _check_budget(self, run: str | None = None) -> None:
-        """Refuse what the ledger does not cover before a row is read; `_charge` decides."""
+        """Raise early, before rows are read, if the ledger does not cover a call; `_charge` decides."""
         ledger = self._charged_ledger()
         if ledger is None:
             return
@@ -543,7 +543,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         return None
 
     def _declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
-        """Make a row to fit on from what is declared, where no rows are read.
+        """Make a row to fit to from the declared values, without reading rows.
 
         `sample` has the names and dtypes of the table, `names` are the columns that may
         be privatised.

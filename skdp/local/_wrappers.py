@@ -29,7 +29,7 @@ from skdp.base import (
     check_flag,
     read_input,
 )
-from skdp.local._protocol_file import as_of_seed, read_carried, says_secure
+from skdp.local._protocol_file import as_of_seed, read_and_tally, says_secure
 from skdp.local._transformer import ReportTransformer, input_names
 from skdp.local.protocol import ReportProtocol, estimate_counts
 from skdp.oracles import POSTPROCESSORS, FrequencyOracle, Postprocess
@@ -103,8 +103,8 @@ class OnFitOnly(WrapsTransformer):
         The fitted clone: its `channel`, `tally` and `estimate_counts` are for what
         `fit_transform` returned.
     guarantee_ : PrivacyGuarantee
-        What `fit_transform` promises to each record of its rows; `transform` promises
-        nothing.
+        The guarantee of `fit_transform` for each record of its rows; `transform` has
+        none.
 
     Raises
     ------
@@ -127,8 +127,8 @@ class OnFitOnly(WrapsTransformer):
     releases nothing. A ledger is charged by `fit_transform` only, as only this releases
     anything protected.
 
-    The transformer's own `set_output` is not used; what is set here, or globally, holds
-    for both encodings. Metadata (``record_id``) are routed to the transformer's
+    The transformer's own `set_output` is not used; the setting of this object, or the
+    global one, applies to both encodings. Metadata (``record_id``) are routed to the transformer's
     `transform`, within `fit_transform`.
     """
 
@@ -472,7 +472,7 @@ class PosteriorFeatures(WrapsTransformer):
     def _features(self, reports: Any) -> Any:
         """Return the posterior of each row, an attribute beside the other."""
         protocol = self.encoder_.protocol_
-        arrays, _ = read_carried(reports, self.encoder_)
+        arrays, _ = read_and_tally(reports, self.encoder_)
         is_reported = protocol.rows(arrays)  # (n_rows, n_attributes)
         parts = protocol.parts(arrays)
         blocks = []
@@ -572,7 +572,7 @@ def _estimate_prior(
 ) -> list[NDArray[np.float64]]:
     """Estimate the share of each value from reports."""
     protocol = encoder.protocol_
-    arrays, tally = read_carried(reports, encoder)
+    arrays, tally = read_and_tally(reports, encoder)
     table = estimate_counts(protocol, tally, reports=arrays, postprocess=postprocess)
     ends = np.cumsum([oracle.k for oracle in protocol.oracles])
     priors = []

@@ -26,7 +26,7 @@ from skdp.base import (
     read_array,
 )
 from skdp.domain import Domain
-from skdp.local import ReportTransformer, read_carried
+from skdp.local import ReportTransformer, read_and_tally
 from skdp.metrics._inputs import (
     find_positive_label,
     is_in_products,
@@ -121,7 +121,7 @@ def read_groups(reports: Any, encoder: Any, columns: Any = None) -> GroupReports
     columns = check_encoder(encoder, columns)
     protocol = encoder.protocol_
     reports = _as_table(reports, protocol.report_columns)
-    arrays, _ = read_carried(reports, encoder)
+    arrays, _ = read_and_tally(reports, encoder)
     parts = tuple(protocol.parts(arrays))
     oracles = tuple(protocol.oracles)
     domain = protocol.domain.select(columns)

@@ -1,4 +1,4 @@
-"""The mechanism with the least worst-case variance, from a linear program, in exact integers."""
+"""The mechanism with the smallest worst-case variance, from a linear program, in exact integers."""
 
 from __future__ import annotations
 
@@ -86,17 +86,17 @@ def solve_program(nodes: tuple[float, ...], epsilon: float) -> Solution:
 
 
 def _list_candidates(nodes: Floats, unit: float) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return the values and patterns of outcomes: windows of nodes with values near their centres."""
+    """List candidate outcomes: a value in units of `unit`, and a window of nodes with a centre near it."""
     n = len(nodes)
     values = np.linspace(0, MAX_VALUE_RATIO, N_VALUES)
     candidates: list[tuple[Floats, slice]] = [(values[:1], slice(0))]
     for first in range(n):
-        # Windows that end at the largest node have estimates beyond it.
+        # An unbiased estimate at the largest node needs values beyond it: keep all values.
         candidates.append((values, slice(first, n)))
         for end in range(first + 1, n):
             centre = (nodes[first] + nodes[end - 1]) / 2
             is_near = np.abs(values * unit - centre) <= MAX_CENTRE_DISTANCE
-            if centre >= 0:  # the others are mirror images
+            if centre >= 0:  # windows below 0 are mirror images
                 candidates.append((values[is_near], slice(first, end)))
     patterns = np.zeros((sum(len(near) for near, _ in candidates), n), bool)
     row = 0
@@ -107,21 +107,21 @@ def _list_candidates(nodes: Floats, unit: float) -> tuple[Floats, NDArray[np.boo
 
 
 def _balance(weights: Floats, patterns: NDArray[np.bool_]) -> Floats:
-    """Change weights slightly so that the patterns that hold a node have the same total weight at each node."""
+    """Change weights slightly so that the total weight of the patterns with a node is equal for all nodes."""
     both = (patterns + patterns[:, ::-1].astype(float)) / 2
     spread = (both - both.mean(axis=1, keepdims=True)).T * weights
     change: Floats = np.linalg.lstsq(spread, -spread.sum(axis=1), rcond=None)[0]
     return weights * (1 + change)
 
 
-# The range of epsilon for which the program is solved; beyond, the outcomes of its ends
-# are used.
-_SOLVED = 2.0**-10, 8.0
-# The largest epsilon: the rarest outcome has a weight of thousands.
-_MOST = Fraction(36)
+# Range of epsilon for which the program is solved; outside, the outcomes of the nearer
+# bound are used.
+_SOLVED_EPSILONS = 2.0**-10, 8.0
+# Largest epsilon: at it, the rarest outcome has a weight of thousands.
+_MAX_EPSILON = Fraction(36)
 
-_SMALLEST = 2.0**-50
-"""The least ``e**epsilon - 1`` that integers over 2**64 can still express."""
+_MIN_ODDS_MINUS_ONE = 2.0**-50
+"""Smallest ``e**epsilon - 1`` that integers over 2**64 can express."""
 
 
 # Fractional bits of the value of an outcome.
@@ -133,9 +133,9 @@ Outcome = tuple[int, int, int]
 
 
 class Optimal(NumericMechanism):
-    """The mechanism with the least worst-case variance that an unbiased report can have.
+    """The unbiased mechanism with the smallest worst-case variance.
 
-    The largest variance over that of the range -1 to 1, next to that of Laplace noise:
+    The largest variance for a range from -1 to 1, beside the variance of Laplace noise:
 
     >>> import numpy as np
     >>> from skdp.oracles import ClampedLaplace
@@ -202,15 +202,15 @@ class Optimal(NumericMechanism):
         outcomes: Sequence[Sequence[int]] | None = None,
     ) -> None:
         self.steps = check_steps(steps)
-        capped = min(capped_epsilon(epsilon), _MOST)
+        capped = min(capped_epsilon(epsilon), _MAX_EPSILON)
         # The epsilon up to which 17 nodes are enough.
         fine = 3.0
         self.nodes = _nodes(self.steps, 32 if capped > fine else 16)
         most_ratio = exp_bounds(capped)[0]
         if outcomes is None:
-            self.outcomes = _rounded(self.nodes, float(capped), most_ratio)
+            self.outcomes = _round_outcomes(self.nodes, float(capped), most_ratio)
         else:
-            self.outcomes = _checked(outcomes, len(self.nodes))
+            self.outcomes = _check_outcomes(outcomes, len(self.nodes))
         self.n_reports = 2 * len(self.outcomes) + 1
         self._shares = _shares(self.outcomes, len(self.nodes), most_ratio)
         if min(map(min, self._shares)) <= 0:
@@ -222,9 +222,9 @@ class Optimal(NumericMechanism):
         self.worst_ratio = max(Fraction(max(column), min(column)) for column in columns)
         if self.worst_ratio > most_ratio:
             raise ValueError("outcomes must keep epsilon")
-        self._estimates = _unbiased(self.outcomes, self._shares, self.nodes)
+        self._estimates = _solve_estimates(self.outcomes, self._shares, self.nodes)
         self._squares = _squares(self._estimates, self._shares)
-        # What a word of 64 bits must reach for each report but the first, at each node.
+        # Thresholds of a 64-bit word for each report but the first, at each node.
         sums = [[*accumulate(row[:-1])] for row in self._shares]
         self._thresholds = np.array(sums, np.uint64)
 
@@ -326,16 +326,16 @@ def _scaled(solution: Solution, excess: float) -> tuple[Floats, Floats]:
     return weights, solution.values / gain
 
 
-def _rounded(
+def _round_outcomes(
     nodes: NDArray[np.int64], epsilon: float, most_ratio: Fraction
 ) -> tuple[Outcome, ...]:
     """Solve the program, and round its solution to integers so that something is left at each node."""
     steps = int(nodes[-1])
-    least, most = _SOLVED
+    least, most = _SOLVED_EPSILONS
     places = tuple((2 * nodes / steps - 1).tolist())
     solution = solve_program(places, min(max(epsilon, least), most))
     excess = float(most_ratio - 1)
-    if excess < _SMALLEST:
+    if excess < _MIN_ODDS_MINUS_ONE:
         raise pure_noise(epsilon)
 
     weights, estimates = _scaled(solution, excess)
@@ -357,7 +357,7 @@ def _rounded(
     raise pure_noise(epsilon)
 
 
-def _checked(outcomes: Any, n_nodes: int) -> tuple[Outcome, ...]:
+def _check_outcomes(outcomes: Any, n_nodes: int) -> tuple[Outcome, ...]:
     """Check outcomes of others."""
     triples = [*outcomes] if isinstance(outcomes, Sequence) else []
     limits = (ONE, 1 << 128, (1 << n_nodes) - 1)
@@ -400,7 +400,7 @@ def _shares(
     return rows
 
 
-def _unbiased(
+def _solve_estimates(
     outcomes: Sequence[Outcome], shares: list[list[int]], nodes: NDArray[np.int64]
 ) -> list[Fraction]:
     """Correct the values of a few outcomes so that all estimates are unbiased, and return them."""

@@ -16,8 +16,8 @@ from skdp.privacy._losses import GaussianLoss, Loss, PureLoss, gaussian_loss, me
 
 # Let L be the privacy loss under the distribution P of a dominating pair. Then delta is
 # E[max(0, 1 - e**(epsilon - L))], and for independent losses L is their sum. Losses are
-# placed on a grid. Three steps change them, and each can only increase delta, also
-# that of a sum, because max(0, 1 - e**epsilon * y) is convex and decreasing in
+# placed on a grid. Three steps change them, and each can only increase the delta of a
+# loss or of a sum, because max(0, 1 - e**epsilon * y) is convex and decreasing in
 # y = e**-L:
 #
 # - A loss between two points of the grid is split such that E[y] stays ("connect the
@@ -87,7 +87,7 @@ def joint_failure(losses: Iterable[Loss]) -> Fraction:
     for loss in losses:
         failure_sum += loss.count * loss._failure
         exponent += loss.count * Fraction(log_upper(1 / (1 - loss._failure)))
-    # Beyond e**-100, the probability that nothing fails counts as 0.
+    # A probability below e**-100 that nothing fails counts as 0.
     if exponent > 100:
         return Fraction(1)
     # Nothing fails with the product of their probabilities, rounded down.
@@ -132,8 +132,8 @@ class Distribution:
 
     @classmethod
     def of_channel(cls, epsilon: float, share: float, unit: float) -> Distribution:
-        """Place the loss of a `PureLoss` on a grid: epsilon, -epsilon or 0."""
-        # Far smaller losses count as this one, which is as good as none.
+        """Make the distribution of a `PureLoss`: epsilon, -epsilon or 0, rounded to a grid."""
+        # Smaller losses are rounded up to a negligible one.
         epsilon = max(epsilon, unit * 2.0**-40)
         mantissa, exponent = math.frexp(epsilon / unit)
         if mantissa == 0.5:
@@ -142,7 +142,7 @@ class Distribution:
             exponent -= MIN_STEPS.bit_length() - 1
         step = unit * 2.0**exponent
         index = math.floor(epsilon / step)
-        # Of losses between two points, the fractions that go to the upper one.
+        # Fractions of the two losses that are moved to the upper neighbouring point.
         upper = _upper_fraction(epsilon - index * step, step)
         lower = _upper_fraction((index + 1) * step - epsilon, step)
         likely = share / (1 + math.exp(-epsilon))
@@ -179,7 +179,7 @@ class Distribution:
         return total
 
     def to_power(self, count: int, rare: float) -> Distribution:
-        """Return the distribution of the sum of a number of such losses."""
+        """Return the distribution of the sum of `count` independent copies."""
         total = None
         square = self
         while True:
@@ -192,7 +192,7 @@ class Distribution:
             square = square.plus(square, rare)
 
     def delta(self, epsilon: float, mu: float) -> float:
-        """Return delta of the sum and Gaussian noise, but for rounding."""
+        """Return delta at epsilon of the sum and a Gaussian loss, without a margin for rounding."""
         points = (self.first + np.arange(self.masses.size)) * self.step
         gaps: NDArray[np.float64] = np.asarray(epsilon - points, float)
         if mu:
@@ -222,7 +222,7 @@ class Distribution:
         )
 
     def _coarsen(self) -> Distribution:
-        """Double the step: split each odd point among its neighbours."""
+        """Double the step; split the mass of each odd point between its neighbours."""
         is_odd = self.first % 2
         padding = is_odd, (self.masses.size + is_odd + 1) % 2
         padded = np.pad(self.masses, padding)
@@ -237,7 +237,7 @@ class Distribution:
 def _upper_fraction(distance: float, step: float) -> float:
     """Return the fraction of a loss that goes up, if it is a distance above a point."""
     fraction = math.expm1(-max(distance, 0.0)) / math.expm1(-step)
-    # Where nearly all goes up, the rest is lost to rounding.
+    # A factor near 1 covers rounding errors, which must not move mass down.
     return min(fraction * (1 + 2.0**-48), 1.0)
 
 

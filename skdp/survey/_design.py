@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import ColumnLike, ColumnName, SavedByArguments
 from skdp.exact import log_upper
-from skdp.local import ReportTransformer, read_carried
+from skdp.local import ReportTransformer, read_and_tally
 from skdp.local.protocol import CategoryField, read_sample_weight
 from skdp.survey import _channels
 from skdp.survey._likelihood import Numbers
@@ -654,10 +654,10 @@ class ReportDesign(SavedByArguments):
 
         Standard errors are at least the errors that the randomization alone gives, also where all reports are equal.
 
-        A ``ModelWarning`` tells of a share, or an unknown number, more than six standard errors outside its range, and
-        of groups whose reports no shares explain (chi-squared, at 1e-4). Shares stay as they are then, below 0 or
-        above 1, and lie in their intervals. A ``ConvergenceWarning`` tells of reports so far from any shares that the
-        fit does not end.
+        A ``ModelWarning`` is raised for a proportion, or an unknown number, more than six standard errors outside its
+        range, and for groups whose reports do not fit any proportions (chi-squared, at 1e-4). Proportions are then not
+        clipped to [0, 1]. A ``ConvergenceWarning`` is raised if the fit does not converge because the reports are far
+        from all proportions.
 
         Examples
         --------
@@ -867,7 +867,7 @@ def _questions_of_encoder(encoder: Any, reports: Any, name: str) -> list[Questio
     _check_columns(names, read_table(reports).names, name)
     # Selected in its own library, as its notes say whose reports they are.
     selected = nw.from_native(reports, eager_only=True).select(names).to_native()
-    arrays, _ = read_carried(selected, encoder)
+    arrays, _ = read_and_tally(selected, encoder)
     is_reported = protocol.rows(arrays)
     questions = []
     for place, field in enumerate(protocol.fields):

@@ -54,8 +54,8 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
     yes            0.25       0.02   0.21   0.30
     cheaters      -0.00       0.05  -0.10   0.09
 
-    People who always report "no", whatever the randomisation says, do so in both halves alike; the reports of those who
-    follow differ as the two epsilons say. So their share can be estimated beside the others ([1]_).
+    People who always report "no" against the instructions do so in both halves; compliant reports differ between the
+    halves by the two epsilons. So the proportion of non-compliant people can be estimated with the frequencies ([1]_).
 
     Parameters
     ----------
@@ -89,9 +89,9 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
     **Privacy.** Local model, replacing one record's values. The half is drawn by a fair coin from the source of the
     encoder (secure, unless it has a seed), independent of the data, and is public.
 
-    **Only those are found who choose their report.** Where a device randomises what a person enters, who enters a lie
-    reports by the channel of the lie, and no survey can tell this from a true answer. Cheaters are seen who override
-    the outcome: with cards and coins, or a client of their own.
+    **Only people who choose their report are detected.** Where a device randomizes the answer, a false answer has
+    the distribution of a true one, and no survey can distinguish the two. Cheaters who override the outcome are
+    detected: with cards and coins, or with a client of their own.
 
     References
     ----------

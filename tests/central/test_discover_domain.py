@@ -23,7 +23,7 @@ from skdp import (
     discover_domain,
     privacy_statement,
 )
-from skdp.central._discover_domain import RARE, Cells, noise_limit
+from skdp.central._discover_domain import FALSE_POSITIVE_RATE, Cells, noise_limit
 from skdp.privacy import gaussian_delta
 from skdp.testing import replay_release
 from tests.conftest import FRAME_KINDS, each, often
@@ -367,7 +367,7 @@ class TestAbsent:
     @pytest.mark.parametrize("n_rows", [0, 30])
     def test_nothing_is_found(self, epsilon, n_rows):
         table = pd.DataFrame({"x": np.full(n_rows, 7.0), "t": ["a"] * n_rows})
-        with pytest.warns(UserWarning, match=r"nothing was found in the columns \['x', 't'\]"):
+        with pytest.warns(UserWarning, match=r"Columns \['x', 't'\] are not in the domain"):
             domain = find(table.astype({"t": object}), epsilon=epsilon)
         assert domain.columns == ()
         assert domain.guarantee.epsilon == epsilon
@@ -451,7 +451,7 @@ class TestCells:
             size = 2 * Cells(parts).side + 1
             chances = []
             for width in [2**power for power in range(7) if 2**power <= 4 * parts]:
-                limit = noise_limit(width, RARE / size) * math.sqrt(2)
+                limit = noise_limit(width, FALSE_POSITIVE_RATE / size) * math.sqrt(2)
                 at = np.linspace(0, 100, 4001)
                 tail = gamma.pdf(at, width) * gamma.sf(limit + at, width)
                 chances.append(size * np.sum((tail[1:] + tail[:-1]) / 2) * (at[1] - at[0]))

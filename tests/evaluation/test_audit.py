@@ -323,7 +323,7 @@ def test_the_result_shows_no_value(release):
         ((RandomizedResponseEncoder,), {}, TypeError, "got the class RandomizedResponseEncoder"),
         ((broken.Fitted(), ([[0], [0]], [[1], [1]])), {}, ValueError, "tables that differ in 2"),
         ((broken.Fitted(), ([[0]], [[0], [1]])), {}, ValueError, "exactly one row, got tables that differ in 2"),
-        ((RandomizedResponseEncoder(),), {}, ValueError, "the estimator declares no values"),
+        ((RandomizedResponseEncoder(),), {}, ValueError, "estimator without declared values"),
         ((lambda rows: rows["absent"], TWO), {}, ValueError, r"every release .* failed \(KeyError\)"),
         ((len, (pd.DataFrame({"a": [1, 2]}),) * 2), {"each_row": True}, ValueError, "one row"),
     ],

@@ -206,7 +206,7 @@ def test_differences_are_those_of_compare_to_baseline():
         ({"methods": ["best"]}, ValueError, "each of methods must be one of"),
         ({"methods": "reported"}, TypeError, "methods must be a list of names"),
         ({"sensitive": "wage"}, ValueError, "column 'wage' must be in X and declared"),
-        ({"privileged": "x"}, ValueError, "column 'sex' must have rows of privileged values and of others"),
+        ({"privileged": "x"}, ValueError, "column 'sex' must have privileged and unprivileged values"),
         ({"domain": {"sex": ["f", "m"]}}, ValueError, "column 'job' must be declared in domain"),
         ({"domain": DOMAIN, "methods": ["synthetic rows"]}, ValueError, "column 'hours' must be declared in domain"),
         ({"domain": DOMAIN | {"sex": ["f", "secret"]}}, ValueError, "column 'sex' has values outside the domain"),

@@ -135,8 +135,8 @@ def test_a_ledger_that_did_not_fit_on_the_disk_can_be_made_later(room, tmp_path_
 @each(
     "make, error, message",
     [
-        (lambda path: PrivacyLedger(path=path), FileNotFoundError, "give epsilon="),
-        (lambda path: PrivacyLedger(1, path=path / "no" / "ledger"), FileNotFoundError, "there is no such folder"),
+        (lambda path: PrivacyLedger(path=path), FileNotFoundError, "set epsilon"),
+        (lambda path: PrivacyLedger(1, path=path / "no" / "ledger"), FileNotFoundError, "its folder does not exist"),
         (lambda path: PrivacyLedger(1, path=3.0), TypeError, "path must be a str or a path, got float"),
         (
             lambda path: PrivacyLedger(str(path)),

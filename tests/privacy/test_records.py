@@ -100,7 +100,7 @@ def test_a_ledger_comes_back_and_cannot_be_charged(tmp_path):
     assert (read.spent, read.remaining(), read.relation) == (ledger.spent, ledger.remaining(), "replace")
     assert read.path is None
     for one in (read, pickle.loads(pickle.dumps(read))):
-        with pytest.raises(RuntimeError, match="can only be read"):
+        with pytest.raises(RuntimeError, match="a record of a ledger is read-only"):
             one.charge(PrivacyGuarantee(1e-9), "again")
         assert one.to_json() == text
     assert read._repr_html_() == ledger._repr_html_()

@@ -44,15 +44,15 @@ class DPAdditiveClassifier(ProbabilisticClassifier, AdditiveModel):
         The delta of an `epsilon` that is a number, in (0, 1); None for 1e-6. It should be far below one over the number
         of rows.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_numbers, 2), or Domain
-        The lowest and the highest value of all columns that `categories` does not declare, or of each, from what is
+        The smallest and largest value of all columns that `categories` does not declare, or of each, from what is
         publicly known. Values outside belong to the outer bins. Bounds that are a thousand times too wide cost little:
         cells with many records are cut.
     categories : mapping, Domain, list of array-like or Interval, optional
-        The values of the columns that are no numbers between bounds, by name, from what is publicly known: each is a
+        The values of the columns that are no numbers between bounds, by name, from public knowledge: each is a
         bin. None among them declares missing as one; an `Interval` makes public bins. A list or an `Interval` is for
         all columns.
     classes : list, optional
-        The classes that the target may have, from what is publicly known. None reads them from the target, with a
+        The classes that the target may have, from public knowledge. None reads them from the target, with a
         `PrivacyLeakWarning`.
     handle_unknown : {"error", "ignore"}, default="error"
         What is done with an undeclared value of a column of `categories`: an error reveals that there is one.
@@ -65,7 +65,7 @@ class DPAdditiveClassifier(ProbabilisticClassifier, AdditiveModel):
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
-        None for secure random bits; an int for experiments, without a guarantee against those who know it.
+        None for secure random bits; an int for experiments, without a guarantee if it is known.
 
     Attributes
     ----------

@@ -53,14 +53,14 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
         The delta of an `epsilon` that is a number, in (0, 1); None for 1e-6. It should be far below one over the number
         of rows.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_numbers, 2), or Domain
-        The lowest and the highest value of all columns that `categories` does not declare, or of each, from what is
+        The smallest and largest value of all columns that `categories` does not declare, or of each, from what is
         publicly known. Values outside belong to the outer bins. Bounds that are a thousand times too wide cost little:
         cells with many records are cut.
     target_bounds : pair of float, or Domain
-        The lowest and the highest value of the target, from what is publicly known. `fit` clips values outside. Of a
+        The smallest and largest value of the target, from public knowledge. `fit` clips values outside. Of a
         target with a long tail, such as a price, its logarithm is learnt better.
     categories : mapping, Domain, list of array-like or Interval, optional
-        The values of the columns that are no numbers between bounds, by name, from what is publicly known: each is a
+        The values of the columns that are no numbers between bounds, by name, from public knowledge: each is a
         bin. None among them declares missing as one; an `Interval` makes public bins. A list or an `Interval` is for
         all columns.
     handle_unknown : {"error", "ignore"}, default="error"
@@ -74,7 +74,7 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
-        None for secure random bits; an int for experiments, without a guarantee against those who know it.
+        None for secure random bits; an int for experiments, without a guarantee if it is known.
 
     Attributes
     ----------

@@ -36,7 +36,7 @@ class RowSums:
     sums_of: SumsOf
     # The sums over no rows.
     nothing: Sequence[Integers]
-    # The lowest and the highest value of each column that differ in the sums, if there
+    # The smallest and largest value of each column that differ in the sums, if there
     # are any.
     bounds: Sequence[tuple[Any, Any]] | None = None
 

@@ -31,7 +31,7 @@ class ArrowTable(StreamTable):
     def _is_reader(self) -> bool:
         return isinstance(self._frame, pyarrow.RecordBatchReader)
 
-    def _no_rows(self) -> Any:
+    def _make_empty_table(self) -> Any:
         return self._frame.schema.empty_table()
 
     def column_names(self) -> list[Any]:

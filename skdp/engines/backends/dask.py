@@ -25,7 +25,7 @@ dataframe = import_extra("dask.dataframe", "dask")
 class DaskTable(Engine):
     """A Dask DataFrame."""
 
-    def _no_rows(self) -> pd.DataFrame:
+    def _make_empty_table(self) -> pd.DataFrame:
         # Of categories that are not known, none either, where Dask puts a marker.
         sample = self._frame._meta
         for name in sample.columns[sample.dtypes == "category"]:

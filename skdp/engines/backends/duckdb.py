@@ -36,11 +36,11 @@ class DuckDBTable(StreamTable):
     # of a mean or quantile, that is a row for each. It counts 8 times as fast as Python.
     counts_values = counts_numbers = True
 
-    def _no_rows(self) -> Any:
+    def _make_empty_table(self) -> Any:
         schema = self._frame.limit(0).to_arrow_table().schema
         for place, kind in enumerate(self._frame.types):
             if kind.id == "enum":
-                # The type of Arrow does not have the values, so they go beside it.
+                # The Arrow type lacks the values of the enum: they go into the metadata.
                 ((_, values),) = kind.children
                 field = schema.field(place)
                 declared = field.with_metadata({DECLARED: json.dumps(values)})

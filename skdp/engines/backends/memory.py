@@ -27,7 +27,7 @@ def row_blocks(frame: Any) -> Iterator[Any]:
 class MemoryTable(Engine):
     """A pandas, polars or pyarrow table."""
 
-    def _no_rows(self) -> Any:
+    def _make_empty_table(self) -> Any:
         return self._frame[:0]
 
     def column_names(self) -> list[Any]:

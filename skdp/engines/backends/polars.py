@@ -28,11 +28,11 @@ class PolarsTable(StreamTable):
 
     counts_values = True
 
-    def _no_rows(self) -> Any:
+    def _make_empty_table(self) -> Any:
         schema = self._frame.collect_schema()
         fields = []
         for field in polars.DataFrame(schema=schema).to_arrow().schema:
-            # Arrow has no values without rows, so those of an Enum go beside it.
+            # An empty dictionary array has no values: the values of an Enum go into the metadata.
             if isinstance(schema[field.name], polars.Enum):
                 values = schema[field.name].categories.to_list()
                 field = field.with_metadata({DECLARED: json.dumps(values)})

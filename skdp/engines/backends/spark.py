@@ -25,11 +25,11 @@ pyarrow = Extra("pyarrow", "spark")
 functions = Extra("pyspark.sql.functions", "spark")
 window = Extra("pyspark.sql.window", "spark")
 
-# Spark has no unsigned numbers. Those of 64 bits keep their bits: readers of reports
-# take them as unsigned again.
+# Spark has no unsigned integers. 64-bit ones keep their bits, and readers of reports
+# convert them back.
 _WIDER = {"uint8": "int16", "uint16": "int32", "uint32": "int64", "uint64": "int64"}
 
-# A text of data may look like this one, so only names of ours are shown.
+# A value of the data may have this form, so only these module names are shown.
 _ABSENT = re.compile(
     "ModuleNotFoundError: No module named "
     "'(skdp|joblib|narwhals|numpy|pandas|pyarrow|sklearn|scipy|threadpoolctl)"
@@ -39,7 +39,7 @@ _ABSENT = re.compile(
 class SparkTable(Engine):
     """A Spark DataFrame, classic or of Spark Connect."""
 
-    def _no_rows(self) -> Any:
+    def _make_empty_table(self) -> Any:
         return _ask(self._frame.limit(0).toArrow)
 
     def check_place(self, path: Any) -> Any:
@@ -134,25 +134,25 @@ def check_place(session: Any, path: Any) -> str:
 
 
 def _is_here(session: Any) -> bool:
-    """Whether Spark runs on this machine alone."""
+    """Return True if Spark runs on this machine alone."""
     # Spark Connect has no context.
     context = getattr(session, "sparkContext", None)
     return context is not None and context.master.startswith("local")
 
 
 def _exists(session: Any, place: str) -> bool:
-    """Ask Spark for what is at a place: it looks before it runs anything."""
+    """Return True if a path exists for Spark, which checks it before it runs anything."""
     try:
         _ = session.read.format("binaryFile").load(place).schema
     except Exception as error:
-        # Of Spark 4, and of Spark 3.
+        # Names of the method in Spark 4 and Spark 3.
         for method in ("getCondition", "getErrorClass"):
             read_condition = getattr(error, method, None)
             if read_condition is not None and read_condition() == "PATH_NOT_FOUND":
                 return False
         raise ValueError(
-            f"Spark cannot write to path {place!r} ({type(error).__name__}); is it one "
-            "that its machines can reach?"
+            f"Spark cannot write to path {place!r} ({type(error).__name__}). Use a path "
+            "that all its machines can write to."
         ) from None
     return True
 
@@ -227,13 +227,14 @@ def _draw_partition(
         yield from table.cast(_arrow_schema(table.schema), safe=False).to_batches()
 
 
-# Spark hands over the errors of its workers as text with rows. So a refusal is a value.
+# Spark's worker errors contain rows of the data. So the message of a `RefusedBatch` is
+# returned as a value, in the column "refusal".
 
 
 def _check_partition(
     check: BatchCheck, no_reports: Any, batches: Iterable[Any]
 ) -> Iterator[Any]:
-    """Check a partition, and give the digests of its ids."""
+    """Check a partition, and yield the digests of its ids."""
     try:
         for digests in _stream(check, no_reports, batches).checked_ids():
             ids = digests.view(np.int64)
@@ -243,7 +244,7 @@ def _check_partition(
 
 
 def _add_up(summary: Summary, batches: Iterable[Any]) -> Iterator[Any]:
-    """Sum over one partition; what is not 0, and its place."""
+    """Sum over one partition; yield the nonzero sums and their flat indices."""
     try:
         sums = refusing(lambda: add_up_batches(arrow_tables(batches), summary))
         flat = np.concatenate([part.ravel() for part in sums])
@@ -254,7 +255,7 @@ def _add_up(summary: Summary, batches: Iterable[Any]) -> Iterator[Any]:
 
 
 def _batch(refusal: str | None = None, **columns: Any) -> Any:
-    """Make an Arrow batch of whole numbers and refusals."""
+    """Make an Arrow batch of integer columns, and of the message of an error, if any."""
     arrays = {
         name: pyarrow.array(numbers, pyarrow.int64())
         for name, numbers in columns.items()

@@ -49,7 +49,7 @@ def privatize_file(
 ) -> Path:
     r"""Privatise the table in a file, and write the reports to another one, in memory of a few batches.
 
-    The names say the formats: ``.csv``, ``.tsv``, ``.parquet``, or ``.arrow`` (also ``.feather``, ``.ipc``; files, not
+    Formats follow from the suffix: ``.csv``, ``.tsv``, ``.parquet``, or ``.arrow`` (``.feather``, ``.ipc``; files, not
     streams); ``.csv.gz`` and ``.tsv.gz`` are gzipped. Of a CSV file, the types are those of the domain, and each value
     is read by itself, so that none depends on other rows: declared numbers and bins of numbers are numbers below 2**53,
     true and false are booleans, dates and datetimes are ISO 8601, all else is text; what pandas takes for missing is
@@ -73,23 +73,23 @@ def privatize_file(
         the same key, file, transformer and columns, the reports are the same, and a ledger with a file is charged
         once. By default a fresh one. Whoever has the key and the reports can undo them: keep it secret.
     check : bool, default=True
-        Whether all rows are read once before the charge, as for `privatize`.
+        If True, all rows are read once before the charge, as for `privatize`.
     delimiter : str, optional
-        What separates the values of a row in a CSV file that is read: one character. By default a comma, and a tab
+        Separator of the values of a row in a CSV source: one character. By default a comma, and a tab
         where the name ends in ``.tsv``.
 
     Returns
     -------
     Path
         The target. Parquet and Arrow files contain their protocol (`ReportTransformer.to_json`), in the metadata of
-        the schema under ``skdp.protocol``. CSV has no place for it: save the transformer beside it with its `save`.
+        the schema under ``skdp.protocol``. CSV cannot contain it: save the transformer beside it with its `save`.
 
     Raises
     ------
     TypeError, ValueError, BudgetExceeded, ImportError
-        As for `privatize`, or if a file is none of these formats, or cannot hold the declared values so that they are
-        read as what they are, or `run` is given for a seeded transformer. No error shows a value. A row that is refused
-        costs nothing; with ``check=False``, the charge stands.
+        As for `privatize`, or if a file is none of these formats, or cannot represent the declared values, or `run` is
+        given for a seeded transformer. No error shows a value. A row that is refused costs nothing; with
+        ``check=False``, the charge stands.
     OSError
         If a file cannot be read or written.
     FileExistsError
@@ -166,7 +166,7 @@ def privatize_file(
     table.check_quotes()
     key = name = None
     if run is not None:
-        # With other settings, the random bits and the charge are others.
+        # Other settings get other random bits and another charge.
         settings = _settings(table, preparation, stream.batch_rows)
         key = SecretKey(derive_key(run, b"run", settings))
         name = derive_key(run, b"name", settings).hex()

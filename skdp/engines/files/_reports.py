@@ -330,8 +330,8 @@ def estimate_file(
 ) -> pd.DataFrame:
     """Estimate counts, or means, from the reports in a file or in several, in memory of a few batches.
 
-    For reports of declared values and of `NumericPerturber`. Those of `RapporEncoder` are summed up by `tally`, for its
-    own estimates.
+    For reports of declared values and of `NumericPerturber`. For reports of `RapporEncoder`, use `tally` and its own
+    estimates.
 
     Parameters
     ----------
@@ -339,8 +339,8 @@ def estimate_file(
         A file as `privatize_file` wrote it, or the URL of one; or a tally that ``skdp tally`` wrote. The reports of
         several files are added. Further columns are ignored.
     transformer : local transformer, optional
-        As the one that privatised. If it is not fitted, it is, on what it declares by name. By default, that of the
-        protocol that the file says, which a given one must not contradict.
+        As the one that privatised. If it is not fitted, it is fitted to the columns that it declares
+        by name. By default, the transformer of the protocol in the file; a given one must have the same protocol.
     rows : {"table", "population"}, default="table"
         Whose counts are estimated, as in `estimate_counts`: those of the rows, or of the population from which they
         were drawn, with the error of the sample. A tally with weights is of the population. Means always are.

@@ -120,7 +120,7 @@ def synthesize_file(
 ) -> Path:
     r"""Fit a synthesizer to the table in a file, and write synthetic rows to another one, in memory of a few batches.
 
-    The names say the formats: ``.csv``, ``.tsv``, ``.parquet``, or ``.arrow`` (also ``.feather``, ``.ipc``; files, not
+    Formats follow from the suffix: ``.csv``, ``.tsv``, ``.parquet``, or ``.arrow`` (``.feather``, ``.ipc``; files, not
     streams).
     Only the declared columns are read and written, in the order of the table, once for each round of `fit`.
 
@@ -166,7 +166,7 @@ def synthesize_file(
     FileExistsError, FileNotFoundError
         If the target exists, or there is no source or no directory for the target.
     ImportError
-        If what is needed is missing; the error names the extra.
+        If an optional dependency is missing; the error names the extra.
 
     See Also
     --------

@@ -32,7 +32,7 @@ from skdp.engines.files._csv import (
     write_csv,
 )
 from skdp.engines.files._source_file import SourceFile, check_delimiter
-from skdp.local import check_carried
+from skdp.local import check_attached_protocol
 from skdp.tables import present
 
 pyarrow, ipc, dataset = map(Extra, ("pyarrow", "pyarrow.ipc", "pyarrow.dataset"))
@@ -259,7 +259,7 @@ def only_one(texts: Iterable[str | None], name: str) -> str | None:
 def check_said(text: str | None, transformer: Any, name: str) -> None:
     """Refuse a transformer whose reports the file does not hold."""
     try:
-        check_carried(text, transformer)
+        check_attached_protocol(text, transformer)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
 

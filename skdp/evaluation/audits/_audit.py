@@ -333,7 +333,7 @@ def _call_draws(
     return draw
 
 
-# The release and the guarantee of what is audited.
+# The audited release and its guarantee.
 
 
 def _check_pair(neighbours: Any) -> None:
@@ -540,7 +540,7 @@ def _names_of(estimator: Any, name: str, *, only_set: bool = False) -> list[str]
 
 
 def _is_fitted(estimator: Any) -> bool:
-    """Return whether an estimator is fitted; one without `fit` always is."""
+    """Return True if an estimator is fitted, or has no `fit`."""
     if not hasattr(estimator, "fit"):
         return True
     try:
@@ -551,7 +551,7 @@ def _is_fitted(estimator: Any) -> bool:
 
 
 def _has_seed(estimator: Any) -> bool:
-    """Return whether the random bits of an estimator come from a seed, and not from a secret key."""
+    """Return True if the random bits of an estimator come from a seed, and not from a secret key."""
     if _names_of(estimator, "secret_key", only_set=True):
         return False
     return bool(_names_of(estimator, "random_state", only_set=True))
@@ -588,7 +588,7 @@ def _make_records(estimator: Any) -> list[pd.DataFrame]:
         inner = parameters.get(name)
         if hasattr(inner, "get_params"):
             return _make_records(getattr(inner, "estimator", inner))
-    columns = _declared_values(estimator, parameters)
+    columns = _list_values(estimator, parameters)
     rows = list(zip(*map(_choose_values, columns.values()), strict=True))
     # Values outside the domain are protected, too, where they are accepted.
     if parameters.get("handle_unknown", "error") != "error":
@@ -598,10 +598,8 @@ def _make_records(estimator: Any) -> list[pd.DataFrame]:
     return [frame.iloc[[row]].reset_index(drop=True) for row in range(len(frame))]
 
 
-def _declared_values(
-    estimator: Any, parameters: Mapping[str, Any]
-) -> dict[Any, list[Any]]:
-    """List the values of each column of categories, and numbers in and beyond bounds."""
+def _list_values(estimator: Any, parameters: Mapping[str, Any]) -> dict[Any, list[Any]]:
+    """List values of each column for neighbouring records: categories, or numbers inside and outside of the bounds."""
     columns: dict[Any, list[Any]] = {}
     declared = getattr(estimator, "domain_", parameters.get("categories"))
     if isinstance(declared, list | tuple):
@@ -618,8 +616,8 @@ def _declared_values(
             columns[name] = list(map(float, numbers))
     if not columns:
         raise ValueError(
-            "neighbours are required, as the estimator declares no values. Declare "
-            "`categories` or `bounds`, or pass neighbours."
+            "`neighbours` is required for an estimator without declared values. Pass it, or "
+            "declare `categories` or `bounds`."
         )
     return columns
 
@@ -649,7 +647,7 @@ def exact_epsilon(fitted: Any) -> float | None:
         fields = protocol.channels(MAX_CHANNEL_ENTRIES) or []
         n_sampled = protocol.n_sampled
     else:
-        # Of another package: one channel for each column.
+        # Transformers of other packages have one channel for each column.
         channel = getattr(fitted, "channel", None)
         fields = [iter([one]) for one in channel()] if callable(channel) else []
         n_sampled = None

@@ -1,4 +1,4 @@
-"""The test of an audit: some draws choose an event that is likelier under one table, and others count it."""
+"""The test of an audit: some draws choose an event that is likelier under one table, the other draws count it."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Event:
     score: float
 
     def count(self, outputs: Outputs) -> int:
-        """Return how many outputs are in the set."""
+        """Count the outputs in the set."""
         outcomes = self.feature.outcomes(outputs)
         return int(np.isin(outcomes, self.members, kind="sort").sum())
 
@@ -174,7 +174,7 @@ def choose_event(
     delta: float,
     is_small: bool = False,
 ) -> Event | None:
-    """Choose the pair of tables and the event that promise the largest lower bound."""
+    """Choose the pair of tables and the event with the largest expected lower bound."""
     # The first sample orders the outcomes by their log ratios, as the lemma of Neyman
     # and Pearson demands. The second sample scores the sets of the first outcomes, so
     # that an event that fits the first sample by chance is not chosen. The test needs a

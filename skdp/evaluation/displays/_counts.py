@@ -86,7 +86,7 @@ class CountEstimateDisplay(PanelDisplay):
         true_counts : Series, optional
             The true counts with the same labels; an absent label has the count 0.
         ax : matplotlib Axes or array of them, optional
-            The axes to draw on, one for each column. By default those of a new figure.
+            The axes to draw on, one for each column. By default axes of a new figure.
 
         Returns
         -------

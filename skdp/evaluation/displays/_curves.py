@@ -83,7 +83,7 @@ class PrivacyCurveDisplay(PanelDisplay):
         kind : {"score", "difference"}, default="score"
             The scores, or their differences from the baseline with 95 % intervals.
         ax : matplotlib Axes or array of them, optional
-            The axes to draw on, one for each metric. By default those of a new figure.
+            The axes to draw on, one for each metric. By default axes of a new figure.
 
         Returns
         -------

@@ -110,7 +110,7 @@ class FairnessDisplay(PanelDisplay):
             As returned by `fairness_report` or `debiased_fairness`, such as the reports
             of several models.
         ax : matplotlib Axes or array of them, optional
-            The axes to draw on, one for each panel. By default those of a new figure.
+            The axes to draw on, one for each panel. By default axes of a new figure.
 
         Returns
         -------
@@ -188,7 +188,7 @@ def _draw_panel(axes: Any, table: pd.DataFrame, names: list[str]) -> None:
         style = series_style(place)
         axes.hlines(heights, *ends.T, color=style["color"], lw=2, alpha=0.6)
         axes.plot(report["value"], heights, ls="none", ms=5.5, **style)
-    # One interval without an end would make all others a point.
+    # An unbounded interval would shrink all other intervals to points.
     ends = table[["value", "lower", "upper"]].to_numpy(float)
     near = ends[np.isfinite(ends) & (np.abs(ends) <= 3)]
     if near.size:

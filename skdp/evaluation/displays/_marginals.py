@@ -115,7 +115,7 @@ class MarginalDisplay(PanelDisplay):
             numbers are cut into bins.
         ax : matplotlib Axes or array of them, optional
             The axes to draw on, one for each marginal of one column and two for each of
-            two columns. By default those of a new figure.
+            two columns. By default axes of a new figure.
 
         Returns
         -------
@@ -261,7 +261,7 @@ def _draw_pair(
     """Draw the proportions of two columns as heat maps with a common colour scale."""
     from matplotlib.colors import PowerNorm
 
-    # A square root, so that one frequent value does not hide the others.
+    # A square-root scale keeps rare values visible beside a frequent one.
     norm = PowerNorm(0.5, vmin=0, vmax=float(table.to_numpy().max()))
     levels = [table.index.unique(level) for level in (0, 1)]
     shape = tuple(map(len, levels))

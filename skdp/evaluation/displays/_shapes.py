@@ -99,7 +99,7 @@ class ShapeDisplay(PanelDisplay):
         features : list of column names, optional
             The columns to draw. By default all.
         ax : matplotlib Axes or array of them, optional
-            The axes to draw on, one for each column. By default those of a new figure.
+            The axes to draw on, one for each column. By default axes of a new figure.
 
         Returns
         -------

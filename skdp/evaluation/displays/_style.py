@@ -18,7 +18,7 @@ INK = "#333333"
 
 
 class PanelDisplay:
-    """The panels that a display draws on: those of a new figure, or given ones."""
+    """The panels of a display, in a new figure or given by the caller."""
 
     ax_: NDArray[Any]
     figure_: Any
@@ -40,7 +40,7 @@ class PanelDisplay:
         """Draw a legend below a new figure, or in the first of given panels."""
         owner = self.figure_ if ax is None else self.ax_[0]
         place = {"loc": "outside lower center", "ncols": min(len(handles), 3)}
-        # matplotlib hides labels that begin with an underscore.
+        # matplotlib's legend omits labels that begin with an underscore.
         labels = [handle.get_label() for handle in handles]
         labels = [f" {label}" if label.startswith("_") else label for label in labels]
         owner.legend(handles, labels, frameon=False, **(place if ax is None else {}))

@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.base import read_array
-from skdp.domain import FEW, Domain
+from skdp.domain import MAX_SHOWN_VALUES, Domain
 from skdp.tables import Table, is_frame, kind_of, read_table
 
 # The column that says, under ``strategy="sample"``, which attribute a row reports.
@@ -159,7 +159,7 @@ def read_report_table(reports: Any, names: Sequence[Any]) -> Table:
         if reports.ndim != 2:
             raise ValueError(
                 "reports must be a table with a column for each of "
-                f"{[*names][:FEW]}, got {reports.ndim} dimensions; pass reports[[column]] "
+                f"{[*names][:MAX_SHOWN_VALUES]}, got {reports.ndim} dimensions; pass reports[[column]] "
                 "for a single column of a dataframe"
             )
     table = read_table(reports)

@@ -104,32 +104,33 @@ def _cells_of(domain: Any, values: Any) -> NDArray[np.intp]:
 def _unbiased_values(
     protocol: Any, reports: Reports, group: tuple[Any, ...], cells: Any
 ) -> NDArray[np.float64]:
-    """Return unbiased values of some columns: (n_records, n_cells)."""
-    places = fields_with(protocol, *group)
+    """Return the unbiased values of each record for a group of columns: (n_records, n_cells)."""
+    indices = fields_with(protocol, *group)
     inclusions = [1.0] * len(protocol.fields)
     if protocol.sampling is not None:
         inclusions = list(map(float, protocol.sampling.inclusions))
-    fields = [protocol.fields[place] for place in places]
-    # Weights of fields with the same columns follow from what is public.
+    fields = [protocol.fields[index] for index in indices]
+    # Several fields may report the same columns: their values are averaged with public
+    # weights.
     weights = np.ones(1)
     if len(fields) > 1:
-        chances = [inclusions[place] for place in places]
+        probabilities = [inclusions[index] for index in indices]
         weights = field_weights(
             [field.oracle for field in fields],
-            chances,
+            probabilities,
             protocol.domain.select(group).size,
         )
     total: Any = 0.0
-    for place, field, weight in zip(places, fields, weights, strict=True):
+    for index, field, weight in zip(indices, fields, weights, strict=True):
         try:
-            values = field.debias(reports[place], group, cells)
+            values = field.debias(reports[index], group, cells)
         except NotImplementedError:
             raise ValueError(
-                f"the reports of {list(group)} have no unbiased value for each record"
+                f"columns {list(group)}: their encoder has no unbiased value for each record"
             ) from None
         if protocol.sampling is not None:
-            # Each record reports the field with a public probability.
-            is_reported = protocol.rows(reports)[:, place]
-            values *= (is_reported * (weight / inclusions[place]))[:, np.newaxis]
+            # Inverse probability weights: a record reports a field with a public probability.
+            is_reported = protocol.rows(reports)[:, index]
+            values *= (is_reported * (weight / inclusions[index]))[:, np.newaxis]
         total = total + values
     return np.asarray(total, float)

@@ -32,7 +32,7 @@ from skdp.tables import Table, missing_for_nan, read_table
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ReportProtocol:
-    """How a local transformer reports a row, and what a server makes of the reports.
+    """The protocol of a local transformer: reports of rows, and estimates from reports.
 
     Every fitted local transformer has one as ``protocol_``. It holds what was declared
     and nothing of the data, does not change, and can be pickled. The engines, attacks,
@@ -49,10 +49,10 @@ class ReportProtocol:
     fields : tuple of Field
         What the columns of a record report.
     guarantee : PrivacyGuarantee
-        What one call promises; with permanent reports, what all calls together promise
-        for unchanged values. Its ``scope`` are the columns, in their order.
+        The guarantee of one call; with permanent reports, of all calls together for
+        unchanged values. Its ``scope`` are the columns, in their order.
     sampling : Sampling, optional
-        Which fields a record reports, drawn without looking at its values; by default
+        Which fields a record reports, drawn independently of its values; by default
         all.
     states_sample : bool, default=True
         Whether columns of their own say which fields a record reports; if not, the

@@ -58,7 +58,7 @@ def read_sample_weight(sample_weight: Any, reports: Any, n_rows: int) -> Vector:
 
 
 def refuse_name(parameter: str, given: Any) -> None:
-    """Refuse the name of a column in place of its entries."""
+    """Raise if a column name was passed instead of its entries."""
     if isinstance(given, str):
         raise ValueError(
             f"{parameter} must hold an entry for each row, got a name: pass X[{given!r}]"
@@ -134,7 +134,7 @@ class _WeightedSample:
         return replace(counts, shown=shown * counts.n)
 
     def _field_weights(self, place: int) -> Vector:
-        """Return the weights of the records that report a field; 0 for others."""
+        """Return the weights of the records that report a field; 0 for all other records."""
         reported: Vector = self.weights * self.protocol.rows(self.arrays)[:, place]
         return reported
 
@@ -178,7 +178,7 @@ def _kish(weights: Vector) -> float:
 def _processed(
     oracle: FrequencyOracle, means: Vector, size: int, postprocess: str
 ) -> Vector:
-    """Process weighted frequencies as those of `size` reports."""
+    """Postprocess weighted frequencies like frequencies of `size` reports."""
     # The estimate is linear in the sums: these are the sums that give the frequencies.
     constant = oracle.estimate(np.zeros(len(means)), size)
     slope = oracle.estimate(np.ones(len(means)), 0)

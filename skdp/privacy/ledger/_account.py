@@ -1,4 +1,4 @@
-"""What a ledger admits: its budget, its charges and their sums.
+"""The account of a ledger: its budget, its charges and their sums.
 
 A budget is a filter: however the next charge is chosen from earlier results, what was
 admitted is together as private as the budget states. With charges of (epsilon_i,

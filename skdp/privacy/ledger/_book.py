@@ -100,7 +100,7 @@ class MemoryBook:
 
 
 def closed_book(budget: Budget, refusal: str) -> MemoryBook:
-    """Return a book that has its budget and refuses everything else."""
+    """Return a book with a budget, all methods of which raise an error."""
     book = MemoryBook(Account(budget))
     book._process = None
     book._refusal = refusal
@@ -123,8 +123,8 @@ class RecordBook(MemoryBook):
     def charge(self, what: str, guarantee: PrivacyGuarantee) -> None:
         """Refuse a charge."""
         raise RuntimeError(
-            "this is the record of a ledger, which can only be read: its budget would "
-            "be spent twice; nothing was released. Charge the ledger itself."
+            "a record of a ledger is read-only: a charge to it would spend the budget "
+            "twice. Charge the ledger itself."
         )
 
     def _check_process(self) -> None:
@@ -163,17 +163,17 @@ if hasattr(os, "register_at_fork"):
 
 
 class FileBook:
-    """A book in an SQLite file; threads, forks and pickles share only its path."""
+    """A book in an SQLite file; threads, forks and pickles share its path alone."""
 
     def __init__(self, path: Path, budget: Budget | None) -> None:
         self.path = path
         if budget is None and not path.exists():
             raise FileNotFoundError(
-                f"there is no ledger {path}; give epsilon= (or rho= or mu=) to make one"
+                f"ledger {path} does not exist; set epsilon (or rho or mu) to create it"
             )
         if not path.parent.is_dir():
             raise FileNotFoundError(
-                f"the ledger {path} cannot be made: there is no such folder"
+                f"ledger {path} cannot be created: its folder does not exist"
             )
         if budget is None:
             self.budget = self.account().budget
@@ -239,8 +239,9 @@ class FileBook:
 
     @contextmanager
     def _connection(self, mode: str = "rw") -> Iterator[sqlite3.Connection]:
-        """Connect to the file, without making it again if it is lost."""
-        with _turn.lock, self._explained():
+        """Connect to the file; a file that was lost is not created again, unless mode is "rwc"."""
+        # The lock makes forks wait (see `_turn`).
+        with _turn.lock, self._translate_errors():
             self._check_file(is_new=mode == "rwc")
             database = sqlite3.connect(
                 f"{self.path.as_uri()}?mode={mode}",
@@ -250,7 +251,7 @@ class FileBook:
             )
             # Closing rolls back a transaction that was not committed.
             with closing(database):
-                # With FULL, a power failure after a commit may undo it.
+                # EXTRA: with FULL, a power failure after a commit may undo it.
                 database.execute("PRAGMA synchronous = EXTRA")
                 yield database
 
@@ -269,8 +270,8 @@ class FileBook:
             )
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
-        """Raise errors of SQLite with the path of the ledger."""
+    def _translate_errors(self) -> Iterator[None]:
+        """Replace errors of SQLite by errors with the path of the ledger and a remedy."""
         try:
             yield
         except sqlite3.OperationalError as error:
@@ -285,7 +286,7 @@ class FileBook:
 
 
 class _Damaged(ValueError):
-    """A file is not as it was written."""
+    """A file is not a valid ledger."""
 
 
 def _is_empty(database: sqlite3.Connection) -> bool:

@@ -97,8 +97,8 @@ class PrivacyLedger(ReadableRecord):
     A budget has one relation. Charges for adding or removing a record are converted for a "replace" budget and count
     twice; a "replace" charge to an add/remove budget is refused. Set ``relation="replace"`` for local and central
     releases together. A budget for whole records refuses a release that protects named columns only, because it may
-    show all others; a budget for named columns (``relation="replace_values"``) takes releases for whole records, and
-    releases that protect at least its columns.
+    reveal all other columns; a budget for named columns (``relation="replace_values"``) takes releases for whole
+    records, and releases that protect at least its columns.
 
     Charges for records and charges for all rows of a person (``groups`` of `fit`) add up for persons with at most as
     many rows as the charges for records protect. `report` lists the unit of each charge, `privacy_statement` the unit

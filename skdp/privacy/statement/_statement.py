@@ -103,11 +103,10 @@ def privacy_statement(
     With ``groups``, a guarantee is for all rows of a person. Persons may have different numbers of rows, so nothing
     holds for replacing a person where the number of rows is shown, and there is no total, unless it is for values.
 
-    **Before fit**, a statement lists the most that each step is set to spend, as its parameters say, and `notes` has
-    their sum. It reads nothing, and it is no promise: nothing is released yet. What follows from the columns or the
-    rows that `fit` sees is said in words, and has no total: probabilities in place of an epsilon,
-    categories "auto", what a meta-estimator makes of its parts. If some parts are fitted and others are not, nothing is
-    promised of the latter.
+    **Before fit**, a statement lists the maximum loss of each step according to its parameters, and `notes` has their
+    sum. It reads nothing, and it is not a guarantee: nothing is released yet. Losses that depend on the columns or rows
+    of `fit` are described in words, without a total: probabilities in place of an epsilon, categories "auto", parts of
+    a meta-estimator. If only some parts are fitted, the statement has no guarantee for the other parts.
 
     A step ``domain`` is the release that found the domain of other steps, such as `discover_domain`. It counts once,
     however many steps use it.

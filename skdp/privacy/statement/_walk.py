@@ -504,7 +504,7 @@ class Walk:
         self.remarks.setdefault(text, []).append(step)
 
     def finish(self) -> None:
-        """Void promises about a target that a step learns, and add domains that were found."""
+        """Void guarantees of a target that a step learns, and add the found domains."""
         for learner in self.remarks.get(LEARNT_TARGET, ()):
             self.expose(self._targets, AS_IS, learner)
         for (found, _), columns in self._domains.items():

@@ -1,4 +1,4 @@
-"""Which pairs of columns are measured: those that gain more than their noise costs."""
+"""Selection of the pairs of columns to measure: pairs whose expected gain exceeds the cost of their noise."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COLUMN_SHARE = Fraction(1, 20)
 MIN_SCORE_SHARE, MAX_SCORE_SHARE = Fraction(1, 70), Fraction(1, 7)
 """Fractions of the budget for the scores of pairs."""
 
-_WANTED_SCORE_ERROR = 0.01
+_TARGET_SCORE_ERROR = 0.01
 """Standard error of a score, as a fraction of the records, that needs no larger share."""
 
 _MAX_SCORE_ERROR = 0.1
@@ -37,10 +37,10 @@ _MAX_RARE_SHARE = 0.1
 
 
 _N_STEPS = 20
-"""Steps of expectation and maximization: with few values, more of them fit noise."""
+"""Number of EM steps: with few values, more steps fit the noise."""
 
 _MIN_COUNT = 1e-6
-"""Records of a value that no record seems to have, so that nothing is divided by 0."""
+"""Smallest count of a value, to avoid division by 0."""
 
 
 @dataclass(frozen=True)
@@ -86,8 +86,8 @@ def measure_columns(columns: PrivateColumns, layout: Layout) -> list[NoisyCounts
 def estimate_shares(noisy: NoisyCounts) -> NDArray[np.float64]:
     """Estimate the positive shares of the values of a single column."""
     counts = noisy.counts[0]
-    rest = noisy.std_error / 4  # what noise makes negative may still occur
-    # Two counts whose sum is known are one number, which says nothing of others.
+    rest = noisy.std_error / 4  # a value with a negative noisy count may still occur
+    # Empirical Bayes needs several numbers; two counts with a known sum are one number.
     if counts.size > 2 and counts.sum() > 0:
         counts = _shrink_counts(counts, noisy.std_error)
         rest = 0.0
@@ -96,8 +96,9 @@ def estimate_shares(noisy: NoisyCounts) -> NDArray[np.float64]:
 
 
 def _shrink_counts(noisy: NDArray[np.float64], std_error: float) -> NDArray[np.float64]:
-    """Return the expected counts given the noisy ones, for the distribution of the counts of most likelihood."""
-    # Nonparametric empirical Bayes ([1]_), supported on the noisy counts and their mean.
+    """Return posterior means of counts, under the prior that maximizes the likelihood of the noisy counts."""
+    # Nonparametric empirical Bayes ([1]_) by EM; the prior is discrete, on the noisy
+    # counts and their mean.
     # .. [1] J. Kiefer, J. Wolfowitz (1956). Consistency of the maximum likelihood
     #    estimator in the presence of infinitely many incidental parameters. Annals of
     #    Mathematical Statistics 27(4).
@@ -122,11 +123,11 @@ def _spend(
     """Measure tables with the smallest weighted sum of the errors of their cells; average with earlier counts."""
     measured: list[NoisyCounts] = []
     parts = columns.budget.best_shares(weights, share)
-    for place, (cross, part) in enumerate(zip(crosses, parts, strict=True)):
+    for index, (cross, part) in enumerate(zip(crosses, parts, strict=True)):
         single = None if cross.public is None else measured[cross.private[0]]
         counts = columns.measure(cross, part, single)
-        if place < len(earlier):
-            counts = counts.average(earlier[place])
+        if index < len(earlier):
+            counts = counts.average(earlier[index])
         measured.append(counts)
     return measured
 
@@ -180,7 +181,7 @@ def _list_pairs(
 def _estimate_gains(
     columns: PrivateColumns, pairs: Sequence[Cross], shares: Sequence[NDArray]
 ) -> list[float]:
-    """Estimate how many records independent columns misplace, twice, by noisy scores."""
+    """Estimate the L1 distance of each pair of columns from independence, in records, from noisy scores."""
     # The number of records is public. A share that is k times as large has errors that
     # are smaller by k to the power of the budget.
     if not pairs:
@@ -188,7 +189,7 @@ def _estimate_gains(
     n_rows = columns.n_rows
     budget = columns.budget
     error = budget.score_error(MIN_SCORE_SHARE, len(pairs), change=2) / n_rows
-    factor = (error / _WANTED_SCORE_ERROR) ** (1 / float(budget.power))
+    factor = (error / _TARGET_SCORE_ERROR) ** (1 / float(budget.power))
     largest = float(MAX_SCORE_SHARE / MIN_SCORE_SHARE)
     share = MIN_SCORE_SHARE * Fraction(min(largest, max(1.0, factor)))
     error = budget.score_error(share, len(pairs), change=2)
@@ -206,7 +207,7 @@ def _estimate_gains(
 
 def _shrink(scores: NDArray[np.float64], error: float) -> NDArray[np.float64]:
     """Return the expected scores given the noisy ones (empirical Bayes, both normal)."""
-    # The largest noisy score is partly so by luck.
+    # Shrinkage corrects the bias of the largest noisy scores.
     if scores.size < 2:
         return scores
     variance = float(scores.var(ddof=1))
@@ -220,7 +221,7 @@ def _choose(
     gains: Sequence[float],
     single_weights: Sequence[float],
 ) -> list[Cross]:
-    """Choose pairs by gain over noise, while a pair gains more than it costs all others."""
+    """Choose pairs by the ratio of gain to noise, while the gain exceeds the added noise of all other tables."""
     # If n tables share a budget for the smallest sum of errors, this sum is
     # sum(noise**power) ** (1 / power).
     power = 1 / (1 + float(columns.budget.power))

@@ -31,7 +31,7 @@ class Cross:
 
     @property
     def is_single(self) -> bool:
-        """Whether it is one private column by itself."""
+        """True for a single private column without a public one."""
         return self.public is None and len(self.private) == 1
 
     @property
@@ -78,14 +78,15 @@ class NoisyCounts:
 class _Form:
     """The numbers of a table that are counted with noise."""
 
-    # Known are the sums over private values: the number of records of each public cell.
-    # Of two values one is counted; otherwise the noise is moved such that the sums are
-    # exact, which leaves 1 - 1 / q of its variance for q values.
+    # The sums over private values, the number of records of each public cell, are public.
+    # With two values, one is counted. With q > 2 values, the noise is projected so that
+    # the sums are exact, which leaves 1 - 1 / q of its variance.
+    #
     # Centered numbers are K N - S for counts N of a cell and their sum S over all K
-    # public cells. S is the private column by itself, which is counted with little noise
-    # for all its tables. Another value changes centered numbers by K - 1 in its cell and
-    # by 1 in all others: by K (K - 1) in squared L2 norm. As they sum to 0, 1 - 1 / K of
-    # the noise is left; of two cells one is counted.
+    # public cells. S is the single private column, which is counted once, with little
+    # noise, for all its tables. Another value changes centered numbers by K - 1 in its
+    # cell and by 1 in all other cells: by K (K - 1) in squared L2 norm. They sum to 0, so
+    # 1 - 1 / K of the variance of the noise is left; with two cells, one is counted.
 
     n_cells: int
     """Public cells with records."""
@@ -104,7 +105,7 @@ class _Form:
 
     @property
     def change(self) -> Change:
-        """How much another value of a record changes the counted numbers."""
+        """The sensitivity of the counted numbers to another value of a record."""
         n_changed = min(2, self.n_counted_values)
         if not self.is_centered or self.n_cells == 2:
             return Change(n_changed, n_changed)
@@ -113,7 +114,7 @@ class _Form:
 
     @property
     def noise_left(self) -> float:
-        """The fraction of the standard deviation of the noise that is left in each count."""
+        """The standard deviation of each completed count, relative to the noise."""
         left = 1 - 1 / self.n_values if self.n_values != 2 else 1.0
         if self.is_centered:
             left /= self.n_cells**2
@@ -145,8 +146,8 @@ class _Form:
 class PrivateColumns:
     """Exact codes of private columns; only noisy counts and noisy scores leave this object."""
 
-    # Neighbors differ in the private values of one record, which leaves one cell of a
-    # table for another with the same public values.
+    # Neighbors differ in the private values of one record, which moves it between two
+    # cells of a table with the same public values.
 
     def __init__(
         self,
@@ -181,13 +182,13 @@ class PrivateColumns:
     def _form(self, cross: Cross) -> _Form:
         """Return the numbers that are counted with noise."""
         n_cells = int((self.count_cells(cross) > 0).sum())
-        # Laplace noise for deviations of more than two cells exceeds that for counts.
+        # With more than two cells, centered numbers need more Laplace noise than counts.
         is_gaussian = self.budget.share.kind == "mu"
         is_centered = n_cells == 2 or (n_cells > 2 and is_gaussian)
         return _Form(n_cells, cross.n_values, is_centered)
 
     def error(self, cross: Cross, share: Fraction) -> float:
-        """Return the standard deviation of each count that a share of the budget buys."""
+        """Return the standard deviation of each count measured with a share of the budget."""
         form = self._form(cross)
         error = self.budget.std_error(share, form.change) * form.noise_left
         return max(LEAST_ERROR, error)
@@ -195,7 +196,7 @@ class PrivateColumns:
     def measure(
         self, cross: Cross, share: Fraction, single: NoisyCounts | None = None
     ) -> NoisyCounts:
-        """Spend a share of the budget on a table of counts, given those of its private column by itself."""
+        """Spend a share of the budget on a table of counts; `single` has the counts of its private column."""
         form = self._form(cross)
         exact = self._count(cross)
         has_records = exact.sum(axis=1) > 0  # other cells have no noise
@@ -214,7 +215,8 @@ class PrivateColumns:
     ) -> NDArray[np.float64]:
         """Spend a share of the budget on the distances of tables from independent columns.
 
-        A distance is the sum of absolute differences of counts; `shares` are those of the values of each table.
+        A distance is the sum of absolute differences of counts; `shares` are the estimated shares of the values of
+        each table.
         """
         # Another value moves a record between two cells, which changes a distance by
         # at most 2.

@@ -16,20 +16,20 @@ from skdp.synthesis.model import Tables
 
 # The constants were chosen with benchmarks/synthesis_columns.py.
 _LOGIT_STD = 0.5
-"""Standard deviation of the logits of pairs that is expected before counts are seen."""
+"""Prior standard deviation of the logits of pairs."""
 
 _MIN_CURVATURE = 0.05
-"""In records: for a cell where hardly any are expected."""
+"""Smallest curvature of a cell, in records."""
 
 _GRADIENT_TOLERANCE = 0.2
-"""In standard deviations of counts by chance."""
+"""In standard deviations of a count."""
 
 _LOSS_TOLERANCE = 1e-6
 
 MAX_STEPS = 300
 
 _BLOCK_CELLS = 1 << 17
-"""Probabilities that are computed at a time: a megabyte."""
+"""Number of probabilities in a block: one megabyte."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,10 +101,9 @@ def _weigh(
         prior += np.log(independent)
     curvature = n_records * independent * (1 - independent)
     curvature = np.maximum(curvature, _MIN_CURVATURE)
-    # A logit has the variance s**2 before counts are seen. A count with the curvature
+    # A logit has the prior variance s**2. A count with the curvature
     # h = n p (1 - p) and noise of variance v estimates it with the error variance
-    # 1 / h + v / h**2. The best linear estimate is that with the penalty
-    # (1 + v / h) / s**2.
+    # 1 / h + v / h**2. The best linear estimate has the penalty (1 + v / h) / s**2.
     penalty = (1 + noisy.std_error**2 / curvature) / _LOGIT_STD**2
     return counts, prior, penalty, curvature
 
@@ -191,7 +190,7 @@ class _DistinctRows:
 def _normalize(
     scores: NDArray[np.float64],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return probabilities and log normalizers of rows of scores, which are overwritten."""
+    """Return the softmax and the log normalizer of each row of scores, which are overwritten."""
     highest = scores.max(axis=1, keepdims=True)
     probabilities = np.exp(scores - highest, out=scores)
     sums = probabilities.sum(axis=1, keepdims=True)
@@ -204,7 +203,7 @@ def _normalize(
 _N_BLOCKS, _MIN_BLOCK_ROWS = 1024, 16
 
 _GAIN, _MAX_GAIN = 8.0, 0.02
-"""Change of a logit for a row in excess: divided by rows of a block and public columns; and the largest."""
+"""Change of a logit per excess row, before division by block rows and public columns; and its maximum."""
 
 _MAX_TILT = 3.0
 
@@ -215,7 +214,7 @@ def draw_evenly(
     n_rows: int,
     rng: np.random.Generator,
 ) -> NDArray[np.intp]:
-    """Draw a combination of private values for each row, with nearly the expected counts beside public values."""
+    """Draw a combination of private values for each row, with counts close to the expected ones."""
     # Counts of n independent rows differ from the expected ones by up to the root of
     # n / 4. Here, blocks of rows are drawn in random order, from distributions that are
     # tilted a little against values drawn too often so far beside the row's public
@@ -238,16 +237,16 @@ def draw_evenly(
     order = rng.permutation(n_rows)
     for start in range(0, n_rows, block_rows):
         block = order[start : start + block_rows]
-        law = model.predict([codes[block] for codes in public], block.size)
+        probabilities = model.predict([codes[block] for codes in public], block.size)
         row_excess = np.tile(total_excess, (block.size, 1))
         for table, indicator in zip(excess, indicators, strict=True):
             row_excess += table[cells[block]].sum(axis=1) @ indicator.T
         tilt = np.clip(gain * row_excess, -_MAX_TILT, _MAX_TILT)
-        steps = np.cumsum(law * np.exp(-tilt), axis=1)
+        steps = np.cumsum(probabilities * np.exp(-tilt), axis=1)
         uniforms = 1 - rng.random((block.size, 1))
         draws = (steps < uniforms * steps[:, -1:]).sum(axis=1)
         drawn[block] = draws
-        change = -law
+        change = -probabilities
         change[np.arange(block.size), draws] += 1
         total_excess += change.sum(axis=0)
         for table, indicator in zip(excess, indicators, strict=True):
