@@ -86,8 +86,8 @@ def _shown_of(estimator: Any) -> set[tuple[str, str, int]]:
 
 
 @contextmanager
-def heard() -> Iterator[list[str]]:
-    """Collect the texts of all log records and warnings, and what is printed, for audits and checks."""
+def collect_output() -> Iterator[list[str]]:
+    """Collect the texts of all log records, warnings and printed output, for audits and checks."""
     texts: list[str] = []
     printed = io.StringIO()
     listener = logging.StreamHandler(printed)
@@ -121,26 +121,26 @@ _FEW_ROWS = 1_000
 
 
 def is_large(epsilon: float) -> bool:
-    """Whether an epsilon protects so little that it is warned of."""
+    """Return True for an epsilon that is large enough for a warning."""
     return epsilon > LARGE_EPSILON
 
 
-def written_chance(chance: Fraction | float) -> str:
-    """Write a probability, and one near 1 by what it lacks."""
+def format_probability(chance: Fraction | float) -> str:
+    """Format a probability; one near 1 as 1 minus the difference."""
     lack = 1 - chance
     if lack >= 1e-3:
         return f"{float(chance):.4f}"
     return f"1 - {float(lack):.2g}" if lack > 0 else "1"
 
 
-def written_odds(epsilon: float) -> str:
-    """Write how well two inputs with even odds may be distinguished: e^epsilon / (1 + e^epsilon)."""
+def format_guess_probability(epsilon: float) -> str:
+    """Format the success probability of the best attack on two equally likely inputs."""
     less_likely = Fraction(math.exp(-min(epsilon, 700.0)))
-    return written_chance(1 / (1 + less_likely))
+    return format_probability(1 / (1 + less_likely))
 
 
 def warn_of_epsilon(epsilon: float, consequence: str) -> None:
-    """Warn of an epsilon above 10, and say what follows from it."""
+    """Warn of an epsilon above 10, with its consequence."""
     warn_once(
         f"epsilon = {epsilon:.6g} is above {LARGE_EPSILON}, which protects little: "
         f"{consequence}",
@@ -150,13 +150,13 @@ def warn_of_epsilon(epsilon: float, consequence: str) -> None:
 
 
 def warn_of_loss(epsilon: float) -> None:
-    """Warn of an epsilon above 10 of a curator, or after shuffling, whatever the mechanism is."""
+    """Warn of an epsilon above 10 of a curator or after shuffling."""
     if is_large(epsilon):
         warn_of_epsilon(
             epsilon,
             "an output may be e^epsilon times as likely with a record as without it, "
             "so those who know the others may tell whether it is there, with a "
-            f"probability of up to {written_odds(epsilon)}",
+            f"probability of up to {format_guess_probability(epsilon)}",
         )
 
 

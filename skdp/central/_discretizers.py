@@ -61,10 +61,10 @@ class DPKBinsDiscretizer(CentralTransformer):
         whole bounds are among their ends; if there are more, these numbers alone, up to 100,000. Fewer candidates make
         a more accurate choice. The dtype of a column has no influence: in pandas, it may show that a value is missing.
     max_rows_per_person : int, default=1
-        The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
-        left out if `fit` is given ``groups``; without, the number is taken on trust.
+        Maximum number of rows of one person, all of which are protected: noise is proportional to it. Further rows are
+        left out if `fit` is given ``groups``; without, the number is not checked.
     ledger : PrivacyLedger, optional
-        What each `fit` is charged to, before anything is drawn.
+        Ledger that each `fit` charges, before anything is drawn.
     random_state : None or int, default=None
         None for secure random bits; an int for experiments, without a guarantee if it is known.
 

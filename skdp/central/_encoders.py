@@ -79,12 +79,12 @@ class DPOneHotEncoder(CentralTransformer):
         The values that each column may take, as the `domain` of `DPHistogram`: declared from public knowledge, or
         found by `discover_domain`. None among the values declares missing as a category.
     drop : {"first", "if_binary"} or array-like of shape (n_features,), optional
-        The category of each column that gets no column of its own: the first; that of columns with two; or these.
+        The category of each column that is not encoded: the first, the first in columns with two, or a given one.
     handle_unknown : {"error", "ignore"}, default="error"
-        What is done with any other value: an error, which reveals that there is such a value, or 0 in all columns. Use
+        Treatment of any other value: an error, which reveals that there is such a value, or 0 in all columns. Use
         ``"ignore"`` for categories that `discover_domain` found, which leaves rare ones out.
     max_rows_per_person : int, default=1
-        The most rows of one person, as of other estimators.
+        Maximum number of rows of one person, as in other estimators.
     ledger : PrivacyLedger, optional
         Ledger of the release, which is charged nothing.
     random_state : None or int, default=None
@@ -275,7 +275,7 @@ class DPOneHotEncoder(CentralTransformer):
 class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
     """Encode each category by the mean of the target among its rows, private for the whole record.
 
-    Rare categories, and those of which the noise hides the mean, are drawn towards the mean of all rows.
+    Means of rare categories, and means with large noise, are shrunk towards the mean of all rows.
 
     Parameters
     ----------
@@ -289,14 +289,14 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
         The smallest and largest value of the target, from public knowledge: (0, 1) for a class that is 0 or 1.
         Values outside are clipped.
     handle_unknown : {"error", "ignore"}, default="error"
-        What is done with any other value: an error, which reveals that there is such a value; or in `fit` it adds
+        Treatment of any other value: an error, which reveals that there is such a value; or in `fit` it adds
         nothing to its column, and `transform` encodes it by the mean of all rows. Use ``"ignore"`` for categories that
         `discover_domain` found, which leaves rare ones out.
     max_rows_per_person : int, default=1
-        The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
-        left out if `fit` is given ``groups``; without, the number is taken on trust.
+        Maximum number of rows of one person, all of which are protected: noise is proportional to it. Further rows are
+        left out if `fit` is given ``groups``; without, the number is not checked.
     ledger : PrivacyLedger, optional
-        What each `fit` is charged to, before anything is drawn.
+        Ledger that each `fit` charges, before anything is drawn.
     random_state : None or int, default=None
         None for secure random bits; an int for experiments, without a guarantee if it is known.
 

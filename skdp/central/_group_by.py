@@ -83,7 +83,7 @@ class DPGroupBy(CentralStatistic):
         The values of each key column, as the `domain` of `DPHistogram`: declared from public knowledge, or found
         by `discover_domain`. The groups are all combinations. None among the values declares missing as a key.
     statistics : {"count", "mean", "sum"} or list of these, default=("count", "mean")
-        What is released: the number of rows of each group, and the mean and the sum of each column in it.
+        The statistics to release: the number of rows of each group, and the mean and the sum of each column in it.
     missing : {"ignore", "error"}, default="ignore"
         What `fit` does with a missing number: it adds nothing to the mean and the sum of its column; or it is an error,
         as is an infinite value, which reveals that there is one. Then all columns share one count, and noise is less.
@@ -96,10 +96,10 @@ class DPGroupBy(CentralStatistic):
     confidence_level : float, default=0.95
         The coverage of each interval, between 0 and 1.
     max_rows_per_person : int, default=1
-        The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
-        left out if `fit` is given ``groups``; without, the number is taken on trust.
+        Maximum number of rows of one person, all of which are protected: noise is proportional to it. Further rows are
+        left out if `fit` is given ``groups``; without, the number is not checked.
     ledger : PrivacyLedger, optional
-        What each `fit` is charged to, before anything is drawn.
+        Ledger that each `fit` charges, before anything is drawn.
     random_state : None or int, default=None
         None for secure random bits; an int for experiments, without a guarantee if it is known.
 

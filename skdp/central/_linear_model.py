@@ -462,14 +462,14 @@ class DPLinearRegression(_LinearRegression):
     fit_intercept : bool, default=True
         Whether the model has a constant. Without it, numbers are measured from 0.
     max_rows_per_person : int, default=1
-        The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
-        left out if `fit` is given ``groups``; without, the number is taken on trust.
+        Maximum number of rows of one person, all of which are protected: noise is proportional to it. Further rows are
+        left out if `fit` is given ``groups``; without, the number is not checked.
     protect : {"record", "target"}, default="record"
-        What is private: whole records, or the values of the target, while all columns of X and the number of rows are
+        The private part: whole records, or the values of the target, while all columns of X and the number of rows are
         public. Then `bounds` is not used, `target_bounds` are declared, and only the target is
         clipped.
     ledger : PrivacyLedger, optional
-        What each `fit` is charged to, before anything is drawn.
+        Ledger that each `fit` charges, before anything is drawn.
     random_state : None or int, default=None
         None for secure random bits; an int for experiments, without a guarantee if it is known.
 
@@ -486,9 +486,9 @@ class DPLinearRegression(_LinearRegression):
     intercept_std_error_ : float
         Its standard error; 0 without `fit_intercept`.
     ridge_ : float
-        What is added to the sums of squares of the columns, in units of half the width of their bounds, as the noise
-        needs it. It draws coefficients towards 0: that of a column of deviation s, not correlated with others, by the
-        share ``ridge_ / (ridge_ + n_rows * (2 * s / width)**2)`` of its size.
+        Penalty added to the sums of squares of the columns, in units of half the width of their bounds, to limit the
+        effect of the noise. It shrinks the coefficient of an uncorrelated column with standard deviation s by the
+        fraction ``ridge_ / (ridge_ + n_rows * (2 * s / width)**2)`` of its size.
     bounds_ : ndarray of shape (n_features + 1, 2)
         The bounds of the columns and, last, of the target; of the target alone if it is protected.
     guarantee_ : PrivacyGuarantee
@@ -519,8 +519,8 @@ class DPLinearRegression(_LinearRegression):
     products with noise were proposed in [2]_; as there, the noise decides on a ridge, here by an unbiased estimate of
     the error of prediction ([3]_).
 
-    With ``protect="target"`` the promise is for replacing the values of the target in one record ("replace_values"), as
-    of `DPLogisticRegression`: X is public, and so are the products of its columns. Of the sums of products with the
+    With ``protect="target"`` the guarantee is for replacing the target of one record ("replace_values"), as in
+    `DPLogisticRegression`: X is public, and so are the products of its columns. Of the sums of products with the
     target, 9/10 of the budget pay for the noise, which has the shape of the rows, of which long ones have a smaller
     weight; 1/10 is for the sum of squares of the target. It limits how much predictions vary, as do the bounds: a mean
     that noise hides is drawn to their middle, and coefficients to 0. These are taken to have one size, in units of the
@@ -602,14 +602,14 @@ class DPRidge(_LinearRegression):
     fit_intercept : bool, default=True
         Whether the model has a constant, which is not penalised. Without it, numbers are measured from 0.
     max_rows_per_person : int, default=1
-        The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
-        left out if `fit` is given ``groups``; without, the number is taken on trust.
+        Maximum number of rows of one person, all of which are protected: noise is proportional to it. Further rows are
+        left out if `fit` is given ``groups``; without, the number is not checked.
     protect : {"record", "target"}, default="record"
-        What is private: whole records, or the values of the target, while all columns of X and the number of rows are
+        The private part: whole records, or the values of the target, while all columns of X and the number of rows are
         public. Then `bounds` is not used, `target_bounds` are declared, and only the target is
         clipped.
     ledger : PrivacyLedger, optional
-        What each `fit` is charged to, before anything is drawn.
+        Ledger that each `fit` charges, before anything is drawn.
     random_state : None or int, default=None
         None for secure random bits; an int for experiments, without a guarantee if it is known.
 
@@ -639,7 +639,7 @@ class DPRidge(_LinearRegression):
 
     Notes
     -----
-    **Privacy.** That of `DPLinearRegression`: central model, adding or removing a record with its target, the number of
+    **Privacy.** As in `DPLinearRegression`: central model, adding or removing a record with its target, the number of
     rows included. The penalty is post-processing. Not covered: an error shows that a value is missing.
 
     Examples

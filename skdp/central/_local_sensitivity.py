@@ -442,7 +442,7 @@ def sample_and_aggregate(
         Counts for a chunk without rows, and for one whose statistic raises an error, is nan, or has another shape. By
         default such chunks do not count: the mean is that of the others.
     ledger : PrivacyLedger, optional
-        What is charged, before anything is drawn.
+        Ledger that is charged before anything is drawn.
     random_state : None or int, default=None
         None for secure random bits; an int for experiments, which draws the same chunks and noise in every call.
 

@@ -222,13 +222,13 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
         The number of steps, at least 1. None takes 30 to 160, by what remains to be learnt beside the noise; at most 80
         where there is so little noise that second moments scale the steps. Of a large table, each step reads all rows.
     max_rows_per_person : int, default=1
-        The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
-        left out if `fit` is given ``groups``; without, the number is taken on trust.
+        Maximum number of rows of one person, all of which are protected: noise is proportional to it. Further rows are
+        left out if `fit` is given ``groups``; without, the number is not checked.
     protect : {"record", "target"}, default="record"
-        What is private: whole records, or the values of the target, while all columns of X and the number of rows are
+        The private part: whole records, or the values of the target, while all columns of X and the number of rows are
         public. Then `bounds` and `max_iter` are not used, and nothing is clipped.
     ledger : PrivacyLedger, optional
-        What each `fit` is charged to, before anything is drawn.
+        Ledger that each `fit` charges, before anything is drawn.
     random_state : None or int, default=None
         None for secure random bits; an int for experiments, without a guarantee if it is known.
 
@@ -284,7 +284,7 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
     further eighth of mu**2 is spent on the sums of the products of two columns. Their inverse scales all steps ([4]_),
     of which 80 are then enough.
 
-    With ``protect="target"`` the promise is for replacing the values of the target in one record ("replace_values";
+    With ``protect="target"`` the guarantee is for replacing the values of the target in one record ("replace_values";
     label differential privacy): X, the number of rows and, with ``groups``, the persons are public, and a ledger must
     be for these values. What the columns tell of the target is not limited. The loss of a row is a public function of
     the coefficients less the logit of its class, so that the sums of the rows of each class are all that is private:

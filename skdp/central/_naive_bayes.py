@@ -136,13 +136,13 @@ class DPCategoricalNB(NaiveBayes):
         The classes that the target may have, from public knowledge. None reads them from the target, with a
         `PrivacyLeakWarning`.
     handle_unknown : {"error", "ignore"}, default="error"
-        What is done with an undeclared value of a column: an error reveals that there is one. ``"ignore"``: it adds
-        nothing to its column in `fit`, and says nothing of the class of its row in `predict`.
+        Treatment of an undeclared value of a column: an error reveals that there is one. ``"ignore"``: it adds
+        nothing to its column in `fit`, and is ignored in `predict`.
     max_rows_per_person : int, default=1
-        The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
-        left out if `fit` is given ``groups``; without, the number is taken on trust.
+        Maximum number of rows of one person, all of which are protected: noise is proportional to it. Further rows are
+        left out if `fit` is given ``groups``; without, the number is not checked.
     ledger : PrivacyLedger, optional
-        What each `fit` is charged to, before anything is drawn.
+        Ledger that each `fit` charges, before anything is drawn.
     random_state : None or int, default=None
         None for secure random bits; an int for experiments, without a guarantee if it is known.
 
@@ -340,20 +340,20 @@ class DPGaussianNB(NaiveBayes):
         The classes that the target may have, from public knowledge. None reads them from the target, with a
         `PrivacyLeakWarning`.
     max_rows_per_person : int, default=1
-        The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
-        left out if `fit` is given ``groups``; without, the number is taken on trust.
+        Maximum number of rows of one person, all of which are protected: noise is proportional to it. Further rows are
+        left out if `fit` is given ``groups``; without, the number is not checked.
     ledger : PrivacyLedger, optional
-        What each `fit` is charged to, before anything is drawn.
+        Ledger that each `fit` charges, before anything is drawn.
     random_state : None or int, default=None
         None for secure random bits; an int for experiments, without a guarantee if it is known.
 
     Attributes
     ----------
     theta_ : ndarray of shape (n_classes, n_features)
-        The mean of each column in each class, drawn towards that of all rows as far as noise hides the difference.
+        The mean of each column in each class, shrunk towards the mean of all rows if the noise exceeds the difference.
     var_ : ndarray of shape (n_classes, n_features)
-        The variances, drawn towards each other in the same way, and larger by what is not known of the means. Without
-        sums of squares, those of all classes are alike but for the latter.
+        The variances, shrunk towards each other in the same way, and increased by the variance of the noisy means.
+        Without sums of squares, the variances of all classes are equal but for this increase.
     class_count_ : ndarray of shape (n_classes,)
         The noisy numbers of rows.
     class_count_std_error_ : float

@@ -99,17 +99,17 @@ class DPStandardScaler(AffineScaler):
         `transform`, which reveals that there is one. All columns then have one count, and the noise of two or more is
         less: by a quarter for five columns.
     max_rows_per_person : int, default=1
-        The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
-        left out if `fit` is given ``groups``; without, the number is taken on trust.
+        Maximum number of rows of one person, all of which are protected: noise is proportional to it. Further rows are
+        left out if `fit` is given ``groups``; without, the number is not checked.
     ledger : PrivacyLedger, optional
-        What each `fit` is charged to, before anything is drawn.
+        Ledger that each `fit` charges, before anything is drawn.
     random_state : None or int, default=None
         None for secure random bits; an int for experiments, without a guarantee if it is known.
 
     Attributes
     ----------
     mean_ : ndarray of shape (n_features,)
-        The noisy means, between the bounds; their middle where the noise hides whether there is any value.
+        The noisy means, between the bounds; the middle of the bounds where the noisy number of values is not positive.
     mean_std_error_ : ndarray of shape (n_features,)
         The standard deviation of their noise.
     var_ : ndarray of shape (n_features,)
@@ -121,8 +121,8 @@ class DPStandardScaler(AffineScaler):
         Their standard errors: ``scale_`` plus or minus 1.96 of them covers the standard deviation in about 95 % of
         fits, and reaches 0 for a column with one value. None without `with_std`.
     drowned_ : ndarray of bool, shape (n_features,)
-        Where the noise hides the variance: `var_` is then that of a uniform distribution between
-        the bounds, which is public, and `fit` warns. None without `with_std`.
+        True where the standard error of the variance is at least the variance of a uniform distribution between the
+        bounds: `var_` is then this variance, which is public, and `fit` warns. None without `with_std`.
     bounds_ : ndarray of shape (n_features, 2)
         The declared bounds.
     guarantee_ : PrivacyGuarantee
@@ -145,7 +145,7 @@ class DPStandardScaler(AffineScaler):
     missing.
 
     Values are placed on a grid of 2**30 steps between the bounds. One record changes the number of rows, and for each
-    column the sum of the places and that of their squares, shifted and scaled to ``[-1, 1]``, by at most 1 each. So
+    column the sums of the grid positions and of their squares, shifted and scaled to ``[-1, 1]``, by at most 1 each. So
     noise of density ``e**(-epsilon max|z|)`` in D = 3 d dimensions protects all of them ([1]_, [2]_); it is drawn
     exactly, and gives each the variance ``(D + 1) (D + 2) / (3 epsilon**2)``. D is 2 d without `with_std`, and 2 d + 1
     and d + 1 with ``missing="error"``.
@@ -264,13 +264,13 @@ def _errors_of_roots(roots: Floats, variance_errors: Floats) -> Floats:
 
 
 def _warn_of_drowned(names: Sequence[Any], drowned: NDArray[np.bool_]) -> None:
-    """Warn of the columns of which the noise hides the variance."""
+    """Warn of the columns with a variance below the error by noise."""
     if not drowned.any():
         return
-    hidden = [name for name, is_hidden in zip(names, drowned, strict=True) if is_hidden]
+    noisy = [name for name, is_noisy in zip(names, drowned, strict=True) if is_noisy]
     warn(
-        f"the noise drowns the variance of {hidden}: scale_ is that of a uniform "
-        "distribution between the bounds. There are too few rows for this epsilon",
+        f"the noise exceeds the variance of {noisy}: scale_ is the standard deviation "
+        "of a uniform distribution between the bounds. Use more rows or a larger epsilon",
         UserWarning,
         about="guide/preprocessing#what-it-costs",
         stacklevel=level_of_the_caller(),
@@ -289,7 +289,7 @@ class DPMinMaxScaler(InvertibleTransformer):
         Privacy loss of all columns together, finite and > 0; spent with `quantile_range` only. A share of a budget in
         rho or mu (`skdp.privacy.Rho`, `skdp.privacy.Mu`) gets the exponential mechanism.
     feature_range : tuple of two float, default=(0, 1)
-        What the least and the greatest value become.
+        Range of the transformed values.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
         The smallest and largest value of all columns, or of each, from public knowledge.
     quantile_range : tuple of two float, optional
@@ -300,10 +300,10 @@ class DPMinMaxScaler(InvertibleTransformer):
     clip : bool, default=False
         Whether to move what `transform` would put outside of `feature_range` to its nearer end.
     max_rows_per_person : int, default=1
-        The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
-        left out if `fit` is given ``groups``; without, the number is taken on trust.
+        Maximum number of rows of one person, all of which are protected: noise is proportional to it. Further rows are
+        left out if `fit` is given ``groups``; without, the number is not checked.
     ledger : PrivacyLedger, optional
-        What each `fit` is charged to, before anything is drawn.
+        Ledger that each `fit` charges, before anything is drawn.
     random_state : None or int, default=None
         None for secure random bits; an int for experiments, without a guarantee if it is known.
 
@@ -483,10 +483,10 @@ class DPRobustScaler(AffineScaler):
     candidates : "integers", int, array-like of float, or mapping of column name to one of these, optional
         The possible quantiles, as in `DPKBinsDiscretizer`.
     max_rows_per_person : int, default=1
-        The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
-        left out if `fit` is given ``groups``; without, the number is taken on trust.
+        Maximum number of rows of one person, all of which are protected: noise is proportional to it. Further rows are
+        left out if `fit` is given ``groups``; without, the number is not checked.
     ledger : PrivacyLedger, optional
-        What each `fit` is charged to, before anything is drawn.
+        Ledger that each `fit` charges, before anything is drawn.
     random_state : None or int, default=None
         None for secure random bits; an int for experiments, without a guarantee if it is known.
 
@@ -639,10 +639,10 @@ class DPQuantileTransformer(InvertibleTransformer):
     candidates : "integers", int, array-like of float, or mapping of column name to one of these, optional
         The possible quantiles, as in `DPKBinsDiscretizer`.
     max_rows_per_person : int, default=1
-        The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
-        left out if `fit` is given ``groups``; without, the number is taken on trust.
+        Maximum number of rows of one person, all of which are protected: noise is proportional to it. Further rows are
+        left out if `fit` is given ``groups``; without, the number is not checked.
     ledger : PrivacyLedger, optional
-        What each `fit` is charged to, before anything is drawn.
+        Ledger that each `fit` charges, before anything is drawn.
     random_state : None or int, default=None
         None for secure random bits; an int for experiments, without a guarantee if it is known.
 

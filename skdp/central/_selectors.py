@@ -60,14 +60,14 @@ Floats = NDArray[np.float64]
 # find less.
 _REACH = 2.5
 
-# Of the weights of classes.
+# Resolution of the weights of classes.
 _FINE = 1 << 10
 
 
 class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
-    """Keep the columns that say most of a target, by private choices.
+    """Select the k features most associated with the target, with differential privacy.
 
-    Columns are scored by the correlation ratio with declared classes, the rank of which is that of the F statistic of
+    Columns are scored by the correlation ratio with declared classes, which ranks columns like the F statistic of
     scikit-learn's `f_classif`, or by the absolute correlation with a target of declared bounds, as of `f_regression`.
 
     Parameters
@@ -88,10 +88,10 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
     target_bounds : pair of float, or Domain, optional
         The smallest and largest value of a target that is a number. Declare either this or `classes`.
     max_rows_per_person : int, default=1
-        The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
-        left out if `fit` is given ``groups``; without, the number is taken on trust.
+        Maximum number of rows of one person, all of which are protected: noise is proportional to it. Further rows are
+        left out if `fit` is given ``groups``; without, the number is not checked.
     ledger : PrivacyLedger, optional
-        What each `fit` is charged to, before anything is drawn.
+        Ledger that each `fit` charges, before anything is drawn.
     random_state : None or int, default=None
         None for secure random bits; an int for experiments, without a guarantee if it is known.
 

@@ -56,7 +56,7 @@ def check_target(path: Any) -> Path:
 
 
 @contextmanager
-def written_beside(path: Path) -> Iterator[Path]:
+def write_atomically(path: Path) -> Iterator[Path]:
     """Write a file or a directory under a temporary name, and rename it when it is complete."""
     beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}.partial")
     try:

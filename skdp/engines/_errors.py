@@ -63,8 +63,8 @@ def read_quietly(batches: Iterable[T]) -> Generator[T, None, None]:
         yield batch  # type: ignore[misc]
 
 
-def refusing(work: Callable[[], T]) -> T:
-    """Call skdp's check of a batch, whose errors may be shown."""
+def call_check(work: Callable[[], T]) -> T:
+    """Call a check of a batch; its errors, which contain no values, become refusals."""
     try:
         return work()
     except (TypeError, ValueError) as error:

@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.base import refuse_protected_levels, warn_of_levels
-from skdp.engines._errors import RefusedBatch, refusing
+from skdp.engines._errors import RefusedBatch, call_check
 from skdp.engines._libraries import Extra
 from skdp.local import (
     Codes,
@@ -87,7 +87,7 @@ class BatchCheck:
         columns = dict(zip(table.names, table.columns, strict=True))
         names = self._protocol.columns
         rows = Table(names, tuple(columns[name] for name in names), batch)
-        codes = refusing(lambda: self._protocol.prepare(rows))
+        codes = call_check(lambda: self._protocol.prepare(rows))
         return codes, rows, columns.get(self.record_id)
 
     def __call__(self, batch: Any) -> NDArray[np.uint64]:
@@ -95,7 +95,7 @@ class BatchCheck:
         _, _, ids = self.read(batch)
         records: list[bytes] = []
         if self.record_id is not None:
-            records = refusing(lambda: read_record_ids(ids, len(batch)))
+            records = call_check(lambda: read_record_ids(ids, len(batch)))
         # 128 bits each, by SipHash under two secret keys: nobody who does not know them
         # finds two ids with the same digest.
         values = np.array(records, object)
@@ -138,7 +138,7 @@ class Release:
         """Privatise a batch."""
         protocol = self._protocol
         codes, rows, ids = self.check.read(batch)
-        records = refusing(lambda: protocol.read_records(ids, len(batch)))
+        records = call_check(lambda: protocol.read_records(ids, len(batch)))
         # Now: `randomise` consumes the codes.
         content = [*map(_digest, codes), _digest(np.array(records, object))]
         key = derive_key(self._key, b"batch", repr(place).encode(), *content)

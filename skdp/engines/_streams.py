@@ -14,7 +14,7 @@ import joblib
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.engines._atomic import written_beside
+from skdp.engines._atomic import write_atomically
 from skdp.engines._engine import Engine, add_up_batches
 from skdp.engines._errors import UnreadableTable, quietly, read_quietly
 from skdp.engines._libraries import Extra
@@ -159,7 +159,7 @@ class StreamTable(Engine):
             return self.reports(
                 quietly(lambda: pyarrow.concat_tables([no_reports, *tables]))
             )
-        with written_beside(place) as beside:
+        with write_atomically(place) as beside:
             quietly(lambda: write_tables(tables, schema, beside))
         return self.reports(place)
 

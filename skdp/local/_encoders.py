@@ -63,7 +63,7 @@ class RandomizedResponseEncoder(OracleEncoder):
     Attributes
     ----------
     guarantee_ : PrivacyGuarantee
-        What a call of `transform` promises for one record.
+        The guarantee of one call of `transform` for one record.
     domain_ : Domain
         The declared values of each column.
     oracles_ : tuple of RandomizedResponse
@@ -152,7 +152,7 @@ class UnaryEncodingTransformer(OracleEncoder):
     Attributes
     ----------
     guarantee_ : PrivacyGuarantee
-        What a call of `transform` promises for one record.
+        The guarantee of one call of `transform` for one record.
     domain_ : Domain
         The declared values of each column.
     oracles_ : tuple of UnaryEncoding
@@ -253,7 +253,7 @@ class SubsetSelectionEncoder(OracleEncoder):
     Attributes
     ----------
     guarantee_ : PrivacyGuarantee
-        What a call of `transform` promises for one record.
+        The guarantee of one call of `transform` for one record.
     domain_ : Domain
         The declared values of each column.
     oracles_ : tuple of SubsetSelection
@@ -348,7 +348,7 @@ class LocalHashingEncoder(OracleEncoder):
     Attributes
     ----------
     guarantee_ : PrivacyGuarantee
-        What a call of `transform` promises for one record.
+        The guarantee of one call of `transform` for one record.
     domain_ : Domain
         The declared values of each column.
     oracles_ : tuple of LocalHashing
@@ -455,7 +455,7 @@ class FrequencyOracleEncoder(OracleEncoder):
     Attributes
     ----------
     guarantee_ : PrivacyGuarantee
-        What a call of `transform` promises for one record.
+        The guarantee of one call of `transform` for one record.
     domain_ : Domain
         The declared values of each column.
     oracle_ : list of str

@@ -391,7 +391,7 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
     Attributes
     ----------
     guarantee_ : PrivacyGuarantee
-        What a call of `transform` promises for one record.
+        The guarantee of one call of `transform` for one record.
     bounds_ : ndarray of shape (n_features, 2)
         The bounds of each column.
     report_values_ : list of ndarray

@@ -138,7 +138,7 @@ def transformer_from_text(text: str, kind: type[Any]) -> Any:
         )
     if content.get("seeded") is True:
         transformer = _as_seeded_again(transformer)
-    return transformer if says_secure(text) else as_of_seed(transformer)
+    return transformer if is_secure(text) else mark_insecure(transformer)
 
 
 def parse_protocol(text: str) -> dict[str, Any]:
@@ -271,16 +271,16 @@ def _sorted_text(content: Any) -> str:
     return json.dumps(content, sort_keys=True)
 
 
-def says_secure(text: str | None) -> bool:
-    """Return whether a protocol does not say that a seed decides the reports."""
+def is_secure(text: str | None) -> bool:
+    """Return False if the protocol states that the reports come from a seed."""
     if text is None:
         return True
     guarantee = parse_protocol(text).get("guarantee")
     return not isinstance(guarantee, dict) or guarantee.get("secure") is not False
 
 
-def as_of_seed(transformer: Any) -> Any:
-    """Return a copy of a transformer whose reports a seed decides: not secure."""
+def mark_insecure(transformer: Any) -> Any:
+    """Return a copy of a transformer whose guarantee states that its reports come from a seed."""
     guarantee = replace(transformer.guarantee_, secure=False)
     protocol = copy(transformer.protocol_)
     # As the dataclass is frozen, and `replace` would compute its layout again.

@@ -177,7 +177,7 @@ class SetValuedEncoder(ReportTransformer):
     Attributes
     ----------
     guarantee_ : PrivacyGuarantee
-        What a call of `transform` promises for one record.
+        The guarantee of one call of `transform` for one record.
     domain_ : Domain
         The declared values of each column.
     oracles_ : tuple of SetSelection

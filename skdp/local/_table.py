@@ -106,7 +106,7 @@ class LocalTableEncoder(ReportTransformer):
     plan_ : TablePlan
         The groups of columns, how many of them a record reports, and all errors.
     guarantee_ : PrivacyGuarantee
-        What a call of `transform` promises for one record.
+        The guarantee of one call of `transform` for one record.
 
     See Also
     --------

@@ -30,6 +30,8 @@ from skdp.base import (
     check_same_order,
     declares_missing,
     draw_seed,
+    format_guess_probability,
+    format_probability,
     is_large,
     level_of_the_caller,
     named_levels,
@@ -37,8 +39,6 @@ from skdp.base import (
     refuse_protected_levels,
     warn_of_epsilon,
     warn_of_levels,
-    written_chance,
-    written_odds,
 )
 from skdp.domain import Domain
 from skdp.exact import round_up
@@ -160,7 +160,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         What the fitted transformer does to a row, and what a server does with the
         reports.
     guarantee_ : PrivacyGuarantee
-        What a call of `transform` promises for one record.
+        The guarantee of one call of `transform` for one record.
 
     See Also
     --------
@@ -681,7 +681,7 @@ def _consequence(protocol: ReportProtocol) -> str:
     """Say what is learned of the column whose report says most."""
     attributes = protocol.channels(MOST_ENTRIES)
     if attributes is None:
-        odds = written_odds(protocol.guarantee.epsilon)
+        odds = format_guess_probability(protocol.guarantee.epsilon)
         return (
             "a report may be e^epsilon times as likely under one value as under "
             "another, so which of two is true may be told with a probability of up to "
@@ -703,7 +703,7 @@ def _consequence(protocol: ReportProtocol) -> str:
         statement = f"a report of {name} is the truth"
     else:
         statement = f"the truth can be guessed from a report of {name}"
-    return f"{statement} with a probability of {written_chance(chance)}"
+    return f"{statement} with a probability of {format_probability(chance)}"
 
 
 def _best_guess(channel: Channel) -> Fraction:

@@ -29,7 +29,7 @@ from skdp.base import (
     check_flag,
     read_input,
 )
-from skdp.local._protocol_file import as_of_seed, read_and_tally, says_secure
+from skdp.local._protocol_file import is_secure, mark_insecure, read_and_tally
 from skdp.local._transformer import ReportTransformer, input_names
 from skdp.local.protocol import ReportProtocol, estimate_counts
 from skdp.oracles import POSTPROCESSORS, FrequencyOracle, Postprocess
@@ -300,7 +300,7 @@ class PosteriorFeatures(WrapsTransformer):
         For each attribute, the estimated probability of each of its values; all
         positive.
     guarantee_ : PrivacyGuarantee
-        What each call of `fit`, `fit_transform` or `transform` promises for one record.
+        The guarantee of each call of `fit`, `fit_transform` or `transform` for one record.
 
     See Also
     --------
@@ -452,8 +452,8 @@ class PosteriorFeatures(WrapsTransformer):
         if self.privatize:
             reports = encoder.transform(X, **params)
         self.prior_ = _estimate_prior(encoder, reports, self.postprocess)
-        if not self.privatize and not says_secure(carried_text(reports)):
-            encoder = as_of_seed(encoder)
+        if not self.privatize and not is_secure(carried_text(reports)):
+            encoder = mark_insecure(encoder)
         self.encoder_ = encoder
         self._privatize = bool(self.privatize)
         return reports
@@ -496,7 +496,7 @@ class PosteriorFeatures(WrapsTransformer):
 
     @property
     def guarantee_(self) -> PrivacyGuarantee:
-        """What each call of `fit`, `fit_transform` or `transform` promises a record."""
+        """Return the guarantee of each call of `fit`, `fit_transform` or `transform` for a record."""
         return self.encoder_.guarantee_
 
     def get_feature_names_out(

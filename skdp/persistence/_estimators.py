@@ -12,10 +12,10 @@ from sklearn.utils.metadata_routing import MetadataRequest
 from skdp.domain import pack, unpack
 from skdp.local import (
     ReportTransformer,
-    as_of_seed,
     comparable,
     fit_and_compare,
     forget_names,
+    mark_insecure,
 )
 from skdp.persistence._classes import SavedClass, by_class, by_name
 from skdp.persistence._values import Values
@@ -230,7 +230,7 @@ def describe_protocol(transformer: ReportTransformer) -> dict[str, Any]:
         # Permanent reports come from a key, and their second round from a seed.
         of_seed = again.guarantee_.secure and not protocol.guarantee.secure
         if of_seed:
-            again = as_of_seed(again)
+            again = mark_insecure(again)
         is_same = is_same and again.guarantee_ == protocol.guarantee
     except ValueError:
         is_same = False
@@ -274,4 +274,4 @@ def refit(
         setattr(transformer, name, parameters[name])
     for column in fitted["observed"]:
         protocol.domain[column].observed = True
-    return as_of_seed(transformer) if fitted["of_seed"] is True else transformer
+    return mark_insecure(transformer) if fitted["of_seed"] is True else transformer

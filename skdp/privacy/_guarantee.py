@@ -122,16 +122,16 @@ class PrivacyGuarantee(ReadableRecord):
     mechanism : str, default=""
         The mechanism.
     secure : bool, default=True
-        False if the random bits come from an int seed: the guarantee does not hold against those who know the seed, as
+        False if the random bits come from an int seed: the guarantee does not hold against those who have the seed, as
         they can undo the noise.
     rho : float, optional
         If given, the release is also rho-zero-concentrated differentially private ([1]_), as with Gaussian noise:
         the Rényi divergence of each order alpha is at most ``rho * alpha``. Epsilon and delta are then one conversion
         of it (see `zcdp_epsilon`), and `compose` finds a better one for several releases together.
     losses : tuple of PureLoss, GaussianLoss or StatedLoss, default=()
-        What the mechanism is, from which `compose` finds a smaller epsilon for several
-        releases together. All of it is composed; empty if no more is known than epsilon, delta and rho. Of more than
-        512 different ones, similar ones are rounded up together.
+        Privacy losses of the mechanism, from which `compose` finds a smaller epsilon for several
+        releases together. All are composed; empty if only epsilon, delta and rho are known. Beyond 512 different
+        losses, similar losses are rounded up together.
     max_rows_per_person : int, default=1
         The largest number of records of one person that the release uses.
     unit : {"record", "person", "limited_person"}, default="record"

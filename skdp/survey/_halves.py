@@ -60,10 +60,10 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
     Parameters
     ----------
     encoder : RandomizedResponseEncoder
-        What randomises; it is cloned. Its epsilon is replaced by the two levels; its ledger is charged at each call.
-        Columns report each by itself (``strategy="split"``), without permanent reports.
+        The encoder of both halves; it is cloned. Its epsilon is replaced by `epsilons`; its ledger is charged at each
+        call. It has ``strategy="split"`` and no permanent reports.
     epsilons : tuple of two floats, default=(0.5, 2.0)
-        The epsilon of half 0 and that of half 1, which differ. The further apart, the less error.
+        The different epsilons of half 0 and half 1. The error decreases with their difference.
     group : str, default="half"
         The name of the column with the half of a person, 0 or 1.
 
@@ -72,8 +72,7 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
     encoders_ : tuple of RandomizedResponseEncoder
         The fitted encoders of the two halves.
     guarantee_ : PrivacyGuarantee
-        What a call of `transform` promises for one record: the weaker promise of the two, since a person may be in
-        either half.
+        The guarantee of one call of `transform` for one record: the weaker one of the two halves.
 
     Raises
     ------

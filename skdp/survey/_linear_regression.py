@@ -51,7 +51,7 @@ class ReportLinearRegression(RegressorMixin, ReportRegression):
     log_likelihood_ : float
         The log likelihood, up to a constant of the reports.
     n_parameters_ : int
-        The number of parameters, those of the hidden distribution included.
+        The number of parameters, including the parameters of the latent distribution.
     unknown_ : pandas.DataFrame or None
         ``estimate, std_error, lower, upper`` (95 %) of unknown numbers of the designs, such as the share of cheaters,
         if there are any. An estimate below 0 is one of a share that may be 0: no bound cuts it off.

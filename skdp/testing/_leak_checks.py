@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from skdp.base import heard, rows_and_target
+from skdp.base import collect_output, rows_and_target
 from skdp.privacy import BudgetExceeded, Mu, PrivacyLedger, Rho, read_share
 from skdp.testing._subject import Subject
 from skdp.testing._tools import (
@@ -105,7 +105,7 @@ def _check_warnings_hide_values(subject: Subject) -> None:
         for code in (0, 1):
             frame = subject.frame(subject.equal_rows(100, code))
             estimator = subject.fit() if method == "transform" else subject.unfitted()
-            with heard() as messages_of_call:
+            with collect_output() as messages_of_call:
                 getattr(estimator, method)(frame)
             messages.append(messages_of_call)
         require(

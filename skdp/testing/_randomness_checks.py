@@ -20,7 +20,7 @@ import pandas as pd
 from scipy.stats import norm
 from sklearn.base import clone
 
-from skdp.base import heard
+from skdp.base import collect_output
 from skdp.evaluation.audits import bound_by_rows
 from skdp.privacy import PrivacyLedger
 from skdp.testing._error_checks import SECRET_TEXT, shows, texts_of
@@ -81,7 +81,7 @@ def _shows_truth_and_lies(fitted: Any, subject: Subject) -> bool:
 
 def _transform_and_hear(fitted: Any, X: Any) -> tuple[Any, tuple[str, ...]]:
     """Return the reports of a call, and its warnings, log records and output."""
-    with heard() as messages:
+    with collect_output() as messages:
         try:
             output = fitted.transform(X)
         except Exception as error:

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, clone
 
-from skdp.base import TableLike, heard, rows_and_target
+from skdp.base import TableLike, collect_output, rows_and_target
 from skdp.privacy import (
     Loss,
     PrivacyGuarantee,
@@ -420,7 +420,7 @@ class _Run:
         cls, release: Any, table: Any, recording: Recording, random_state: int
     ) -> _Run:
         result = error = None
-        with heard() as messages:
+        with collect_output() as messages:
             try:
                 result = recording.run(partial(_release, release, table, random_state))
             except Exception as raised:

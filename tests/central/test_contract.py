@@ -47,7 +47,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:X does not have valid feature names:UserWarning"),
     pytest.mark.filterwarnings("ignore:X has feature names:UserWarning"),
     # The checks' tables are small.
-    pytest.mark.filterwarnings("ignore:the noise drowns the variance:UserWarning"),
+    pytest.mark.filterwarnings("ignore:the noise exceeds the variance:UserWarning"),
     pytest.mark.filterwarnings("ignore:the noise hides how many rows:UserWarning"),
     pytest.mark.filterwarnings("ignore:the edges of .* coincide:UserWarning"),
     pytest.mark.filterwarnings("ignore:the noise hides the components:UserWarning"),

@@ -105,7 +105,7 @@ class TestLittleData:
     def test_tables_of_no_rows_and_of_one_are_answered(self, rows, missing):
         for seed in range(20):
             scaler = DPStandardScaler(0.5, bounds=(-5, 5), missing=missing, random_state=seed)
-            with pytest.warns(UserWarning, match=r"drowns the variance of \['x0', 'x1'\]"):
+            with pytest.warns(UserWarning, match=r"exceeds the variance of \['x0', 'x1'\]"):
                 scaler.fit(np.full((rows, 2), 3.0))
             assert (np.abs(scaler.mean_) <= 5).all()
             assert scaler.scale_ == pytest.approx(10 / math.sqrt(12))

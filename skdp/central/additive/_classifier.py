@@ -55,15 +55,15 @@ class DPAdditiveClassifier(ProbabilisticClassifier, AdditiveModel):
         The classes that the target may have, from public knowledge. None reads them from the target, with a
         `PrivacyLeakWarning`.
     handle_unknown : {"error", "ignore"}, default="error"
-        What is done with an undeclared value of a column of `categories`: an error reveals that there is one.
+        Treatment of an undeclared value of a column of `categories`: an error reveals that there is one.
         ``"ignore"``: it adds nothing to its column in `fit`, nor to the prediction in `predict`.
     max_bins : int, default=24
         About how many bins a column of numbers has at most, from 2 to 256; noise allows fewer.
     max_rows_per_person : int, default=1
-        The most rows of one person, all of which the guarantee is for: noise is in proportion to it. Further rows are
-        left out if `fit` is given ``groups``; without, the number is taken on trust.
+        Maximum number of rows of one person, all of which are protected: noise is proportional to it. Further rows are
+        left out if `fit` is given ``groups``; without, the number is not checked.
     ledger : PrivacyLedger, optional
-        What each `fit` is charged to, before anything is drawn.
+        Ledger that each `fit` charges, before anything is drawn.
     random_state : None or int, default=None
         None for secure random bits; an int for experiments, without a guarantee if it is known.
 

@@ -316,8 +316,8 @@ def clip_floats(numbers: NDArray[Any]) -> Floats:
 class Moments(NamedTuple):
     """Noisy means and variances, in half widths of the bounds from their middle, and standard errors."""
 
-    # Errors are at most the half width and its square. A variance is never below its
-    # error; where the noise drowns it, it is that of a uniform distribution.
+    # Errors are at most the half width and its square. A variance is at least its error;
+    # where the error is too large, it is the variance of a uniform distribution.
 
     mean: Floats
     mean_error: Floats
@@ -326,7 +326,7 @@ class Moments(NamedTuple):
 
     @property
     def drowned(self) -> NDArray[np.bool_]:
-        """Whether the noise is as large as the variance of a uniform distribution."""
+        """True where the error is at least the variance of a uniform distribution."""
         return self.variance_error >= UNIFORM_VARIANCE
 
 
@@ -334,7 +334,7 @@ def moments_of(noisy: NoisySums, noise_error: Fraction) -> Moments:
     """Turn noisy sums into moments: arrays (n_groups, n_columns)."""
     is_counted = noisy.counts > 0
     counts = np.where(is_counted, noisy.counts, 1.0)
-    # What is possible without noise; and no quotient overflows.
+    # Clip to the range without noise; then no quotient overflows.
     mean = np.where(is_counted, np.clip(noisy.places / counts, -1, 1), 0.0)
     error = as_float(noise_error)
     share = np.where(is_counted, np.minimum(error / counts, 1.0), 1.0)

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.engines._atomic import temporary_place, written_beside
+from skdp.engines._atomic import temporary_place, write_atomically
 from skdp.engines._engine import Engine, add_up_batches
-from skdp.engines._errors import quietly, refusing
+from skdp.engines._errors import call_check, quietly
 from skdp.engines._libraries import import_extra
 from skdp.engines._release import BatchCheck, Preparation, Release, refuse_repeated
 from skdp.engines.backends.memory import row_blocks
@@ -70,7 +70,7 @@ class DaskTable(Engine):
         text = release.protocol_text
         if text is not None:
             metadata = {PROTOCOL_KEY: text, ATTRS_KEY: json.dumps({PROTOCOL_KEY: text})}
-        with written_beside(place) as beside:
+        with write_atomically(place) as beside:
             writing = reports.to_parquet(
                 beside, write_index=False, compute=False, custom_metadata=metadata
             )
@@ -139,7 +139,7 @@ def _draw_partition(
 
 
 def _add_up_partition(summary: Summary, partition: Any) -> list[NDArray[np.int64]]:
-    return refusing(lambda: add_up_batches(row_blocks(partition), summary))
+    return call_check(lambda: add_up_batches(row_blocks(partition), summary))
 
 
 def _add_sums(parts: list[list[NDArray[np.int64]]]) -> list[NDArray[np.int64]]:

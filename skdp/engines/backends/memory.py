@@ -9,7 +9,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.engines._atomic import written_beside
+from skdp.engines._atomic import write_atomically
 from skdp.engines._engine import ROWS, Engine, add_up_batches
 from skdp.engines._errors import quietly
 from skdp.engines._release import Preparation, refuse_repeated
@@ -44,7 +44,7 @@ class MemoryTable(Engine):
             frame = nw.from_native(reports, eager_only=True)
             table = nw.maybe_reset_index(frame).to_arrow()
             noted = with_protocol(table, release.protocol_text)
-            with written_beside(place) as beside:
+            with write_atomically(place) as beside:
                 write_tables([table], noted.schema, beside)
         return with_protocol(reports, release.text_in_memory)
 

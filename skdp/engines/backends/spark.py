@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from skdp.engines._atomic import check_parquet_name, temporary_place
 from skdp.engines._engine import Engine, add_up_batches
-from skdp.engines._errors import RefusedBatch, quietly, refusing
+from skdp.engines._errors import RefusedBatch, call_check, quietly
 from skdp.engines._libraries import Extra
 from skdp.engines._release import REPEATED, BatchCheck, Preparation, Release
 from skdp.engines._streams import RowStream, arrow_tables
@@ -246,7 +246,7 @@ def _check_partition(
 def _add_up(summary: Summary, batches: Iterable[Any]) -> Iterator[Any]:
     """Sum over one partition; yield the nonzero sums and their flat indices."""
     try:
-        sums = refusing(lambda: add_up_batches(arrow_tables(batches), summary))
+        sums = call_check(lambda: add_up_batches(arrow_tables(batches), summary))
         flat = np.concatenate([part.ravel() for part in sums])
         places = np.flatnonzero(flat)
         yield _batch(place=places, value=flat[places])

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from skdp.base import check_flag
 from skdp.domain import Domain
-from skdp.engines._atomic import check_target, written_beside
+from skdp.engines._atomic import check_target, write_atomically
 from skdp.engines._errors import quietly
 from skdp.engines._libraries import Extra
 from skdp.engines._release import (
@@ -179,7 +179,7 @@ def privatize_file(
     if not is_csv(form):
         schema = schema_with_protocol(schema, release.protocol_text)
     reports = stream.release(release)
-    with written_beside(place) as beside:
+    with write_atomically(place) as beside:
         quietly(lambda: write_file(reports, schema, beside, form))
     logger.info("released")
     return place

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from skdp.engines._atomic import check_path, written_beside
+from skdp.engines._atomic import check_path, write_atomically
 from skdp.engines._engine import ReportSums, add_up_batches
 from skdp.engines._libraries import Extra, engine_of
 from skdp.engines._release import check_transformer, fit_on_schema
@@ -308,7 +308,7 @@ def tally_files(
     fitted = transformer_of(files, transformer)
     tally = _sum_files(files, fitted)
     if place is not None:
-        with written_beside(place) as beside:
+        with write_atomically(place) as beside:
             beside.write_text(tally_text(tally, fitted, files) + "\n", encoding="utf-8")
     return tally
 
@@ -342,8 +342,8 @@ def estimate_file(
         As the one that privatised. If it is not fitted, it is fitted to the columns that it declares
         by name. By default, the transformer of the protocol in the file; a given one must have the same protocol.
     rows : {"table", "population"}, default="table"
-        Whose counts are estimated, as in `estimate_counts`: those of the rows, or of the population from which they
-        were drawn, with the error of the sample. A tally with weights is of the population. Means always are.
+        Target of inference, as in `estimate_counts`: the counts of the rows, or of the population from which they
+        were drawn, with the sampling error. A tally with weights is of the population. Means always are.
     postprocess : str, default="none"
         As for the transformer's `estimate_counts`.
     confidence_level : float, default=0.95

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from skdp.domain import Domain
-from skdp.engines._atomic import check_path, check_target, written_beside
+from skdp.engines._atomic import check_path, check_target, write_atomically
 from skdp.engines._engine import add_up_batches
 from skdp.engines._libraries import Extra
 from skdp.engines._streams import Tables
@@ -139,11 +139,11 @@ def synthesize_file(
     synthesizer : DPMarginalSynthesizer
         Its ``domain`` declares columns by name. It is fitted.
     n_samples : int, optional
-        How many rows to write; by default the estimated number of records.
+        Number of rows to write; by default the estimated number of records.
     person_column : str, optional
-        The column that says who a row is about, not in the domain: of each person at most ``max_rows_per_person`` rows
-        are counted, and the guarantee is for all rows of one person. Persons in a CSV file are distinguished by their
-        text: 7 and 007 are two.
+        The column that identifies the person of a row, not in the domain: at most ``max_rows_per_person`` rows of each
+        person are counted, and the guarantee is for all rows of one person. Persons in a CSV file are distinguished by
+        their text: 7 and 007 are two.
     save : str or path-like, optional
         Where to save the fitted model, as `DPMarginalSynthesizer.save` does, before rows are drawn: if writing these
         fails, `DPMarginalSynthesizer.load` gives any number of rows, free. It must not exist.
@@ -216,7 +216,7 @@ def synthesize_file(
         save_estimator(unfitted, io.BytesIO())
     synthesizer.fit(rows, groups=person_column)
     if model is not None:
-        with written_beside(model) as beside:
+        with write_atomically(model) as beside:
             synthesizer.save(beside)
     return sample_file(synthesizer, place, n_samples=n_samples)
 
@@ -240,7 +240,7 @@ def sample_file(
         for batch in chain([first], batches)
     )
     sample = next(tables)
-    with written_beside(place) as beside:
+    with write_atomically(place) as beside:
         rows = (table.cast(sample.schema) for table in chain([sample], tables))
         write_file(rows, sample.schema, beside, format_of(place))
     return place

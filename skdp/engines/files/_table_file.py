@@ -20,7 +20,7 @@ from skdp.base import (
     repeated_names_message,
 )
 from skdp.domain import Domain, parse_json
-from skdp.engines._errors import UnreadableTable, read_quietly, refusing
+from skdp.engines._errors import UnreadableTable, call_check, read_quietly
 from skdp.engines._libraries import Extra
 from skdp.engines._streams import write_tables
 from skdp.engines.files._csv import (
@@ -183,17 +183,17 @@ class TableFile:
         for table in tables:
             values = {name: table[name] for name in table.column_names}
             for name in readers.keys() & values.keys():
-                values[name] = refusing(partial(readers[name].read, table[name]))
+                values[name] = call_check(partial(readers[name].read, table[name]))
             yield pyarrow.table(values)
 
     def _text_tables(self, columns: list[str]) -> Generator[Any, None, None]:
-        refusing(self.check_quotes)
+        call_check(self.check_quotes)
         try:
             yield from read_quietly(text_batches(self.path, columns))
         except UnreadableTable:
             # Reading strictly names the line, and shows no row.
             rows = read_csv_rows(self.path, self.path.delimiter)
-            refusing(lambda: deque(rows, maxlen=0))
+            call_check(lambda: deque(rows, maxlen=0))
             raise
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.base import heard
+from skdp.base import collect_output
 from skdp.tables import convert_frame, is_frame
 
 # A column for each part of the output, an entry for each draw.
@@ -87,7 +87,7 @@ def add_supports(fitted: Any, columns: Outputs) -> Outputs:
 def read_call(release: Callable[[], Any]) -> dict[str, Any]:
     """Release once, and record everything that is visible of it."""
     failure = ""
-    with heard() as messages:
+    with collect_output() as messages:
         try:
             released = release()
         except Exception as error:
