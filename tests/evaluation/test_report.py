@@ -105,6 +105,10 @@ class TestAdult:
         assert leakage.loc[5.0, "accuracy"] > without[5.0] > leakage.loc[5.0, "most frequent value"]
         assert leakage.loc[0.5, "accuracy"] < 0.92  # the truth is not among the released columns
         assert f"{tables['count_errors']['l2_rms'].iloc[0]:,.0f}" in page.text
+        audits = tables["fairness_audits"]
+        assert not audits.duplicated(["epsilon", "metric", "group", "groups"]).any()
+        parity = audits[audits["metric"].str.contains("parity") & (audits["groups"] == "true groups")]
+        assert f"{parity['value'].iloc[0]:.3f}" in page.text
 
 
 @pytest.mark.usefixtures("no_figures", "few_trees")

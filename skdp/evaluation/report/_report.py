@@ -329,7 +329,7 @@ def _study_fairness(study: Study) -> Part:
     for epsilon, reports in audits.items():
         for name, report in reports.items():
             rows.append(report.assign(epsilon=epsilon, groups=name))
-    columns = ["epsilon", "metric", "groups", "value", "lower", "upper"]
+    columns = ["epsilon", "metric", "group", "groups", "value", "lower", "upper"]
     table = pd.concat(rows, ignore_index=True).reindex(columns=columns)
     display = FairnessDisplay.from_reports(audits[study.example])
     section = Section(
@@ -339,12 +339,12 @@ def _study_fairness(study: Study) -> Part:
         "debiased reports with 95 % intervals over their noise.",
         {"fairness": _write_figure(display.figure_)},
     )
-    wide = table.pivot_table(
-        index=["epsilon", "metric"], columns="groups", values="value", sort=False
-    )
-    ends = table[table["groups"] == DEBIASED].set_index(["epsilon", "metric"])
+    compared = table[table["group"].isna()]
+    index = ["epsilon", "metric"]
+    wide = compared.pivot(index=index, columns="groups", values="value")
+    ends = compared[compared["groups"] == DEBIASED].set_index(index)
     wide = wide.join(ends[["lower", "upper"]]).reset_index()
-    section.tables.append(_write_table(wide, "Differences by epsilon"))
+    section.tables.append(_write_table(wide, "Differences and ratios by epsilon"))
     return section, {"fairness_audits": table}
 
 
