@@ -9,7 +9,6 @@ from functools import cache, cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import logsumexp
 
 from skdp.synthesis.model._tables import (
     Clique,
@@ -430,25 +429,6 @@ class GraphicalModel:
         for index, clique in enumerate(self.tree.cliques):
             total += self.log_conditional(index)[tuple(rows[list(clique)])]
         return total
-
-    def log_law(self, column: int, rows: NDArray[np.integer]) -> Table:
-        """Compute the log law of a column given the others, for rows without it."""
-        tree = self.tree
-        rows = np.insert(rows, column, 0, axis=0)
-        others = set(range(len(tree.sizes))) - {column}
-        rows = check_rows(tree, rows, others)
-        total = np.zeros((rows.shape[1], tree.sizes[column]))
-        # Other factors of the probability of a row do not depend on the column.
-        for index, clique in enumerate(tree.cliques):
-            if column in clique:
-                axis = clique.index(column)
-                logs = np.moveaxis(self.log_conditional(index), axis, -1)
-                conditions = clique[:axis] + clique[axis + 1 :]
-                total += logs[tuple(rows[list(conditions)])]
-        is_impossible = total.max(axis=1) == -np.inf
-        with np.errstate(divide="ignore"):
-            total[is_impossible] = np.log(self.marginal([column]))
-        return total - logsumexp(total, axis=1, keepdims=True)
 
     def log_conditional(self, clique: int) -> Table:
         """Compute the log law of a clique given what it shares with its parent."""

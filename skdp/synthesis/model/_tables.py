@@ -100,15 +100,6 @@ def peaks(logs: Table, axes: int | tuple[int, ...]) -> Table:
     return np.where(largest > -np.inf, largest, 0.0)
 
 
-def log_sum(logs: Table, axes: tuple[int, ...]) -> Table:
-    """Sum over some axes what logarithms stand for."""
-    if not axes:
-        return logs
-    largest = peaks(logs, axes)
-    with np.errstate(divide="ignore"):
-        return np.log(np.exp(logs - largest).sum(axis=axes)) + largest.squeeze(axes)
-
-
 def is_small(n_cells: int, n_marginals: int) -> bool:
     """Return whether a table is summed by the positions of its cells."""
     return n_cells * max(1, n_marginals) <= _SMALL

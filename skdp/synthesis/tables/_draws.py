@@ -36,16 +36,6 @@ def count_values(grid: Interval) -> NDArray[np.float64]:
     return np.asarray(np.rint((highest - lowest) / step) + 1, float)
 
 
-def ends_of(values: Categories | Interval) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the least and the largest value of each declared cell but missing."""
-    if isinstance(values, Interval):
-        lowest, highest, _ = bin_ends(values)
-        return lowest, highest
-    listed = listed_values(values)
-    present = listed[~np.isnan(listed)]
-    return present, present
-
-
 def values_of(values: Categories | Interval, column: Any) -> NDArray[Any]:
     """Read a column as numbers or dates; undeclared values of a list are missing."""
     if isinstance(values, Interval):
