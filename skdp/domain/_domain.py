@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cache
-from typing import Any, Self, TypeAlias
+from typing import Any, Self, TypeAlias, TypeVar
 from uuid import uuid4
 
 import numpy as np
@@ -757,6 +757,10 @@ class Domain:
         return pd.MultiIndex.from_product(labels, names=self.columns)
 
 
+# A domain, or a subclass of it.
+DomainType = TypeVar("DomainType", bound=Domain)
+
+
 def _check_bins(tables: Mapping[str, Any]) -> None:
     """Refuse a short file that asks for much memory by the bins of many columns."""
     n_bins = 0
@@ -778,7 +782,7 @@ def guarantee_fields(domain: Domain) -> dict[str, Any]:
     return {key: value for key, value in fields.items() if value is not None}
 
 
-def add_guarantee(domain: Domain, fields: Any) -> Domain:
+def add_guarantee(domain: DomainType, fields: Any) -> DomainType:
     """Return the domain with the guarantee in these fields, as `guarantee_fields` writes them."""
     try:
         if not isinstance(fields, dict):

@@ -246,7 +246,9 @@ def _declared_row(columns: list[Any], transformer: Any) -> pd.DataFrame:
         elif isinstance(categories, dict) and name in categories:
             value = Domain({name: categories[name]})[name].values[0]
         elif isinstance(bounds, Domain):
-            value = float(bounds[name].edges[0])
+            interval = bounds[name]
+            assert isinstance(interval, Interval)
+            value = float(interval.edges[0])
         elif isinstance(bounds, dict):
             value = float(bounds[name][0])
         row[name] = pd.Series([value], dtype=object)
