@@ -452,7 +452,7 @@ def _choose_noise(budget: Share, delta: Fraction, n_columns: int) -> Share:
 
 
 def make_interval(type_: str, bounds: Bounds, has_missing: bool) -> Interval:
-    """Cut the range between two bounds into even bins; of whole numbers and days, at whole ones."""
+    """Return an `Interval` of even bins between two bounds, with whole edges for whole numbers and days."""
     if type_ == "real":
         return Interval(
             bounds.low, bounds.high, bins=N_BINS, missing=has_missing, real=True
@@ -780,7 +780,7 @@ def estimate_tail(counts: Floats, ends: Floats, n_clear: int, error: float) -> F
 
 
 def tail_shapes(ends: Floats, n_clear: int) -> Floats:
-    """Return the proportions of numbers in cells with these ends, the first of which is 1."""
+    """Return the proportions of numbers in each cell by tail shape: (n_shapes, n_cells); `ends` begin with 1."""
     # A tail has a power p and a scale s: beyond the distance r are ``exp(-3 g(r) /
     # g(s))`` of the numbers, with ``g(r) = (r**p - 1) / p``, so that 95 % are within s.
     # Scales are up to 8 times the distance of the clear cells.

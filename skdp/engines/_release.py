@@ -135,11 +135,11 @@ class Release:
         """The same for reports in memory."""
 
     def draw(self, batch: Any, place: Place = WHOLE) -> Any:
-        """Privatise a batch."""
+        """Privatize a batch, with random bits derived from the key and from its position and content."""
         protocol = self._protocol
         codes, rows, ids = self.check.read(batch)
         records = call_check(lambda: protocol.read_records(ids, len(batch)))
-        # Now: `randomise` consumes the codes.
+        # Before `randomise`, which overwrites the codes.
         content = [*map(_digest, codes), _digest(np.array(records, object))]
         key = derive_key(self._key, b"batch", repr(place).encode(), *content)
 

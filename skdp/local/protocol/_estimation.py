@@ -228,14 +228,14 @@ class FieldSums:
         counts: NDArray[np.float64],
         cell_counts: NDArray[np.float64],
     ) -> NDArray[np.float64]:
-        """Return the variances of sums of unbiased counts over groups of cells."""
+        """Return the variances of unbiased counts of some columns of a field."""
         oracle = self.field.oracle
         # The hashes of three values are not independent.
         if not oracle.shows_hash:
-            of_member, of_stranger = support_variances(oracle, len(counts))
-            if np.isfinite([of_member, of_stranger]).all():
+            of_member, of_nonmember = support_variances(oracle, len(counts))
+            if np.isfinite([of_member, of_nonmember]).all():
                 members = np.clip(counts, 0, self.size)
-                variances = members * of_member + (self.size - members) * of_stranger
+                variances = members * of_member + (self.size - members) * of_nonmember
                 return np.asarray(variances / float(oracle.p - oracle.q) ** 2, float)
         reports = self.reports
         if reports is None:
@@ -247,7 +247,7 @@ class FieldSums:
             part = reports[start : start + step]
             squares += (self.field.debias(part, columns, cells) ** 2).sum(axis=0)
         squares *= self.size / len(reports)
-        # The sum of the squares of unbiased values, less the count, is unbiased.
+        # The sum of squared unbiased values minus the count is an unbiased estimate.
         return np.clip(squares - np.clip(counts, 0, None), 0, None)
 
     def _simulated_reports(self, cell_counts: NDArray[np.float64]) -> NDArray[Any]:
