@@ -309,11 +309,11 @@ def support_variances(oracle: FrequencyOracle, n_groups: int) -> tuple[float, fl
     # S (S - 1) counts the ordered pairs of supported cells.
     mean = p + (g - 1) * q
     pairs = 0.0
-    pairs_of_stranger = 0.0
+    pairs_of_nonmember = 0.0
     if g > 1:
         pairs = 2 * (g - 1) * with_true + (g - 1) * (g - 2) * without_true
-        pairs_of_stranger = g * (g - 1) * without_true
-    return mean + pairs - mean**2, g * q + pairs_of_stranger - (g * q) ** 2
+        pairs_of_nonmember = g * (g - 1) * without_true
+    return mean + pairs - mean**2, g * q + pairs_of_nonmember - (g * q) ** 2
 
 
 def margin_error(oracle: FrequencyOracle, n_groups: int) -> float:
@@ -321,8 +321,8 @@ def margin_error(oracle: FrequencyOracle, n_groups: int) -> float:
 
     It is the mean over groups of one size, for records that are spread evenly.
     """
-    of_member, of_stranger = support_variances(oracle, n_groups)
-    total = of_member + (n_groups - 1) * of_stranger
+    of_member, of_nonmember = support_variances(oracle, n_groups)
+    total = of_member + (n_groups - 1) * of_nonmember
     return total / n_groups / float(oracle.p - oracle.q) ** 2
 
 
