@@ -20,7 +20,7 @@ CHECKS = {
     *("YD01", "SA02", "SA03", "SA04"),
 }
 # What only other rooms import; each says so in its docstring.
-MOST_LINES = 4  # of a private docstring: a line, and more where it states shapes or a formula
+MAX_LINES = 4  # of a private docstring: a line, and more where it states shapes or a formula
 INTERNAL = {"skdp.formats", "skdp.base", "skdp.tables", "skdp.exact", "skdp.markup"}
 ROOMS = [skdp] + [
     importlib.import_module(room.name)
@@ -105,7 +105,7 @@ def _long_private_docstrings(source, module):
                 name = f"{prefix}{part.name}"
                 text = ast.get_docstring(part) or ""
                 shared = (module, name.partition(".")[0]) in SHARED
-                if len(text.splitlines()) > MOST_LINES and not shared and (module, name) not in OURS:
+                if len(text.splitlines()) > MAX_LINES and not shared and (module, name) not in OURS:
                     yield name
                 yield from walk(part, f"{name}." if isinstance(part, ast.ClassDef) else f"{name}.<locals>.")
 

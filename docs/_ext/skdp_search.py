@@ -14,7 +14,7 @@ from typing import Any
 from docutils import nodes
 
 SCRIPT = "page_sentences.js"
-MOST_CHARACTERS = 160
+MAX_CHARACTERS = 160
 
 
 def first_sentence(document: nodes.document) -> str | None:
@@ -24,8 +24,8 @@ def first_sentence(document: nodes.document) -> str | None:
             continue
         text = " ".join(paragraph.astext().split())
         sentence = re.split(r"(?<=[.?!])\s", text, maxsplit=1)[0]
-        if len(sentence) > MOST_CHARACTERS:
-            sentence = sentence[:MOST_CHARACTERS].rsplit(" ", 1)[0] + " …"
+        if len(sentence) > MAX_CHARACTERS:
+            sentence = sentence[:MAX_CHARACTERS].rsplit(" ", 1)[0] + " …"
         return sentence
     return None
 

@@ -34,7 +34,7 @@ from skdp.randomness import ByteSource
 
 Strategy = Literal["quantile", "uniform"]
 Encoding = Literal["ordinal", "onehot-dense"]
-_MOST_BINS = 10_000
+_MAX_BINS = 10_000
 
 
 class DPKBinsDiscretizer(CentralTransformer):
@@ -148,7 +148,7 @@ class DPKBinsDiscretizer(CentralTransformer):
         return self.strategy == "uniform"
 
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
-        n_bins = check_size(self.n_bins, most=_MOST_BINS, name="n_bins")
+        n_bins = check_size(self.n_bins, most=_MAX_BINS, name="n_bins")
         check_choice("strategy", self.strategy, get_args(Strategy))
         check_choice("encode", self.encode, get_args(Encoding))
         ends = read_bounds(bounds, rows.names)

@@ -57,7 +57,7 @@ from skdp.randomness import ByteSource
 from skdp.tables import Table, as_objects
 
 Statistic = Literal["count", "mean", "sum"]
-_MOST_GROUPS = 1 << 20
+_MAX_GROUPS = 1 << 20
 
 # A sum has steps of 2**-29 of the bounds, and noise of up to 2**200 steps (`as_float`).
 _LARGEST_BOUND = 2.0**800
@@ -281,9 +281,9 @@ class DPGroupBy(CentralStatistic):
         if self.missing == "ignore":
             warn_of_objects(measured.table)
         domain = declared_domain(rows.select(self._key_names).table, self.keys, "keys")
-        if domain.size > _MOST_GROUPS:
+        if domain.size > _MAX_GROUPS:
             raise ValueError(
-                f"keys has {domain.size:,} combinations; at most {_MOST_GROUPS:,} are "
+                f"keys has {domain.size:,} combinations; at most {_MAX_GROUPS:,} are "
                 "released"
             )
         groups = self._sum_groups(rows, measured, domain, ends)

@@ -47,7 +47,7 @@ from skdp.randomness import ByteSource
 from skdp.tables import as_objects
 
 Method = Literal["auto", "flat", "hierarchical"]
-_MOST_CELLS = 1 << 26
+_MAX_CELLS = 1 << 26
 _COLUMNS = ("count", "std_error", "lower", "upper")
 
 
@@ -183,9 +183,9 @@ class DPHistogram(CentralStatistic):
             branching = check_size(branching, name="branching")
         check_choice("handle_unknown", self.handle_unknown, get_args(Unknown))
         domain = declared_domain(rows.table, self.domain, "domain")
-        if domain.size > _MOST_CELLS:
+        if domain.size > _MAX_CELLS:
             raise ValueError(
-                f"the domain has {domain.size:,} cells; at most {_MOST_CELLS:,} are "
+                f"the domain has {domain.size:,} cells; at most {_MAX_CELLS:,} are "
                 "counted"
             )
         library = library_of(rows.table)

@@ -45,7 +45,7 @@ _FINE = 1 << 10
 
 # Larger logits are cut: ``e**-16`` is less than a step of residuals, which hardly
 # change any more.
-_MOST_LOGIT = 16
+_MAX_LOGIT = 16
 
 # The share of the rows that are shrunk. Half or twice as many change results by less
 # than their noise.
@@ -84,7 +84,7 @@ class BinaryLoss:
     square = (_CERTAIN // 2) ** 2
 
     def __init__(self) -> None:
-        places = np.arange(-_MOST_LOGIT * _FINE, _MOST_LOGIT * _FINE + 1)
+        places = np.arange(-_MAX_LOGIT * _FINE, _MAX_LOGIT * _FINE + 1)
         probabilities = expit((places + 0.5) / _FINE)
         weights = 0.5 / np.maximum(probabilities, 1 - probabilities)
         by_class = np.stack([probabilities, probabilities - 1])
@@ -92,7 +92,7 @@ class BinaryLoss:
 
     def residuals(self, logits: NDArray[np.int64], codes: NDArray[np.intp]) -> Floats:
         """Return the derivative of the loss of each row by its logit, in units of `_CERTAIN`."""
-        places = logits + _MOST_LOGIT * _FINE
+        places = logits + _MAX_LOGIT * _FINE
         places += codes[:, np.newaxis] * self._residuals.shape[1]
         # Of a flat table, which takes half the time.
         return self._residuals.take(places)
@@ -110,7 +110,7 @@ class SoftmaxLoss:
         self.n_outputs = n_classes
         # The square of the norm of the residuals at equal logits.
         self.square = _CERTAIN**2 * (n_classes - 1) // n_classes
-        differences = np.arange(2 * _MOST_LOGIT * _FINE + 1)
+        differences = np.arange(2 * _MAX_LOGIT * _FINE + 1)
         self._powers = np.rint(2.0**30 * np.exp(-differences / _FINE)).astype(np.int64)
 
     def residuals(self, logits: NDArray[np.int64], codes: NDArray[np.intp]) -> Floats:
@@ -141,8 +141,8 @@ def gradient(
         logits *= _FINE / UNIT / scale
         np.floor(logits, out=logits)
         # np.clip takes several times as long on a block.
-        np.maximum(logits, -_MOST_LOGIT * _FINE, out=logits)
-        np.minimum(logits, _MOST_LOGIT * _FINE, out=logits)
+        np.maximum(logits, -_MAX_LOGIT * _FINE, out=logits)
+        np.minimum(logits, _MAX_LOGIT * _FINE, out=logits)
         residuals = loss.residuals(logits.astype(np.int64), rows.codes[block])
         total[:-1] += (part.T @ residuals).astype(np.int64)
         total[-1] += rows.constant * residuals.sum(axis=0).astype(np.int64)

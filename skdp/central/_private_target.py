@@ -34,7 +34,7 @@ _SQUARE_PART = Fraction(1, 10)
 # Eigenvalues of sums of products, over the largest one: less is rounding, of columns that
 # follow from others. Floats are exact to 2**-53, and rounding of thousands of products
 # adds up.
-_LEAST_EIGENVALUE = 2.0**-40
+_MIN_EIGENVALUE = 2.0**-40
 
 # Penalties, over sums of squares: a larger one leaves less than a thousandth of a slope,
 # and would hide small sums of products in the rounding of floats.
@@ -200,7 +200,7 @@ def _inputs(rows: PublicRows) -> tuple[Floats, Floats]:
 def _inverse(products: Floats) -> Floats:
     """Return the inverse of sums of products, in the directions that columns have."""
     values, vectors = np.linalg.eigh(products)
-    is_seen = values > _LEAST_EIGENVALUE * values.max(initial=0.0)
+    is_seen = values > _MIN_EIGENVALUE * values.max(initial=0.0)
     axes = vectors[:, is_seen]
     return np.asarray(axes / values[is_seen] @ axes.T, np.float64)
 

@@ -29,14 +29,14 @@ _BLOCK = 1 << 17
 
 # Directions with less of the variance than this are those of columns that follow from
 # others, and rounding.
-_LEAST_VARIANCE = 1e-9
+_MIN_VARIANCE = 1e-9
 
 # The share of the rows that have the weight 1. On Adult, ACS and generated tables, .1 to
 # .5 give the same area at epsilons of .5 to 4, and .5 gives .002 less at .1.
 _WHOLE = 0.25
 
 # Of Newton's method, which needs about ten.
-_MOST_STEPS = 100
+_MAX_STEPS = 100
 
 # Of the variance that the model leaves, and the prior that follows from it: the third
 # changes coefficients by less than a hundredth of their errors.
@@ -56,12 +56,12 @@ _LARGEST_CHANGE = 4.0
 # less than without a limit (5 splits, errors of .01), and that of the worst of 8
 # generated tables of 1,000 rows -1.5, -6.7 and -26, where it was -96.
 _N_SPREADS = 48
-_LEAST_SPREAD = 0.1
+_MIN_SPREAD = 0.1
 _LARGEST_SPREAD = 1.5
 
 # Of signal in noise: above 0, so that no penalty is infinite, and such that its square is
 # a float.
-_LEAST_SHARE = 2.0**-400
+_MIN_SHARE = 2.0**-400
 
 # Of numbers from -1 to 1, means of squares that are tried: the bounds are one to sixteen
 # root mean squares from the middle. A step of a square root of 2 changes a root mean
@@ -96,7 +96,7 @@ def _uncorrelated(
     centred = columns - middle
     products = (centred * weights[:, np.newaxis]).T @ centred / total
     values, vectors = np.linalg.eigh(products)
-    is_seen = values > _LEAST_VARIANCE * max(values.max(initial=0.0), 2.0**-60)
+    is_seen = values > _MIN_VARIANCE * max(values.max(initial=0.0), 2.0**-60)
     to_features = vectors[:, is_seen] / np.sqrt(values[is_seen])
     features = centred @ to_features
     if constant:
@@ -348,13 +348,13 @@ class PublicRows:
             return Shrinkage(curvature, none, none, np.zeros((1, 0)), np.ones(1))
         spread = np.linalg.inv(self.to_features.T @ self.to_features)
         shares, basis = eigh(curvature**2 * spread, error)
-        shares = np.maximum(shares, _LEAST_SHARE)
+        shares = np.maximum(shares, _MIN_SHARE)
         # The mean square of predictions is the square of the norm of the coefficients of
         # features: of the noise, at most, and of coefficients of the spread 1.
         of_noise = float(np.trace(error)) / curvature**2
         largest = limits.sizes * self.total_weight / curvature
         of_spread = float(np.trace(spread))
-        least = _LEAST_SPREAD * min(of_noise, float(largest.min()))
+        least = _MIN_SPREAD * min(of_noise, float(largest.min()))
         # On a logarithmic scale, all spreads are equally likely: (n_spreads, n_limits).
         spreads = np.geomspace(least, _LARGEST_SPREAD * largest, _N_SPREADS) / of_spread
         log_priors = np.broadcast_to(limits.log_probabilities, spreads.shape).ravel()
@@ -392,7 +392,7 @@ def minimise(
     coefficients = np.zeros((n_features, n_outputs))
     scale = max(float(np.linalg.norm(sums)), 1.0)
     n_steps = 0
-    while n_steps < _MOST_STEPS:
+    while n_steps < _MAX_STEPS:
         n_steps += 1
         logits = features @ coefficients
         if n_outputs == 1:

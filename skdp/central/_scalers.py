@@ -451,7 +451,7 @@ def _pair(name: str, value: Any) -> tuple[Any, Any]:
 
 
 Distribution = Literal["uniform", "normal"]
-_MOST_QUANTILES = 10_000
+_MAX_QUANTILES = 10_000
 
 # As in scikit-learn: where a normal distribution is cut off, for it has no quantile of
 # 0 or 1.
@@ -712,7 +712,7 @@ class DPQuantileTransformer(InvertibleTransformer):
 
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         n = check_size(
-            self.n_quantiles, least=3, most=_MOST_QUANTILES, name="n_quantiles"
+            self.n_quantiles, least=3, most=_MAX_QUANTILES, name="n_quantiles"
         )
         check_choice(
             "output_distribution", self.output_distribution, get_args(Distribution)

@@ -103,7 +103,7 @@ def _transformer(options: argparse.Namespace) -> tuple[Any, list[Any]]:
 
 
 # A key has some dozens of bytes; a larger file is another one.
-_MOST_BYTES_OF_KEY = 1 << 12
+_MAX_BYTES_OF_KEY = 1 << 12
 
 
 def permanent_parameters(
@@ -134,7 +134,7 @@ def read_key(path: Path) -> SecretKey:
     try:
         with path.open("rb") as file:
             # With a limit, as the path may be that of a table.
-            text = file.read(_MOST_BYTES_OF_KEY)
+            text = file.read(_MAX_BYTES_OF_KEY)
     except FileNotFoundError:
         raise FileNotFoundError(
             f"there is no key {path}; --new-key draws one"

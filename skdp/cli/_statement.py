@@ -24,7 +24,7 @@ from skdp.privacy import PrivacyLedger, PrivacyStatement, privacy_statement
 from skdp.tables import is_frame
 
 # One more than a record may have.
-_MOST_CHARACTERS = (1 << 26) + 1
+_MAX_CHARACTERS = (1 << 26) + 1
 
 _START_OF_LEDGERS = b"SQLite format 3"
 _START_OF_MODELS = re.compile(rb'\s*\{\s*"format"\s*:\s*"skdp-estimator"')
@@ -123,7 +123,7 @@ def _with_columns_beside(transformer: Any, columns: list[str]) -> PrivacyStateme
 def _text(path: Path) -> str:
     try:
         with path.open(encoding="utf-8") as file:
-            return file.read(_MOST_CHARACTERS)
+            return file.read(_MAX_CHARACTERS)
     except FileNotFoundError:
         raise FileNotFoundError(f"there is no file {path}") from None
     except UnicodeDecodeError:

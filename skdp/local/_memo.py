@@ -27,12 +27,12 @@ from skdp.base import check_flag
 from skdp.exact import round_up
 from skdp.oracles import NumericMechanism, check_size, round_at_random
 from skdp.privacy import PrivacyGuarantee
-from skdp.randomness import BLOCK, MOST_ROWS, ONE, DigestSource, RowStreams
+from skdp.randomness import BLOCK, MAX_ROWS, ONE, DigestSource, RowStreams
 from skdp.tables import ColumnError, is_missing, kind_of, plain
 
 # Bytes of a secret key: with 128 bits it cannot be guessed.
-_LEAST_KEY = 16
-_MOST_KEY = hashlib.blake2b.MAX_KEY_SIZE
+_MIN_KEY = 16
+_MAX_KEY = hashlib.blake2b.MAX_KEY_SIZE
 
 # The bytes of a block of AES.
 _BLOCK = 16
@@ -76,9 +76,9 @@ def check_key(key: Any) -> bytes | None:
         return None
     if not isinstance(key, bytes):
         raise TypeError(f"secret_key must be None or bytes, got {type(key).__name__}")
-    if len(key) < _LEAST_KEY:
+    if len(key) < _MIN_KEY:
         raise ValueError(
-            f"secret_key must have at least {_LEAST_KEY} bytes, got {len(key)}; use "
+            f"secret_key must have at least {_MIN_KEY} bytes, got {len(key)}; use "
             "SecretKey.generate()"
         )
     return key
@@ -178,7 +178,7 @@ def digest_blocks(key: bytes, purpose: Purpose, *parts: NDArray[np.uint8]) -> Di
     for word in purpose:
         purpose_bytes.append(word if isinstance(word, bytes) else word.encode())
     context = b"skdp permanent coins %d" % len(purpose) + framed(*purpose_bytes)
-    if len(key) > _MOST_KEY:
+    if len(key) > _MAX_KEY:
         key = hashlib.blake2b(key).digest()
     keys = hashlib.blake2b(context, key=key).digest()
     mac = Cipher(AES(keys[:32]), ECB()).encryptor()
@@ -500,8 +500,8 @@ class Memo:
         )
         blocks = []
         # At least one block: engines rehearse on no rows.
-        for start in range(0, max(1, len(digests)), MOST_ROWS):
-            block = digests[start : start + MOST_ROWS]
+        for start in range(0, max(1, len(digests)), MAX_ROWS):
+            block = digests[start : start + MAX_ROWS]
             source = RowStreams(block, head=_HEAD)
             blocks.append(sampling.draw(source, len(block)))
         return np.concatenate(blocks)
@@ -561,8 +561,8 @@ def keyed_numbers(
     """Randomise each position by a digest of its own."""
     # Many records at a time: the same reports as one at a time.
     reports = np.empty_like(positions)
-    for start in range(0, positions.size, MOST_ROWS):
-        rows = slice(start, start + MOST_ROWS)
+    for start in range(0, positions.size, MAX_ROWS):
+        rows = slice(start, start + MAX_ROWS)
         source = RowStreams(digests[rows], head=_HEAD)
         reports[rows] = mechanism.report(positions[rows], source)
     return reports

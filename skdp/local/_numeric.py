@@ -68,7 +68,7 @@ _DESCRIPTIONS = {
     "laplace": "clamped discrete Laplace noise",
 }
 # Of the numbers that may be reported, for an engine to count them.
-_MOST_COUNTED = 1 << 16
+_MAX_COUNTED = 1 << 16
 _BINS = 32
 
 
@@ -115,7 +115,7 @@ class NumberField(Field):
 
     @property
     def is_countable(self) -> bool:  # type: ignore[override]
-        return len(self.numbers) <= _MOST_COUNTED
+        return len(self.numbers) <= _MAX_COUNTED
 
     @property
     def n_states(self) -> int:  # type: ignore[override]

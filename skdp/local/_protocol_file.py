@@ -50,7 +50,7 @@ _STATED = (
 )
 
 # Declared values of a protocol that is read.
-_MOST_VALUES = 1 << 17
+_MAX_VALUES = 1 << 17
 
 # Of a transformer that an error names, as the text may come from anybody.
 _LONGEST_NAME = 50
@@ -230,7 +230,7 @@ def _check_values(declared: Any) -> None:
         declared = [declared[name] for name in declared.columns]
     elif isinstance(declared, Mapping):
         declared = declared.values()
-    if sum(map(len, declared)) > _MOST_VALUES:
+    if sum(map(len, declared)) > _MAX_VALUES:
         raise ValueError
 
 

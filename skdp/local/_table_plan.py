@@ -38,7 +38,7 @@ _ORACLES_OF_GROUPS = (
 # A table of all pairs has many groups: their reports have one column or two.
 _ORACLES_OF_OVERLAPPING = ("randomized_response", "local_hashing")
 # As `max_report_bytes` of the encoders by default.
-MOST_REPORT_BYTES = 1024
+MAX_REPORT_BYTES = 1024
 
 
 @dataclass(frozen=True)
@@ -205,7 +205,7 @@ def _errors_of_values(
 ) -> tuple[str, tuple[Margin, ...], tuple[Margin, ...]]:
     """Return the oracle of columns of these sizes, and errors of them and of pairs."""
     kind, oracle = choose_oracle(
-        prod(sizes), share, max_report_bytes=MOST_REPORT_BYTES, among=among
+        prod(sizes), share, max_report_bytes=MAX_REPORT_BYTES, among=among
     )
     if len(sizes) == 1:
         return kind, (Margin.of_shares(oracle.k, oracle.mean_squared_error),), ()
@@ -253,11 +253,11 @@ def best_inclusions(costs: Sequence[float], n_reported: int) -> list[float]:
 
 # What bounds the time of a search: the columns that are grouped, the cells of all of
 # them together, and the numbers of reports that are tried.
-_MOST_COLUMNS_GROUPED = 16
-_MOST_CELLS_JOINT = 1 << 16
-_MOST_SIZES = 32
+_MAX_COLUMNS_GROUPED = 16
+_MAX_CELLS_JOINT = 1 << 16
+_MAX_SIZES = 32
 # A bit for each cell of a merged group fits into a report.
-_MOST_CELLS_MERGED = 8 * MOST_REPORT_BYTES
+_MAX_CELLS_MERGED = 8 * MAX_REPORT_BYTES
 
 
 @dataclass(frozen=True, eq=False)
@@ -439,17 +439,17 @@ def _candidates(costs: Costs) -> Iterator[_Candidate]:
     values = tuple(name for name in names if not costs.is_number(name))
     yield _uniform("split", costs, singles, len(singles))
     # Numbers are always reported by themselves: no oracle reports them with values.
-    if len(values) > 1 and prod(costs.sizes.values()) <= _MOST_CELLS_JOINT:
+    if len(values) > 1 and prod(costs.sizes.values()) <= _MAX_CELLS_JOINT:
         groups = [values, *numbers]
         yield _uniform("joint", costs, groups, len(groups))
     if len(names) > 1 and costs.purpose != "model":
         yield _uniform("sample", costs, singles, 1)
         yield _best_size("weighted", costs, singles)
-    if len(values) > 1 and len(names) <= _MOST_COLUMNS_GROUPED:
+    if len(values) > 1 and len(names) <= _MAX_COLUMNS_GROUPED:
         yield _grouped(costs, singles)
-    if costs.purpose == "pairs" and 2 < len(values) <= _MOST_COLUMNS_GROUPED:
+    if costs.purpose == "pairs" and 2 < len(values) <= _MAX_COLUMNS_GROUPED:
         largest_pair = sorted(costs.sizes.values())[-2:]
-        if prod(largest_pair) <= _MOST_CELLS_MERGED:
+        if prod(largest_pair) <= _MAX_CELLS_MERGED:
             groups = [*combinations(values, 2), *numbers]
             yield _weighted("overlapping", costs, groups, 1)
 
@@ -486,7 +486,7 @@ def _best_size(strategy: str, costs: Costs, groups: Sequence[Group]) -> _Candida
         # tried: a pair of columns may need two reports. Of many numbers, those that
         # differ by a fifth: the error is flat around the best one.
         most = min(n, max(2, ceil(costs.epsilon)))
-        spread = np.geomspace(1, most, _MOST_SIZES).round().astype(int)
+        spread = np.geomspace(1, most, _MAX_SIZES).round().astype(int)
         sizes.update(spread.tolist())
     candidates = []
     for n_reported in sorted(sizes):
@@ -524,7 +524,7 @@ def _mergers(costs: Costs, groups: Sequence[Group]) -> Iterator[list[Group]]:
     smallest, *larger = sorted(sizes, key=lambda group: sizes[group])
     order = list(costs.sizes)
     for group in larger:
-        if sizes[smallest] * sizes[group] <= _MOST_CELLS_MERGED:
+        if sizes[smallest] * sizes[group] <= _MAX_CELLS_MERGED:
             merged = sorted(smallest + group, key=order.index)
             unmerged = [each for each in groups if each not in (smallest, group)]
             yield [tuple(merged), *unmerged]
@@ -553,7 +553,7 @@ OracleChoice: TypeAlias = Literal["auto", "randomized_response"]
 Importance: TypeAlias = Literal["uniform"] | Mapping[Any, float]
 
 # The errors of all pairs of columns are computed for each candidate of a plan.
-_MOST_COLUMNS_OF_PAIRS = 64
+_MAX_COLUMNS_OF_PAIRS = 64
 
 
 def recommend_plan(
@@ -706,11 +706,11 @@ def _check_columns(
             f"both the values and the bounds of {repeated} are declared; a column has "
             "values or numbers"
         )
-    too_many = n_columns > _MOST_COLUMNS_OF_PAIRS
+    too_many = n_columns > _MAX_COLUMNS_OF_PAIRS
     if purpose == "pairs" and (len(sizes) < 2 or too_many):
         raise ValueError(
             "purpose='pairs' is for at least 2 columns of categories, and "
-            f"{_MOST_COLUMNS_OF_PAIRS} in all, got {len(sizes)} of categories and "
+            f"{_MAX_COLUMNS_OF_PAIRS} in all, got {len(sizes)} of categories and "
             f"{len(bounds)} of numbers"
         )
     if bounds:

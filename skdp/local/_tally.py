@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from skdp.domain import Domain, Interval, pack, parse_json, unpack
 from skdp.markup import html_facts
-from skdp.tables import MOST_REPORTS
+from skdp.tables import MAX_REPORTS
 
 _FORMAT = "skdp tally, version 2"
 
 
 # Of a tally of others, so that reading it takes a second at most.
-_MOST_NUMBERS = 1 << 21
+_MAX_NUMBERS = 1 << 21
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,10 +78,10 @@ class ReportTally:
                 "the tallies come from encoders with different parameters or columns "
                 "and cannot be added"
             )
-        # Each has at most `MOST_REPORTS` of them, so that nothing overflows here.
+        # Each has at most `MAX_REPORTS` of them, so that nothing overflows here.
         total_sums = list(map(np.add, self.sums(), other.sums()))
         total = self.with_sums(total_sums)
-        if total.n_reports > MOST_REPORTS:
+        if total.n_reports > MAX_REPORTS:
             raise ValueError(
                 f"a tally has at most 2**56 reports, got {total.n_reports:,}"
             )
@@ -181,7 +181,7 @@ class ReportTally:
             If the text is no tally of this version, does not fit itself, or has more
             than 2**24 characters or 2**21 numbers.
         """
-        content: Any = parse_json(text, "a tally", _MOST_NUMBERS)
+        content: Any = parse_json(text, "a tally", _MAX_NUMBERS)
         if not isinstance(content, dict) or content.get("format") != _FORMAT:
             raise ValueError("this is no tally of this kind and version")
         try:
@@ -281,9 +281,7 @@ def _check_sizes(sizes: Any, n_reports: Any, n_sampled: Any, n_fields: int) -> N
 def _are_counts(numbers: Sequence[Any]) -> bool:
     """Return whether numbers that were read are whole and not negative."""
     # Of this very type: in Python, True is an int.
-    return all(
-        type(number) is int and 0 <= number <= MOST_REPORTS for number in numbers
-    )
+    return all(type(number) is int and 0 <= number <= MAX_REPORTS for number in numbers)
 
 
 def _read_counts(

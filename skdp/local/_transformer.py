@@ -61,7 +61,7 @@ from skdp.local.protocol import (
     read_sample_weight,
     weighted_frequencies,
 )
-from skdp.oracles import MOST_ENTRIES
+from skdp.oracles import MAX_ENTRIES
 from skdp.pages import warn
 from skdp.privacy import (
     BudgetExceeded,
@@ -76,7 +76,7 @@ from skdp.tables import Table, carried_text, carries_notes, with_protocol
 
 # Declared values of reports in memory that say them: a copy goes into each pickle and
 # file.
-_MOST_CARRIED = 1 << 11
+_MAX_CARRIED = 1 << 11
 
 
 class WrittenProtocol:
@@ -138,7 +138,7 @@ class WrittenProtocol:
     def text_in_memory(self) -> str | None:
         """The JSON that reports in memory carry; None if it is large."""
         domain = self._protocol.domain
-        is_large = domain is not None and sum(domain.sizes) > _MOST_CARRIED
+        is_large = domain is not None and sum(domain.sizes) > _MAX_CARRIED
         return None if is_large else self.carried_text
 
 
@@ -679,7 +679,7 @@ def _warn_of_epsilon(protocol: ReportProtocol) -> None:
 
 def _consequence(protocol: ReportProtocol) -> str:
     """Say what is learned of the column whose report says most."""
-    attributes = protocol.channels(MOST_ENTRIES)
+    attributes = protocol.channels(MAX_ENTRIES)
     if attributes is None:
         odds = format_guess_probability(protocol.guarantee.epsilon)
         return (

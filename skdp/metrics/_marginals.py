@@ -28,7 +28,7 @@ from skdp.metrics._table_pairs import (
 Numbers = NDArray[np.float64]
 
 # The cells of a marginal that is returned as a table: 100 MB.
-_MOST_CELLS = 1 << 22
+_MAX_CELLS = 1 << 22
 
 
 def marginal_error(
@@ -173,7 +173,7 @@ def marginal_table(
     marginal = _check_marginal(columns)
     pair = pair_tables(read_pair(real, synthetic), marginal, domain)
     labels = [pair.labels[name] for name in marginal]
-    if math.prod(map(len, labels)) > _MOST_CELLS:
+    if math.prod(map(len, labels)) > _MAX_CELLS:
         raise ValueError(
             f"the marginal of {list(marginal)} has more than 2**22 cells; declare fewer"
             " values in domain"

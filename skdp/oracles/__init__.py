@@ -1,7 +1,7 @@
 """Frequency oracles: local protocols for one attribute, on integer codes and arrays only."""
 
+from skdp.oracles._base import MAX_ENTRIES as MAX_ENTRIES
 from skdp.oracles._base import MAX_REPORT_BYTES as MAX_REPORT_BYTES
-from skdp.oracles._base import MOST_ENTRIES as MOST_ENTRIES
 from skdp.oracles._base import FrequencyOracle, lie_threshold
 from skdp.oracles._base import check_bits as check_bits
 from skdp.oracles._base import check_bytes as check_bytes

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from skdp.exact import exp_bounds, log_upper
 from skdp.privacy import ReportPair, check_epsilon
-from skdp.randomness import BLOCK, MOST_ROWS, ONE, ByteSource, DigestSource, RowStreams
+from skdp.randomness import BLOCK, MAX_ROWS, ONE, ByteSource, DigestSource, RowStreams
 
 # Numbers that are counted one by one.
 _FEW = 6
@@ -94,11 +94,11 @@ def check_bits(reports: NDArray[Any], k: int) -> NDArray[np.bool_]:
 MAX_REPORT_BYTES = 1 << 31
 
 # Larger requests are treated as this one: 2**-64 achieves at most 100.
-MOST_EPSILON = Fraction(1000)
+MAX_EPSILON = Fraction(1000)
 
 # Of a channel that is computed for a best guess, a variance or a warning: half a
 # megabyte, and some milliseconds.
-MOST_ENTRIES = 1 << 16
+MAX_ENTRIES = 1 << 16
 
 # Pairs of a record and a value at a time: enough for whole-array steps, few enough for
 # the cache.
@@ -424,10 +424,10 @@ def pure_noise(epsilon: float | Fraction) -> ValueError:
 
 
 def capped_epsilon(epsilon: Any) -> Fraction:
-    """Check a privacy loss, and cap it at `MOST_EPSILON`."""
-    if isinstance(epsilon, int | Fraction) and epsilon > MOST_EPSILON:
-        return MOST_EPSILON  # may exceed the largest float
-    return min(check_epsilon(epsilon), MOST_EPSILON)
+    """Check a privacy loss, and cap it at `MAX_EPSILON`."""
+    if isinstance(epsilon, int | Fraction) and epsilon > MAX_EPSILON:
+        return MAX_EPSILON  # may exceed the largest float
+    return min(check_epsilon(epsilon), MAX_EPSILON)
 
 
 def check_share(value: Any, name: str) -> Fraction:
@@ -637,7 +637,7 @@ class FrequencyOracle(SupportCounts):
         """
         exact = self._guess_accuracy(prior, groups)
         n_entries = self.k * self.n_reports
-        if exact is not None or self.shows_hash or n_entries > MOST_ENTRIES:
+        if exact is not None or self.shows_hash or n_entries > MAX_ENTRIES:
             return exact
         channel = np.array(self.channel(), float)
         joint = channel * prior[:, np.newaxis]
@@ -752,8 +752,8 @@ class FrequencyOracle(SupportCounts):
     ) -> NDArray[Any]:
         """Draw many records at a time, each as by itself: of oracles that read as many bytes for each record."""
         reports = [self.report(codes[:0], DigestSource(b""))]
-        for start in range(0, codes.size, MOST_ROWS):
-            rows = slice(start, start + MOST_ROWS)
+        for start in range(0, codes.size, MAX_ROWS):
+            rows = slice(start, start + MAX_ROWS)
             source = RowStreams(digests[rows], head=head)
             reports.append(self.report(codes[rows], source))
         return np.concatenate(reports)

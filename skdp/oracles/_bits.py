@@ -28,7 +28,7 @@ from skdp.oracles._base import (
 from skdp.privacy import PureLoss, ReportPair
 from skdp.randomness import (
     BLOCK,
-    MOST_ROWS,
+    MAX_ROWS,
     ONE,
     ByteSource,
     RowStreams,
@@ -348,7 +348,7 @@ class SubsetSelection(FrequencyOracle):
     ) -> NDArray[np.uint8]:
         # Many records at a time, each from its own stream.
         bits = np.empty((len(digests), self.k), np.uint8)
-        step = min(MOST_ROWS, max(1, BLOCK // self.k))
+        step = min(MAX_ROWS, max(1, BLOCK // self.k))
         for start in range(0, len(digests), step):
             rows = slice(start, start + step)
             source = RowStreams(digests[rows])

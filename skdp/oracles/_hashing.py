@@ -18,7 +18,7 @@ from skdp.oracles._randomized_response import RandomizedResponse
 from skdp.privacy import ReportPair
 from skdp.randomness import (
     BLOCK,
-    MOST_ROWS,
+    MAX_ROWS,
     ByteSource,
     RowStreams,
     SeededSource,
@@ -48,7 +48,7 @@ _SMALL_PRIME = 65_521
 _LARGE_PRIME = (1 << 31) - 1
 
 # Of local hashing: enough for an epsilon of 11, where the best number is e^epsilon.
-MOST_BUCKETS = _SMALL_PRIME
+MAX_BUCKETS = _SMALL_PRIME
 
 
 def collision_probability(prime: int, g: int) -> Fraction:
@@ -308,7 +308,7 @@ def best_n_buckets(k: int, epsilon: float | Fraction) -> int:
     # The error of a value that nobody has is least there; the mean over few values has
     # at most 4 % more than its least one.
     power = math.exp(min(float(capped_epsilon(epsilon)), 50))
-    return min(round(power) + 1, k, MOST_BUCKETS)
+    return min(round(power) + 1, k, MAX_BUCKETS)
 
 
 class LocalHashing(FrequencyOracle):
@@ -369,7 +369,7 @@ class LocalHashing(FrequencyOracle):
         self.k = check_size(k, most=(1 << 31) - 2)
         if n_buckets is None:
             n_buckets = best_n_buckets(self.k, epsilon)
-        g = check_size(n_buckets, most=MOST_BUCKETS, name="n_buckets")
+        g = check_size(n_buckets, most=MAX_BUCKETS, name="n_buckets")
         self.hash_family = AffineHash(self.k, g)
         self._set_inner(RandomizedResponse(g, epsilon))
 
@@ -471,9 +471,9 @@ class LocalHashing(FrequencyOracle):
         # value.
         seeds = np.empty(codes.size, np.uint64)
         seed_digests = digests("seed")
-        for start in range(0, codes.size, MOST_ROWS):
-            part = seeds[start : start + MOST_ROWS]
-            source = RowStreams(seed_digests[start : start + MOST_ROWS])
+        for start in range(0, codes.size, MAX_ROWS):
+            part = seeds[start : start + MAX_ROWS]
+            source = RowStreams(seed_digests[start : start + MAX_ROWS])
             part[:] = self.hash_family.draw(source, part.size)
         buckets = self.hash_family(seeds, codes)
         bucket_bytes = buckets.astype(">i8").view(np.uint8).reshape(-1, 8)

@@ -26,10 +26,10 @@ from skdp.randomness import (
 )
 
 # Of a set, so that exact numbers are computed in less than a second.
-MOST_MEMBERS = 1024
+MAX_MEMBERS = 1024
 
 # Of a channel whose reports are vectors of bits.
-MOST_VALUES = 16
+MAX_VALUES = 16
 
 # The units of shares of sets, and of p and q.
 _SCALE, _DIGITS = 1 << 320, 1 << 128
@@ -138,7 +138,7 @@ class SetSelection(SupportCounts):
         subset_size: int | None = None,
     ) -> None:
         self.k = check_size(k)
-        most = min(self.k, MOST_MEMBERS)
+        most = min(self.k, MAX_MEMBERS)
         self.max_size = check_size(max_size, least=1, most=most, name="max_size")
         capped = capped_epsilon(epsilon)
         if subset_size is None:
@@ -283,10 +283,10 @@ class SetSelection(SupportCounts):
         self.check_size(len(sets))
 
     def _check_channel(self) -> None:
-        if self.k > MOST_VALUES:
+        if self.k > MAX_VALUES:
             raise ValueError(
                 f"the channel has 2**{self.k} reports; it is available up to "
-                f"{MOST_VALUES} values"
+                f"{MAX_VALUES} values"
             )
 
     def report(

@@ -28,8 +28,8 @@ _PROTOCOL = "skdp-protocol"
 _VERSION = 1
 
 # Bytes and values of a file.
-_MOST_BYTES = 1 << 30
-_MOST_ITEMS = 1 << 25
+_MAX_BYTES = 1 << 30
+_MAX_ITEMS = 1 << 25
 
 # The last line holds the digest of all lines before it.
 _DIGEST_LINE = ' "sha256": "{}"\n}}\n'
@@ -129,7 +129,7 @@ def save(
 
 
 def _parsed(text: str) -> Any:
-    return parse_json(text, "what describes the estimators", _MOST_ITEMS, _MOST_BYTES)
+    return parse_json(text, "what describes the estimators", _MAX_ITEMS, _MAX_BYTES)
 
 
 def _layout(content: Any, indent: str) -> str:
@@ -267,9 +267,9 @@ def _read_bytes(path: Any) -> bytes:
         file = path if hasattr(path, "read") else stack.enter_context(open(path, "rb"))
         if file.seekable():
             file.seek(0)  # where `save` ends, there is nothing to read
-        data: bytes = file.read(_MOST_BYTES + 1)
-    if len(data) > _MOST_BYTES:
-        raise ValueError(f"a file has at most {_MOST_BYTES:,} bytes")
+        data: bytes = file.read(_MAX_BYTES + 1)
+    if len(data) > _MAX_BYTES:
+        raise ValueError(f"a file has at most {_MAX_BYTES:,} bytes")
     return data
 
 

@@ -74,7 +74,7 @@ def shown(number: float) -> str:
 # The exponential of more is beyond the floats.
 _LARGEST = 700.0
 
-_MOST_SHOWN = 1e9
+_MAX_SHOWN = 1e9
 
 
 def largest_ratio(epsilon: float) -> float:
@@ -94,8 +94,8 @@ def best_guess(epsilon: float, delta: float) -> float:
 def shown_ratio(epsilon: float) -> str:
     """Write the ratio with three digits, rounded up."""
     ratio = largest_ratio(epsilon)
-    if ratio > _MOST_SHOWN:
-        return f"more than {_MOST_SHOWN:,.0f}"
+    if ratio > _MAX_SHOWN:
+        return f"more than {_MAX_SHOWN:,.0f}"
     return f"{_up(ratio, 2 if ratio < 100 else 0):,}"
 
 
@@ -133,7 +133,7 @@ def in_odds(
             f"the data with a {who} as for the same data without, and the other way "
             "round"
         )
-    is_shown = largest_ratio(epsilon) <= _MOST_SHOWN
+    is_shown = largest_ratio(epsilon) <= _MAX_SHOWN
     bound = f"{'at most' if is_shown else 'possibly'} {shown_ratio(epsilon)}"
     beyond = ""
     if delta:
@@ -189,7 +189,7 @@ def proven_start(excess: Excess, start: float, step: float) -> float:
 
 
 # Of an order minus 1, the largest logarithm that is useful, and minus the least.
-_MOST_LOG = 12 * math.log(10)
+_MAX_LOG = 12 * math.log(10)
 
 _PRECISION = 2.0**-40
 
@@ -277,7 +277,7 @@ def _best_excess(rho: float, log_delta: float) -> float:
         return rho * excess**2 + math.log1p(excess) + log_delta
 
     # It increases. No useful order is outside these bounds.
-    low, high = -_MOST_LOG, _MOST_LOG
+    low, high = -_MAX_LOG, _MAX_LOG
     if slope(low) >= 0:
         return math.exp(low)
     if slope(high) <= 0:
@@ -313,7 +313,7 @@ _ROUNDING = 2.0**-45
 LOG_ERROR = 2.0**-40
 
 # Of the logarithm of delta: e**-800 is below the least float.
-_LEAST_LOG = -800.0
+_MIN_LOG = -800.0
 
 # A tail from here has all of the mass but 1e-60, where Mills' ratio is still a float:
 # delta is rounded up to 1.
@@ -408,7 +408,7 @@ def gaussian_delta(mu: float | Fraction, epsilon: float | Fraction) -> float:
     exact_epsilon = check_epsilon(epsilon, zero=True)
     if exact_mu == 0:
         return 0.0
-    log_delta = max(_log_delta(exact_mu, exact_epsilon), _LEAST_LOG)
+    log_delta = max(_log_delta(exact_mu, exact_epsilon), _MIN_LOG)
     return round_up(1 / exp_bounds(-log_delta)[0])
 
 

@@ -13,7 +13,7 @@ from skdp.markup import written_text
 
 VERSION = 1
 
-_MOST_CHARACTERS = 1 << 26
+_MAX_CHARACTERS = 1 << 26
 
 # Larger whole numbers are not exact in JavaScript and others; names of columns beyond
 # are written as text.
@@ -136,9 +136,9 @@ class ReadableRecord(JsonRecord):
 def _parsed(text: Any) -> Any:
     if not isinstance(text, str):
         raise TypeError(f"text must be a str, got {type(text).__name__}")
-    if len(text) > _MOST_CHARACTERS:
+    if len(text) > _MAX_CHARACTERS:
         raise ValueError(
-            f"text must have at most {_MOST_CHARACTERS:,} characters, got {len(text):,}"
+            f"text must have at most {_MAX_CHARACTERS:,} characters, got {len(text):,}"
         )
     try:
         return json.loads(text, parse_float=_read_float)

@@ -418,7 +418,7 @@ def pure_rho(epsilon: float, share: float = 1.0) -> float:
 
 
 # Of which the rarer of two values has a probability that is far above the least float.
-_MOST_EPSILON = 500.0
+_MAX_EPSILON = 500.0
 
 # The least share whose probabilities are normal floats; less counts as this.
 _RAREST = 2.0**-250
@@ -432,7 +432,7 @@ def pure_mu(epsilon: Fraction, share: float = 1.0) -> Fraction | None:
     # mirror image. That of Gaussian noise is convex, so it is below if it goes through
     # these corners. The special functions state an error of some units in the highest
     # place.
-    if epsilon > _MOST_EPSILON:
+    if epsilon > _MAX_EPSILON:
         return None
     number = round_up(epsilon)
     if share < 1:
@@ -460,7 +460,7 @@ def pure_epsilon(mu_squared: float) -> float:
         epsilon = float(2 * math.atanh(erf(mu / 2 / math.sqrt(2))))
     else:
         tail = ndtr(-mu / 2)
-        epsilon = min(math.log((1 - tail) / tail), _MOST_EPSILON)
+        epsilon = min(math.log((1 - tail) / tail), _MAX_EPSILON)
     while epsilon and (pure_mu(Fraction(epsilon)) or 0) ** 2 > mu_squared:
         epsilon *= 1 - 2.0**-28
     return epsilon

@@ -30,7 +30,7 @@ _LEAST, _MOST = 1e-60, 1e6
 _ROOM = 2.0**-50
 
 # Of mu**2, for the epsilon that it buys, which is then about 500.
-_MOST_SQUARE = 4000.0
+_MAX_SQUARE = 4000.0
 
 
 class _Composed:
@@ -284,7 +284,7 @@ class Share:
             return self.amount
         if self.kind == "rho":
             return _pure_of_rho(self.amount)
-        return Fraction(pure_epsilon(min(-round_up(-self.amount), _MOST_SQUARE)))
+        return Fraction(pure_epsilon(min(-round_up(-self.amount), _MAX_SQUARE)))
 
     @property
     def choice(self) -> Fraction:

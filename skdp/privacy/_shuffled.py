@@ -30,7 +30,7 @@ _PRECISION = 1e-5
 
 # The largest local epsilon of a part that is tried: beyond, the lies of most oracles
 # are at the limit of 64 bits.
-_MOST_LOCAL = 50.0
+_MAX_LOCAL = 50.0
 
 
 # More than the rounding errors of a tangent, relative to the larger of its two terms.
@@ -80,7 +80,7 @@ def largest_local(pairs_at: PairsAt, n: int, epsilon: float, delta: Fraction) ->
     # was reached is found again.
     certain = 2.0**-13
     aim = epsilon * (1 - certain)
-    most = max(_MOST_LOCAL, epsilon)
+    most = max(_MAX_LOCAL, epsilon)
 
     def excess_together(local: float) -> float:
         pair = ReportPair.product(pairs_at(local))

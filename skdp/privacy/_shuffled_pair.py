@@ -40,7 +40,7 @@ from scipy.optimize import minimize_scalar
 Class: TypeAlias = tuple[Fraction, Fraction, Fraction]
 
 # More records are counted as this number: fewer hide less.
-MOST_RECORDS = 1 << 30
+MAX_RECORDS = 1 << 30
 
 # The standard deviation of the sum over that of the added noise, which changes an epsilon
 # by about one part in twice its square.
@@ -57,7 +57,7 @@ _UNDERFLOW = 2.0**-900
 # multiples: three times as many take off a quarter of a percent of an epsilon.
 _CELLS = 64
 
-_MOST_WORK = 1 << 25
+_MAX_WORK = 1 << 25
 
 # Bound of the relative error of a few operations.
 _ERROR = 2.0**-47
@@ -113,7 +113,7 @@ class Ratios:
             size = len(grid)
             width = size + int(places.max()) - first
             work += width**2 * masses.size
-            if work > _MOST_WORK:
+            if work > _MAX_WORK:
                 return None
             wider = np.zeros((width, width))
             steps = (places - first).T.tolist()
@@ -159,7 +159,7 @@ class Ratios:
 
 def delta_above(ratios: Ratios, n: int, order: float) -> float:
     """Return an upper bound of the hockey-stick divergence of an order, e**epsilon, of n shuffled reports."""
-    n = min(n, MOST_RECORDS)
+    n = min(n, MAX_RECORDS)
     # Errors of the ratios, and of the order, are those of an order that is off by as
     # much.
     error = ratios.error + 2.0**-48

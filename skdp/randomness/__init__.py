@@ -6,7 +6,7 @@ no code compares ``u < p`` in floating point.
 """
 
 from skdp.randomness._draws import BLOCK as BLOCK
-from skdp.randomness._draws import MOST_ROWS as MOST_ROWS
+from skdp.randomness._draws import MAX_ROWS as MAX_ROWS
 from skdp.randomness._draws import ONE as ONE
 from skdp.randomness._draws import (
     ByteSource,

@@ -109,7 +109,7 @@ class SeededSource(ByteSource):
 
 # Most rows of a draw: with more, draws use blocks, and the draw of a row would
 # depend on the other rows.
-MOST_ROWS = 1 << 12
+MAX_ROWS = 1 << 12
 
 # The bytes of a block of SHAKE-256.
 _RATE = 136
@@ -157,7 +157,7 @@ class RowStreams(ByteSource):
     Parameters
     ----------
     seeds : sequence of bytes, or ndarray of uint8, shape (n_rows, size)
-        One a row, at most `MOST_ROWS`.
+        One a row, at most `MAX_ROWS`.
     head : int, default=0
         How many bytes of a seed its stream begins with, before those of SHAKE-256: what
         is left of the seed makes the rest of the stream unpredictable. If it is not 0,
@@ -172,10 +172,8 @@ class RowStreams(ByteSource):
     def __init__(
         self, seeds: Sequence[bytes] | NDArray[np.uint8], *, head: int = 0
     ) -> None:
-        if len(seeds) > MOST_ROWS:
-            raise ValueError(
-                f"there must be at most {MOST_ROWS} rows, got {len(seeds)}"
-            )
+        if len(seeds) > MAX_ROWS:
+            raise ValueError(f"there must be at most {MAX_ROWS} rows, got {len(seeds)}")
         n_rows = len(seeds)
         self._head = head
         self._rows = np.arange(n_rows)

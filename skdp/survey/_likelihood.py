@@ -21,7 +21,7 @@ _CHUNK = 1 << 13
 
 
 # Of a start, which needs logarithms.
-_LEAST_SHARE = 1e-3
+_MIN_SHARE = 1e-3
 
 # Of errors of a target with standard deviation 1.
 MIN_LOG_DEVIATION = math.log(1e-9)
@@ -426,7 +426,7 @@ def disagreement(
         return 0.0
     difference = (fitted - shares)[:-1]
     # A share at its bound has its estimate cut off there.
-    is_inside = shares[:-1] > 2 * _LEAST_SHARE
+    is_inside = shares[:-1] > 2 * _MIN_SHARE
     if cluster_codes is None:
         covariance = np.linalg.inv(information)
     else:
@@ -440,7 +440,7 @@ def mixture_shares(likelihoods: Numbers, weights: Numbers) -> Numbers:
     """Return shares of hidden cells to begin with: those of maximum likelihood, none of them 0."""
     shares = likeliest_shares(likelihoods, weights, n_steps=2000, smallest_step=1e-9)
     # A start needs logarithms.
-    shares = np.maximum(shares, _LEAST_SHARE)
+    shares = np.maximum(shares, _MIN_SHARE)
     return np.asarray(shares / shares.sum())
 
 

@@ -57,7 +57,7 @@ INTERCEPT = "(intercept)"
 
 
 # Combinations of values of the reported predictors: each is a sum over all rows.
-_MOST_CELLS = 4096
+_MAX_CELLS = 4096
 
 
 class ReportRegression(OnSite, BaseEstimator):
@@ -149,10 +149,10 @@ class ReportRegression(OnSite, BaseEstimator):
     def _hidden(self, questions: Sequence[Question]) -> tuple[pd.DataFrame, list[str]]:
         """Return the features of each combination of true values, and the question that each is of."""
         sizes = [len(question.values) for question in questions]
-        if math.prod(sizes) > _MOST_CELLS:
+        if math.prod(sizes) > _MAX_CELLS:
             raise ValueError(
                 f"the reported predictors have {math.prod(sizes):,} combinations of "
-                f"values, more than {_MOST_CELLS:,}: declare fewer values"
+                f"values, more than {_MAX_CELLS:,}: declare fewer values"
             )
         rows = list(itertools.product(*map(range, sizes)))
         codes = np.array(rows, dtype=int).reshape(len(rows), len(sizes))

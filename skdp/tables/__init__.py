@@ -35,7 +35,7 @@ from skdp.tables._declared import number_dtype as number_dtype
 from skdp.tables._decoders import column_of as column_of
 from skdp.tables._decoders import decoder as decoder
 from skdp.tables._frames import ATTRS_KEY as ATTRS_KEY
-from skdp.tables._frames import MOST_REPORTS as MOST_REPORTS
+from skdp.tables._frames import MAX_REPORTS as MAX_REPORTS
 from skdp.tables._frames import PROTOCOL_KEY as PROTOCOL_KEY
 from skdp.tables._frames import LargeTable as LargeTable
 from skdp.tables._frames import Summary as Summary

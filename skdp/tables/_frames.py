@@ -305,10 +305,10 @@ PROTOCOL_KEY = "skdp.protocol"
 ATTRS_KEY = "PANDAS_ATTRS"
 
 # Of a protocol that files say a second time, for pandas.
-_MOST_CHARACTERS = 1 << 18
+_MAX_CHARACTERS = 1 << 18
 
 # Limit on a count, so that sums of several fit into 64 bits.
-MOST_REPORTS = 1 << 56
+MAX_REPORTS = 1 << 56
 
 
 def carries_notes(table: Any) -> bool:
@@ -334,7 +334,7 @@ def schema_with_protocol(schema: Any, text: str | None) -> Any:
     if text is None:
         return schema
     metadata = dict(schema.metadata or {})
-    if len(text) <= _MOST_CHARACTERS:
+    if len(text) <= _MAX_CHARACTERS:
         # What pandas wrote of its columns stays; of a table of others, there is nothing
         # to say.
         note: dict[str, Any] = {

@@ -22,7 +22,7 @@ from skdp.testing._subject import SEED, Subject
 from skdp.testing._tools import Rows, columns_of, release, require
 
 # A million rows show 4/5 of a true epsilon of 0.5 to 3 for what skdp and others report. Wide reports take long to read.
-_LEAST_AUDITED, _MOST_AUDITED = 20_000, 1_000_000
+_MIN_AUDITED, _MAX_AUDITED = 20_000, 1_000_000
 
 
 def _check_reports_keep_the_guarantee(subject: Subject) -> None:
@@ -40,7 +40,7 @@ def _check_reports_keep_the_guarantee(subject: Subject) -> None:
         records.append(subject.frame(subject.equal_rows(1, code)))
     width = len(columns_of(fitted.transform(records[0])))
     audited_cells = 1 << 24
-    n_draws = min(max(audited_cells // max(width, 1), _LEAST_AUDITED), _MOST_AUDITED)
+    n_draws = min(max(audited_cells // max(width, 1), _MIN_AUDITED), _MAX_AUDITED)
     guarantee = fitted.guarantee_
     audit = bound_by_rows(
         fitted,
@@ -71,7 +71,7 @@ FALSE_ALARM = 1e-6
 READERS = ("tally", "estimate_counts", "estimate_mean")
 
 # Cells of fewer expected reports are combined before a chi-square test.
-_LEAST_EXPECTED = 10
+_MIN_EXPECTED = 10
 
 
 def require_guarantee(fitted: Any, scope: tuple[Any, ...]) -> PrivacyGuarantee:
@@ -257,12 +257,12 @@ def codes_of(columns: Rows, subject: Subject) -> list[NDArray[np.intp]]:
 def _goodness(observed: NDArray[np.intp], shares: NDArray[np.float64]) -> float:
     """Test counts against probabilities, with rare cells combined."""
     expected = shares * observed.sum()
-    is_rare = expected < _LEAST_EXPECTED
+    is_rare = expected < _MIN_EXPECTED
     n_rare = observed[is_rare].sum()
     mean_of_rare = expected[is_rare].sum()
     counts, means = observed[~is_rare].astype(float), expected[~is_rare]
     pvalue_of_rare = 1.0
-    if mean_of_rare >= _LEAST_EXPECTED:
+    if mean_of_rare >= _MIN_EXPECTED:
         counts, means = np.append(counts, n_rare), np.append(means, mean_of_rare)
     else:
         # Too rare for the approximation: a sum of rare cells is nearly Poisson. How
@@ -278,7 +278,7 @@ def _independence(codes: ArrayLike, other_codes: ArrayLike) -> float:
     # Where a cell is too rare for the chi-square approximation, nothing is said.
     table = pd.crosstab(np.asarray(codes), np.asarray(other_codes)).to_numpy()
     expected = contingency.expected_freq(table)
-    if min(table.shape) < 2 or (expected < _LEAST_EXPECTED).any():
+    if min(table.shape) < 2 or (expected < _MIN_EXPECTED).any():
         return 1.0
     return float(contingency.chi2_contingency(table, correction=False).pvalue)
 

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.ciphers.modes import CBC, ECB
 
 from skdp.local._memo import canonical, framed, keyed_coins, keyed_digests, keyed_numbers
 from skdp.oracles import ClampedLaplace, Optimal, RandomizedResponse, SquareWave, SubsetSelection
-from skdp.randomness import MOST_ROWS, ONE, RowStreams
+from skdp.randomness import MAX_ROWS, ONE, RowStreams
 from skdp.tables import ColumnError
 from tests.conftest import each, often
 
@@ -116,7 +116,7 @@ def test_many_responses_are_those_of_each_record_alone(k, epsilon):
 @pytest.mark.parametrize("steps", often([3, 16, 250, 1_024], [3, 250]))
 def test_many_numbers_are_those_of_each_record_alone(mechanism, steps):
     """Bit by bit, with the bytes that only some of them need; and more records than are drawn together."""
-    rows = MOST_ROWS + 100 if steps == 16 else 400
+    rows = MAX_ROWS + 100 if steps == 16 else 400
     oracle = mechanism(steps, 0.5)
     positions = np.arange(rows) % (steps + 1)
     digests = keyed_digests(KEY, ("test",), [b"%d" % row for row in range(rows)])

@@ -137,7 +137,7 @@ class TestText:
         refused(signed(json.dumps(content_of(SCALER) | {"version": 2})), "version 2; this skdp reads version 1")
 
     def test_very_many_bytes(self, monkeypatch):
-        monkeypatch.setattr("skdp.persistence._file._MOST_BYTES", len(SCALER))
+        monkeypatch.setattr("skdp.persistence._file._MAX_BYTES", len(SCALER))
         skdp.load(io.BytesIO(SCALER))
         refused(SCALER + b" ", f"a file has at most {len(SCALER):,} bytes")
 

@@ -5,7 +5,7 @@ import hashlib
 import numpy as np
 import pytest
 
-from skdp.randomness import MOST_ROWS, ONE, RowStreams, bernoulli, bernoulli_ratio, uniform_integers
+from skdp.randomness import MAX_ROWS, ONE, RowStreams, bernoulli, bernoulli_ratio, uniform_integers
 
 SEEDS = [b"%d" % number for number in range(300)]
 
@@ -63,6 +63,6 @@ def test_what_rows_cannot_share_is_refused():
         RowStreams(SEEDS[:3]).bytes(4)
     with pytest.raises(ValueError, match="not the same number"):
         RowStreams([]).bytes(4)
-    with pytest.raises(ValueError, match=f"at most {MOST_ROWS} rows"):
-        RowStreams([b""] * (MOST_ROWS + 1))
+    with pytest.raises(ValueError, match=f"at most {MAX_ROWS} rows"):
+        RowStreams([b""] * (MAX_ROWS + 1))
     assert RowStreams([]).bytes(0).size == 0

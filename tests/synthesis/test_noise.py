@@ -125,7 +125,7 @@ TABLES = {
     "three columns": ((2, 3, 2), (None, np.array([0, 1, 1]), np.array([0, 0]))),
     "four columns": ((2, 2, 1, 2), (None, np.array([0, 0]), None, None)),
 }
-MOST_ROWS = {"two columns": 4, "three values": 3, "three columns": 2, "four columns": 2}
+MAX_ROWS = {"two columns": 4, "three values": 3, "three columns": 2, "four columns": 2}
 
 
 def cliques_of(sizes):
@@ -166,7 +166,7 @@ def releases(request):
     rows = list(itertools.product(*map(range, sizes)))
     tables = {
         table: what_is_protected([rows[row] for row in table], sizes, groups)
-        for n in range(MOST_ROWS[request.param] + 1)
+        for n in range(MAX_ROWS[request.param] + 1)
         for table in itertools.combinations_with_replacement(range(len(rows)), n)
     }
     return len(rows), tables

@@ -28,7 +28,7 @@ from skdp.randomness import ByteSource
 # these limits. Half or twice as many change R2 by less than .006 (two generated tables
 # of 4,000 rows at an epsilon of 1, 6 fits, with standard errors of .001 to .005).
 _RECORDS_PER_SUM = 20
-_FEWEST_EPOCHS, _MOST_EPOCHS = 2, 12
+_FEWEST_EPOCHS, _MAX_EPOCHS = 2, 12
 
 # The least count of a bin, in standard deviations of its noise.
 _CAUTION = 1.5
@@ -39,7 +39,7 @@ _N_BOUNDS = 32
 _BEYOND = 0.02
 
 # The largest response of a function: beyond all that noise does not make.
-_MOST_RESPONSE = 64.0
+_MAX_RESPONSE = 64.0
 
 # Epochs that begin with a new bound.
 LOOKS = (0, 1, 2, 4)
@@ -86,7 +86,7 @@ def find_residuals(
 def count_epochs(mu_squared: Fraction, n_rows: float, n_columns: int) -> int:
     """Return the number of epochs, by the noise."""
     wanted = math.sqrt(mu_squared) * n_rows / (_RECORDS_PER_SUM * n_columns)
-    return int(np.clip(round(wanted), _FEWEST_EPOCHS, _MOST_EPOCHS))
+    return int(np.clip(round(wanted), _FEWEST_EPOCHS, _MAX_EPOCHS))
 
 
 class Start(NamedTuple):
@@ -161,7 +161,7 @@ class _AdditiveTerm:
         """Take in the noisy sums of an epoch, where residuals have these curvatures and variances."""
         self._average(noisy, curvatures, epoch)
         values = self._smooth(variances, epoch.row_variance)
-        self.values = _centred(np.clip(values, -_MOST_RESPONSE, _MOST_RESPONSE))
+        self.values = _centred(np.clip(values, -_MAX_RESPONSE, _MAX_RESPONSE))
         n_rows = self.sizes.sum()
         self.mean = self.sizes @ self.values / n_rows
         self.variance = self.sizes @ (self.values - self.mean) ** 2 / n_rows

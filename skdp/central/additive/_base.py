@@ -73,17 +73,17 @@ _LEVEL_PART = Fraction(1, 200)
 _LARGE = 1 / 24
 
 # More bins have more noise than records.
-_MOST_BINS = 256
+_MAX_BINS = 256
 
 # Declared values of a column. Smoothing has some matrices of their pairs: 134 MB each.
-_MOST_DECLARED_VALUES = 4096
+_MAX_DECLARED_VALUES = 4096
 
 
 # Bins are supported with a count of so many deviations of its noise at least, and an
 # outer one, of a tail, if it is at most so many times as wide as that beside it. With
 # independent columns, intervals of 95 % held 92 to 98 % of such outer bins, and 77 to
 # 89 % of the others.
-_LEAST_COUNT, _WIDEST = 3.0, 2.0
+_MIN_COUNT, _WIDEST = 3.0, 2.0
 
 # Bins are not supported after fewer epochs: with so much noise, functions are still far
 # from their places. With 3 to 8 independent columns, intervals of 95 % held 50 to 80 %
@@ -202,7 +202,7 @@ class AdditiveModel(SupervisedStatistic):
 
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         check_choice("handle_unknown", self.handle_unknown, get_args(Unknown))
-        check_size(self.max_bins, least=2, most=_MOST_BINS, name="max_bins")
+        check_size(self.max_bins, least=2, most=_MAX_BINS, name="max_bins")
         features = self._features(rows).table
         numbers = self._numbers(rows)
         declared_names = [name for name in features.names if name not in numbers]
@@ -223,10 +223,10 @@ class AdditiveModel(SupervisedStatistic):
             for name in declared_names:
                 attributes[name] = declared[name]
                 n_values = len(declared[name])
-                if n_values > _MOST_DECLARED_VALUES:
+                if n_values > _MAX_DECLARED_VALUES:
                     raise ValueError(
                         f"column {name!r} has {n_values:,} declared values; an additive "
-                        f"model takes at most {_MOST_DECLARED_VALUES:,}: count rare ones together"
+                        f"model takes at most {_MAX_DECLARED_VALUES:,}: count rare ones together"
                     )
         domain = Domain({name: attributes[name] for name in features.names})
         place_target, target = self._plan_target(rows, ends)
@@ -392,7 +392,7 @@ def cut_cells(plan: AdditivePlan, source: ByteSource) -> tuple[CountedCells, Fra
 
 def supported_bins(bins: Bins, is_number: bool) -> NDArray[np.bool_]:
     """Return the bins that surely have rows, and within which the function of a number is nearly a step."""
-    is_supported = bins.counts > _LEAST_COUNT * np.sqrt(bins.variances)
+    is_supported = bins.counts > _MIN_COUNT * np.sqrt(bins.variances)
     if is_number and isinstance(bins.attribute, Interval):
         widths = np.diff(bins.attribute.edges)
         if len(widths) > 1:

@@ -16,7 +16,7 @@ from skdp.base import read_numbers
 from skdp.central._logistic_regression import (
     _CERTAIN,
     _FINE,
-    _MOST_LOGIT,
+    _MAX_LOGIT,
     BinaryLoss,
     SoftmaxLoss,
 )
@@ -46,10 +46,10 @@ _BLOCK = 1 << 16
 
 # Of the logistic loss, by logits: that of a class which is certain as floats is not 0.
 # It is reached beyond logits of 28.
-_LEAST_CURVATURE = 2.0**-40
+_MIN_CURVATURE = 2.0**-40
 
 # The largest logit, in places.
-_LARGEST = _MOST_LOGIT * _FINE
+_LARGEST = _MAX_LOGIT * _FINE
 
 # Places and shares of normal numbers that stand for all of them.
 _NODES, _SHARES = np.polynomial.hermite_e.hermegauss(9)
@@ -166,7 +166,7 @@ class ClassResiduals:
                 weights = math.sqrt(self.square) / _CERTAIN / longest[:, -1]
                 chances = probabilities[:, output]
                 class_curvatures = weights * np.maximum(
-                    chances * (1 - chances), _LEAST_CURVATURE
+                    chances * (1 - chances), _MIN_CURVATURE
                 )
                 curvatures[:, output] += share * class_curvatures
                 squares[:, output] += share * weights * class_curvatures

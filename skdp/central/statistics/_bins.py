@@ -17,7 +17,7 @@ from skdp.randomness import ByteSource
 Floats = NDArray[np.float64]
 
 # Cells of equal width between two bounds, of which powers of 2 are counted together.
-_MOST_CELLS, _FEWEST_CELLS = 512, 16
+_MAX_CELLS, _FEWEST_CELLS = 512, 16
 
 # Octaves from the far bound towards the near one, with two edges each: for skewed
 # numbers, 49 edges down to a 24-millionth of the width, which is 2**-24.5.
@@ -74,15 +74,15 @@ def _edges_towards_zero(low: float, high: float, shares: Floats) -> Floats:
 
 def _edges(low: float, high: float) -> tuple[Floats, NDArray[np.intp]]:
     """Return the edges of the finest cells, and for how many of them each is an edge, too, if they are joined."""
-    places = np.arange(_MOST_CELLS + 1)
-    levels = np.append(places[1:-1] & -places[1:-1], [_MOST_CELLS, _MOST_CELLS])
-    shares = places[[*range(1, _MOST_CELLS), 0, _MOST_CELLS]] / _MOST_CELLS
+    places = np.arange(_MAX_CELLS + 1)
+    levels = np.append(places[1:-1] & -places[1:-1], [_MAX_CELLS, _MAX_CELLS])
+    shares = places[[*range(1, _MAX_CELLS), 0, _MAX_CELLS]] / _MAX_CELLS
     even = low * (1 - shares) + high * shares
     skewed = _edges_towards_zero(
         low, high, 2.0 ** -np.arange(0.5, _N_OCTAVES + 0.6, 0.5)
     )
     edges = np.append(even, skewed)
-    levels = np.append(levels, np.full(len(skewed), _MOST_CELLS))
+    levels = np.append(levels, np.full(len(skewed), _MAX_CELLS))
     # Of equal edges, that of the highest level.
     order = np.lexsort((-levels, edges))
     is_new = np.append(True, np.diff(edges[order]) > 0)
@@ -154,7 +154,7 @@ def _n_cells(n_rows: float, error: float) -> int:
     """Return into how many cells of equal width numbers are counted, by the noise."""
     n_wanted = n_rows / (_RECORDS_OF_CELL * error)
     n_cells = _FEWEST_CELLS
-    while n_cells < _MOST_CELLS and 2 * n_cells <= n_wanted:
+    while n_cells < _MAX_CELLS and 2 * n_cells <= n_wanted:
         n_cells *= 2
     return n_cells
 
@@ -166,7 +166,7 @@ def _first_cells(
     assert isinstance(cells, Interval)
     edges, levels = _edges(low, high)
     # Cells that were cut keep the edges inside them.
-    is_inside = levels < _MOST_CELLS // n_cells
+    is_inside = levels < _MAX_CELLS // n_cells
     is_first = ~np.isin(cells.edges[:-1], edges[is_inside])
     # Missing numbers are in the cell after the last edge.
     return np.append(np.flatnonzero(is_first), len(cells.edges) - 1)

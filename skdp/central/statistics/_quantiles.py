@@ -133,8 +133,8 @@ def read_probability(value: Any, name: str) -> Fraction:
 # numbers.
 STEPS = 10_000
 
-MOST_INTEGERS = 100_000
-MOST_CANDIDATES = 1_000_000
+MAX_INTEGERS = 100_000
+MAX_CANDIDATES = 1_000_000
 
 
 def read_candidates(
@@ -172,7 +172,7 @@ def _read(name: Any, declared: Any, low: float, high: float) -> NDArray[np.float
     return cut_evenly(
         low,
         high,
-        check_size(declared, least=1, most=MOST_CANDIDATES, name="candidates"),
+        check_size(declared, least=1, most=MAX_CANDIDATES, name="candidates"),
     )
 
 
@@ -183,9 +183,9 @@ def _read_values(
         values = np.asarray(declared)
     except ValueError:  # rows of different lengths
         values = np.empty((0, 0))
-    if values.ndim != 1 or not 0 < values.size <= MOST_CANDIDATES:
+    if values.ndim != 1 or not 0 < values.size <= MAX_CANDIDATES:
         raise ValueError(
-            f"candidates of column {name!r} must be a list of 1 to {MOST_CANDIDATES:,} "
+            f"candidates of column {name!r} must be a list of 1 to {MAX_CANDIDATES:,} "
             "numbers"
         )
     if values.dtype.kind not in "iuf":
@@ -202,7 +202,7 @@ def _read_values(
 
 def _default_steps(low: float, high: float) -> int:
     width = high - low
-    if not (low.is_integer() and high.is_integer() and width <= MOST_INTEGERS):
+    if not (low.is_integer() and high.is_integer() and width <= MAX_INTEGERS):
         return STEPS
     return max(STEPS - STEPS % int(width), int(width))
 
@@ -214,10 +214,10 @@ def _integers(name: Any, declared: str, low: float, high: float) -> NDArray[np.f
             f"list, got {declared!r}"
         )
     least, most = math.ceil(low), math.floor(high)
-    if not 0 <= most - least < MOST_CANDIDATES:
+    if not 0 <= most - least < MAX_CANDIDATES:
         raise ValueError(
             f"candidates='integers' of column {name!r}: there must be 1 to "
-            f"{MOST_CANDIDATES:,} whole numbers between "
+            f"{MAX_CANDIDATES:,} whole numbers between "
             f"the bounds {low:g} and {high:g}"
         )
     return np.arange(least, most + 1, dtype=float)

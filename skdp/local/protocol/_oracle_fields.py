@@ -36,7 +36,7 @@ from skdp.randomness import uniform_integers
 
 # The distinct reports of as few bits are few: an engine counts them in less time than
 # it hands over all rows.
-_MOST_BITS = 6
+_MAX_BITS = 6
 
 # Numbers that are held at once: 32 MB.
 _BLOCK = 1 << 22
@@ -180,7 +180,7 @@ class CategoryField(OracleField):
 
     @property
     def is_countable(self) -> bool:  # type: ignore[override]
-        has_few_bits = self.oracle.has_bits and self.oracle.k <= _MOST_BITS
+        has_few_bits = self.oracle.has_bits and self.oracle.k <= _MAX_BITS
         return has_few_bits and self.output == "bits"
 
     def prepare(self, columns: Sequence[Any]) -> Codes:

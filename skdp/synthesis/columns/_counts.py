@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.randomness import ByteSource
-from skdp.synthesis.selection import LEAST_ERROR, Change, NoiseBudget
+from skdp.synthesis.selection import MIN_ERROR, Change, NoiseBudget
 
 Codes = NDArray[np.integer]
 
@@ -191,7 +191,7 @@ class PrivateColumns:
         """Return the standard deviation of each count measured with a share of the budget."""
         form = self._form(cross)
         error = self.budget.std_error(share, form.change) * form.noise_left
-        return max(LEAST_ERROR, error)
+        return max(MIN_ERROR, error)
 
     def measure(
         self, cross: Cross, share: Fraction, single: NoisyCounts | None = None

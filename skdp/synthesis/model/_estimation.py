@@ -27,7 +27,7 @@ from skdp.synthesis.model._tables import (
 # With half and with twice each constant, the mean total variation of all pairs of Adult
 # changes by at most 8 % at epsilon .3 (other seeds alone: 13 %) and 9 % at 3 (6 %): by
 # most for TOLERANCE and _BLOCK, which decide when a descent ends. _PERSISTENCE, _FINEST,
-# _PATIENCE and _LEAST_FALL change nothing there: they are for tables with little noise.
+# _PATIENCE and _MIN_FALL change nothing there: they are for tables with little noise.
 TOLERANCE = 0.5
 """The least share of the loss that a block of steps saves: noise is not fitted."""
 
@@ -58,10 +58,10 @@ _PATIENCE = 8
 _FAR = 2000.0
 """In variances of the noise: a marginal that is so far away is fitted by scaling."""
 
-_LEAST_FALL = 0.05
+_MIN_FALL = 0.05
 """The least share of the loss that a sweep saves."""
 
-_LEAST_LOG = -500.0
+_MIN_LOG = -500.0
 """What scaling rounded to 0 may become likely again."""
 
 
@@ -240,7 +240,7 @@ def _scale(
         if beliefs is None:
             break
         state = loss.of(beliefs)
-        if not state.loss < (1 - _LEAST_FALL) * states[-1].loss:
+        if not state.loss < (1 - _MIN_FALL) * states[-1].loss:
             break
         states.append(state)
     return states
@@ -253,7 +253,7 @@ def _potentials_of(
     model = GraphicalModel(tree, beliefs)
     scaled_potentials = []
     for index, potential in enumerate(potentials):
-        logs = np.maximum(model.log_conditional(index), _LEAST_LOG)
+        logs = np.maximum(model.log_conditional(index), _MIN_LOG)
         scaled_potentials.append(np.where(potential > -np.inf, logs, -np.inf))
     return scaled_potentials
 

@@ -21,7 +21,7 @@ from skdp.synthesis.model._tables import (
 _SMALLEST = np.finfo(float).tiny
 """Numbers below have fewer digits, with which quotients would be wrong."""
 
-_LEAST_LOG = -1e300
+_MIN_LOG = -1e300
 """In place of minus infinity, which must not be subtracted from itself."""
 
 
@@ -144,7 +144,7 @@ class Propagation:
             for index in reversed(range(len(tables))):
                 node = self._nodes[index]
                 table = tables[index] + node.below.lift(logs[self._parts[index]])
-                table -= np.maximum(node.peaks(table), _LEAST_LOG)
+                table -= np.maximum(node.peaks(table), _MIN_LOG)
                 tables[index] = np.exp(table, out=table)
                 if index > 0:
                     message = node.above.project(table)

@@ -5,7 +5,7 @@ from skdp.synthesis.selection._bins import FoundCells as FoundCells
 from skdp.synthesis.selection._bins import covariance_of_cells as covariance_of_cells
 from skdp.synthesis.selection._bins import find_bins as find_bins
 from skdp.synthesis.selection._bins import find_cells as find_cells
-from skdp.synthesis.selection._private_table import LEAST_ERROR as LEAST_ERROR
+from skdp.synthesis.selection._private_table import MIN_ERROR as MIN_ERROR
 from skdp.synthesis.selection._private_table import Change as Change
 from skdp.synthesis.selection._private_table import NoiseBudget as NoiseBudget
 from skdp.synthesis.selection._private_table import PrivateTable as PrivateTable

@@ -24,9 +24,9 @@ from skdp.synthesis.model import (
 from skdp.synthesis.selection._private_table import NoiseBudget, PrivateTable
 from skdp.synthesis.selection._rare_values import NOISE_COST, Cells, group_column
 from skdp.synthesis.selection._scores import (
-    LEAST_SCORES,
+    MAX_SCORES,
     MEAN_ABSOLUTE,
-    MOST_SCORES,
+    MIN_SCORES,
     SCORE_SHARE,
     IndependentColumns,
     Score,
@@ -49,15 +49,15 @@ from skdp.synthesis.selection._strategy import (
 # in per cent (other seeds alone: by 0 to 13 at epsilon .3, and 5 to 6 at 3):
 #                     epsilon .3    epsilon 3
 #   COLUMN_SHARE       +10, +8       -3, 0
-#   LEAST_SCORES        +7, -2        0, 0
+#   MIN_SCORES        +7, -2        0, 0
 #   _SECOND_ROUND        0, 0        -1, +5
 #   _SECOND_SCORES       0, 0        -1, +1
 #   _RARE_STD_ERRORS   +11, +3       +1, -1
 #   _PAIR_NOISE         +3, 0         0, 0
 #   NOISE_COST          +8, +21      +1, +4
 #   CAUTION             +3, +5       +2, 0
-# MOST_SCORES, _PRECISE, _MOST_PAIRS and _MOST_CANDIDATES change nothing there: they are
-# limits for wide tables, and _MOST_IN_FOUR for tables of few values.
+# MAX_SCORES, _PRECISE, _MAX_PAIRS and _MAX_CANDIDATES change nothing there: they are
+# limits for wide tables, and _MAX_IN_FOUR for tables of few values.
 
 _SECOND_ROUND = Fraction(1, 4)
 """The share of the rest that is kept for what the first model misses."""
@@ -76,7 +76,7 @@ _RANK_POWERS = (1.0, 0.5, 0.0)
 
 With the first alone, "flights" at epsilon 10 misses a pair by .54, with all by .19."""
 
-_MOST_PAIRS = 20.0
+_MAX_PAIRS = 20.0
 """The most pairs that a column weighs as much as: of a wide table few are measured."""
 
 _PREDICTIVE = 10
@@ -94,13 +94,13 @@ With 0, 2, 3, 4 of them, the AUC of a label of 5 % among 60 columns at epsilon 1
 .735, .747, .752 on average, with standard errors of .008 to .047 (six fits); with 4, the
 worst pair of 160 columns at epsilon 10 is .084, in place of .057."""
 
-_MOST_CANDIDATES = 1000
+_MAX_CANDIDATES = 1000
 """The most marginals that the second round scores: each costs a little of noise."""
 
-_MOST_LISTED = 50_000
+_MAX_LISTED = 50_000
 """The most triples, or fours, that are listed in order to choose among them."""
 
-_MOST_IN_FOUR = 64
+_MAX_IN_FOUR = 64
 """Cells of four columns that are scored together, such as a parity of bits."""
 
 
@@ -261,7 +261,7 @@ def _affordable_scores(
     # least share it is asked for if its standard error is at most half of that, the
     # number of records; at k times that share, if it is at most a k-th of it: where
     # scores cost more, they have to say more. A list of very many is judged by
-    # `MOST_SCORES`, of which it then spends half: judged by that half, pairs without
+    # `MAX_SCORES`, of which it then spends half: judged by that half, pairs without
     # labels would be scored for 320 columns at epsilon 1, and for 80 at .3. This halves
     # the distance of the worst pair there, but makes that of columns larger by a tenth.
     # The scores of what models will predict are a list of their own, with less noise
@@ -283,17 +283,17 @@ def _affordable_scores(
             continue
         share = _share_of_list(len(cliques))
         error = table.budget.score_error(share, len(cliques))
-        if error <= n_records * float(LEAST_SCORES / share):
+        if error <= n_records * float(MIN_SCORES / share):
             # Of many columns, pairs of labels and others have the largest share together,
             # half of it each. Except under a pure epsilon, rounds make up for it. Of 160 columns at epsilon 1, the
             # distance of all pairs is that of one list, .012, and AUC .86 in place of .78.
-            requests.append((cliques, min(share, MOST_SCORES / 2)))
+            requests.append((cliques, min(share, MAX_SCORES / 2)))
     return requests
 
 
 def _share_of_list(n_scores: int) -> Fraction:
     """Return the share of the budget of a list of scores."""
-    return min(MOST_SCORES, max(LEAST_SCORES, SCORE_SHARE * n_scores))
+    return min(MAX_SCORES, max(MIN_SCORES, SCORE_SHARE * n_scores))
 
 
 def _most_for_scores(plan: Plan) -> Fraction:
@@ -308,8 +308,8 @@ def _most_for_scores(plan: Plan) -> Fraction:
     if plan.target is not None:
         n_others -= n_columns - 1
         most += _share_of_list(n_columns - 1 + len(plan.workload))
-    most_of_two_lists = LEAST_SCORES + max(LEAST_SCORES, SCORE_SHARE * n_others)
-    most += min(MOST_SCORES, most_of_two_lists)
+    most_of_two_lists = MIN_SCORES + max(MIN_SCORES, SCORE_SHARE * n_others)
+    most += min(MAX_SCORES, most_of_two_lists)
     return most + (1 - COLUMN_SHARE - most) * _SECOND_SCORES
 
 
@@ -349,7 +349,7 @@ def _column_costs(plan: Plan, cells: Cells) -> list[float]:
     # For the mean error of all columns and that of all pairs: there are (d - 1) / 2
     # pairs for each of d columns. If pairs count values of a column together, only its
     # own counts tell of them, and all its d - 1 pairs inherit their noise, too.
-    n_pairs = min((len(plan.sizes) - 1) / 2, _MOST_PAIRS)
+    n_pairs = min((len(plan.sizes) - 1) / 2, _MAX_PAIRS)
     costs = []
     for column, size in enumerate(plan.sizes):
         weight = n_pairs if cells.groups[column] is None else 3 * n_pairs
@@ -638,7 +638,7 @@ def _second_candidates(
     for clique in measured:
         candidates.pop(clique, None)
     n_columns = len(plan.sizes)
-    are_listed = bool(plan.workload) or math.comb(n_columns, 3) <= _MOST_LISTED
+    are_listed = bool(plan.workload) or math.comb(n_columns, 3) <= _MAX_LISTED
     triples = plan.candidates(3) if are_listed else {}
     # First the triples that cost no further cells; of very many, they are enough.
     held_triples = set[Clique]()
@@ -649,11 +649,11 @@ def _second_candidates(
             candidates.setdefault(triple, triples.get(triple, 1))
     for triple in sorted(triples, key=plan.n_cells):
         candidates.setdefault(triple, triples[triple])
-    if plan.workload or math.comb(n_columns, 4) <= _MOST_LISTED:
+    if plan.workload or math.comb(n_columns, 4) <= _MAX_LISTED:
         for four, n_uses in plan.candidates(4).items():
-            if plan.n_cells(four) <= _MOST_IN_FOUR:
+            if plan.n_cells(four) <= _MAX_IN_FOUR:
                 candidates.setdefault(four, n_uses)
-    return dict(itertools.islice(candidates.items(), _MOST_CANDIDATES))
+    return dict(itertools.islice(candidates.items(), _MAX_CANDIDATES))
 
 
 _N_GUESS_ROWS = 1 << 16

@@ -64,16 +64,16 @@ that many rows have."""
 _PAIR_NOISE = 0.05
 """The noise that a pair of columns may have, as a share of all records."""
 
-_LEAST_OPEN = 0.1
+_MIN_OPEN = 0.1
 """The part of a node's values in its unclear cells, from which on these share records."""
 
-_MOST_GROWTH = 2.0
+_MAX_GROWTH = 2.0
 """By what a cell's share may grow with its bin: a little noise would be a frequent number."""
 
 _POINT_WIDTH = 1e-9
 """The width of the cell of a single number, against that of another cell."""
 
-_LEAST_SHARE = 1e-12
+_MIN_SHARE = 1e-12
 """The share of a bin without records, so that nothing is divided by 0."""
 
 
@@ -320,8 +320,8 @@ def _shares_of_cells(
         for parent, share in enumerate(shares):
             cells_of_bin = parents == parent
             split[cells_of_bin] = share * _split(
-                noisy[cells_of_bin] / max(share, _LEAST_SHARE),
-                limits[cells_of_bin] / max(share, _LEAST_SHARE),
+                noisy[cells_of_bin] / max(share, _MIN_SHARE),
+                limits[cells_of_bin] / max(share, _MIN_SHARE),
                 sizes[cells_of_bin],
                 are_cells=are_cells,
             )
@@ -351,7 +351,7 @@ def _split(
     # Single numbers do not share the rest by themselves: noise would be a frequent
     # number. Nodes share it only if it exceeds their noise, so that none is far away.
     remainder = 1 - shares.sum()
-    has_width = unclear.sum() > _LEAST_OPEN * sizes.sum()
+    has_width = unclear.sum() > _MIN_OPEN * sizes.sum()
     least = 0.0 if are_cells else math.hypot(*limits[~is_clear])
     if has_width and remainder > least:
         shares += remainder * unclear / unclear.sum()
@@ -417,9 +417,9 @@ def _split_bins(
     grid: Interval,
 ) -> NDArray[np.float64]:
     """Split the share of each bin as its cells share it, or evenly if they have little of it."""
-    targets = np.maximum(shares_of_bins, _LEAST_SHARE)
-    sums = np.maximum(np.bincount(bins, shares), _LEAST_SHARE)
-    kept = shares * np.minimum(_MOST_GROWTH, targets / sums)[bins]
+    targets = np.maximum(shares_of_bins, _MIN_SHARE)
+    sums = np.maximum(np.bincount(bins, shares), _MIN_SHARE)
+    kept = shares * np.minimum(_MAX_GROWTH, targets / sums)[bins]
     widths = _weigh_cells(grid)
     # Rounding may leave a little less than nothing.
     remainders = np.maximum(targets - np.bincount(bins, kept), 0)

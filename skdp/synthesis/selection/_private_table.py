@@ -28,7 +28,7 @@ _LARGEST = 1 << 52
 _LARGEST_NOISE = 10**30
 """From this standard deviation on nothing is learnt, and its powers overflow soon."""
 
-LEAST_ERROR = 1e-3
+MIN_ERROR = 1e-3
 """Noise that is nearly always 0 still gets a finite weight."""
 
 
@@ -105,7 +105,7 @@ class NoiseBudget:
 
     def std_error(self, share: Fraction, change: Change | None = None) -> float:
         """Return the standard deviation of each count that a share buys."""
-        return max(LEAST_ERROR, float(self._noise(share, change).error))
+        return max(MIN_ERROR, float(self._noise(share, change).error))
 
     def score_error(self, share: Fraction, n_scores: int, change: int = 1) -> float:
         """Return the largest standard deviation of scores that a share buys."""

@@ -71,15 +71,15 @@ STRATEGIES: dict[str, Strategy] = {
 }
 """By the names that `marginals=` takes."""
 
-_MOST_COLUMNS = 500
+_MAX_COLUMNS = 500
 """There are 125,000 pairs of them."""
 
 
 def check_width(n_columns: int) -> None:
     """Refuse more columns than are modelled."""
-    if n_columns > _MOST_COLUMNS:
+    if n_columns > _MAX_COLUMNS:
         raise ValueError(
-            f"X has {n_columns:,} columns; at most {_MOST_COLUMNS:,} are modelled: the "
+            f"X has {n_columns:,} columns; at most {_MAX_COLUMNS:,} are modelled: the "
             "budget is split among them, and nothing but noise would be left. Choose "
             "columns first, by public knowledge"
         )
@@ -154,7 +154,7 @@ def _read_target(
     return column
 
 
-_MOST_TOGETHER = CLIQUES_OF_A_MODEL * MOST_CELLS
+_MAX_TOGETHER = CLIQUES_OF_A_MODEL * MOST_CELLS
 """Cells of all cliques: two gigabytes."""
 
 
@@ -167,10 +167,10 @@ def _check_size_of_model(plan: Plan, strategy: Strategy) -> None:
             f"({8 * cells:,} bytes a table); at most {MOST_CELLS:,} cells are computed. "
             "Ask for fewer columns together, or for coarser bins"
         )
-    if total > _MOST_TOGETHER:
+    if total > _MAX_TOGETHER:
         raise ValueError(
             f"the model of these marginals has {total:,} cells ({8 * total:,} bytes a "
-            f"copy); at most {_MOST_TOGETHER:,} are computed. Ask for fewer marginals, "
+            f"copy); at most {_MAX_TOGETHER:,} are computed. Ask for fewer marginals, "
             "or for coarser bins"
         )
 

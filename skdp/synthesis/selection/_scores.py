@@ -15,7 +15,7 @@ from skdp.base import SURE_STD_ERRORS
 from skdp.synthesis.model import Clique, Groups, group
 from skdp.synthesis.selection._private_table import PrivateScores, PrivateTable
 
-LEAST_SCORES, MOST_SCORES = Fraction(1, 70), Fraction(1, 7)
+MIN_SCORES, MAX_SCORES = Fraction(1, 70), Fraction(1, 7)
 """The least and the largest share of the budget by which a list of scores is judged.
 
 Of "auto", a list of more than half the largest share spends that half.

@@ -262,10 +262,10 @@ def declared_orders(domain: Domain, read: Collection[Any] = ()) -> tuple[bool, .
     return tuple(orders)
 
 
-_MOST_KEPT = 1 << 24
+_MAX_KEPT = 1 << 24
 """Cells of counts that are kept for a second use."""
 
-_MOST_COUNTED = 1 << 23
+_MAX_COUNTED = 1 << 23
 """Cells of counts of one pass: each worker holds them."""
 
 _CACHE = 1 << 15
@@ -309,7 +309,7 @@ class CodedRecords:
         # each of the columns that pairs share.
         n_rows = sum(shape_of(hubs_of(pairs, self._sizes), self._sizes))
         n_entries = n_rows * sum(self._sizes)
-        if 0 < n_entries <= min(_TOGETHER * len(pairs), _MOST_KEPT):
+        if 0 < n_entries <= min(_TOGETHER * len(pairs), _MAX_KEPT):
             self._counts |= count_pairs(self._codes, self._sizes, pairs)
         return map(self._count, cliques)
 
@@ -320,7 +320,7 @@ class CodedRecords:
         codes = list(map(self._codes.__getitem__, clique))
         counts = count_cells(codes, shape_of(clique, self._sizes))
         self._n_cells += counts.size
-        if self._n_cells <= _MOST_KEPT:
+        if self._n_cells <= _MAX_KEPT:
             self._counts[clique] = counts
         return counts
 
@@ -385,7 +385,7 @@ class LargeRecords:
         sizes = [table.size for table in self._counts.values()]
         n_cells = sum(sizes)
         for clique in list(self._counts)[: -len(counted)]:
-            if n_cells <= _MOST_KEPT:
+            if n_cells <= _MAX_KEPT:
                 break
             n_cells -= self._counts.pop(clique).size
 
@@ -396,7 +396,7 @@ class LargeRecords:
         for clique in cliques:
             if self._holder(clique) is None:
                 n_cells += part_of(self._domain, clique).size
-                if uncounted and n_cells > _MOST_COUNTED:
+                if uncounted and n_cells > _MAX_COUNTED:
                     break
                 uncounted.append(clique)
         return cover(uncounted, self._domain.sizes, _CACHE)
