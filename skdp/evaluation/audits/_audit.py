@@ -268,11 +268,17 @@ def _test(
             find_bound(rows, len(tables), n_rows, delta=delta, level=level / 2)
         )
     call = audited.call or audited.release
+    failure: ValueError | None = None
     for pair in _tables_of_two_rows(tables):
         n_calls = _count_testing_calls(claimed, delta, level / 4)
         if bounds and (bounds[-1].lower > claimed or n_calls is None):
             break
-        calls = _call_draws(call, pair, statistic)
+        try:
+            calls = _call_draws(call, pair, statistic)
+        except ValueError as error:
+            # Both tables of a pair may have a row that is refused.
+            failure = error
+            continue
         bound = find_bound(
             calls,
             2,
@@ -283,6 +289,8 @@ def _test(
             min_score=MIN_CALL_SCORE,
         )
         bounds.append(bound)
+    if failure is not None and not bounds:
+        raise failure
     best = max(bounds, key=lambda bound: bound.lower)
     return Bound(
         best.lower,

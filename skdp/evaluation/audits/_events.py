@@ -235,6 +235,8 @@ def _list_features(samples: Sequence[Outputs], *, is_small: bool) -> list[Featur
             features.append(Feature(f"bins of {label}", _bins_of(name, edges)))
     if len(names) > 1 and not is_small:
         features.append(Feature("values of all columns together", _values_of(names)))
+        ratios = _log_ratios_of(names, samples[0], samples[-1])
+        features.append(Feature("the sum of log ratios of all columns", ratios))
     return features
 
 
@@ -248,6 +250,31 @@ def _values_of(names: Sequence[str]) -> Callable[[Outputs], Hashes]:
             # A product with an odd number keeps the order of the columns.
             joint = joint * np.uint64(0x9E3779B97F4A7C15) + hashes
         return joint
+
+    return outcomes
+
+
+def _log_ratios_of(
+    names: Sequence[str], first: Outputs, second: Outputs
+) -> Callable[[Outputs], Hashes]:
+    """Return the sum of the log ratios of the values of all columns, as if these were independent."""
+    tables = []
+    for name in names:
+        pair = [hash_column(column_of(sample, name)) for sample in (first, second)]
+        values, n_seen = np.unique(np.concatenate(pair), return_counts=True)
+        values = values[n_seen >= MIN_OUTCOME_COUNT]
+        if len(values):
+            counts = [_count_outcomes(hashes, values) + 0.5 for hashes in pair]
+            tables.append((name, values, np.log(counts[0] / counts[1])))
+
+    def outcomes(outputs: Outputs) -> Hashes:
+        total = np.zeros(len(next(iter(outputs.values()))))
+        for name, values, ratios in tables:
+            hashes = hash_column(column_of(outputs, name))
+            places = np.minimum(np.searchsorted(values, hashes), len(values) - 1)
+            total += np.where(values[places] == hashes, ratios[places], 0.0)
+        # In steps of a quarter, so that sums are seen more than once.
+        return np.rint(4 * total).astype(np.int64).view(np.uint64)
 
     return outcomes
 

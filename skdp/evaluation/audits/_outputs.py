@@ -38,7 +38,7 @@ def repeat_row(table: pd.DataFrame, n_rows: int) -> pd.DataFrame:
 
 def read_columns(table: Any) -> Outputs:
     """Read the columns of a table or array; a repeated name gets its position."""
-    if is_frame(table) and not isinstance(table, pd.DataFrame | pd.Series):
+    if not isinstance(table, pd.DataFrame | pd.Series) and is_frame(table):
         table = convert_frame(table, "pandas")
     frame = table if isinstance(table, pd.DataFrame) else pd.DataFrame(table)
     names = list(map(str, frame.columns))
