@@ -21,7 +21,7 @@ from skdp.base._estimator import ReportStrategy as ReportStrategy
 from skdp.base._estimator import SavedByArguments as SavedByArguments
 from skdp.base._estimator import TableLike as TableLike
 from skdp.base._estimator import all_or_nothing as all_or_nothing
-from skdp.base._estimator import as_asked as as_asked
+from skdp.base._estimator import apply_set_output as apply_set_output
 from skdp.base._estimator import check_choice as check_choice
 from skdp.base._estimator import check_confidence_level as check_confidence_level
 from skdp.base._estimator import check_declared as check_declared

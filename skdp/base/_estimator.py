@@ -41,7 +41,7 @@ from skdp.domain import (
     Categories,
     Domain,
     Interval,
-    copy_release,
+    copy_guarantee,
     domains_of_dtypes,
     edge_text,
 )
@@ -424,7 +424,7 @@ def check_names(
         )
 
 
-def as_asked(estimator: Any, released: Any) -> Any:
+def apply_set_output(estimator: Any, released: Any) -> Any:
     """Convert the output of a transformer to the kind of frame set by `set_output`."""
     config = getattr(estimator, "_sklearn_output_config", {})
     output = config.get("transform", get_config()["transform_output"])
@@ -846,7 +846,7 @@ def read_domain(
     domain = Domain(attributes)
     for column in undeclared:
         domain[column].observed = True  # for `privacy_statement`
-    return copy_release(domain, categories)
+    return copy_guarantee(domain, categories)
 
 
 def warn_of_observed(names: Sequence[Any], parameter: str) -> None:

@@ -21,7 +21,7 @@ from skdp.base import (
     OnSite,
     TableLike,
     all_or_nothing,
-    as_asked,
+    apply_set_output,
     check_declared,
     check_ledger,
     check_names,
@@ -466,7 +466,7 @@ class CentralTransformer(OneToOneFeatureMixin, TransformerMixin, CentralStatisti
         check_is_fitted(self)
         table = read_input(self, X, reset=False, least=0)
         check_names(self, table, self._columns)
-        return as_asked(
+        return apply_set_output(
             self, table.rebuild(self._transform_table(table), self._output_names())
         )
 

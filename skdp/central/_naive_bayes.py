@@ -46,7 +46,7 @@ from skdp.central.statistics import (
     undeclared_error,
     warn_of_few,
 )
-from skdp.domain import Domain, DomainLike, copy_release
+from skdp.domain import Domain, DomainLike, copy_guarantee
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share, read_share
 from skdp.randomness import ByteSource
 from skdp.tables import Table
@@ -245,7 +245,7 @@ class DPCategoricalNB(NaiveBayes):
         declared = declared_domain(columns.table, self.categories, "categories")
         attributes = {name: declared[name] for name in columns.names}
         domain = Domain(attributes | {rows.names[-1]: classes.attribute})
-        domain = copy_release(domain, self.categories)
+        domain = copy_guarantee(domain, self.categories)
         n_columns = len(columns.names)
         pairs = [(place, n_columns) for place in range(n_columns)]
         counts = count_cells(rows, domain, pairs, self.handle_unknown, "categories")

@@ -8,7 +8,7 @@ from skdp.domain._domain import Codes as Codes
 from skdp.domain._domain import Domain
 from skdp.domain._domain import DomainLike as DomainLike
 from skdp.domain._domain import add_guarantee as add_guarantee
-from skdp.domain._domain import copy_release as copy_release
+from skdp.domain._domain import copy_guarantee as copy_guarantee
 from skdp.domain._domain import declared_dtype as declared_dtype
 from skdp.domain._domain import declared_kind as declared_kind
 from skdp.domain._domain import guarantee_fields as guarantee_fields

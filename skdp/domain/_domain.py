@@ -265,7 +265,7 @@ class Domain:
             ],
             derived={name: derived[name] for name in self._derived if name in derived},
         )
-        return copy_release(selected, self)
+        return copy_guarantee(selected, self)
 
     def with_guarantee(
         self, guarantee: PrivacyGuarantee | None, *, release_id: str | None = None
@@ -797,7 +797,7 @@ def add_guarantee(domain: DomainType, fields: Any) -> DomainType:
     return domain.with_guarantee(guarantee, release_id=release_id)
 
 
-def copy_release(domain: Domain, source: Any) -> Domain:
+def copy_guarantee(domain: Domain, source: Any) -> Domain:
     """Return a domain with the guarantee of the domain that it was made from, if it has one."""
     if not isinstance(source, Domain) or source.guarantee is None:
         return domain

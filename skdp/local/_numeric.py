@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp.base import (
     Bounds,
     TableLike,
-    as_asked,
+    apply_set_output,
     check_choice,
     check_confidence_level,
     read_bounds,
@@ -608,7 +608,7 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
     def _encode(self, X: TableLike) -> Any:
         """Clip the numbers of a table to their bounds, without noise: not private."""
         table = self._read(X)
-        return as_asked(self, self.protocol_.encode(table, self._randomness(0)))
+        return apply_set_output(self, self.protocol_.encode(table, self._randomness(0)))
 
     def _declared_domain(self) -> Domain:
         """Return the declared bounds of the columns, before or after `fit`."""

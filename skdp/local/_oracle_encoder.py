@@ -17,13 +17,13 @@ from skdp.base import (
     ColumnLike,
     ReportStrategy,
     TableLike,
-    as_asked,
+    apply_set_output,
     check_choice,
     declares_missing,
     read_domain,
     warn_of_observed,
 )
-from skdp.domain import Domain, Interval, copy_release, domains_of_dtypes
+from skdp.domain import Domain, Interval, copy_guarantee, domains_of_dtypes
 from skdp.local._memo import Memo, MemoisedReports
 from skdp.local._protocol_file import read_and_tally
 from skdp.local._transformer import ReportTransformer
@@ -269,7 +269,7 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
 
     def _set_fitted(self, protocol: ReportProtocol) -> None:
         assert protocol.domain is not None
-        self.domain_ = copy_release(protocol.domain, self.categories)
+        self.domain_ = copy_guarantee(protocol.domain, self.categories)
         self.oracles_ = protocol.oracles
         fields = cast(tuple[CategoryField, ...], protocol.fields)
         # What an earlier fit has set is replaced in its place, so that nothing tells of
@@ -299,7 +299,7 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         """Encode a table as `transform` does, without noise: not private."""
         self._check_encodable()
         encoded = self.protocol_.encode(self._read(X), self._randomness())
-        return as_asked(self, encoded)
+        return apply_set_output(self, encoded)
 
     def _check_encodable(self) -> None:
         """Check that there is an encoding without noise."""

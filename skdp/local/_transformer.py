@@ -23,7 +23,7 @@ from skdp.base import (
     PathType,
     TableLike,
     all_or_nothing,
-    as_asked,
+    apply_set_output,
     check_ledger,
     check_names,
     check_random_state,
@@ -347,7 +347,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
                 raise
         randomness = self._randomness()
         reports = protocol.randomise(codes, records, randomness)
-        released = as_asked(self, protocol.write(reports, table))
+        released = apply_set_output(self, protocol.write(reports, table))
         text = self._written.text_in_memory if carries_notes(released) else None
         return with_protocol(released, text)
 

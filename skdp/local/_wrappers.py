@@ -24,7 +24,7 @@ from skdp.base import (
     OnSite,
     TableLike,
     all_or_nothing,
-    as_asked,
+    apply_set_output,
     check_choice,
     check_flag,
     read_input,
@@ -213,7 +213,7 @@ class OnFitOnly(WrapsTransformer):
         """
         params = self._route("fit_transform", params)
         self.fit(X, y)
-        return as_asked(self, self.transformer_.transform(X, **params))
+        return apply_set_output(self, self.transformer_.transform(X, **params))
 
     def transform(self, X: TableLike) -> Any:
         """Encode rows as `fit_transform` does, but leave them true.
@@ -234,7 +234,7 @@ class OnFitOnly(WrapsTransformer):
             Before `fit`, or if the transformer refuses the rows.
         """
         check_is_fitted(self, "transformer_")
-        return as_asked(self, self.transformer_._encode(X))
+        return apply_set_output(self, self.transformer_._encode(X))
 
     @property
     def guarantee_(self) -> PrivacyGuarantee:
@@ -398,7 +398,7 @@ class PosteriorFeatures(WrapsTransformer):
             As for `fit`.
         """
         reports = self._learn(X, y, self._route("fit_transform", params))
-        return as_asked(self, self._features(reports))
+        return apply_set_output(self, self._features(reports))
 
     def transform(self, X: TableLike, **params: Any) -> Any:
         """Privatise rows, a new release at every call, and return their features.
@@ -430,7 +430,7 @@ class PosteriorFeatures(WrapsTransformer):
             reports = self.encoder_.transform(X, **params)
         else:
             read_input(self, X, reset=False)
-        return as_asked(self, self._features(reports))
+        return apply_set_output(self, self._features(reports))
 
     @all_or_nothing
     def _learn(self, X: Any, y: Any, params: dict[str, Any]) -> Any:

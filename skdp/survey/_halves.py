@@ -18,7 +18,7 @@ from skdp.base import (
     OnSite,
     TableLike,
     all_or_nothing,
-    as_asked,
+    apply_set_output,
     check_choice,
     check_confidence_level,
     check_names,
@@ -225,7 +225,7 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
         for first, second in zip(*drawn, strict=True):
             reports.append(np.where(is_second, second, first))
         released = protocols[0].write(reports, table)
-        return as_asked(self, _with_column(released, self.group, is_second))
+        return apply_set_output(self, _with_column(released, self.group, is_second))
 
     def _planned_guarantee(self) -> PrivacyGuarantee | None:
         """Return what a call of `transform` promises with these parameters, before `fit`.

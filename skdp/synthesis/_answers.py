@@ -31,7 +31,7 @@ from skdp.synthesis._queries import (
     range_weights,
     read_conditions,
 )
-from skdp.synthesis.model import MOST_CELLS, GraphicalModel, Marginal, merge
+from skdp.synthesis.model import MAX_CELLS, GraphicalModel, Marginal, merge
 from skdp.synthesis.tables import (
     Shapes,
     encode_records,
@@ -150,9 +150,9 @@ class ModelAnswers(OnSite, BaseEstimator):
                 f"a column called {min(lost)!r} would be lost beside the estimates; use `count`"
             )
         domain = self.domain_.select(names)
-        if domain.size > MOST_CELLS:
+        if domain.size > MAX_CELLS:
             raise ValueError(
-                f"the marginal has {domain.size:,} cells; at most {MOST_CELLS:,} are computed"
+                f"the marginal has {domain.size:,} cells; at most {MAX_CELLS:,} are computed"
             )
         level = check_confidence_level(confidence_level)
         counts = self.n_rows_ * self.model_.marginal(places)

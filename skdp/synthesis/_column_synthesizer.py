@@ -19,7 +19,7 @@ from skdp.base import (
     ColumnName,
     TableLike,
     all_or_nothing,
-    as_asked,
+    apply_set_output,
     check_names,
     level_of_the_caller,
     listed_names,
@@ -66,17 +66,17 @@ from skdp.synthesis.tables import (
 from skdp.tables import Table, is_frame, read_table
 
 MAX_COMBINATIONS = 1 << 12
-"""Combinations of private values that are modelled."""
+"""Maximum number of combinations of private values."""
 
 
 _FITTED_PARTS = {"domain", "guarantee", "columns", "named", "measured", "tables"}
 
 
 class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimator):
-    """Resample private columns of a table given all other columns, which stay as they are.
+    """Resample private columns of a table given all other columns, which are unchanged.
 
-    Only the values of the named columns are private: each row keeps its other columns, and gets new values of the
-    private ones from a model of noisy counts.
+    Only the values of the named columns are private: each row keeps its other columns, and gets new private values
+    from a model of noisy counts.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         Charged by each `fit`, before anything is drawn. It must be for these columns
         (``relation="replace_values", columns=[...]``).
     random_state : int, optional
-        Seed for reproducible experiments, which protects nobody who knows it. None for secure randomness.
+        Seed for reproducible experiments, without a guarantee if it is known. None for secure randomness.
 
     Attributes
     ----------
@@ -123,18 +123,18 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
 
     `fit` measures counts of each private column, and of pairs with a private column that noisy scores choose. Another
     value changes a table of counts by 2 in L1 norm and by sqrt(2) in L2 norm, and a score by 2. The counts of public
-    values are exact, so that of two private values one is counted, which changes by 1, and public values without
-    records have no noise. The model is a logistic regression of the private columns on the public ones, which depends
-    on private values through the noisy counts alone ([1]_). `transform` does not read private columns.
+    values are exact. So a column with two private values needs one count, which changes by 1, and public values
+    without records have no noise. The model is a logistic regression of the private columns on the public ones. It
+    depends on private values through the noisy counts alone ([1]_). `transform` does not read private columns.
 
-    An undeclared value of a private column is an error, which shows that there is one. A domain of `discover_domain`
-    lacks rare values: replace them by a declared value ``other``, as in
-    ``X["city"].where(X["city"].isin(domain["city"].values), other)``, and clip numbers to the ends of their `Interval`
-    before `fit`.
+    An undeclared value of a private column raises an error, which reveals that such a value exists. A domain of
+    `discover_domain` lacks rare values: replace them by a declared value ``other``, as in
+    ``X["city"].where(X["city"].isin(domain["city"].values), other)``, and clip numbers to the bounds of their
+    `Interval` before `fit`.
 
-    Where a row breaks a constraint of `domain` on a private column, its private values are drawn again, up to 200
-    times; the last ones stay, with a warning, if no draw satisfies it. Columns of X that the domain derives from
-    private ones are an error, as private values would follow from them; those derived from public columns stay.
+    If a row breaks a constraint of `domain` on a private column, its private values are resampled up to 200 times. If
+    no draw satisfies it, the row keeps the last one, with a warning. Columns of X that the domain derives from private
+    columns raise an error, because they would reveal private values; columns derived from public ones are unchanged.
 
     References
     ----------
@@ -190,21 +190,21 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         return tags
 
     def _planned_guarantee(self) -> PrivacyGuarantee:
-        """Return what the parameters allow `fit` to spend."""
+        """Return the guarantee of `fit` according to the parameters."""
         names = tuple(self._check_columns())
         planned = super()._planned_guarantee()
         return replace(planned, relation="replace_values", scope=names)
 
     def fit(self, X: TableLike, y: ColumnLike | None = None) -> Self:
-        """Measure the private columns of a table, and fit a model of them given all others.
+        """Measure the private columns of a table, and fit a model of them given all other columns.
 
         Parameters
         ----------
         X : dataframe or array-like of shape (n_samples, n_features)
             The table. In an array, all columns must be declared.
         y : 1-D array-like of shape (n_samples,), optional
-            A target, which is public, as in any pipeline it reaches the later steps as it is. To make it private, name
-            it in `columns` and keep it in X.
+            A public target, because a pipeline passes it to later steps unchanged. To make it private, keep it in X and
+            name it in `columns`.
 
         Returns
         -------
@@ -282,7 +282,7 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         refuse_protected_levels(X, self.guarantee_.scope)
         private = self.guarantee_.scope
         names = [name for name in self.domain_.columns if name not in private]
-        # A target is not there.
+        # The domain may have a target of `fit`, which X does not have.
         names = [name for name in names if name in table.names]
         codes = _encode(table, self.domain_, names)
         return self._resample(table, self._model, select_columns(table, names), codes)
@@ -321,7 +321,7 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         columns = PrivateColumns(records.combinations, records.public, budget, source)
         with one_thread():
             noisy = measure_columns(columns, records.layout)
-            # Later rows have no target.
+            # `transform` has no target, so its model excludes tables with one.
             target = set(records.domain.columns) - set(records.table.names)
             places = {records.public_names.index(name) for name in target}
             known = [one for one in noisy if one.cross.public not in places]
@@ -333,7 +333,7 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         return records, noisy
 
     def _read(self, X: Any, y: Any) -> tuple[_Records, dict[Any, str]]:
-        """Code a table; return also the public columns that are left out of the model, and why."""
+        """Encode a table; also return the public columns that the model excludes, with reasons."""
         names = self._check_columns()
         table = self._read_table(X)
         unknown = [name for name in names if name not in table.names]
@@ -366,7 +366,7 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         return _Records(table, modelled, domain, names, ordered), left_out
 
     def _describe_fit(self) -> dict[str, Any]:
-        """Return what `skdp.save` writes."""
+        """Return the fitted parts for `skdp.save`."""
         if not hasattr(self, "guarantee_"):
             return {}
         return {
@@ -379,7 +379,7 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         }
 
     def _restore_fit(self, fitted: dict[str, Any]) -> None:
-        """Take what `skdp.load` read, and check it."""
+        """Check the fitted parts from `skdp.load`, and set them."""
         if fitted.keys() != _FITTED_PARTS:
             raise ValueError("a column synthesizer is fitted to other parts")
         domain, guarantee = fitted["domain"], fitted["guarantee"]
@@ -444,7 +444,9 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
             _warn_broken(constrained.constraints)
         columns = dict(zip(table.names, table.columns, strict=True))
         columns |= zip(names, write_rows(template, rows), strict=True)
-        return as_asked(self, table.rebuild(list(columns.values()), table.names))
+        return apply_set_output(
+            self, table.rebuild(list(columns.values()), table.names)
+        )
 
     def _constrain(self, public: Sequence[Any]) -> Domain:
         """Return the domain of these and the private columns, with the constraints that read a private one."""
@@ -456,7 +458,7 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
 
 
 class _Records:
-    """A table by codes, and which of its columns are private."""
+    """The codes of a table, split into private and public columns."""
 
     def __init__(
         self,
@@ -475,8 +477,8 @@ class _Records:
         n_combinations = math.prod(sizes)
         if n_combinations > MAX_COMBINATIONS:
             raise ValueError(
-                f"`columns` have {n_combinations:,} combinations of values; at most "
-                f"{MAX_COMBINATIONS:,} are modelled. Name fewer columns, or declare "
+                f"`columns` have {n_combinations:,} combinations of values; the maximum "
+                f"is {MAX_COMBINATIONS:,}. Name fewer columns, or declare "
                 "coarser bins"
             )
         private_table = select_columns(modelled, names)
@@ -511,7 +513,7 @@ class _Records:
 
 
 def _encode(table: Table, domain: Domain, names: Sequence[Any]) -> Sequence[Codes]:
-    """Code public columns; values outside their domain have one code more."""
+    """Encode public columns; values outside their domain get the code after the last."""
     if not names:
         return []
     part = select_columns(table, names)
@@ -520,24 +522,24 @@ def _encode(table: Table, domain: Domain, names: Sequence[Any]) -> Sequence[Code
 
 
 def _without_derived(table: Table, domain: Domain, private: Sequence[Any]) -> Table:
-    """Leave out the columns that follow from public ones; refuse those of private ones."""
+    """Drop columns derived from public columns; raise for columns derived from private ones."""
     reads_private = derived_from(domain, private)
     derived = [name for name in domain.derived if name in table.names]
     refused = [name for name in derived if name in [*reads_private, *private]]
     if refused:
         raise ValueError(
-            f"the domain computes {refused} from private columns, which would follow "
-            "from them. Drop them, and compute them again from the result with "
+            f"X must not have columns {refused}, which the domain computes from private "
+            "columns. Drop them, and compute them from the result with "
             "domain.add_derived"
         )
-    # They add nothing to the model, and the domain does not list their values.
+    # They add no information to the model, and the domain does not list their values.
     declared = [name for name in domain.columns if name in table.names]
     computed = domain.select(declared).derived
     return select_columns(table, [n for n in table.names if n not in computed])
 
 
 def _warn_broken(constraints: Sequence[str]) -> None:
-    """Warn of rows whose public columns leave no private value, as far as was found."""
+    """Warn of rows without a draw of private values that satisfies the constraints."""
     warn(
         f"some rows break the constraints {list(constraints)} with each of "
         f"{MAX_ROUNDS} draws of their private columns, and keep the last one",
@@ -548,11 +550,11 @@ def _warn_broken(constraints: Sequence[str]) -> None:
 
 
 def _warn_left_out(reasons: Mapping[Any, str]) -> None:
-    """Warn of public columns that are left out of the model."""
+    """Warn of public columns that the model excludes."""
     if reasons:
         parts = [f"column {name!r} {reason}" for name, reason in reasons.items()]
         warn(
-            "public columns are returned as they are, but left out of the model of the "
+            "some public columns are returned unchanged, but excluded from the model of the "
             f"private ones: {'; '.join(parts)}",
             UserWarning,
             about="guide/protected_columns",

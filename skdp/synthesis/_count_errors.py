@@ -31,7 +31,7 @@ _ROUNDING = 1e-9
 _FUZZ = 1e-6
 """Of a count: what is so near to a whole number is one."""
 
-_LEAST_VARIANCE = 1e-12
+_MIN_VARIANCE = 1e-12
 """Of a sum that has no noise, so that nothing is divided by 0."""
 
 
@@ -176,7 +176,7 @@ class _Piece:
             np.tensordot(self.least, least, (axis, 0)),
             np.tensordot(self.most, most, (axis, 0)),
             np.asarray(self.is_exact.all(axis=axis) & is_same),
-            max(_LEAST_VARIANCE, self.variance * float(most @ most)),
+            max(_MIN_VARIANCE, self.variance * float(most @ most)),
         )
 
     def _spread(self, column: int, members: NDArray[np.intp]) -> _Piece:

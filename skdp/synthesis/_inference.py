@@ -18,7 +18,7 @@ from skdp.base import ColumnName, check_confidence_level
 from skdp.domain import Interval
 from skdp.synthesis._bin_points import BinCells, BinPoints, divide_by_points
 from skdp.synthesis._measured_means import (
-    LEAST_DIVISOR,
+    MIN_DIVISOR,
     NEGLIGIBLE,
     MeasuredMean,
     measure_mean,
@@ -262,10 +262,10 @@ def _differentiate(
 ) -> _CellStatistics:
     """Differentiate statistics by the shares of all combinations of values."""
     size = n_cells_of(places, synthesizer.domain_.sizes)
-    if size > _MOST_CALLS:
+    if size > _MAX_CALLS:
         raise ValueError(
             f"columns have {size:,} combinations of values, for each of which "
-            f"statistic is called; at most {_MOST_CALLS:,} are allowed. Name fewer "
+            f"statistic is called; at most {_MAX_CALLS:,} are allowed. Name fewer "
             "columns"
         )
     shares = np.maximum(synthesizer.model_.marginal(places), 0)
@@ -335,7 +335,7 @@ class _CellStatistics:
         return self._mean(self.linear.influence[term])
 
     def variance(self, term: int) -> float:
-        """Return the variance of what a record adds to a statistic."""
+        """Return the variance of the contribution of one record to a statistic."""
         return float(self.linear.influence[term] ** 2 @ self.shares.ravel())
 
     def _mean(self, weights: Table) -> MeasuredMean:
@@ -375,7 +375,7 @@ def _infer(
         return _unsupported(name, value, "the rows do not determine it")
     change = estimates.mean(term)
     estimate = value + change.value
-    # Of the noise, and of the records as a sample.
+    # Variances of the noise and of sampling.
     variance = change.covariance(change) + estimates.variance(term) / n_rows
     std_error = math.sqrt(max(0.0, variance))
     margin = NormalDist().inv_cdf((1 + level) / 2) * std_error
@@ -427,7 +427,7 @@ def _unsupported(name: str, estimate: float, reason: str) -> _Term:
 _N_ROWS = 20_000
 """Of the table that a statistic is differentiated at: one row more changes little."""
 
-_MOST_CALLS = 20_000
+_MAX_CALLS = 20_000
 """Of a statistic: minutes, of one that takes ten milliseconds.
 
 Each column with bins doubles it."""
@@ -567,7 +567,7 @@ def _shares_of_group(shares: Table, axes: Sequence[int], codes: Sequence[int]) -
         place[axis] = code
     of_group = np.zeros_like(shares)
     # Of a group without a share, all cells are alike.
-    of_group[tuple(place)] = shares[tuple(place)] + LEAST_DIVISOR
+    of_group[tuple(place)] = shares[tuple(place)] + MIN_DIVISOR
     return of_group.ravel()
 
 

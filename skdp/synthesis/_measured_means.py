@@ -77,7 +77,7 @@ class MeasuredMean:
 _EXACT = 1e-9
 """Of the largest weight: differences that are rounding."""
 
-LEAST_DIVISOR = 1e-300
+MIN_DIVISOR = 1e-300
 """In place of 0, so that nothing is divided by it."""
 
 
@@ -257,7 +257,7 @@ def _best(
         variance = marginal.std_error**2 * n_summed * float((means**2).sum())
         error = np.abs(component - spread(means, groups)).max()
         is_whole = bool(error <= _EXACT * largest)
-        precision = 1 / max(variance, LEAST_DIVISOR)
+        precision = 1 / max(variance, MIN_DIVISOR)
         holders.append(_Holder(is_whole, precision, index, groups))
     # Marginals that have grouped values of it only count if no other one is whole.
     some_whole = any(holder.is_whole for holder in holders)
@@ -289,7 +289,7 @@ def _largest(table: Table, groups: Groups) -> Table:
 _RAKES = 5
 """Rounds of iterative proportional fitting: marginals are near those of the model."""
 
-_LEAST_SHARE = 5e-5
+_MIN_SHARE = 5e-5
 """Of a value that noise made 0: its cells stay in the table of a regression."""
 
 
@@ -311,7 +311,7 @@ def rake(
         if estimate is None:
             continue
         counts = estimate.counts
-        target = np.maximum(project_to_simplex(counts / n_rows, 1.0), _LEAST_SHARE)
+        target = np.maximum(project_to_simplex(counts / n_rows, 1.0), _MIN_SHARE)
         if column in points:
             # What is left of the noise of bins far from most numbers would have nearly
             # all of their variance. There, the model has the tail of their fine cells.
@@ -323,6 +323,6 @@ def rake(
         for axis, target in targets.items():
             sums = sum_others(shares, [axis])
             ones = np.ones_like(sums)
-            ratio = np.divide(target, sums, out=ones, where=sums > LEAST_DIVISOR)
+            ratio = np.divide(target, sums, out=ones, where=sums > MIN_DIVISOR)
             shares = shares * arrange(ratio, [axis], range(shares.ndim))
     return shares / shares.sum()

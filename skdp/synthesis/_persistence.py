@@ -13,7 +13,7 @@ from skdp.base import CallCounter
 from skdp.domain import Domain, Interval
 from skdp.privacy import PrivacyGuarantee
 from skdp.synthesis.model import (
-    MOST_CELLS,
+    MAX_CELLS,
     Clique,
     GraphicalModel,
     Groups,
@@ -34,7 +34,7 @@ from skdp.tables import Table
 _TOLERANCE = 1e-6
 """Of sums of probabilities in a file, which are rounded."""
 
-_MOST_ROWS = 1 << 63
+_MAX_ROWS = 1 << 63
 """Those of a table are counted in 64 bits."""
 
 _PARTS = {
@@ -155,7 +155,7 @@ def restore_fit(synthesizer: Any, fitted: dict[str, Any]) -> None:
     template = public_template(template, domain)
     _check_template(template, domain, shapes)
     n_rows = _at_least_0(fitted["n_rows"])
-    if n_rows > _MOST_ROWS:
+    if n_rows > _MAX_ROWS:
         raise ValueError("n_rows is larger than any table")
     n_rows_std_error = _at_least_0(fitted["n_rows_std_error"])
     n_iter = _whole(fitted["n_iter"], 1, 1 << 32)
@@ -183,7 +183,7 @@ def _read_features(listed: Any, domain: Domain) -> tuple[Any, ...]:
     modelled = tuple(name for name in features if name not in domain.derived)
     columns = domain.columns
     if not modelled or modelled not in (columns, columns[:-1]):
-        raise ValueError("the columns of X are not those of the domain")
+        raise ValueError("the columns of X differ from the columns of the domain")
     if len(set(features)) < len(features):
         raise ValueError("a column of X is named twice")
     return features
@@ -336,7 +336,7 @@ def _table(table: Any, shape: tuple[int, ...]) -> NDArray[np.float64]:
     """Check a table of finite numbers."""
     if not isinstance(table, np.ndarray) or table.dtype != np.float64:
         raise ValueError("a table holds no numbers of 64 bits")
-    if table.shape != shape or table.size > MOST_CELLS:
+    if table.shape != shape or table.size > MAX_CELLS:
         raise ValueError("a table has another shape")
     if not np.isfinite(table).all():
         raise ValueError("a table holds numbers that are not finite")

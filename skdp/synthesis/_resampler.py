@@ -27,10 +27,10 @@ from skdp.tables import Table, is_frame
 
 
 class SyntheticResampler(MetaEstimatorMixin, OnSite, BaseEstimator):
-    """Replace the rows that a model is trained on by synthetic ones, and leave those that it predicts unchanged.
+    """Replace the training rows of a model by synthetic rows; rows to predict are unchanged.
 
     Features and target are synthesised together. A pipeline of imbalanced-learn (``imblearn.pipeline.make_pipeline``)
-    uses such steps at fit alone: later steps learn from synthetic rows, and predict for real ones.
+    uses such steps in `fit` only: later steps are trained on synthetic rows, and predict real rows.
 
     Parameters
     ----------
@@ -60,13 +60,13 @@ class SyntheticResampler(MetaEstimatorMixin, OnSite, BaseEstimator):
 
     Notes
     -----
-    **Privacy.** Central model: the promise of the synthesizer holds for the synthetic rows and all that is learnt from
+    **Privacy.** Central model: the guarantee of the synthesizer holds for the synthetic rows and every model trained on
     them, target included, so a model that is trained on nothing else is post-processing. Each `fit_resample` is one
     release, and charges the synthesizer's ledger once; a cross-validation is as many releases as it has folds. **Not
     protected: the rows that a pipeline predicts**, nor scores that are computed from real rows.
 
-    A step before this one that learns from the rows, such as a plain scaler, spoils the promise; `privacy_statement`
-    says so. Let what needs to learn come after it.
+    A step before this one that is fitted to the rows, such as a plain scaler, voids the guarantee, and
+    `privacy_statement` states this. Put fitted steps after it.
 
     Examples
     --------
@@ -88,7 +88,7 @@ class SyntheticResampler(MetaEstimatorMixin, OnSite, BaseEstimator):
     """
 
     protects_rows = "fit"
-    """Synthetic rows at fit; rows that a pipeline is given later pass by."""
+    """Synthetic rows in `fit`; later rows of a pipeline are unchanged."""
 
     # As scikit-learn's splitters have it: where metadata are routed, groups are asked for.
     __metadata_request__fit_resample = {"groups": True}  # noqa: RUF012

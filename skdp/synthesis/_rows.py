@@ -17,7 +17,7 @@ from skdp.base import (
     CallCounter,
     PathType,
     TableLike,
-    as_asked,
+    apply_set_output,
     check_names,
     level_of_the_caller,
     read_input,
@@ -43,7 +43,7 @@ from skdp.synthesis.tables import (
 )
 from skdp.tables import Table, read_table
 
-_MOST_SAMPLES = 10**9
+_MAX_SAMPLES = 10**9
 
 MAX_ROUNDS = 200
 """Rounds in which rows that break a constraint are drawn again."""
@@ -166,7 +166,7 @@ class RowTransformer(TransformerMixin, ModelAnswers):
     def _draw_rows(
         self, model: GraphicalModel, n: int, rng: np.random.Generator
     ) -> DrawnRows:
-        """Draw rows of a model, whatever the constraints are."""
+        """Draw rows of a model, without checking constraints."""
         codes = list(sample(model, n, rng))
         return draw_rows(self.domain_, codes, rng, self._shapes)
 
@@ -187,7 +187,7 @@ class RowTransformer(TransformerMixin, ModelAnswers):
     def _repeat_valid(
         self, rows: DrawnRows, broken: NDArray[np.intp], rng: np.random.Generator
     ) -> None:
-        """Repeat rows that satisfy all constraints in place of those that do not."""
+        """Replace rows that break a constraint by copies of rows that satisfy all."""
         if broken.size == 0:
             return
         valid = np.setdiff1d(np.arange(rows.n_rows), broken)
@@ -322,7 +322,7 @@ class RowTransformer(TransformerMixin, ModelAnswers):
 
         See Also
         --------
-        DPColumnSynthesizer : Resamples some columns of each row, and keeps the others.
+        DPColumnSynthesizer : Resamples some columns of each row, and keeps its other columns.
 
         Notes
         -----
@@ -345,7 +345,7 @@ class RowTransformer(TransformerMixin, ModelAnswers):
         n_rows = len(table.columns[0])
         columns = self._draw_columns(template, self.model_, n_rows, rng)
         kept = [columns[name] for name in features]
-        return as_asked(self, assemble(table, kept, features))
+        return apply_set_output(self, assemble(table, kept, features))
 
     def get_feature_names_out(
         self, input_features: ArrayLike | None = None
@@ -448,7 +448,7 @@ class RowTransformer(TransformerMixin, ModelAnswers):
 
 def check_n_samples(n_samples: Any, name: str = "n_samples") -> None:
     if n_samples is not None:
-        check_size(n_samples, name=name, least=0, most=_MOST_SAMPLES)
+        check_size(n_samples, name=name, least=0, most=_MAX_SAMPLES)
 
 
 def _tabulate_scores(

@@ -113,7 +113,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     ledger : PrivacyLedger, optional
         Charged by each `fit`, before anything is drawn.
     random_state : None or int, default=None
-        None for secure randomness; an int for reproducible experiments, not private to anyone who knows it.
+        None for secure randomness; an int for reproducible experiments, without a guarantee if it is known.
 
     Attributes
     ----------
@@ -149,7 +149,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     Notes
     -----
     **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a person, who has at most
-    `max_rows_per_person` rows, changes the law of all that is released by at most ``(epsilon, delta)``; for replacing
+    `max_rows_per_person` rows, changes the distribution of the release by at most ``(epsilon, delta)``; for replacing
     one, see ``guarantee_.to("replace")``. `fit` reads the values of all columns. The number of records is protected
     too, and every cell of the declared domain gets noise, whether or not it occurs. A person with k rows changes the
     counts of a marginal by at most k, and a score (the distance of a model from a marginal, in whole records) by at
@@ -313,7 +313,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         coded = code_table(self, private.table, private.is_counted)
         never_measured = out_of_reach(coded.plan, coded.strategy)
         warn_left_out(coded.plan, coded.domain.columns, never_measured)
-        # What is not declared in a large table shows in the first pass.
+        # Undeclared values of a large table are found in the first pass.
         records = private.records(coded, self.handle_unknown)
         records.prepare(coded.first_cliques)
 
@@ -371,7 +371,7 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         table = self._read_table(X)
         features = table.names
         if isinstance(self.domain, Domain) and self.domain.derived:
-            # Derived columns are computed from the others, and not read.
+            # Derived columns are not read: they are computed from the declared columns.
             names = [name for name in features if name not in self.domain.derived]
             part = select_columns(table, names)
             table = read_table(part.rebuild(part.columns, names))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from skdp import DPMarginalSynthesizer, PrivacyLedger
 from skdp.domain import Domain
-from skdp.synthesis.model import MOST_CELLS
+from skdp.synthesis.model import MAX_CELLS
 from skdp.synthesis.selection import STRATEGIES, NoiseBudget, read_plan
 
 METHODS = list(STRATEGIES)
@@ -88,7 +88,7 @@ def test_no_model_is_allowed_more_cells_than_are_computed():
     options = {"marginals": "auto", "workload": None, "target": None}
     domain = Domain({name: list(values) for name, values in DOMAIN.items()})
     plan, _ = read_plan(domain, ordered=(False,) * 5, max_cells=10**9, **options)
-    assert plan.max_cells == MOST_CELLS
+    assert plan.max_cells == MAX_CELLS
 
 
 @pytest.mark.parametrize("marginals", ["auto", "full"])

@@ -48,7 +48,7 @@ from skdp.domain import (
     Domain,
     DomainLike,
     Interval,
-    copy_release,
+    copy_guarantee,
     domains_of_dtypes,
 )
 from skdp.oracles import check_size
@@ -274,7 +274,7 @@ class AdditiveModel(SupervisedStatistic):
         attributes = [column.attribute for column in bins]
         binned = Domain(dict(zip(domain.columns, attributes, strict=True)))
         for declared in (self.categories, self.bounds):
-            binned = copy_release(binned, declared)
+            binned = copy_guarantee(binned, declared)
         self.domain_ = binned
         self.intercept_ = shapes.intercept
         self.shapes_ = shapes.values

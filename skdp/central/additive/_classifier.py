@@ -24,7 +24,7 @@ from skdp.central.additive._base import (
 from skdp.central.additive._smoothing import Floats
 from skdp.central.additive._sums import ClassResiduals, LargeRows, Rows
 from skdp.central.statistics import Batches, Noise, as_float
-from skdp.domain import Domain, DomainLike, copy_release
+from skdp.domain import Domain, DomainLike, copy_guarantee
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
 
@@ -226,7 +226,7 @@ class DPAdditiveClassifier(ProbabilisticClassifier, AdditiveModel):
         name = classes.domain.columns[0]
         columns = {column: self.domain_[column] for column in self.domain_.columns}
         domain = Domain(columns | {name: classes.attribute})
-        self.domain_ = copy_release(domain, self.domain_)
+        self.domain_ = copy_guarantee(domain, self.domain_)
         if len(self.classes_) == 2:
             # One output: the logit of the second class.
             self.shapes_ = [values[..., 0] for values in self.shapes_]

@@ -3,7 +3,7 @@
 from skdp.synthesis.model._estimation import fit_model as fit_model
 from skdp.synthesis.model._estimation import forbid as forbid
 from skdp.synthesis.model._estimation import independent_start as independent_start
-from skdp.synthesis.model._graphical_model import MOST_CELLS as MOST_CELLS
+from skdp.synthesis.model._graphical_model import MAX_CELLS as MAX_CELLS
 from skdp.synthesis.model._graphical_model import Elimination as Elimination
 from skdp.synthesis.model._graphical_model import GraphicalModel as GraphicalModel
 from skdp.synthesis.model._graphical_model import JunctionTree as JunctionTree

@@ -327,7 +327,7 @@ def _join(cliques: Sequence[Clique]) -> tuple[list[Clique], list[int]]:
     return [cliques[index] for index in order], parents
 
 
-MOST_CELLS = 1 << 26
+MAX_CELLS = 1 << 26
 """The largest marginal that is computed: half a gigabyte."""
 
 
@@ -372,10 +372,10 @@ class GraphicalModel:
         for message, columns in messages:
             union = tuple(sorted({*clique, *columns}))
             cells = self.tree.n_cells(union)
-            if cells > MOST_CELLS:
+            if cells > MAX_CELLS:
                 raise ValueError(
                     f"the marginal needs a table of {cells} cells "
-                    f"({8 * cells / 1e9:.3g} GB); at most {MOST_CELLS} are computed. "
+                    f"({8 * cells / 1e9:.3g} GB); at most {MAX_CELLS} are computed. "
                     "Ask for fewer columns at once, or sample rows and count them"
                 )
             table = expand(table, clique, union) * expand(message, columns, union)

@@ -10,7 +10,7 @@ from typing import Any
 from skdp.domain import Domain
 from skdp.oracles import check_size
 from skdp.synthesis._queries import find_column
-from skdp.synthesis.model import MOST_CELLS, Clique, Elimination
+from skdp.synthesis.model import MAX_CELLS, Clique, Elimination
 from skdp.synthesis.selection._auto import Auto
 from skdp.synthesis.selection._private_table import PrivateTable
 from skdp.synthesis.selection._strategy import (
@@ -105,7 +105,7 @@ def read_plan(
     max_cells: Any,
 ) -> tuple[Plan, Strategy]:
     """Return what is public and the strategy; refuse a model that is too large."""
-    max_cells = min(check_size(max_cells, name="max_cells"), MOST_CELLS)
+    max_cells = min(check_size(max_cells, name="max_cells"), MAX_CELLS)
     cliques: tuple[Clique, ...] = ()
     if workload is not None:
         cliques = read_cliques("workload", workload, domain)
@@ -154,17 +154,17 @@ def _read_target(
     return column
 
 
-_MAX_TOGETHER = CLIQUES_OF_A_MODEL * MOST_CELLS
+_MAX_TOGETHER = CLIQUES_OF_A_MODEL * MAX_CELLS
 """Cells of all cliques: two gigabytes."""
 
 
 def _check_size_of_model(plan: Plan, strategy: Strategy) -> None:
     """Refuse a model that is too large, before anything is spent."""
     cells, total = _needed_cells(plan, strategy)
-    if cells > MOST_CELLS:
+    if cells > MAX_CELLS:
         raise ValueError(
             f"the model of these marginals has a clique of {cells:,} cells "
-            f"({8 * cells:,} bytes a table); at most {MOST_CELLS:,} cells are computed. "
+            f"({8 * cells:,} bytes a table); at most {MAX_CELLS:,} cells are computed. "
             "Ask for fewer columns together, or for coarser bins"
         )
     if total > _MAX_TOGETHER:

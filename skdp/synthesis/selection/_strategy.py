@@ -18,7 +18,7 @@ from skdp.base import level_of_the_caller
 from skdp.oracles import project_to_simplex
 from skdp.pages import warn
 from skdp.synthesis.model import (
-    MOST_CELLS,
+    MAX_CELLS,
     Clique,
     Elimination,
     GraphicalModel,
@@ -106,7 +106,7 @@ class Room:
 
     def add(self, clique: Clique) -> None:
         """Add a marginal that the model has in any case."""
-        self._graph.add(clique, MOST_CELLS, CLIQUES_OF_A_MODEL * MOST_CELLS)
+        self._graph.add(clique, MAX_CELLS, CLIQUES_OF_A_MODEL * MAX_CELLS)
 
     def take(self, clique: Clique) -> bool:
         """Add a marginal if the model stays small enough; return whether it does."""

@@ -71,7 +71,7 @@ class DrawnRows:
     def replace(
         self, places: NDArray[np.intp], rows: DrawnRows, chosen: NDArray[np.intp]
     ) -> None:
-        """Put some of other rows in the place of some rows."""
+        """Replace some rows by some of the other rows."""
         for codes, other_codes in zip(self.codes, rows.codes, strict=True):
             codes[places] = other_codes[chosen]
         for name, numbers in rows.numbers.items():

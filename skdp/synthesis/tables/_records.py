@@ -22,7 +22,7 @@ from skdp.central.statistics import (
     limit_persons,
     part_of,
 )
-from skdp.domain import Categories, Domain, Interval, copy_release, domains_of_dtypes
+from skdp.domain import Categories, Domain, Interval, copy_guarantee, domains_of_dtypes
 from skdp.synthesis.model import (
     Clique,
     count_cells,
@@ -178,7 +178,7 @@ def _clip(codes: Codes, interval: Any, column: Any) -> None:
 def complete_domain(
     table: Table, declared: Any, read: Mapping[Any, Any] | None = None
 ) -> Domain:
-    """Build the domain of a table from what is declared, or was read of public columns."""
+    """Build the domain of a table from declared values, and from values read from public columns."""
     known = _declared_names(table, declared)
     public = None
     if isinstance(declared, Domain):
@@ -199,7 +199,7 @@ def complete_domain(
     if public is None:
         return domain
     columns = {name: domain[name] for name in domain.columns}
-    return copy_release(replace_columns(public, columns), public)
+    return copy_guarantee(replace_columns(public, columns), public)
 
 
 def derived_from(domain: Domain, columns: Collection[Any]) -> list[Any]:
