@@ -13,6 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.base import refuse_protected_levels, warn_of_levels
+from skdp.domain import Domain
 from skdp.engines._errors import RefusedBatch, call_check
 from skdp.engines._libraries import Extra
 from skdp.local import (
@@ -74,6 +75,11 @@ class BatchCheck:
         self.keep = tuple(keep)
         self.record_id = record_id
         self._digest_key = SecretKey.generate().hex()
+
+    @property
+    def values(self) -> Domain | None:
+        """The declared values that reports have."""
+        return self._protocol.values
 
     @property
     def columns(self) -> list[str]:

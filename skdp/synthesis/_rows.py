@@ -333,6 +333,8 @@ class RowTransformer(TransformerMixin, ModelAnswers):
         features = self._features
         table = read_input(self, X, reset=False, least=0)
         check_names(self, table, features)
+        # The columns of an array have the positions of the columns of `fit`.
+        table = Table(tuple(features), table.columns, table.native)
         rng = self._generator("transform", self._calls.advance())
         drawn = [name for name in features if name in self.domain_.columns]
         domain = self.domain_.select(drawn)

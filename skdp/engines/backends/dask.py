@@ -20,6 +20,7 @@ from skdp.tables import ATTRS_KEY, PROTOCOL_KEY, Summary
 
 dask = import_extra("dask", "dask")
 dataframe = import_extra("dask.dataframe", "dask")
+pyarrow = import_extra("pyarrow", "dask")
 
 
 class DaskTable(Engine):
@@ -72,7 +73,11 @@ class DaskTable(Engine):
             metadata = {PROTOCOL_KEY: text, ATTRS_KEY: json.dumps({PROTOCOL_KEY: text})}
         with write_atomically(place) as beside:
             writing = reports.to_parquet(
-                beside, write_index=False, compute=False, custom_metadata=metadata
+                beside,
+                write_index=False,
+                compute=False,
+                custom_metadata=metadata,
+                schema=_types_of_objects(preparation),
             )
             quietly(writing.compute)
         return dataframe.read_parquet(place)
@@ -126,6 +131,17 @@ def _is_here(address: str) -> bool:
 
 
 _NO_IDS = pd.DataFrame({"first": [], "second": []}, dtype=np.uint64)
+
+
+def _types_of_objects(preparation: Preparation) -> dict[str, Any]:
+    """Return the Arrow types of columns of objects, whose type Dask would take from other objects."""
+    meta = preparation.no_reports
+    values = preparation.check.values
+    schema = {}
+    for name in meta.select_dtypes(object).columns:
+        if values is not None and name in values.columns:
+            schema[name] = pyarrow.array(list(values[name].values)).type
+    return schema
 
 
 def _check_partition(partition: pd.DataFrame, check: BatchCheck) -> pd.DataFrame:
