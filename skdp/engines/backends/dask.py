@@ -138,8 +138,8 @@ def _types_of_objects(preparation: Preparation) -> dict[str, Any]:
     meta = preparation.no_reports
     values = preparation.check.values
     schema = {}
-    for name in meta.select_dtypes(object).columns:
-        if values is not None and name in values.columns:
+    for name, dtype in meta.dtypes.items():
+        if dtype == np.dtype(object) and values is not None and name in values.columns:
             schema[name] = pyarrow.array(list(values[name].values)).type
     return schema
 
