@@ -77,7 +77,7 @@ class DaskTable(Engine):
                 write_index=False,
                 compute=False,
                 custom_metadata=metadata,
-                schema=_types_of_objects(preparation),
+                schema=_schema_of_reports(preparation),
             )
             quietly(writing.compute)
         return dataframe.read_parquet(place)
@@ -133,14 +133,15 @@ def _is_here(address: str) -> bool:
 _NO_IDS = pd.DataFrame({"first": [], "second": []}, dtype=np.uint64)
 
 
-def _types_of_objects(preparation: Preparation) -> dict[str, Any]:
-    """Return the Arrow types of columns of objects, whose type Dask would take from other objects."""
-    meta = preparation.no_reports
+def _schema_of_reports(preparation: Preparation) -> Any:
+    """Return the Arrow types of reports. Dask would take the type of objects from other objects."""
+    schema = pyarrow.Schema.from_pandas(preparation.no_reports, preserve_index=False)
     values = preparation.check.values
-    schema = {}
-    for name, dtype in meta.dtypes.items():
-        if dtype == np.dtype(object) and values is not None and name in values.columns:
-            schema[name] = pyarrow.array(list(values[name].values)).type
+    for place, field in enumerate(schema):
+        is_object = preparation.no_reports.dtypes.iloc[place] == np.dtype(object)
+        if is_object and values is not None and field.name in values.columns:
+            declared = pyarrow.array(list(values[field.name].values)).type
+            schema = schema.set(place, field.with_type(declared))
     return schema
 
 
