@@ -205,3 +205,18 @@ class TestSecrets:
         del words
         gc.collect()
         assert watched() is None
+
+    @pytest.mark.parametrize("value", ["s3cr3t", 72_619.25, [72_619], b"s3cr3t"])
+    def test_reports_that_are_true_words_by_mistake_are_not_shown(self, value):
+        finder = HeavyHitters(max_length=6)
+        reports = finder.report(pd.Series(["a"] * 200))
+        column = pd.Series([value] * 200, dtype=object)
+        tables = [pd.DataFrame({"word": column}), pd.DataFrame(dict.fromkeys(reports, column))]
+        tables += [reports.assign(**{name: column}) for name in reports]
+        for table in [*tables, *(table.to_numpy() for table in tables)]:
+            with pytest.raises((TypeError, ValueError)) as caught:
+                finder.fit(table)
+            error = caught.value
+            while error is not None:
+                assert not any(sign in f"{error!r} {error.args}" for sign in ("s3cr3t", "72619", "72_619"))
+                error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
