@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator
 from skdp.base import (
     ColumnLike,
     TableLike,
-    check_random_state,
+    draw_seed,
     floats_between,
     level_of_the_caller,
     listed_names,
@@ -256,11 +256,11 @@ def _read_rows(
     X: Any, names: Any, groups: Any, n_rows: int, random_state: int | None
 ) -> Table:
     """Read the columns, and at most some rows of each person."""
-    check_random_state(random_state)
+    seed = draw_seed(random_state)
     table: Table = read_input(BaseEstimator(), X, reset=True, least=0)
     if groups is not None:
         persons = read_persons(groups, table)
-        rng = np.random.default_rng(random_state)
+        rng = np.random.default_rng(seed)
         table = table.take(np.flatnonzero(rows_within(persons, n_rows, rng)))
     if names is None:
         return table

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdp import DPMarginalSynthesizer, DPMean, RandomizedResponseEncoder
+from skdp import DPMarginalSynthesizer, DPMean, RandomizedResponseEncoder, discover_domain
 from skdp.evaluation import membership_inference
 
 PEOPLE = pd.DataFrame({"sex": ["f", "m"] * 50, "age": [20, 30, 40, 50] * 25})
@@ -28,12 +28,19 @@ def synthesize(state):
     return synthesizer.sample(40)["sex"].tolist()
 
 
+def discover(state):
+    persons = PEOPLE.index % 50
+    domain = discover_domain(PEOPLE[["sex", "age"]], 2.0, 1e-6, groups=persons, random_state=state)
+    assert not domain.guarantee.secure
+    return domain._release_id
+
+
 def attack(state):
     rows = PEOPLE.sample(100, random_state=0)
     return membership_inference(rows, rows[:50], rows[50:], random_state=state).auc
 
 
-@pytest.mark.parametrize("draw", [encode, mean, synthesize, attack])
+@pytest.mark.parametrize("draw", [encode, mean, discover, synthesize, attack])
 def test_equal_states_draw_equally_and_a_state_moves_on(draw):
     state = np.random.RandomState(0)
     first, second = draw(state), draw(state)
