@@ -138,3 +138,14 @@ def test_rows_of_a_bin_that_is_mostly_noise_lie_evenly():
         rows = synthesizer.sample(2000)["v"]
         medians.append(rows[rows < 10].median())
     assert 4 < np.median(medians) < 6
+
+
+@pytest.mark.parametrize("decimals", [0, 1])
+def test_whole_numbers_stay_in_bins_with_fractional_edges(decimals):
+    """Fine cells without a number, such as from 18.5 to 19, had rows; they were drawn in the bin below."""
+    numbers = np.random.default_rng(2).integers(16, 96, N) / 10**decimals
+    interval = Interval(16 / 10**decimals, 96 / 10**decimals, bins=32, decimals=decimals)
+    synthesizer = fitted(pd.DataFrame({"age": numbers}), {"age": interval}, epsilon=100)
+    rows = synthesizer.sample(50_000)["age"].to_numpy()
+    counts, _ = np.histogram(rows, interval.edges)
+    assert np.abs(counts / 50_000 - synthesizer.model_.marginal((0,))).max() < 0.002

@@ -160,6 +160,14 @@ def _edges_between(grid: Interval, interval: Interval) -> list[Any]:
         return list(grid.edges)
     edges = np.array(grid.edges)
     declared = np.array(interval.edges)
+    if not interval.real:
+        # No whole number is between a declared edge 18.5 and an edge 19 of the grid: a
+        # cell from 18.5 to 19 would have rows, and these would be drawn as 18.
+        unit = 10.0 ** (interval.decimals or 0)
+        first_numbers = (
+            np.ceil(declared * unit * (1 - np.sign(declared) * _ERROR)) / unit
+        )
+        declared = np.union1d(declared, first_numbers)
     # The distance of each edge of the grid from the nearest declared one, which is next
     # below or next above.
     nearest = np.clip(np.searchsorted(declared, edges), 1, declared.size - 1)
