@@ -21,7 +21,7 @@ CHECKS = {
 }
 # What only other rooms import; each says so in its docstring.
 MAX_LINES = 4  # of a private docstring: a line, and more where it states shapes or a formula
-INTERNAL = {"skdp.formats", "skdp.base", "skdp.tables", "skdp.exact", "skdp.markup"}
+INTERNAL = {"skdp.base", "skdp.tables", "skdp.exact", "skdp.markup"}
 ROOMS = [skdp] + [
     importlib.import_module(room.name)
     for room in pkgutil.iter_modules(skdp.__path__, "skdp.")

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp._json import read_value, register_type, write_value
 from skdp.domain._bins import (
     Edge,
     edge_text,
@@ -539,3 +540,23 @@ def _few(texts: list[str]) -> str:
     if len(texts) > MAX_SHOWN_VALUES:
         shortened.append("…")
     return f"[{', '.join(shortened)}]"
+
+
+def _write_interval(interval: Interval) -> dict[str, Any]:
+    return {
+        "edges": write_value(list(interval.edges)),
+        "missing": interval.missing,
+        "real": interval.real,
+        "decimals": interval.decimals,
+    }
+
+
+def _read_interval(content: dict[str, Any]) -> Interval:
+    # Bounds and a number of bins could ask for any amount of memory.
+    edges = read_value(content["edges"])
+    if len(content) != 4 or not isinstance(edges, list):
+        raise ValueError("an Interval has a list of edges, missing, real and decimals")
+    return Interval(**{**content, "edges": edges})
+
+
+register_type("interval", Interval, _write_interval, _read_interval)

@@ -13,15 +13,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skdp._json import MAX_DECLARED_VALUES, parse_json, read_value, write_value
 from skdp.domain import (
     Categories,
     Domain,
     Interval,
     add_guarantee,
     guarantee_fields,
-    pack,
-    parse_json,
-    unpack,
 )
 from skdp.local._memo import SecretKey
 from skdp.local.protocol import ReportProtocol, Reports
@@ -49,9 +47,6 @@ _STATED = (
     "max_rows_per_person",
 )
 
-# Declared values of a protocol that is read.
-_MAX_VALUES = 1 << 17
-
 # Of a transformer that an error names, as the text may come from anybody.
 _LONGEST_NAME = 50
 
@@ -67,13 +62,13 @@ def write_protocol(
     """Write what a transformer was fitted with as JSON."""
     packed = {}
     for parameter, value in {**parameters, **protocol.declared}.items():
-        packed[parameter] = pack(value)
+        packed[parameter] = write_value(value)
     content = {
         "format": FORMAT,
         "version": _VERSION,
         "transformer": name,
         "parameters": packed,
-        "columns": list(map(pack, protocol.columns)),
+        "columns": list(map(write_value, protocol.columns)),
         "named": named,
         "permanent": protocol.permanent_key is not None,
         "protocol": comparable(protocol),
@@ -95,7 +90,7 @@ def write_protocol(
 
 def comparable(protocol: ReportProtocol) -> Any:
     """Return the integers on which client and server must agree, as JSON."""
-    return pack(protocol.parameters())
+    return write_value(protocol.parameters())
 
 
 def stated(guarantee: PrivacyGuarantee) -> dict[str, Any]:
@@ -191,7 +186,7 @@ def _refitted_from(
     for parameter, packed in content["parameters"].items():
         if parameter in SECRET:
             raise ValueError
-        parameters[parameter] = unpack(packed)
+        parameters[parameter] = read_value(packed)
     if "found_domain" in content:
         found = dict(content["found_domain"])
         parameter = found.pop("parameter")
@@ -205,7 +200,7 @@ def _refitted_from(
     if content.get("permanent") is True:
         # This side makes no permanent reports.
         transformer.set_params(secret_key=SecretKey.generate())
-    columns = list(map(unpack, content["columns"]))
+    columns = list(map(read_value, content["columns"]))
     is_same = fit_and_compare(transformer, columns, content["protocol"])
     return transformer, is_same
 
@@ -230,7 +225,7 @@ def _check_values(declared: Any) -> None:
         declared = [declared[name] for name in declared.columns]
     elif isinstance(declared, Mapping):
         declared = declared.values()
-    if sum(map(len, declared)) > _MAX_VALUES:
+    if sum(map(len, declared)) > MAX_DECLARED_VALUES:
         raise ValueError
 
 
@@ -430,8 +425,8 @@ def _comparable_text(text: str, transformer: Any) -> str:
             break
     content = parse_protocol(text)
     try:
-        columns = list(map(pack, protocol.columns))
-        content |= {"columns": columns, "protocol": pack(parameters)}
+        columns = list(map(write_value, protocol.columns))
+        content |= {"columns": columns, "protocol": write_value(parameters)}
     except (TypeError, ValueError):
         # No text can be of names or values that JSON cannot hold.
         content["protocol"] = None

@@ -11,15 +11,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.domain import Domain, Interval, pack, parse_json, unpack
+from skdp._json import parse_json, read_value, write_value
+from skdp.domain import Domain, Interval
 from skdp.markup import html_facts
 from skdp.tables import MAX_REPORTS
 
 _FORMAT = "skdp tally, version 2"
-
-
-# Of a tally of others, so that reading it takes a second at most.
-_MAX_NUMBERS = 1 << 21
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,9 +176,9 @@ class ReportTally:
         ------
         ValueError
             If the text is no tally of this version, does not fit itself, or has more
-            than 2**24 characters or 2**21 numbers.
+            than 2**24 characters.
         """
-        content: Any = parse_json(text, "a tally", _MAX_NUMBERS)
+        content: Any = parse_json(text, "a tally")
         if not isinstance(content, dict) or content.get("format") != _FORMAT:
             raise ValueError("this is no tally of this kind and version")
         try:
@@ -240,20 +237,20 @@ def plain_field(field: Mapping[str, Any]) -> dict[str, Any]:
 def _packed_field(field: Mapping[str, Any]) -> dict[str, Any]:
     """Write what a tally says of a field as JSON."""
     packed = plain_field(field)
-    # Names and values may be of any type, such as dates, which `pack` writes as text.
+    # Names and values may be of any type, such as dates, which `write_value` writes as text.
     for name in ("columns", "domain"):
         if name in packed:
-            packed[name] = pack(packed[name])
+            packed[name] = write_value(packed[name])
     return packed
 
 
 def _unpacked_field(packed: Mapping[str, Any]) -> dict[str, Any]:
     """Read what `_packed_field` wrote."""
-    field = {**packed, "columns": unpack(packed["columns"])}
+    field = {**packed, "columns": read_value(packed["columns"])}
     if not isinstance(field["columns"], list):
         raise TypeError
     if "domain" in packed:
-        values = map(unpack, packed["domain"])
+        values = map(read_value, packed["domain"])
         field["domain"] = Domain(dict(zip(field["columns"], values, strict=True)))
         if field["domain"].size != math.prod(field["shape"]):
             raise ValueError("the sums do not fit the domain")

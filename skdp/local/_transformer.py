@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from skdp._json import detect_format
 from skdp.base import (
     CallCounter,
     CallRandomness,
@@ -42,7 +43,6 @@ from skdp.base import (
 )
 from skdp.domain import Domain
 from skdp.exact import round_up
-from skdp.formats import what_it_is
 from skdp.local._protocol_file import (
     FORMAT,
     SECRET,
@@ -662,7 +662,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
             text = ""
         if FORMAT not in text:
             # Such as what `skdp.save` wrote: its reader is named.
-            description = what_it_is(data)
+            description = detect_format(data)
             if description:
                 raise ValueError(
                     f"the file is no protocol of a local transformer{description}"

@@ -15,9 +15,9 @@ import sklearn
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import InconsistentVersionWarning
 
+from skdp._json import detect_format
 from skdp.base import PathType, check_ledger
 from skdp.domain import parse_json
-from skdp.formats import what_it_is
 from skdp.local import ReportTransformer
 from skdp.persistence._estimators import read_estimator, write_estimator
 from skdp.persistence._values import Values
@@ -299,7 +299,7 @@ def _other_form(path: Any, data: bytes) -> str:
                 f": if it holds reports, skdp.read_protocol({name!r}) returns the"
                 " transformer that made them"
             )
-    return what_it_is(data)
+    return detect_format(data)
 
 
 def _open(path: Any, *, private: bool) -> BinaryIO:

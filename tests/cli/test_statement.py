@@ -124,7 +124,7 @@ def test_files_of_another_kind_are_refused(files, capsys):
     for name in ("people.parquet", "reports.csv.gz"):  # text does not say how it was made
         error = refuse(capsys, "statement", files / name)
         assert "does not say how its reports were made: give the protocol that save of the encoder wrote" in error
-    with pytest.raises(ValueError, match=r"model.json holds no reports; it is what skdp.save wrote, which skdp.load"):
+    with pytest.raises(ValueError, match=r"model.json holds no reports. It is a file of skdp.save; use skdp.load"):
         skdp.read_protocol(files / "model.json")
     for name, advice in [("parquet", r"skdp.read_protocol\('reports.parquet'\)"), ("csv.gz", "load the protocol")]:
         with pytest.raises(ValueError, match=f"if it holds reports, {advice}"):

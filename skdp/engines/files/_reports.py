@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from skdp._json import detect_format
 from skdp.engines._atomic import check_path, write_atomically
 from skdp.engines._engine import ReportSums, add_up_batches
 from skdp.engines._libraries import Extra, engine_of
@@ -23,7 +24,6 @@ from skdp.engines.files._table_file import (
     only_one,
     read_json,
 )
-from skdp.formats import what_it_is
 from skdp.local import (
     RapporEncoder,
     ReportProtocol,
@@ -271,7 +271,7 @@ def _text_of_file(file: SourceFile) -> str | None:
         with path.open("rb") as opened:
             beginning = opened.read(200)
         # Files of Arrow may hold the text of a protocol there.
-        kind = what_it_is(beginning) if beginning.startswith(b"{") else ""
+        kind = detect_format(beginning) if beginning.startswith(b"{") else ""
         if kind:
             raise ValueError(f"{path.name} holds no reports{kind}")
     return said_by(file)

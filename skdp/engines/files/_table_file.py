@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from skdp._json import parse_json
 from skdp.base import (
     check_quotes,
     delimiter_of,
@@ -19,7 +20,7 @@ from skdp.base import (
     read_csv_rows,
     repeated_names_message,
 )
-from skdp.domain import Domain, parse_json
+from skdp.domain import Domain
 from skdp.engines._errors import UnreadableTable, call_check, read_quietly
 from skdp.engines._libraries import Extra
 from skdp.engines._streams import write_tables
@@ -241,8 +242,6 @@ def write_file(tables: Iterable[Any], schema: Any, place: Any, form: str) -> Non
 
 
 MAX_BYTES = 1 << 24
-# Values of a tally that is read.
-MAX_SUMS = 1 << 21
 
 
 def only_one(texts: Iterable[str | None], name: str) -> str | None:
@@ -274,4 +273,4 @@ def read_json(path: Path, what: str) -> Any:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         return None
-    return parse_json(text, f"{path.name}: {what}", MAX_SUMS)
+    return parse_json(text, f"{path.name}: {what}")
