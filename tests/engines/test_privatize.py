@@ -273,9 +273,9 @@ def test_a_file_is_never_overwritten(lazy_engine, people, tmp_path):
     with pytest.raises(FileExistsError):
         privatize(lazy_engine.frame(people), encoder(ledger=PrivacyLedger(epsilon=0.001)), path=tmp_path / "out")
     assert (tmp_path / "out").read_text() == "mine"
-    with pytest.raises(FileNotFoundError):
-        privatize(lazy_engine.frame(people), encoder(), path=tmp_path / "no" / "out")
-    if lazy_engine.name != "spark":  # which may write there
+    if lazy_engine.name != "spark":  # Spark makes folders, and may write to a bucket.
+        with pytest.raises(FileNotFoundError):
+            privatize(lazy_engine.frame(people), encoder(), path=tmp_path / "no" / "out")
         with pytest.raises(ValueError, match="this machine"):
             privatize(lazy_engine.frame(people), encoder(), path="s3://bucket/out")
 
