@@ -1,6 +1,6 @@
-"""From random bytes to exact draws.
+"""Exact draws from random bytes.
 
-Sources give bytes; the other functions turn them into coins (Bernoulli draws), integers
+Sources return bytes; the other functions turn them into coins (Bernoulli draws), integers
 or categories of exact probability. Nothing here depends on privacy or on columns, and
 no code compares ``u < p`` in floating point.
 """
@@ -21,7 +21,8 @@ from skdp.randomness._draws import DigestSource as DigestSource
 from skdp.randomness._draws import RowStreams as RowStreams
 from skdp.randomness._draws import bernoulli_ratio as bernoulli_ratio
 from skdp.randomness._draws import rows_of as rows_of
-from skdp.randomness._draws import watched as watched
+from skdp.randomness._draws import subsets as subsets
+from skdp.randomness._draws import watch_draws as watch_draws
 from skdp.randomness._noise import cube_noise as cube_noise
 from skdp.randomness._noise import (
     discrete_laplace,
@@ -31,7 +32,6 @@ from skdp.randomness._noise import (
     rounded_gaussian,
 )
 from skdp.randomness._noise import unimodal_choice as unimodal_choice
-from skdp.randomness._subsets import subsets as subsets
 
 __all__ = [
     "ByteSource",

@@ -1,4 +1,4 @@
-"""Sources of random bytes, and exact draws from them: coins, uniform integers and categories."""
+"""Sources of random bytes, and exact draws from them: coins, uniform integers, categories and subsets."""
 
 from __future__ import annotations
 
@@ -15,19 +15,25 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-# Size of the blocks of draws: they fit in the cache, and OpenSSL is fastest at this
-# size.
+# Draws per block: a block fits in the cache, and OpenSSL is fastest at this size.
 BLOCK = 1 << 16
 
 # The threshold of a coin that is always True.
 ONE = 1 << 64
+
+# Rows of a draw from `RowStreams`. Draws of more rows use blocks, in which the bytes of
+# a row would depend on the other rows.
+MAX_ROWS = 1 << 12
+
+# Bytes of a block of SHAKE-256.
+_SHAKE_BYTES = 136
 
 
 class ByteSource(Protocol):
     """Protocol of a source of random bytes: the operating system, a seeded stream, or the list of a test.
 
     >>> from skdp.randomness import SecureSource
-    >>> SecureSource().bytes(3).size  # what any source must have
+    >>> SecureSource().bytes(3).size  # the one method of a source
     3
     """
 
@@ -53,7 +59,7 @@ class SecureSource:
     >>> SecureSource().bytes(16).size
     16
 
-    It holds no state: copies, pickles, threads and forked processes never repeat each
+    It has no state: copies, pickles, threads and forked processes never repeat each
     other's bytes, and ``np.random.seed`` has no effect.
     """
 
@@ -107,14 +113,6 @@ class SeededSource(ByteSource):
         return np.asarray(words).astype("<u8", copy=False).view(np.uint8)[:size]
 
 
-# Most rows of a draw: with more, draws use blocks, and the draw of a row would
-# depend on the other rows.
-MAX_ROWS = 1 << 12
-
-# The bytes of a block of SHAKE-256.
-_RATE = 136
-
-
 class DigestSource(ByteSource):
     """The SHAKE-256 stream of a keyed digest."""
 
@@ -122,73 +120,65 @@ class DigestSource(ByteSource):
 
     def __init__(self, digest: bytes | NDArray[np.uint8]) -> None:
         self._shake = hashlib.shake_256(bytes(digest))
-        self._stream = b""
+        self._stream = self._shake.digest(_SHAKE_BYTES)
         self._n_read = 0
 
     def bytes(self, size: int) -> NDArray[np.uint8]:
         start = self._n_read
         self._n_read += size
-        if self._n_read > len(self._stream) or not self._stream:
-            length = _stream_length(self._n_read, len(self._stream))
-            self._stream = self._shake.digest(length)
+        if self._n_read > len(self._stream):
+            self._stream = self._shake.digest(_shake_length(self._n_read))
         return np.frombuffer(self._stream, np.uint8, size, start)
 
 
-def _stream_length(n_bytes: int, n_known: int) -> int:
-    """Return how many bytes to hash for a stream of which some are known and some are read."""
-    # A longer digest begins with the shorter one: at least twice as many as before keep
-    # the work linear, in whole blocks of the hash function.
-    return -(-max(n_bytes, 2 * n_known) // _RATE) * _RATE
+def _shake_length(n_bytes: int) -> int:
+    """Return the number of bytes to hash where some are needed."""
+    # A longer digest begins with the shorter one, and is hashed from its beginning:
+    # powers of two keep the work of a growing stream linear.
+    n_blocks = -(-n_bytes // _SHAKE_BYTES)
+    return _SHAKE_BYTES << (n_blocks - 1).bit_length()
 
 
 class RowStreams(ByteSource):
-    """The SHAKE-256 streams of one seed per row: a draw for n rows reads the next bytes of each of them.
+    """The SHAKE-256 streams of one seed per row: a draw for n rows reads the next bytes of each stream.
 
-    >>> streams = RowStreams([b"one", b"two"])
-    >>> together = streams.bytes(2 * 8).reshape(2, 8)
-    >>> (together[1] == RowStreams([b"two"]).bytes(8)).all()
+    >>> import numpy as np
+    >>> seeds = np.array([[1, 2], [3, 4]], np.uint8)
+    >>> together = RowStreams(seeds).bytes(2 * 8).reshape(2, 8)
+    >>> (together[1] == RowStreams(seeds[1:]).bytes(8)).all()
     np.True_
 
-    A draw for all rows gives each row what a draw for this row alone would give from
-    its stream, if it first reads the same number of bytes for each row, and calls
-    `rows_of` on the source where some rows need more. `bytes` returns the bytes row by
-    row, and takes a multiple of the number of rows.
+    A draw for all rows gives each row the values that a draw for this row alone would
+    give from its stream, if it first reads the same number of bytes for each row, and
+    calls `rows_of` on the source where some rows need more. `bytes` returns the bytes
+    row by row, and takes a multiple of the number of rows.
 
     Parameters
     ----------
-    seeds : sequence of bytes, or ndarray of uint8, shape (n_rows, size)
-        One a row, at most `MAX_ROWS`.
+    seeds : ndarray of uint8, shape (n_rows, size)
+        At most `MAX_ROWS`.
     head : int, default=0
-        How many bytes of a seed its stream begins with, before those of SHAKE-256: what
-        is left of the seed makes the rest of the stream unpredictable. If it is not 0,
-        all seeds have the same length.
+        Number of bytes of a seed with which its stream begins, before the bytes of
+        SHAKE-256. The rest of the seed makes the rest of the stream unpredictable.
 
     Raises
     ------
     ValueError
-        If there are too many rows, or they cannot have the same number of bytes.
+        If there are too many rows, or the rows cannot have the same number of bytes.
     """
 
-    def __init__(
-        self, seeds: Sequence[bytes] | NDArray[np.uint8], *, head: int = 0
-    ) -> None:
+    def __init__(self, seeds: NDArray[np.uint8], *, head: int = 0) -> None:
         if len(seeds) > MAX_ROWS:
-            raise ValueError(f"there must be at most {MAX_ROWS} rows, got {len(seeds)}")
-        n_rows = len(seeds)
-        self._head = head
-        self._rows = np.arange(n_rows)
-        # What is known of each stream, (n_rows, n_bytes), and how much of it was read.
-        self._streams = np.empty((n_rows, 0), np.uint8)
-        if not isinstance(seeds, np.ndarray):
-            seeds = np.fromiter(map(bytes, seeds), object, n_rows)
-            if head and n_rows:
-                joined = np.frombuffer(b"".join(seeds), np.uint8)
-                self._streams = joined.reshape(n_rows, -1)[:, :head]
-        elif head:
-            self._streams = seeds[:, :head]
+            raise ValueError(
+                f"seeds must have at most {MAX_ROWS} rows, got {len(seeds)}"
+            )
         self._seeds = seeds
-        self._n_known = np.full(n_rows, head)
-        self._n_read = np.zeros(n_rows, np.intp)
+        self._head = head
+        self._rows = np.arange(len(seeds))
+        # (n_rows, n_bytes): the first `_n_known` bytes of a stream are computed.
+        self._streams = seeds[:, :head]
+        self._n_known = np.full(len(seeds), head)
+        self._n_read = np.zeros(len(seeds), np.intp)
 
     def bytes(self, size: int) -> NDArray[np.uint8]:
         return self.read(slice(None), size)
@@ -228,17 +218,16 @@ class RowStreams(ByteSource):
         indices = self._rows[rows]
         if indices.size == 0 or size % indices.size:
             raise ValueError(
-                f"{size} bytes are not the same number for each of {indices.size} rows"
+                f"size must be a multiple of the {indices.size} rows, got {size}"
             )
         width = size // indices.size
         start = self._n_read[rows]
-        first = int(start.min())
-        furthest = int(start.max())
+        first, last = int(start.min()), int(start.max())
         is_short = start + width > self._n_known[rows]
         if is_short.any():
-            self._hash(indices[is_short], furthest + width)
-        # Mostly, all rows are at the same byte: a slice takes a third of the time.
-        if first == furthest:
+            self._hash(indices[is_short], last + width)
+        # Usually all rows are at the same byte: a slice takes a third of the time.
+        if first == last:
             drawn = self._streams[rows, first : first + width]
         else:
             columns = start[:, np.newaxis] + np.arange(width)
@@ -247,13 +236,11 @@ class RowStreams(ByteSource):
         return drawn.ravel()
 
     def _hash(self, rows: NDArray[np.intp], n_bytes: int) -> None:
-        """Hash the seeds of rows whose streams are too short."""
-        # This takes longer than everything else, so only where it is needed.
-        n_known = int(self._n_known[rows].max()) - self._head
-        length = _stream_length(n_bytes - self._head, n_known)
-        missing = self._head + length - self._streams.shape[1]
-        if missing > 0:
-            self._streams = np.pad(self._streams, ((0, 0), (0, missing)))
+        """Hash the seeds of rows whose streams are too short, which takes most of the time."""
+        length = _shake_length(n_bytes - self._head)
+        n_missing = self._head + length - self._streams.shape[1]
+        if n_missing > 0:
+            self._streams = np.pad(self._streams, ((0, 0), (0, n_missing)))
         digests = [hashlib.shake_256(seed).digest(length) for seed in self._seeds[rows]]
         hashed = np.frombuffer(b"".join(digests), np.uint8).reshape(-1, length)
         self._streams[rows, self._head : self._head + length] = hashed
@@ -280,17 +267,17 @@ def rows_of(source: ByteSource, rows: NDArray[np.intp]) -> ByteSource:
     return source.of(rows) if isinstance(source, RowStreams | StreamsOfRows) else source
 
 
+# Audits and replays pass each draw through a watcher: it gets the name of a sampler, the
+# drawn values and the other arguments, and returns the values to use.
 Drawn = TypeVar("Drawn")
-# Called with the name of a sampler, what it drew and its other arguments; returns what
-# the sampler returns.
 Watcher = Callable[[str, Any, dict[str, Any]], Any]
 
 _watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
 
 
 @contextmanager
-def watched(watcher: Watcher | None) -> Iterator[None]:
-    """Pass each draw in a block of code through a function; through none, inside a sampler that uses others."""
+def watch_draws(watcher: Watcher | None) -> Iterator[None]:
+    """Pass each draw in a block of code through a watcher; None is for a sampler that uses other samplers."""
     token = _watcher.set(watcher)
     try:
         yield
@@ -298,16 +285,15 @@ def watched(watcher: Watcher | None) -> Iterator[None]:
         _watcher.reset(token)
 
 
-def seen(sampler: str, drawn: Drawn, **parameters: Any) -> Drawn:
-    """Return what a sampler drew, or what the watcher makes of it."""
+def notify_watcher(sampler: str, drawn: Drawn, **arguments: Any) -> Drawn:
+    """Return the drawn values, or the values that the watcher returns for them."""
     watcher = _watcher.get()
     if watcher is None:
         return drawn
-    # What takes time to compute is given as a function.
-    values = {
-        name: value() if callable(value) else value
-        for name, value in parameters.items()
-    }
+    # An argument that takes time to compute is a function.
+    values = {}
+    for name, value in arguments.items():
+        values[name] = value() if callable(value) else value
     return watcher(sampler, drawn, values)
 
 
@@ -319,7 +305,7 @@ def bernoulli(source: ByteSource, threshold: int, size: int) -> NDArray[np.bool_
     >>> round(float(coins.mean()), 2)
     0.75
 
-    The bytes of a coin are compared with those of the threshold until they differ:
+    The bytes of a coin are compared with the bytes of the threshold until they differ:
     1.004 bytes on average. The run time depends on the random bytes only.
 
     Parameters
@@ -340,7 +326,7 @@ def bernoulli(source: ByteSource, threshold: int, size: int) -> NDArray[np.bool_
     if threshold == ONE:
         return np.ones(size, bool)
     digits = [*threshold.to_bytes(8, "big"), None]
-    return coins_of_digits(source, digits.__getitem__, size)
+    return draw_coins(source, digits.__getitem__, size)
 
 
 def bernoulli_ratio(
@@ -353,8 +339,8 @@ def bernoulli_ratio(
     >>> round(float(coins.mean()), 2)
     0.33
 
-    The bytes of a coin are compared with the probability's digits to the base 256, of
-    which as many are computed as needed: the probability is never rounded. A coin costs
+    The bytes of a coin are compared with the probability's digits to the base 256, which
+    are computed as they are needed: the probability is never rounded. A coin costs
     1.004 bytes on average.
 
     Parameters
@@ -380,36 +366,26 @@ def bernoulli_ratio(
     numerator = check_size(numerator, least=0, most=None, name="numerator")
     denominator = check_size(denominator, least=1, most=None, name="denominator")
     if numerator > denominator:
-        raise ValueError("a probability has a numerator of at most the denominator")
+        raise ValueError("numerator must be at most the denominator, got a larger one")
     if numerator == denominator:
         return np.ones(size, bool)
-    digits = _RatioDigits(numerator, denominator)
-    coins = coins_of_digits(source, digits.digit, size)
-    return seen("bernoulli_ratio", coins, numerator=numerator, denominator=denominator)
+
+    def digit(index: int) -> int | None:
+        scaled = numerator << 8 * index
+        if index and scaled % denominator == 0:
+            return None
+        return (scaled << 8) // denominator & 255
+
+    coins = draw_coins(source, digit, size)
+    return notify_watcher(
+        "bernoulli_ratio", coins, numerator=numerator, denominator=denominator
+    )
 
 
-class _RatioDigits:
-    """The digits of a fraction below 1 to the base 256, computed as needed."""
-
-    def __init__(self, numerator: int, denominator: int) -> None:
-        self._digits: list[int] = []
-        self._remainder = numerator
-        self._denominator = denominator
-
-    def digit(self, place: int) -> int | None:
-        """Return a digit, None where this and all further ones are 0."""
-        if place == len(self._digits):
-            if place and self._remainder == 0:
-                return None
-            digit, self._remainder = divmod(256 * self._remainder, self._denominator)
-            self._digits.append(digit)
-        return self._digits[place]
-
-
-def coins_of_digits(
+def draw_coins(
     source: ByteSource, digit: Callable[[int], int | None], size: int
 ) -> NDArray[np.bool_]:
-    """Draw coins by comparing bytes with the digits of their probability to the base 256; None follows its last one."""
+    """Draw coins by comparing bytes with the digits of their probability to the base 256; None ends the digits."""
     out = np.empty(size, bool)
     first: Any = digit(0)
     for start in range(0, size, BLOCK):
@@ -417,12 +393,12 @@ def coins_of_digits(
         drawn = source.bytes(block.size)
         np.less(drawn, first, out=block)
         tied = np.flatnonzero(drawn == first)
-        place = 1
-        while tied.size and (bound := digit(place)) is not None:
+        index = 1
+        while tied.size and (bound := digit(index)) is not None:
             drawn = rows_of(source, start + tied).bytes(tied.size)
             block[tied] = drawn < bound
             tied = tied[drawn == bound]
-            place += 1
+            index += 1
     return out
 
 
@@ -436,9 +412,9 @@ def uniform_integers(
     >>> np.bincount(uniform_integers(SeededSource(0), 3, 9_000)).tolist()
     [2959, 3062, 2979]
 
-    A word x of w bits gives the integer ``x * high >> w``; words whose low half falls
-    into the ``2**w mod high`` surplus values are drawn again, so there is no modulo
-    bias (Lemire 2019, algorithm 5).
+    A word x of w bits gives the integer ``x * high >> w``; words whose low half is one
+    of the ``2**w mod high`` surplus values are drawn again, so there is no modulo bias
+    (Lemire 2019, algorithm 5).
 
     Parameters
     ----------
@@ -460,40 +436,36 @@ def uniform_integers(
     """
     high = check_size(high, least=1, most=1 << 32, name="high")
     out = np.empty(size, np.min_scalar_type(high - 1))
-    if high <= 256 and 256 % high == 0:
-        for start in range(0, size, BLOCK):
-            block = out[start : start + BLOCK]
-            np.bitwise_and(source.bytes(block.size), np.uint8(high - 1), out=block)
-        return seen("uniform_integers", out, high=high)
-    # Words twice as wide as the integers keep a second draw rare: below 2**-8 up to 256
-    # values, 2**-16 up to 65,536.
-    bits = 16 if high <= 256 else 32
-    surplus = (1 << bits) % high
     for start in range(0, size, BLOCK):
         block = out[start : start + BLOCK]
-        surplus_places = np.flatnonzero(
-            multiply_words(source, high, bits, block) < surplus
-        )
-        while surplus_places.size:
-            redrawn = np.empty_like(block, shape=surplus_places.size)
-            low = multiply_words(
-                rows_of(source, start + surplus_places), high, bits, redrawn
+        if high <= 256 and 256 % high == 0:
+            np.bitwise_and(source.bytes(block.size), np.uint8(high - 1), out=block)
+            continue
+        surplus = np.flatnonzero(_multiply_words(source, high, block))
+        while surplus.size:
+            redrawn = np.empty_like(block, shape=surplus.size)
+            is_surplus = _multiply_words(
+                rows_of(source, start + surplus), high, redrawn
             )
-            block[surplus_places] = redrawn
-            surplus_places = surplus_places[low < surplus]
-    return seen("uniform_integers", out, high=high)
+            block[surplus] = redrawn
+            surplus = surplus[is_surplus]
+    return notify_watcher("uniform_integers", out, high=high)
 
 
-def multiply_words(
-    source: ByteSource, high: int, bits: int, out: NDArray[np.unsignedinteger]
-) -> NDArray[np.unsignedinteger]:
-    """Write ``x * high >> bits`` for random words x of `bits` bits, and return the low halves of the products."""
-    wide: type[np.unsignedinteger] = np.uint32 if bits == 16 else np.uint64
-    words = source.bytes(out.size * (bits // 8)).view(f"<u{bits // 8}")
-    product = np.multiply(words, wide(high), dtype=wide)
-    np.right_shift(product, wide(bits), out=out, casting="unsafe")
-    low: NDArray[np.unsignedinteger] = product.astype(f"<u{bits // 8}")
-    return low
+def _multiply_words(
+    source: ByteSource, high: int, out: NDArray[np.unsignedinteger]
+) -> NDArray[np.bool_]:
+    """Write ``x * high >> w`` for random words x of w bits, and mark the surplus values."""
+    # Words twice as wide as the integers keep a second draw rare: below 2**-8 up to 256
+    # values, 2**-16 up to 65,536.
+    n_bytes, wide = (2, np.uint32) if high <= 256 else (4, np.uint64)
+    words = source.bytes(out.size * n_bytes).view(f"<u{n_bytes}")
+    product = np.multiply(words, high, dtype=wide)
+    np.right_shift(product, 8 * n_bytes, out=out, casting="unsafe")
+    is_surplus: NDArray[np.bool_] = (
+        product.astype(f"<u{n_bytes}") < (1 << 8 * n_bytes) % high
+    )
+    return is_surplus
 
 
 def uniform_below(source: ByteSource, bounds: NDArray) -> NDArray:
@@ -501,21 +473,21 @@ def uniform_below(source: ByteSource, bounds: NDArray) -> NDArray:
     # Draw the bits of the bound until the number is below it: less than twice on
     # average.
     if bounds.dtype == object:
-        return np.array([_below(source, int(bound)) for bound in bounds], object)
+        return np.array(
+            [_integer_below(source, int(bound)) for bound in bounds], object
+        )
     mask = bounds - 1
     for shift in (1, 2, 4, 8, 16, 32):
         mask |= mask >> shift
-    out = source.bytes(8 * bounds.size).view("<i8") & mask
-    surplus_places = np.flatnonzero(out >= bounds)
-    while surplus_places.size:
-        out[surplus_places] = (
-            source.bytes(8 * surplus_places.size).view("<i8") & mask[surplus_places]
-        )
-        surplus_places = surplus_places[out[surplus_places] >= bounds[surplus_places]]
+    out = np.empty_like(bounds)
+    surplus = np.arange(bounds.size)
+    while surplus.size:
+        out[surplus] = source.bytes(8 * surplus.size).view("<i8") & mask[surplus]
+        surplus = surplus[out[surplus] >= bounds[surplus]]
     return out
 
 
-def _below(source: ByteSource, bound: int) -> int:
+def _integer_below(source: ByteSource, bound: int) -> int:
     n_bits = (bound - 1).bit_length()
     n_bytes = -(-n_bits // 8)
     while True:
@@ -556,30 +528,90 @@ def categorical(
     """
     if any(weight < 0 for weight in weights) or sum(weights) != ONE:
         raise ValueError("weights must be at least 0 and add up to 2**64")
-    # A bound of 2**64 is above every word, and the categories after it have weight 0:
-    # no word reaches them.
-    ends = accumulate(weights[:-1])
-    bounds = np.array([min(end, ONE - 1) for end in ends], np.uint64)
-    largest = max(index for index, weight in enumerate(weights) if weight)
+    categories = np.flatnonzero([weight > 0 for weight in weights])
+    ends = accumulate(filter(None, weights))
+    last_words = np.array([end - 1 for end in ends], np.uint64)
     out = np.empty(size, np.intp)
     for start in range(0, size, BLOCK):
         block = out[start : start + BLOCK]
         words = source.bytes(8 * block.size).view("<u8")
-        np.minimum(np.searchsorted(bounds, words, side="right"), largest, out=block)
+        block[:] = categories[np.searchsorted(last_words, words)]
     return out
+
+
+def subsets(
+    source: ByteSource,
+    n_cells: int,
+    size: int,
+    n: int,
+    required: NDArray[np.integer] | None = None,
+) -> NDArray[np.bool_]:
+    """Draw independent sets of cells, each uniform among all sets of the size.
+
+    >>> from skdp.randomness import SeededSource
+    >>> subsets(SeededSource(0), 10, 3, 2, np.array([-1, 4])).sum(axis=1).tolist()
+    [3, 3]
+
+    Each cell has a random word of 32 bits, and the set consists of the cells with the
+    smallest words: all orders of the words are equally likely. Where words tie at the
+    end of the set, all words of the set are drawn again.
+
+    Parameters
+    ----------
+    source : ByteSource
+        Source of the random bytes.
+    n_cells : int
+        The number of cells, at least 1.
+    size : int
+        The size of each set, from 0 to `n_cells`; with `required`, at least 1.
+    n : int
+        The number of sets.
+    required : ndarray of integers, shape (n,), optional
+        For each set a cell that it contains, or -1 for none; the rest of the set is
+        uniform.
+
+    Returns
+    -------
+    ndarray of shape (n, n_cells), dtype bool
+        True for the cells of each set.
+
+    Raises
+    ------
+    ValueError
+        If there are no sets of this size.
+    """
+    min_size = 0 if required is None else 1
+    check_size(size, least=min_size, most=n_cells, name="size")
+    bits = np.zeros((n, n_cells), bool)
+    if size == 0:
+        return bits
+    step = max(1, BLOCK // n_cells)
+    for start in range(0, n, step):
+        rows = np.arange(start, min(start + step, n))
+        while rows.size:
+            drawn = rows_of(source, rows).bytes(4 * n_cells * rows.size)
+            words = drawn.view(">u4").reshape(rows.size, n_cells).astype(np.uint32)
+            if required is not None:
+                # The required cell comes before all others, and may tie with them.
+                has_cell = np.flatnonzero(required[rows] >= 0)
+                words[has_cell, required[rows[has_cell]]] = 0
+            last_words = np.partition(words, size - 1, axis=1)[:, [size - 1]]
+            bits[rows] = words <= last_words
+            rows = rows[np.count_nonzero(bits[rows], axis=1) > size]
+    return bits
 
 
 def check_size(
     k: Any, *, least: int = 2, most: int | None = (1 << 32) - 1, name: str = "k"
 ) -> int:
-    """Check a number of values.
+    """Check an integer parameter, such as a number of values.
 
     Parameters
     ----------
     k : int
         The number.
     least, most : int
-        Its range; None for no largest one.
+        Its range; None if there is no maximum.
     name : str, default="k"
         The name of the parameter in errors.
 
@@ -626,18 +658,17 @@ def check_rational(name: str, value: Any, *, zero: bool = False) -> Fraction:
 
 
 def check_integers(name: str, values: ArrayLike) -> NDArray:
-    """Check and return a one-dimensional array of integers."""
+    """Check a one-dimensional array of integers, and return it as int64 or Python integers."""
     array = np.asarray(values)
     if array.ndim != 1:
         raise ValueError(f"{name} must have one dimension, got {array.ndim}")
     if array.size == 0:
         return np.empty(0, np.int64)
     if array.dtype == object:
-        if not all(
-            type(value) is not bool and isinstance(value, Integral) for value in array
-        ):
-            raise TypeError(f"{name} must be integers")
-        return np.array([int(value) for value in array], object)
+        for value in array:
+            if isinstance(value, bool) or not isinstance(value, Integral):
+                raise TypeError(f"{name} must be integers, got an object")
+        return np.array(list(map(int, array)), object)
     if array.dtype.kind not in "iu":
         raise TypeError(f"{name} must be integers, got {array.dtype}")
     return array.astype(object if array.dtype == np.uint64 else np.int64, copy=False)

@@ -18,106 +18,45 @@ from skdp.randomness._draws import (
     check_integers,
     check_rational,
     check_size,
-    coins_of_digits,
-    seen,
+    draw_coins,
+    notify_watcher,
     uniform_below,
     uniform_integers,
-    watched,
+    watch_draws,
 )
 
 # Function that returns, for a number of bits, two integers that enclose ``2**bits``
 # times a real number.
 Bounds = Callable[[int], tuple[int, int]]
 
-# Digits of a coin that are computed ahead: a tie of all is one coin in 2**64.
-_PLACES = 8
-
-# The length of the words that are looked up among the bounds of categories.
-_BITS = 62
-
-# Floats, and tries of a rejection, at a time: they stay in the cache.
+# Draws of a rejection sampler per block: their floats fit in the cache.
 _BLOCK = 1 << 13
 
-# How near to e^-x a word of 32 bits does not decide: 2**-32, and the errors of e^-x.
-_UNDECIDED = 2.0**-31
-
 # Larger exponents are rounded to this: the first 32 bits of a coin are the same.
-_LARGE = Fraction(1 << 10)
+_MAX_EXPONENT = Fraction(1 << 10)
 
-_STEPS = 64
-# e^-x is tabled in steps of 1/64, up to x = 32.
-_TABLED = 32
+# A word of 32 bits is up to 2**-32 below its uniform number, and the error of e^-x in
+# floating point is far below another 2**-32.
+_MAX_ERROR = 2.0**-31
 
+# Digits to the base 256 of a coin that are computed in advance; one coin in 2**64
+# needs more.
+_N_DIGITS = 8
 
-def bernoulli_exp(
-    source: ByteSource, exponents: ArrayLike, rate: Fraction | int = 1
-) -> NDArray[np.bool_]:
-    """Draw independent coins, the i-th True with probability exactly ``e**(-exponents[i] * rate)``."""
-    rate = check_rational("rate", rate, zero=True)
-    exponents = check_integers("exponents", exponents)
-    if exponents.size and exponents.min() < 0:
-        raise ValueError("exponents must be at least 0")
-    if exponents.dtype == object:
-        rounded = np.array(
-            [float(min(int(exponent) * rate, _LARGE)) for exponent in exponents]
-        )
-    else:
-        # Three roundings, each of less than 2**-52 of the product.
-        rounded = exponents.astype(np.float64) * float(min(rate, _LARGE))
+# Bits of a word that is looked up among the bounds of categories.
+_WORD_BITS = 62
 
-    def bounds(index: int) -> Bounds:
-        return partial(exp_minus_bounds, int(exponents[index]) * rate)
+# Larger scales need Python integers, as numbers could exceed 64 bits.
+_MAX_INT64_SCALE = 1 << 52
 
-    return settled_coins(source, rounded, bounds)
+# Smallest variance in cells: most positions in them are accepted.
+_MIN_CELL_VARIANCE = 1 << 8
 
+# Bits of a position in a cell: the last bit of a word is a sign.
+_POSITION_BITS = 63
 
-def settled_coins(
-    source: ByteSource, rounded: NDArray[np.float64], bounds: Callable[[int], Bounds]
-) -> NDArray[np.bool_]:
-    """Draw coins of probability ``e**-x`` for exponents, given rounded, and enclosed on demand."""
-    # The first 32 bits of a uniform number are compared with e^-x in floating point.
-    # One coin in 2**30 is undecided: more bits of its uniform number are compared with
-    # proven bounds of e^-x, in integers.
-    out = np.empty(rounded.size, np.bool_)
-    for start in range(0, rounded.size, _BLOCK):
-        exponents = rounded[start : start + _BLOCK]
-        words = source.bytes(4 * exponents.size).view("<u4")
-        # The errors of the exponent and of its power are below 2**-34; a number is up
-        # to 2**-32 above its word.
-        gap = _exp_minus(exponents) - words * 2.0**-32
-        block = out[start : start + _BLOCK]
-        np.greater(gap, 0, out=block)
-        for index in np.flatnonzero(np.abs(gap) <= _UNDECIDED).tolist():
-            uniform = Uniform(source, int(words[index]), 32)
-            block[index] = uniform.is_below(bounds(start + index))
-    return out
-
-
-def _exp_minus(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return ``e**-x`` with a proven error below 2**-36: it uses sums and products only, no library's exp."""
-    # ``x = place / 64 + rest`` without rounding. The power of the first part is
-    # tabulated; the series of the second one ends with rest**4 / 4!: the remainder is
-    # below rest**5 / 5! < 2**-36.9. The rounding errors are of order 2**-53. Beyond x =
-    # 32, e^-x is replaced by e^-32 < 2**-46.
-    x = np.minimum(x, _TABLED)
-    place = (x * _STEPS).astype(np.intp)
-    remainder = x - place * (1 / _STEPS)
-    series = 1 - remainder * (1 / 4)
-    for divisor in (3, 2):
-        series = 1 - remainder * (1 / divisor) * series
-    return _table()[place] * (1 - remainder * series)
-
-
-@lru_cache
-def _table() -> NDArray[np.float64]:
-    factor = exp_minus_bounds(Fraction(1, _STEPS), 192)[0]
-    power = 1 << 192
-    powers = []
-    for _ in range(_STEPS * _TABLED + 1):
-        powers.append(math.ldexp(power, -192))
-        # Errors of at most 2 units add up to less than 2**-180.
-        power = power * factor >> 192
-    return np.array(powers)
+# Slightly more than log(2).
+_HALVING = Fraction(711, 1024)
 
 
 class Uniform:
@@ -137,7 +76,7 @@ class Uniform:
         self.bits += 64
 
     def is_below(self, bounds: Bounds) -> bool:
-        """Whether it is below a real number: True with exactly this probability."""
+        """Compare with a real number: True with exactly this probability."""
         while True:
             lower, upper = bounds(self.bits)
             if self.value < lower:
@@ -145,6 +84,49 @@ class Uniform:
             if self.value >= upper:
                 return False
             self.extend()
+
+
+def bernoulli_exp(
+    source: ByteSource, exponents: ArrayLike, rate: Fraction | int = 1
+) -> NDArray[np.bool_]:
+    """Draw independent coins, the i-th True with probability exactly ``e**(-exponents[i] * rate)``."""
+    rate = check_rational("rate", rate, zero=True)
+    exponents = check_integers("exponents", exponents)
+    if exponents.size and exponents.min() < 0:
+        raise ValueError("exponents must be at least 0")
+    if exponents.dtype == object:
+        exact = [min(int(exponent) * rate, _MAX_EXPONENT) for exponent in exponents]
+        rounded = np.array(exact, np.float64)
+    else:
+        # Three roundings, each of less than 2**-52 of the product.
+        rounded = exponents.astype(np.float64) * float(min(rate, _MAX_EXPONENT))
+
+    def bounds(index: int) -> Bounds:
+        return partial(exp_minus_bounds, int(exponents[index]) * rate)
+
+    return draw_exp_coins(source, rounded, bounds)
+
+
+def draw_exp_coins(
+    source: ByteSource, rounded: NDArray[np.float64], bounds: Callable[[int], Bounds]
+) -> NDArray[np.bool_]:
+    """Draw coins of probability ``e**-x`` for exponents, given rounded, with functions that enclose the power."""
+    # The first 32 bits of a uniform number are compared with e^-x in floating point.
+    # One coin in 2**30 is undecided: more bits of its uniform number are compared with
+    # proven bounds of e^-x, in integers.
+    out = np.empty(rounded.size, np.bool_)
+    for start in range(0, rounded.size, _BLOCK):
+        exponents = rounded[start : start + _BLOCK]
+        words = source.bytes(4 * exponents.size).view("<u4")
+        # The errors of the exponent and of its power are below 2**-34: NumPy's exp is
+        # exact to 4 units in the last place.
+        gap = np.exp(-exponents) - words * 2.0**-32
+        block = out[start : start + _BLOCK]
+        np.greater(gap, 0, out=block)
+        for index in np.flatnonzero(np.abs(gap) <= _MAX_ERROR).tolist():
+            uniform = Uniform(source, int(words[index]), 32)
+            block[index] = uniform.is_below(bounds(start + index))
+    return out
 
 
 class RealCoin:
@@ -156,63 +138,52 @@ class RealCoin:
     def __init__(self, bounds: Bounds) -> None:
         self._bounds = bounds
         # Immutable: the object may be shared by threads.
-        self._digits = self._floor(_PLACES).to_bytes(_PLACES, "big")
+        self._digits = self._floor(_N_DIGITS).to_bytes(_N_DIGITS, "big")
 
     def draw(self, source: ByteSource, size: int) -> NDArray[np.bool_]:
         """Toss the coin."""
-        return coins_of_digits(source, self._digit, size)
+        return draw_coins(source, self._digit, size)
 
-    def _digit(self, place: int) -> int:
-        return self._digits[place] if place < _PLACES else self._floor(place + 1) & 255
+    def _digit(self, index: int) -> int:
+        if index < _N_DIGITS:
+            return self._digits[index]
+        return self._floor(index + 1) & 255
 
-    def _floor(self, places: int) -> int:
-        """Return ``floor(256**places * p)``."""
-        more = 16
+    def _floor(self, n_digits: int) -> int:
+        """Return ``floor(256**n_digits * p)``."""
+        n_extra = 16
         while True:
-            lower, upper = self._bounds(8 * places + more)
+            lower, upper = self._bounds(8 * n_digits + n_extra)
             # p is irrational, and so strictly below its upper bound: if that is an
             # integer, as where p is just below 1/2, no further bits are needed.
-            if lower >> more == upper - 1 >> more:
-                return lower >> more
-            more *= 2
+            if lower >> n_extra == upper - 1 >> n_extra:
+                return lower >> n_extra
+            n_extra *= 2
 
 
 def real_categories(
-    source: ByteSource, shares: Callable[[int], list[tuple[int, int]]], size: int
+    source: ByteSource, ends: Callable[[int], list[tuple[int, int]]], size: int
 ) -> NDArray[np.int64]:
-    """Draw independent categories of real probabilities, exactly."""
-    # A word of 62 bits is looked up among bounds of the cumulated probabilities. Where
-    # it is between the lower and the upper bound of one, more bits are compared with
-    # tighter bounds.
-    ends = np.array(shares(_BITS), np.int64)  # (n_categories, 2), the last 2**62 twice
-    words = source.bytes(8 * size).view("<u8") >> np.uint64(64 - _BITS)
-    categories = np.searchsorted(ends[:-1, 1], words.view(np.int64), side="right")
-    for index in np.flatnonzero(words >= ends[categories, 0].view(np.uint64)).tolist():
-        uniform = Uniform(source, int(words[index]), _BITS)
-        categories[index] = _settled_category(uniform, shares)
+    """Draw independent categories of real probabilities exactly, given bounds of the cumulated probabilities."""
+    # A word is looked up among the bounds. Where it is between the lower and the upper
+    # bound of an end, more bits are compared with tighter bounds.
+    bounds = np.array(ends(_WORD_BITS), np.int64)  # (n_categories, 2)
+    words = source.bytes(8 * size).view("<u8") >> np.uint64(64 - _WORD_BITS)
+    categories = np.searchsorted(bounds[:-1, 1], words.view(np.int64), side="right")
+    is_tied = words >= bounds[categories, 0].view(np.uint64)
+    for index in np.flatnonzero(is_tied).tolist():
+        uniform = Uniform(source, int(words[index]), _WORD_BITS)
+        category = 0
+        while not uniform.is_below(partial(_end_bounds, ends, category)):
+            category += 1
+        categories[index] = category
     return categories
 
 
-def _settled_category(
-    uniform: Uniform, shares: Callable[[int], list[tuple[int, int]]]
-) -> int:
-    def bounds(category: int, bits: int) -> tuple[int, int]:
-        return shares(bits)[category]
-
-    category = 0
-    while not uniform.is_below(partial(bounds, category)):
-        category += 1
-    return category
-
-
-# The largest scale of numbers in int64; above it, they are Python integers.
-_LARGEST_SCALE = 1 << 52
-
-# The least variance in cells: uniform places in them are nearly always accepted.
-_FINENESS = 1 << 8
-
-# Bits of a place in a cell: the last bit of a word is a sign.
-_PLACE_BITS = 63
+def _end_bounds(
+    ends: Callable[[int], list[tuple[int, int]]], category: int, bits: int
+) -> tuple[int, int]:
+    return ends(bits)[category]
 
 
 def geometric(source: ByteSource, scale: Fraction | int, size: int) -> NDArray:
@@ -224,7 +195,7 @@ def geometric(source: ByteSource, scale: Fraction | int, size: int) -> NDArray:
 
     The binary digits of a geometric number are independent: digit i is 1 with the odds
     a^(2^i) to 1 ([1]_). Above the m digits that are drawn, the number continues with
-    probability a^(2^m) and another number of this law: neither the probabilities, which
+    probability a^(2^m) and another number of this distribution: neither the probabilities, which
     are irrational, nor the tail are rounded.
 
     Parameters
@@ -291,11 +262,8 @@ def discrete_laplace(source: ByteSource, scale: Fraction | int, size: int) -> ND
        utility-maximizing privacy mechanisms. SIAM J. Comput. 41(6).
     """
     scale = check_rational("scale", scale)
-    return seen(
-        "discrete_laplace",
-        geometric_digits(scale).draw(source, size, signed=True),
-        scale=scale,
-    )
+    noise = geometric_digits(scale).draw(source, size, signed=True)
+    return notify_watcher("discrete_laplace", noise, scale=scale)
 
 
 class GeometricDigits:
@@ -305,13 +273,13 @@ class GeometricDigits:
         # The number continues, with probability a**(2**m), less than once in 2**20:
         # 2**m >= 14 scale > 20 log(2) scale.
         n_digits = (math.ceil(14 * scale) - 1).bit_length()
-        self._sign = RealCoin(partial(_share_bounds, 1 / scale))
+        self._sign = RealCoin(partial(_odds_bounds, 1 / scale))
         self._coins = [
-            RealCoin(partial(_share_bounds, 2**digit / scale))
+            RealCoin(partial(_odds_bounds, 2**digit / scale))
             for digit in range(n_digits)
         ]
         self._more = RealCoin(partial(exp_minus_bounds, 2**n_digits / scale))
-        self.dtype: type = np.int64 if scale <= _LARGEST_SCALE else object
+        self.dtype: type = np.int64 if scale <= _MAX_INT64_SCALE else object
 
     def draw(self, source: ByteSource, size: int, *, signed: bool = False) -> NDArray:
         """Draw geometric numbers, or discrete Laplace noise."""
@@ -320,13 +288,10 @@ class GeometricDigits:
         for start in range(0, size, BLOCK):
             n_draws = min(BLOCK, size - start)
             block = self._draw_digits(source, n_draws)
+            # At a scale of 2**52, more than 32 continuations exceed 63 bits: less than
+            # once in 2**640.
             continuing = np.flatnonzero(self._more.draw(source, n_draws))
-            reached = 0
             while continuing.size:
-                reached += step
-                if reached >= 1 << 62:
-                    out = out.astype(object)
-                    block = block.astype(object)
                 block[continuing] += step
                 continuing = continuing[self._more.draw(source, continuing.size)]
             if signed:
@@ -352,7 +317,7 @@ class GeometricDigits:
 geometric_digits = lru_cache(maxsize=32)(GeometricDigits)
 
 
-def _share_bounds(exponent: Fraction, bits: int) -> tuple[int, int]:
+def _odds_bounds(exponent: Fraction, bits: int) -> tuple[int, int]:
     """Enclose ``2**bits * b / (1 + b)``, where ``b = e**-exponent``."""
     lower, upper = exp_minus_bounds(exponent, bits + 8)
     unit = 1 << bits + 8
@@ -362,7 +327,7 @@ def _share_bounds(exponent: Fraction, bits: int) -> tuple[int, int]:
 def rounded_gaussian(
     source: ByteSource, variance: Fraction | int, size: int
 ) -> NDArray:
-    """Draw independent integers ``round(X)``, where X is a real number of the normal law of mean 0.
+    """Draw independent integers ``round(X)``, where X is normal with mean 0.
 
     >>> from skdp.randomness import SeededSource
     >>> noise = rounded_gaussian(SeededSource(0), 100, 100_000)
@@ -375,15 +340,15 @@ def rounded_gaussian(
 
     The line is cut into cells of a length ``1 / m``, where m is an even power of two,
     so that a cell rounds to one integer. In units of cells, the distance from 0 is half
-    of a normal law of variance ``s = m**2 * variance``, and is drawn by rejection
-    ([1]_, algorithm N): propose a geometric cell k of scale t and a uniform place U in
+    of a normal distribution of variance ``s = m**2 * variance``, and is drawn by rejection
+    ([1]_, algorithm N): propose a geometric cell k of scale t and a uniform position U in
     it; accept with the probability e^-f, ::
 
         f = (k - s / t)**2 / (2 s)  +  U * (2 k + U) / (2 s)  =  (k + U)**2 / (2 s) - k
         / t + s / (2 t**2).
 
-    As the proposal's density is proportional to e^(-k/t), the accepted one is to e^(-(k
-    + U)^2 / 2s). The two terms on the left are at least 0, so e^-f is a probability;
+    The density of proposals is proportional to e^(-k/t), so the density of accepted
+    numbers is proportional to e^(-(k + U)^2 / 2s). The two terms on the left are at least 0, so e^-f is a probability;
     with t near the root of s, about 3 of 4 are accepted.
 
     Coins are tossed with floats of a proven error; the one in 2**30 that is undecided
@@ -423,34 +388,35 @@ def rounded_gaussian(
     .. [2] J. Dong, A. Roth, W. J. Su (2022). Gaussian differential privacy. Journal of
        the Royal Statistical Society B 84(1). Numbers as in arXiv:1905.02383.
     """
-    exact = check_rational("variance", variance)
-    halvings = max(1, (math.ceil(_FINENESS / exact) - 1).bit_length() + 1 >> 1)
-    cell_variance = exact * 4**halvings
+    variance = check_rational("variance", variance)
+    ratio = math.ceil(_MIN_CELL_VARIANCE / variance)
+    halvings = max(1, (ratio - 1).bit_length() + 1 >> 1)
+    cell_variance = variance * 4**halvings
     scale = math.isqrt(math.floor(cell_variance))
-    geometric = geometric_digits(Fraction(scale))
-    out: NDArray = np.empty(size, geometric.dtype)
-    filled = 0
-    while filled < size:
-        n_tries = min(_BLOCK, (size - filled) * 3 // 2 + 8)
-        cells = geometric.draw(source, n_tries)
-        # A word is a place in the cell, and a sign.
+    proposals = geometric_digits(Fraction(scale))
+    out: NDArray = np.empty(size, proposals.dtype)
+    n_drawn = 0
+    while n_drawn < size:
+        n_tries = min(_BLOCK, (size - n_drawn) * 3 // 2 + 8)
+        cells = proposals.draw(source, n_tries)
+        # A word is a position in the cell, and a sign.
         words = source.bytes(8 * n_tries).view("<i8")
-        places = words & (1 << _PLACE_BITS) - 1
-        is_accepted = _accepted(source, cells, places, cell_variance, scale)
-        accepted = np.flatnonzero(is_accepted)[: size - filled]
+        positions = words & (1 << _POSITION_BITS) - 1
+        is_accepted = _accept_cells(source, cells, positions, cell_variance, scale)
+        accepted = np.flatnonzero(is_accepted)[: size - n_drawn]
         # A cell has length 1 / 2**halvings; an integer is in the middle of the cells
         # that round to it.
         nearest = (cells[accepted] >> halvings - 1) + 1 >> 1
         signed = np.where(words[accepted] < 0, -nearest, nearest)
-        out[filled : filled + accepted.size] = signed
-        filled += accepted.size
-    return seen("rounded_gaussian", out, variance=exact)
+        out[n_drawn : n_drawn + accepted.size] = signed
+        n_drawn += accepted.size
+    return notify_watcher("rounded_gaussian", out, variance=variance)
 
 
-def _accepted(
+def _accept_cells(
     source: ByteSource,
     cells: NDArray,
-    places: NDArray[np.int64],
+    positions: NDArray[np.int64],
     variance: Fraction,
     scale: int,
 ) -> NDArray[np.bool_]:
@@ -463,33 +429,35 @@ def _accepted(
     ratio = (cells / scale).astype(np.float64)
     share = float(variance / scale**2)
     cell_length = float(Fraction(1, scale))
-    place = places * 2.0**-_PLACE_BITS
+    position = positions * 2.0**-_POSITION_BITS
     steps = (ratio - share) ** 2
-    curve = place * (2 * ratio + place * cell_length) * cell_length
+    curve = position * (2 * ratio + position * cell_length) * cell_length
 
     def bounds(index: int) -> Bounds:
-        place = Uniform(source, int(places[index]), _PLACE_BITS)
-        return partial(_acceptance_bounds, int(cells[index]), place, variance, scale)
+        position = Uniform(source, int(positions[index]), _POSITION_BITS)
+        return partial(_acceptance_bounds, int(cells[index]), position, variance, scale)
 
-    return settled_coins(source, (steps + curve) * (0.5 / share), bounds)
+    return draw_exp_coins(source, (steps + curve) * (0.5 / share), bounds)
 
 
 def _acceptance_bounds(
-    cell: int, place: Uniform, variance: Fraction, scale: int, bits: int
+    cell: int, position: Uniform, variance: Fraction, scale: int, bits: int
 ) -> tuple[int, int]:
-    """Enclose ``2**bits * e**-f``, with at least `bits` bits of the place."""
-    while place.bits < bits:
-        place.extend()
-    start = Fraction(place.value, 1 << place.bits)
-    end = Fraction(place.value + 1, 1 << place.bits)
+    """Enclose ``2**bits * e**-f``, with at least `bits` bits of the position."""
+    while position.bits < bits:
+        position.extend()
+    start = Fraction(position.value, 1 << position.bits)
+    end = Fraction(position.value + 1, 1 << position.bits)
     lower = exp_minus_bounds(_exponent(cell, end, variance, scale), bits)[0]
     upper = exp_minus_bounds(_exponent(cell, start, variance, scale), bits)[1]
     return lower, upper
 
 
-def _exponent(cell: int, place: Fraction, variance: Fraction, scale: int) -> Fraction:
+def _exponent(
+    cell: int, position: Fraction, variance: Fraction, scale: int
+) -> Fraction:
     steps = (cell - variance / scale) ** 2
-    curve = place * (2 * cell + place)
+    curve = position * (2 * cell + position)
     return (steps + curve) / (2 * variance)
 
 
@@ -548,23 +516,23 @@ def cube_noise(
     dimension = check_size(dimension, least=1, name="dimension")
     n_parts = dimension + 1
     parts = geometric(source, scale, size * n_parts).reshape(size, n_parts)
-    most = int(parts.max(initial=0))
-    if n_parts * scale > _LARGEST_SCALE or most > (1 << 61) // n_parts:
+    # Otherwise a sum exceeds 63 bits less than once in 2**1000.
+    if n_parts * scale > _MAX_INT64_SCALE:
         parts = parts.astype(object)
-    shares = partial(_radius_shares, 1 / scale, dimension)
-    radius = parts.sum(axis=1) + real_categories(source, shares, size)
+    ends = partial(_radius_bounds, 1 / scale, dimension)
+    radius = parts.sum(axis=1) + real_categories(source, ends, size)
     radius = np.repeat(radius, dimension)
     vectors = uniform_below(source, 2 * radius + 1) - radius
-    return seen("cube_noise", vectors.reshape(size, dimension), scale=scale)
+    return notify_watcher("cube_noise", vectors.reshape(size, dimension), scale=scale)
 
 
-def _radius_shares(
+def _radius_bounds(
     exponent: Fraction, dimension: int, bits: int
 ) -> list[tuple[int, int]]:
     """Enclose ``2**bits`` times the probabilities that k is at most 0, …, D."""
     numbers = _eulerian_numbers(dimension)
-    # The errors of the weights are up to B(D, k) times those of the powers; their sum
-    # is at least B(D, 0) = 1.
+    # The errors of the weights are up to B(D, k) times the errors of the powers; the sum
+    # of the weights is at least B(D, 0) = 1.
     precision = bits + sum(numbers).bit_length() + 8
     below, above = exp_minus_bounds(exponent, precision)
     low_power = high_power = 1 << precision
@@ -576,13 +544,13 @@ def _radius_shares(
         low_power = low_power * below >> precision
         high_power = (high_power * above >> precision) + 1
 
-    # A share is smallest if its weights are at their lower bounds and the others at
-    # their upper ones, and vice versa.
+    # A probability is smallest if its own weights are at their lower bounds and all
+    # other weights at their upper bounds, and vice versa.
     bounds = []
     for low, high in zip(low_sums[1:], high_sums[1:], strict=True):
-        least = (low << bits) // (low + high_sums[-1] - high)
-        most = -(-(high << bits) // (high + low_sums[-1] - low))
-        bounds.append((least, most))
+        lower = (low << bits) // (low + high_sums[-1] - high)
+        upper = -(-(high << bits) // (high + low_sums[-1] - low))
+        bounds.append((lower, upper))
     return bounds
 
 
@@ -608,14 +576,13 @@ def permute_and_flip(
     >>> permute_and_flip(SeededSource(0), [10, 40, 20], Fraction(1, 2))
     1
 
-    The mechanism goes through the candidates in random order, and stops at the first
-    one whose coin, of probability ``e**(-rate * (best - score))``, shows heads ([1]_,
-    algorithm 1). The coins do not depend on the order: all are tossed, and one of the
-    heads is chosen uniformly.
+    The mechanism tosses coins of probability ``e**(-rate * (best - score))`` for the
+    candidates in random order, and stops at the first head ([1]_, algorithm 1). The
+    coins do not depend on the order: all are tossed, and a head is chosen uniformly.
 
     With ``rate = epsilon / (2 * sensitivity)``, the choice is epsilon-differentially
-    private (without the 2 if one row can only raise the scores, or only lower them); in
-    expectation it is never worse than the exponential mechanism's.
+    private (without the 2 if one row can only raise the scores, or only lower them). Its
+    expected error is never larger than the error of `exponential_mechanism`.
 
     Parameters
     ----------
@@ -642,11 +609,11 @@ def permute_and_flip(
     .. [1] R. McKenna, D. Sheldon (2020). Permute-and-flip: a new mechanism for
        differentially private selection. NeurIPS.
     """
-    heads = np.flatnonzero(bernoulli_exp(source, _gaps(scores), rate))
-    with watched(None):
-        place = uniform_integers(source, heads.size, 1)[0]
-    choice = int(heads[place])
-    return seen("permute_and_flip", choice, scores=scores, rate=rate)
+    heads = np.flatnonzero(bernoulli_exp(source, _score_gaps(scores), rate))
+    with watch_draws(None):
+        index = uniform_integers(source, heads.size, 1)[0]
+    choice = int(heads[index])
+    return notify_watcher("permute_and_flip", choice, scores=scores, rate=rate)
 
 
 def exponential_mechanism(
@@ -662,7 +629,7 @@ def exponential_mechanism(
     score))``, until one is accepted. With ``rate = epsilon / (2 * sensitivity)``, the
     choice is epsilon-differentially private (without the 2 if one row can only raise
     the scores, or only lower them) ([1]_). The number of tries, and with it the run
-    time, depends on the scores, unlike that of `permute_and_flip`.
+    time, depends on the scores, unlike the time of `permute_and_flip`.
 
     Parameters
     ----------
@@ -684,21 +651,28 @@ def exponential_mechanism(
     .. [1] F. McSherry, K. Talwar (2007). Mechanism design via differential privacy.
        FOCS.
     """
-    gaps = _gaps(scores)
+    gaps = _score_gaps(scores)
     rate = check_rational("rate", rate, zero=True)
+    accepted = np.empty(0, np.intp)
     n_tries = 1 << 10
-    while True:
-        with watched(None):
+    while accepted.size == 0:
+        with watch_draws(None):
             proposed = uniform_integers(source, gaps.size, n_tries)
         accepted = proposed[bernoulli_exp(source, gaps[proposed], rate)]
-        if accepted.size:
-            choice = int(accepted[0])
-            return seen("exponential_mechanism", choice, scores=scores, rate=rate)
         n_tries = min(2 * n_tries, BLOCK)
+    choice = int(accepted[0])
+    return notify_watcher("exponential_mechanism", choice, scores=scores, rate=rate)
 
 
-# A little more than log(2).
-_HALVING = Fraction(711, 1024)
+def _score_gaps(scores: ArrayLike) -> NDArray:
+    """Return the difference of each score from the best score."""
+    scores = check_integers("scores", scores)
+    if scores.size == 0:
+        raise ValueError("scores must have at least one candidate, got none")
+    best = int(scores.max())
+    if best - int(scores.min()) >= 1 << 63:
+        scores = scores.astype(object)
+    return best - scores
 
 
 def unimodal_choice(
@@ -709,10 +683,10 @@ def unimodal_choice(
     rate: Fraction | int,
     scores: Callable[[], ArrayLike] = tuple,
 ) -> int:
-    """Choose by the exponential mechanism among very many candidates, in an order in which scores rise and then fall.
+    """Choose by the exponential mechanism among very many candidates, whose scores rise and then fall.
 
-    The probabilities are those of `exponential_mechanism`, but only the candidate that
-    is drawn is looked at.
+    The probabilities are the same as in `exponential_mechanism`, but only the score of
+    the drawn candidate is computed.
 
     Parameters
     ----------
@@ -721,10 +695,10 @@ def unimodal_choice(
     size : int
         The number of candidates, at least 1.
     within : callable
-        Returns the range (start, stop) of the candidates whose score is at most this
-        far below the best one, for an integer >= 0.
+        Returns the range (start, stop) of the candidates whose scores are below the best
+        score by at most the argument, an integer >= 0.
     gap : callable
-        Returns how far the score of a candidate is below the best one, an integer.
+        Returns the integer by which the score of a candidate is below the best score.
     rate : Fraction or int
         Positive.
     scores : callable, optional
@@ -754,12 +728,12 @@ def unimodal_choice(
     1000000000000365
     """
     # Rejection sampling by bands: band t has the candidates with ``gap * rate`` from t
-    # log(2) to (t + 1) log(2), or a little more, and so with a weight ``exp(-gap *
-    # rate)`` of at most 2**-t. One of them is proposed with a probability in proportion
+    # log(2) to (t + 1) log(2), or slightly more, and so with a weight ``exp(-gap *
+    # rate)`` of at most 2**-t. A candidate is proposed with a probability in proportion
     # to 2**-t, and accepted if a uniform number below 2**-t is below its weight: in
-    # about half of the cases or more. The last band has all candidates that are left,
-    # which are rarely accepted: together they are proposed at most 2**-20 times as
-    # often as the best one.
+    # about half of the cases or more. The last band has all remaining candidates, which
+    # are rarely accepted: together they are proposed at most 2**-20 times as often as
+    # the best candidate.
     size = check_size(size, least=1, most=None, name="size")
     rate = check_rational("rate", rate)
     ranges: list[tuple[int, int]] = []
@@ -770,8 +744,8 @@ def unimodal_choice(
     else:
         ranges.append((0, size))
 
-    # A band is what its range has on both sides of the one before. Its weight is its
-    # size times 2**-band, in units of the last band's.
+    # A band is the part of its range on both sides of the range before. Its weight is
+    # its size times 2**-band, in units of the weight of the last band.
     inner = [(ranges[0][0], ranges[0][0]), *ranges[:-1]]
     last_band = len(ranges) - 1
     ends = [0]
@@ -780,24 +754,15 @@ def unimodal_choice(
         n_candidates = stop - start - (inner_stop - inner_start)
         ends.append(ends[-1] + (n_candidates << last_band - band))
     while True:
-        with watched(None):
-            place = int(uniform_below(source, np.array([ends[-1]], object))[0])
-        band = bisect_right(ends, place) - 1
-        index = ranges[band][0] + (place - ends[band] >> last_band - band)
+        with watch_draws(None):
+            word = int(uniform_below(source, np.array([ends[-1]], object))[0])
+        band = bisect_right(ends, word) - 1
+        index = ranges[band][0] + (word - ends[band] >> last_band - band)
         inner_start, inner_stop = inner[band]
         if index >= inner_start:
             index += inner_stop - inner_start
         weight = partial(exp_minus_bounds, gap(index) * rate)
         if Uniform(source, 0, band).is_below(weight):
-            return seen("exponential_mechanism", index, scores=scores, rate=rate)
-
-
-def _gaps(scores: ArrayLike) -> NDArray:
-    """Return how far each score is below the best."""
-    scores = check_integers("scores", scores)
-    if scores.size == 0:
-        raise ValueError("scores must have at least one candidate")
-    best = int(scores.max())
-    if best - int(scores.min()) >= 1 << 63:
-        scores = scores.astype(object)
-    return best - scores
+            return notify_watcher(
+                "exponential_mechanism", index, scores=scores, rate=rate
+            )

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from scipy.stats import norm
 
-from skdp.randomness import watched
+from skdp.randomness import watch_draws
 
 # Samplers that draw something for each row, such as the chunk that it is in.
 ROWS = ("bernoulli_ratio", "uniform_integers")
@@ -65,7 +65,7 @@ class Recording:
         self._delta = delta
 
     def run(self, release: Callable[[], Any]) -> Any:
-        with watched(self._watch):
+        with watch_draws(self._watch):
             return release()
 
     def _before(self, place: int, sampler: str) -> Draw | None:

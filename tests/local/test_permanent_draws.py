@@ -33,7 +33,7 @@ def scripted(monkeypatch):
 
     class Stream:
         def __init__(self, digest):
-            self.coin, self.planes = streams[digest]
+            self.coin, self.planes = streams[bytes(digest)]
 
         def digest(self, size):
             words = np.concatenate([np.asarray(plane, ">u4") for plane in self.planes])
@@ -44,9 +44,10 @@ def scripted(monkeypatch):
 
     def draw(oracle, code, scripts):
         streams.clear()
-        streams.update({b"%d" % number: script for number, script in enumerate(scripts)})
+        streams.update({b"%3d" % number: script for number, script in enumerate(scripts)})
+        digests = np.frombuffer(b"".join(streams), np.uint8).reshape(-1, 3)
         codes = np.full(len(scripts), code, np.uint8)
-        return [tuple(row) for row in oracle._draw_keyed(codes, list(streams)).tolist()]
+        return [tuple(row) for row in oracle._draw_keyed(codes, digests).tolist()]
 
     return draw
 
@@ -106,7 +107,7 @@ def test_many_responses_are_those_of_each_record_alone(k, epsilon):
     """With 16 bits, up to k / 2**16 of the words are undecided: some ten of these."""
     oracle, digests = (RandomizedResponse(k, epsilon), keyed_digests(KEY, ("test",), [b"%d" % i for i in range(2_000)]))
     codes = (np.arange(2_000) % k).astype(np.uint16)
-    sources = (RowStreams([digest], head=2 if k <= 256 else 4) for digest in digests)
+    sources = (RowStreams(digest[np.newaxis], head=2 if k <= 256 else 4) for digest in digests)
     expected = np.concatenate([oracle.report(codes[[i]], source) for i, source in enumerate(sources)])
     assert np.array_equal(oracle._draw_keyed(codes, digests), expected)
     assert len(np.unique(expected)) > k / 2
@@ -120,7 +121,7 @@ def test_many_numbers_are_those_of_each_record_alone(mechanism, steps):
     oracle = mechanism(steps, 0.5)
     positions = np.arange(rows) % (steps + 1)
     digests = keyed_digests(KEY, ("test",), [b"%d" % row for row in range(rows)])
-    sources = (RowStreams([digest], head=16) for digest in digests)
+    sources = (RowStreams(digest[np.newaxis], head=16) for digest in digests)
     alone = (oracle.report(positions[row : row + 1], source) for row, source in enumerate(sources))
     assert (keyed_numbers(oracle, positions, digests) == np.concatenate([*alone])).all()
 

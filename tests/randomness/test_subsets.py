@@ -81,7 +81,7 @@ def test_all_sets_of_a_size_are_equally_likely(n_cells, size, required):
 
 
 def test_each_row_draws_from_its_own_stream():
-    seeds = [b"%d" % number for number in range(50)]
+    seeds = SeededSource("seeds").bytes(50 * 9).reshape(50, 9)
     together = subsets(RowStreams(seeds), 20, 6, 50)
-    for row, seed in enumerate(seeds):
-        assert (subsets(RowStreams([seed]), 20, 6, 1)[0] == together[row]).all()
+    for row in range(50):
+        assert (subsets(RowStreams(seeds[[row]]), 20, 6, 1)[0] == together[row]).all()
