@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import skdp.domain
-from skdp import DPKBinsDiscretizer
 from skdp.domain import Domain, Interval
 
 EDGES = [
@@ -83,11 +82,6 @@ def test_even_edges_are_decimal_fractions(low, high, bins):
     domain = Domain({"x": interval})
     assert f"bins = {bins}" in domain.to_toml()
     assert Domain.from_toml(domain.to_toml()) == domain
-
-
-def test_uniform_bins_of_the_discretizer_are_those_of_an_interval():
-    bins = DPKBinsDiscretizer(1.0, n_bins=10, strategy="uniform", bounds=(0, 1)).fit(np.zeros((1, 1)))
-    assert tuple(bins.bin_edges_[0]) == Interval(0, 1, bins=10).edges
 
 
 def test_the_vectors_of_clients_hold():

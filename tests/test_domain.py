@@ -364,8 +364,8 @@ class TestFoundDomains:
 
     def test_a_domain_declares_bounds(self):
         ages = pd.DataFrame({"age": [20.0, 200.0]})
-        by_domain = DPStandardScaler(1.0, bounds=self.domain(), with_std=False, random_state=0).fit(ages)
-        by_pair = DPStandardScaler(1.0, bounds=(0, 128), with_std=False, random_state=0).fit(ages)
+        by_domain = DPMean(1.0, bounds=self.domain(), random_state=0).fit(ages)
+        by_pair = DPMean(1.0, bounds=(0, 128), random_state=0).fit(ages)
         assert by_domain.mean_ == by_pair.mean_
         with pytest.raises(ValueError, match=r"bounds of column 'sex' must be an Interval of numbers in the Domain"):
             DPStandardScaler(1.0, bounds=self.domain()).fit(pd.DataFrame({"sex": [1.0, 2.0]}))
@@ -402,7 +402,7 @@ def test_true_counts_have_the_cells_of_estimates(make_frame):
         (lambda domain: UnaryEncodingTransformer(1.0, categories=domain, random_state=0), ["sex", "age"]),
         (lambda domain: NumericPerturber(1.0, bounds=domain, random_state=0), ["age"]),
         (lambda domain: DPMinMaxScaler(1.0, bounds=domain, random_state=0), ["age"]),
-        (lambda domain: DPOneHotEncoder(1.0, categories=domain, random_state=0), ["sex"]),
+        (lambda domain: DPOneHotEncoder(categories=domain), ["sex"]),
         (lambda domain: DPMarginalSynthesizer(1.0, domain=domain, random_state=0), ["sex", "age"]),
     ],
 )

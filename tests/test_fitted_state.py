@@ -36,7 +36,7 @@ from skdp import (
     UnaryEncodingTransformer,
 )
 from skdp.randomness import SecureSource, SeededSource
-from tests.central.estimators import EVERY, FREE, made
+from tests.central.estimators import EVERY, made
 from tests.conftest import each
 
 NUMBERS = np.linspace(1, 99, 80).reshape(-1, 2)
@@ -54,7 +54,6 @@ SUBJECTS = [
     (DPSimpleImputer(bounds=BOUNDS, strategy="median"), NUMBERS),
     (DPSimpleImputer(strategy="most_frequent", categories=DECLARED), WORDS),
     (DPGroupBy(5.0, by="sex", keys={"sex": ["f", "m"]}, bounds=BOUNDS), WORDS[["sex"]].assign(age=50.0)),
-    (DPKBinsDiscretizer(bounds=BOUNDS, strategy="uniform"), NUMBERS),
     (DPRidge(delta=1e-6, bounds=BOUNDS, target_bounds=(0, 1)), NUMBERS),
     (DPMarginalSynthesizer(domain=DECLARED), WORDS),
     (SyntheticResampler(DPMarginalSynthesizer(domain=DECLARED)), WORDS),
@@ -73,7 +72,7 @@ SUBJECTS = [
     (PosteriorFeatures(RandomizedResponseEncoder(categories=DECLARED)), WORDS),
     (FINDER, FINDER.report(["ab", "a"] * 30)),
 ]
-SUBJECTS += [(made(name), X) for name, (_, X) in EVERY.items() if name != FREE]
+SUBJECTS += [(made(name), X) for name, (_, X) in EVERY.items()]
 IDS = [f"{place}-{type(estimator).__name__}" for place, (estimator, _) in enumerate(SUBJECTS)]
 
 pytestmark = pytest.mark.filterwarnings("ignore:(the noise (exceeds|hides)|the edges of .* coincide):UserWarning")

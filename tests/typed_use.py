@@ -26,7 +26,7 @@ encoder = RandomizedResponseEncoder(1.0, categories=values).fit(people)
 recommend_plan(values, 1.0)
 DPMean(1.0, bounds=bounds).fit(people)
 DPMean(1.0, bounds=(0, 100)).fit(people[["age"]].to_numpy())
-DPHistogram(1.0, domain=values).fit(people[["sex"]]).range_count("f", "m")
+DPHistogram(1.0, domain=values).fit(people[["sex"]]).range_estimate("f", "m")
 DPHistogram(1.0, domain=declared).fit(people)
 DPMarginalSynthesizer(1.0, domain=declared).fit(people)
 

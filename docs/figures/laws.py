@@ -553,7 +553,6 @@ def quantile():
             0.5,
             n_bins=2,
             bounds=(0, 100),
-            candidates=np.arange(0, 101, 2),
             random_state=seed,
         )
         .fit(ages)

@@ -280,11 +280,10 @@ class Plan:
     # The columns whose values alone are protected; none for whole records.
     protected: tuple[Any, ...] = ()
 
-
-def quantile_plan(quantiles: QuantilePlan, *more: Any) -> Plan:
-    """Return the plan of a release that is nothing but quantiles of columns, with what else it needs."""
-    exact = (quantiles, *more) if more else quantiles
-    return Plan(exact, mechanism=quantiles.mechanism, losses=quantiles.losses)
+    @classmethod
+    def of_quantiles(cls, quantiles: QuantilePlan) -> Plan:
+        """Plan the release of quantiles of columns."""
+        return cls(quantiles, mechanism=quantiles.mechanism, losses=quantiles.losses)
 
 
 class CentralStatistic(CentralEstimator):

@@ -5,60 +5,48 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import partial
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
-from sklearn.preprocessing import OneHotEncoder
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import TableLike, check_choice, read_bounds, read_input, read_numbers
-from skdp.central._base import CentralTransformer, Plan, Unknown
-from skdp.central._supervised import (
-    SupervisedStatistic,
+from skdp.base import (
+    OnSite,
+    TableLike,
+    all_or_nothing,
+    apply_set_output,
+    check_choice,
+    check_names,
+    read_bounds,
+    read_input,
 )
+from skdp.central._base import CentralTransformer, Plan, Unknown, check_different
+from skdp.central._supervised import SupervisedStatistic
 from skdp.central.statistics import (
     GRID,
     LARGEST,
     Batches,
-    GroupSums,
     Noise,
     clip_floats,
     declared_domain,
     encode_columns,
-    select_columns,
     shrunk_shifts,
-    sums_of_groups,
+    sum_by_cells,
     to_values,
     undeclared_error,
 )
 from skdp.domain import Codes, Domain, DomainLike
-from skdp.privacy import Mu, PrivacyLedger, Rho, Share
+from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
-from skdp.tables import Table, as_objects, plain
+from skdp.tables import Table, as_objects
 
 Floats = NDArray[np.float64]
 
 
-def _make_distinct(names: Sequence[str]) -> list[str]:
-    """Append underscores to each name that an earlier column has."""
-    reserved = set(names)
-    used: set[str] = set()
-    distinct = []
-    for name in names:
-        if name in used:
-            while name in reserved:
-                name += "_"
-            reserved.add(name)
-        used.add(name)
-        distinct.append(name)
-    return distinct
-
-
-def code_declared(table: Table, domain: Domain, handle_unknown: str) -> list[Codes]:
+def encode_declared(table: Table, domain: Domain, handle_unknown: str) -> list[Codes]:
     """Code rows, where undeclared values may be an error."""
     codes, undeclared = encode_columns(table, domain, handle_unknown)
     if undeclared:
@@ -66,51 +54,44 @@ def code_declared(table: Table, domain: Domain, handle_unknown: str) -> list[Cod
     return codes
 
 
-class DPOneHotEncoder(CentralTransformer):
-    """Encode each declared category as a column of 0 and 1.
+class DPOneHotEncoder(OneToOneFeatureMixin, TransformerMixin, OnSite, BaseEstimator):
+    """Encode each category of a domain as a column of 0 and 1.
 
-    scikit-learn's `OneHotEncoder`, but for the categories, which are not read from the data: it costs nothing.
+    scikit-learn's `OneHotEncoder` for the values of a `Domain`. It reads no value in `fit` and costs nothing; unlike a
+    list of values, a domain from `discover_domain` adds its guarantee to `privacy_statement`.
 
     Parameters
     ----------
-    epsilon : float, Rho or Mu, default=1.0
-        Privacy loss that `fit` may spend. Declared categories spend nothing of it.
-    categories : list of array-like, mapping, Domain or Interval, optional
-        The values that each column may take, as the `domain` of `DPHistogram`: declared from public knowledge, or
-        found by `discover_domain`. None among the values declares missing as a category.
-    drop : {"first", "if_binary"} or array-like of shape (n_features,), optional
-        The category of each column that is not encoded: the first, the first in columns with two, or a given one.
+    categories : list of array-like, mapping, Domain or Interval, default=None
+        Values of each column, as the `domain` of `DPHistogram`. None among the values declares missing as a category.
     handle_unknown : {"error", "ignore"}, default="error"
-        Treatment of any other value: an error, which reveals that there is such a value, or 0 in all columns. Use
-        ``"ignore"`` for categories that `discover_domain` found, which leaves rare ones out.
-    max_rows_per_person : int, default=1
-        Maximum number of rows of one person, as in other estimators.
-    ledger : PrivacyLedger, optional
-        Ledger of the release, which is charged nothing.
-    random_state : None or int, default=None
-        None or an int, as of other estimators: nothing is drawn.
+        How `transform` handles any other value: "error" raises `ValueError`, which reveals that there is such a value;
+        "ignore" encodes it as 0 in all columns. Use "ignore" for the categories of `discover_domain`, which excludes
+        rare values.
 
     Attributes
     ----------
     categories_ : list of ndarray of object
-        The categories of each column, missing as None; of an `Interval`, the names of its bins.
+        Categories of each column, missing as None; names of bins of an `Interval`.
     domain_ : Domain
         The same as a domain.
     guarantee_ : PrivacyGuarantee
-        The guarantee of this `fit`: epsilon is 0.
-    n_features_in_, feature_names_in_ : int, ndarray of str
-        The number of columns; their names, if all of them are strings.
+        Guarantee of `fit`: epsilon is 0.
+    n_features_in_ : int
+        Number of columns seen during :term:`fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of columns, if all of them are strings.
 
     See Also
     --------
     discover_domain : Find the categories that many records share.
-    sklearn.preprocessing.OneHotEncoder : Its categories are those of the data.
     DPTargetEncoder : One column for many categories.
+    sklearn.preprocessing.OneHotEncoder : Also drops categories; infers them from the data by default.
 
     Notes
     -----
-    **Privacy.** `fit` reads no value. **The output of** `transform` **is not private**: each
-    of its rows is a function of the input row, without noise. Not covered: an error reveals that a value is undeclared.
+    **Privacy.** `fit` reads no value. **The output of** `transform` **is not private**: each of its rows is a function
+    of the input row, without noise. Not covered: an error reveals that a value is undeclared.
 
     Examples
     --------
@@ -118,126 +99,87 @@ class DPOneHotEncoder(CentralTransformer):
     >>> from skdp.datasets import load_adult
     >>> people = load_adult().data[["sex", "workclass"]]
     >>> domain = discover_domain(people, epsilon=1.0, delta=1e-6, random_state=0)
-    >>> encoder = DPOneHotEncoder(categories=domain, drop="if_binary", handle_unknown="ignore").fit(people)
+    >>> encoder = DPOneHotEncoder(categories=domain, handle_unknown="ignore").fit(people)
     >>> encoder.get_feature_names_out()[[0, 1, -2, -1]].tolist()
-    ['sex_Male', 'workclass_Federal-gov', 'workclass_State-gov', 'workclass_None']
+    ['sex_Female', 'sex_Male', 'workclass_State-gov', 'workclass_None']
     >>> encoder.guarantee_.epsilon
     0.0
     """
 
+    # The output is a function of private rows.
+    protects_rows = False
+
     def __init__(
         self,
-        epsilon: float | Rho | Mu = 1.0,
         *,
         categories: DomainLike | None = None,
-        drop: Literal["first", "if_binary"] | Sequence[Any] | None = None,
         handle_unknown: Unknown = "error",
-        max_rows_per_person: int = 1,
-        ledger: PrivacyLedger | None = None,
-        random_state: int | None = None,
     ) -> None:
-        self.epsilon = epsilon
         self.categories = categories
-        self.drop = drop
         self.handle_unknown = handle_unknown
-        self.max_rows_per_person = max_rows_per_person
-        self.ledger = ledger
-        self.random_state = random_state
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.categorical = tags.input_tags.string = True
-        tags.input_tags.allow_nan = self.handle_unknown != "error"
-        tags.transformer_tags.preserves_dtype = []
-        return tags
-
-    def _is_free(self, names: Sequence[Any]) -> bool:
-        return True
-
-    def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
-        check_choice("handle_unknown", self.handle_unknown, get_args(Unknown))
-        domain = declared_domain(rows.table, self.categories, "categories")
-        self._codes_to_drop(domain)
-        return Plan(domain, mechanism="declared categories", free=True)
-
-    def _release(self, plan: Plan, source: ByteSource) -> None:
-        self.domain_ = plan.exact
-        self.categories_ = [
-            as_objects(self.domain_[name].labels) for name in self.domain_.columns
-        ]
-
-    def _codes_to_drop(self, domain: Domain) -> Any:
-        """Check `drop`; return it with codes in place of categories."""
-        if self.drop is None or (
-            isinstance(self.drop, str) and self.drop in ("first", "if_binary")
-        ):
-            return self.drop
-        if isinstance(self.drop, str) or np.shape(self.drop) != (len(domain.columns),):
-            raise ValueError(
-                "drop must be None, 'first', 'if_binary' or one category for each of "
-                f"{len(domain.columns)} columns"
-            )
-        codes = []
-        for name, value in zip(domain.columns, self.drop, strict=True):
-            labels = domain[name].labels
-            if plain(value) not in labels:
-                raise ValueError(
-                    f"drop names a category of column {name!r}, which is not declared"
-                )
-            codes.append(labels.index(plain(value)))
-        return codes
-
-    def _encoder(self) -> OneHotEncoder:
-        """Make an encoder of codes."""
-        sizes = self.domain_.sizes
-        encoder = OneHotEncoder(
-            categories=[np.arange(size) for size in sizes],
-            drop=self._codes_to_drop(self.domain_),
-            handle_unknown=self.handle_unknown,
-            sparse_output=False,
-        )
-        row = np.zeros((1, len(sizes)), int)
-        return encoder.set_output(transform="default").fit(row)
-
-    def _transform_table(self, table: Table) -> Sequence[Any]:
-        codes = code_declared(table, self.domain_, self.handle_unknown)
-        if not len(table.columns[0]):
-            return [np.empty((0, len(self._output_names())))]
-        return [self._encoder().transform(np.column_stack(codes))]
-
-    def inverse_transform(self, X: TableLike) -> NDArray[Any]:
-        """Return the categories of encoded rows.
+    @all_or_nothing
+    def fit(self, X: TableLike, y: Any = None) -> Self:
+        """Read the names of the columns, and their declared categories.
 
         Parameters
         ----------
-        X : dataframe or array-like of shape (n_samples, n_encoded_features)
-            Encoded rows.
+        X : dataframe or array-like of shape (n_samples, n_features)
+            Table with the columns to encode, of which no value is read.
+        y : None
+            Ignored.
 
         Returns
         -------
-        ndarray of object, shape (n_samples, n_features)
-            The categories, as scikit-learn's `OneHotEncoder` returns them: missing is None, and so is an unknown value.
+        self
+            The fitted encoder.
 
         Raises
         ------
         TypeError, ValueError
-            If X has another number of columns, or is not numeric; if all columns of a category are 0, unless
-            `handle_unknown` has it so.
+            If a column is not declared, or a parameter is out of range.
+        """
+        table = read_input(self, X, reset=True, least=0)
+        check_choice("handle_unknown", self.handle_unknown, get_args(Unknown))
+        domain = declared_domain(table, self.categories, "categories")
+        self.domain_ = domain
+        self.categories_ = [as_objects(domain[name].labels) for name in domain.columns]
+        self.guarantee_ = PrivacyGuarantee(
+            0.0,
+            relation="add_remove",
+            scope=table.names,
+            mechanism="declared categories",
+        )
+        return self
+
+    def transform(self, X: TableLike) -> Any:
+        """Encode the rows of a table.
+
+        Parameters
+        ----------
+        X : dataframe or array-like of shape (n_samples, n_features)
+            Rows, in the columns of `fit`.
+
+        Returns
+        -------
+        same kind as X
+            Columns of 0 and 1, which are as private as X.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If X has other columns, or an undeclared value unless `handle_unknown="ignore"`.
         """
         check_is_fitted(self)
-        table = read_input(BaseEstimator(), X, reset=True, least=0)
-        numbers = np.column_stack(read_numbers(table))
-        if len(table.names) != len(self._output_names()):
-            raise ValueError(
-                f"X has {len(table.names)} features; transform makes "
-                f"{len(self._output_names())}"
-            )
-        columns = []
-        codes = self._encoder().inverse_transform(numbers).T
-        for labels, column in zip(self.categories_, codes, strict=True):
-            # Codes are None where all columns are 0.
-            columns.append(as_objects(list(map(dict(enumerate(labels)).get, column))))
-        return np.column_stack(columns)
+        table = read_input(self, X, reset=False, least=0)
+        check_names(self, table, self.domain_.columns)
+        codes = encode_declared(table, self.domain_, self.handle_unknown)
+        indicators: list[NDArray[Any]] = []
+        for column, size in zip(codes, self.domain_.sizes, strict=True):
+            indicators += list((np.arange(size)[:, np.newaxis] == column).astype(float))
+        return apply_set_output(
+            self, table.rebuild(indicators, self._output_names(self.domain_.columns))
+        )
 
     def get_feature_names_out(
         self, input_features: ArrayLike | None = None
@@ -246,30 +188,37 @@ class DPOneHotEncoder(CentralTransformer):
 
         Parameters
         ----------
-        input_features : array-like of str, optional
-            The names of the columns of X, by default those that `fit` saw.
+        input_features : array-like of str, default=None
+            Names of the columns of X; None uses the names that `fit` saw.
 
         Returns
         -------
         ndarray of str objects
-            ``<column>_<category>`` for each category that is not dropped. A name that an earlier column has gets
-            underscores at its end.
+            ``<column>_<category>`` for each category.
         """
-        return as_objects(self._names(super().get_feature_names_out(input_features)))
+        columns = super().get_feature_names_out(input_features)
+        return as_objects(self._output_names(columns))
 
-    def _output_names(self) -> Sequence[Any]:
-        return self._names(super()._output_names())
-
-    def _names(self, columns: Sequence[Any]) -> list[str]:
-        """Return the name of each column of the output."""
-        dropped = self._encoder().drop_idx_
+    def _output_names(self, columns: Sequence[Any]) -> list[str]:
         names = []
-        for place, column in enumerate(columns):
-            code_to_drop = None if dropped is None else dropped[place]
-            for code, label in enumerate(self.categories_[place]):
-                if code != code_to_drop:
-                    names.append(f"{column}_{label}")
-        return _make_distinct(names)
+        for column, labels in zip(columns, self.categories_, strict=True):
+            names += [f"{column}_{label}" for label in labels]
+        check_different(names)
+        return names
+
+    def _planned_guarantee(self) -> PrivacyGuarantee:
+        return PrivacyGuarantee(0.0, relation="add_remove")
+
+    def _follows_from_parameters(self, guarantee: PrivacyGuarantee) -> bool:
+        """Return True if `fit` states such a guarantee."""
+        return not guarantee.epsilon and not guarantee.delta
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = tags.input_tags.string = True
+        tags.input_tags.allow_nan = self.handle_unknown != "error"
+        tags.transformer_tags.preserves_dtype = []
+        return tags
 
 
 class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
@@ -395,22 +344,36 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         check_choice("handle_unknown", self.handle_unknown, get_args(Unknown))
         ends = read_bounds(bounds, rows.names[-1:])
-        table = rows.features.table
-        domain = declared_domain(table, self.categories, "categories")
-        exact = TargetPlan(domain, *self._sums(rows, domain, ends), ends)
+        domain = declared_domain(rows.features.table, self.categories, "categories")
         # A record changes two numbers of each column, together by `2 * GRID`: so in L1
         # norm, and at most in L2 norm.
-        d = len(rows.names) - 1
-        # A twentieth is for the sum of squares of the target: how much the target
-        # varies says from how few rows a mean is worth something.
+        d = len(domain.columns)
+        # A twentieth is for the sum of squares of the target. Its variance determines
+        # how far the mean of a few rows is trusted.
         of_squares = Noise.of(share / 20, GRID)
         of_distances = share * Fraction(19, 20)
         noise = Noise.of(of_distances, 2 * GRID * d, (2 * GRID) ** 2 * d)
+        exact = domain, *self._sums(rows, domain, ends), ends
         return Plan(exact, (noise, of_squares), f"{noise.name} on sums by category")
 
+    def _sums(
+        self, rows: Batches, domain: Domain, ends: Floats
+    ) -> tuple[int, NDArray[np.object_]]:
+        """Return the sum of squares of the target, and its distances to both bounds by category of all columns."""
+        # The sums of all rows, and by category of each column.
+        cliques = [(), *((place,) for place in range(len(domain.columns)))]
+        total, *by_column = sum_by_cells(
+            rows, domain, cliques, ends, self.handle_unknown, "categories"
+        )
+        total.refuse_missing(rows.names[-1:])
+        distances = []
+        for sums in by_column:
+            n = GRID * sums.counts
+            distances.append(np.hstack([n + sums.places, n - sums.places]))
+        return int(total.squares[0, 0]), np.concatenate(distances).astype(object)
+
     def _release(self, plan: Plan, source: ByteSource) -> None:
-        exact: TargetPlan = plan.exact
-        ends, distances = exact.ends, exact.distances
+        domain, square, distances, ends = plan.exact
         noise, of_squares = plan.noises
         variance = (float(min(noise.error, Fraction(LARGEST))) / GRID) ** 2
         drawn = noise.draw(source, distances.size).reshape(distances.shape)
@@ -418,119 +381,72 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
         # Independent noise, of twice the variance of a distance each.
         n_rows = noisy.sum(axis=1)
         totals = noisy[:, 0] - noisy[:, 1]
-        (total,) = of_squares.add(source, [exact.square])
+        (total,) = of_squares.add(source, [square])
         square_of_target = min(max(total, -LARGEST), LARGEST) / GRID
-        means = _ShrunkMeans.of(
-            n_rows, totals, exact.domain.sizes, square_of_target, variance / 2
+        means = ShrunkMeans.estimate(
+            n_rows,
+            totals,
+            sizes=domain.sizes,
+            square=square_of_target,
+            variance=variance / 2,
         )
-        self.domain_ = exact.domain
+        self.domain_ = domain
         self.target_mean_ = float(to_values(means.mean, ends)[0])
         self.target_mean_std_error_ = float((ends[0, 1] - ends[0, 0]) / 2 * means.error)
-        self.encodings_ = []
-        for means_of_column in means.of_categories:
-            self.encodings_.append(to_values(means_of_column, ends))
-
-    def _sums(
-        self, rows: Batches, domain: Domain, ends: Floats
-    ) -> tuple[int, NDArray[np.object_]]:
-        """Return the sum of squares of the target, and its distances to both bounds by category of all columns."""
-        sums_of = partial(
-            _sums_by_category,
-            domain=domain,
-            ends=ends,
-            handle_unknown=self.handle_unknown,
-        )
-        n_undeclared, *parts = rows.add_up(sums_of)
-        for name, n in zip(domain.columns, n_undeclared, strict=True):
-            if n:
-                raise undeclared_error(name, domain, "categories")
-        total = GroupSums.read(parts[:7], ends)
-        total.refuse_missing(rows.names[-1:])
-        distances = []
-        for start in range(7, len(parts), 7):
-            sums = GroupSums.read(parts[start : start + 7], ends)
-            n = GRID * sums.counts
-            distances.append(np.hstack([n + sums.places, n - sums.places]))
-        return total.squares[0, 0], np.concatenate(distances)
+        self.encodings_ = [to_values(column, ends) for column in means.by_column]
 
     @property
     def _columns(self) -> tuple[Any, ...]:
         return tuple(self.domain_.columns)
 
     def _transform_table(self, table: Table) -> Sequence[Any]:
-        codes = code_declared(table, self.domain_, self.handle_unknown)
+        codes = encode_declared(table, self.domain_, self.handle_unknown)
         encoded = []
-        for means, places in zip(self.encodings_, codes, strict=True):
-            encoded.append(np.append(means, self.target_mean_)[places])
+        for means, column in zip(self.encodings_, codes, strict=True):
+            encoded.append(np.append(means, self.target_mean_)[column])
         return encoded
 
 
-def _sums_by_category(
-    table: Table, _: Any, *, domain: Domain, ends: Floats, handle_unknown: str
-) -> list[NDArray[np.int64]]:
-    """Return by column whether values are undeclared, and the sums of the target: of all rows, and by category."""
-    features = select_columns(table, table.names[:-1])
-    codes, undeclared = encode_columns(features, domain, handle_unknown)
-    target = Table(table.names[-1:], table.columns[-1:], table.native)
-    values = read_numbers(target, missing=True)
-    is_undeclared = [name in undeclared for name in domain.columns]
-    parts = [np.array(is_undeclared, np.int64), *sums_of_groups(values, ends)]
-    for column, size in zip(codes, domain.sizes, strict=True):
-        parts += sums_of_groups(values, ends, column, size)
-    return parts
+class ShrunkMeans(NamedTuple):
+    """Means in half widths from the middle of the bounds."""
 
-
-class TargetPlan(NamedTuple):
-    """The categories, and exact sums of the target."""
-
-    domain: Domain
-    # The sum of squares, and the distances to both bounds by category.
-    square: int
-    distances: NDArray[np.object_]
-    # The bounds of the target: (1, 2).
-    ends: Floats
-
-
-class _ShrunkMeans(NamedTuple):
-    """Means in half widths from the bounds' middle."""
-
-    # Of all rows.
+    # The mean of all rows, and the means of the categories of each column.
     mean: float
     error: float
-    of_categories: list[Floats]
+    by_column: list[Floats]
 
     @classmethod
-    def of(
+    def estimate(
         cls,
         n_rows: Floats,
         totals: Floats,
+        *,
         sizes: Sequence[int],
         square: float,
         variance: float,
-    ) -> _ShrunkMeans:
+    ) -> ShrunkMeans:
         """Estimate means from numbers of rows and sums by category, which have independent noise of this variance."""
         n_all = n_rows.sum()
         mean = float(np.clip(totals.sum() / n_all, -1, 1)) if n_all > 0 else 0.0
         of_noise = variance + variance * mean**2
         error = min(math.sqrt(len(n_rows) * of_noise) / max(n_all, 1.0), 1.0)
         # No variance between bounds is larger than ``1 - mean**2``. The mean of all
-        # columns has the least noise.
-        of_row = most = 1 - mean**2
+        # columns has the smallest noise.
+        of_row = largest = 1 - mean**2
         if n_all > 0:
             of_row = square / (n_all / len(sizes)) - mean**2
-            of_row = float(np.clip(of_row, 0.001 * most, most))
-        of_categories = []
-        start = 0
-        for size in sizes:
-            n = n_rows[start : start + size]
-            excesses = totals[start : start + size] - mean * n
+            of_row = float(np.clip(of_row, 0.001 * largest, largest))
+        by_column = []
+        ends = np.cumsum(sizes)[:-1]
+        for n, total in zip(
+            np.split(n_rows, ends), np.split(totals, ends), strict=True
+        ):
             shifts = shrunk_shifts(
                 n,
-                excesses,
+                total - mean * n,
                 of_row=of_row,
                 of_noise=of_noise,
                 of_count=variance,
             )
-            of_categories.append(np.clip(mean + shifts, -1, 1))
-            start += size
-        return cls(mean, error, of_categories)
+            by_column.append(np.clip(mean + shifts, -1, 1))
+        return cls(mean, error, by_column)

@@ -1,11 +1,10 @@
-"""Counts, means and sums of groups by key columns, declared or found privately."""
+"""Counts, means and sums of groups by key columns."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Sequence
 from itertools import product
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -19,50 +18,39 @@ from skdp.base import (
     check_choice,
     check_confidence_level,
     read_bounds,
-    read_numbers,
 )
-from skdp.central._base import (
-    CentralStatistic,
-    Plan,
-    Unknown,
-    check_different,
-)
+from skdp.central._base import CentralStatistic, Plan, Unknown, check_different
 from skdp.central.statistics import (
     GRID,
     LARGEST,
     Batches,
     Estimate,
-    GroupSums,
     Noise,
     NoisySums,
     as_float,
     clip_floats,
     declared_domain,
-    encode_columns,
-    join_codes,
     keyed_frame,
     library_of,
     mean_estimates,
     n_numbers,
-    read_values,
-    select_columns,
+    sum_by_cells,
     sum_estimates,
-    sums_of_groups,
-    undeclared_error,
     warn_of_objects,
 )
-from skdp.domain import Domain, DomainLike
+from skdp.domain import DomainLike
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
-from skdp.tables import Table, as_objects
+from skdp.tables import as_objects
 
 Statistic = Literal["count", "mean", "sum"]
-_MAX_GROUPS = 1 << 20
+
+MAX_GROUPS = 1 << 20
 
 # A sum has steps of 2**-29 of the bounds, and noise of up to 2**200 steps (`as_float`).
-_LARGEST_BOUND = 2.0**800
+MAX_BOUND_OF_SUMS = 2.0**800
 
-_COLUMNS = ("", "_std_error", "_lower", "_upper")
+SUFFIXES = ("", "_std_error", "_lower", "_upper")
 
 Floats = NDArray[np.float64]
 
@@ -84,9 +72,6 @@ class DPGroupBy(CentralStatistic):
         by `discover_domain`. The groups are all combinations. None among the values declares missing as a key.
     statistics : {"count", "mean", "sum"} or list of these, default=("count", "mean")
         The statistics to release: the number of rows of each group, and the mean and the sum of each column in it.
-    missing : {"ignore", "error"}, default="ignore"
-        What `fit` does with a missing number: it adds nothing to the mean and the sum of its column; or it is an error,
-        as is an infinite value, which reveals that there is one. Then all columns share one count, and noise is less.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_columns, 2), or Domain
         The smallest and largest value of all columns that are no keys, or of each, from public knowledge, or
         found by `discover_domain`. Values outside are clipped to them. For sums they are at most 2**800.
@@ -163,7 +148,6 @@ class DPGroupBy(CentralStatistic):
         by: ColumnName | Sequence[ColumnName],
         keys: DomainLike | None = None,
         statistics: Statistic | Sequence[Statistic] = ("count", "mean"),
-        missing: Unknown = "ignore",
         bounds: Bounds | None = None,
         handle_unknown: Unknown = "error",
         confidence_level: float = 0.95,
@@ -175,7 +159,6 @@ class DPGroupBy(CentralStatistic):
         self.epsilon = epsilon
         self.keys = keys
         self.statistics = statistics
-        self.missing = missing
         self.bounds = bounds
         self.handle_unknown = handle_unknown
         self.confidence_level = confidence_level
@@ -201,11 +184,11 @@ class DPGroupBy(CentralStatistic):
         check_is_fitted(self)
         columns: dict[str, NDArray[Any]] = {}
         for name, estimate in self.estimates_.items():
-            for end, column in zip(_COLUMNS, estimate.T, strict=True):
-                columns[name + end] = column
+            for suffix, column in zip(SUFFIXES, estimate.T, strict=True):
+                columns[name + suffix] = column
         if "count" in columns:
-            for end in ("", "_lower", "_upper"):
-                columns[f"count{end}"] = columns[f"count{end}"].astype(np.int64)
+            for suffix in ("", "_lower", "_upper"):
+                columns[f"count{suffix}"] = columns[f"count{suffix}"].astype(np.int64)
         names = self._key_names
         if self._library != "pandas":
             keys = dict(zip(names, self.keys_, strict=True))
@@ -222,7 +205,6 @@ class DPGroupBy(CentralStatistic):
 
     @property
     def _statistics(self) -> list[str]:
-        """The statistics that are asked for."""
         statistics = self.statistics
         return [statistics] if isinstance(statistics, str) else list(statistics)
 
@@ -237,13 +219,13 @@ class DPGroupBy(CentralStatistic):
             raise ValueError(
                 f"by must name one or several different columns of X, got {keys}"
             )
-        statistics = self._statistics
-        for statistic in statistics:
+        for statistic in self._statistics:
             check_choice("statistics", statistic, get_args(Statistic))
-        measured = [name for name in rows.names if name not in keys]
-        if statistics == ["count"]:
+        if self._statistics == ["count"]:
             measured = []
-        results = self._names_of_results(measured)
+        else:
+            measured = [name for name in rows.names if name not in keys]
+        results = self._result_names(measured)
         if not results:
             raise ValueError(
                 f"X has no columns for statistics={self.statistics!r} beside the keys "
@@ -252,227 +234,116 @@ class DPGroupBy(CentralStatistic):
         check_different([*keys, *results])
         return rows.select(measured)
 
-    def _names_of_results(self, measured: Sequence[Any]) -> list[Any]:
-        """Return the names of the columns of the result that are no keys."""
-        names = []
-        if "count" in self._statistics:
-            names += ["count" + end for end in _COLUMNS]
+    def _result_names(self, measured: Sequence[Any]) -> list[Any]:
+        """Return the names of the columns of the result beside the keys."""
+        names = ["count"] if "count" in self._statistics else []
         for column in measured:
             for statistic in self._statistics:
                 if statistic != "count":
-                    names += [f"{column}_{statistic}{end}" for end in _COLUMNS]
-        return names
+                    names.append(f"{column}_{statistic}")
+        return [name + suffix for name in names for suffix in SUFFIXES]
 
     def _declared_bounds(self, names: Sequence[Any]) -> Any:
         if self._statistics == ["count"]:
             return None
         if "sum" in self._statistics:
-            _check_bounds_of_sums(read_bounds(self.bounds, names))
+            largest = float(np.abs(read_bounds(self.bounds, names)).max())
+            if largest > MAX_BOUND_OF_SUMS:
+                raise ValueError(
+                    f"for sums, bounds must be at most {MAX_BOUND_OF_SUMS:.2g}, got "
+                    f"{largest:g}"
+                )
         return self.bounds
 
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         check_confidence_level(self.confidence_level)
-        check_choice("missing", self.missing, get_args(Unknown))
         check_choice("handle_unknown", self.handle_unknown, get_args(Unknown))
         measured = self._bounded(rows)
+        warn_of_objects(measured.table)
         ends = np.empty((0, 2))
         if measured.names:
             ends = read_bounds(bounds, measured.names)
-        if self.missing == "ignore":
-            warn_of_objects(measured.table)
-        domain = declared_domain(rows.select(self._key_names).table, self.keys, "keys")
-        if domain.size > _MAX_GROUPS:
+        keys = rows.select(self._key_names)
+        domain = declared_domain(keys.table, self.keys, "keys")
+        if domain.size > MAX_GROUPS:
             raise ValueError(
-                f"keys has {domain.size:,} combinations; at most {_MAX_GROUPS:,} are "
+                f"keys has {domain.size:,} combinations; at most {MAX_GROUPS:,} are "
                 "released"
             )
-        groups = self._sum_groups(rows, measured, domain, ends)
-        exact = GroupPlan(groups, library_of(rows.table), measured.names)
-        noise = self._noise(share, len(ends))
-        return Plan(exact, (noise,), _mechanism(noise, len(ends)))
-
-    def _sum_groups(
-        self, rows: Batches, measured: Batches, domain: Domain, ends: Floats
-    ) -> Groups:
-        """Add up the rows of each combination of declared keys."""
-        names = [*domain.columns, *measured.names]
-        columns = rows.select(names)
-        sums_of = partial(
-            _sums_of_keys,
-            domain=domain,
-            ends=ends,
-            handle_unknown=self.handle_unknown,
-            missing=self.missing == "ignore",
+        (sums,) = sum_by_cells(
+            rows.select([*domain.columns, *measured.names]),
+            domain,
+            [range(len(domain.columns))],
+            ends,
+            self.handle_unknown,
+            "keys",
+            missing=True,
         )
-        n_undeclared, *parts = columns.add_up(sums_of)
-        for name, n in zip(domain.columns, n_undeclared, strict=True):
-            if n:
-                raise undeclared_error(name, domain, "keys")
-        sums = GroupSums.read(parts, ends)
-        if self.missing == "error":
-            sums.refuse_missing(names[len(domain.columns) :])
-        labels = [domain[name].labels for name in domain.columns]
-        # An index of pandas would make nan of None.
-        keys = [as_objects(column) for column in zip(*product(*labels), strict=True)]
-        return Groups(sums, keys)
+        noise = self._noise(share, len(ends))
+        what = "counts and sums" if len(ends) else "counts"
+        exact = sums, domain, library_of(rows.table), measured.names
+        return Plan(exact, (noise,), f"{noise.name} on {what} of groups")
 
     def _noise(self, share: Share, n_columns: int) -> Noise:
         """Return the noise of the numbers of all groups."""
         if not n_columns:
-            return Noise.of(share, self._change_of_count(n_columns))
-        return Noise.joint(share, GRID, self._n_numbers(n_columns))
-
-    def _n_numbers(self, n_columns: int) -> int:
-        """Return how many numbers of each group get noise."""
-        is_shared = self._shares_count(n_columns)
-        size = n_numbers(n_columns, squares=False, shared_count=is_shared)
-        return size + 1 if self._counts_rows(n_columns) else size
-
-    def _shares_count(self, n_columns: int) -> bool:
-        """Whether the number of rows is that of the values of each column."""
-        return self.missing == "error" and n_columns > 0
-
-    def _counts_rows(self, n_columns: int) -> bool:
-        """Whether the number of rows gets noise of its own: the columns do not share it."""
-        return "count" in self._statistics and not self._shares_count(n_columns)
-
-    def _change_of_count(self, n_columns: int) -> int:
-        """Return what a row changes its count by, at most, in the units of the noise."""
-        return 1 if n_columns == 0 else GRID
+            return Noise.of(share)
+        size = n_numbers(n_columns, squares=False, shared_count=False)
+        return Noise.joint(share, GRID, size + ("count" in self._statistics))
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
-        exact: GroupPlan = plan.exact
-        groups = exact.groups
-        sums = groups.sums
-        self._library = exact.library
-        self.keys_ = groups.keys or [as_objects([]) for _ in self._key_names]
+        sums, domain, self._library, names = plan.exact
         (noise,) = plan.noises
-        numbers = self._noisy_numbers(sums, noise, source)
-        estimates = self._estimate(numbers, sums.bounds, noise)
-        self._store(estimates, exact.names)
+        labels = [domain[name].labels for name in domain.columns]
+        # pandas.MultiIndex.from_product would make nan of None.
+        self.keys_ = [
+            as_objects(column) for column in zip(*product(*labels), strict=True)
+        ] or [as_objects([]) for _ in labels]
 
-    def _noisy_numbers(
-        self, sums: GroupSums, noise: Noise, source: ByteSource
-    ) -> Floats:
-        """Add noise to the numbers of all groups: (n_groups, n_numbers)."""
-        # One block of noise for each group. The number of rows, if the columns do not
-        # share it already, comes first.
-        n_columns = len(sums.bounds)
-        is_shared = self._shares_count(n_columns)
-        exact = sums.numbers(squares=False, shared_count=is_shared)
-        if self._counts_rows(n_columns):
-            n_rows = sums.rows[:, np.newaxis] * self._change_of_count(n_columns)
-            exact = np.hstack([n_rows, exact])
-        return clip_floats(exact + noise.draw_each(source, *exact.shape))
-
-    def _estimate(
-        self, numbers: Floats, bounds: Floats, noise: Noise
-    ) -> dict[str, Estimate]:
-        """Estimate the statistics by noisy numbers: of counts (n_groups,), of others (n_groups, n_columns)."""
-        n_columns = len(bounds)
-        level = check_confidence_level(self.confidence_level)
-        estimates = {}
+        # One block of noise for each group. The number of rows comes first, in the
+        # units of sums if there are any.
+        unit = GRID if names else 1
+        exact = sums.numbers(squares=False, shared_count=False)
+        n_counts = 0
         if "count" in self._statistics:
-            unit = self._change_of_count(n_columns)
-            estimates["count"] = _estimate_counts(numbers[:, 0], noise, level, unit)
-        if n_columns == 0:
-            return estimates
-        if self._counts_rows(n_columns):
-            numbers = numbers[:, 1:]
-        n_counts = 1 if self._shares_count(n_columns) else n_columns
-        noisy = NoisySums.of(numbers, n_counts, squares=False)
-        if "mean" in self._statistics:
-            estimates["mean"] = mean_estimates(noisy, bounds, noise, level)
-        if "sum" in self._statistics:
-            estimates["sum"] = self._sums(noisy, bounds, noise, level)
-        return estimates
+            exact = np.hstack([sums.rows[:, np.newaxis].astype(object) * unit, exact])
+            n_counts = 1
+        numbers = clip_floats(exact + noise.draw_each(source, *exact.shape))
 
-    def _sums(
-        self, noisy: NoisySums, bounds: Floats, noise: Noise, level: float
-    ) -> Estimate:
-        """Estimate sums."""
-        # In units of the bounds, powers of two, in which all that is computed is finite.
-        exponents = np.frexp(np.abs(bounds).max(axis=1))[1]
-        scaled_bounds = np.ldexp(bounds, -exponents[:, np.newaxis])
-        scaled = sum_estimates(noisy, scaled_bounds, noise, level)
-        with np.errstate(over="ignore"):
-            return Estimate(*(np.ldexp(part, exponents) for part in scaled))
-
-    def _store(self, estimates: Mapping[str, Estimate], names: Sequence[Any]) -> None:
-        """Set `estimates_`: the counts, and then the statistics of each column."""
         self.estimates_ = {}
-        if "count" in estimates:
-            self.estimates_["count"] = np.column_stack(estimates["count"])
+        level = check_confidence_level(self.confidence_level)
+        if n_counts:
+            counts = _estimate_counts(numbers[:, 0], noise, level, unit)
+            self.estimates_["count"] = np.column_stack(counts)
+        noisy = NoisySums.of(numbers[:, n_counts:], len(names), squares=False)
+        estimates = {}
+        if "mean" in self._statistics and names:
+            estimates["mean"] = mean_estimates(noisy, sums.bounds, noise, level)
+        if "sum" in self._statistics and names:
+            estimates["sum"] = _estimate_sums(noisy, sums.bounds, noise, level)
         for place, name in enumerate(names):
             for statistic, estimate in estimates.items():
-                if statistic != "count":
-                    columns = [part[:, place] for part in estimate]
-                    self.estimates_[f"{name}_{statistic}"] = np.column_stack(columns)
-
-
-class Groups(NamedTuple):
-    """Groups of rows, and the sums of their columns."""
-
-    sums: GroupSums
-    # By key column, the values of all groups.
-    keys: list[NDArray[Any]]
-
-
-class GroupPlan(NamedTuple):
-    """What is read and checked before the charge."""
-
-    groups: Groups
-    # Of the tables to return.
-    library: str
-    # The columns beside the keys.
-    names: Sequence[Any]
-
-
-def _check_bounds_of_sums(bounds: Floats) -> None:
-    """Check that sums of values between declared bounds are floats."""
-    largest = float(np.abs(bounds).max())
-    if largest > _LARGEST_BOUND:
-        raise ValueError(
-            f"for sums, bounds must be at most {_LARGEST_BOUND:.2g}, got {largest:g}"
-        )
-
-
-def _mechanism(noise: Noise, n_columns: int) -> str:
-    what = "counts and sums" if n_columns else "counts"
-    return f"{noise.name} on {what} of groups"
-
-
-def _read_numbers(table: Table, *, missing: bool) -> list[Floats]:
-    return read_values(table) if missing else read_numbers(table)
-
-
-def _sums_of_keys(
-    table: Table,
-    counts: NDArray[np.int64] | None,
-    *,
-    domain: Domain,
-    ends: Floats,
-    handle_unknown: str,
-    missing: bool,
-) -> list[NDArray[np.int64]]:
-    """Return by key column whether values are undeclared, and the sums of each combination of keys."""
-    n_keys = len(domain.columns)
-    keys = select_columns(table, table.names[:n_keys])
-    codes, undeclared = encode_columns(keys, domain, handle_unknown)
-    is_undeclared = [name in undeclared for name in domain.columns]
-    numbers = _read_numbers(
-        select_columns(table, table.names[n_keys:]), missing=missing
-    )
-    groups = join_codes(domain, codes)
-    sums = sums_of_groups(numbers, ends, groups, domain.size, counts)
-    return [np.array(is_undeclared, np.int64), *sums]
+                columns = [part[:, place] for part in estimate]
+                self.estimates_[f"{name}_{statistic}"] = np.column_stack(columns)
 
 
 def _estimate_counts(counts: Floats, noise: Noise, level: float, unit: int) -> Estimate:
-    """Estimate numbers of rows from noisy ones in units."""
-    reach = as_float(noise.reach(level)) / unit
+    """Estimate numbers of rows from noisy numbers in units."""
+    margin = as_float(noise.reach(level)) / unit
     value = np.clip(np.rint(counts / unit), -LARGEST, LARGEST)
     error = np.full_like(counts, as_float(noise.error) / unit)
-    lower = np.clip(np.floor(value - reach), -LARGEST, LARGEST)
-    upper = np.clip(np.ceil(value + reach), -LARGEST, LARGEST)
+    lower = np.clip(np.floor(value - margin), -LARGEST, LARGEST)
+    upper = np.clip(np.ceil(value + margin), -LARGEST, LARGEST)
     return Estimate(value, error, lower, upper)
+
+
+def _estimate_sums(
+    noisy: NoisySums, bounds: Floats, noise: Noise, level: float
+) -> Estimate:
+    """Estimate sums by group."""
+    # In units of the bounds, powers of two, in which all numbers are finite.
+    exponents = np.frexp(np.abs(bounds).max(axis=1))[1]
+    scaled_bounds = np.ldexp(bounds, -exponents[:, np.newaxis])
+    scaled = sum_estimates(noisy, scaled_bounds, noise, level)
+    with np.errstate(over="ignore"):
+        return Estimate(*(np.ldexp(part, exponents) for part in scaled))

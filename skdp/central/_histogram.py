@@ -41,7 +41,7 @@ from skdp.central.statistics import (
     plan_hierarchy,
 )
 from skdp.domain import Domain, DomainLike
-from skdp.oracles import check_size, project_to_simplex
+from skdp.oracles import project_to_simplex
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share, read_share
 from skdp.randomness import ByteSource
 from skdp.tables import as_objects
@@ -68,12 +68,11 @@ class DPHistogram(CentralStatistic):
         nested groups of neighbouring cells, which are then made consistent [1]_: a larger error of a single cell, a
         much smaller one of a long range. ``"auto"``, for one column of numbers or dates: the least expected squared
         error over all ranges of cells; flat counts otherwise.
-    branching : int, optional
-        The number of neighbours in a group of a hierarchy, at least 2. By default, that with the least expected squared
-        error over all ranges.
     handle_unknown : {"error", "ignore"}, default="error"
         What `fit` does with an undeclared value: an error reveals that there is one; if it is ignored, its record is in
         no cell.
+    confidence_level : float, default=0.95
+        Coverage probability of each interval, between 0 and 1.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person, all of which are protected: noise is proportional to it. Further rows are
         left out if `fit` is given ``groups``; without, the number is not checked.
@@ -140,10 +139,10 @@ class DPHistogram(CentralStatistic):
     >>> ages = DPHistogram(epsilon=0.1, domain=Interval(0, 128, bins=128), random_state=0).fit(people[["age"]])
     >>> ages.method_, ages.branching_
     ('hierarchical', 12)
-    >>> ages.range_count(25, 65), int(people["age"].between(25, 64).sum())
-    (25550, 25655)
     >>> ages.range_estimate(25, 65)
     Estimate(value=25550, std_error=72.74..., lower=25395, upper=25705)
+    >>> int(people["age"].between(25, 64).sum())
+    25655
     """
 
     _library: str
@@ -154,8 +153,8 @@ class DPHistogram(CentralStatistic):
         *,
         domain: DomainLike | None = None,
         method: Method = "auto",
-        branching: int | None = None,
         handle_unknown: Unknown = "error",
+        confidence_level: float = 0.95,
         max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
@@ -163,8 +162,8 @@ class DPHistogram(CentralStatistic):
         self.epsilon = epsilon
         self.domain = domain
         self.method = method
-        self.branching = branching
         self.handle_unknown = handle_unknown
+        self.confidence_level = confidence_level
         self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
         self.random_state = random_state
@@ -178,9 +177,7 @@ class DPHistogram(CentralStatistic):
 
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         check_choice("method", self.method, get_args(Method))
-        branching = self.branching
-        if branching is not None:
-            branching = check_size(branching, name="branching")
+        check_confidence_level(self.confidence_level)
         check_choice("handle_unknown", self.handle_unknown, get_args(Unknown))
         domain = declared_domain(rows.table, self.domain, "domain")
         if domain.size > _MAX_CELLS:
@@ -192,7 +189,7 @@ class DPHistogram(CentralStatistic):
         if library != "pandas":
             check_different([*domain.columns, *_COLUMNS])
         method = _applicable(self.method, domain)
-        tree = plan_hierarchy(domain.size, share, method, branching)
+        tree = plan_hierarchy(domain.size, share, method)
         n_levels = len(tree.sizes)
         noise = Noise.of(share / n_levels)
         all_columns = [range(len(domain.columns))]
@@ -232,13 +229,8 @@ class DPHistogram(CentralStatistic):
             return np.full(self.counts_.size, 1 / self.counts_.size)
         return project_to_simplex(self.counts_ / total, 1)
 
-    def to_frame(self, *, confidence_level: float = 0.95) -> Any:
+    def to_frame(self) -> Any:
         """Return the counts as a table.
-
-        Parameters
-        ----------
-        confidence_level : float, default=0.95
-            Coverage of each interval, between 0 and 1.
 
         Returns
         -------
@@ -247,7 +239,7 @@ class DPHistogram(CentralStatistic):
             values of the columns of X, or the bins of an `Interval`, are the index in pandas, and columns elsewhere.
         """
         check_is_fitted(self)
-        level = check_confidence_level(confidence_level)
+        level = check_confidence_level(self.confidence_level)
         lower, upper = count_interval(self.counts_, self.std_error_, level)
         columns = (self.counts_, self.std_error_, lower, upper)
         table = dict(zip(_COLUMNS, columns, strict=True))
@@ -259,62 +251,35 @@ class DPHistogram(CentralStatistic):
         keys = dict(zip(names, cells, strict=True))
         return keyed_frame(keys, table, self._library)
 
-    def range_count(
+    def range_estimate(
         self, low: Hashable | None = None, high: Hashable | None = None
-    ) -> int:
-        """Return the noisy number of records from a value up to another one, which is excluded.
+    ) -> Estimate:
+        """Estimate the number of records from a value up to another one, which is excluded.
 
         Parameters
         ----------
-        low, high : value or None
-            The ends; None leaves one open. For an `Interval`, edges of its bins, of which the last includes its upper
+        low, high : value or None, default=None
+            Endpoints; None leaves one open. For an `Interval`, edges of its bins, of which the last includes its upper
             edge. For numbers and dates, any. For other values, declared ones, in the order of the declaration. Missing
             is in no range.
 
         Returns
         -------
-        int
-            The sum of the counts.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If an end is not in the domain, or there are several columns.
-        """
-        return int(self.range_estimate(low, high).value)
-
-    def range_estimate(
-        self,
-        low: Hashable | None = None,
-        high: Hashable | None = None,
-        *,
-        confidence_level: float = 0.95,
-    ) -> Estimate:
-        """Return `range_count` with its error.
-
-        Parameters
-        ----------
-        low, high : value or None
-            As for `range_count`.
-        confidence_level : float, default=0.95
-            Coverage of the interval, between 0 and 1.
-
-        Returns
-        -------
         Estimate
-            The ``value``, its ``std_error``, and the ends ``lower`` and ``upper`` of its interval.
+            The sum of the counts as ``value``, with its ``std_error`` and the endpoints ``lower`` and ``upper`` of its
+            interval.
 
         Raises
         ------
         TypeError, ValueError
-            As for `range_count`; if the confidence level is out of range.
+            If an endpoint is not in the domain, or there are several columns.
         """
         in_range = self._find_range(low, high)
         total = self.counts_[in_range].sum().item()
         tree = Hierarchy(self.counts_.size, self.branching_)
         variance_of_level = self.std_error_[0] ** 2 / tree.cell_variances[0]
         std_error = math.sqrt(variance_of_level * tree.variance(in_range))
-        level = check_confidence_level(confidence_level)
+        level = check_confidence_level(self.confidence_level)
         lower, upper = count_interval(total, std_error, level)
         return Estimate(total, std_error, lower.item(), upper.item())
 
@@ -333,7 +298,7 @@ def planned_half_width(histogram: DPHistogram, domain: Domain, level: float) -> 
     """Return half the width of the widest interval of `to_frame`, before `fit`."""
     share = replace(read_share(histogram.epsilon), rows=histogram.max_rows_per_person)
     method = _applicable(histogram.method, domain)
-    tree = plan_hierarchy(domain.size, share, method, histogram.branching)
+    tree = plan_hierarchy(domain.size, share, method)
     std_error = math.sqrt(_noise_variances(tree, share).max())
     lower, upper = count_interval(0, std_error, level)
     return float(upper - lower) / 2

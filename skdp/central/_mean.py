@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
-from skdp.base import Bounds, check_choice, check_confidence_level
-from skdp.central._base import (
-    CentralStatistic,
-    Plan,
-    Unknown,
-)
+from skdp.base import Bounds, check_confidence_level
+from skdp.central._base import CentralStatistic, Plan
 from skdp.central.statistics import (
     GRID,
     Batches,
@@ -36,10 +32,6 @@ class DPMean(CentralStatistic):
     epsilon : float, Rho or Mu, default=1.0
         Privacy loss of all columns together, finite and > 0. A share of a budget in rho or mu (`skdp.privacy.Rho`,
         `skdp.privacy.Mu`) gets Gaussian noise where that is less.
-    missing : {"ignore", "error"}, default="ignore"
-        What `fit` does with a missing value: it adds nothing to the mean of its column; or it is an error, as is an
-        infinite value, which reveals that there is one. All columns then have one count, and the noise is less: by a
-        third for five columns.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
         The smallest and largest value of all columns, or of each, from public knowledge. Values outside are
         clipped to them, on both sides.
@@ -105,7 +97,6 @@ class DPMean(CentralStatistic):
         self,
         epsilon: float | Rho | Mu = 1.0,
         *,
-        missing: Unknown = "ignore",
         bounds: Bounds | None = None,
         confidence_level: float = 0.95,
         max_rows_per_person: int = 1,
@@ -113,7 +104,6 @@ class DPMean(CentralStatistic):
         random_state: int | None = None,
     ) -> None:
         self.epsilon = epsilon
-        self.missing = missing
         self.bounds = bounds
         self.confidence_level = confidence_level
         self.max_rows_per_person = max_rows_per_person
@@ -122,19 +112,14 @@ class DPMean(CentralStatistic):
 
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         check_confidence_level(self.confidence_level)
-        check_choice("missing", self.missing, get_args(Unknown))
-        shared_count = self.missing == "error"
-        sums = sum_columns(rows, bounds, missing=not shared_count)
-        size = n_numbers(len(rows.names), squares=False, shared_count=shared_count)
-        noise = Noise.joint(share, GRID, size)
-        return Plan(sums, (noise,))
+        sums = sum_columns(rows, bounds)
+        size = n_numbers(len(rows.names), squares=False, shared_count=False)
+        return Plan(sums, (Noise.joint(share, GRID, size),))
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         (noise,) = plan.noises
         level = check_confidence_level(self.confidence_level)
-        sums = plan.exact
-        shared_count = self.missing == "error"
-        noisy = NoisySums.draw(sums, noise, source, shared_count=shared_count)
-        estimate = mean_estimates(noisy, sums.bounds, noise, level)
+        noisy = NoisySums.draw(plan.exact, noise, source)
+        estimate = mean_estimates(noisy, plan.exact.bounds, noise, level)
         self.mean_, self.std_error_ = estimate.value[0], estimate.std_error[0]
         self.interval_ = np.column_stack([estimate.lower[0], estimate.upper[0]])

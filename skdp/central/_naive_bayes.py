@@ -496,7 +496,7 @@ def _drawn_together(
 
 
 def _sums_by_class(
-    table: Table, _: Any, *, classes: Classes, ends: Floats
+    table: Table, *, classes: Classes, ends: Floats
 ) -> list[NDArray[np.int64]]:
     """Return the sums of each column in each class."""
     features = select_columns(table, table.names[:-1])

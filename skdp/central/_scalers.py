@@ -1,4 +1,4 @@
-"""Columns standardised by private means and variances, or scaled to a given range."""
+"""Columns standardized by private means and variances, or scaled by private quantiles."""
 
 from __future__ import annotations
 
@@ -13,23 +13,15 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from skdp.base import Bounds, check_choice, check_flag, level_of_the_caller, read_bounds
-from skdp.central._base import (
-    Columns,
-    InvertibleTransformer,
-    Plan,
-    Unknown,
-    quantile_plan,
-)
+from skdp.central._base import Columns, InvertibleTransformer, Plan
 from skdp.central.statistics import (
     GRID,
     Batches,
-    Candidates,
     Noise,
     NoisySums,
     moments_of,
     n_numbers,
     plan_quantiles,
-    read_candidates,
     read_probability,
     read_values,
     sum_columns,
@@ -43,33 +35,25 @@ from skdp.randomness import ByteSource
 
 Floats = NDArray[np.float64]
 
-_Z_95 = float(norm.ppf(0.975))
+Z_95 = float(norm.ppf(0.975))
 
 
 class AffineScaler(InvertibleTransformer):
     """A transformer that subtracts a number from each column and divides by another."""
 
-    def _shift_and_scale(self) -> tuple[Floats | None, Floats | None]:
-        """Return what `transform` subtracts and what it divides by; None for 0 and 1."""
+    def _shift_and_scale(self) -> tuple[Floats, Floats]:
+        """Return the subtracted numbers and the divisors."""
         raise NotImplementedError
-
-    def _numbers(self) -> tuple[Floats, Floats]:
-        shift, scale = self._shift_and_scale()
-        if shift is None:
-            shift = np.zeros(self.n_features_in_)
-        if scale is None:
-            scale = np.ones(self.n_features_in_)
-        return shift, scale
 
     def _transform_columns(self, columns: Columns) -> Columns:
         scaled = []
-        for column, shift, scale in zip(columns, *self._numbers(), strict=True):
+        for column, shift, scale in zip(columns, *self._shift_and_scale(), strict=True):
             scaled.append((column - shift) / scale)
         return scaled
 
     def _invert_columns(self, columns: Columns) -> Columns:
         values = []
-        for column, shift, scale in zip(columns, *self._numbers(), strict=True):
+        for column, shift, scale in zip(columns, *self._shift_and_scale(), strict=True):
             values.append(column * scale + shift)
         return values
 
@@ -85,19 +69,9 @@ class DPStandardScaler(AffineScaler):
     epsilon : float, Rho or Mu, default=1.0
         Privacy loss of all columns together, finite and > 0. A share of a budget in rho or mu (`skdp.privacy.Rho`,
         `skdp.privacy.Mu`) gets Gaussian noise where that is less.
-    with_mean : bool, default=True
-        Whether the means are subtracted.
-    with_std : bool, default=True
-        Whether the values are divided by the standard deviations. If not, the noise of the means is about half as
-        large.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
         The smallest and largest value of all columns, or of each, from public knowledge. `fit` clips values
         outside; `transform` does not.
-    missing : {"ignore", "error"}, default="ignore"
-        ``"ignore"``, as in scikit-learn: in `fit`, a missing value adds nothing to the statistics of its column, and an
-        infinite one is clipped; `transform` keeps both. ``"error"``: one of them is an error, in `fit` and in
-        `transform`, which reveals that there is one. All columns then have one count, and the noise of two or more is
-        less: by a quarter for five columns.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person, all of which are protected: noise is proportional to it. Further rows are
         left out if `fit` is given ``groups``; without, the number is not checked.
@@ -114,15 +88,15 @@ class DPStandardScaler(AffineScaler):
         The standard deviation of their noise.
     var_ : ndarray of shape (n_features,)
         The noisy variances: at least the standard deviation of their noise, and at most a quarter of the squared width
-        of the bounds, the largest possible. None without `with_std`.
+        of the bounds, the largest possible.
     scale_ : ndarray of shape (n_features,)
-        The noisy standard deviations: the roots of `var_`; never 0. None without `with_std`.
+        The noisy standard deviations: the roots of `var_`; never 0.
     scale_std_error_ : ndarray of shape (n_features,)
         Their standard errors: ``scale_`` plus or minus 1.96 of them covers the standard deviation in about 95 % of
-        fits, and reaches 0 for a column with one value. None without `with_std`.
+        fits, and reaches 0 for a column with one value.
     drowned_ : ndarray of bool, shape (n_features,)
         True where the standard error of the variance is at least the variance of a uniform distribution between the
-        bounds: `var_` is then this variance, which is public, and `fit` warns. None without `with_std`.
+        bounds: `var_` is then this variance, which is public, and `fit` warns.
     bounds_ : ndarray of shape (n_features, 2)
         The declared bounds.
     guarantee_ : PrivacyGuarantee
@@ -141,14 +115,12 @@ class DPStandardScaler(AffineScaler):
     distribution of all fitted attributes by at most ``(epsilon, 0)``; replacing one by ``(2 epsilon, 0)``. **The output
     of** `transform` **is the rows themselves**, shifted and scaled: no noise is added to it, and it is as private as X.
     `fit` reads the values of all columns, and the number of rows is protected too: there is no ``n_samples_seen_``, and
-    a table without rows is answered. Not covered: an error under ``missing="error"`` reveals that some value is
-    missing.
+    a table without rows is answered.
 
     Values are placed on a grid of 2**30 steps between the bounds. One record changes the number of rows, and for each
     column the sums of the grid positions and of their squares, shifted and scaled to ``[-1, 1]``, by at most 1 each. So
     noise of density ``e**(-epsilon max|z|)`` in D = 3 d dimensions protects all of them ([1]_, [2]_); it is drawn
-    exactly, and gives each the variance ``(D + 1) (D + 2) / (3 epsilon**2)``. D is 2 d without `with_std`, and 2 d + 1
-    and d + 1 with ``missing="error"``.
+    exactly, and gives each the variance ``(D + 1) (D + 2) / (3 epsilon**2)``.
 
     References
     ----------
@@ -171,63 +143,34 @@ class DPStandardScaler(AffineScaler):
     epsilon = 1, central model, replacing one record's values of: age, hours-per-week, NOT SECURE: ...
     """
 
-    var_: NDArray[np.float64] | None
-    scale_: NDArray[np.float64] | None
-    scale_std_error_: NDArray[np.float64] | None
-    drowned_: NDArray[np.bool_] | None
-
     def __init__(
         self,
         epsilon: float | Rho | Mu = 1.0,
         *,
-        with_mean: bool = True,
-        with_std: bool = True,
         bounds: Bounds | None = None,
-        missing: Unknown = "ignore",
         max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
         self.epsilon = epsilon
-        self.with_mean = with_mean
-        self.with_std = with_std
         self.bounds = bounds
-        self.missing = missing
         self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
         self.random_state = random_state
 
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
-        check_choice("missing", self.missing, get_args(Unknown))
-        check_flag("with_mean", self.with_mean)
-        check_flag("with_std", self.with_std)
-        if not (self.with_mean or self.with_std):
-            raise ValueError(
-                "with_mean and with_std are both False: there is nothing to scale by"
-            )
-        shared = self.missing == "error"
-        sums = sum_columns(rows, bounds, missing=not shared)
-        has_squares = bool(self.with_std)
-        size = n_numbers(len(rows.names), squares=has_squares, shared_count=shared)
-        noise = Noise.joint(share, GRID, size)
-        return Plan(sums, (noise,))
+        sums = sum_columns(rows, bounds)
+        size = n_numbers(len(rows.names), squares=True, shared_count=False)
+        return Plan(sums, (Noise.joint(share, GRID, size),))
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         (noise,), sums = plan.noises, plan.exact
-        noisy = NoisySums.draw(
-            sums,
-            noise,
-            source,
-            squares=bool(self.with_std),
-            shared_count=self.missing == "error",
+        moments = moments_of(
+            NoisySums.draw(sums, noise, source, squares=True), noise.error
         )
-        moments = moments_of(noisy, noise.error)
         half_widths = (sums.bounds[:, 1] - sums.bounds[:, 0]) / 2
         self.mean_ = to_values(moments.mean[0], sums.bounds)
         self.mean_std_error_ = half_widths * moments.mean_error[0]
-        self.var_ = self.scale_ = self.scale_std_error_ = self.drowned_ = None
-        if not self.with_std:
-            return
         roots = np.sqrt(moments.variance[0])
         self.scale_ = half_widths * roots
         with np.errstate(over="ignore"):  # the square of the widest bounds is infinite
@@ -238,33 +181,23 @@ class DPStandardScaler(AffineScaler):
         self.drowned_ = moments.drowned[0]
         _warn_of_drowned(self.guarantee_.scope, self.drowned_)
 
-    def _transform_columns(self, columns: Columns) -> Columns:
-        if self.missing == "error":
-            for name, column in zip(self.guarantee_.scope, columns, strict=True):
-                if not np.isfinite(column).all():
-                    raise ValueError(
-                        f"column {name!r} holds a missing value, a NaN or an inf; see "
-                        "missing="
-                    )
-        return super()._transform_columns(columns)
-
-    def _shift_and_scale(self) -> tuple[Floats | None, Floats | None]:
-        return self.mean_ if self.with_mean else None, self.scale_
+    def _shift_and_scale(self) -> tuple[Floats, Floats]:
+        return self.mean_, self.scale_
 
 
 def _errors_of_roots(roots: Floats, variance_errors: Floats) -> Floats:
-    """Return standard errors of standard deviations, which hold near 0, too."""
+    """Return standard errors of standard deviations, also near 0."""
     # The slope of the root, 1 / (2 root), understates the error where the variance is
     # near 0. The lower end of a 95 % interval is the root of the variance's lower end;
-    # the root is concave, so the upper end is covered as well. For small errors, this
-    # is the error by the slope.
-    lower_ends = np.sqrt(np.maximum(roots**2 - _Z_95 * variance_errors, 0))
-    errors: Floats = (roots - lower_ends) / _Z_95
+    # the root is concave, so the upper end is covered as well. Small errors equal the
+    # error by the slope.
+    lower_ends = np.sqrt(np.maximum(roots**2 - Z_95 * variance_errors, 0))
+    errors: Floats = (roots - lower_ends) / Z_95
     return errors
 
 
 def _warn_of_drowned(names: Sequence[Any], drowned: NDArray[np.bool_]) -> None:
-    """Warn of the columns with a variance below the error by noise."""
+    """Warn of the columns with a variance below its error."""
     if not drowned.any():
         return
     noisy = [name for name, is_noisy in zip(names, drowned, strict=True) if is_noisy]
@@ -295,8 +228,6 @@ class DPMinMaxScaler(InvertibleTransformer):
     quantile_range : tuple of two float, optional
         The quantiles that replace the bounds, ascending, between 0 and 1 (not in percent), for bounds far wider than
         nearly all values. Values beyond them are scaled beyond `feature_range`, unless `clip` is set.
-    candidates : "integers", int, array-like of float, or mapping of column name to one of these, optional
-        The possible quantiles, as in `DPKBinsDiscretizer`.
     clip : bool, default=False
         Whether to move what `transform` would put outside of `feature_range` to its nearer end.
     max_rows_per_person : int, default=1
@@ -345,7 +276,7 @@ class DPMinMaxScaler(InvertibleTransformer):
     >>> scaler.transform(ages.head(2))["age"].tolist(), scaler.guarantee_.epsilon
     ([0.39, 0.5], 0.0)
     >>> scaler = DPMinMaxScaler(
-    ...     epsilon=1.0, bounds=(0, 100), quantile_range=(0.01, 0.99), candidates="integers", random_state=0
+    ...     epsilon=1.0, bounds=(0, 100), quantile_range=(0.01, 0.99), random_state=0
     ... ).fit(ages)
     >>> scaler.data_min_, scaler.data_max_
     (array([17.]), array([74.]))
@@ -358,7 +289,6 @@ class DPMinMaxScaler(InvertibleTransformer):
         feature_range: tuple[float, float] = (0, 1),
         bounds: Bounds | None = None,
         quantile_range: tuple[float, float] | None = None,
-        candidates: Candidates | None = None,
         clip: bool = False,
         max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
@@ -368,27 +298,32 @@ class DPMinMaxScaler(InvertibleTransformer):
         self.feature_range = feature_range
         self.bounds = bounds
         self.quantile_range = quantile_range
-        self.candidates = candidates
         self.clip = clip
         self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
         self.random_state = random_state
 
     def _is_free(self, names: Sequence[Any]) -> bool:
-        return self._read_quantile_range() is None
+        return self.quantile_range is None
 
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         self._read_feature_range()
-        probabilities = self._read_quantile_range()
         check_flag("clip", self.clip)
-        ends = read_bounds(bounds, rows.names)
-        candidates = read_candidates(self.candidates, rows.names, ends)
-        if probabilities is None:
+        if self.quantile_range is None:
             warn_of_objects(rows.table)
             read_values(rows.table)
+            ends = read_bounds(bounds, rows.names)
             return Plan(ends, mechanism="public bounds", free=True)
-        quantiles = plan_quantiles(rows, candidates, probabilities, share)
-        return quantile_plan(quantiles)
+        low, high = _read_pair("quantile_range", self.quantile_range)
+        probabilities = [
+            read_probability(low, "quantile_range"),
+            read_probability(high, "quantile_range"),
+        ]
+        if low >= high:
+            raise ValueError(
+                f"quantile_range must be ascending, got {self.quantile_range}"
+            )
+        return Plan.of_quantiles(plan_quantiles(rows, bounds, probabilities, share))
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         low, high = self._read_feature_range()
@@ -415,47 +350,24 @@ class DPMinMaxScaler(InvertibleTransformer):
         return values
 
     def _read_feature_range(self) -> tuple[float, float]:
-        low, high = _pair("feature_range", self.feature_range)
-        for end in (low, high):
-            if isinstance(end, bool | np.bool_) or not isinstance(end, Real):
-                raise TypeError(
-                    f"feature_range must be two numbers, got {type(end).__name__}"
-                )
-        low, high = float(low), float(high)
+        low, high = _read_pair("feature_range", self.feature_range)
         if not (math.isfinite(high - low) and low < high):
             raise ValueError(
                 f"feature_range must be finite and ascending, got {self.feature_range}"
             )
         return low, high
 
-    def _read_quantile_range(self) -> list[Fraction] | None:
-        if self.quantile_range is None:
-            return None
-        low, high = (
-            read_probability(end, "quantile_range")
-            for end in _pair("quantile_range", self.quantile_range)
-        )
-        if low >= high:
-            raise ValueError(
-                f"quantile_range must be ascending, got {self.quantile_range}"
-            )
-        return [low, high]
 
-
-def _pair(name: str, value: Any) -> tuple[Any, Any]:
+def _read_pair(name: str, value: Any) -> tuple[float, float]:
+    """Check that a parameter is a pair of numbers."""
     if not isinstance(value, tuple | list) or len(value) != 2:
         raise TypeError(
             f"{name} must be a pair (low, high), got {type(value).__name__}"
         )
-    return value[0], value[1]
-
-
-Distribution = Literal["uniform", "normal"]
-_MAX_QUANTILES = 10_000
-
-# As in scikit-learn: where a normal distribution is cut off, for it has no quantile of
-# 0 or 1.
-_EDGE = 1e-7
+    for end in value:
+        if isinstance(end, bool | np.bool_) or not isinstance(end, Real):
+            raise TypeError(f"{name} must be two numbers, got {type(end).__name__}")
+    return float(value[0]), float(value[1])
 
 
 class DPRobustScaler(AffineScaler):
@@ -469,19 +381,11 @@ class DPRobustScaler(AffineScaler):
     epsilon : float, Rho or Mu, default=1.0
         Privacy loss of all columns together, finite and > 0. A share of a budget in rho or mu (`skdp.privacy.Rho`,
         `skdp.privacy.Mu`) gets the exponential mechanism.
-    with_centering : bool, default=True
-        Whether the medians are subtracted.
-    with_scaling : bool, default=True
-        Whether the values are divided by the ranges of quantiles.
     quantile_range : tuple of two float, default=(25.0, 75.0)
         The quantiles between which the range is, ascending, in per cent, as in scikit-learn.
-    unit_variance : bool, default=False
-        Whether normally distributed values get a variance of 1.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
         The smallest and largest value of all columns, or of each, from public knowledge. `fit` clips values
         outside; `transform` does not.
-    candidates : "integers", int, array-like of float, or mapping of column name to one of these, optional
-        The possible quantiles, as in `DPKBinsDiscretizer`.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person, all of which are protected: noise is proportional to it. Further rows are
         left out if `fit` is given ``groups``; without, the number is not checked.
@@ -492,10 +396,10 @@ class DPRobustScaler(AffineScaler):
 
     Attributes
     ----------
-    center_ : ndarray of shape (n_features,) or None
-        The private medians, None without `with_centering`.
-    scale_ : ndarray of shape (n_features,) or None
-        The private ranges, None without `with_scaling`. Quantiles that coincide are scaled as if they differed by 1.
+    center_ : ndarray of shape (n_features,)
+        The private medians.
+    scale_ : ndarray of shape (n_features,)
+        The private ranges. Quantiles that coincide are scaled as if they differed by 1.
     bounds_ : ndarray of shape (n_features, 2)
         The declared bounds.
     guarantee_ : PrivacyGuarantee
@@ -534,87 +438,56 @@ class DPRobustScaler(AffineScaler):
         self,
         epsilon: float | Rho | Mu = 1.0,
         *,
-        with_centering: bool = True,
-        with_scaling: bool = True,
         quantile_range: tuple[float, float] = (25.0, 75.0),
-        unit_variance: bool = False,
         bounds: Bounds | None = None,
-        candidates: Candidates | None = None,
         max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
         self.epsilon = epsilon
-        self.with_centering = with_centering
-        self.with_scaling = with_scaling
         self.quantile_range = quantile_range
-        self.unit_variance = unit_variance
         self.bounds = bounds
-        self.candidates = candidates
         self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
         self.random_state = random_state
 
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
-        for name in ("with_centering", "with_scaling", "unit_variance"):
-            check_flag(name, getattr(self, name))
-        if not (self.with_centering or self.with_scaling):
-            raise ValueError(
-                "with_centering and with_scaling are both False: there is nothing to "
-                "scale by"
-            )
-        candidates = read_candidates(self.candidates, rows.names, bounds)
-        quantiles = plan_quantiles(rows, candidates, self._probabilities(), share)
-        return quantile_plan(quantiles)
-
-    def _probabilities(self) -> list[Fraction]:
-        """Return the probabilities of the quantiles that are needed, ascending."""
-        ends = self._read_range()
-        probabilities: set[Fraction] = set()
-        if self.with_scaling:
-            probabilities.update(ends)
-        if self.with_centering:
-            probabilities.add(Fraction(1, 2))
-        return sorted(probabilities)
+        low, high = self._read_range()
+        # The median is one of the quantiles if it ends the range.
+        probabilities = sorted({low, Fraction(1, 2), high})
+        quantiles = plan_quantiles(rows, bounds, probabilities, share)
+        return Plan.of_quantiles(quantiles)
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         low, high = self._read_range()
-        quantiles = plan.exact.draw(source).T
-        of_probability = dict(zip(self._probabilities(), quantiles, strict=True))
-        self.center_ = self.scale_ = None
-        if self.with_centering:
-            self.center_ = of_probability[Fraction(1, 2)].copy()
-        if self.with_scaling:
-            width = of_probability[high] - of_probability[low]
-            self.scale_ = np.where(width == 0, 1.0, width)
-            if self.unit_variance:
-                self.scale_ /= norm.ppf(float(high)) - norm.ppf(float(low))
+        drawn = plan.exact.draw(source).T
+        quantiles = dict(zip(plan.exact.probabilities, drawn, strict=True))
+        self.center_ = quantiles[Fraction(1, 2)].copy()
+        width = quantiles[high] - quantiles[low]
+        self.scale_ = np.where(width == 0, 1.0, width)
 
     def _read_range(self) -> tuple[Fraction, Fraction]:
-        percentages = self.quantile_range
-        if not isinstance(percentages, tuple | list) or len(percentages) != 2:
-            raise TypeError(
-                "quantile_range must be a pair (low, high), got"
-                f" {type(percentages).__name__}"
-            )
-        for end in percentages:
-            if isinstance(end, bool | np.bool_) or not isinstance(end, Real):
-                raise TypeError(
-                    f"quantile_range must be two numbers, got {type(end).__name__}"
-                )
-        if not 0 < percentages[0] < percentages[1] < 100:
+        low, high = _read_pair("quantile_range", self.quantile_range)
+        if not 0 < low < high < 100:
             raise ValueError(
                 "quantile_range must be ascending, above 0 and below 100 (per cent), "
-                f"got {percentages}"
+                f"got {self.quantile_range}"
             )
-        low, high = (
-            read_probability(float(end) / 100, "quantile_range / 100")
-            for end in percentages
+        return (
+            read_probability(low / 100, "quantile_range / 100"),
+            read_probability(high / 100, "quantile_range / 100"),
         )
-        return low, high
 
-    def _shift_and_scale(self) -> tuple[Floats | None, Floats | None]:
+    def _shift_and_scale(self) -> tuple[Floats, Floats]:
         return self.center_, self.scale_
+
+
+Distribution = Literal["uniform", "normal"]
+
+MAX_QUANTILES = 10_000
+
+# A normal distribution has no quantile of 0 or 1: both are cut here, as in scikit-learn.
+EDGE_PROBABILITY = 1e-7
 
 
 class DPQuantileTransformer(InvertibleTransformer):
@@ -636,8 +509,6 @@ class DPQuantileTransformer(InvertibleTransformer):
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
         The smallest and largest value of all columns, or of each, from public knowledge: the first and the last
         quantile. Values outside are clipped.
-    candidates : "integers", int, array-like of float, or mapping of column name to one of these, optional
-        The possible quantiles, as in `DPKBinsDiscretizer`.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person, all of which are protected: noise is proportional to it. Further rows are
         left out if `fit` is given ``groups``; without, the number is not checked.
@@ -696,7 +567,6 @@ class DPQuantileTransformer(InvertibleTransformer):
         n_quantiles: int = 33,
         output_distribution: Distribution = "uniform",
         bounds: Bounds | None = None,
-        candidates: Candidates | None = None,
         max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
@@ -705,64 +575,53 @@ class DPQuantileTransformer(InvertibleTransformer):
         self.n_quantiles = n_quantiles
         self.output_distribution = output_distribution
         self.bounds = bounds
-        self.candidates = candidates
         self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
         self.random_state = random_state
 
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         n = check_size(
-            self.n_quantiles, least=3, most=_MAX_QUANTILES, name="n_quantiles"
+            self.n_quantiles, least=3, most=MAX_QUANTILES, name="n_quantiles"
         )
         check_choice(
             "output_distribution", self.output_distribution, get_args(Distribution)
         )
-        ends = read_bounds(bounds, rows.names)
-        candidates = read_candidates(self.candidates, rows.names, ends)
         probabilities = [Fraction(index, n - 1) for index in range(1, n - 1)]
-        quantiles = plan_quantiles(rows, candidates, probabilities, share)
-        return quantile_plan(quantiles, ends)
+        quantiles = plan_quantiles(rows, bounds, probabilities, share)
+        return Plan.of_quantiles(quantiles)
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
-        quantiles, ends = plan.exact
-        released = quantiles.draw(source).T
-        self.quantiles_ = np.vstack([ends[:, 0], released, ends[:, 1]])
+        self.quantiles_ = plan.exact.draw_with_bounds(source).T
         self.references_ = np.linspace(0, 1, self.n_quantiles)
 
-    def _transform_columns(self, columns: Columns) -> Columns:
-        shares = list(map(self._share, columns, self.quantiles_.T))
-        if self.output_distribution == "uniform":
-            return shares
-        least = norm.ppf(_EDGE - np.spacing(1))
-        return [np.clip(norm.ppf(share), least, -least) for share in shares]
+    @property
+    def _edge(self) -> float:
+        return EDGE_PROBABILITY if self.output_distribution == "normal" else 0.0
 
-    def _share(
-        self, column: NDArray[np.float64], quantiles: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
-        # Of quantiles that coincide, the middle one.
+    def _transform_columns(self, columns: Columns) -> Columns:
+        ranks = list(map(self._rank, columns, self.quantiles_.T))
+        if self.output_distribution == "uniform":
+            return ranks
+        lowest = norm.ppf(EDGE_PROBABILITY - np.spacing(1))
+        return [np.clip(norm.ppf(column), lowest, -lowest) for column in ranks]
+
+    def _rank(self, column: Floats, quantiles: Floats) -> Floats:
+        """Return the proportion of the values below each value."""
+        # The middle one of quantiles that coincide.
         up = np.interp(column, quantiles, self.references_)
         down = np.interp(-column, -quantiles[::-1], -self.references_[::-1])
-        shares = 0.5 * (up - down)
-        edge = _EDGE if self.output_distribution == "normal" else 0.0
-        (
-            shares[column <= quantiles[0] + edge],
-            shares[column >= quantiles[-1] - edge],
-        ) = (
-            0.0,
-            1.0,
-        )
-        return shares
+        ranks: Floats = 0.5 * (up - down)
+        ranks[column <= quantiles[0] + self._edge] = 0.0
+        ranks[column >= quantiles[-1] - self._edge] = 1.0
+        return ranks
 
     def _invert_columns(self, columns: Columns) -> Columns:
-        normal = self.output_distribution == "normal"
-        edge = _EDGE if normal else 0.0
         inverted = []
         for column, quantiles in zip(columns, self.quantiles_.T, strict=True):
-            shares = norm.cdf(column) if normal else column
-            values = np.interp(shares, self.references_, quantiles)
-            values[shares <= edge], values[shares >= 1 - edge] = (
-                quantiles[0],
-                quantiles[-1],
-            )
+            is_normal = self.output_distribution == "normal"
+            ranks = norm.cdf(column) if is_normal else column
+            values = np.interp(ranks, self.references_, quantiles)
+            values[ranks <= self._edge] = quantiles[0]
+            values[ranks >= 1 - self._edge] = quantiles[-1]
             inverted.append(values)
         return inverted

@@ -21,7 +21,6 @@ from skdp.central._base import (
     Columns,
     Plan,
     Unknown,
-    quantile_plan,
 )
 from skdp.central.statistics import (
     GRID,
@@ -37,7 +36,6 @@ from skdp.central.statistics import (
     moments_of,
     n_numbers,
     plan_quantiles,
-    read_candidates,
     sum_columns,
     to_values,
 )
@@ -104,7 +102,7 @@ class DPSimpleImputer(CentralTransformer):
     X. `fit` reads all values; a missing one adds nothing, and a table without any is answered.
 
     The means of all columns are released together, as by `DPMean`. Medians are released as the inner edge of two
-    bins of `DPKBinsDiscretizer`, among its default candidates. Most frequent values are chosen by permute-and-flip
+    bins of `DPKBinsDiscretizer`, among its candidates. Most frequent values are chosen by permute-and-flip
     ([1]_), for each of d columns with epsilon / d: a value that is c records behind the most frequent one stays in the
     draw with probability ``e**(-epsilon c / d)``. As a record that is added can only raise counts, this is
     epsilon / d-differentially private without the usual factor 2.
@@ -178,10 +176,8 @@ class DPSimpleImputer(CentralTransformer):
             noise = Noise.joint(share, GRID, size)
             return Plan(sums, (noise,))
         if self.strategy == "median":
-            candidates = read_candidates(None, rows.names, bounds)
             median = [Fraction(1, 2)]
-            quantiles = plan_quantiles(rows, candidates, median, share)
-            return quantile_plan(quantiles)
+            return Plan.of_quantiles(plan_quantiles(rows, bounds, median, share))
         part = share / len(rows.names)
         losses: tuple[Loss, ...] = ()
         if share.kind == "epsilon":
@@ -251,10 +247,7 @@ def _check_fill(name: Any, column: Any, values: Sequence[Any]) -> None:
     if isinstance(column, np.ndarray):
         return
     missing = _make_missing(column)
-    numbers = [value for value in values if isinstance(value, Real)]
-    extremes = [min(numbers), max(numbers)] if numbers else []
-    one_of_each_type = {type(value): value for value in values}
-    for value in [*one_of_each_type.values(), *extremes]:
+    for value in values:
         _fill(name, missing, value)
 
 
@@ -282,16 +275,15 @@ def fill_missing(column: Any, value: Any) -> Any:
     """Replace the missing values of a column."""
     if isinstance(column, np.ndarray):
         return _fill_array(column, value)
-    value = _match_dates(column, value)
-    series = nw.from_native(_make_room(column, value), series_only=True)
-    filled = series.fill_null(value)
+    series = nw.from_native(column, series_only=True)
+    value = _match_dates(series.dtype, value)
+    filled = _widen(series, value).fill_null(value)
     # nan is a number to polars, pyarrow and pandas' own dtypes.
     if filled.dtype.is_float():
         frame = filled.alias("column").to_frame()
         numbers = nw.when(~nw.col("column").is_nan()).then("column").otherwise(value)
-        filled = frame.select(numbers.cast(filled.dtype).alias("column"))[
-            "column"
-        ].alias(filled.name)
+        frame = frame.select(numbers.cast(filled.dtype).alias("column"))
+        filled = frame["column"].alias(filled.name)
     return filled.to_native()
 
 
@@ -299,17 +291,16 @@ def _fill_array(column: NDArray[Any], value: Any) -> NDArray[Any]:
     missing = find_missing(column)
     if not missing.any():
         return column
-    numbers = column.dtype.kind == "f" and kind_of(value) == "number"
-    filled = (
-        column.copy() if numbers or column.dtype.kind == "M" else column.astype(object)
+    is_kept = column.dtype.kind == "M" or (
+        column.dtype.kind == "f" and kind_of(value) == "number"
     )
+    filled = column.copy() if is_kept else column.astype(object)
     filled[missing] = value
     return filled
 
 
-def _match_dates(column: Any, value: Any) -> Any:
-    """Return a date as a date with a time, or the reverse, if the column holds them."""
-    dtype = nw.from_native(column, series_only=True).dtype
+def _match_dates(dtype: Any, value: Any) -> Any:
+    """Return a date as a date with a time, or the reverse, as the dtype requires."""
     if isinstance(dtype, nw.Date) and isinstance(value, datetime):
         return value.date()
     is_day = isinstance(value, date) and not isinstance(value, datetime)
@@ -318,54 +309,16 @@ def _match_dates(column: Any, value: Any) -> Any:
     return value
 
 
-def _exceeds(dtype: str, value: Any) -> bool:
-    """Return whether an integer dtype, named as by NumPy, is too small for a number."""
-    limits = np.iinfo(dtype)
-    return not limits.min <= value <= limits.max
-
-
-def _make_room(column: Any, value: Any) -> Any:
-    """Change the dtype of a column where it cannot hold a value."""
-    if isinstance(column, pd.Series):
-        dtype = column.dtype
-        if isinstance(dtype, pd.CategoricalDtype):
-            return (
-                column
-                if value in dtype.categories
-                else column.cat.add_categories([value])
-            )
-        if (
-            pd.api.types.is_integer_dtype(dtype)
-            and isinstance(value, float)
-            and not value.is_integer()
-        ):
-            return nw.from_native(column, series_only=True).cast(nw.Float64).to_native()
-        series = nw.from_native(column, series_only=True)
-        if series.dtype.is_integer() and _exceeds(str(series.dtype).lower(), value):
-            return series.cast(nw.Int64).to_native()
-        return column
-    if type(column).__module__.startswith("pyarrow"):
-        return _make_room_arrow(column, value)
-    series = nw.from_native(column, series_only=True)
-    if series.dtype == nw.Enum and value not in series.cat.get_categories().to_list():
-        return series.cast(nw.String).to_native()
-    return column
-
-
-def _make_room_arrow(column: Any, value: Any) -> Any:
-    import pyarrow
-    from pyarrow import types
-
-    if types.is_null(column.type):
-        return column.cast(pyarrow.scalar(value).type)
-    if (
-        types.is_integer(column.type)
-        and isinstance(value, float)
-        and not value.is_integer()
-    ):
-        return column.cast(pyarrow.float64(), safe=False)
-    if types.is_integer(column.type) and _exceeds(str(column.type), value):
-        return column.cast(pyarrow.int64())
-    if types.is_string_view(column.type):
-        return column.cast(pyarrow.large_string())  # nothing can be filled into views
-    return column
+def _widen(series: Any, value: Any) -> Any:
+    """Change the dtype of a series where it cannot hold a value."""
+    dtype = series.dtype
+    if dtype.is_integer() and isinstance(value, Real):
+        limits = np.iinfo(str(dtype).lower())
+        if value != int(value):
+            return series.cast(nw.Float64)
+        if not limits.min <= value <= limits.max:
+            return series.cast(nw.Int64)
+    if dtype not in (nw.Enum, nw.Categorical) or not isinstance(value, str):
+        return series
+    is_category = value in series.cat.get_categories().to_list()
+    return series if is_category else series.cast(nw.String)

@@ -24,12 +24,11 @@ OTHERS = {
     "DPGaussianNB": (BOUNDS | {"classes": [0, 1]}, NUMBERS),
     "DPGroupBy": (BOUNDS | {"by": "a", "keys": {"a": VALUES["a"]}}, WORDS.assign(b=NUMBERS["b"])),
     "DPHistogram": ({"domain": VALUES}, WORDS),
-    "DPKBinsDiscretizer": (BOUNDS | {"candidates": 50}, NUMBERS),
+    "DPKBinsDiscretizer": (BOUNDS | {"n_bins": 5}, NUMBERS),
     "DPLinearRegression": (BOUNDS | {"target_bounds": (0, 1)}, NUMBERS),
-    "DPLogisticRegression": (BOUNDS | {"classes": [0, 1], "max_iter": 2}, NUMBERS),
-    "DPMinMaxScaler": (BOUNDS | {"quantile_range": (0.1, 0.9), "candidates": 50}, NUMBERS),  # it costs something
-    "DPOneHotEncoder": ({"categories": VALUES}, WORDS),
-    "DPQuantileTransformer": (BOUNDS | {"n_quantiles": 9, "candidates": 50}, NUMBERS),
+    "DPLogisticRegression": (BOUNDS | {"classes": [0, 1]}, NUMBERS),
+    "DPMinMaxScaler": (BOUNDS | {"quantile_range": (0.1, 0.9)}, NUMBERS),  # it costs something
+    "DPQuantileTransformer": (BOUNDS | {"n_quantiles": 9}, NUMBERS),
     "DPRidge": (BOUNDS | {"target_bounds": (0, 1)}, NUMBERS),
     "DPSelectKBest": (BOUNDS | {"k": 1, "classes": [0, 1]}, NUMBERS),
     "DPTargetEncoder": (BOUNDS | {"categories": VALUES}, WORDS),
@@ -37,11 +36,9 @@ OTHERS = {
 EVERY = {
     name: (getattr(central, name)(**parameters), X)
     for name in central.__all__
-    if name.startswith("DP")
+    if name.startswith("DP") and name != "DPOneHotEncoder"  # it releases nothing
     for parameters, X in [OTHERS.get(name, (BOUNDS, NUMBERS))]
 }
-FREE = "DPOneHotEncoder"
-"""Of declared categories, nothing is released."""
 NUMERIC = [name for name, (model, X) in EVERY.items() if X is NUMBERS and hasattr(model, "bounds")] + ["DPGroupBy"]
 WITH_GAPS = [name for name in NUMERIC if EVERY[name][0].__sklearn_tags__().input_tags.allow_nan]
 

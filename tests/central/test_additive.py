@@ -202,11 +202,12 @@ def test_noise_of_rare_classes_makes_no_large_functions():
     random = np.random.default_rng(0)
     columns = random.normal(size=(5_000, 4))
     target = random.choice(3, 5_000, p=[0.98, 0.01, 0.01])
-    for seed in range(3):
+    losses = []
+    for seed in range(5):
         model = DPAdditiveClassifier(0.3, classes=[0, 1, 2], bounds=(-4, 4), random_state=seed)
-        probabilities = model.fit(columns, target).predict_proba(columns)
-        # The logarithm of the shares of the classes has a loss of .11.
-        assert log_loss(target, probabilities) < 0.2
+        losses.append(log_loss(target, model.fit(columns, target).predict_proba(columns)))
+    # The logarithm of the shares of the classes has a loss of .11; a fit in thirty is above .2.
+    assert np.median(losses) < 0.15
 
 
 def test_without_rows_there_are_few_bins_and_no_error():

@@ -21,7 +21,6 @@ from skdp.base import rows_and_target
 from skdp.privacy import Mu, Rho
 from tests.central.estimators import (
     EVERY,
-    FREE,
     NUMBERS,
     NUMERIC,
     OTHERS,
@@ -40,7 +39,6 @@ from tests.persistence.forgery import forged, saved
 SOME = [
     pytest.param(name, marks=[] if name in ("DPGaussianNB", "DPGroupBy", "DPTargetEncoder") else pytest.mark.long)
     for name in EVERY
-    if name != FREE
 ]
 
 pytestmark = [
@@ -58,10 +56,10 @@ def test_a_person_may_have_several_rows(name):
         (pl.from_pandas(whole(name).assign(who=persons)).select("who", pl.exclude("who")).lazy(), "who"),
     ):
         guarantee = fitted(made(name, max_rows_per_person=2), table, groups=groups).guarantee_
-        assert name == FREE or (guarantee.unit, guarantee.max_rows_per_person) == ("person", 2)
+        assert (guarantee.unit, guarantee.max_rows_per_person) == ("person", 2)
 
 
-@each("name", [name for name in EVERY if name != FREE])
+@each("name", list(EVERY))
 def test_a_share_of_a_budget_is_charged_as_it_is(name):
     for share in (Rho(0.2, delta=1e-6), Mu(0.2, delta=1e-6)):
         ledger = PrivacyLedger(**{share.name: 1.0})
@@ -120,7 +118,7 @@ def test_a_stated_error_is_that_of_the_noise(name, number, error, n_draws):
 
 
 SCALERS = [preprocessing.MinMaxScaler, preprocessing.RobustScaler, preprocessing.StandardScaler]
-OTHER_KINDS = [preprocessing.OneHotEncoder, QuantileTransformer, SimpleImputer, preprocessing.TargetEncoder]
+OTHER_KINDS = [QuantileTransformer, SimpleImputer, preprocessing.TargetEncoder]
 
 
 @each("kind", [*SCALERS, *OTHER_KINDS])
@@ -132,7 +130,7 @@ def test_what_takes_missing_values_in_scikit_learn_takes_them_here(kind):
     model = made(name, epsilon=1e6, **declared if "categories" in OTHERS.get(name, [()])[0] else {})
     rows, target = rows_and_target(model, table)
     model.fit(rows, target)
-    filled = name in ("DPOneHotEncoder", "DPSimpleImputer", "DPTargetEncoder")
+    filled = name in ("DPSimpleImputer", "DPTargetEncoder")
     assert np.isnan(model.transform(rows).to_numpy(float)).any() != filled
     wanted = kind(**{"n_quantiles": 9} if kind is QuantileTransformer else {}).fit(rows, target)
     for attribute in {"mean_", "var_", "center_", "statistics_"} & set(dir(wanted)):
@@ -231,7 +229,7 @@ def test_a_guarantee_of_other_parameters_is_not_saved():
         saved(estimator)
 
 
-@each("name", [name for name in EVERY if name != FREE])
+@each("name", list(EVERY))
 def test_guarantees_of_budgets_are_loaded(name):
     for given in (Rho(0.2, delta=1e-6), Mu(0.4, delta=1e-6)):
         estimator = fitted(made(name, epsilon=given), whole(name))

@@ -7,15 +7,10 @@ import math
 from fractions import Fraction
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from skdp import DPKBinsDiscretizer, DPRobustScaler
-from skdp.central.statistics import (
-    _halving,
-    read_candidates,
-    read_probability,
-)
+from skdp.central.statistics import _quantiles, read_probability
 from skdp.central.statistics._quantiles import QuantilePlan, count_cells
 from skdp.domain import cut_evenly
 from skdp.privacy import Mu, Share
@@ -32,16 +27,6 @@ class TestProbability:
         assert read_probability(value, "quantile") == Fraction(1, 10)
 
 
-class TestCandidates:
-    def test_may_be_declared(self):
-        a, b, c = read_candidates({"a": 2, "b": [3, 1, 1]}, "abc", (0, 4))
-        assert a.tolist() == [0, 2, 4]
-        assert b.tolist() == [1, 3]
-        assert c.size == 10_001
-        for one in ("integers", range(5), [0, 1, 2, 3, 4], pd.Series(range(5)), 4, np.int64(4)):
-            assert [found.tolist() for found in read_candidates(one, "abc", (0, 4))] == [[0, 1, 2, 3, 4]] * 3
-
-
 THREE = np.arange(3.0)
 CUT_VALUES = (0.0, 0.5, 2.0, 7.0, NAN)
 QUARTILES = [Fraction(1, 4), Fraction(1, 2), Fraction(3, 4)]
@@ -51,7 +36,7 @@ UNEVEN = [Fraction(1, 10), Fraction(1, 3), Fraction(9, 10)]
 @pytest.fixture
 def laws_of_cuts(monkeypatch):
     """For each first cut of a table, its log-probability and the laws of the later cuts."""
-    monkeypatch.setattr(_halving, "PARTS", 2)
+    monkeypatch.setattr(_quantiles, "PARTS", 2)
 
     def laws_of(rows, probabilities, share):
         by_first_cut = []
@@ -69,8 +54,8 @@ def laws_of_cuts(monkeypatch):
                 laws.append(np.log(weights / weights.sum()))
                 return first if len(laws) == 1 else 0
 
-            monkeypatch.setattr(_halving, "unimodal_choice", choose)
-            _halving.halve(count_cells(np.array(rows, float), THREE), probabilities, share, None)
+            monkeypatch.setattr(_quantiles, "unimodal_choice", choose)
+            _quantiles.choose_cuts(count_cells(np.array(rows, float), THREE), probabilities, share, None)
             assert laws[0].size == 11
             by_first_cut.append((laws[0][first], laws[1:]))
         return by_first_cut
@@ -104,21 +89,21 @@ class TestHalving:
 
     def test_the_rates_of_two_columns_of_persons_and_of_rho(self, monkeypatch):
         rates = []
-        monkeypatch.setattr(_halving, "unimodal_choice", lambda *args: rates.append(args[4]) or 0)
+        monkeypatch.setattr(_quantiles, "unimodal_choice", lambda *args: rates.append(args[4]) or 0)
         cells = count_cells(np.arange(3.0), THREE)
         rho = Share("rho", Fraction(1))
         for share in (Share("epsilon", Fraction(1)), Share("epsilon", Fraction(1), rows=3), rho):
             QuantilePlan([cells, cells], [THREE, THREE], QUARTILES, share).draw(None)
         # Two columns, two levels. A value has `PARTS` parts, and moves the score of a median by half of twice as many.
         of_median = rates[::6]
-        assert of_median[0] == Fraction(1, 4) / (2 * _halving.PARTS)
+        assert of_median[0] == Fraction(1, 4) / (2 * _quantiles.PARTS)
         assert of_median[1] == of_median[0] / 3
-        assert of_median[2] == (rho / 2 / 2).choice / (2 * _halving.PARTS)
+        assert of_median[2] == (rho / 2 / 2).choice / (2 * _quantiles.PARTS)
 
     @pytest.mark.parametrize("counts", [[2, 0, 3], [0, 0, 1], [0, 0], [5]])
     def test_the_first_cut_of_a_mass(self, monkeypatch, counts):
-        monkeypatch.setattr(_halving, "PARTS", 4)
-        cells = _halving.Masses(np.append(0, np.cumsum(counts)))
+        monkeypatch.setattr(_quantiles, "PARTS", 4)
+        cells = _quantiles.Masses(np.append(0, np.cumsum(counts)))
         masses = [cells.of(cut) for cut in range(cells.last_cut + 1)]
         assert masses == [sum((np.repeat(counts, 4))[:cut]) for cut in range(cells.last_cut + 1)]
         for mass in range(-1, 4 * sum(counts) + 3):
@@ -137,7 +122,7 @@ class TestHalving:
 @pytest.mark.parametrize("epsilon", [1.0, pytest.param(Mu(0.4, 1e-6), marks=pytest.mark.long)], ids=str)
 def test_the_replayed_noise_covers_a_record(epsilon):
     rows = np.array([[0.0], [0.0], [99.5]])
-    check_sensitivity(DPKBinsDiscretizer(epsilon, n_bins=10, bounds=(0, 100), candidates=400), rows)
+    check_sensitivity(DPKBinsDiscretizer(epsilon, n_bins=10, bounds=(0, 100)), rows)
 
 
 def test_a_robust_scaler_of_a_log_normal_column():

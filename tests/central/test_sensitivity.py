@@ -212,7 +212,7 @@ class TestGroups:
             columns = tuple(np.array([row[place] for row in rows], float) for place in range(3))
             table = Table(("a", "b", "y"), (*columns[:2], columns[2].astype(int)), None)
             ends = np.array([[0.0, 1.0]] * 2)
-            sums = GroupSums.read(_sums_by_class(table, None, classes=classes, ends=ends), ends)
+            sums = GroupSums.read(_sums_by_class(table, classes=classes, ends=ends), ends)
             return sums.numbers(squares=True, shared_count=True)
 
         alone = {row: released([row]) for row in records}

@@ -11,14 +11,11 @@ import pyarrow as pa
 import pytest
 
 from skdp import Domain, Interval
-from skdp.central.statistics import CellTally, GroupSums
-from skdp.central.statistics._batches import RowSums
-from skdp.central.statistics._quantiles import count_columns
-from skdp.central.statistics._sums import _sums_of_table
+from skdp.central.statistics import CellTally
 from skdp.engines._streams import StreamTable
 from skdp.engines.backends import duckdb as _duckdb
 from skdp.synthesis.tables import encode_records
-from skdp.tables import open_large, read_table
+from skdp.tables import open_large
 
 BIG = 1 << 53
 EDGES = np.array([-1.0, 0.0, 0.1, 10.0, BIG])
@@ -31,15 +28,6 @@ NUMBERS = {
     "decimal": (pa.decimal128(20, 2), [Decimal("-1.01"), Decimal("-1.00"), Decimal("0.10"), Decimal(BIG + 1), None]),
 }
 DAYS = [date(1999, 12, 31), date(2000, 1, 1), date(2000, 6, 30), date(2001, 1, 1), date(2001, 1, 2), None]
-
-
-def summary_of(sums_of, bounds):
-    nothing = sums_of(read_table(pa.table({"x": pa.array([], pa.float64())})), None)
-    return RowSums(sums_of, nothing, bounds)
-
-
-SUMS = summary_of(partial(_sums_of_table, ends=np.array([[-1.0, 10.0]]), missing=True), [(-1.0, 10.0)])
-RANKS = summary_of(partial(count_columns, candidates=[EDGES]), [(-1.0, float(BIG))])
 
 
 def drawn(values, kind, seed=0):
@@ -61,18 +49,6 @@ def both_ways(table, names, summary, monkeypatch):
         return found
 
 
-@pytest.mark.parametrize("kind", NUMBERS)
-@pytest.mark.parametrize("summary", [SUMS, RANKS], ids=["sums", "ranks"])
-def test_sums_and_ranks_are_those_of_all_rows(kind, summary, monkeypatch):
-    dtype, values = NUMBERS[kind]
-    rows, distinct = both_ways(pa.table({"x": drawn(values, dtype)}), ["x"], summary, monkeypatch)
-    if summary is SUMS:  # which keeps a sum in two parts
-        columns = [GroupSums.read(sums, np.array([[-1.0, 10.0]])) for sums in (rows, distinct)]
-        rows, distinct = ([one.n_odd, one.rows, one.counts[0], one.places[0], one.squares[0]] for one in columns)
-    assert list(map(list, distinct)) == list(map(list, rows))
-    assert sum(map(sum, rows))
-
-
 def in_bin(value, edges):
     """Return the bin of a value in plain Python, as float64 has it."""
     if value is None or value != value or not edges[0] <= float(value) <= edges[-1]:
@@ -92,11 +68,3 @@ def test_bins_are_those_of_a_loop(kind, monkeypatch):
     pairs = list(zip(known, table["text"].to_pylist(), strict=True))
     expected = [pairs.count((place, text)) for place in range(4) for text in ("a", "b", None)]
     assert distinct[2].tolist() == rows[2].tolist() == expected
-
-
-def test_sums_of_many_equal_rows_do_not_overflow():
-    ends, counts = np.array([[0.0, 1.0]]), np.array([1 << 55, 3])
-    table = read_table(pa.table({"x": [1.0, None]}))
-    sums = GroupSums.read(_sums_of_table(table, counts, ends=ends, missing=True), ends)
-    assert [sums.counts[0, 0], sums.places[0, 0], sums.squares[0, 0]] == [1 << 55, 1 << 84, 1 << 84]
-    assert sums.n_odd == 3

@@ -101,7 +101,7 @@ def test_the_intervals_of_releases_are_as_wide_as_planned(case):
         table["job"] = np.where(rng.permutation(first), JOB[0], rng.choice(JOB[1:], N))
         estimator.set_params(random_state=seed)
         if isinstance(estimator, DPHistogram):
-            found = estimator.fit(table[list(estimator.domain)]).to_frame(confidence_level=level).iloc[0]
+            found = estimator.fit(table[list(estimator.domain)]).set_params(confidence_level=level).to_frame().iloc[0]
         else:
             reports = estimator.fit_transform(table[list(estimator.categories)])
             found = estimator.estimate_counts(reports, confidence_level=level)

@@ -95,12 +95,11 @@ def mean_in_chunks(rows):
 UNIT = (-1, 1)
 RELEASES = {
     "mean, two sums": (DPMean(bounds=BOUNDS), NUMBERS),
-    "mean, one count": (DPMean(bounds=BOUNDS, missing="error"), WHOLE),
     "standard scaler, missing values": (DPStandardScaler(bounds=BOUNDS), NUMBERS),
-    "standard scaler": (DPStandardScaler(bounds=BOUNDS, missing="error"), WHOLE),
+    "standard scaler": (DPStandardScaler(bounds=BOUNDS), WHOLE),
     "components": (DPPCA(bounds=BOUNDS), WHOLE),
     "imputer, mean": (DPSimpleImputer(bounds=BOUNDS), NUMBERS),
-    "robust scaler": (DPRobustScaler(bounds=BOUNDS, candidates=20), NUMBERS),
+    "robust scaler": (DPRobustScaler(bounds=BOUNDS), NUMBERS),
     "imputer, most frequent": (DPSimpleImputer(strategy="most_frequent", categories=WORDS), JOBS),
     "logistic regression": (DPLogisticRegression(3.0, bounds=UNIT, classes=[0, 1], max_iter=5), CORNERS),
     "logistic regression, three classes": (
@@ -154,9 +153,9 @@ RELEASES = {
 
 LONG_RELEASES = {
     "mean, rho": (DPMean(RHO, bounds=BOUNDS), NUMBERS),
-    "quantile transformer, rho": (DPQuantileTransformer(RHO, bounds=BOUNDS, n_quantiles=9, candidates=30), NUMBERS),
+    "quantile transformer, rho": (DPQuantileTransformer(RHO, bounds=BOUNDS, n_quantiles=9), NUMBERS),
     "imputer, median": (DPSimpleImputer(bounds=BOUNDS, strategy="median"), NUMBERS),
-    "discretizer, many quantiles": (DPKBinsDiscretizer(bounds=BOUNDS, candidates=50), NUMBERS),
+    "discretizer, many quantiles": (DPKBinsDiscretizer(bounds=BOUNDS), NUMBERS),
     "domain": (domain_found, JOBS[:2]),
     "categorical naive Bayes of persons, rho": (
         DPCategoricalNB(RHO, categories={"a": [0, 1, 2], "b": [0, 1]}, classes=[0, 1], max_rows_per_person=2),

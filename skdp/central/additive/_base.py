@@ -38,7 +38,6 @@ from skdp.central.statistics import (
     declared_domain,
     fine_cells,
     merge_cells,
-    nested_cells,
     select_columns,
     warn_of_few,
     warn_of_objects,
@@ -61,16 +60,6 @@ from skdp.tables import Table, kind_of_dtype, name_of_dtype
 # generated tables of 4,000 rows at an epsilon of 1, 6 fits, with standard errors of
 # .001 to .005); but half of the latter cost .03 +- .02 on one of them.
 SIZE_PART, _BINS_PART = Fraction(1, 100), Fraction(3, 20)
-
-# For each level of counts by which cells are cut. Half and twice of it change areas and
-# R2 by less than their noise, .001 on average.
-_LEVEL_PART = Fraction(1, 200)
-
-# The part of the rows from which on a cell is cut. With an eighth or a half, R2 of .604
-# is .587 or .584 (California-like table, bounds ten times too wide, epsilon 1). Within
-# close bounds, where cuts are of no use, their noise costs LSAC .005 +- .003 and COMPAS
-# .002 +- .001 of the area at an epsilon of .3 (72 fits).
-_LARGE = 1 / 24
 
 # More bins have more noise than records.
 _MAX_BINS = 256
@@ -251,7 +240,7 @@ class AdditiveModel(SupervisedStatistic):
     def _release(self, plan: Plan, source: ByteSource) -> None:
         exact: AdditivePlan = plan.exact
         start = self._start(exact.cells.rows, exact.target, exact.share, source)
-        cells, spent = cut_cells(exact, source)
+        cells = exact.cells
         domain = cells.domain
         # A record is in one cell of each column, so that the square of the norm of what
         # it changes is the number of columns.
@@ -266,7 +255,7 @@ class AdditiveModel(SupervisedStatistic):
             source=source,
             informative_share=start.informative_share,
         )
-        start = start._replace(mu_squared=start.mu_squared - noise.amount - spent)
+        start = start._replace(mu_squared=start.mu_squared - noise.amount)
         binned_rows = cells.rows.binned([column.bins_of_cells for column in bins])
         binned_rows = self._ordered(binned_rows)
         shapes = backfit(binned_rows, bins, start, source)
@@ -362,32 +351,6 @@ def _check_numbers(table: Table) -> None:
                 f"column {name!r}: expected numbers, got a column of dtype "
                 f"{name_of_dtype(column)}; convert it, or declare its values in categories="
             )
-
-
-def cut_cells(plan: AdditivePlan, source: ByteSource) -> tuple[CountedCells, Fraction]:
-    """Cut the cells of numbers that hold many rows, by noisy counts; also return the square of mu that these cost."""
-    cells = plan.cells
-    names = list(plan.ends_of_numbers)
-    if not names:
-        return cells, Fraction(0)
-
-    def count(edges_of_columns: Sequence[Floats]) -> list[NDArray[np.int64]]:
-        nonlocal cells
-        cells = cells.with_edges(dict(zip(names, edges_of_columns, strict=True)))
-        columns = cells.domain.columns
-        # Without missing numbers, which are last.
-        return [cells.counts[columns.index(name)][:-1] for name in names]
-
-    # A record is in one cell of each column, or in none that is counted.
-    noise = Noise("mu", plan.share.mu_squared * _LEVEL_PART, len(names))
-    edges = []
-    for name in names:
-        attribute = cells.domain[name]
-        assert isinstance(attribute, Interval)
-        edges.append(np.array(attribute.edges))
-    edges, n_levels = nested_cells(edges, count, noise, source, large=_LARGE)
-    count(edges)
-    return cells, n_levels * noise.amount
 
 
 def supported_bins(bins: Bins, is_number: bool) -> NDArray[np.bool_]:

@@ -45,8 +45,8 @@ class DPAdditiveClassifier(ProbabilisticClassifier, AdditiveModel):
         of rows.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_numbers, 2), or Domain
         The smallest and largest value of all columns that `categories` does not declare, or of each, from what is
-        publicly known. Values outside belong to the outer bins. Bounds that are a thousand times too wide cost little:
-        cells with many records are cut.
+        publicly known. Values outside belong to the outer bins. Bounds that are far too wide hide
+        small effects: use `discover_domain`.
     categories : mapping, Domain, list of array-like or Interval, optional
         The values of the columns that are no numbers between bounds, by name, from public knowledge: each is a
         bin. None among them declares missing as one; an `Interval` makes public bins. A list or an `Interval` is for
@@ -106,8 +106,7 @@ class DPAdditiveClassifier(ProbabilisticClassifier, AdditiveModel):
 
     A hundredth of mu**2 is spent on noisy counts of the classes; 15 % on the counts of fine cells of all columns, of
     which a record changes one each by 1. Neighbouring cells are joined to bins of about as many records by their noisy
-    counts. Before that, .5 % is spent on counts of the cells of numbers: those that seem to have more than a 24th of
-    the records are cut into 32, whose counts have another .5 %, and once more. What is left pays in equal parts for
+    counts. What is left pays in equal parts for
     the sums by bin of what the model leaves of the target, of one column after another, in 2 to 12 epochs: a record
     adds an integer of bounded size to one bin of the column (its gradient, weighted as in `DPLogisticRegression`: of
     two classes, at most 1/2). All noise is rounded Gaussian, drawn exactly for integers.

@@ -54,8 +54,8 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
         of rows.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_numbers, 2), or Domain
         The smallest and largest value of all columns that `categories` does not declare, or of each, from what is
-        publicly known. Values outside belong to the outer bins. Bounds that are a thousand times too wide cost little:
-        cells with many records are cut.
+        publicly known. Values outside belong to the outer bins. Bounds that are far too wide hide
+        small effects: use `discover_domain`.
     target_bounds : pair of float, or Domain
         The smallest and largest value of the target, from public knowledge. `fit` clips values outside. Of a
         target with a long tail, such as a price, its logarithm is learnt better.
@@ -113,8 +113,7 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
 
     A hundredth of mu**2 is spent on the noisy number of rows and sum of the target; 15 % on the counts of fine cells
     of all columns, of which a record changes one each by 1. Neighbouring cells are joined to bins of about as many
-    records by their noisy counts. Before that, up to three times .5 % is spent on counts by which cells are cut, as
-    `DPAdditiveClassifier` says. 3 % is spent on counts of what is left of the target, by size, in up to four of the
+    records by their noisy counts. 3 % is spent on counts of what is left of the target, by size, in up to four of the
     epochs: they make a bound that few rows exceed. What is left pays in equal parts for the sums by bin of what the
     model leaves of the target, of one column after another, in 2 to 12 epochs: a record adds an integer of bounded
     size to one bin of the column (what is left, cut at this bound). All noise is rounded Gaussian, drawn exactly for

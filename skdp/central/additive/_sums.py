@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
@@ -23,10 +23,8 @@ from skdp.central._logistic_regression import (
 from skdp.central.statistics import (
     GRID,
     Batches,
-    cells_of,
     encode_columns,
     read_values,
-    select_columns,
     to_places,
     undeclared_error,
 )
@@ -345,7 +343,6 @@ class LargeRows:
 
 def _sum(
     table: Table,
-    _: Any,
     *,
     coding: Coding,
     bins_of_cells: Sequence[NDArray[np.intp]] | None,
@@ -392,32 +389,6 @@ class CountedCells:
     def domain(self) -> Domain:
         """The cells of each column."""
         return self.coding.domain
-
-    def with_edges(self, edges_of_columns: Mapping[Any, Floats]) -> CountedCells:
-        """Place the numbers of some columns in other cells, and count them."""
-        names = []
-        attributes = {name: self.domain[name] for name in self.domain.columns}
-        for name, edges in edges_of_columns.items():
-            # Cut cells are more than before, and a last one is that of missing numbers.
-            if len(edges) != len(attributes[name]):
-                names.append(name)
-                attributes[name] = cells_of(edges)
-        if not names:
-            return self
-        coding = replace(self.coding, domain=Domain(attributes))
-        rows = self.rows
-        if isinstance(rows, LargeRows):
-            rows = replace(rows, coding=coding)
-        else:
-            # Other columns have their codes.
-            part = Coding(coding.domain.select(names), coding.handle_unknown)
-            codes_of_part = part.codes(select_columns(self.batches.table, names))
-            codes = list(rows.codes)
-            for name, column_codes in zip(names, codes_of_part, strict=True):
-                codes[self.domain.columns.index(name)] = column_codes
-            rows = Rows(codes, rows.targets)
-        counts = _counts_by_column(rows, coding.domain)
-        return CountedCells(self.batches, coding, rows, counts)
 
 
 def _counts_by_column(rows: Rows | LargeRows, domain: Domain) -> list[Integers]:

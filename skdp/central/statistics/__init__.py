@@ -21,8 +21,8 @@ from skdp.central.statistics._cells import join_codes as join_codes
 from skdp.central.statistics._cells import keyed_frame as keyed_frame
 from skdp.central.statistics._cells import library_of as library_of
 from skdp.central.statistics._cells import part_of as part_of
+from skdp.central.statistics._cells import sum_by_cells as sum_by_cells
 from skdp.central.statistics._cells import undeclared_error as undeclared_error
-from skdp.central.statistics._nested_cells import nested_cells as nested_cells
 from skdp.central.statistics._noise import LARGEST as LARGEST
 from skdp.central.statistics._noise import Estimate as Estimate
 from skdp.central.statistics._noise import Noise as Noise
@@ -30,10 +30,8 @@ from skdp.central.statistics._noise import as_float as as_float
 from skdp.central.statistics._noise import choice_loss as choice_loss
 from skdp.central.statistics._noise import choice_name as choice_name
 from skdp.central.statistics._noise import choose as choose
-from skdp.central.statistics._quantiles import Candidates as Candidates
 from skdp.central.statistics._quantiles import QuantilePlan as QuantilePlan
 from skdp.central.statistics._quantiles import plan_quantiles as plan_quantiles
-from skdp.central.statistics._quantiles import read_candidates as read_candidates
 from skdp.central.statistics._quantiles import read_probability as read_probability
 from skdp.central.statistics._ranges import Hierarchy as Hierarchy
 from skdp.central.statistics._ranges import count_interval as count_interval

@@ -24,9 +24,8 @@ from skdp.tables import (
 )
 
 Integers = NDArray[np.int64]
-# Returns integer sums over rows, each as often as it counts; picklable, as it may be
-# sent to workers.
-SumsOf = Callable[[Table, Integers | None], list[Integers]]
+# Returns integer sums over rows; picklable, as it may be sent to workers.
+SumsOf = Callable[[Table], list[Integers]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,9 +35,6 @@ class RowSums:
     sums_of: SumsOf
     # The sums over no rows.
     nothing: Sequence[Integers]
-    # The smallest and largest value of each column that differ in the sums, if there
-    # are any.
-    bounds: Sequence[tuple[Any, Any]] | None = None
 
     def zeros(self) -> list[Integers]:
         zeros: list[Integers] = list(map(np.zeros_like, self.nothing))
@@ -47,14 +43,12 @@ class RowSums:
     def add(
         self, sums: list[Integers], batch: Any, counts: Integers | None = None
     ) -> None:
-        for total, part in zip(
-            sums, self.sums_of(read_table(batch), counts), strict=True
-        ):
+        for total, part in zip(sums, self.sums_of(read_table(batch)), strict=True):
             total += part
 
     def n_distinct(self, sample: Any) -> float:
-        """Return how many rows may differ, for an engine that may group equal ones."""
-        return math.inf if self.bounds is None else most_rows(sample, self.bounds)
+        """Return infinity: engines do not group equal rows."""
+        return math.inf
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,45 +84,20 @@ class Batches:
         table = Table(self.names[-1:], self.table.columns[-1:], self.table.native)
         return replace(self, table=table)
 
-    def add_up(
-        self, sums_of: SumsOf, bounds: Sequence[tuple[Any, Any]] | None = None
-    ) -> list[Integers]:
+    def add_up(self, sums_of: SumsOf) -> list[Integers]:
         """Sum over all rows."""
-        # Of a large table, a column that cannot be read at all is an error before any
+        # A column of a large table that cannot be read at all is an error before any
         # row is read.
-        sums = sums_of(self.table, None)
+        sums = sums_of(self.table)
         if self.large is None:
             return sums
-        return self.large.add_up(self.names, RowSums(sums_of, sums, bounds))
-
-    def take(self, places: NDArray[np.intp]) -> Batches:
-        """Select some rows in memory."""
-        return replace(self, table=self.table.take(places))
+        return self.large.add_up(self.names, RowSums(sums_of, sums))
 
 
 def select_columns(table: Table, names: Sequence[Any]) -> Table:
     """Select some columns of a table."""
     columns = [table.columns[table.names.index(name)] for name in names]
     return replace(table, names=tuple(names), columns=tuple(columns))
-
-
-def most_rows(sample: Any, bounds: Sequence[tuple[Any, Any]]) -> float:
-    """Return the number of different rows of a table between two ends for each column."""
-    n_rows = 1.0
-    for dtype, (low, high) in zip(dtypes_of(sample), bounds, strict=True):
-        n_rows *= most_values(dtype, low, high)
-    return n_rows
-
-
-def most_values(dtype: Any, low: Any, high: Any) -> float:
-    """Return the number of values of a column between two ends, missing among them."""
-    if isinstance(low, float):
-        return high - low + 2 if dtype.is_integer() else math.inf
-    return float((high - low).days + 2) if dtype == nw.Date else math.inf
-
-
-def dtypes_of(sample: Any) -> list[Any]:
-    return list(nw.from_native(sample, eager_only=True).schema.values())
 
 
 def find_missing(column: Any) -> NDArray[np.bool_]:
@@ -231,11 +200,9 @@ def limit_persons(
     return large.limit_persons(groups, most, int(rng.integers(1 << 31))), features
 
 
-def _count_missing(table: Table, counts: Integers | None) -> list[Integers]:
+def _count_missing(table: Table) -> list[Integers]:
     (column,) = table.columns
-    missing = find_missing(column)
-    n_missing = missing.sum() if counts is None else counts[missing].sum()
-    return [np.array([n_missing], np.int64)]
+    return [np.array([find_missing(column).sum()], np.int64)]
 
 
 def without_column(sample: Any, name: Any, parameter: str) -> tuple[Any, Any]:

@@ -13,14 +13,10 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.base import read_domain
+from skdp.base import read_domain, read_numbers
 from skdp.base import undeclared_error as error_of_undeclared
-from skdp.central.statistics._batches import (
-    Batches,
-    dtypes_of,
-    find_missing,
-    most_values,
-)
+from skdp.central.statistics._batches import Batches, find_missing, select_columns
+from skdp.central.statistics._sums import GroupSums, read_values, sums_of_groups
 from skdp.domain import Categories, Codes, Domain, Interval
 from skdp.tables import ORDERED_KINDS, LargeTable, Table, kind_of, present, read_table
 
@@ -72,10 +68,11 @@ class CellTally:
         """Return the number of different declared rows."""
         if not self.refused:
             return math.inf
-        columns = zip(dtypes_of(sample), self.domain.columns, strict=True)
-        return math.prod(
-            most_declared(dtype, self.domain[name]) for dtype, name in columns
-        )
+        schema = nw.from_native(sample, eager_only=True).schema
+        n_rows = 1.0
+        for dtype, name in zip(schema.values(), self.domain.columns, strict=True):
+            n_rows *= _count_values(dtype, self.domain[name])
+        return n_rows
 
 
 def part_of(domain: Domain, clique: Iterable[int]) -> Domain:
@@ -173,6 +170,60 @@ def encode_columns(
     return codes, undeclared
 
 
+def sum_by_cells(
+    rows: Batches,
+    domain: Domain,
+    cliques: Sequence[Sequence[int]],
+    ends: NDArray[np.float64],
+    handle_unknown: str,
+    name: str,
+    *,
+    missing: bool = False,
+) -> list[GroupSums]:
+    """Sum the last columns of a table by the cells of marginals of the first columns; () stands for all rows."""
+    sums_of = partial(
+        _sums_by_cells,
+        domain=domain,
+        cliques=cliques,
+        ends=ends,
+        handle_unknown=handle_unknown,
+        missing=missing,
+    )
+    has_undeclared, *parts = rows.add_up(sums_of)
+    for column, n in zip(domain.columns, has_undeclared, strict=True):
+        if n:
+            raise undeclared_error(column, domain, name)
+    size = len(parts) // len(cliques)
+    starts = range(0, len(parts), size)
+    return [GroupSums.read(parts[start : start + size], ends) for start in starts]
+
+
+def _sums_by_cells(
+    table: Table,
+    *,
+    domain: Domain,
+    cliques: Sequence[Sequence[int]],
+    ends: NDArray[np.float64],
+    handle_unknown: str,
+    missing: bool,
+) -> list[NDArray[np.int64]]:
+    """Return by column of the domain whether values are undeclared, and the sums of each marginal."""
+    n_keys = len(domain.columns)
+    keys = select_columns(table, table.names[:n_keys])
+    numbers = select_columns(table, table.names[n_keys:])
+    codes, undeclared = encode_columns(keys, domain, handle_unknown)
+    values = read_values(numbers) if missing else read_numbers(numbers, missing=True)
+    parts = [np.array([column in undeclared for column in domain.columns], np.int64)]
+    for clique in cliques:
+        if clique:
+            part = part_of(domain, clique)
+            groups = join_codes(part, [codes[place] for place in clique])
+            parts += sums_of_groups(values, ends, groups, part.size)
+        else:
+            parts += sums_of_groups(values, ends)
+    return parts
+
+
 def undeclared_error(
     column: Any,
     domain: Domain,
@@ -193,11 +244,14 @@ def undeclared_error(
     )
 
 
-def most_declared(dtype: Any, attribute: Categories | Interval) -> float:
-    """Return the number of declared values of a column."""
-    if isinstance(attribute, Interval):
-        return most_values(dtype, attribute.edges[0], attribute.edges[-1])
-    return len(attribute)
+def _count_values(dtype: Any, attribute: Categories | Interval) -> float:
+    """Return the number of declared values of a column, missing among them."""
+    if not isinstance(attribute, Interval):
+        return len(attribute)
+    low, high = attribute.edges[0], attribute.edges[-1]
+    if isinstance(low, float):
+        return high - low + 2 if dtype.is_integer() else math.inf
+    return float((high - low).days + 2) if dtype == nw.Date else math.inf
 
 
 def is_ordered(attribute: Categories | Interval) -> bool:

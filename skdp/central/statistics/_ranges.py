@@ -253,20 +253,14 @@ def count_std(share: Share, n_levels: int) -> float:
     return float(min(Noise.of(share / n_levels).error, Fraction(LARGEST)))
 
 
-def plan_hierarchy(
-    size: int, share: Share, method: str, branching: int | None
-) -> Hierarchy:
+def plan_hierarchy(size: int, share: Share, method: str) -> Hierarchy:
     """Choose the tree with the least expected squared error of a range, all ranges being equally likely."""
     # It depends on what is public only.
     flat = Hierarchy(size, max(size, 2))
     if method == "flat":
         return flat
     depths = range(2, (size - 1).bit_length() + 1)
-    branchings = (
-        {_smallest_branching(size, depth) for depth in depths}
-        if branching is None
-        else {branching}
-    )
+    branchings = {_smallest_branching(size, depth) for depth in depths}
     trees = [Hierarchy(size, parts) for parts in sorted(branchings)]
     if method == "auto" or not trees:
         trees.insert(0, flat)

@@ -354,9 +354,9 @@ class _Read:
         return rows
 
     def sums(
-        self, table: Table, _: Any, *, what: Callable[[Rows], NDArray[np.int64]]
+        self, table: Table, *, what: Callable[[Rows], NDArray[np.int64]]
     ) -> list[NDArray[np.int64]]:
-        """Return sums over the rows of a batch, which no engine has grouped."""
+        """Return sums over the rows of a batch."""
         return [what(self(table))]
 
 

@@ -1,4 +1,4 @@
-"""Integer sums of columns by group, placed on a grid between public bounds, and what noisy ones say."""
+"""Integer sums of columns by group, placed on a grid between public bounds, and estimates from noisy sums."""
 
 from __future__ import annotations
 
@@ -22,32 +22,28 @@ from skdp.tables import Table
 Floats = NDArray[np.float64]
 
 # Steps from the middle between the bounds to either of them: a value moves by at most a
-# billionth of the width.
+# billionth of the width, and sums over 2**33 rows are integers of 64 bits.
 GRID = 1 << 29
 
 # Rows at a time: they stay in the cache, and floats add the integers of a block exactly
 # (2**45 < 2**53).
-_BLOCK = 1 << 16
+BLOCK = 1 << 16
 
-# Bits. A sum is kept as two integers, the lower one less than 2**32 per batch: no table
-# is too long.
-_LIMB = 32
-
-# Of a uniform distribution between the bounds, in squared half widths.
+# The variance of a uniform distribution between the bounds, in squared half widths.
 UNIFORM_VARIANCE = 1 / 3
 
 
 def read_values(table: Table) -> list[Floats]:
     """Read private numbers of which some may be missing; Python objects that are no numbers are."""
-    # Only a dtype is refused. That a record holds text is private, and an error would
-    # show it: anybody could stop a release with it.
+    # Only a dtype is refused. That a record has text is private, and an error would
+    # reveal it: anybody could stop a release with it.
     return read_numbers(table, missing=True, others=True)
 
 
 def warn_of_objects(table: Table) -> None:
     """Warn of columns of Python objects that are read by `read_values`."""
-    # By the dtype alone, whatever the objects are. That of a list of rows is inferred
-    # from its values, and a warning would tell of them.
+    # By the dtype alone, whatever the objects are. The dtype of a list of rows is
+    # inferred from its values, so a warning would reveal them.
     if not table.has_dtypes or not isinstance(table.native, pd.DataFrame | np.ndarray):
         return
     names = []
@@ -57,7 +53,7 @@ def warn_of_objects(table: Table) -> None:
     if names:
         warn(
             f"the columns {names} are of dtype object: what is not a number in them "
-            "counts as missing, and no error says so, since it would show that there "
+            "counts as missing, without an error, since it would reveal that there "
             "is such a record. Convert them to a dtype of numbers, in a dataframe if "
             "other columns hold text",
             UserWarning,
@@ -92,58 +88,49 @@ class GroupSums:
     # A record adds 1 to the rows of one group and, for each column, 1 to the number of
     # values, a number from -`GRID` to `GRID` to the sum of places, and one from 0 to
     # `GRID` to the sum of squares (of places, over `GRID`); a missing value adds
-    # nothing to these three. Sums are sums of integers: neither their order nor the
-    # rounding of floats shows in them, and how far one record moves them is exact.
+    # nothing to these three. Neither the order of the rows nor the rounding of floats
+    # changes integer sums, and the change by one record is exact.
 
     # The number of rows: (n_groups,).
-    rows: NDArray[np.object_]
-    counts: NDArray[np.object_]
-    places: NDArray[np.object_]
-    # Integers of Python, which do not overflow: (n_groups, n_columns).
-    squares: NDArray[np.object_]
+    rows: Integers
+    # (n_groups, n_columns) each.
+    counts: Integers
+    places: Integers
+    squares: Integers
     # The number of values that are missing or infinite: (n_columns,).
     n_odd: Integers
     bounds: Floats
 
     @classmethod
     def read(cls, sums: Sequence[Integers], bounds: Floats) -> GroupSums:
-        """Read what `sums_of_groups` has added up."""
-        n_odd, rows, *limbs = sums
-        counts, upper, lower, upper_squares, lower_squares = limbs
-        return cls(
-            rows.astype(object),
-            counts.T.astype(object),
-            _join_limbs(upper, lower),
-            _join_limbs(upper_squares, lower_squares),
-            n_odd,
-            bounds,
-        )
+        """Read the result of `sums_of_groups`."""
+        n_odd, rows, counts, places, squares = sums
+        return cls(rows, counts.T, places.T, squares.T, n_odd, bounds)
 
     def refuse_missing(self, names: Sequence[Any]) -> GroupSums:
         """Refuse missing values."""
         for name, n_odd in zip(names, self.n_odd, strict=True):
             if n_odd:
-                raise missing_error(name)
+                raise ValueError(
+                    f"column {name!r} holds a missing value, a NaN or an inf. Fill it "
+                    "in, or drop the record, by a public rule."
+                )
         return self
 
     def numbers(self, *, squares: bool, shared_count: bool) -> NDArray[np.object_]:
-        """Return what gets noise: one record changes each number of one group by at most `GRID`."""
-        # (n_groups, n_numbers): a number of rows or those of values, sums, sums of
-        # squares from half the grid, which then lie on both sides of 0.
+        """Return the integers that get noise: one record changes each number of one group by at most `GRID`."""
+        # (n_groups, n_numbers): a number of rows or the numbers of values, sums, and
+        # sums of squares from half the grid, which then lie on both sides of 0.
         counts = self.rows[:, np.newaxis] if shared_count else self.counts
         parts = [counts * GRID, self.places]
         if squares:
             parts.append(2 * self.squares - GRID * self.counts)
-        return np.hstack(parts)
-
-
-def _join_limbs(upper: Integers, lower: Integers) -> NDArray[np.object_]:
-    wide = (upper.T.astype(object) << _LIMB) + lower.T
-    return wide.astype(object)
+        # Integers of Python do not overflow when noise is added.
+        return np.hstack(parts).astype(object)
 
 
 def n_numbers(n_columns: int, *, squares: bool, shared_count: bool) -> int:
-    """Return how many `GroupSums.numbers` a group has."""
+    """Return the length of a row of `GroupSums.numbers`."""
     n_counts = 1 if shared_count else n_columns
     n_sums = 2 * n_columns if squares else n_columns
     return n_counts + n_sums
@@ -154,96 +141,43 @@ def sums_of_groups(
     bounds: Floats,
     groups: NDArray[Any] | None = None,
     n_groups: int = 1,
-    counts: Integers | None = None,
 ) -> list[Integers]:
-    """Add up rows, each as often as it counts, for `GroupSums`; those of no group have the number after the last."""
-    # Of each column comes how many values are not finite, and of each group the rows;
-    # then, of columns by groups, the numbers of values, and the upper and lower
-    # halves of the sums of places, and of squares.
+    """Add up rows for `GroupSums`; rows of no group have the number after the last."""
+    # The number of values of each column that are not finite, the rows of each group,
+    # and, of columns by groups, numbers of values, sums of places and of squares.
+    if groups is None:
+        groups = np.zeros(len(columns[0]), np.intp)
+    groups = groups.astype(np.intp)
     n_odd = np.zeros(len(columns), np.int64)
-    limbs = np.zeros((5, len(columns), n_groups), np.int64)
-    if groups is not None:
-        groups = groups.astype(np.intp)
-    ones = np.ones(len(columns[0] if groups is None else groups), bool)
-    rows = _sum_by_group(ones, groups, n_groups, counts)
+    sums = np.zeros((3, len(columns), n_groups), np.int64)
     for place, (column, (low, high)) in enumerate(zip(columns, bounds, strict=True)):
-        is_odd = ~np.isfinite(column)
-        n_odd[place] = is_odd.sum() if counts is None else counts[is_odd].sum()
-        sums = _sums_of_column(column, low, high, groups, n_groups, counts)
-        limbs[0, place] = sums[0]
-        limbs[1:3, place] = sums[1] >> _LIMB, sums[1] & ((1 << _LIMB) - 1)
-        limbs[3:5, place] = sums[2] >> _LIMB, sums[2] & ((1 << _LIMB) - 1)
-    return [n_odd, rows, *limbs]
-
-
-def _sums_of_column(
-    column: Floats,
-    low: float,
-    high: float,
-    groups: NDArray[Any] | None,
-    n_groups: int,
-    counts: Integers | None,
-) -> NDArray[Any]:
-    """Return the number of values, the sum of places and that of squares, of each group: (3, n_groups)."""
-    # A few distinct rows may each count so often that 64 bits do not hold their sum.
-    totals = np.zeros((3, n_groups), np.int64 if counts is None else object)
-    for start in range(0, column.size, _BLOCK):
-        block = slice(start, start + _BLOCK)
-        part_groups = None if groups is None else groups[block]
-        part_counts = None if counts is None else counts[block].astype(object)
-        places = to_places(column[block], low, high)
-        is_value = ~np.isnan(places)
-        if not is_value.all():
+        n_odd[place] = np.count_nonzero(~np.isfinite(column))
+        for start in range(0, column.size, BLOCK):
+            block = slice(start, start + BLOCK)
+            places = to_places(column[block], low, high)
+            is_value = ~np.isnan(places)
             places[~is_value] = 0.0  # adds nothing
-        totals[0] += _sum_by_group(is_value, part_groups, n_groups, part_counts)
-        totals[1] += _sum_by_group(places, part_groups, n_groups, part_counts)
-        places *= places
-        places *= 1 / GRID  # exact, as it is a power of 2
-        np.rint(places, out=places)
-        totals[2] += _sum_by_group(places, part_groups, n_groups, part_counts)
-    return totals
+            squares = np.rint(places**2 / GRID)
+            for number, summands in enumerate((is_value, places, squares)):
+                sums[number, place] += _sum_by_group(summands, groups[block], n_groups)
+    rows = _sum_by_group(np.ones(len(groups)), groups, n_groups)
+    return [n_odd, rows, *sums]
 
 
 def _sum_by_group(
-    numbers: NDArray[Any],
-    groups: NDArray[Any] | None,
-    n_groups: int,
-    counts: NDArray[Any] | None,
-) -> NDArray[Any]:
+    numbers: NDArray[Any], groups: NDArray[np.intp], n_groups: int
+) -> Integers:
     """Add up integers of one block by group; rows of no group add nothing."""
-    if groups is None and counts is None:
-        is_flag = numbers.dtype == bool
-        return np.array([np.count_nonzero(numbers) if is_flag else int(numbers.sum())])
-    if groups is None:
-        groups = np.zeros(len(numbers), np.intp)
-    if counts is None:
-        sums = np.bincount(groups, numbers, n_groups + 1)
-        return sums[:n_groups].astype(np.int64)
-    totals = np.zeros(n_groups + 1, counts.dtype)
-    np.add.at(totals, groups, numbers.astype(np.int64) * counts)
-    return totals[:n_groups]
+    sums = np.bincount(groups, numbers, n_groups + 1)
+    return sums[:n_groups].astype(np.int64)
 
 
-def missing_error(name: Any) -> ValueError:
-    """Make the error of a missing value."""
-    return ValueError(
-        f"column {name!r} holds a missing value, a NaN or an inf. Fill it in, or drop "
-        "the record, by a public rule."
-    )
-
-
-def sum_columns(
-    rows: Batches,
-    bounds: Any,
-    *,
-    missing: bool = True,
-) -> GroupSums:
+def sum_columns(rows: Batches, bounds: Any, *, missing: bool = True) -> GroupSums:
     """Sum up the numbers of a table between declared bounds, as one group."""
     ends = read_bounds(bounds, rows.names)
     if missing:
         warn_of_objects(rows.table)
-    limits = [(low, high) for low, high in ends.tolist()]
-    sums = rows.add_up(partial(_sums_of_table, ends=ends, missing=missing), limits)
+    sums = rows.add_up(partial(_sums_of_table, ends=ends, missing=missing))
     group_sums = GroupSums.read(sums, ends)
     return group_sums if missing else group_sums.refuse_missing(rows.names)
 
@@ -254,17 +188,10 @@ def refuse_missing(rows: Batches, bounds: Any) -> None:
         sum_columns(rows, bounds, missing=False)
 
 
-def _sums_of_table(
-    table: Table,
-    counts: Integers | None,
-    *,
-    ends: Floats,
-    missing: bool,
-) -> list[Integers]:
+def _sums_of_table(table: Table, *, ends: Floats, missing: bool) -> list[Integers]:
     """Sum up the columns of a part of a table, as one group."""
-    # Missing values and objects that are no numbers count as nothing, or are refused.
     columns = read_values(table) if missing else read_numbers(table)
-    return sums_of_groups(columns, ends, counts=counts)
+    return sums_of_groups(columns, ends)
 
 
 @dataclass(frozen=True, eq=False)
