@@ -13,7 +13,7 @@ import pytest
 from skdp import PrivacyLedger
 from skdp.central import propose_test_release, smooth_sensitivity_release
 from skdp.datasets import load_adult
-from skdp.randomness import watched
+from skdp.randomness import watch_draws
 from skdp.testing import replay_release
 
 WIDTH = 100
@@ -28,7 +28,7 @@ def run(release, X, *noises, **parameters):
         scales.append(values["scale"])
         return np.array([left.pop(0)], object)
 
-    with watched(watch):
+    with watch_draws(watch):
         return release(X=X, bounds=(0, WIDTH), **{"statistic": "mean", "delta": DELTA} | parameters), scales
 
 
