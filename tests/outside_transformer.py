@@ -24,7 +24,6 @@ class SaidField(Field):
     values: Any
     lie: int
     epsilon: float
-    possible = "one"
     shape = property(lambda self: (len(self.values),))
 
     def names(self, inputs=None):

@@ -68,11 +68,7 @@ from skdp.base._table_file import repeated_names_message as repeated_names_messa
 from skdp.base._table_file import type_of_values as type_of_values
 from skdp.base._warnings import SURE_STD_ERRORS as SURE_STD_ERRORS
 from skdp.base._warnings import collect_output as collect_output
-from skdp.base._warnings import format_guess_probability as format_guess_probability
-from skdp.base._warnings import format_probability as format_probability
-from skdp.base._warnings import is_large as is_large
 from skdp.base._warnings import level_of_the_caller as level_of_the_caller
 from skdp.base._warnings import warn_of_epsilon as warn_of_epsilon
-from skdp.base._warnings import warn_of_loss as warn_of_loss
 from skdp.base._warnings import warn_of_release as warn_of_release
 from skdp.base._warnings import warn_of_released_size as warn_of_released_size

@@ -9,7 +9,6 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from fractions import Fraction
 from types import FrameType
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -112,79 +111,46 @@ def collect_output() -> Iterator[list[str]]:
             texts.append(f"printed: {printed.getvalue()}")
 
 
-# From here on, one report in e^10 = 22,026 of two values is not the truth.
-LARGE_EPSILON = 10
+# Largest epsilon without a warning: one of e^10 = 22,026 reports of a column with two
+# values is a misreport.
+_MAX_EPSILON = 10
 
-# Fewer are seldom worth a release by a curator, so that a delta above 1 / 1,000 is
-# above 1 / n of nearly all.
-_FEW_ROWS = 1_000
-
-
-def is_large(epsilon: float) -> bool:
-    """Return True for an epsilon that is large enough for a warning."""
-    return epsilon > LARGE_EPSILON
+# Curators seldom release smaller tables, so a delta above 1 / 1,000 is above 1 / n.
+_MIN_ROWS = 1_000
 
 
-def format_probability(chance: Fraction | float) -> str:
-    """Format a probability; one near 1 as 1 minus the difference."""
-    lack = 1 - chance
-    if lack >= 1e-3:
-        return f"{float(chance):.4f}"
-    return f"1 - {float(lack):.2g}" if lack > 0 else "1"
-
-
-def format_guess_probability(epsilon: float) -> str:
-    """Format the success probability of the best attack on two equally likely inputs."""
-    less_likely = Fraction(math.exp(-min(epsilon, 700.0)))
-    return format_probability(1 / (1 + less_likely))
-
-
-def warn_of_epsilon(epsilon: float, consequence: str) -> None:
-    """Warn of an epsilon above 10, with its consequence."""
+def warn_of_epsilon(epsilon: float) -> None:
+    """Warn of an epsilon above 10, with the success probability of an attack."""
+    if epsilon <= _MAX_EPSILON:
+        return
+    failure = 1 / (1 + math.exp(min(epsilon, 700.0)))
     warn_once(
-        f"epsilon = {epsilon:.6g} is above {LARGE_EPSILON}, which protects little: "
-        f"{consequence}",
+        f"epsilon={epsilon:.6g} gives weak protection: the best attack on two equally "
+        f"likely inputs succeeds with a probability of up to 1 - {failure:.2g}. Use "
+        f"epsilon <= {_MAX_EPSILON}",
         WeakGuaranteeWarning,
         about="answers/which_epsilon",
     )
 
 
-def warn_of_loss(epsilon: float) -> None:
-    """Warn of an epsilon above 10 of a curator or after shuffling."""
-    if is_large(epsilon):
-        warn_of_epsilon(
-            epsilon,
-            "an output may be e^epsilon times as likely with a record as without it, "
-            "so those who know the others may tell whether it is there, with a "
-            f"probability of up to {format_guess_probability(epsilon)}",
-        )
-
-
-def warn_of_delta(delta: float, n: int, what: str) -> None:
-    """Warn of a delta above 1 / n, where n is public or was released with noise."""
-    if delta * n > 1:
-        warn_once(
-            f"delta = {delta:.3g} is above 1 / {n}, for {what}: with it, a mechanism "
-            "may publish a record as it is. Choose a delta far below 1 / n",
-            WeakGuaranteeWarning,
-            about="answers/which_epsilon#and-delta",
-        )
-
-
 def warn_of_release(guarantee: PrivacyGuarantee) -> None:
-    """Warn of what a curator is about to release, by what is declared alone."""
-    # The number of rows is private under add/remove: a warning that began at the exact
-    # n would show one record.
-    warn_of_loss(guarantee.epsilon)
-    what = (
-        f"a table of {_FEW_ROWS:,} rows or more "
-        "(the rows were not counted, as their number is private)"
-    )
-    warn_of_delta(guarantee.delta, _FEW_ROWS, what)
+    """Warn of a weak guarantee of a curator, from declared facts alone."""
+    # The number of rows is private, so the warning must not depend on it.
+    warn_of_epsilon(guarantee.epsilon)
+    _warn_of_delta(guarantee.delta, _MIN_ROWS)
 
 
 def warn_of_released_size(guarantee: PrivacyGuarantee, n_rows: float) -> None:
-    """Warn of a delta above 1 / n for a noisy n that was released, unless `warn_of_release` has told of it."""
-    if guarantee.delta * _FEW_ROWS <= 1:
-        what = "the noisy number of rows that is released"
-        warn_of_delta(guarantee.delta, round(n_rows), what)
+    """Warn of a delta above 1 / n for a noisy n, unless `warn_of_release` did."""
+    if guarantee.delta * _MIN_ROWS <= 1:
+        _warn_of_delta(guarantee.delta, round(n_rows))
+
+
+def _warn_of_delta(delta: float, n_rows: int) -> None:
+    if delta * n_rows > 1:
+        warn_once(
+            f"delta={delta:.3g} gives weak protection: with a delta above 1 / n, here "
+            f"1 / {n_rows:,}, a mechanism may publish a record. Use a smaller delta",
+            WeakGuaranteeWarning,
+            about="answers/which_epsilon#and-delta",
+        )

@@ -167,7 +167,7 @@ def privatize(
     preparation = Preparation(
         engine.sample, transformer, keep=keep, record_id=record_id
     )
-    warn_of_reports(engine.said)
+    warn_of_reports(list(engine.said()))
     transformer._check_budget()
     return engine.privatize(preparation, place=place, check=check)
 

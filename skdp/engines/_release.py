@@ -23,9 +23,7 @@ from skdp.local import (
     ReportTransformer,
     SecretKey,
     framed,
-    protocol_text,
     read_record_ids,
-    text_in_memory,
 )
 from skdp.randomness import ByteSource
 from skdp.tables import Table, plain, read_table, without_unused_levels
@@ -204,8 +202,8 @@ class Preparation:
         self.transformer._charge(run)
         key = self.draw_key() if key is None else key
         release = Release(self.check, self.transformer.protocol_, key)
-        release.protocol_text = protocol_text(self.transformer)
-        release.text_in_memory = text_in_memory(self.transformer)
+        release.protocol_text = self.transformer._json.carried_text
+        release.text_in_memory = self.transformer._json.text_in_memory
         return release
 
 

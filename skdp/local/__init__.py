@@ -17,14 +17,10 @@ from skdp.local._numeric import NumberField as NumberField
 from skdp.local._numeric import NumericPerturber
 from skdp.local._oracle_encoder import OracleEncoder as OracleEncoder
 from skdp.local._protocol_file import check_attached_protocol as check_attached_protocol
-from skdp.local._protocol_file import comparable as comparable
-from skdp.local._protocol_file import fit_and_compare as fit_and_compare
-from skdp.local._protocol_file import forget_names as forget_names
-from skdp.local._protocol_file import mark_insecure as mark_insecure
-from skdp.local._protocol_file import protocol_text as protocol_text
+from skdp.local._protocol_file import describe_guarantee as describe_guarantee
+from skdp.local._protocol_file import fit_declared as fit_declared
+from skdp.local._protocol_file import pack_protocol as pack_protocol
 from skdp.local._protocol_file import read_and_tally as read_and_tally
-from skdp.local._protocol_file import stated as stated
-from skdp.local._protocol_file import text_in_memory as text_in_memory
 from skdp.local._rappor import RapporEncoder
 from skdp.local._sets import SetValuedEncoder
 from skdp.local._shuffle import shuffle_reports

@@ -27,8 +27,8 @@ from skdp.base import (
     coins,
     one_column,
     refuse_protected_levels,
+    warn_of_epsilon,
     warn_of_levels,
-    warn_of_loss,
 )
 from skdp.local.protocol import read_report_table
 from skdp.oracles import (
@@ -213,7 +213,7 @@ class HeavyHitters(OnSite, BaseEstimator):
         check_bytes(len(values), len(protocol.columns), np.dtype(np.int64).itemsize)
         symbols = protocol.coder.symbols(values)
         guarantee = self.guarantee_
-        warn_of_loss(guarantee.epsilon)
+        warn_of_epsilon(guarantee.epsilon)
         name = type(self).__name__
         with search_advice():
             spend(self.ledger, guarantee, name)

@@ -110,10 +110,6 @@ class NumberField(Field):
         return self.mechanism.loss
 
     @property
-    def possible(self) -> str:  # type: ignore[override]
-        return "one"
-
-    @property
     def is_countable(self) -> bool:  # type: ignore[override]
         return len(self.numbers) <= _MAX_COUNTED
 

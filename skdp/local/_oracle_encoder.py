@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import cache
 from typing import Any, Literal, TypeAlias, cast, get_args
@@ -19,7 +19,6 @@ from skdp.base import (
     TableLike,
     apply_set_output,
     check_choice,
-    declares_missing,
     read_domain,
     warn_of_observed,
 )
@@ -47,7 +46,7 @@ from skdp.privacy import (
     PrivacyGuarantee,
     check_epsilon,
 )
-from skdp.tables import Table, as_objects, is_missing
+from skdp.tables import Table, as_objects
 
 Shares: TypeAlias = Literal["uniform", "proportional"] | Mapping[Any, float]
 """How "split" divides epsilon."""
@@ -98,21 +97,6 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         """Make the oracle of permanent reports, for an epsilon of single reports."""
         # Some oracles have another best parameter with a second round of noise.
         return self._make_oracle(k, epsilon)
-
-    def _parameters_declare_missing(self) -> bool:
-        categories = self.categories
-        if isinstance(categories, Domain):
-            return declares_missing(categories)
-        if isinstance(categories, Mapping):
-            categories = list(categories.values())
-        # Not checked before `fit`: what is no list of lists declares nothing.
-        if isinstance(categories, str) or not isinstance(categories, Iterable):
-            return False
-        for values in categories:
-            is_list = isinstance(values, list | tuple | np.ndarray)
-            if is_list and any(map(is_missing, values)):
-                return True
-        return False
 
     def _check_parameters(self) -> Fraction | None:
         """Check the parameters before a table is read, and return epsilon."""
@@ -319,37 +303,24 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
             "names the columns"
         )
 
-    def _declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
-        categories = self.categories
-        if isinstance(categories, Mapping):
-            categories = Domain(categories)
-        # A row of declared values: `fit` looks at names and dtypes only.
-        row: dict[Any, Any] = {}
-        if isinstance(categories, Domain):
-            for name in categories.columns:
-                row[name] = pd.Series([categories[name].values[0]], dtype=object)
-            return pd.DataFrame(row)
-        if not isinstance(categories, str):
-            raise ValueError(
-                "which columns a list of categories is for is not known from a large "
-                "table: declare them by name, as a mapping or Domain, or fit the "
-                "transformer before"
-            )
+    def _declared_row(self, sample: Table | None, names: Sequence[Any]) -> pd.DataFrame:
+        if sample is None or not isinstance(self.categories, str):
+            return super()._declared_row(sample, names)
         levels, observed_levels = domains_of_dtypes(sample)
-        # Permanent reports are at their full cost again when the data change the
-        # categories.
+        # Permanent reports would be drawn again, at their full privacy loss, whenever
+        # categories that are read from the data change.
         if not self.memoize:
             levels |= observed_levels
         undeclared = [name for name in names if not levels.get(name)]
         if undeclared:
             raise ValueError(
-                f"the values of the columns {undeclared} are not declared, and are "
-                "not read from a large table, as which of them occur is private; "
-                "declare them with categories=, or by an Enum"
+                f"`categories` must declare the columns {undeclared} if the table is not "
+                "in memory, got 'auto'. Pass a dict or Domain, or use an Enum dtype."
             )
         observed = [name for name in names if name in observed_levels]
         if observed:
             warn_of_observed(observed, "categories")
+        row = {}
         for name in names:
             row[name] = pd.Categorical([levels[name][0]], levels[name], ordered=True)
         return pd.DataFrame(row)

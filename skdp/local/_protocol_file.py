@@ -1,4 +1,4 @@
-"""A fitted local transformer as JSON: what both sides agree on, and no secret."""
+"""JSON of a fitted local transformer: what client and server share, without secrets."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import inspect
 import json
 import warnings
 from collections.abc import Iterator, Mapping
-from copy import copy
-from dataclasses import asdict, replace
+from contextlib import suppress
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from skdp._json import MAX_DECLARED_VALUES, parse_json, read_value, write_value
 from skdp.domain import (
@@ -26,18 +25,15 @@ from skdp.local.protocol import ReportProtocol, Reports
 from skdp.privacy import PrivacyGuarantee, WeakGuaranteeWarning
 from skdp.tables import carried_text
 
-FORMAT = "skdp-protocol"
+_FORMAT = "skdp-protocol"
 _VERSION = 2
 
 # Parameters of a transformer that are not written.
-SECRET = ("ledger", "random_state", "secret_key")
+_SECRET = ("ledger", "random_state", "secret_key")
 
-# Parameters of a protocol that say how true values are read, not what a report means.
-_NOT_OF_REPORTS = ("unknown",)
-
-# What a guarantee of a text must agree on with that of its parameters. The texts for
-# people may be those of another version: programs write their own.
-_STATED = (
+# Fields of a guarantee that must follow from the parameters. Texts for people may come
+# from another version.
+_COMPARED = (
     "epsilon",
     "delta",
     "relation",
@@ -47,356 +43,259 @@ _STATED = (
     "max_rows_per_person",
 )
 
-# Of a transformer that an error names, as the text may come from anybody.
-_LONGEST_NAME = 50
+# Largest number of declared values of a protocol in the metadata of reports in memory,
+# because each pickle and file of the reports contains a copy.
+_MAX_VALUES_IN_MEMORY = 1 << 11
+
+# Longest class name from an untrusted text that an error shows.
+_MAX_NAME_LENGTH = 50
+
+# JavaScript represents integers up to this size exactly.
+_MAX_EXACT_INTEGER = 1 << 53
 
 
-def write_protocol(
-    name: str,
-    parameters: Mapping[str, Any],
-    protocol: ReportProtocol,
-    *,
-    named: bool,
-    seeded: bool,
-) -> str:
-    """Write what a transformer was fitted with as JSON."""
-    packed = {}
-    for parameter, value in {**parameters, **protocol.declared}.items():
-        packed[parameter] = write_value(value)
-    content = {
-        "format": FORMAT,
-        "version": _VERSION,
-        "transformer": name,
-        "parameters": packed,
-        "columns": list(map(write_value, protocol.columns)),
-        "named": named,
-        "permanent": protocol.permanent_key is not None,
-        "protocol": comparable(protocol),
-        "guarantee": stated(protocol.guarantee),
-        "client": _client(protocol),
-    }
-    # In words, for those who would write a client.
-    if content["client"] is None:
-        content["no_client"] = _no_client(protocol)
-    # Permanent reports come from a key, whose guarantee is secure, and a second round
-    # of noise from the seed.
-    if seeded and protocol.guarantee.secure:
-        content["seeded"] = True
-    for parameter, value in parameters.items():
-        if isinstance(value, Domain) and value.guarantee is not None:
-            content["found_domain"] = {"parameter": parameter} | guarantee_fields(value)
-    return json.dumps(content, allow_nan=False)
+class ProtocolJson:
+    """JSON of a transformer as it was fitted, written when it is first needed."""
+
+    def __init__(self, transformer: Any, protocol: ReportProtocol) -> None:
+        self._name = type(transformer).__name__
+        self._is_named = hasattr(transformer, "feature_names_in_")
+        self._is_seeded = transformer.random_state is not None
+        self._protocol = protocol
+        # Parameters of third-party classes may be secret, so their reports contain no
+        # protocol.
+        self._is_carried = _is_internal(type(transformer))
+        self._parameters = {}
+        for name, value in transformer.get_params(deep=False).items():
+            if name not in _SECRET:
+                # Mappings may be changed after `fit`.
+                is_mapping = isinstance(value, Mapping)
+                self._parameters[name] = dict(value) if is_mapping else value
+        self._text: str | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_text": None}
+
+    @property
+    def text(self) -> str:
+        """JSON of the transformer."""
+        if self._text is None:
+            self._text = self._write()
+        return self._text
+
+    @property
+    def carried_text(self) -> str | None:
+        """JSON in the metadata of reports; None if they have none."""
+        if self._is_carried:
+            # Some declared values cannot be written as JSON.
+            with suppress(TypeError, ValueError):
+                return self.text
+        return None
+
+    @property
+    def text_in_memory(self) -> str | None:
+        """JSON in the metadata of reports in memory; None if it is large."""
+        domain = self._protocol.domain
+        if domain is not None and sum(domain.sizes) > _MAX_VALUES_IN_MEMORY:
+            return None
+        return self.carried_text
+
+    def _write(self) -> str:
+        protocol = self._protocol
+        parameters = {}
+        for name, value in (self._parameters | protocol.declared).items():
+            parameters[name] = write_value(value)
+        content = {
+            "format": _FORMAT,
+            "version": _VERSION,
+            "transformer": self._name,
+            "parameters": parameters,
+            "columns": list(map(write_value, protocol.columns)),
+            "named": self._is_named,
+            "permanent": protocol.permanent_key is not None,
+            "seeded": self._is_seeded,
+            "protocol": pack_protocol(protocol),
+            "guarantee": describe_guarantee(protocol.guarantee),
+            "client": None,
+        }
+        try:
+            content["client"] = _describe_client(protocol)
+        except ValueError as error:
+            content["no_client"] = str(error)
+        for name, value in self._parameters.items():
+            if isinstance(value, Domain) and value.guarantee is not None:
+                content["found_domain"] = {"parameter": name} | guarantee_fields(value)
+        return json.dumps(content, allow_nan=False)
 
 
-def comparable(protocol: ReportProtocol) -> Any:
-    """Return the integers on which client and server must agree, as JSON."""
+def pack_protocol(protocol: ReportProtocol) -> Any:
+    """Write the exact parameters on which client and server must agree."""
     return write_value(protocol.parameters())
 
 
-def stated(guarantee: PrivacyGuarantee) -> dict[str, Any]:
-    """Return what a protocol says of its guarantee."""
+def describe_guarantee(guarantee: PrivacyGuarantee) -> dict[str, Any]:
+    """Write a guarantee for people and programs."""
     fields = asdict(guarantee)
-    # They follow from the parameters.
-    del fields["losses"]
+    del fields["losses"]  # They follow from the parameters.
     return fields | {"text": str(guarantee)}
 
 
+# Reading.
+
+
 def transformer_from_text(text: str, kind: type[Any]) -> Any:
-    """Make the fitted transformer that `write_protocol` wrote, of a class."""
-    content = parse_protocol(text)
-    # A name is looked up among classes: nothing is imported or called by it.
+    """Make a fitted transformer of a class, or of its subclasses, from its JSON."""
+    content = _parse_protocol(text)
     name = content["transformer"]
-    transformer_class = _class_of(name, kind)
-    refusal = None
-    try:
-        transformer, is_same = _refitted_from(content, transformer_class)
-    except Exception:
-        # Of any kind, memory and recursion included: a text from others decides what is
-        # tried. It may quote the text, and so is not the context of an error.
-        refusal = (
-            f"the protocol of {name} cannot be read: a parameter is missing, out of "
-            "range, or too large"
-        )
-    if refusal is not None:
-        raise ValueError(refusal)
-    if content.get("named") is False:
-        forget_names(transformer)
-    if not is_same:
+    transformer_class = _find_class(name, kind)
+    transformer = None
+    # An untrusted text can cause any exception, which may quote it.
+    with suppress(Exception):
+        transformer = _refit(content, transformer_class)
+    if transformer is None:
         raise ValueError(
-            "this version of skdp makes another protocol of the parameters of "
-            f"{name}: reports would be misread"
+            f"The protocol of {name} cannot be read: a parameter is missing, invalid or "
+            "too large."
         )
-    if not _states_own_guarantee(content, transformer.protocol_):
+    own_content = json.loads(transformer.to_json())
+    if _comparable_parts(content, own_content) != _comparable_parts(own_content):
         raise ValueError(
-            "the protocol states another guarantee, or another client, than follow "
-            f"from the parameters of {name}"
+            f"The protocol, guarantee or client of {name} does not follow from its "
+            "parameters: the text was edited, or written by another version of skdp."
         )
-    if content.get("seeded") is True:
-        transformer = _as_seeded_again(transformer)
-    return transformer if is_secure(text) else mark_insecure(transformer)
+    return transformer
 
 
-def parse_protocol(text: str) -> dict[str, Any]:
-    """Parse the JSON of a protocol; nothing is made of it."""
+def _parse_protocol(text: str) -> dict[str, Any]:
+    """Parse the JSON of a protocol, without making anything of it."""
     content: Any = parse_json(text, "a protocol")
     is_protocol = (
         isinstance(content, dict)
-        and content.get("format") == FORMAT
+        and content.get("format") == _FORMAT
         and content.get("version") == _VERSION
         and isinstance(content.get("transformer"), str)
         and isinstance(content.get("parameters"), dict)
-        and isinstance(content.get("columns"), list)
         and isinstance(content.get("permanent"), bool)
+        and isinstance(content.get("guarantee"), dict)
     )
     if not is_protocol:
         raise ValueError(
-            f"the text is no protocol of a local transformer (format {FORMAT!r}, "
-            f"version {_VERSION})"
+            "The text must be the protocol of a local transformer (format "
+            f"{_FORMAT!r}, version {_VERSION}), as `to_json` writes it."
         )
     return dict(content)
 
 
-def _class_of(name: str, kind: type[Any]) -> type[Any]:
-    """Return the class of a name: a given one, or one of ours derived from it."""
-    for candidate in (kind, *_our_subclasses(kind)):
+def _find_class(name: str, kind: type[Any]) -> type[Any]:
+    """Find a class by name: the given one, or one of its subclasses in skdp."""
+    # The name selects among known classes: nothing is imported or called by it.
+    for candidate in (kind, *_internal_subclasses(kind)):
         if candidate.__name__ == name and not inspect.isabstract(candidate):
             return candidate
-    refusal = f"the protocol is that of another transformer than {kind.__name__}"
-    if name.isidentifier() and len(name) < _LONGEST_NAME:
-        refusal += f": use {name}.from_json, or {name}.load for its file"
-    raise ValueError(refusal)
+    advice = ""
+    if name.isidentifier() and len(name) < _MAX_NAME_LENGTH:
+        advice = f" Use {name}.from_json, or {name}.load for its file."
+    raise ValueError(
+        f"The protocol must be of {kind.__name__}, got another class.{advice}"
+    )
 
 
-def _our_subclasses(kind: type[Any]) -> Iterator[type[Any]]:
+def _internal_subclasses(kind: type[Any]) -> Iterator[type[Any]]:
     for subclass in kind.__subclasses__():
-        if is_ours(subclass):
+        if _is_internal(subclass):
             yield subclass
-            yield from _our_subclasses(subclass)
+            yield from _internal_subclasses(subclass)
 
 
-def is_ours(kind: type[Any]) -> bool:
+def _is_internal(kind: type[Any]) -> bool:
     return kind.__module__.startswith("skdp.")
 
 
-def _refitted_from(
-    content: Mapping[str, Any], transformer_class: type[Any]
-) -> tuple[Any, bool]:
-    """Fit what a text declares; return it, and whether its protocol is that stated."""
-    parameters = {}
-    for parameter, packed in content["parameters"].items():
-        if parameter in SECRET:
-            raise ValueError
-        parameters[parameter] = read_value(packed)
+def _refit(content: Mapping[str, Any], transformer_class: type[Any]) -> Any:
+    """Fit a transformer to the declared values in JSON."""
+    parameters = {
+        name: read_value(value) for name, value in content["parameters"].items()
+    }
+    if not parameters.keys().isdisjoint(_SECRET):
+        raise ValueError
     if "found_domain" in content:
         found = dict(content["found_domain"])
-        parameter = found.pop("parameter")
-        declared = parameters[parameter]
-        if parameter == "bounds":
-            declared = {
-                name: Interval(*pair, bins=1) for name, pair in declared.items()
-            }
-        parameters[parameter] = add_guarantee(Domain(declared), found)
+        name = found.pop("parameter")
+        parameters[name] = add_guarantee(_make_domain(name, parameters[name]), found)
     transformer = transformer_class(**parameters)
-    if content.get("permanent") is True:
-        # This side makes no permanent reports.
+    if content["permanent"] is True:
+        # A new key: the transformer does not repeat the reports of others.
         transformer.set_params(secret_key=SecretKey.generate())
+    is_secure = content["guarantee"]["secure"] is True and not content["seeded"]
     columns = list(map(read_value, content["columns"]))
-    is_same = fit_and_compare(transformer, columns, content["protocol"])
-    return transformer, is_same
+    fit_declared(
+        transformer,
+        columns,
+        is_named=content["named"] is True,
+        is_seeded=not is_secure,
+    )
+    return transformer
 
 
-def fit_and_compare(transformer: Any, columns: list[Any], expected: Any) -> bool:
-    """Fit to declared columns; return whether the protocol is as expected."""
-    _check_values(getattr(transformer, "categories", ()))
-    is_sampled = getattr(transformer, "strategy", None) == "sample"
-    if is_sampled and getattr(transformer, "n_sampled", 1) == "auto":
-        # What was chosen is written, and looking for it takes time.
-        raise ValueError
-    # Those who reported were told of a weak guarantee.
+def _make_domain(parameter: str, declared: Mapping[Any, Any]) -> Domain:
+    if parameter == "bounds":
+        declared = {name: Interval(*pair, bins=1) for name, pair in declared.items()}
+    return Domain(declared)
+
+
+def fit_declared(
+    transformer: Any, columns: list[Any], *, is_named: bool, is_seeded: bool
+) -> None:
+    """Fit a transformer to declared columns."""
+    _check_n_values(getattr(transformer, "categories", ()))
+    row: Any = transformer._declared_row(None, columns)[columns]
+    if not is_named and all(isinstance(name, str) for name in columns):
+        row = row.to_numpy()  # The names x0, x1, ... are of an array.
+    random_state = transformer.random_state
+    if is_seeded:
+        # The guarantee then states that the reports came from a seed. Reports of this
+        # transformer do not.
+        transformer.random_state = 0
+    # The warning was shown where the reports were made.
     with warnings.catch_warnings(action="ignore", category=WeakGuaranteeWarning):
-        transformer.fit(_declared_row(columns, transformer))
-    packed = json.dumps(comparable(transformer.protocol_), allow_nan=False)
-    return bool(json.loads(packed) == expected)
+        transformer.fit(row)
+    if is_seeded:
+        transformer.random_state = transformer._seed = random_state
 
 
-def _check_values(declared: Any) -> None:
-    """Check that the declared values are not too many."""
+def _check_n_values(declared: Any) -> None:
     if isinstance(declared, Domain):
         declared = [declared[name] for name in declared.columns]
     elif isinstance(declared, Mapping):
         declared = declared.values()
     if sum(map(len, declared)) > MAX_DECLARED_VALUES:
-        raise ValueError
+        raise ValueError(
+            f"A protocol must have at most {MAX_DECLARED_VALUES:,} values."
+        )
 
 
-def _declared_row(columns: list[Any], transformer: Any) -> pd.DataFrame:
-    """Make a row to fit on: its names and kinds of values count."""
-    categories = getattr(transformer, "categories", None)
-    bounds = getattr(transformer, "bounds", None)
-    row = {}
-    for name in columns:
-        value: Any = ""
-        if isinstance(categories, Domain) and name in categories.columns:
-            value = categories[name].values[0]
-        elif isinstance(categories, dict) and name in categories:
-            value = Domain({name: categories[name]})[name].values[0]
-        elif isinstance(bounds, Domain):
-            interval = bounds[name]
-            assert isinstance(interval, Interval)
-            value = float(interval.edges[0])
-        elif isinstance(bounds, dict):
-            value = float(bounds[name][0])
-        row[name] = pd.Series([value], dtype=object)
-    return pd.DataFrame(row)
-
-
-def _states_own_guarantee(content: dict[str, Any], protocol: ReportProtocol) -> bool:
-    """Return whether guarantee and client of a text follow from its parameters."""
-    guarantee = content.get("guarantee")
-    if not isinstance(guarantee, dict) or type(guarantee.get("secure")) is not bool:
-        return False
-    own_guarantee = stated(protocol.guarantee)
-    for name in _STATED:
-        if _sorted_text(guarantee.get(name)) != _sorted_text(own_guarantee[name]):
-            return False
+def _comparable_parts(
+    content: Mapping[str, Any], own_content: Mapping[str, Any] | None = None
+) -> str:
+    """Write the parts of a protocol that must follow from its parameters."""
+    guarantee = content["guarantee"]
     client = content.get("client")
-    return client is None or _sorted_text(client) == _sorted_text(_client(protocol))
-
-
-def _sorted_text(content: Any) -> str:
-    """Write JSON to be compared: in Python, 1 and True are equal."""
-    return json.dumps(content, sort_keys=True)
-
-
-def is_secure(text: str | None) -> bool:
-    """Return False if the protocol states that the reports come from a seed."""
-    if text is None:
-        return True
-    guarantee = parse_protocol(text).get("guarantee")
-    return not isinstance(guarantee, dict) or guarantee.get("secure") is not False
-
-
-def mark_insecure(transformer: Any) -> Any:
-    """Return a copy of a transformer whose guarantee states that its reports come from a seed."""
-    guarantee = replace(transformer.guarantee_, secure=False)
-    protocol = copy(transformer.protocol_)
-    # As the dataclass is frozen, and `replace` would compute its layout again.
-    object.__setattr__(protocol, "guarantee", guarantee)
-    seeded = copy(transformer)
-    seeded.protocol_ = protocol
-    seeded.guarantee_ = guarantee
-    seeded._written = seeded._written.of(protocol, seeded=True)
-    return seeded
-
-
-def _as_seeded_again(transformer: Any) -> Any:
-    """Return a copy with permanent reports, whose second round a seed decides."""
-    seeded = copy(transformer)
-    if hasattr(seeded, "instantaneous_guarantee_"):
-        guarantee = replace(seeded.instantaneous_guarantee_, secure=False)
-        seeded.instantaneous_guarantee_ = guarantee
-    seeded._written = seeded._written.of(seeded.protocol_, seeded=True)
-    return seeded
-
-
-def forget_names(transformer: Any) -> None:
-    """Make a transformer one that was fitted to an array, without names of columns."""
-    vars(transformer).pop("feature_names_in_", None)
-    transformer._written.named = False
-
-
-# What `examples/client/skdp.mjs` needs to make reports.
-
-
-def _client(protocol: ReportProtocol) -> dict[str, Any] | None:
-    """Return what a client in another language needs; None if there is none."""
-    if _no_client(protocol) is not None:
-        return None
-    domain = protocol.domain
-    assert domain is not None
-    columns = []
-    for name in domain.columns:
-        values = domain[name]
-        column: dict[str, Any] = {"name": name, "values": list(values.values)}
-        if isinstance(values, Interval):
-            column["edges"] = list(values.edges)
-        columns.append(column)
-    return {
-        "strategy": protocol.strategy,
-        "columns": columns,
-        "samplers": [oracle.sampler() for oracle in protocol.oracles],
-        "report_columns": list(map(str, protocol.report_columns)),
-        "reports_values": protocol.values is not None,
+    if client is None and own_content is not None:
+        client = own_content["client"]
+    parts = {
+        "protocol": content.get("protocol"),
+        "guarantee": {name: guarantee.get(name) for name in _COMPARED},
+        "client": client,
     }
+    # As text, because 1 == True in Python.
+    return json.dumps(parts, sort_keys=True)
 
 
-def _no_client(protocol: ReportProtocol) -> str | None:
-    """Return why a client cannot make the reports of a protocol; None if it can."""
-    domain = protocol.domain
-    if protocol.strategy is None or domain is None:
-        return "it makes reports of declared values, by frequency oracles"
-    if len({field.reports_values for field in protocol.fields}) > 1:
-        return "it makes reports of declared values, either all as values or none"
-    output = protocol.fields[0].output
-    if output != "bits":
-        return f"it reports bits, not output={output!r}"
-    if protocol.memo is not None:
-        return "it draws a fresh report each time, and makes no permanent ones"
-    for name in domain.columns:
-        if not isinstance(name, str):
-            return f"it takes columns whose names are text, not {name!r}"
-        reason = _not_in_javascript(domain[name])
-        if reason is not None:
-            return f"column {name!r} {reason}"
-    for oracle in protocol.oracles:
-        try:
-            oracle.sampler()
-        except NotImplementedError:
-            return f"{type(oracle).__name__} has no sampler for clients"
-    return None
-
-
-def _not_in_javascript(values: Categories | Interval) -> str | None:
-    """Return why values would be others in JavaScript; None if they are the same."""
-    if isinstance(values, Interval):
-        if values.dtype.kind != "f":
-            return (
-                "has bins of dates; it takes bins of numbers, such as days since a date"
-            )
-        # The client finds the bin of a number by the edges, as floats.
-        middles = [middle for middle in values.values if middle is not None]
-        codes = values.encode(np.array(middles, float))
-        if codes.tolist() != list(range(len(middles))):
-            return "has bins without a number between their edges, as floats have it"
-        return None
-    for value in values.values:
-        # Of more bits, two numbers would be one there.
-        is_exact = isinstance(value, int) and abs(value) < 1 << 53
-        if not (value is None or isinstance(value, str) or is_exact):
-            return (
-                "has declared values other than text, True and False, and whole "
-                "numbers below 2**53"
-            )
-    return None
-
-
-# What tables of reports carry, so that those of another protocol are refused.
-
-
-def protocol_text(transformer: Any) -> str | None:
-    """Return the JSON that reports carry, None if they carry none."""
-    written = getattr(transformer, "_written", None)
-    return None if written is None else written.carried_text
-
-
-def text_in_memory(transformer: Any) -> str | None:
-    """Return the JSON that reports in memory carry: none if it is large."""
-    written = getattr(transformer, "_written", None)
-    return None if written is None else written.text_in_memory
+# Protocols in the metadata of reports.
 
 
 def read_and_tally(reports: Any, transformer: Any) -> tuple[Reports, Any]:
-    """Read reports and sum them up; raise if their attached protocol is another one."""
+    """Read reports as arrays, and sum them."""
     protocol = transformer.protocol_
     check_attached_protocol(carried_text(reports), transformer)
     arrays: Reports = protocol.read(reports)
@@ -404,77 +303,86 @@ def read_and_tally(reports: Any, transformer: Any) -> tuple[Reports, Any]:
 
 
 def check_attached_protocol(text: str | None, transformer: Any) -> None:
-    """Raise if the protocol attached to reports is another one; None is accepted."""
+    """Check that the protocol in the metadata of reports, if any, is the transformer's."""
     if text is None:
         return
-    own_text = protocol_text(transformer)
-    if own_text is None:
-        own_text = _comparable_text(text, transformer)
-    refuse_other(text, own_text)
+    content = _parse_protocol(text)
+    meaning = None
+    with suppress(TypeError, ValueError):
+        meaning = _pack_meaning(pack_protocol(transformer.protocol_))
+    if meaning is None or _pack_meaning(content.get("protocol")) != meaning:
+        raise ValueError(
+            "The metadata of the reports contains the protocol of another transformer, "
+            "domain or epsilon. Use the transformer that made the reports, or "
+            "skdp.read_protocol(reports)."
+        )
 
 
-def _comparable_text(text: str, transformer: Any) -> str:
-    """Return the text with the parameters that decide reports replaced by the transformer's."""
-    protocol = transformer.protocol_
-    parameters = protocol.parameters()
-    # A third-party class reports as the skdp class that it is derived from.
-    parameters["reports"]["encoder"] = None
-    for kind in type(transformer).__mro__:
-        if is_ours(kind):
-            parameters["reports"]["encoder"] = kind.__name__
-            break
-    content = parse_protocol(text)
-    try:
-        columns = list(map(write_value, protocol.columns))
-        content |= {"columns": columns, "protocol": write_value(parameters)}
-    except (TypeError, ValueError):
-        # No text can be of names or values that JSON cannot hold.
-        content["protocol"] = None
-    return json.dumps(content)
-
-
-def refuse_other(text: str, own_text: str) -> None:
-    """Refuse reports that carry another protocol than one's own."""
-    if text == own_text:
-        return
-    content = parse_protocol(text)
-    own_content = parse_protocol(own_text)
-    meaning = _meaning(content)
-    if meaning is None or meaning != _meaning(own_content):
-        difference = _difference(content, own_content)
-        raise ValueError(f"reports of two protocols are never added: {difference}")
-
-
-def _meaning(content: dict[str, Any]) -> str | None:
-    """Return what two protocols must have in common for their reports to add."""
-    packed = content.get("protocol")
-    if not isinstance(packed, dict):
+def _pack_meaning(protocol: Any) -> str | None:
+    """Write the parts of a protocol that determine the meaning of reports."""
+    if not isinstance(protocol, dict):
         return None
-    meaning = {}
-    for name, value in packed.items():
-        if name not in _NOT_OF_REPORTS:
-            meaning[name] = value
-    return json.dumps(meaning)  # not the mapping: 1 and True are equal
+    # The treatment of values outside the domain does not change the meaning.
+    meaning = {name: value for name, value in protocol.items() if name != "unknown"}
+    return json.dumps(meaning)
 
 
-def _difference(content: Mapping[str, Any], own_content: Mapping[str, Any]) -> str:
-    """Describe how the protocol of reports differs from one's own."""
-    for key in ("transformer", "columns"):
-        if content[key] != own_content[key]:
-            value = _short(content[key])
-            return f"these are of {key} {value}, not {_short(own_content[key])}"
-    parameters = content["parameters"]
-    for name, own_value in own_content["parameters"].items():
-        value = parameters.get(name)
-        # These say how true values are read, and do not decide what a report means.
-        if value == own_value or name in ("handle_unknown", "handle_missing"):
-            continue
-        if name in ("categories", "bounds"):
-            return f"these are of other declared {name}"
-        return f"these are of {name} {_short(value)}, not {_short(own_value)}"
-    return "these are of other probabilities"
+# Parameters of a client in another language (examples/client).
 
 
-def _short(value: Any) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
+def _describe_client(protocol: ReportProtocol) -> dict[str, Any]:
+    """Write the parameters of a client; raise ValueError with the reason if there is none."""
+    domain = protocol.domain
+    is_mixed = len({field.reports_values for field in protocol.fields}) > 1
+    if protocol.strategy is None or domain is None or is_mixed:
+        raise ValueError("A client requires an encoder with frequency oracles.")
+    if protocol.fields[0].output != "bits":
+        raise ValueError("A client reports bits, not output='unbiased'.")
+    if protocol.memo is not None:
+        raise ValueError("A client has no permanent reports.")
+    columns = []
+    for name in domain.columns:
+        values = domain[name]
+        _check_representable(name, values)
+        column: dict[str, Any] = {"name": name, "values": list(values.values)}
+        if isinstance(values, Interval):
+            column["edges"] = list(values.edges)
+        columns.append(column)
+    samplers = []
+    for oracle in protocol.oracles:
+        try:
+            samplers.append(oracle.sampler())
+        except NotImplementedError:
+            name = type(oracle).__name__
+            raise ValueError(f"{name} has no sampler for clients.") from None
+    return {
+        "strategy": protocol.strategy,
+        "columns": columns,
+        "samplers": samplers,
+        "report_columns": list(map(str, protocol.report_columns)),
+        "reports_values": protocol.values is not None,
+    }
+
+
+def _check_representable(name: Any, values: Categories | Interval) -> None:
+    """Check that JavaScript represents the declared values of a column exactly."""
+    if not isinstance(name, str):
+        raise ValueError(f"A client requires text as column names, got {name!r}.")
+    if isinstance(values, Interval):
+        # The client finds the bin of a number among edges that are floats.
+        middles = [middle for middle in values.values if middle is not None]
+        is_exact = values.dtype.kind == "f" and np.array_equal(
+            values.encode(np.array(middles, float)), range(len(middles))
+        )
+    else:
+        is_exact = all(map(_is_representable, values.values))
+    if not is_exact:
+        raise ValueError(
+            f"Column {name!r} must have text, booleans, integers below 2**53 or bins of "
+            "floats for a client."
+        )
+
+
+def _is_representable(value: Any) -> bool:
+    is_exact = isinstance(value, int) and abs(value) < _MAX_EXACT_INTEGER
+    return value is None or isinstance(value, str) or is_exact

@@ -70,10 +70,6 @@ class BloomField(Field):
     is_permanent: bool = False
 
     @property
-    def possible(self) -> str:  # type: ignore[override]
-        return "cohorts"
-
-    @property
     def unknown(self) -> bool:
         return self.takes_missing
 

@@ -29,12 +29,12 @@ from skdp.base import (
     check_flag,
     read_input,
 )
-from skdp.local._protocol_file import is_secure, mark_insecure, read_and_tally
+from skdp.local._protocol_file import read_and_tally
 from skdp.local._transformer import ReportTransformer, input_names
 from skdp.local.protocol import ReportProtocol, estimate_counts
 from skdp.oracles import POSTPROCESSORS, FrequencyOracle, Postprocess
 from skdp.privacy import PrivacyGuarantee
-from skdp.tables import carried_text, read_table
+from skdp.tables import read_table
 
 
 class WrapsTransformer(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
@@ -452,8 +452,6 @@ class PosteriorFeatures(WrapsTransformer):
         if self.privatize:
             reports = encoder.transform(X, **params)
         self.prior_ = _estimate_prior(encoder, reports, self.postprocess)
-        if not self.privatize and not is_secure(carried_text(reports)):
-            encoder = mark_insecure(encoder)
         self.encoder_ = encoder
         self._privatize = bool(self.privatize)
         return reports

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from numbers import Integral
 from typing import Any
@@ -10,13 +11,7 @@ import numpy as np
 from sklearn.utils.metadata_routing import MetadataRequest
 
 from skdp.domain import pack, unpack
-from skdp.local import (
-    ReportTransformer,
-    comparable,
-    fit_and_compare,
-    forget_names,
-    mark_insecure,
-)
+from skdp.local import ReportTransformer, fit_declared, pack_protocol
 from skdp.persistence._classes import SavedClass, by_class, by_name
 from skdp.persistence._values import Values
 from skdp.privacy import PrivacyGuarantee
@@ -222,15 +217,15 @@ def describe_protocol(transformer: ReportTransformer) -> dict[str, Any]:
         for column in protocol.domain.columns:
             if protocol.domain[column].observed:
                 observed.append(column)
-    packed = comparable(protocol)
+    packed = pack_protocol(protocol)
+    is_named = hasattr(transformer, "feature_names_in_")
     columns = list(protocol.columns)
     try:
         again = type(transformer)(**{**parameters, **protocol.declared})
-        is_same = fit_and_compare(again, columns, packed)
-        # Permanent reports come from a key, and their second round from a seed.
-        of_seed = again.guarantee_.secure and not protocol.guarantee.secure
-        if of_seed:
-            again = mark_insecure(again)
+        # A transformer from the JSON of a seeded one has no seed of its own.
+        of_seed = transformer.random_state is None and not protocol.guarantee.secure
+        fit_declared(again, columns, is_named=is_named, is_seeded=of_seed)
+        is_same = _makes_same_protocol(again, packed)
         is_same = is_same and again.guarantee_ == protocol.guarantee
     except ValueError:
         is_same = False
@@ -240,7 +235,7 @@ def describe_protocol(transformer: ReportTransformer) -> dict[str, Any]:
         )
     return {
         "columns": columns,
-        "named": hasattr(transformer, "feature_names_in_"),
+        "named": is_named,
         "declared": dict(protocol.declared),
         "observed": observed,
         "protocol": unpack(packed),
@@ -259,7 +254,13 @@ def refit(
     declared = fitted["declared"]
     transformer = kind(**{**parameters, **declared})
     expected = pack(fitted["protocol"])
-    if not fit_and_compare(transformer, fitted["columns"], expected):
+    fit_declared(
+        transformer,
+        fitted["columns"],
+        is_named=fitted["named"] is True,
+        is_seeded=fitted["of_seed"] is True,
+    )
+    if not _makes_same_protocol(transformer, expected):
         raise ValueError(
             "this version of skdp makes another protocol of the parameters of"
             f" {kind.__name__}"
@@ -267,11 +268,14 @@ def refit(
     protocol: Any = transformer.protocol_
     if declared.keys() != protocol.declared.keys():
         raise ValueError("the parameters by column are not those of the protocol")
-    if fitted["named"] is not True:
-        forget_names(transformer)
     # `declared` was put in place of the caller's parameters for the fit only.
     for name in declared:
         setattr(transformer, name, parameters[name])
     for column in fitted["observed"]:
         protocol.domain[column].observed = True
-    return mark_insecure(transformer) if fitted["of_seed"] is True else transformer
+    return transformer
+
+
+def _makes_same_protocol(transformer: ReportTransformer, packed: Any) -> bool:
+    # As text, because 1 == True in Python.
+    return json.dumps(pack_protocol(transformer.protocol_)) == json.dumps(packed)

@@ -50,8 +50,8 @@ class WeakGuaranteeWarning(UserWarning):
     >>> [warning.category is WeakGuaranteeWarning for warning in caught]
     [True]
     >>> print(caught[0].message)
-    epsilon = 12 is above 10, which protects little: a report of 'x0' is the truth with a probability of 1 - 6.1e-06.
-    See docs/answers/which_epsilon.md
+    epsilon=12 gives weak protection: the best attack on two equally likely inputs succeeds with a probability of up to
+    1 - 6.1e-06. Use epsilon <= 10. See docs/answers/which_epsilon.md
     >>> with warnings.catch_warnings():
     ...     warnings.simplefilter("ignore", WeakGuaranteeWarning)
     ...     encoder = RandomizedResponseEncoder(12.0, categories=[["f", "m"]]).fit([["f"], ["m"]])

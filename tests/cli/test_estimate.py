@@ -74,7 +74,7 @@ WRONG = [
         ]
     ),
     ("split", ["--protocol", "unary.json"], "split.parquet: "),
-    ("split", ["--protocol", "epsilon.json"], "these are of epsilon 1.0, not 3.0"),
+    ("split", ["--protocol", "epsilon.json"], "protocol of another transformer"),
 ]
 
 
@@ -188,7 +188,7 @@ def test_tallies_of_two_protocols_are_refused(parts, capsys):
     for name in ("a", "other"):
         tally_files(parts / f"{name}.parquet", target=parts / f"{name}.json")
     error = refuse(capsys, "tally", parts / "a.json", parts / "other.json")
-    assert "other.json: reports of two protocols are never added: these are of epsilon 3.0, not 1.0" in error
+    assert "other.json: The metadata of the reports contains the protocol of another transformer" in error
     contents = [json.loads((parts / f"{name}.json").read_text()) for name in ("a", "other")]
     (parts / "swapped.json").write_text(json.dumps(contents[0] | {"skdp.protocol": contents[1]["skdp.protocol"]}))
     assert "holds no tally of the protocol that it says" in refuse(capsys, "estimate", parts / "swapped.json")

@@ -202,7 +202,7 @@ def test_a_protocol_is_saved_and_loaded(files, capsys):
     assert skdp.read_protocol("two.parquet").to_json() == saved.to_json()
     (files / "bad.json").write_text("SECRET")
     text = refuse(capsys, "privatize", "in.csv", "three.csv", "--load", "bad.json")
-    assert "--load bad.json: the text is no protocol" in text
+    assert "--load bad.json: The text must be the protocol" in text
     assert "SECRET" not in text
 
 

@@ -92,7 +92,7 @@ def test_a_ledger_that_is_set_after_fit_is_refused_as_by_transform(tmp_path):
         lambda: privatize_file(tmp_path / "in.parquet", tmp_path / "out.csv", fitted),
         lambda: privatize_file(tmp_path / "in.parquet", tmp_path / "out.csv", fitted, check=False),
     ):
-        with pytest.raises(ValueError, match="the ledger was set after fit"):
+        with pytest.raises(ValueError, match="`ledger` was set after fit"):
             use()
     assert ledger.spent.epsilon == 0
     assert [path.name for path in tmp_path.iterdir()] == ["in.parquet"]

@@ -62,7 +62,7 @@ def test_every_engine_says_the_protocol_in_the_files_that_it_writes(every_engine
     if every_engine.name != "polars_lazy":  # pandas does not read what Polars says of a file
         found = pd.read_parquet(tmp_path / "out.parquet")
         assert found.attrs["skdp.protocol"] == encoder().fit(PEOPLE).to_json()
-        with pytest.raises(ValueError, match="two protocols are never added"):
+        with pytest.raises(ValueError, match="protocol of another transformer"):
             RandomizedResponseEncoder(3.0, categories=VALUES).fit(PEOPLE).estimate_counts(found)
 
 
@@ -103,7 +103,7 @@ def test_a_tally_does_not_repeat_a_guarantee_that_does_not_follow(tmp_path):
     content["guarantee"]["epsilon"] = 7
     reports.attrs["skdp.protocol"] = json.dumps(content)
     reports.to_parquet(tmp_path / "reports.parquet")
-    with pytest.raises(ValueError, match="states another guarantee"):
+    with pytest.raises(ValueError, match="does not follow from"):
         tally_files(tmp_path / "reports.parquet", encoder().fit(PEOPLE), target=tmp_path / "tally.json")
 
 

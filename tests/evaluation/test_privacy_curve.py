@@ -151,7 +151,7 @@ class TestScores:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             curve(pipeline(encoder(categories=DOMAIN)), epsilons=[1.0])
-        with pytest.warns(WeakGuaranteeWarning, match="epsilon = 30 is above 10"):
+        with pytest.warns(WeakGuaranteeWarning, match="epsilon=30 gives weak protection"):
             curve(pipeline(encoder(categories=DOMAIN)), epsilons=[30.0])
 
     def test_a_frame_of_any_kind(self):

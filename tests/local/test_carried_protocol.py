@@ -71,12 +71,12 @@ def test_reports_of_another_protocol_are_refused(library):
     reports = LIBRARIES[library](encoder(3.0))
     one = encoder()
     for read in (one.estimate_counts, one.estimate_frequencies, one.estimate_joint_counts, one.tally):
-        with pytest.raises(ValueError, match=r"two protocols are never added: .*epsilon 3.0, not 1.0"):
+        with pytest.raises(ValueError, match="protocol of another transformer"):
             read(reports)
     ordered = RandomizedResponseEncoder(3.0, categories={"sex": ["m", "f"]}).fit(PEOPLE)
-    with pytest.raises(ValueError, match="other declared categories"):
+    with pytest.raises(ValueError, match="protocol of another transformer"):
         ordered.tally(reports)
-    with pytest.raises(ValueError, match="of transformer"):
+    with pytest.raises(ValueError, match="protocol of another transformer"):
         UnaryEncodingTransformer(3.0, categories=VALUES).fit(PEOPLE).tally(reports)
 
 
@@ -91,14 +91,14 @@ def test_two_protocols_in_the_metadata_of_one_table_are_refused():
 def test_a_table_that_carries_a_protocol_is_privatised_with_a_warning(convert):
     one, table = encoder(), convert(encoder(3.0).transform(PEOPLE))
     for privatise in (one.transform, lambda given: privatize(given, one)):
-        with pytest.warns(UserWarning, match="may hold reports, because its metadata names a protocol") as caught:
+        with pytest.warns(UserWarning, match="metadata of X contains a protocol") as caught:
             privatise(table)
         assert caught[0].filename == __file__
 
 
 def test_posterior_features_learn_from_their_own_reports_only():
     reports = encoder(3.0).transform(PEOPLE)
-    with pytest.raises(ValueError, match="two protocols are never added"):
+    with pytest.raises(ValueError, match="protocol of another transformer"):
         PosteriorFeatures(encoder(), privatize=False).fit(reports)
 
 
@@ -112,7 +112,7 @@ def test_what_is_read_otherwise_but_means_the_same_is_accepted():
 def test_a_note_that_is_no_protocol_is_refused(text):
     reports = encoder().transform(PEOPLE)
     reports.attrs[KEY] = text
-    with pytest.raises(ValueError, match="no protocol"):
+    with pytest.raises(ValueError, match="protocol"):
         encoder().estimate_counts(reports)
 
 
@@ -123,7 +123,6 @@ def test_a_class_of_others_says_nothing_unasked():
     own = Own(1.0, categories=VALUES).fit(PEOPLE)
     assert own.transform(PEOPLE).attrs == {}
     assert json.loads(own.to_json())["transformer"] == "Own"
-    assert own.tally(encoder().transform(PEOPLE)).n_reports == 100
-    for other in (encoder(3.0), UnaryEncodingTransformer(1.0, categories=VALUES).fit(PEOPLE)):
-        with pytest.raises(ValueError, match="two protocols are never added"):
+    for other in (encoder(), encoder(3.0), UnaryEncodingTransformer(1.0, categories=VALUES).fit(PEOPLE)):
+        with pytest.raises(ValueError, match="protocol of another transformer"):
             own.tally(other.transform(PEOPLE))

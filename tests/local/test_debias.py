@@ -227,7 +227,7 @@ def test_reports_without_values_for_each_record_are_refused():
     reports = encoder.fit_transform(PEOPLE)
     with pytest.raises(TypeError, match="got a ReportTally"):
         encoder.debias(encoder.tally(reports))
-    with pytest.raises(ValueError, match="two protocols"):
+    with pytest.raises(ValueError, match="protocol of another transformer"):
         RandomizedResponseEncoder(2.0, categories=DOMAIN).fit(PEOPLE).debias(reports)
     rappor = RapporEncoder(1.0, n_bits=8, random_state=0)
     words = rappor.fit_transform(pd.DataFrame({"word": ["a", "b"]}))

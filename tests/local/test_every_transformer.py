@@ -13,8 +13,6 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
 
 from skdp import (
     FrequencyOracleEncoder,
@@ -139,7 +137,7 @@ def test_a_ledger_that_is_set_after_fit_is_refused_and_one_that_is_taken_away_is
     first, second = PrivacyLedger(epsilon=100), PrivacyLedger(epsilon=100)
     transformer, table = made(name, ledger=first)
     transformer.fit(table).set_params(ledger=second)
-    with pytest.raises(ValueError, match=r"the ledger was set after fit.*call fit again"):
+    with pytest.raises(ValueError, match="`ledger` was set after fit"):
         transformer.transform(table)
     assert first.spent == second.spent == (0, 0)
     transformer.set_params(ledger=None).transform(table)
@@ -259,15 +257,4 @@ def test_a_level_with_the_name_of_a_protected_column_is_refused_before_the_charg
     for index in (GROUPED.index, pd.MultiIndex.from_arrays([range(4), GROUPED.index], names=[None, "sex"])):
         with pytest.raises(ValueError, match=REFUSED):
             ENCODERS[name](book).fit_transform(ROWS[["sex"]].set_axis(index))
-    assert book.spent == (0, 0)
-
-
-def test_a_target_takes_no_group_along():
-    book = ledger()
-    target = pd.Series([0, 1, 1, 0], index=GROUPED.index)
-    encoder = RandomizedResponseEncoder(1.0, categories=SEX, ledger=book).set_output(transform="pandas")
-    for y in (target, target.to_frame("y")):
-        for first in (encoder, OnFitOnly(encoder), PosteriorFeatures(encoder)):
-            with pytest.raises(ValueError, match="the row index of y has a level 'sex'"):
-                make_pipeline(first, LogisticRegression()).fit(ROWS[["sex"]], y)
     assert book.spent == (0, 0)

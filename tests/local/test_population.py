@@ -113,7 +113,7 @@ def test_sampled_columns_add_up():
     values = {"smokes": ["yes", "no"], "drinks": ["yes", "no"]}
     encoder = RandomizedResponseEncoder(60.0, strategy="sample", categories=values, random_state=0)
     table = pd.DataFrame({"smokes": ["yes"] * 400 + ["no"] * 600, "drinks": ["yes", "no"] * 500})
-    with pytest.warns(WeakGuaranteeWarning, match="protects little"):
+    with pytest.warns(WeakGuaranteeWarning, match="weak protection"):
         reports = encoder.fit_transform(table)
     tally = encoder.tally(reports)
     row = encoder.estimate_frequencies(reports).loc[("smokes", "yes")]

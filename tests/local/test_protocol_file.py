@@ -108,13 +108,13 @@ MADE_BY_CLIENTS = [
     "bins and missing",
 ]
 NOT_MADE_BY_CLIENTS = {
-    "permanent": "makes no permanent ones",
+    "permanent": "no permanent reports",
     "unbiased": "not output='unbiased'",
-    "bins of dates": "column 'day' has bins of dates",
-    "dates": "column 'day' has declared values other than text",
-    "numbers": "reports of declared values",
-    "table of two kinds": "either all as values or none",
-    "rappor": "reports of declared values",
+    "bins of dates": "Column 'day' must have",
+    "dates": "Column 'day' must have",
+    "numbers": "an encoder with frequency oracles",
+    "table of two kinds": "an encoder with frequency oracles",
+    "rappor": "an encoder with frequency oracles",
 }
 
 
@@ -195,24 +195,24 @@ def test_data_do_not_show():
 
 @each("text", ["", "{}", "[]", "1", "null", '{"format": "skdp-protocol", "version": 3}', "[" * 100_000, "\ud800"])
 def test_what_is_no_protocol_is_refused(text):
-    with pytest.raises(ValueError, match="no protocol of a local transformer"):
+    with pytest.raises(ValueError, match="protocol"):
         ReportTransformer.from_json(text)
 
 
 @each(
     "part, change, message",
     [
-        ("parameters", {"epsilon": 1.5}, "reports would be misread"),
+        ("parameters", {"epsilon": 1.5}, "does not follow from"),
         *[("parameters", {secret: 1}, "cannot be read") for secret in ("secret_key", "ledger", "random_state")],
-        *[("guarantee", {key: value}, "another guarantee, or another client")
+        *[("guarantee", {key: value}, "does not follow from")
           for key, value in {"epsilon": 0.001, "delta": 0.1, "relation": "add_remove", "trust": "central"}.items()],
-        ("guarantee", None, "another guarantee, or another client"),
-        *[("guarantee", wrong, "another guarantee") for wrong in (
-            {"rho": 1e-9}, {"scope": ["x"]}, {"secure": "very"}, {"delta": False}, {"max_rows_per_person": 100}
+        ("guarantee", None, "the protocol of a local"),
+        *[("guarantee", wrong, "does not follow from") for wrong in (
+            {"rho": 1e-9}, {"scope": ["x"]}, {"delta": False}, {"max_rows_per_person": 100}
         )],
-        *[("permanent", permanent, "no protocol of a local") for permanent in (0, 1, "true", None, [])],
-        ("transformer", "Popen", "another transformer than ReportTransformer"),
-        ("transformer", "UnaryEncodingTransformer", "cannot be read|misread"),
+        *[("permanent", permanent, "the protocol of a local") for permanent in (0, 1, "true", None, [])],
+        ("transformer", "Popen", "must be of ReportTransformer, got another"),
+        ("transformer", "UnaryEncodingTransformer", "cannot be read|does not follow"),
     ],
 )  # fmt: skip
 def test_another_protocol_is_refused(part, change, message):
@@ -220,7 +220,7 @@ def test_another_protocol_is_refused(part, change, message):
     content[part] = content[part] | change if isinstance(change, dict) else change
     with pytest.raises(ValueError, match=message):
         ReportTransformer.from_json(json.dumps(content))
-    with pytest.raises(ValueError, match="another transformer than LocalHashingEncoder"):
+    with pytest.raises(ValueError, match="must be of LocalHashingEncoder, got another"):
         LocalHashingEncoder.from_json(FITTED["response"][0].to_json())
 
 
@@ -228,7 +228,7 @@ def test_another_client_is_refused():
     """A client that tells the truth always, under a guarantee of epsilon 1."""
     content = json.loads(FITTED["response"][0].fit(PEOPLE).to_json())
     content["client"]["samplers"][0] |= {"bound": 0, "threshold": "0"}
-    with pytest.raises(ValueError, match="another guarantee, or another client"):
+    with pytest.raises(ValueError, match="does not follow from"):
         ReportTransformer.from_json(json.dumps(content))
     content["client"] = None
     assert ReportTransformer.from_json(json.dumps(content)).guarantee_.epsilon == 1
@@ -266,7 +266,7 @@ def test_a_client_with_a_number_of_another_type_is_refused(change):
     content = json.loads(encoder.to_json())
     assert content["client"]["samplers"][0]["size"] == 1
     content["client"]["samplers"][0]["size"] = change
-    with pytest.raises(ValueError, match="another client"):
+    with pytest.raises(ValueError, match="does not follow from"):
         ReportTransformer.from_json(json.dumps(content))
 
 
@@ -402,7 +402,7 @@ def nested(depth):
     ids=["declared values", "values", "characters", "depth", "nested tuples"],
 )
 def test_large_texts_are_refused(text):
-    with pytest.raises(ValueError, match=r"at most|cannot be read|is no protocol"):
+    with pytest.raises(ValueError, match=r"at most|cannot be read|protocol"):
         ReportTransformer.from_json(text())
 
 

@@ -38,7 +38,7 @@ def assert_same(one, two, where="estimator"):
         assert one.equals(two), where
     elif type(one).__name__ in ("CallCounter", "PrivacyLedger") or isinstance(one, type):
         pass
-    elif type(one).__name__ == "WrittenProtocol":
+    elif type(one).__name__ == "ProtocolJson":
         assert one.text == two.text, where
     elif isinstance(one, bytes):
         assert one == two, where

@@ -152,7 +152,7 @@ def privatize_file(
     # The types of a CSV file are those of the domain.
     domain = transformer._declared_domain() if table.is_csv else None
     preparation = _prepare(table, domain, transformer, keep, record_id)
-    warn_of_reports(lambda: [table.protocol()])
+    warn_of_reports([table.protocol()])
     schema = preparation.no_reports.schema
     check_writable(schema, form)
     check_readable(transformer.protocol_.values, form)

@@ -28,7 +28,7 @@ from skdp.local import (
     RapporEncoder,
     ReportProtocol,
     ReportTransformer,
-    stated,
+    describe_guarantee,
 )
 from skdp.tables import PROTOCOL_KEY
 
@@ -132,7 +132,9 @@ def tally_text(
             protocol = json.loads(text)
             guarantee = ReportTransformer.from_json(text).guarantee_
             secure = protocol["guarantee"]["secure"]
-            protocol["guarantee"] = stated(replace(guarantee, secure=secure))
+            protocol["guarantee"] = describe_guarantee(
+                replace(guarantee, secure=secure)
+            )
             protocols.append(protocol)
     weakest = max(protocols, key=_weakness)
     return json.dumps(

@@ -70,9 +70,6 @@ class Field(ABC):
         The names of the columns of the record.
     epsilon : float
         The privacy loss of one report, or of all permanent reports of a value.
-    possible : {"any", "one", "cohorts"}
-        Which sums n reports can have, so that others are refused: a report adds 0 or 1
-        to each of them, or 1 to exactly one. (Of "cohorts", see `RapporEncoder`.)
     is_countable : bool
         Whether the distinct reports are so few that an engine may count them, and hand
         over these counts (`distinct_sums`) in place of all rows.
@@ -110,7 +107,6 @@ class Field(ABC):
 
     columns: tuple[Any, ...]
     epsilon: float
-    possible: str = "any"
     is_countable: bool = False
     reports_values: ClassVar[bool] = False
     unknown: Any = "error"

@@ -57,12 +57,6 @@ class OracleField(Field):
         return self.oracle.epsilon
 
     @property
-    def possible(self) -> str:  # type: ignore[override]
-        if isinstance(self.oracle, RandomizedResponse):  # a report supports one value
-            return "one"
-        return "any"
-
-    @property
     def shape(self) -> tuple[int, ...]:
         return (self.oracle.k,)
 

@@ -565,7 +565,6 @@ class ReportProtocol:
                 meaning["domain"] = Domain(categories)
             meaning |= field.parameters()
             meaning["shape"] = list(field.shape)
-            meaning["possible"] = field.possible
             fields.append(meaning)
         # They decide how estimates of samples are combined.
         weights = None if self.sampling is None else list(self.sampling.weights)
