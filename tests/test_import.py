@@ -66,7 +66,7 @@ def test_a_name_imports_no_other_room():
     done = run(LIGHT.format(statement="from skdp import PrivacyLedger", heavy={"narwhals", "sklearn"}))
     rooms = {name.split(".")[1] for name in ast.literal_eval(done.stdout.splitlines()[1]) if "." in name}
     assert done.stdout.startswith("[]\n"), done.stderr
-    assert rooms == {"_large_tables", "exact", "markup", "privacy"}
+    assert rooms == {"_json", "_large_tables", "exact", "markup", "privacy"}
 
 
 def test_type_checkers_read_the_same_names():

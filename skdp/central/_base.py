@@ -55,7 +55,6 @@ from skdp.privacy import (
     check_delta,
     check_epsilon,
     read_share,
-    search_advice,
     spend,
 )
 from skdp.randomness import ByteSource
@@ -237,16 +236,15 @@ class CentralEstimator(OnSite, BaseEstimator):
         self, share: Share, columns: Sequence[Any], mechanism: str, **more: Any
     ) -> ByteSource:
         """Charge what `fit` releases, set `guarantee_`, and return the random bits."""
-        with search_advice():
-            self.guarantee_, source = charge(
-                type(self).__name__,
-                share,
-                self.ledger,
-                self.random_state,
-                mechanism=mechanism,
-                scope=columns,
-                **more,
-            )
+        self.guarantee_, source = charge(
+            type(self).__name__,
+            share,
+            self.ledger,
+            self.random_state,
+            mechanism=mechanism,
+            scope=columns,
+            **more,
+        )
         return source
 
     def __sklearn_is_fitted__(self) -> bool:

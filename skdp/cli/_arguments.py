@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from skdp.domain import Domain
-from skdp.privacy import SEARCH_ADVICE, BudgetExceeded, PrivacyLedger
+from skdp.privacy import BudgetExceeded, PrivacyLedger
 
 
 def read_domain_file(path: Path) -> Domain:
@@ -75,10 +75,7 @@ def opened_ledger(options: argparse.Namespace) -> Iterator[PrivacyLedger | None]
         yield ledger
     except BaseException as error:
         if isinstance(error, BudgetExceeded):
-            # A command is one release, of which no search makes more, and its ledger is
-            # a file.
-            reason = str(error).removesuffix(SEARCH_ADVICE)
-            error.args = (f"ledger {options.ledger}: {reason}",)
+            error.args = (f"ledger {options.ledger}: {error}",)
         if ledger is not None and options.budget is not None:
             is_empty = len(ledger.report()) == 0
             if is_empty:

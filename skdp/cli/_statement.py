@@ -23,13 +23,9 @@ from skdp.persistence import load
 from skdp.privacy import PrivacyLedger, PrivacyStatement, privacy_statement
 from skdp.tables import is_frame
 
-# One more than a record may have.
-_MAX_CHARACTERS = (1 << 26) + 1
-
 _START_OF_LEDGERS = b"SQLite format 3"
 _START_OF_MODELS = re.compile(rb'\s*\{\s*"format"\s*:\s*"skdp-estimator"')
 _LONGEST_START = 64
-_LEDGER_RECORD = re.compile(r'\s*\{\s*"format"\s*:\s*"skdp-ledger"')
 
 
 def run_statement(options: argparse.Namespace) -> Path | int:
@@ -72,9 +68,6 @@ def _statement(source: str) -> PrivacyStatement:
         return privacy_statement(load(path))
     if path.suffix.lower() != ".json":
         return _of_reports(source)
-    text = _text(path)
-    if _LEDGER_RECORD.match(text):
-        return privacy_statement(PrivacyLedger.from_json(text))
     return _of_reports(source)
 
 
@@ -118,16 +111,6 @@ def _with_columns_beside(transformer: Any, columns: list[str]) -> PrivacyStateme
     }
     rows = [statement.rows, pd.DataFrame(unprotected)]
     return replace(statement, rows=pd.concat(rows, ignore_index=True))
-
-
-def _text(path: Path) -> str:
-    try:
-        with path.open(encoding="utf-8") as file:
-            return file.read(_MAX_CHARACTERS)
-    except FileNotFoundError:
-        raise FileNotFoundError(f"there is no file {path}") from None
-    except UnicodeDecodeError:
-        raise ValueError(f"{path} is no UTF-8 text") from None
 
 
 def import_object(source: str) -> Any:

@@ -43,7 +43,6 @@ from skdp.privacy import (
     PrivacyGuarantee,
     PrivacyLedger,
     check_epsilon,
-    search_advice,
     spend,
 )
 from skdp.randomness import ByteSource, uniform_integers
@@ -215,8 +214,7 @@ class HeavyHitters(OnSite, BaseEstimator):
         guarantee = self.guarantee_
         warn_of_epsilon(guarantee.epsilon)
         name = type(self).__name__
-        with search_advice():
-            spend(self.ledger, guarantee, name)
+        spend(self.ledger, guarantee, name)
         if not hasattr(self, "_calls"):
             self._calls = CallCounter()
         source = coins(self.random_state, name, self._calls.advance(), "report")

@@ -55,7 +55,6 @@ from skdp.privacy import (
     PrivacyLedger,
     check_epsilon,
     is_charged,
-    search_advice,
     spend,
 )
 from skdp.tables import Table, carried_text, carries_notes, with_protocol
@@ -244,8 +243,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         codes = protocol.prepare(table)
         records = protocol.read_records(record_id, len(table.columns[0]))
 
-        with search_advice():
-            self._charge()
+        self._charge()
         reports = protocol.randomise(codes, records, self._randomness())
 
         X_out = apply_set_output(self, protocol.write(reports, table))

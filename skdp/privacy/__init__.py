@@ -1,8 +1,9 @@
 """Guarantees, their composition, ledgers and statements."""
 
 from skdp.privacy._accountant import smallest_epsilon as smallest_epsilon
-from skdp.privacy._conversions import check_delta as check_delta
-from skdp.privacy._conversions import check_epsilon as check_epsilon
+from skdp.privacy._budget import Mu, Rho
+from skdp.privacy._budget import Share as Share
+from skdp.privacy._budget import read_share as read_share
 from skdp.privacy._conversions import (
     gaussian_delta,
     gaussian_epsilon,
@@ -24,19 +25,15 @@ from skdp.privacy._losses import gaussian_loss as gaussian_loss
 from skdp.privacy._losses import laplace_loss as laplace_loss
 from skdp.privacy._losses import pure_epsilon as pure_epsilon
 from skdp.privacy._losses import pure_mu as pure_mu
-from skdp.privacy._share import Mu, Rho
-from skdp.privacy._share import Share as Share
-from skdp.privacy._share import read_share as read_share
+from skdp.privacy._numbers import check_delta as check_delta
+from skdp.privacy._numbers import check_epsilon as check_epsilon
 from skdp.privacy._shuffled import Released as Released
 from skdp.privacy._shuffled import any_pair as any_pair
 from skdp.privacy._shuffled import local_epsilon, shuffled_guarantee
 from skdp.privacy._shuffled_pair import ReportPair as ReportPair
-from skdp.privacy.ledger import SEARCH_ADVICE as SEARCH_ADVICE
-from skdp.privacy.ledger import Amount as Amount
 from skdp.privacy.ledger import BudgetExceeded, PrivacyLedger
 from skdp.privacy.ledger import closed_ledger as closed_ledger
 from skdp.privacy.ledger import is_charged as is_charged
-from skdp.privacy.ledger import search_advice as search_advice
 from skdp.privacy.ledger import spend as spend
 from skdp.privacy.statement import PrivacyStatement, privacy_statement
 from skdp.privacy.statement import StatedStep as StatedStep

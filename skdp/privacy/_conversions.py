@@ -1,14 +1,12 @@
-"""The numbers of a guarantee: their checks, how they are shown, and conversions between epsilon, rho and mu."""
+"""Conversions between epsilon, delta, rho and mu, with proven bounds."""
 
 from __future__ import annotations
 
 import math
 import sys
 from collections.abc import Callable
-from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
-from functools import cache, partial
-from numbers import Rational, Real
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,160 +14,28 @@ from scipy.optimize import brentq
 from scipy.special import erfcx
 
 from skdp.exact import exp_bounds, log_upper, round_up
+from skdp.privacy._numbers import check_delta, check_epsilon
 
-
-def check_epsilon(value: Any, *, name: str = "epsilon", zero: bool = False) -> Fraction:
-    """Check a privacy loss and return it as an exact fraction."""
-    sign = ">= 0" if zero else "> 0"
-    exact = _exact(value, name, f"a finite number {sign}")
-    if exact is None or exact < 0 or (exact == 0 and not zero):
-        raise ValueError(f"{name} must be a finite number {sign}, got {value}")
-    return exact
-
-
-at_least_0 = partial(check_epsilon, zero=True)
-
-
-def check_delta(value: Any, *, name: str = "delta") -> Fraction:
-    """Check a failure probability and return it as an exact fraction."""
-    exact = _exact(value, name, "a number in [0, 1)")
-    if exact is None or not 0 <= exact < 1:
-        raise ValueError(f"{name} must be a number in [0, 1), got {value}")
-    return exact
-
-
-def float_above(check: Callable[..., Fraction], number: Any, name: str) -> float:
-    """Return the smallest float that is at least a number, both checked."""
-    # The float may be infinite, or 1, where the number is not.
-    return float(check(round_up(check(number, name=name)), name=name))
-
-
-def _exact(number: Any, name: str, wanted: str) -> Fraction | None:
-    """Return the exact value of a real number, None if it is not finite as a float."""
-    if isinstance(number, bool | np.bool_) or not isinstance(number, Real):
-        raise TypeError(f"{name} must be {wanted}, got {type(number).__name__}")
-    try:
-        # Has more digits than a float.
-        if isinstance(number, np.longdouble) and math.isfinite(float(number)):
-            return Fraction(*map(int, number.as_integer_ratio()))
-        if (
-            isinstance(number, Rational)
-            and not isinstance(number, np.generic)
-            and math.isfinite(float(number))
-        ):
-            return Fraction(number)
-        return Fraction(float(number))
-    except (OverflowError, ValueError):
-        return None
-
-
-def shown(number: float) -> str:
-    """Format a number with six digits, rounded up."""
-    # But for a relative excess of 1e-12: 0.1 + 0.2 shall be 0.3.
-    tolerant = Decimal(float(number)) * (1 - Decimal("1e-12"))
-    digits = Context(prec=6, rounding=ROUND_CEILING).create_decimal(tolerant)
-    return f"{digits.normalize():f}"
-
-
-# The exponential of more is beyond the floats.
-_LARGEST = 700.0
-
-_MAX_SHOWN = 1e9
-
-
-def largest_ratio(epsilon: float) -> float:
-    """Return an upper bound of ``e**epsilon``, infinite beyond the floats."""
-    return math.inf if epsilon > _LARGEST else round_up(exp_bounds(epsilon)[1])
-
-
-def best_guess(epsilon: float, delta: float) -> float:
-    """Bound the share of right guesses between two neighbours that are equally likely before the release."""
-    # The laws of the release for two neighbours have a total-variation distance of at
-    # most (e**epsilon - 1 + 2 delta) / (e**epsilon + 1); the best test is right with
-    # probability (1 + distance) / 2.
-    ratio = exp_bounds(min(epsilon, _LARGEST))[1]
-    return min(1.0, round_up((ratio + Fraction(delta)) / (1 + ratio)))
-
-
-def shown_ratio(epsilon: float) -> str:
-    """Write the ratio with three digits, rounded up."""
-    ratio = largest_ratio(epsilon)
-    if ratio > _MAX_SHOWN:
-        return f"more than {_MAX_SHOWN:,.0f}"
-    return f"{_up(ratio, 2 if ratio < 100 else 0):,}"
-
-
-def shown_guess(epsilon: float, delta: float) -> str:
-    """Write the guesses out of 100 that are right, rounded up; not as 100 if they are fewer."""
-    guess = best_guess(epsilon, delta)
-    for digits in (0, 1, 2):
-        percent = _up(100 * guess, digits)
-        if percent < 100:
-            return f"at most {percent}"
-    return "nearly 100" if guess < 1 else "possibly 100"
-
-
-def _up(number: float, digits: int) -> Decimal:
-    """Round up to some decimal places, but for a relative excess of 1e-12 (rounding errors of floats)."""
-    tolerant = Decimal(number) * (1 - Decimal("1e-12"))
-    return tolerant.quantize(Decimal(1).scaleb(-digits), rounding=ROUND_CEILING)
-
-
-def in_odds(
-    epsilon: float, delta: float, relation: str, who: str = "record", columns: str = ""
-) -> str:
-    """Return a few sentences on what epsilon and delta allow an attacker to learn about a record, or a person."""
-    knowledge = "all other persons" if who == "person" else "all other records"
-    if relation == "replace_values":
-        question = f"which of two values of {columns} a {who} has"
-        compared = f"one value of {columns} of a {who} as for any other"
-        knowledge += " and all other columns"
-    elif relation == "replace":
-        question = f"which of two values a {who} has"
-        compared = f"one value of a {who} as for any other"
-    else:
-        question = f"whether a {who} is in the data"
-        compared = (
-            f"the data with a {who} as for the same data without, and the other way "
-            "round"
-        )
-    is_shown = largest_ratio(epsilon) <= _MAX_SHOWN
-    bound = f"{'at most' if is_shown else 'possibly'} {shown_ratio(epsilon)}"
-    beyond = ""
-    if delta:
-        excess = _up(delta, _places(delta)).normalize()
-        beyond = f" (or its probability is larger by up to delta, {excess:f})"
-    return (
-        f"Any result is {bound} times as likely for {compared}{beyond}. An attacker "
-        f"who knows {knowledge}, and is right about 50 times in 100 when guessing "
-        f"{question}, is right {shown_guess(epsilon, delta)} times in 100 after seeing "
-        "what is released."
-    )
-
-
-def _places(number: float) -> int:
-    """Return the decimal places of two significant digits."""
-    return max(2, 1 - math.floor(math.log10(number)))
-
-
-# How far a bound is above what is wanted, at a number: at most 0 where this is proven.
+# Excess of a bound over its target, as a function of a number: at most 0 if the target
+# is proven to hold.
 Excess = Callable[[float], float]
 
 
 def proven_edge(
     excess: Excess, precision: float, *, safe: float, unsafe: float
 ) -> float:
-    """Return the number next to `unsafe`, about, that has no excess, or `safe`."""
-    # What is returned has no excess by its own check, or is `safe`, which needs none:
-    # the search need not be exact, nor the excess monotone.
+    """Return a number without excess near the edge between `safe` and `unsafe`."""
+    # The result was checked or is `safe`, so the search need not be exact, and the
+    # excess need not be monotone.
     excess = cache(excess)
     if safe == unsafe or excess(unsafe) <= 0:
         return unsafe
     if excess(safe) >= 0:
         return safe
-    ends = sorted([safe, unsafe])
-    least = math.ulp(0.0)
-    edge = float(brentq(excess, *ends, xtol=least, rtol=precision, disp=False))
+    bounds = sorted([safe, unsafe])
+    edge = float(
+        brentq(excess, *bounds, xtol=math.ulp(0.0), rtol=precision, disp=False)
+    )
     step = 0.0
     while abs(safe - edge) > step * edge:
         nearby = edge + math.copysign(step * edge, safe - edge)
@@ -180,33 +46,32 @@ def proven_edge(
 
 
 def proven_start(excess: Excess, start: float, step: float) -> float:
-    """Return a number without excess, a few steps from one that has none but for rounding."""
-    # A step is a part of the number, and negative toward 0.
+    """Return a number without excess, a few relative steps from a number whose excess is a rounding error."""
     while excess(start) > 0:
         start *= 1 + step
         step *= 2
     return start
 
 
-# Of an order minus 1, the largest logarithm that is useful, and minus the least.
-_MAX_LOG = 12 * math.log(10)
-
 _PRECISION = 2.0**-40
+
+# Bound of the logarithm of a useful Rényi order minus 1, in either direction.
+_MAX_LOG_ORDER = 12 * math.log(10)
 
 
 def zcdp_epsilon(rho: float | Fraction, delta: float | Fraction) -> float:
     """Convert zero-concentrated differential privacy to epsilon for a delta.
 
-    A release whose Rényi divergences of all orders alpha > 1 are at most ``rho * alpha`` is (epsilon, delta)-
-    differentially private for ``epsilon = rho * alpha + log(1 - 1 / alpha) + log(1 / (delta * alpha)) / (alpha - 1)``
-    and each order ([1]_, section 2.3). The best order solves ``rho * (alpha - 1)**2 = log(1 / (delta * alpha))``.
+    A release whose Rényi divergence of each order alpha > 1 is at most ``rho * alpha`` is (epsilon, delta)-
+    differentially private with ``epsilon = rho * alpha + log(1 - 1 / alpha) + log(1 / (delta * alpha)) / (alpha - 1)``
+    for each order ([1]_, section 2.3). The best order solves ``rho * (alpha - 1)**2 = log(1 / (delta * alpha))``.
 
     Parameters
     ----------
     rho : float or Fraction
-        The concentrated privacy loss, finite and at least 0.
+        Concentrated privacy loss, finite and at least 0.
     delta : float or Fraction
-        The failure probability, in (0, 1).
+        Failure probability, in (0, 1).
 
     Returns
     -------
@@ -216,7 +81,7 @@ def zcdp_epsilon(rho: float | Fraction, delta: float | Fraction) -> float:
     Raises
     ------
     TypeError, ValueError
-        If a parameter is out of range; so is ``delta = 0``, unless rho is 0.
+        If a parameter is out of range. ``delta = 0`` requires ``rho = 0``.
 
     References
     ----------
@@ -235,19 +100,18 @@ def zcdp_epsilon(rho: float | Fraction, delta: float | Fraction) -> float:
     if exact_rho == 0:
         return 0.0
     if exact_delta == 0:
-        raise ValueError(
-            "a release that is zero-concentrated only has delta > 0, got delta = 0"
-        )
-    excess = Fraction(_best_excess(float(exact_rho), _log(exact_delta)))
+        raise ValueError("delta must be in (0, 1), got 0. A rho requires delta > 0.")
+    # The order is found with floats; the formula is then rounded up for this order.
+    excess = Fraction(_best_order_minus_1(float(exact_rho), _log(exact_delta)))
     order = 1 + excess
-    share = exact_delta * order
-    penalty = Fraction(log_upper(1 / share)) if share < 1 else -_log_lower(share)
+    ratio = exact_delta * order
+    penalty = Fraction(log_upper(1 / ratio)) if ratio < 1 else -_log_lower(ratio)
     epsilon = exact_rho * order - _log_lower(order / excess) + penalty / excess
     return round_up(max(epsilon, Fraction(0)))
 
 
 def largest_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """Return the largest rho, but for rounding, that gives epsilon at delta."""
+    """Return the largest rho, except for rounding, that implies epsilon and delta."""
 
     def excess(rho: float) -> float:
         return zcdp_epsilon(rho, delta) + round_up(-epsilon)
@@ -257,7 +121,7 @@ def largest_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
     start = (float(epsilon) / (math.sqrt(root**2 + float(epsilon)) + root)) ** 2
     safe = proven_start(excess, start, -_PRECISION)
     if safe == 0:
-        return Fraction(0)  # it is below the floats
+        return Fraction(0)
     unsafe = safe
     while excess(unsafe) <= 0:
         unsafe = min(2 * unsafe, sys.float_info.max)
@@ -265,19 +129,19 @@ def largest_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
 
 
 def _log(delta: Fraction) -> float:
-    """Return the logarithm of a fraction that may be below the floats."""
+    """Return the logarithm of a fraction, which may be below the floats."""
     return math.log(delta.numerator) - math.log(delta.denominator)
 
 
-def _best_excess(rho: float, log_delta: float) -> float:
-    """Return about the best order minus 1: the zero of the derivative."""
+def _best_order_minus_1(rho: float, log_delta: float) -> float:
+    """Return the approximate zero of the derivative of `zcdp_epsilon` by the order."""
 
     def slope(log_excess: float) -> float:
         excess = math.exp(log_excess)
         return rho * excess**2 + math.log1p(excess) + log_delta
 
-    # It increases. No useful order is outside these bounds.
-    low, high = -_MAX_LOG, _MAX_LOG
+    # The slope increases.
+    low, high = -_MAX_LOG_ORDER, _MAX_LOG_ORDER
     if slope(low) >= 0:
         return math.exp(low)
     if slope(high) <= 0:
@@ -298,32 +162,32 @@ def _log_lower(ratio: Fraction) -> Fraction:
 # density phi and Mills' ratio R(x) = Phi(-x) / phi(x), the integral of e**(-x t - t**2 /
 # 2) over t > 0. So R is completely monotone (its derivatives have alternating signs),
 # and its slope -R'(x) = 1 - x R(x) is convex: R(a) - R(b), the integral of the slope, is
-# at most mu times the mean of the slopes at both ends. This is used where digits of the
-# difference cancel, as mu is small. One of both is above the truth by less than 1 part
-# in 10**8, whatever mu and epsilon are.
+# at most mu times the mean of the slopes at both ends. This bound replaces the
+# difference if mu is small, because its digits cancel. The smaller bound exceeds the
+# exact value by less than 1 part in 10**8 for all mu and epsilon.
 
-# Bound of the relative error of `erfcx`, whose authors state 2**-49.
-_SPECIAL = 2.0**-43
+# Bound of the relative error of `erfcx`; its authors state 2**-49.
+_ERFCX_ERROR = 2.0**-43
 
-# Some floating point operations: each errs by 2**-53 of its result, which here are the
-# logarithms of phi(a) and mu.
+# Bound of the relative error of a few operations, each with 2**-53.
 _ROUNDING = 2.0**-45
 
-# More than the rounding errors of the logarithms of two deltas.
+# Bound of the rounding errors of the logarithms of two deltas.
 LOG_ERROR = 2.0**-40
 
-# Of the logarithm of delta: e**-800 is below the least float.
+# e**-800 is below the smallest float.
 _MIN_LOG = -800.0
 
-# A tail from here has all of the mass but 1e-60, where Mills' ratio is still a float:
-# delta is rounded up to 1.
-_CERTAIN = -16.5
+# The tail from here has a probability above 1 - 1e-60, and Mills' ratio is still a
+# float. Delta is rounded up to 1.
+_MIN_TAIL = -16.5
 
-# Beyond, near is rounded down: its square is a float, and delta is far below the least.
-_FAR = 1e9
+# Beyond this tail, delta is far below the smallest float, and the square is a float.
+_MAX_TAIL = 1e9
 
-# A mu from which the difference loses 2**7 times 40 of its precision at most.
-_SMALL = 2.0**-7
+# Below this mu, the bound by the slopes is used: the difference loses 2**7 * 40 of its
+# precision at most.
+_SMALL_MU = 2.0**-7
 
 _ROOT_HALF = math.sqrt(1 / 2)
 _ROOT_HALF_PI = math.sqrt(math.pi / 2)
@@ -331,32 +195,32 @@ _ROOT_HALF_PI = math.sqrt(math.pi / 2)
 
 def log_delta_above(near: Any, mu: float) -> Any:
     """Return upper bounds of the logarithm of delta, for ``near = epsilon / mu - mu / 2``."""
-    tail = np.maximum(near, _CERTAIN)
+    tail = np.maximum(near, _MIN_TAIL)
     far = tail + mu
     # Mills' ratio is sqrt(pi / 2) erfcx(x / sqrt(2)), and phi(a) sqrt(pi / 2) = e**(-a**2
     # / 2) / 2.
     near_erfcx = erfcx(tail * _ROOT_HALF)
     far_erfcx = erfcx(far * _ROOT_HALF)
-    log_gap = np.log(near_erfcx * (1 + _SPECIAL) - far_erfcx * (1 - _SPECIAL))
-    if mu < _SMALL:
+    log_gap = np.log(near_erfcx * (1 + _ERFCX_ERROR) - far_erfcx * (1 - _ERFCX_ERROR))
+    if mu < _SMALL_MU:
         mean_slope = (_slope(tail, near_erfcx) + _slope(far, far_erfcx)) / 2
         log_unit = math.log(mu) - math.log(_ROOT_HALF_PI)
         log_gap = np.minimum(log_gap, log_unit + np.log(mean_slope))
     margin = _ROUNDING * (1 + abs(math.log(mu)))
     log_delta = log_gap - tail**2 * (0.5 - _ROUNDING) + (margin - math.log(2))
-    return np.where(near < _CERTAIN, 0.0, np.minimum(log_delta, 0.0))
+    return np.where(near < _MIN_TAIL, 0.0, np.minimum(log_delta, 0.0))
 
 
 def _slope(x: Any, erfcx_of_x: Any) -> Any:
     """Return upper bounds of the slope of Mills' ratio, ``1 - x R(x)``."""
     product = x * _ROOT_HALF_PI * erfcx_of_x
-    return 1 - product + (1 + np.abs(product)) * 2 * _SPECIAL
+    return 1 - product + (1 + np.abs(product)) * 2 * _ERFCX_ERROR
 
 
 def _log_delta(mu: Fraction, epsilon: Fraction) -> float:
-    """Return an upper bound of the logarithm of delta, for a mu above 0."""
-    near = min(epsilon / mu - mu / 2, Fraction(_FAR))
-    return float(log_delta_above(float(max(near, Fraction(-_FAR))), round_up(mu)))
+    """Return an upper bound of the logarithm of delta, for mu > 0."""
+    near = min(epsilon / mu - mu / 2, Fraction(_MAX_TAIL))
+    return float(log_delta_above(float(max(near, Fraction(-_MAX_TAIL))), round_up(mu)))
 
 
 def gaussian_delta(mu: float | Fraction, epsilon: float | Fraction) -> float:
@@ -369,7 +233,7 @@ def gaussian_delta(mu: float | Fraction, epsilon: float | Fraction) -> float:
     Parameters
     ----------
     mu : float or Fraction
-        The Gaussian privacy loss: sensitivity over standard deviation; finite and at least 0.
+        Gaussian privacy loss, the sensitivity over the standard deviation; finite and at least 0.
     epsilon : float or Fraction
         Finite and at least 0.
 
@@ -382,8 +246,8 @@ def gaussian_delta(mu: float | Fraction, epsilon: float | Fraction) -> float:
     See Also
     --------
     gaussian_epsilon : The smallest epsilon for a delta.
-    largest_mu : The largest mu, so the least noise, for an epsilon and a delta.
-    zcdp_epsilon : For noise that is only concentrated DP, such as the discrete Gaussian.
+    largest_mu : The largest mu, so the smallest noise, for an epsilon and a delta.
+    zcdp_epsilon : Conversion for noise that is only concentrated DP, such as the discrete Gaussian.
 
     Notes
     -----
@@ -418,15 +282,14 @@ def gaussian_epsilon(mu: float | Fraction, delta: float | Fraction) -> float:
     Parameters
     ----------
     mu : float or Fraction
-        The Gaussian privacy loss: sensitivity over standard deviation; at least 0 and at most 2**500.
+        Gaussian privacy loss, the sensitivity over the standard deviation; at least 0 and at most 2**500.
     delta : float or Fraction
-        The failure probability, in (0, 1); 0 only if mu is 0.
+        Failure probability, in (0, 1); 0 only if mu is 0.
 
     Returns
     -------
     float
-        An epsilon for which the release is proven to be (epsilon, delta)-DP; above the smallest one by at most 1 part
-        in 10**8.
+        Proven epsilon, above the smallest one by at most 1 part in 10**8.
 
     See Also
     --------
@@ -434,7 +297,7 @@ def gaussian_epsilon(mu: float | Fraction, delta: float | Fraction) -> float:
 
     Notes
     -----
-    **Privacy.** See `gaussian_delta`, by whose proven bound each epsilon is checked that is returned.
+    **Privacy.** The result was checked with the proven bound of `gaussian_delta`.
 
     Examples
     --------
@@ -456,7 +319,7 @@ def gaussian_epsilon(mu: float | Fraction, delta: float | Fraction) -> float:
 
     if excess(0.0) <= 0:
         return 0.0
-    # From delta <= Phi(-a) <= e**(-a**2 / 2), but for the rounding of epsilon.
+    # From delta <= Phi(-a) <= e**(-a**2 / 2), except for rounding of epsilon.
     near = math.sqrt(-2 * log_target)
     start = float(exact_mu) ** 2 / 2 + float(exact_mu) * near
     safe = proven_start(excess, start, _PRECISION)
@@ -464,25 +327,25 @@ def gaussian_epsilon(mu: float | Fraction, delta: float | Fraction) -> float:
 
 
 def largest_mu(epsilon: float | Fraction, delta: float | Fraction) -> float:
-    """Return the largest mu for which a mu-Gaussian-DP release is (epsilon, delta)-DP: the least noise.
+    """Return the largest mu, so the smallest noise, for which a mu-Gaussian-DP release is (epsilon, delta)-DP.
 
     Parameters
     ----------
     epsilon : float or Fraction
         Finite and at least 0.
     delta : float or Fraction
-        The failure probability, in (0, 1).
+        Failure probability, in (0, 1).
 
     Returns
     -------
     float
-        A mu for which, at its exact binary value, ``gaussian_delta(mu, epsilon) <= delta`` is proven; below the largest
-        one by at most 1 part in 10**8. Noise of standard deviation ``sensitivity / mu`` or more is enough.
+        Proven mu: ``gaussian_delta(mu, epsilon) <= delta`` holds for its exact binary value. It is below the largest
+        one by at most 1 part in 10**8. Noise with standard deviation ``sensitivity / mu`` or more is sufficient.
 
     Raises
     ------
     TypeError, ValueError
-        If a parameter is out of range; so is ``delta = 0``, as Gaussian noise is never purely differentially private.
+        If a parameter is out of range. ``delta`` must not be 0, because Gaussian noise requires delta > 0.
 
     See Also
     --------
@@ -490,7 +353,7 @@ def largest_mu(epsilon: float | Fraction, delta: float | Fraction) -> float:
 
     Notes
     -----
-    **Privacy.** See `gaussian_delta`, by whose proven bound each mu is checked that is returned.
+    **Privacy.** The result was checked with the proven bound of `gaussian_delta`.
 
     Examples
     --------
@@ -519,13 +382,12 @@ def largest_mu(epsilon: float | Fraction, delta: float | Fraction) -> float:
 
 
 def _float_below(delta: Fraction) -> float:
-    """Return the largest float of at most delta, as `gaussian_delta` returns floats."""
+    """Round delta down to a float."""
     return -round_up(-delta)
 
 
 def _check_failure(delta: float) -> None:
     if delta == 0:
         raise ValueError(
-            "Gaussian noise has delta > 0, got delta = 0; with 0, take discrete Laplace "
-            "noise"
+            "delta must be in (0, 1), got 0. Gaussian noise requires delta > 0."
         )

@@ -15,14 +15,10 @@ from scipy.special import ndtr
 
 from skdp.exact import exp_bounds, log_upper, round_up
 from skdp.privacy._accountant import smallest_epsilon
-from skdp.privacy._conversions import (
-    LOG_ERROR,
-    check_delta,
-    check_epsilon,
-    proven_edge,
-)
+from skdp.privacy._conversions import LOG_ERROR, proven_edge
 from skdp.privacy._guarantee import PrivacyGuarantee
 from skdp.privacy._losses import GaussianLoss, Loss, StatedLoss
+from skdp.privacy._numbers import check_delta, check_epsilon
 from skdp.privacy._shuffled_pair import ReportPair
 
 # The relative precision of an epsilon that is searched for.
@@ -356,7 +352,11 @@ def _parts_of(reporter: Any, released: Released) -> tuple[Pairs, PrivacyGuarante
             "reporter must be a fitted local transformer, its protocol, or an oracle, "
             f"got {type(reporter).__name__}{unfitted}"
         )
-    of_records = local.relation == "replace" and local._is_for_records
+    of_records = (
+        local.relation == "replace"
+        and local.unit == "record"
+        and local.max_rows_per_person == 1
+    )
     if local.trust != "local" or local.delta or not of_records:
         raise ValueError(
             "reporter must randomise each record by itself, without delta; its "

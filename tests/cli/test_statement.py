@@ -142,11 +142,9 @@ def test_a_ledger_states_its_charges(tmp_path, capsys):
     skdp.DPMean(0.5, bounds=(0, 100), ledger=ledger, random_state=0).fit(PEOPLE[["age"]])
     rows = privacy_statement(ledger).rows[["column", "step", "epsilon", "relation"]].values.tolist()
     assert rows == [["sex", "RandomizedResponseEncoder, 2 times", 4, "replace"], ["age", "DPMean", 1, "replace"]]
-    (tmp_path / "record.json").write_text(ledger.to_json())
-    for name in ("ledger.sqlite", "record.json"):
-        assert main(["statement", str(tmp_path / name)]) == 0
-        printed = capsys.readouterr().out
-        assert "Guarantee: epsilon = 5, central model, replacing" in printed
-        assert "columns that left without a charge are not known to it" in printed
-        assert "No column is released unprotected" not in printed
+    assert main(["statement", str(tmp_path / "ledger.sqlite")]) == 0
+    printed = capsys.readouterr().out
+    assert "Guarantee: epsilon = 5, central model, replacing" in printed
+    assert "columns that left without a charge are not known to it" in printed
+    assert "No column is released unprotected" not in printed
     assert ledger.spent.epsilon == 5

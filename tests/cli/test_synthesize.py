@@ -92,7 +92,7 @@ def test_a_ledger_is_made_charged_and_kept_to(table, domain, tmp_path, capsys):
     assert run(table, tmp_path / "one.csv", domain, "--epsilon", 2, *new) == 0
     assert PrivacyLedger(path=ledger).spent.epsilon == 2
     for words, message in [
-        (["--ledger", ledger], "asks for epsilon 2.0; the ledger has 1.0 of 3.0 left. Nothing was released."),
+        (["--ledger", ledger], ", but the ledger has 1.0 of 3.0 left."),
         (new, "exists already: leave out --budget"),
         (["--ledger", tmp_path / "other.sqlite"], "other.sqlite; --budget creates one"),
         (["--budget", 3], "--budget goes with --ledger"),

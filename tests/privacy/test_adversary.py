@@ -50,13 +50,13 @@ def best_delta(state, options, admit, epsilon):
 
 def by_ledger(account, guarantee):
     try:
-        return account.admit(account.charge_of("charge", guarantee))
+        return account.admit("charge", guarantee)
     except BudgetExceeded:
         return None
 
 
 def of_ledger(options, aim, **budget):
-    return best_delta(Account(Budget.checked(**budget)), options, by_ledger, aim)
+    return best_delta(Account(Budget(**budget)), options, by_ledger, aim)
 
 
 SMALL = [answer("5/4"), answer("3/2"), threshold("1/100")]

@@ -90,10 +90,10 @@ def test_fractions_become_floats_that_are_no_smaller(epsilon, delta):
 
 
 def test_replace_does_not_imply_add_remove():
-    with pytest.raises(ValueError, match="says nothing about adding"):
+    with pytest.raises(ValueError, match="does not cover adding"):
         PrivacyGuarantee(1).to("add_remove")
     for epsilon, delta in ((10, 0.1), (1e8, 1e-9), (1e8, 5e-324)):
-        with pytest.raises(ValueError, match="nothing is promised"):
+        with pytest.raises(ValueError, match="there is no guarantee"):
             PrivacyGuarantee(epsilon, delta=delta, relation="add_remove").to("replace")
     assert PrivacyGuarantee(1e8, relation="add_remove").to("replace").epsilon == 2e8
     with pytest.raises(ValueError, match="relation must be"):
@@ -137,15 +137,6 @@ def test_parallel_releases_have_losses_if_these_are_equal():
     assert (both.losses, both.epsilon, both.delta) == ((), 2.0, 1e-6)
 
 
-def test_more_than_512_losses_are_rounded_up_together():
-    losses = [PureLoss(1 + index / 1000, share=1 - index / 2000) for index in range(1000)]
-    stated = PrivacyGuarantee(1000.0, delta=1e-6, losses=tuple(losses))
-    assert len(stated.losses) <= 512
-    assert sum(loss.count for loss in stated.losses) == 1000
-    for loss in losses:
-        assert any(each.epsilon >= loss.epsilon and each.share >= loss.share for each in stated.losses)
-
-
 def test_losses_are_those_of_all_that_is_stated():
     """As `dataclasses.replace` would keep the losses of one release for those of three."""
     with pytest.raises(TypeError, match="losses must be losses of skdp"):
@@ -173,16 +164,6 @@ def test_any_real_number_is_taken_exactly(value):
 def test_what_is_no_number_in_range(check, value, error):
     with pytest.raises(error, match=r"must be a (finite )?number"):
         check(value)
-
-
-def test_no_number_is_rounded_down_to_less_loss():
-    more = np.longdouble(1) + np.longdouble(2) ** -60
-    assert PrivacyGuarantee(more).epsilon > 1 or np.finfo(np.longdouble).nmant == 52
-    text = PrivacyGuarantee(1.0).to_json()
-    small = text.replace('"epsilon": 1.0', '"epsilon": 1e-400', 1)
-    assert small != text
-    with pytest.raises(ValueError, match="smaller than any float"):
-        PrivacyGuarantee.from_json(small)
 
 
 @each("epsilon", [5e-324, 1e-323, 1e-310, 1e-170, 1e-160, 1e-150, 1e-20])

@@ -31,15 +31,15 @@ def test_ten_charges_of_a_tenth_fit_into_1_exactly(make):
     assert (ledger.spent, ledger.remaining()) == ((1, 0), (0, 0))
 
 
-@each("charge, what", [(PrivacyGuarantee(0.5), "epsilon 0.5"), (PrivacyGuarantee(0.1, delta=1e-6), "delta 1e-06")])
+@each("charge, what", [(PrivacyGuarantee(0.5), "epsilon=0.5"), (PrivacyGuarantee(0.1, delta=1e-6), "delta=1e-06")])
 def test_over_the_budget_nothing_is_charged(make, charge, what):
     ledger = make(epsilon=0.4, delta=1e-7)
-    with pytest.raises(BudgetExceeded, match=rf"^DPMean asks for {what}; .* Nothing was released\.$"):
+    with pytest.raises(BudgetExceeded, match=rf"^DPMean requires {what}, but the ledger has .* left\.$"):
         ledger.charge(charge, "DPMean")
     assert ledger.spent == (0, 0)
     assert ledger.relation is None
     assert len(ledger.report()) == 0
-    with pytest.raises(ValueError, match="the ledger is for 'add_remove'"):
+    with pytest.raises(ValueError, match="relation='add_remove'"):
         make(epsilon=3, delta=1e-5, relation="add_remove").charge(charge, "encoder")
 
 
@@ -50,8 +50,8 @@ def test_the_report_lists_every_charge(make):
     ledger.charge(PrivacyGuarantee(0.1, delta=1e-6, rho=0.25, trust="central"), "histogram")
     report = ledger.report()
     assert report.drop(columns=["time", "rho"]).to_numpy().tolist() == [
-        ["encoder", 1.0, 0.0, "replace", "one record", "local", "sex, 3", "coins", False],
-        ["histogram", 0.1, 1e-6, "replace", "one record", "central", "", "", True],
+        ["encoder", 1.0, 0.0, "replace", "", "one record", "local", "sex, 3", "coins", False],
+        ["histogram", 0.1, 1e-6, "replace", "", "one record", "central", "", "", True],
     ]
     assert report["rho"].isna().tolist() == [True, False]
     assert before <= report["time"][0] <= report["time"][1] <= pd.Timestamp.now("UTC")
@@ -177,7 +177,7 @@ def test_what_remains_is_rounded_down(spent):
     left = ledger.remaining()
     with pytest.raises(BudgetExceeded) as caught:
         ledger.charge(PrivacyGuarantee(1.0), "too much")
-    assert str(caught.value).startswith(f"too much asks for epsilon 1.0; the ledger has {left.epsilon} of 1.0 left")
+    assert str(caught.value).startswith(f"too much requires epsilon=1.0, but the ledger has {left.epsilon} of 1.0 left")
     assert left.epsilon < 1
     assert left == pytest.approx((1 - spent, 0.999 - spent))
     ledger.charge(PrivacyGuarantee(left.epsilon, delta=left.delta), "the rest")

@@ -45,7 +45,7 @@ def test_rhos_add_up_in_their_decimals(make):
     assert admitted(ledger, PrivacyGuarantee(0.1)) == 100
     assert ledger.balance().loc["spent", "rho"] == 0.5
     assert ledger.remaining() == (0, 0)
-    with pytest.raises(BudgetExceeded, match=r"late asks for rho 0\.02; the ledger has 0\.0 of 0\.5 left\. Nothing"):
+    with pytest.raises(BudgetExceeded, match=r"late requires rho=0\.02, but the ledger has 0\.0 of 0\.5 left"):
         ledger.charge(PrivacyGuarantee(0.2), "late")
     assert zcdp_epsilon(0.5, D) < 5.3  # in place of 10
 
@@ -54,7 +54,7 @@ def test_what_has_no_rho_or_mu_is_refused(make):
     failing = PrivacyGuarantee(0.1, delta=1e-9)
     for budget in ({"rho": 1.0}, {"mu": 1.0}):
         ledger = make(**budget)
-        with pytest.raises(BudgetExceeded, match=r"asks for delta of its own 1e-09; the ledger has 0\.0 of 0\.0 left"):
+        with pytest.raises(BudgetExceeded, match=r"threshold has no (rho|mu) \(delta=1e-09\)"):
             ledger.charge(failing, "threshold")
         ledger.charge(PrivacyGuarantee(0.5), "answer")
         ledger.charge(gaussian(0.3), "noise")
@@ -73,7 +73,6 @@ def test_the_relation_is_that_of_the_first_charge(make):
     assert ledger.spent == (2.25, 0)
     assert ledger.relation == "replace"
     assert set(ledger.report()["relation"]) == {"replace"}
-    assert PrivacyLedger.from_json(ledger.to_json()).spent == (2.25, 0)
     total = privacy_statement(ledger).total
     assert (total.epsilon, total.relation) == (2.25, "replace")
     if ledger.path is not None:
@@ -83,7 +82,7 @@ def test_the_relation_is_that_of_the_first_charge(make):
 def test_a_ledger_of_central_charges_refuses_local_ones_with_the_remedy(make):
     ledger = make(epsilon=2.25)
     ledger.charge(PrivacyGuarantee(0.5, relation="add_remove", trust="central"), "mean")
-    with pytest.raises(ValueError, match=r"for both, make a ledger with relation='replace'"):
+    with pytest.raises(ValueError, match=r"Use PrivacyLedger\(relation='replace'\) for both"):
         ledger.charge(PrivacyGuarantee(0.25), "report")
     assert ledger.spent == (0.5, 0)
     assert ledger.relation == "add_remove"
@@ -93,10 +92,10 @@ def test_a_ledger_of_central_charges_refuses_local_ones_with_the_remedy(make):
     "budget message",
     [
         ({"rho": 1.0, "mu": 1.0}, "one of epsilon"),
-        ({"rho": 1.0, "delta": 1e-6}, "delta is given together with epsilon"),
+        ({"rho": 1.0, "delta": 1e-6}, "delta requires a budget of epsilon"),
         ({"rho": 0}, "rho must be a finite number > 0"),
         ({"epsilon": 1, "delta": 1}, "delta must be a number in"),
-        ({"delta": 1e-6}, "given together with the budget"),
+        ({"delta": 1e-6}, "delta, relation and columns require a budget"),
     ],
 )
 def test_impossible_budgets_are_refused(budget, message):
@@ -110,22 +109,14 @@ def test_records_and_files_keep_the_budget(tmp_path, budget):
     ledger = PrivacyLedger(path=path, **budget)
     ledger.charge(gaussian(0.1), "noise")
     ledger.charge(PrivacyGuarantee(0.2), "answer")
-    for other in (
-        PrivacyLedger(path=path),
-        PrivacyLedger(path=path, **budget),
-        PrivacyLedger.from_json(ledger.to_json()),
-    ):
+    for other in (PrivacyLedger(path=path), PrivacyLedger(path=path, **budget)):
         assert other.balance().equals(ledger.balance())
         assert other.report().equals(ledger.report())
     assert all(f"{name}={value}" in repr(ledger) for name, value in budget.items())
-    with pytest.raises(ValueError, match="was made with"):
+    with pytest.raises(ValueError, match="was created with"):
         PrivacyLedger(1.0, path=path)
     record = json.loads(ledger.to_json())
     Draft202012Validator(SCHEMA).validate(record)
-    record["charges"] *= 40
-    record["spent"] = {name: 40 * value for name, value in record["spent"].items()}
-    with pytest.raises(ValueError, match="not those of a ledger with this budget"):
-        PrivacyLedger.from_json(json.dumps(record))
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 4.0])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import operator
-import pickle
 import warnings
 from dataclasses import replace
 from importlib.resources import files
@@ -60,50 +59,29 @@ def test_any_guarantee_comes_back(epsilon, delta, rho, scope, mechanism):
 @each(
     "text, message",
     [
-        ("{", "no JSON"),
-        ("[" * 1_000_000, "no JSON"),
-        ("[]", "the record must be an object, got an array"),
-        ('{"format": "skdp-guarantee", "version": 1, "epsilon": 1e999}', "epsilon must be a finite number"),
+        ("{", "text must be a JSON object"),
+        ("[" * 1_000_000, "text must be a JSON object"),
+        ("[]", "text must be a JSON object"),
+        (" " * ((1 << 24) + 1), "at most 16,777,216 characters"),
     ],
 )
-@each("kind", [PrivacyGuarantee, PrivacyLedger])
-def test_what_is_no_record(text, message, kind):
-    if kind is PrivacyGuarantee or "guarantee" not in text:
-        with pytest.raises(ValueError, match=message):
-            kind.from_json(text)
-    with pytest.raises(ValueError, match="at most 67,108,864 characters"):
-        kind.from_json(LONG)
+def test_what_is_no_record(text, message):
+    with pytest.raises(ValueError, match=message):
+        PrivacyGuarantee.from_json(text)
     with pytest.raises(TypeError, match="text must be a str, got bytes"):
-        kind.from_json(b"{}")
+        PrivacyGuarantee.from_json(b"{}")
 
 
-LONG = " " * ((1 << 26) + 1)
-
-
-def charged_ledger(path=None):
-    ledger = PrivacyLedger(path=path, epsilon=0.3, delta=1e-6)
+def test_the_record_of_a_ledger_has_no_path(tmp_path):
+    ledger = PrivacyLedger(path=tmp_path / "ledger.sqlite", epsilon=0.3, delta=1e-6)
     ledger.charge(PrivacyGuarantee(0.15, scope=("sex", 2), secure=False), "a survey")
-    ledger.charge(
-        PrivacyGuarantee(0.05, delta=1e-8, relation="add_remove", trust="central", scope=("a",), rho=0.01), "<b>"
-    )
-    return ledger
-
-
-def test_a_ledger_comes_back_and_cannot_be_charged(tmp_path):
-    ledger = charged_ledger(tmp_path / "ledger.sqlite")
-    text = ledger.to_json()
-    VALID.validate(json.loads(text))
-    assert str(tmp_path) not in text + ledger._repr_html_()
-    read = PrivacyLedger.from_json(text)
-    assert read.to_json() == text
-    assert read.report().equals(ledger.report())
-    assert (read.spent, read.remaining(), read.relation) == (ledger.spent, ledger.remaining(), "replace")
-    assert read.path is None
-    for one in (read, pickle.loads(pickle.dumps(read))):
-        with pytest.raises(RuntimeError, match="a record of a ledger is read-only"):
-            one.charge(PrivacyGuarantee(1e-9), "again")
-        assert one.to_json() == text
-    assert read._repr_html_() == ledger._repr_html_()
+    ledger.charge(PrivacyGuarantee(0.05, delta=1e-8, relation="add_remove", trust="central", scope=("a",)), "<b>")
+    record = json.loads(ledger.to_json())
+    VALID.validate(record)
+    assert str(tmp_path) not in ledger.to_json() + ledger._repr_html_()
+    assert [charge["epsilon"] for charge in record["charges"]] == [0.15, 0.1]
+    assert [charge["guarantee"]["epsilon"] for charge in record["charges"]] == [0.15, 0.05]
+    assert record["spent"]["epsilon"] == ledger.spent.epsilon == 0.25
 
 
 SEED = 918273645
@@ -168,13 +146,12 @@ def test_nothing_private_is_in_a_record_or_on_a_page(tmp_path):
         NumericPerturber(1.0, bounds=(-17.25, 1234.5), random_state=SEED).fit(X[["age"]]),
     ]
     statement = privacy_statement(estimators, X)
-    assert [len(one.report()) for one in statement.ledgers] == [2]
+    assert [len(one["charges"]) for one in statement.ledgers] == [2]
     shown = [
         statement.to_json(),
         statement.to_html(),
         str(statement),
         statement._repr_html_(),
-        statement.ledgers[0].to_json(),
     ]
     private = ["secret", str(SEED), "concealed", str(tmp_path), "0.13579", "17.25", "1234.5", '"F"', "'F'", repr(key)]
     for text in shown:
@@ -190,25 +167,16 @@ WRONG = {
         ("version", 2, "version must be 1.*got 2"),
         ("epsilon", -1.0, r"epsilon must be a finite number >= 0, got -1\.0"),
         ("delta", 1, r"delta must be a number in \[0, 1\), got 1"),
-        ("relation", ["replace"], "relation must be .* got an array"),
-        ("trust", "x" * 1000, "trust must be 'local' or 'shuffle' or 'central', got 'x{40}'$"),
-        ("scope.0", 1.5, r"scope\[0\] must be a string or a whole number, got a number"),
-        ("mechanism", "\ud800", "mechanism must be a string of Unicode characters"),
-        ("max_rows_per_person", 0, "max_rows_per_person must be a whole number >= 1, got 0"),
-        ("more", 1, "unknown fields: 'more'"),
-        ("losses", [PURE | {"count": 0}], r"losses\[0\].count must be a whole number from 1"),
-        ("losses", [PURE | {"share": 2.0}], r"share must be a number in \[0, 1\], got 2"),
-        ("losses", [PURE | {"count": 1.5}], r"losses\[0\].count must be a whole"),
-        ("losses", [{"kind": "gaussian", "count": 1, "mu": 0.1}] * 5000, "losses must have at most 512 items"),
-    ],
-    charged_ledger(): [
-        ("budget.epsilon", 0.2, "charges are not those of a ledger with this budget: <b> asks for epsilon"),
-        ("budget.relation", "add_remove", "not those of a ledger with this budget: a survey: a guarantee for repl"),
-        ("spent.epsilon", 0.1, "spent is not the sum of the charges"),
-        ("charges.1.guarantee.epsilon", 0.01, "spent is not the sum of the charges"),
-        ("charges.0.time", "2027-01-31T12:00:00", r"charges\[0\].time must be a time with its offset"),
-        ("charges.0.time", "0001-01-01T00:00:00+00:00", r"charges\[0\].time must be a time with its offset"),
-        ("charges.1.guarantee.relation", "add_remove", "the charge is in another relation than the ledger"),
+        ("relation", ["replace"], "relation must be one of"),
+        ("trust", "x" * 1000, "trust must be one of 'local', 'shuffle', 'central', got 'x{39}$"),
+        ("scope", "sex", "scope must be an array, got str"),
+        ("secure", 1, "secure must be a bool, got int"),
+        ("max_rows_per_person", 0, "max_rows_per_person must be an int >= 1, got 0"),
+        ("more", 1, "the record has an unknown field: 'more'"),
+        ("losses", [PURE | {"count": 0}], "count must be from 1"),
+        ("losses", [PURE | {"share": 2.0}], r"share must be in \[0, 1\], got 2"),
+        ("losses", [PURE | {"count": 1.5}], "count must be an int"),
+        ("losses", [{"kind": "other"}], "losses must have a kind of"),
     ],
 }
 
@@ -233,11 +201,11 @@ def test_a_record_has_all_its_fields(thing):
     for name in json.loads(text):
         content = json.loads(text)
         del content[name]
-        with pytest.raises(ValueError, match=f"{name} is missing"):
+        with pytest.raises(ValueError, match=f"the record must have the field {name!r}"):
             type(thing).from_json(json.dumps(content))
         first = content | json.loads(text)
         inner = first[name][0] if isinstance(first[name], list) and first[name] else first[name]
-        for key in [*inner] if isinstance(inner, dict) and name in ("budget", "charges", "steps", "losses") else ():
+        for key in [*inner] if isinstance(inner, dict) and name == "losses" else ():
             removed = inner.pop(key)
             with pytest.raises(ValueError, match=key):
                 type(thing).from_json(json.dumps(first))
@@ -255,5 +223,5 @@ def test_a_guarantee_for_persons_says_so():
         assert joined(four, PrivacyGuarantee(0.0, relation="add_remove")).max_rows_per_person == 4
     assert four.to("replace").max_rows_per_person == 4
     for rows in (0, True, 1.5):
-        with pytest.raises(ValueError, match="max_rows_per_person must be a whole number >= 1, got"):
+        with pytest.raises(ValueError, match="max_rows_per_person must be an int >= 1, got"):
             PrivacyGuarantee(1.0, max_rows_per_person=rows)

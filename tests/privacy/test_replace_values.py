@@ -210,7 +210,7 @@ def test_sums_hold_and_what_is_refused_does_not(first, second):
     protected = [set(stated.scope) for stated in (one, other) if stated.relation == "replace_values"]
     if protected and not set.intersection(*protected):
         for combine in (lambda: one + other, lambda: one | other, lambda: compose([one, other])):
-            with pytest.raises(ValueError, match=r"promise nothing together.*: [ab] and [ab]"):
+            with pytest.raises(ValueError, match=r"have no guarantee together.*: [ab] and [ab]"):
                 combine()
         for scope in COLUMNS:
             assert not promises(both, "replace_values", scope)
@@ -272,11 +272,11 @@ class TestGuarantee:
     @each(
         "relation columns message",
         [
-            ("replace", None, "says nothing about whole records: all other columns may"),
-            ("add_remove", None, "says nothing about whole records"),
-            ("replace_values", ["a", "c"], "for the values of a, b says nothing about those of c"),
+            ("replace", None, "does not cover whole records, because it may"),
+            ("add_remove", None, "does not cover whole records"),
+            ("replace_values", ["a", "c"], "for the values of a, b does not cover the values of c"),
             ("replace_values", [], "columns must name"),
-            ("replace", ["a"], "columns are given with relation='replace_values'"),
+            ("replace", ["a"], "columns require relation='replace_values'"),
         ],
     )
     def test_refused_conversions_say_why(self, relation, columns, message):
@@ -294,7 +294,7 @@ class TestLedger:
         for name, (channel, stated) in MECHANISMS.items():
             if name == "b beside a":
                 before = ledger.spent
-                with pytest.raises(ValueError, match="values of b says nothing about those of a; the ledger is for"):
+                with pytest.raises(ValueError, match=r"values of b does not cover the values of a\. The ledger has"):
                     ledger.charge(stated, name)
                 assert ledger.spent == before
                 continue
@@ -304,11 +304,8 @@ class TestLedger:
         report = ledger.report()
         assert set(report["relation"]) == {"replace_values"}
         assert set(report["scope"]) == {"a"}
-        # The record of the whole book is read again.
         VALID = Draft202012Validator(SCHEMA)
         VALID.validate(ledger.to_dict())
-        copy = PrivacyLedger.from_json(ledger.to_json())
-        assert (copy.relation, copy.columns, copy.spent) == ("replace_values", ("a",), ledger.spent)
 
     @each("names", [("reports of a", "a by b"), ("count of b", "a beside b"), ("a and b", "reports of records")])
     def test_spent_bounds_the_loss_of_its_columns(self, names, make):
@@ -325,25 +322,19 @@ class TestLedger:
         ledger = make(epsilon=20, relation=relation)
         _, stated = MECHANISMS["a beside b"]
         for charge in (ledger.charge, ledger.check):
-            with pytest.raises(ValueError, match=r"protects the values of a, .*would not hold.*columns=\['a'\]"):
+            with pytest.raises(ValueError, match=r"protects the values of a only, .*columns=\['a'\]"):
                 charge(stated, "release")
         assert ledger.spent == (0, 0)
         assert ledger.relation == relation
-        # A record as another program may write it.
-        record = ledger.to_dict()
-        charge = {"what": "x", "guarantee": stated._content(), "time": "2027-01-31T12:00:00.000000+00:00"}
-        record |= {"charges": [charge], "spent": {"epsilon": stated.epsilon, "delta": 0.0}}
-        with pytest.raises(ValueError, match="a budget for whole records would not hold"):
-            PrivacyLedger.from_json(json.dumps(record))
 
     def test_file_is_opened_with_its_columns(self, tmp_path):
         path = tmp_path / "ledger.sqlite"
         PrivacyLedger(1, path=path, **OF_A).charge(promise(0.5, "replace_values", "a"), "first")
         for ledger in (PrivacyLedger(path=path), PrivacyLedger(1, path=path), PrivacyLedger(1, path=path, **OF_A)):
             assert (ledger.columns, ledger.spent.epsilon) == (("a",), 0.5)
-        with pytest.raises(ValueError, match=r"was made with .*columns=\['a'\]"):
+        with pytest.raises(ValueError, match=r"was created with .*columns=\['a'\]"):
             PrivacyLedger(1, path=path, relation="replace_values", columns=["a", "b"])
-        with pytest.raises(ValueError, match="was made with"):
+        with pytest.raises(ValueError, match="was created with"):
             PrivacyLedger(1, path=path, relation="replace")
 
     def test_statement(self, make):

@@ -439,7 +439,7 @@ def test_what_is_made_of_estimators_is_unprotected(name, protected):
     for notes in (planned.notes, statement.notes):
         assert any("each fit is a release, and how much all of them lose is not known here" in note for note in notes)
         assert any("sample_weight" in note for note in notes)
-    assert [record.spent for record in statement.ledgers] == [ledger.spent]
+    assert [record["spent"]["epsilon"] for record in statement.ledgers] == [ledger.spent.epsilon]
 
 
 @each(

@@ -11,47 +11,52 @@ import json
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from skdp._json import read_value
+from skdp.markup import written_text
 from skdp.privacy._guarantee import PrivacyGuarantee
-from skdp.privacy._json import Fields
 from skdp.privacy.ledger._account import Account, Budget, Charge, Sums
 
 
+def _charge_now(what: str, guarantee: PrivacyGuarantee) -> Charge:
+    time = datetime.now(UTC).isoformat(timespec="microseconds")
+    return Charge(written_text(what), guarantee, time)
+
+
 class Turn:
-    """A lock for one thread at a time, which its holder's signal handlers see."""
+    """A lock for one thread at a time, whose holder may not be interrupted by another charge."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self.is_taken = False
+        self._is_taken = False
 
     @contextmanager
     def take(self) -> Iterator[None]:
-        """Wait for other threads; refuse code that interrupts the holder."""
+        """Wait for other threads; refuse a signal handler that interrupts the holder."""
         with self.lock:
-            if self.is_taken:
+            if self._is_taken:
                 raise RuntimeError(
-                    "the ledger is being charged by the code that this code "
-                    "interrupts; nothing more was charged or released"
+                    "the ledger is being charged by the code that this code interrupts"
                 )
-            self.is_taken = True
+            self._is_taken = True
             try:
                 yield
             finally:
-                self.is_taken = False
+                self._is_taken = False
 
 
 _ONE_PROCESS = (
     "a PrivacyLedger in memory belongs to one process and cannot be used in another "
-    "one or through a copy, which would spend the same budget twice; nothing was "
-    "released. Use PrivacyLedger(path='ledger.sqlite', epsilon=...), which processes "
-    "share, or n_jobs=1 (or threads)."
+    "process or through a copy, which would spend the same budget twice. Use "
+    "PrivacyLedger(path='ledger.sqlite', epsilon=...), or n_jobs=1 (or threads)."
 )
 
 
@@ -60,9 +65,9 @@ class MemoryBook:
 
     path = None
 
-    def __init__(self, account: Account) -> None:
-        self.budget = account.budget
-        self._account = account
+    def __init__(self, budget: Budget) -> None:
+        self.budget = budget
+        self._account = Account(budget)
         self._charges: list[Charge] = []
         self._turn = Turn()
         self._process: int | None = os.getpid()
@@ -73,19 +78,20 @@ class MemoryBook:
         self._check_process()
         return self._account
 
-    def record(self) -> RecordBook:
-        """Return the account and the charges now."""
+    def read(self) -> tuple[Account, list[Charge]]:
+        """Return the account and the charges at one time."""
         self._check_process()
         with self._turn.lock:
-            return RecordBook(self._account, self._charges)
+            return self._account, list(self._charges)
 
     def charge(self, what: str, guarantee: PrivacyGuarantee) -> None:
         """Add a charge, if the budget covers it."""
         self._check_process()
         with self._turn.take():
-            charge = self._account.charge_of(what, guarantee)
-            account = self._account.admit(charge)
-            # Atomic: a signal handler that raises interrupts only after calls.
+            account = self._account.admit(what, guarantee)
+            charge = _charge_now(what, guarantee)
+            # A signal handler that raises interrupts only after calls, so both
+            # statements are executed or none.
             self._account = account
             self._charges.append(charge)
 
@@ -94,50 +100,23 @@ class MemoryBook:
             raise RuntimeError(self._refusal)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # joblib would replace an error of pickling by its own; the error of the first
-        # charge reaches the user.
-        return closed_book, (self.budget, self._refusal)
+        # joblib would replace an error of pickling by its own error. The error of the
+        # first charge reaches the user.
+        return close_book, (self.budget, self._refusal)
 
 
-def closed_book(budget: Budget, refusal: str) -> MemoryBook:
-    """Return a book with a budget, all methods of which raise an error."""
-    book = MemoryBook(Account(budget))
+def close_book(budget: Budget, refusal: str) -> MemoryBook:
+    """Return a book with a budget that refuses all charges."""
+    book = MemoryBook(budget)
     book._process = None
     book._refusal = refusal
     return book
 
 
-class RecordBook(MemoryBook):
-    """The charges of another ledger at one time; it can only be read."""
-
-    def __init__(self, account: Account, charges: Sequence[Charge]) -> None:
-        super().__init__(account)
-        self._charges = list(charges)
-
-    def record(self) -> RecordBook:
-        return self
-
-    def charges(self) -> list[Charge]:
-        return list(self._charges)
-
-    def charge(self, what: str, guarantee: PrivacyGuarantee) -> None:
-        """Refuse a charge."""
-        raise RuntimeError(
-            "a record of a ledger is read-only: a charge to it would spend the budget "
-            "twice. Charge the ledger itself."
-        )
-
-    def _check_process(self) -> None:
-        """Let all processes read it."""
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return RecordBook, (self._account, self._charges)
-
-
 # Marks an SQLite file as a ledger: "skdp" in ASCII.
 APPLICATION_ID = 0x736B6470
 
-_VERSION = 1
+_VERSION = 2
 
 _TABLES = (
     f"PRAGMA application_id = {APPLICATION_ID}",
@@ -151,8 +130,8 @@ _TABLES = (
 # stopped.
 _TIMEOUT_SECONDS = 60.0
 
-# Forks wait while a connection is open: a child that inherited it could roll a
-# transaction of its parent back.
+# Forks wait while a connection is open: a child that inherits the connection could roll
+# back a transaction of its parent.
 _turn = Turn()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
@@ -163,7 +142,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class FileBook:
-    """A book in an SQLite file; threads, forks and pickles share its path alone."""
+    """A book in an SQLite file. Threads, forks and pickles share only its path."""
 
     def __init__(self, path: Path, budget: Budget | None) -> None:
         self.path = path
@@ -181,7 +160,7 @@ class FileBook:
             self.budget = self._open(budget)
 
     def _open(self, budget: Budget) -> Budget:
-        """Make a ledger with a budget unless there is one, which must have the same."""
+        """Create a ledger with a budget; an existing ledger must have the same budget."""
         with _turn.take(), self._transaction(mode="rwc") as database:
             if _is_empty(database):
                 for statement in _TABLES:
@@ -193,9 +172,8 @@ class FileBook:
             request = replace(request, relation=stored.relation, columns=stored.columns)
         if request != stored:
             raise ValueError(
-                f"the ledger {self.path} was made with {stored}, and is now "
-                f"opened with {budget}; leave out the budget and the relation to "
-                "use it as it is"
+                f"the ledger {self.path} was created with {stored}, got {budget}. Omit "
+                "the budget and the relation to open it."
             )
         return stored
 
@@ -204,7 +182,7 @@ class FileBook:
         with self._connection() as database:
             return _read_account(database)
 
-    def record(self) -> RecordBook:
+    def read(self) -> tuple[Account, list[Charge]]:
         """Return the account and the charges at one time."""
         with self._connection() as database:
             database.execute("BEGIN")
@@ -212,21 +190,19 @@ class FileBook:
             rows = database.execute(
                 "SELECT what, guarantee, time FROM charge ORDER BY number"
             )
-            charges = [
+            return account, [
                 Charge(what, _read_guarantee(text), time) for what, text, time in rows
             ]
-        return RecordBook(account, charges)
 
     def charge(self, what: str, guarantee: PrivacyGuarantee) -> None:
         """Add a charge, if the budget covers it, and wait until it is on the disk."""
         with _turn.take(), self._transaction() as database:
-            account = _read_account(database)
-            charge = account.charge_of(what, guarantee)
-            _write_account(database, account.admit(charge))
-            content = json.dumps(charge.guarantee._content())
+            account = _read_account(database).admit(what, guarantee)
+            charge = _charge_now(what, guarantee)
+            _write_account(database, account)
             database.execute(
                 "INSERT INTO charge (time, what, guarantee) VALUES (?, ?, ?)",
-                (charge.time, charge.what, content),
+                (charge.time, charge.what, guarantee.to_json()),
             )
 
     @contextmanager
@@ -239,7 +215,7 @@ class FileBook:
 
     @contextmanager
     def _connection(self, mode: str = "rw") -> Iterator[sqlite3.Connection]:
-        """Connect to the file; a file that was lost is not created again, unless mode is "rwc"."""
+        """Connect to the file. A lost file is created again only if mode is "rwc"."""
         # The lock makes forks wait (see `_turn`).
         with _turn.lock, self._translate_errors():
             self._check_file(is_new=mode == "rwc")
@@ -259,14 +235,12 @@ class FileBook:
         if not self.path.exists():
             if is_new:
                 return
-            raise FileNotFoundError(
-                f"the ledger {self.path} is gone; nothing was released"
-            )
+            raise FileNotFoundError(f"the ledger {self.path} does not exist any more")
         n_names = self.path.stat().st_nlink
         if n_names > 1:
             raise _Damaged(
-                f"it has {n_names} names (hard links), which SQLite takes for different "
-                "files: keep one of them"
+                f"it has {n_names} names (hard links), which SQLite treats as different "
+                "files"
             )
 
     @contextmanager
@@ -275,13 +249,11 @@ class FileBook:
         try:
             yield
         except sqlite3.OperationalError as error:
-            raise OSError(
-                f"the ledger {self.path} cannot be used, nothing was released: {error}"
-            ) from error
+            raise OSError(f"the ledger {self.path} cannot be used: {error}") from error
         except (sqlite3.DatabaseError, _Damaged) as error:
             raise ValueError(
-                f"{self.path} is no ledger, or not as it was written: {error}; nothing "
-                "was released. Open another path, or restore a backup."
+                f"{self.path} is not a valid ledger: {error}. Open another path, or "
+                "restore a backup."
             ) from None
 
 
@@ -300,8 +272,8 @@ def _read_account(database: sqlite3.Connection) -> Account:
     (version,) = database.execute("PRAGMA user_version").fetchone()
     if application != APPLICATION_ID:
         raise _Damaged("it is another database, or has no budget")
-    if version > _VERSION:
-        raise _Damaged("it was made by a later version of skdp")
+    if version != _VERSION:
+        raise _Damaged("it was created by another version of skdp")
     try:
         content, *sums = database.execute("SELECT * FROM account").fetchone()
         amounts = [float(text) if text == "inf" else Fraction(text) for text in sums]
@@ -311,7 +283,7 @@ def _read_account(database: sqlite3.Connection) -> Account:
 
 
 def _write_account(database: sqlite3.Connection, account: Account) -> None:
-    budget = json.dumps(account.budget._content())
+    budget = json.dumps(account.budget.to_fields())
     database.execute(
         "UPDATE account SET budget = ?, epsilon = ?, delta = ?, failure = ?, rho = ?, mu_squared = ?",
         (budget, *map(str, account.sums)),
@@ -320,16 +292,10 @@ def _write_account(database: sqlite3.Connection, account: Account) -> None:
 
 @lru_cache
 def _read_budget(text: str) -> Budget:
-    fields = Fields(json.loads(text))
-    budget = Budget._of(fields)
-    fields.close()
-    return budget
+    fields = json.loads(text)
+    columns = tuple(map(read_value, fields.pop("columns")))
+    return Budget(**fields, columns=columns)
 
 
-# Most charges of a ledger have the same guarantees.
-@lru_cache(maxsize=256)
-def _read_guarantee(text: str) -> PrivacyGuarantee:
-    fields = Fields(json.loads(text))
-    guarantee = PrivacyGuarantee._of(fields)
-    fields.close()
-    return guarantee
+# Most charges of a ledger have the same guarantee.
+_read_guarantee = lru_cache(maxsize=256)(PrivacyGuarantee.from_json)

@@ -2,75 +2,71 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
 import pandas as pd
 
 from skdp.markup import html_table, html_text, written_row, written_text
-from skdp.privacy._conversions import check_epsilon, shown
-from skdp.privacy._guarantee import PrivacyGuarantee, Relation
-from skdp.privacy._json import Fields, ReadableRecord
+from skdp.privacy._guarantee import PrivacyGuarantee, Relation, join_names
+from skdp.privacy._json import JsonRecord
+from skdp.privacy._numbers import format_number
 from skdp.privacy.ledger._account import (
-    Account,
     Budget,
-    BudgetExceeded,
     Charge,
     Sums,
+    describe_conversion,
+    to_float,
 )
-from skdp.privacy.ledger._book import FileBook, MemoryBook, RecordBook, closed_book
+from skdp.privacy.ledger._book import FileBook, MemoryBook, close_book
+
+# Charges that are shown in HTML.
+_MAX_SHOWN = 100
 
 
 class Amount(NamedTuple):
-    """A part of a budget."""
+    """An amount of a budget."""
 
     epsilon: float
     delta: float
 
 
-def _read_amount(fields: Fields) -> Amount:
-    check = partial(check_epsilon, zero=True)
-    return Amount(fields.number("epsilon", check), fields.number("delta", check))
-
-
-class PrivacyLedger(ReadableRecord):
-    """Account for all releases about the same persons, and refuse releases that exceed the budget.
+class PrivacyLedger(JsonRecord):
+    """Budget of all releases about the same persons, which refuses releases beyond it.
 
     Parameters
     ----------
-    epsilon : float, optional
-        The budget of privacy loss, finite and > 0. Omit the budget to open an existing file.
+    epsilon : float, default=None
+        Budget of privacy loss, finite and > 0. Omit the budget to open an existing file.
     delta : float, default=0.0
-        The budget of failure probability, in [0, 1), with `epsilon`.
-    path : str or path, optional
-        A file on a local disk, which several processes may use at the same time. It is created if it does not exist
-        and a budget is given. By default the ledger is in memory.
-    rho : float, optional
-        The budget of zero-concentrated privacy loss, > 0, in place of epsilon and delta.
-    mu : float, optional
-        The budget of Gaussian privacy loss, > 0, in place of epsilon and delta.
-    relation : {"replace", "add_remove", "replace_values"}, optional
-        The neighbouring relation of the budget; by default the relation of the first charge.
-    columns : sequence of str, optional
-        The protected columns, with ``relation="replace_values"``. Include columns that determine them: a ledger sees no
-        table.
+        Budget of failure probability, in [0, 1), with `epsilon`.
+    path : str or path, default=None
+        File on a local disk, which several processes may use at the same time. It is created if it does not exist and a
+        budget is given. None keeps the ledger in memory.
+    rho : float, default=None
+        Budget of zero-concentrated privacy loss, > 0, instead of epsilon and delta.
+    mu : float, default=None
+        Budget of Gaussian privacy loss, > 0, instead of epsilon and delta.
+    relation : {"replace", "add_remove", "replace_values"}, default=None
+        Neighboring relation of the budget. None uses the relation of the first charge.
+    columns : sequence of str, default=None
+        Protected columns for ``relation="replace_values"``. Include columns that determine them, because a ledger does
+        not see the table.
 
     Attributes
     ----------
     epsilon, delta, rho, mu : float or None
         The budget. Attributes are read-only.
     relation : {"replace", "add_remove", "replace_values"} or None
-        The neighbouring relation, None before the first charge if it was not given.
+        Neighboring relation; None before the first charge if it was not given.
     columns : tuple of str or None
-        The protected columns of "replace_values", None for whole records.
+        Protected columns of "replace_values"; None for whole records.
     path : Path or None
         The file.
     spent : named tuple of float
-        The sums of epsilon and delta that were charged so far. `balance` also returns the sums of rho and mu.
+        Sums of the charged epsilons and deltas. `balance` also returns the sums of rho and mu.
 
     Raises
     ------
@@ -81,9 +77,9 @@ class PrivacyLedger(ReadableRecord):
 
     Notes
     -----
-    **Privacy.** A ledger is a privacy filter: all charges together keep the budget, also if later releases, their
-    number and their epsilon are chosen after seeing earlier results. A charge is made before any noise is drawn and is
-    never refunded, even if the release fails. Sums are exact in decimals, so ten charges of 0.1 fit into a budget of 1.
+    **Privacy.** A ledger is a privacy filter: all charges together are within the budget, also if later releases, their
+    number and their epsilon are chosen by earlier results. A charge is made before any noise is drawn and is never
+    refunded, even if the release fails. Sums are exact in decimals, so ten charges of 0.1 fit into a budget of 1.
 
     - ``epsilon, delta``: epsilons and deltas add up (basic composition).
     - ``rho``: rhos add up ([1]_, [2]_), for `zcdp_epsilon`; a charge of epsilon alone counts as epsilon**2 / 2, or less
@@ -91,18 +87,20 @@ class PrivacyLedger(ReadableRecord):
     - ``mu``: the squares of mu add up ([3]_), for `gaussian_delta`; a charge of epsilon alone counts as the smallest mu
       that it implies. Charges with delta > 0 and without a rho or mu are refused.
 
-    The smallest of several bounds is in general no filter. For releases that are declared together, `compose` returns a
-    smaller total: charge its result. Proofs are in decision 10 of the documentation.
+    The smallest of several bounds is in general not a filter. For releases that are declared together, `compose`
+    returns a smaller total: charge its result. Proofs are in decision 10 of the documentation.
 
-    A budget has one relation. Charges for adding or removing a record are converted for a "replace" budget and count
-    twice; a "replace" charge to an add/remove budget is refused. Set ``relation="replace"`` for local and central
-    releases together. A budget for whole records refuses a release that protects named columns only, because it may
-    reveal all other columns; a budget for named columns (``relation="replace_values"``) takes releases for whole
-    records, and releases that protect at least its columns.
+    A budget has one relation, and charges are converted to it. Replacing a record is removing one and adding one, so a
+    "replace" budget counts charges for adding or removing a record **twice**; `report` shows this in the column
+    "conversion". An "add_remove" budget refuses "replace" charges. Local releases have "replace" guarantees and central
+    releases "add_remove" guarantees. To avoid the factor 2, use a ledger of its own for the central releases of other
+    persons, or set ``relation="add_remove"`` if there are no local releases. A budget for whole records refuses a
+    release that protects named columns only, because it may reveal all other columns. A budget for named columns
+    (``relation="replace_values"``) accepts releases for whole records, and releases that protect at least its columns.
 
     Charges for records and charges for all rows of a person (``groups`` of `fit`) add up for persons with at most as
-    many rows as the charges for records protect. `report` lists the unit of each charge, `privacy_statement` the unit
-    of their sum.
+    many rows as the charges for records protect. `report` has the unit of each charge, `privacy_statement` the unit of
+    their sum.
 
     Clones and copies of an estimator share its ledger, also between threads. A ledger in memory belongs to one process:
     pickled copies and forked processes refuse all charges, so a search with several processes fails rather than spend
@@ -115,8 +113,7 @@ class PrivacyLedger(ReadableRecord):
     access. A copy of the file is another ledger with the same budget. Give the budget once, and omit it afterwards:
     with a budget, a lost file is created again with the whole budget; without one, it is an error.
 
-    `to_json` writes a record of the budget and all charges, without the path. The ledger that `from_json` returns can
-    only be read.
+    `to_json` writes the budget and all charges, without the path.
 
     A search or a cross-validation charges each fit, and each `transform` that is a release. scikit-learn turns a
     `BudgetExceeded` into a score of NaN with a warning, unless ``error_score="raise"`` is set.
@@ -138,9 +135,9 @@ class PrivacyLedger(ReadableRecord):
     >>> ledger.charge(PrivacyGuarantee(0.1), "Mean")
     Traceback (most recent call last):
         ...
-    skdp.privacy.ledger._account.BudgetExceeded: Mean asks for epsilon 0.1; ...
+    skdp.privacy.ledger._account.BudgetExceeded: Mean requires epsilon=0.1, but the ledger has 0.0 of 0.3 left.
 
-    A hundred answers of epsilon 0.1, each chosen after the one before, add up to 10; for a delta of 1e-6, a ledger in
+    A hundred answers with epsilon 0.1, each chosen after the one before, add up to 10. For a delta of 1e-6, a ledger in
     rho admits them within 5.3:
 
     >>> from skdp.privacy import Rho
@@ -175,35 +172,25 @@ class PrivacyLedger(ReadableRecord):
     ) -> None:
         if isinstance(epsilon, str | os.PathLike):
             raise TypeError(
-                f"epsilon must be a number, got {type(epsilon).__name__}; a file is "
-                "given as path="
+                f"epsilon must be a number, got {type(epsilon).__name__}. Pass a file as "
+                "`path`."
             )
+        if path is not None and not isinstance(path, str | os.PathLike):
+            raise TypeError(f"path must be a str or a path, got {type(path).__name__}")
         budget = None
-        if any(number is not None for number in (epsilon, rho, mu)):
-            budget = Budget.checked(
-                epsilon=epsilon,
-                delta=delta,
-                rho=rho,
-                mu=mu,
-                relation=relation,
-                columns=columns,
-            )
+        if epsilon is not None or rho is not None or mu is not None:
+            names = columns if isinstance(columns, str) else tuple(columns or ())
+            budget = Budget(epsilon, delta, rho, mu, relation, names)  # type: ignore[arg-type]
         elif delta or relation is not None or columns is not None:
-            raise ValueError(
-                "delta, relation and columns are given together with the budget, or "
-                "left out with it"
-            )
+            raise ValueError("delta, relation and columns require a budget")
+        elif path is None:
+            raise TypeError("PrivacyLedger requires a budget: epsilon, rho or mu")
         self._book: MemoryBook | FileBook
         if path is not None:
-            if not isinstance(path, str | os.PathLike):
-                raise TypeError(
-                    f"path must be a str or a path, got {type(path).__name__}"
-                )
             self._book = FileBook(Path(path).resolve(), budget)
-        elif budget is not None:
-            self._book = MemoryBook(Account(budget))
         else:
-            raise TypeError("PrivacyLedger needs a budget: epsilon=, rho= or mu=")
+            assert budget is not None
+            self._book = MemoryBook(budget)
 
     @property
     def epsilon(self) -> float | None:
@@ -232,21 +219,21 @@ class PrivacyLedger(ReadableRecord):
 
     @property
     def relation(self) -> Relation | None:
-        """The neighbouring relation of the budget, None while it is not fixed."""
+        """The neighboring relation of the budget; None while it is not fixed."""
         return self._book.account().budget.relation
 
     @property
-    def columns(self) -> tuple[str | int, ...] | None:
-        """The protected columns, None for whole records."""
-        return self._book.budget.protected
+    def columns(self) -> tuple[Any, ...] | None:
+        """The protected columns; None for whole records."""
+        return self._book.budget.columns or None
 
     @property
     def spent(self) -> Amount:
-        """Epsilon and delta spent so far."""
+        """The sums of the charged epsilons and deltas."""
         return Amount(*self._book.account().spent)
 
     def remaining(self) -> Amount:
-        """Return the remaining budget: what one more release without a rho may have.
+        """Return the remaining budget: the largest possible release without a rho.
 
         Returns
         -------
@@ -256,15 +243,23 @@ class PrivacyLedger(ReadableRecord):
         return Amount(*self._book.account().largest_charge())
 
     def balance(self) -> pd.DataFrame:
-        """Return the budget, what was spent of it and what remains, in all forms.
+        """Return the budget, the spent and the remaining amount, in all forms.
 
         Returns
         -------
         pandas.DataFrame
-            Rows ``budget, spent, remaining``; columns ``epsilon, delta, rho, mu``: sums, and the root of that of mu**2.
-            What is not limited has a budget of nan, and infinity remains.
+            Rows ``budget, spent, remaining``; columns ``epsilon, delta, rho, mu``, where mu is the root of the sum of
+            mu**2. Without a limit, the budget is nan, and the remaining amount is infinite.
         """
-        return _balance(self._book.account())
+        account = self._book.account()
+        budget = account.budget
+        rows = [
+            [budget.epsilon, budget.delta, budget.rho, budget.mu],
+            _numbers(account.sums),
+            _numbers(account.remaining()),
+        ]
+        names = ["epsilon", "delta", "rho", "mu"]
+        return pd.DataFrame(rows, ["budget", "spent", "remaining"], names, float)
 
     def report(self) -> pd.DataFrame:
         """List the charges in order.
@@ -272,20 +267,22 @@ class PrivacyLedger(ReadableRecord):
         Returns
         -------
         pandas.DataFrame
-            A row per charge: ``what, epsilon, delta, rho, relation, unit, trust, scope, mechanism, secure, time``; the
-            time is in UTC.
+            A row per charge: ``what, epsilon, delta, rho, relation, conversion, unit, trust, scope, mechanism, secure,
+            time``. The numbers are the charged ones, in the relation of the ledger. ``conversion`` has the numbers of
+            the release if they differ. The time is in UTC.
         """
-        return _table(self._record_book().charges())
+        account, charges = self._book.read()
+        return _list_charges(account.budget, charges)
 
     def check(self, guarantee: PrivacyGuarantee, what: str) -> None:
-        """Refuse a release that the budget does not cover now, without charging it.
+        """Check that the budget covers a release, without charging it.
 
         Parameters
         ----------
         guarantee : PrivacyGuarantee
-            The guarantee of the release.
+            Guarantee of the release.
         what : str
-            Its name, for errors.
+            Name of the release, for errors.
 
         Raises
         ------
@@ -295,28 +292,27 @@ class PrivacyLedger(ReadableRecord):
             As raised by `charge`.
         """
         _check_release(guarantee, what)
-        account = self._book.account()
-        account.admit(account.charge_of(what, guarantee))
+        self._book.account().admit(what, guarantee)
 
     def charge(self, guarantee: PrivacyGuarantee, what: str) -> None:
-        """Charge a release that is about to be made.
+        """Charge a release that follows.
 
         Parameters
         ----------
         guarantee : PrivacyGuarantee
-            The guarantee of the release.
+            Guarantee of the release.
         what : str
-            The name of the release, for the report and for errors.
+            Name of the release, for the report and for errors.
 
         Raises
         ------
         TypeError
-            If a parameter is of another type.
+            If a parameter has another type.
         BudgetExceeded
             If the budget does not cover it; nothing is charged.
         ValueError
-            If its neighbouring relation cannot be converted to that of the ledger (as of a release that protects named
-            columns only, by a ledger for whole records), or the file is damaged.
+            If its neighboring relation cannot be converted to the relation of the ledger (for example a release that
+            protects named columns only, and a ledger for whole records), or the file is damaged.
         OSError
             If the file cannot be written.
         RuntimeError
@@ -327,66 +323,44 @@ class PrivacyLedger(ReadableRecord):
         self._book.charge(what, guarantee)
 
     def __repr__(self) -> str:
-        # Without the path: scikit-learn shows this in the HTML of estimators.
+        # Without the path, because scikit-learn shows this in the HTML of estimators.
+        budget, spent = self._book.budget, "unknown"
         try:
-            # As guarantees are shown, without rounding errors.
-            spent = str(tuple(float(shown(number)) for number in self.spent))
-        # The file is lost or damaged, or this is a copy.
+            account = self._book.account()
+            budget = account.budget
+            # Formatted like guarantees, without rounding errors.
+            spent = str(tuple(float(format_number(number)) for number in account.spent))
         except (OSError, ValueError, RuntimeError):
-            spent = "unknown"
-        return f"{type(self).__name__}({self._book.budget.amount()}, spent={spent})"
+            pass  # the file is lost or damaged, or this is a copy
+        return f"{type(self).__name__}({budget}, spent={spent})"
 
     def _repr_html_(self) -> str:
-        charges = self._record_book().charges()
-        # The last charges are shown in HTML, at most as many.
-        most_shown = 100
-        table = html_table(_table(charges[-most_shown:]))
+        account, charges = self._book.read()
+        table = html_table(_list_charges(account.budget, charges[-_MAX_SHOWN:]))
         note = ""
-        if len(charges) > most_shown:
-            note = f"<p>… and {len(charges) - most_shown:,} before them</p>"
+        if len(charges) > _MAX_SHOWN:
+            note = f"<p>… and {len(charges) - _MAX_SHOWN:,} charges before</p>"
         return f"<div><p><code>{html_text(self)}</code></p>{table}{note}</div>"
 
     def _content(self) -> dict[str, Any]:
-        record = self._record_book()
-        account = record.account()
+        account, charges = self._book.read()
+        rows = []
+        for charge in charges:
+            converted = account.budget.convert(charge.guarantee)
+            rows.append(
+                {
+                    "what": charge.what,
+                    "epsilon": converted.epsilon,
+                    "delta": converted.delta,
+                    "guarantee": charge.guarantee._content(),
+                    "time": charge.time,
+                }
+            )
         return {
-            "budget": account.budget._content(),
+            "budget": account.budget.to_fields(),
             "spent": Amount(*account.spent)._asdict(),
-            "charges": [charge._content() for charge in record.charges()],
+            "charges": rows,
         }
-
-    @classmethod
-    def _of(cls, fields: Fields) -> Self:
-        """Read the fields of a record, and add its charges up again."""
-        budget = fields.part("budget", Budget._of)
-        spent = fields.part("spent", _read_amount)
-        place = fields.at("charges")
-        charges = fields.parts("charges", Charge._of)
-        account = Account(budget)
-        try:
-            for charge in charges:
-                account = account.admit(charge)
-        except (BudgetExceeded, ValueError) as error:
-            raise ValueError(
-                f"{place} are not those of a ledger with this budget: {error}"
-            ) from None
-        if spent != Amount(*account.spent):
-            raise ValueError(f"{fields.at('spent')} is not the sum of the charges")
-        return cls._of_book(RecordBook(account, charges))
-
-    @classmethod
-    def _of_book(cls, book: MemoryBook) -> Self:
-        ledger = cls.__new__(cls)
-        ledger._book = book
-        return ledger
-
-    def _record(self) -> PrivacyLedger:
-        """Return a copy that can only be read."""
-        return PrivacyLedger._of_book(self._record_book())
-
-    def _record_book(self) -> RecordBook:
-        """Return the charges so far."""
-        return self._book.record()
 
     def __sklearn_clone__(self) -> Self:
         return self
@@ -397,64 +371,41 @@ class PrivacyLedger(ReadableRecord):
         return self
 
 
-_COLUMNS = [
-    "what",
-    "epsilon",
-    "delta",
-    "rho",
-    "relation",
-    "unit",
-    "trust",
-    "scope",
-    "mechanism",
-    "secure",
-    "time",
-]
-
-
-def _table(charges: Sequence[Charge]) -> pd.DataFrame:
-    """List charges in order."""
+def _list_charges(budget: Budget, charges: Sequence[Charge]) -> pd.DataFrame:
+    """Return a row for each charge."""
     rows = []
     for charge in charges:
-        guarantee = charge.guarantee
-        row = (
-            charge.what,
-            guarantee.epsilon,
-            guarantee.delta,
-            guarantee.rho,
-            guarantee.relation,
-            guarantee._unit,
-            guarantee.trust,
-            ", ".join(map(str, guarantee.scope)),
-            guarantee.mechanism,
-            bool(guarantee.secure),
-            charge.time,
-        )
-        rows.append(written_row(row))
-    table = pd.DataFrame(rows, columns=_COLUMNS)
-    # `astype` of several columns at once takes three times as long.
-    for name in ("epsilon", "delta", "rho"):
-        table[name] = table[name].astype(float)
-    table["secure"] = table["secure"].astype(bool)
+        guarantee = budget.convert(charge.guarantee)
+        row = {
+            "what": charge.what,
+            "epsilon": guarantee.epsilon,
+            "delta": guarantee.delta,
+            "rho": guarantee.rho,
+            "relation": guarantee.relation,
+            "conversion": describe_conversion(charge.guarantee, budget),
+            "unit": guarantee._format_unit(),
+            "trust": guarantee.trust,
+            "scope": join_names(guarantee.scope),
+            "mechanism": guarantee.mechanism,
+            "secure": guarantee.secure,
+            "time": charge.time,
+        }
+        rows.append(written_row(row.values()))
+    table = pd.DataFrame(rows, columns=_COLUMNS.split())
+    types = dict.fromkeys(["epsilon", "delta", "rho"], float) | {"secure": bool}
+    table = table.astype(types)
     table["time"] = pd.to_datetime(table["time"], utc=True)
     return table
 
 
-def _balance(account: Account) -> pd.DataFrame:
-    """Return the budget, what was spent of it and what remains, in all forms."""
-    budget = account.budget
-    limits = [budget.epsilon, budget.delta, budget.rho, budget.mu]
-    table = pd.DataFrame(
-        [limits, _numbers(account.sums), _numbers(account.left())],
-        ["budget", "spent", "remaining"],
-        ["epsilon", "delta", "rho", "mu"],
-    )
-    return table.astype(float)
+_COLUMNS = (
+    "what epsilon delta rho relation conversion unit trust scope mechanism secure time"
+)
 
 
 def _numbers(sums: Sums) -> list[float]:
-    mu = math.sqrt(max(float(sums.mu_squared), 0.0))
-    return [float(sums.epsilon), float(sums.delta), float(sums.rho), mu]
+    mu = to_float(max(sums.mu_squared, 0)) ** 0.5
+    return [to_float(sums.epsilon), to_float(sums.delta), to_float(sums.rho), mu]
 
 
 def _check_release(guarantee: Any, what: Any) -> None:
@@ -468,22 +419,21 @@ def _check_release(guarantee: Any, what: Any) -> None:
 
 
 def closed_ledger(refusal: str, **budget: Any) -> PrivacyLedger:
-    """Return a ledger that stands for another one, and refuses all charges."""
-    return PrivacyLedger._of_book(closed_book(Budget.checked(**budget), refusal))
+    """Return a ledger that stands for another ledger and refuses all charges."""
+    ledger = PrivacyLedger.__new__(PrivacyLedger)
+    ledger._book = close_book(Budget(**budget), refusal)
+    return ledger
 
 
 def spend(ledger: Any, guarantee: PrivacyGuarantee, what: str) -> None:
-    """Charge a release to any ledger; None has no limit."""
+    """Charge a release to a ledger; None has no limit."""
     if ledger is not None:
         ledger.charge(guarantee, what)
 
 
 def is_charged(ledger: PrivacyLedger, guarantee: PrivacyGuarantee, what: str) -> bool:
-    """Whether a ledger was charged for a release of this name and guarantee."""
-    record = ledger._record_book()
-    content = record.budget.convert(guarantee)._content()
-    name = written_text(what)
-    return any(
-        charge.what == name and charge.guarantee._content() == content
-        for charge in record.charges()
-    )
+    """Whether a ledger was charged for a release with this name and guarantee."""
+    _, charges = ledger._book.read()
+    # Charges in a file are read from JSON, so their text is compared.
+    request = written_text(what), guarantee.to_json()
+    return any(request == (one.what, one.guarantee.to_json()) for one in charges)

@@ -24,7 +24,7 @@ from skdp.privacy._conversions import (
     zcdp_epsilon,
 )
 from skdp.privacy._guarantee import PrivacyGuarantee
-from skdp.privacy._json import written_name
+from skdp.privacy._json import format_name
 from skdp.privacy.ledger import PrivacyLedger
 
 # Delta of the total of a ledger in rho or mu, fixed before any charge.
@@ -140,7 +140,7 @@ class Facts:
     total: PrivacyGuarantee | None
     notes: tuple[str, ...]
     steps: tuple[StatedStep, ...] = ()
-    ledgers: tuple[PrivacyLedger, ...] = ()
+    ledgers: tuple[dict[str, Any], ...] = ()
     versions: Mapping[str, str] = field(default_factory=versions_now)
 
     @cached_property
@@ -148,7 +148,7 @@ class Facts:
         """The rows as a record has them: None where nothing is promised."""
         columns = []
         for row in self.rows.to_dict("records"):
-            column: dict[str, Any] = {"column": written_name(row.pop("column"))}
+            column: dict[str, Any] = {"column": format_name(row.pop("column"))}
             for name, value in row.items():
                 name = str(name)
                 if name in ("epsilon", "delta"):
@@ -289,8 +289,9 @@ def total_of_ledger(
 def rows_of_ledger(ledger: PrivacyLedger) -> tuple[list[Row], list[StatedStep]]:
     """Return the rows and the steps of the charges of a ledger that can only be read."""
     counts: Counter[tuple[str, PrivacyGuarantee]] = Counter()
-    for charge in ledger._record_book().charges():
-        counts[charge.what, charge.guarantee] += 1
+    account, charges = ledger._book.read()
+    for charge in charges:
+        counts[charge.what, account.budget.convert(charge.guarantee)] += 1
     rows = []
     steps = []
     for (what, guarantee), count in counts.items():

@@ -12,9 +12,20 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from skdp.markup import html_table, html_text, written_text
-from skdp.privacy._conversions import best_guess, largest_ratio, shown, shown_guess
 from skdp.privacy._guarantee import PrivacyGuarantee
 from skdp.privacy._json import JsonRecord
+from skdp.privacy._numbers import (
+    format_guess as shown_guess,
+)
+from skdp.privacy._numbers import (
+    format_number as shown,
+)
+from skdp.privacy._numbers import (
+    guess_probability as best_guess,
+)
+from skdp.privacy._numbers import (
+    largest_ratio,
+)
 from skdp.privacy.statement._facts import AS_CHARGED, AS_IS, Facts
 from skdp.privacy.statement._known import EVERYTHING
 
@@ -67,7 +78,7 @@ def amounts(guarantee: PrivacyGuarantee) -> str:
 
 def unit_in_words(guarantee: PrivacyGuarantee) -> str:
     """Write the unit of a guarantee within a sentence."""
-    return guarantee._unit.replace("one ", "a ")
+    return guarantee._format_unit().replace("one ", "a ")
 
 
 def conversion(guarantee: PrivacyGuarantee) -> str:
@@ -159,11 +170,17 @@ def meaning(facts: Facts) -> dict[str, Any] | None:
 
 def _protected(total: PrivacyGuarantee) -> str:
     columns = ", ".join(map(str, total.scope))
-    unit = total._unit.replace("one ", "each ")
-    if total.unit == "record" and not total._is_for_records:
+    unit = total._format_unit().replace("one ", "each ")
+    if total.unit == "record" and not (
+        total.unit == "record" and total.max_rows_per_person == 1
+    ):
         unit = f"any {unit}"
     if total.relation == "add_remove":
-        they_are = "it is" if total._is_for_records else "they are"
+        they_are = (
+            "it is"
+            if (total.unit == "record" and total.max_rows_per_person == 1)
+            else "they are"
+        )
         return (
             f"{unit}, in the columns {columns}; whether {they_are} in the data at all"
         )
@@ -176,10 +193,10 @@ def _protected(total: PrivacyGuarantee) -> str:
 def _neighbours(total: PrivacyGuarantee) -> str:
     public = f"the number of {_unit_of(total)}s is public"
     if total.relation == "add_remove":
-        return total._neighbours()
+        return total._format_neighbors()
     if total.relation == "replace_values":
         public = f"all other columns and the number of {_unit_of(total)}s are public"
-    return f"{total._neighbours()}; {public}"
+    return f"{total._format_neighbors()}; {public}"
 
 
 def _unit(total: PrivacyGuarantee) -> str:
@@ -190,7 +207,7 @@ def _unit(total: PrivacyGuarantee) -> str:
             "A single record of a person with several is protected less than the "
             "person: it may replace another one that was used"
         )
-        return f"{total._unit}. {several}"
+        return f"{total._format_unit()}. {several}"
     if rows == 1:
         return (
             "one record (a row). A person with several records is protected less: with "
@@ -347,7 +364,7 @@ class PrivacyStatement(Facts, JsonRecord):
             "total": None if self.total is None else self.total._content(),
             "steps": [step._content() for step in self.steps],
             "notes": list(map(written_text, self.notes)),
-            "ledgers": [ledger._content() for ledger in self.ledgers],
+            "ledgers": [dict(ledger) for ledger in self.ledgers],
             "versions": dict(self.versions),
             "warnings": warnings(self),
             "randomness": randomness(self),

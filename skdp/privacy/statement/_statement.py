@@ -394,16 +394,16 @@ def _planned_total(steps: Sequence[StatedStep]) -> list[str]:
         return [f"All steps together: {error}."]
     return [
         f"All steps together are set to spend at most {amounts(total)}, for "
-        f"{total._neighbours()}."
+        f"{total._format_neighbors()}."
     ]
 
 
-def _records(walk: Walk) -> tuple[PrivacyLedger, ...]:
+def _records(walk: Walk) -> tuple[dict[str, Any], ...]:
     """Copy ledgers as they are now; those that cannot be read are noted."""
     records = []
     for ledger in walk.ledgers.values():
         try:
-            records.append(ledger._record())
+            records.append(ledger.to_dict())
         except (OSError, ValueError, RuntimeError):
             walk.notes.append(
                 "The composition so far is not stated: a ledger cannot be read here."
@@ -428,8 +428,8 @@ _TOTAL_OF_A_LEDGER = (
 
 def _statement_of_ledger(ledger: PrivacyLedger) -> PrivacyStatement:
     """State the charges of a ledger, in its relation."""
-    record = ledger._record()
-    rows, steps = rows_of_ledger(record)
+    record = ledger.to_dict()
+    rows, steps = rows_of_ledger(ledger)
     return PrivacyStatement(
         table_of(rows),
         total_of_ledger(ledger, steps),

@@ -1,4 +1,4 @@
-"""What a mechanism may lose, exactly: an epsilon, a rho or the square of a mu, and their parts."""
+"""Fractions of a privacy budget: epsilon, rho or the square of mu, exact, and their parts."""
 
 from __future__ import annotations
 
@@ -7,37 +7,36 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, ClassVar, Literal, Self, cast
+from typing import Any, ClassVar, Literal, Self
 
 from scipy.optimize import brentq
 
 from skdp.exact import exp_bounds, round_up
 from skdp.privacy._accountant import smallest_epsilon
 from skdp.privacy._conversions import (
-    check_delta,
-    check_epsilon,
     gaussian_epsilon,
     largest_mu,
     largest_rho,
     zcdp_epsilon,
 )
 from skdp.privacy._losses import GaussianLoss, Loss, PureLoss, StatedLoss, pure_epsilon
+from skdp.privacy._numbers import check_delta, check_epsilon
 
-# Of rho and mu**2: between them, conversions neither overflow nor take long.
-_LEAST, _MOST = 1e-60, 1e6
+# Between these values of rho and mu**2, conversions neither overflow nor take long.
+_MIN_AMOUNT, _MAX_AMOUNT = 1e-60, 1e6
 
-# For the rounding of a part, also to the decimals that a ledger adds up.
-_ROOM = 2.0**-50
+# Relative margin for the rounding of a part, also to the decimals that a ledger adds.
+_ROUNDING = 2.0**-50
 
-# Of mu**2, for the epsilon that it buys, which is then about 500.
-_MAX_SQUARE = 4000.0
+# A larger mu**2 counts as this one for a pure epsilon, which is then about 500.
+_MAX_MU_SQUARED = 4000.0
 
 
-class _Composed:
+class _Fraction:
     """Checks and arithmetic of `Rho` and `Mu`."""
 
     name: ClassVar[Literal["rho", "mu"]]
-    # Of the number, which then adds up.
+    # Power of the number that adds up.
     power: ClassVar[int]
 
     delta: float
@@ -46,72 +45,72 @@ class _Composed:
         stated = getattr(self, self.name)
         number = check_epsilon(stated, name=self.name)
         delta = check_delta(self.delta)
-        if not _LEAST <= number**self.power <= _MOST:
-            least = self._from_amount(Fraction(_LEAST))
-            most = self._from_amount(Fraction(_MOST))
+        if not _MIN_AMOUNT <= number**self.power <= _MAX_AMOUNT:
+            smallest = self._from_amount(Fraction(_MIN_AMOUNT))
+            largest = self._from_amount(Fraction(_MAX_AMOUNT))
             raise ValueError(
-                f"{self.name} must be from {least:g} to {most:g}, got {stated}"
+                f"{self.name} must be from {smallest:g} to {largest:g}, got {stated}"
             )
         if delta == 0:
             raise ValueError(
-                f"delta must be a number in (0, 1), got 0: {self.name} gives no "
-                "epsilon without it"
+                f"delta must be in (0, 1), got 0. {type(self).__name__} requires delta "
+                "> 0."
             )
         object.__setattr__(self, self.name, -round_up(-number))
         object.__setattr__(self, "delta", -round_up(-delta))
 
     @property
     def amount(self) -> Fraction:
-        """What adds up."""
+        """The number that adds up: rho, or the square of mu."""
         return Fraction(getattr(self, self.name)) ** self.power
 
     @classmethod
     def _from_amount(cls, amount: Fraction) -> float:
-        """Return the number of an amount, rounded down."""
+        """Return rho or mu of an amount, rounded down."""
         number = math.sqrt(amount) if cls.power == 2 else float(amount)
-        return number * (1 - _ROOM)
+        return number * (1 - _ROUNDING)
 
     @classmethod
     def of(cls, epsilon: float, delta: float) -> Self:
-        """Return the largest share, but for rounding, that is (epsilon, delta)-private.
+        """Return the largest fraction, except for rounding, that is (epsilon, delta)-private.
 
         Parameters
         ----------
         epsilon : float
-            Finite and > 0. The share of a large one is the largest that there is.
+            Finite and > 0. A large epsilon has the largest possible fraction.
         delta : float
             In (0, 1).
 
         Returns
         -------
-        same type
-            The share.
+        Rho or Mu
+            The fraction.
         """
         exact_epsilon, exact_delta = check_epsilon(epsilon), check_delta(delta)
         if exact_delta == 0:
-            number = 1.0  # it is refused below
+            number = 1.0  # refused below
         elif cls.name == "mu":
             number = _largest_mu(exact_epsilon, exact_delta)
         else:
             number = -round_up(-largest_rho(exact_epsilon, exact_delta))
-        most = cls._from_amount(Fraction(_MOST))
-        return cls(**{cls.name: min(number, most), "delta": delta})
+        largest = cls._from_amount(Fraction(_MAX_AMOUNT))
+        return cls(**{cls.name: min(number, largest), "delta": delta})
 
     def split(self, n: int) -> Self:
-        """Return the share of each of n releases.
+        """Divide the fraction among n releases.
 
         Parameters
         ----------
         n : int
-            The number of releases, at least 1.
+            Number of releases, at least 1.
 
         Returns
         -------
-        same type
-            The largest share, but for rounding, of which n add up to at most this one, with the same delta.
+        Rho or Mu
+            The largest fraction, except for rounding, of which n add up to at most this one, with the same delta.
         """
         if isinstance(n, bool) or not hasattr(n, "__index__"):
-            raise TypeError(f"n must be a whole number, got {type(n).__name__}")
+            raise TypeError(f"n must be an int, got {type(n).__name__}")
         count = n.__index__()
         if count < 1:
             raise ValueError(f"n must be at least 1, got {count}")
@@ -122,30 +121,30 @@ class _Composed:
 
 
 @dataclass(frozen=True)
-class Rho(_Composed):
-    """A share of a budget in zero-concentrated privacy, as the `epsilon` of a central estimator.
+class Rho(_Fraction):
+    """Fraction of a budget in zero-concentrated privacy, as the `epsilon` of a central estimator.
 
-    The parts of a release then add up in rho, and noise is Gaussian where this is less than Laplace noise.
+    The parts of a release then add up in rho, and the noise is Gaussian if this is smaller than Laplace noise.
 
     Parameters
     ----------
     rho : float
-        The loss of the release in zero-concentrated differential privacy ([1]_), > 0.
+        Loss of the release in zero-concentrated differential privacy ([1]_), > 0.
     delta : float
-        The failure probability at which `guarantee_` states an epsilon, in (0, 1). A ledger in rho does not count it.
+        Failure probability at which `guarantee_` states an epsilon, in (0, 1). A ledger in rho does not count it.
 
     See Also
     --------
-    Mu : The same in Gaussian privacy.
-    zcdp_epsilon : The conversion to epsilon.
+    Mu : Fraction of a budget in Gaussian privacy.
+    zcdp_epsilon : Conversion to epsilon.
 
     Notes
     -----
     **Privacy.** Adding or removing a record changes the release by a Rényi divergence of at most ``rho * a``, for each
-    order a. `guarantee_` states rho, what the noise loses if more is known, and an epsilon for delta; `compose` finds
-    that of other deltas. A purely private mechanism of epsilon counts as ``epsilon * tanh(epsilon / 2)``, which is
-    exact: its loss has the bounds -epsilon and epsilon, and the inequality of Kearns and Saul ([2]_) bounds the
-    exponential moments. A choice by the exponential mechanism counts as ``epsilon**2 / 8`` ([3]_).
+    order a. `guarantee_` has rho, the losses of the noise, and an epsilon for delta; `compose` computes epsilon for
+    other deltas. A purely private mechanism with epsilon counts as ``epsilon * tanh(epsilon / 2)``, which is exact: its
+    loss is between -epsilon and epsilon, and the inequality of Kearns and Saul ([2]_) bounds the exponential moments. A
+    choice by the exponential mechanism counts as ``epsilon**2 / 8`` ([3]_).
 
     References
     ----------
@@ -177,30 +176,30 @@ class Rho(_Composed):
 
 
 @dataclass(frozen=True)
-class Mu(_Composed):
-    """A share of a budget in Gaussian privacy, as the `epsilon` of a central estimator.
+class Mu(_Fraction):
+    """Fraction of a budget in Gaussian privacy, as the `epsilon` of a central estimator.
 
-    The squares of the mus of the parts of a release then add up, and noise is Gaussian.
+    The squares of mu of the parts of a release then add up, and the noise is Gaussian.
 
     Parameters
     ----------
     mu : float
-        The loss of the release in Gaussian differential privacy ([1]_), > 0.
+        Loss of the release in Gaussian differential privacy ([1]_), > 0.
     delta : float
-        The failure probability at which `guarantee_` states an epsilon, in (0, 1). A ledger in mu does not count it.
+        Failure probability at which `guarantee_` states an epsilon, in (0, 1). A ledger in mu does not count it.
 
     See Also
     --------
-    Rho : The same in zero-concentrated privacy.
-    gaussian_epsilon : The conversion to epsilon.
+    Rho : Fraction of a budget in zero-concentrated privacy.
+    gaussian_epsilon : Conversion to epsilon.
 
     Notes
     -----
-    **Privacy.** Telling whether a record was added or removed is, for each release, at least as hard as telling two
-    normal distributions apart whose means differ by mu standard deviations. `guarantee_` states this as a
-    `GaussianLoss`, with an epsilon for delta. A choice by the exponential mechanism, whose losses lie in an interval of
-    length epsilon, is post-processing of a choice among two such losses ([2]_); the worst of these is randomised
-    response of ``epsilon / 2``, so its mu is ``2 q`` for the normal quantile q of ``1 / (1 + e**(-epsilon / 2))``.
+    **Privacy.** To decide whether a record was added or removed is, for each release, at least as hard as to
+    distinguish two normal distributions whose means differ by mu standard deviations. `guarantee_` states this as a
+    `GaussianLoss`, with an epsilon for delta. A choice by the exponential mechanism, whose losses are in an interval of
+    length epsilon, is post-processing of a choice among two such losses ([2]_). The worst of these is randomized
+    response with ``epsilon / 2``, so its mu is ``2 q`` for the normal quantile q of ``1 / (1 + e**(-epsilon / 2))``.
 
     References
     ----------
@@ -234,12 +233,12 @@ class Mu(_Composed):
 
 @lru_cache(maxsize=256)
 def _largest_mu(epsilon: Fraction, delta: Fraction) -> float:
-    """Return the largest mu whose epsilon, as `guarantee_` states it, is within."""
-    # Both conversions round to the safe side: a ledger of just this epsilon would
-    # refuse the release. For a tiny epsilon, mu is that of delta alone, and its own
-    # epsilon may be much larger: so steps double.
+    """Return the largest mu whose epsilon, as `guarantee_` states it, is at most epsilon."""
+    # Both conversions round to the safe side, so a ledger with this epsilon might refuse
+    # the release. The steps double, because a tiny epsilon has the mu of delta alone,
+    # whose stated epsilon may be much larger.
     number = largest_mu(epsilon, delta)
-    step = _ROOM
+    step = _ROUNDING
     while gaussian_epsilon(number, delta) > epsilon:
         number *= 1 - step
         step = min(2 * step, 0.5)
@@ -248,15 +247,15 @@ def _largest_mu(epsilon: Fraction, delta: Fraction) -> float:
 
 @dataclass(frozen=True)
 class Share:
-    """What a mechanism, or a part of it, may lose: exact, and adding up."""
+    """The exact fraction of a budget for a mechanism or a part of it."""
 
     kind: Literal["epsilon", "rho", "mu"]
     # Epsilon, rho or the square of mu.
     amount: Fraction
     given: Rho | Mu | None = None
-    # The most rows of one person: noise is in proportion to it.
+    # Largest number of rows of one person, to which the noise is proportional.
     rows: int = 1
-    # Whether the rows of each person were chosen, so that neighbours differ in all.
+    # Whether the rows of each person are sampled, so that neighbors may differ in all.
     by_person: bool = False
 
     def __mul__(self, part: Fraction) -> Share:
@@ -267,14 +266,14 @@ class Share:
 
     @property
     def mu_squared(self) -> Fraction:
-        """The square of mu of Gaussian noise; of an epsilon, which buys none, 0."""
-        return {"epsilon": Fraction(0), "rho": 2 * self.amount, "mu": self.amount}[
-            self.kind
-        ]
+        """The square of mu for Gaussian noise; 0 for epsilon, which has no Gaussian noise."""
+        if self.kind == "epsilon":
+            return Fraction(0)
+        return 2 * self.amount if self.kind == "rho" else self.amount
 
     @property
     def of_a_row(self) -> Share:
-        """The budget of a single row, in mu: with r rows a person, mu / r."""
+        """The fraction for a single row, in mu: with r rows per person, mu / r."""
         return Share("mu", self.mu_squared / self.rows**2)
 
     @property
@@ -284,7 +283,7 @@ class Share:
             return self.amount
         if self.kind == "rho":
             return _pure_of_rho(self.amount)
-        return Fraction(pure_epsilon(min(-round_up(-self.amount), _MAX_SQUARE)))
+        return Fraction(pure_epsilon(min(-round_up(-self.amount), _MAX_MU_SQUARED)))
 
     @property
     def choice(self) -> Fraction:
@@ -297,12 +296,12 @@ class Share:
 
     @property
     def unit(self) -> dict[str, Any]:
-        """The unit of a guarantee, and the number of rows of a person."""
+        """The unit of a guarantee, and the largest number of rows of a person."""
         unit = "person" if self.by_person else "record"
         return {"unit": unit, "max_rows_per_person": self.rows}
 
     def loss(self, delta: Fraction = Fraction(0)) -> Loss:
-        """Return the loss of a part of which no more is known than this epsilon and a delta."""
+        """Return the loss of a part that is known by epsilon and delta only."""
         epsilon = round_up(self.amount)
         return StatedLoss(epsilon, round_up(delta)) if delta else PureLoss(epsilon)
 
@@ -310,14 +309,17 @@ class Share:
         self, losses: Sequence[Loss], delta: Fraction, rho: Fraction | None
     ) -> dict[str, Any]:
         """Return epsilon, delta, rho and losses of a guarantee, from the losses of the parts if they are known."""
-        if self.given is None:
-            epsilon = round_up(self.amount)
-        else:
+        epsilon = round_up(self.amount)
+        if self.given is not None:
             delta, rho = check_delta(self.given.delta), self.mu_squared / 2
-            concentrated: Fraction | None = self.amount
             if isinstance(self.given, Mu):
-                losses, concentrated = (GaussianLoss(self.given.mu),), None
-            epsilon = _epsilon(concentrated, tuple(losses), delta)
+                losses = (GaussianLoss(self.given.mu),)
+                epsilon = _epsilon_of_losses(tuple(losses), delta)
+            else:
+                epsilon = zcdp_epsilon(self.amount, delta)
+                if losses:
+                    by_losses = _epsilon_of_losses(tuple(losses), delta)
+                    epsilon = min(epsilon, by_losses)
         return {
             "epsilon": epsilon,
             "delta": round_up(check_delta(delta)),
@@ -327,25 +329,22 @@ class Share:
 
 
 @lru_cache(maxsize=256)
-def _epsilon(rho: Fraction | None, losses: tuple[Loss, ...], delta: Fraction) -> float:
-    """Return the least epsilon of a rho or of losses, of which one is known."""
-    by_losses = smallest_epsilon(losses, delta) if losses else None
-    by_rho = None if rho is None else zcdp_epsilon(rho, delta)
-    if by_losses is None or by_rho is None:
-        return cast("float", by_rho if by_losses is None else by_losses)
-    return min(by_losses, by_rho)
+def _epsilon_of_losses(losses: tuple[Loss, ...], delta: Fraction) -> float:
+    """Return the smallest epsilon of losses, infinite if they exceed delta."""
+    epsilon = smallest_epsilon(losses, delta)
+    return math.inf if epsilon is None else epsilon
 
 
 def read_share(epsilon: Any) -> Share:
     """Check the `epsilon` of a central release."""
-    # A derived class might state one number and have the noise of another.
+    # A subclass might have one number and the noise of another.
     if type(epsilon) in (Rho, Mu):
         return Share(epsilon.name, epsilon.amount, epsilon)
     return Share("epsilon", check_epsilon(epsilon))
 
 
 def _root(square: Fraction) -> Fraction:
-    """Return a square root, rounded down to at least 80 bits."""
+    """Return a square root with at least 80 bits, rounded down."""
     n_bits = square.denominator.bit_length() - square.numerator.bit_length()
     half = (max(0, n_bits) + 161) // 2
     scaled = math.isqrt((square.numerator << 2 * half) // square.denominator)
@@ -353,8 +352,8 @@ def _root(square: Fraction) -> Fraction:
 
 
 def _pure_of_rho(rho: Fraction) -> Fraction:
-    """Return the largest epsilon of a rho, but for rounding: see `Rho`."""
-    # Of epsilon * tanh(epsilon / 2), which is at most epsilon**2 / 2 and epsilon.
+    """Return the largest epsilon with ``epsilon * tanh(epsilon / 2)`` of at most rho, except for rounding."""
+    # The product is at most epsilon**2 / 2 and at most epsilon.
     if rho < Fraction(1, 1 << 20):
         return _root(2 * rho)
     if rho > 64:

@@ -1,0 +1,129 @@
+"""Checks of epsilon and delta, and how they are written for people."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from decimal import ROUND_CEILING, Context, Decimal
+from fractions import Fraction
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from skdp.exact import exp_bounds, round_up
+
+
+def check_epsilon(value: Any, *, name: str = "epsilon", zero: bool = False) -> Fraction:
+    """Check a privacy loss and return it as an exact fraction."""
+    sign = ">= 0" if zero else "> 0"
+    exact = _read_exactly(value, name, f"a finite number {sign}")
+    if exact is None or exact < 0 or (exact == 0 and not zero):
+        raise ValueError(f"{name} must be a finite number {sign}, got {value}")
+    return exact
+
+
+def check_delta(value: Any, *, name: str = "delta") -> Fraction:
+    """Check a failure probability and return it as an exact fraction."""
+    exact = _read_exactly(value, name, "a number in [0, 1)")
+    if exact is None or not 0 <= exact < 1:
+        raise ValueError(f"{name} must be a number in [0, 1), got {value}")
+    return exact
+
+
+def check_loss(value: Any, name: str) -> float:
+    """Check a privacy loss, which may be 0, and round it up to a float."""
+    return _round_up_checked(value, name, check_epsilon, zero=True)
+
+
+def check_failure(value: Any, name: str = "delta") -> float:
+    """Check a failure probability and round it up to a float."""
+    return _round_up_checked(value, name, check_delta)
+
+
+def _round_up_checked(
+    value: Any, name: str, check: Callable[..., Fraction], **options: Any
+) -> float:
+    # A fraction may be in the range although the next float above it is not.
+    rounded = round_up(check(value, name=name, **options))
+    return float(check(rounded, name=name, **options))
+
+
+def _read_exactly(value: Any, name: str, expected: str) -> Fraction | None:
+    """Return the exact value of a real number; None if it is not finite as a float."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be {expected}, got {type(value).__name__}")
+    try:
+        nearest = float(value)
+        return Fraction(value if isinstance(value, int | Fraction) else nearest)
+    except (OverflowError, ValueError):
+        return None
+
+
+# Decimal numbers may exceed a float by this part before they are rounded up, so that
+# 0.1 + 0.2 is written as 0.3.
+_TOLERANCE = Decimal("1e-12")
+
+# `round_up` of e**700 is a float, and e**710 is not.
+_MAX_EXPONENT = 700.0
+
+# Larger ratios of probabilities are written as "more than" this number.
+_MAX_RATIO = 1e9
+
+
+def format_number(number: float) -> str:
+    """Format a number with six digits, rounded up."""
+    tolerant = Decimal(float(number)) * (1 - _TOLERANCE)
+    digits = Context(prec=6, rounding=ROUND_CEILING).create_decimal(tolerant)
+    return f"{digits.normalize():f}"
+
+
+def format_amounts(epsilon: float, delta: float) -> str:
+    """Format epsilon, and delta unless it is 0."""
+    text = f"epsilon = {format_number(epsilon)}"
+    return f"{text}, delta = {format_number(delta)}" if delta else text
+
+
+def largest_ratio(epsilon: float) -> float:
+    """Return an upper bound of ``e**epsilon``, infinite beyond the floats."""
+    if epsilon > _MAX_EXPONENT:
+        return math.inf
+    return round_up(exp_bounds(epsilon)[1])
+
+
+def guess_probability(epsilon: float, delta: float) -> float:
+    """Return the success probability of the best attack on two equally likely inputs."""
+    # The total variation distance of the outputs for two neighbors is at most
+    # (e**epsilon - 1 + 2 delta) / (e**epsilon + 1), and the best test succeeds with
+    # probability (1 + distance) / 2.
+    ratio = exp_bounds(min(epsilon, _MAX_EXPONENT))[1]
+    return min(1.0, round_up((ratio + Fraction(delta)) / (1 + ratio)))
+
+
+def format_guess(epsilon: float, delta: float) -> str:
+    """Format the successful guesses in 100, rounded up, and below 100 if they are."""
+    probability = guess_probability(epsilon, delta)
+    for n_decimals in (0, 1, 2):
+        percent = _ceil(100 * probability, n_decimals)
+        if percent < 100:
+            return f"at most {percent}"
+    return "nearly 100" if probability < 1 else "possibly 100"
+
+
+def format_ratio(epsilon: float) -> str:
+    """Format ``e**epsilon`` with three digits, rounded up."""
+    ratio = largest_ratio(epsilon)
+    if ratio > _MAX_RATIO:
+        return f"possibly more than {_MAX_RATIO:,.0f}"
+    return f"at most {_ceil(ratio, 2 if ratio < 100 else 0):,}"
+
+
+def format_excess(delta: float) -> str:
+    """Format delta with two significant digits, rounded up."""
+    n_decimals = max(2, 1 - math.floor(math.log10(delta)))
+    return f"{_ceil(delta, n_decimals).normalize():f}"
+
+
+def _ceil(number: float, n_decimals: int) -> Decimal:
+    tolerant = Decimal(number) * (1 - _TOLERANCE)
+    return tolerant.quantize(Decimal(1).scaleb(-n_decimals), rounding=ROUND_CEILING)
