@@ -654,7 +654,7 @@ def surveys():
             reports = halves.fit_transform(people)
             reports.loc[is_cheater, "answer"] = "no"
             for label, cheaters in zip(rows, ["no", None], strict=True):
-                # That all follow does not fit, which is what the picture shows.
+                # Without cheaters, the halves differ, as the figure shows.
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     table = halves.estimate_frequencies(

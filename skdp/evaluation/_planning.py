@@ -300,10 +300,10 @@ def _check_source(source: Any) -> None:
             f"got {getattr(source, '__name__', type(source).__name__)}."
         )
     if isinstance(source, ReportDesign):
-        if source.group is not None or source.unknown is not None:
+        if source.group is not None:
             raise ValueError(
-                "source must be a ReportDesign without group and unknown. Simulate the "
-                "error of other designs."
+                "source must be a ReportDesign without groups. Simulate the error of "
+                "other designs."
             )
         if len(source.values) != 2:
             raise ValueError(

@@ -44,11 +44,6 @@ class SavedClass:
         return has_underscore and is_public and not hasattr(kind, attribute)
 
 
-_REPORT_REGRESSION = (
-    "_columns _names _parameters _covariance _hidden_features _product_places "
-    "_unknown_names _rows_are_alike _n_clusters"
-)
-
 # The estimators of skdp, with the private attributes of each.
 _OURS = {
     "DPAdditiveClassifier": "",
@@ -83,8 +78,8 @@ _OURS = {
     "PosteriorFeatures": "_privatize",
     "RandomizedResponseEncoder": "",
     "RapporEncoder": "",
-    "ReportLinearRegression": _REPORT_REGRESSION,
-    "ReportLogisticRegression": _REPORT_REGRESSION,
+    "ReportLinearRegression": "",
+    "ReportLogisticRegression": "",
     "SetValuedEncoder": "",
     "SubsetSelectionEncoder": "",
     "SyntheticResampler": "",

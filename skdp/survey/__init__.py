@@ -1,9 +1,8 @@
-"""Answers for surveys: shares and regression from reports, with all errors."""
+"""Estimates for surveys: proportions and regression from reports, with confidence intervals."""
 
 from skdp.survey._design import ReportDesign
 from skdp.survey._halves import PerHalf
-from skdp.survey._linear_regression import ReportLinearRegression
-from skdp.survey._logistic_regression import ReportLogisticRegression
+from skdp.survey._regression import ReportLinearRegression, ReportLogisticRegression
 
 __all__ = [
     "PerHalf",

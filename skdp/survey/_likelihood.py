@@ -1,610 +1,308 @@
-"""The likelihood of reports where what they report is hidden: sums over the true values, and their maximum."""
+"""Regression on hidden values: the likelihood of reports, its maximum, and robust standard errors."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
+from scipy.optimize import approx_fprime, minimize
 
-Numbers = NDArray[np.float64]
-Rows = slice | NDArray[np.intp]
+from skdp.survey._proportions import Numbers
 
-# Rows whose arrays of all cells are held at once. Larger arrays leave the cache, and ask
-# the system for memory each time: with 65,536 rows, fits take 1.1 to 1.6 times as long
-# (2 to 8 cells).
-_CHUNK = 1 << 13
+# Newton steps after the quasi-Newton search, which usually need three to six.
+MAX_NEWTON_STEPS = 50
 
+# Squared length of the last Newton step, in standard errors.
+MAX_SQUARED_STEP = 1e-14
 
-# Of a start, which needs logarithms.
-_MIN_SHARE = 1e-3
+# Smallest eigenvalue of an information matrix with unit diagonal, above its rounding.
+MIN_EIGENVALUE = 1e-8
 
-# Of errors of a target with standard deviation 1.
-MIN_LOG_DEVIATION = math.log(1e-9)
+# Largest standard error of a log odds ratio: odds of e**100 and e**-100 are not
+# distinguishable, as if a predictor determines the target.
+MAX_LOG_ODDS_ERROR = 100.0
 
-# The square of a step in standard errors, from which on the information is kept: its
-# relative change is of the size of the step in units of the parameters, below 1e-4.
-_CLOSE = 1e-8
-
-
-def derivatives(function: Callable[[Numbers], Numbers], parameters: Numbers) -> Numbers:
-    """Return the derivatives of a function by each parameter: (n_parameters, ...)."""
-    # Central differences, whose relative error is the square of the step, and that of
-    # rounding 1e-16 / 1e-5.
-    slopes = []
-    for place, parameter in enumerate(parameters):
-        step = np.zeros(len(parameters))
-        step[place] = 1e-5 * max(1.0, abs(parameter))
-        change = function(parameters + step) - function(parameters - step)
-        slopes.append(change / (2 * step[place]))
-    return np.stack(slopes)
-
-
-def _log_sum(logs: Numbers) -> Numbers:
-    """Return the log of the sum of exponentials over the last axis."""
-    # The axis is short, and NumPy's reductions of short axes take ten times as long.
-    largest = logs[..., 0]
-    for place in range(1, logs.shape[-1]):
-        largest = np.maximum(largest, logs[..., place])
-    total = np.zeros_like(largest)
-    for place in range(logs.shape[-1]):
-        total += np.exp(logs[..., place] - largest)
-    return np.asarray(largest + np.log(total))
-
-
-def _shares(logits: Numbers) -> Numbers:
-    """Return the probabilities of logits: the last axis adds up to 1."""
-    return np.asarray(np.exp(logits - _log_sum(logits)[..., np.newaxis]))
+# Log of the smallest standard deviation of the errors, relative to the target: the
+# likelihood of a target that the predictors determine has no maximum.
+MIN_LOG_SIGMA = math.log(1e-9)
 
 
 @dataclass(frozen=True, eq=False)
-class Features:
-    """The features of rows in each cell: known ones, those of the cell, and products of the two."""
+class Predictors:
+    """True predictors, and the cells: the combinations of values of the reported ones."""
 
+    # True predictors after a column of ones: (n_rows, n_known).
     known: Numbers
-    hidden: Numbers
-    products: Sequence[tuple[int, int]]
+    # The first columns of `known`, on which the probabilities of the cells depend.
+    cell_known: Numbers
+    # Indicators of the values in each cell: (n_cells, n_features).
+    cell_features: Numbers
+    # Log probability of the reports of each row in each cell: (n_cells, n_rows).
+    log_reports: Numbers
 
-    def times(self, coefficients: Numbers) -> Numbers:
-        """Return the linear predictors: (n_rows, n_cells, n_classes), for coefficients (n_features, n_classes)."""
-        # The features of all rows in all cells would be an array of three axes.
+    @property
+    def n_terms(self) -> int:
+        return self.known.shape[1] + self.cell_features.shape[1]
+
+    @property
+    def cells_shape(self) -> tuple[int, int]:
+        """Shape of the parameters of the cells, of which the first one is the reference."""
+        return self.cell_known.shape[1], len(self.cell_features) - 1
+
+    def linear(self, coefficients: Numbers) -> Numbers:
+        """Return the linear predictors (n_columns, n_cells, n_rows) for (n_terms, n_columns)."""
         n_known = self.known.shape[1]
-        n_main = n_known + self.hidden.shape[1]
-        of_known = self.known @ coefficients[:n_known]
-        of_hidden = self.hidden @ coefficients[n_known:n_main]
-        sums = of_known[:, np.newaxis, :] + of_hidden
-        for place, (known, hidden) in enumerate(self.products):
-            product = np.outer(self.known[:, known], self.hidden[:, hidden])
-            sums += product[:, :, np.newaxis] * coefficients[n_main + place]
-        return sums
+        of_known = (self.known @ coefficients[:n_known]).T
+        of_cells = (self.cell_features @ coefficients[n_known:]).T
+        return np.asarray(of_known[:, np.newaxis] + of_cells[:, :, np.newaxis])
 
-    def weighted_sums(self, weights: Numbers) -> Numbers:
-        """Return weighted sums over cells: (n_rows, n_features, n_classes); weights have cells second."""
-        of_rows = np.zeros((len(weights), weights.shape[2]))
-        for cell in range(weights.shape[1]):
-            of_rows += weights[:, cell]
-        blocks = [self.known[:, :, np.newaxis] * of_rows[:, np.newaxis, :]]
-        blocks.append(np.einsum("ihc,hf->ifc", weights, self.hidden))
-        for known, hidden in self.products:
-            total = np.einsum("ihc,h->ic", weights, self.hidden[:, hidden])
-            block = self.known[:, known, np.newaxis] * total
-            blocks.append(block[:, np.newaxis, :])
-        return np.concatenate(blocks, axis=1)
+    def log_cells(self, cell_parameters: Numbers) -> Numbers:
+        """Return the log probability of each cell, given true predictors: (n_cells, n_rows)."""
+        return log_softmax((self.cell_known @ cell_parameters).T)
+
+
+def log_sum(logs: Numbers) -> Numbers:
+    """Return the log of the sum of exponentials along the first axis."""
+    # Faster than logsumexp, which handles signs and infinities.
+    largest = logs.max(axis=0)
+    return np.asarray(largest + np.log(np.exp(logs - largest).sum(axis=0)))
+
+
+def log_softmax(logits: Numbers) -> Numbers:
+    """Return log probabilities along the first axis, with a reference of logit 0 in front."""
+    # NumPy is ten times faster along a short first axis than along a short last one.
+    reference = np.zeros((1, *logits.shape[1:]))
+    logits = np.concatenate([reference, logits])
+    return np.asarray(logits - log_sum(logits))
 
 
 @dataclass(frozen=True, eq=False)
-class Unknown:
-    """A number that a channel depends on, in a line: a likelihood is ``constant + number * slope``."""
+class ClassTarget:
+    """Classes with multinomial logits, of which the first class is the reference."""
 
-    name: str
-    start: float
-    # Of the likelihood of each cell: (n_rows, n_cells).
-    cell_slope: Numbers | None = None
-    # Of that of each class of a reported target: (n_rows, n_classes).
-    class_slope: Numbers | None = None
+    # Log probability of the target, or of its report, given each class: (n_classes, n_rows).
+    log_reports: Numbers
+
+    n_scale_parameters = 0
+
+    @property
+    def n_columns(self) -> int:
+        return len(self.log_reports) - 1
+
+    def log_densities(self, linear: Numbers, scale: Numbers) -> Numbers:
+        """Return the log probability of class and report: (n_classes, n_cells, n_rows)."""
+        return np.asarray(log_softmax(linear) + self.log_reports[:, np.newaxis])
+
+    def scores(
+        self, linear: Numbers, scale: Numbers, posterior: Numbers
+    ) -> tuple[Numbers, Numbers]:
+        """Return the derivatives by the linear predictors, and none by a scale."""
+        cells = posterior.sum(axis=0)
+        excess = posterior - np.exp(log_softmax(linear)) * cells
+        return excess[1:], np.zeros((0, cells.shape[1]))
+
+    def start(self, known: Numbers, weights: Numbers) -> tuple[Numbers, Numbers]:
+        """Return coefficients of the true predictors, and no scale, to start the search."""
+        return np.zeros((known.shape[1], self.n_columns)), np.zeros(0)
+
+    def parts(self) -> list[NDArray[np.bool_]]:
+        """Return the rows of each class, or all rows of a reported target."""
+        masks = self.log_reports == 0
+        is_true = bool((masks | np.isneginf(self.log_reports)).all())
+        return list(masks) if is_true else [np.ones(masks.shape[1], bool)]
+
+
+@dataclass(frozen=True, eq=False)
+class NumberTarget:
+    """Numbers with normal errors. The scale is the log of their standard deviation."""
+
+    values: Numbers
+
+    n_scale_parameters = 1
+    n_columns = 1
+
+    def log_densities(self, linear: Numbers, scale: Numbers) -> Numbers:
+        """Return the log density of the target: (1, n_cells, n_rows)."""
+        log_sigma = max(float(scale[0]), MIN_LOG_SIGMA)
+        residuals = (self.values - linear) * math.exp(-log_sigma)
+        return -(residuals**2) / 2 - log_sigma - math.log(2 * math.pi) / 2
+
+    def scores(
+        self, linear: Numbers, scale: Numbers, posterior: Numbers
+    ) -> tuple[Numbers, Numbers]:
+        """Return the derivatives by the linear predictors, and by the scale."""
+        precision = math.exp(-2 * max(float(scale[0]), MIN_LOG_SIGMA))
+        residuals = self.values - linear
+        by_scale = posterior * (residuals**2 * precision - 1)
+        return posterior * residuals * precision, by_scale.sum(axis=1)
+
+    def start(self, known: Numbers, weights: Numbers) -> tuple[Numbers, Numbers]:
+        """Return coefficients of the true predictors, and the scale, to start the search."""
+        roots = np.sqrt(weights)
+        solution = np.linalg.lstsq(known * roots[:, np.newaxis], self.values * roots)[0]
+        residuals = self.values - known @ solution
+        sigma = math.sqrt(np.average(residuals**2, weights=weights))
+        log_sigma = math.log(sigma) if sigma > 0 else MIN_LOG_SIGMA
+        return solution[:, np.newaxis], np.array([max(log_sigma, MIN_LOG_SIGMA)])
+
+    def parts(self) -> list[NDArray[np.bool_]]:
+        """Return the rows of the smaller, and of the larger numbers."""
+        is_large = self.values > np.median(self.values)
+        return [~is_large, is_large]
 
 
 @dataclass(frozen=True, eq=False)
 class HiddenModel:
-    """A regression whose predictors, and perhaps the target, are known from reports."""
+    """A regression of the target, and a multinomial logit of the cells on true predictors."""
 
-    # A row has known features, a hidden cell (a combination of true values of the
-    # reported predictors) and an outcome. The cell has a multinomial logit given
-    # `cell_features`; the outcome a regression on known features, features of the cell
-    # and their products.
-
-    # Of the reports of each row under each cell: (n_rows, n_cells).
-    likelihoods: Numbers
-    # What the distribution of the cell depends on: (n_rows, n_cell_features).
-    cell_features: Numbers
-    # (n_rows, n_known), a column of ones included.
-    known: Numbers
-    # The features of each cell: (n_cells, n_hidden).
-    hidden: Numbers
-    # Columns of `known` and of `hidden` whose product is a feature.
-    products: Sequence[tuple[int, int]]
-    outcome: Gaussian | Classes
+    predictors: Predictors
+    target: ClassTarget | NumberTarget
     weights: Numbers
-    unknowns: Sequence[Unknown] = ()
 
     @property
-    def n_cells(self) -> int:
-        return len(self.hidden)
+    def n_coefficients(self) -> int:
+        return self.predictors.n_terms * self.target.n_columns
 
     @property
-    def n_features(self) -> int:
-        return self.known.shape[1] + self.hidden.shape[1] + len(self.products)
-
-    @property
-    def n_outcome_parameters(self) -> int:
-        return self.outcome.n_parameters(self.n_features)
+    def n_parameters(self) -> int:
+        n_cell_parameters = math.prod(self.predictors.cells_shape)
+        return self.n_coefficients + self.target.n_scale_parameters + n_cell_parameters
 
     def split(self, parameters: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-        """Split parameters into those of the outcome, those of the cells, and the unknown numbers."""
-        # Of the cells: (n_features, n_cells - 1).
-        n = self.n_outcome_parameters
-        end = len(parameters) - len(self.unknowns)
-        n_features = self.cell_features.shape[1]
-        cells = parameters[n:end].reshape(n_features, self.n_cells - 1)
-        return parameters[:n], cells, parameters[end:]
-
-    def reports_given_cells(self, numbers: Numbers, rows: slice) -> Numbers:
-        """Return the likelihood of the reports of predictors under each cell: (n_rows, n_cells)."""
-        likelihoods = self.likelihoods[rows]
-        for number, unknown in zip(numbers, self.unknowns, strict=True):
-            if unknown.cell_slope is not None:
-                likelihoods = likelihoods + number * unknown.cell_slope[rows]
-        return np.maximum(likelihoods, 0)
-
-    def seen_given_classes(self, numbers: Numbers, rows: slice) -> Numbers | None:
-        """Return the likelihood of what is seen of the target under each class: (n_rows, n_classes)."""
-        if not isinstance(self.outcome, Classes):
-            return None
-        likelihoods = self.outcome.likelihoods[rows]
-        for number, unknown in zip(numbers, self.unknowns, strict=True):
-            if unknown.class_slope is not None:
-                likelihoods = likelihoods + number * unknown.class_slope[rows]
-        return likelihoods
-
-    def of_rows(self, rows: Rows) -> HiddenModel:
-        """Return the model of a part of the rows."""
-        unknowns = []
-        for unknown in self.unknowns:
-            cell = unknown.cell_slope
-            kind = unknown.class_slope
-            unknowns.append(
-                replace(
-                    unknown,
-                    cell_slope=None if cell is None else cell[rows],
-                    class_slope=None if kind is None else kind[rows],
-                )
-            )
-        return replace(
-            self,
-            likelihoods=self.likelihoods[rows],
-            cell_features=self.cell_features[rows],
-            known=self.known[rows],
-            outcome=self.outcome.of_rows(rows),
-            weights=self.weights[rows],
-            unknowns=unknowns,
-        )
-
-    def chunks(self) -> list[slice]:
-        """Cut the rows into parts that fit into memory."""
-        n_rows = len(self.weights)
-        return [slice(start, start + _CHUNK) for start in range(0, n_rows, _CHUNK)]
-
-    def features(self, rows: slice) -> Features:
-        """Return the features of some rows in each cell."""
-        return Features(self.known[rows], self.hidden, self.products)
-
-    def log_priors(self, cells: Numbers, rows: slice) -> Numbers:
-        """Return the log probability of each cell given known features: (n_rows, n_cells)."""
-        logits = self.cell_features[rows] @ cells
-        # The last cell is the reference.
-        logits = np.column_stack([logits, np.zeros(len(logits))])
-        return logits - _log_sum(logits)[:, np.newaxis]
-
-    def log_likelihoods(self, parameters: Numbers) -> Numbers:
-        """Return the log likelihood of each row."""
-        parts = []
-        for rows in self.chunks():
-            parts.append(_log_sum(self._joint(parameters, rows)))
-        return np.concatenate(parts)
-
-    def _joint(self, parameters: Numbers, rows: slice) -> Numbers:
-        """Return the log probability of cell, reports and outcome: (n_rows, n_cells)."""
-        of_outcome, of_cells, numbers = self.split(parameters)
-        with np.errstate(divide="ignore"):
-            reports = np.log(self.reports_given_cells(numbers, rows))
-        seen = self.seen_given_classes(numbers, rows)
-        features = self.features(rows)
-        outcomes = self.outcome.log_densities(of_outcome, features, rows, seen)
-        return self.log_priors(of_cells, rows) + reports + outcomes
-
-    def scores(self, parameters: Numbers) -> Numbers:
-        """Return the gradient of each row's log likelihood: (n_rows, n_parameters)."""
-        # By Fisher's identity, the mean of the score of the complete data, given what
-        # is seen.
-        return self.values_and_scores(parameters)[1]
-
-    def values_and_scores(self, parameters: Numbers) -> tuple[Numbers, Numbers]:
-        """Return the log likelihood of each row, and its gradient."""
-        of_outcome, of_cells, numbers = self.split(parameters)
-        parts = []
-        values = []
-        for rows in self.chunks():
-            joint = self._joint(parameters, rows)
-            values.append(_log_sum(joint))
-            posterior = np.exp(joint - values[-1][:, np.newaxis])
-            priors = np.exp(self.log_priors(of_cells, rows))
-            seen = self.seen_given_classes(numbers, rows)
-            features = self.features(rows)
-            outcome = self.outcome.scores(of_outcome, features, rows, seen, posterior)
-            excess = (posterior - priors)[:, :-1]
-            cells = self.cell_features[rows][:, :, np.newaxis] * excess[:, np.newaxis]
-            blocks = [outcome, cells.reshape(len(excess), -1)]
-            for unknown in self.unknowns:
-                blocks.append(self._number_scores(unknown, parameters, rows, posterior))
-            parts.append(np.column_stack(blocks))
-        return np.concatenate(values), np.concatenate(parts)
-
-    def posteriors(self, parameters: Numbers) -> Numbers:
-        """Return the probability of each cell, given all that is seen of a row: (n_rows, n_cells)."""
-        parts = []
-        for rows in self.chunks():
-            parts.append(_shares(self._joint(parameters, rows)))
-        return np.concatenate(parts)
-
-    def _number_scores(
-        self, unknown: Unknown, parameters: Numbers, rows: slice, posterior: Numbers
-    ) -> Numbers:
-        """Return the derivative of each row's log likelihood by an unknown number: (n_rows,)."""
-        of_outcome, _, numbers = self.split(parameters)
-        score = np.zeros(len(posterior))
-        if unknown.cell_slope is not None:
-            likelihoods = self.reports_given_cells(numbers, rows)
-            ratio = _ratio(unknown.cell_slope[rows], likelihoods)
-            score += (posterior * ratio).sum(axis=1)
-        if unknown.class_slope is not None and isinstance(self.outcome, Classes):
-            seen = self.seen_given_classes(numbers, rows)
-            features = self.features(rows)
-            shares = self.outcome.shares(of_outcome, features)
-            density = self.outcome.densities(shares, seen)
-            change = np.einsum("ihc,ic->ih", shares, unknown.class_slope[rows])
-            score += (posterior * change / density).sum(axis=1)
-        return score
-
-    def total_score(self, parameters: Numbers) -> Numbers:
-        """Return the gradient of the weighted log likelihood."""
-        return self.weights @ self.scores(parameters)
-
-    def information(self, parameters: Numbers) -> Numbers:
-        """Return the observed information: the negative derivative of the score."""
-        information = -derivatives(self.total_score, parameters)
-        return (information + information.T) / 2
+        """Return the coefficients (n_terms, n_columns), the scale, and those of the cells."""
+        bounds = np.cumsum([self.n_coefficients, self.target.n_scale_parameters])
+        coefficients, scale, cells = np.split(parameters, bounds)
+        coefficients = coefficients.reshape(self.predictors.n_terms, -1)
+        return coefficients, scale, cells.reshape(self.predictors.cells_shape)
 
     def start(self) -> Numbers:
-        """Return parameters to begin with: shares of the cells from the reports alone."""
-        numbers = np.array([unknown.start for unknown in self.unknowns])
-        likelihoods = self.reports_given_cells(numbers, slice(None))
-        shares = mixture_shares(likelihoods, self.weights)
-        n = self.cell_features.shape[1]
-        # The first of these features is 1.
-        cells = np.zeros((n, self.n_cells - 1))
-        cells[0] = np.log(shares[:-1] / shares[-1])
-        posterior = likelihoods * shares
-        posterior /= posterior.sum(axis=1, keepdims=True)
-        seen = self.seen_given_classes(numbers, slice(None))
-        outcome = self.outcome.start(self, posterior, seen)
-        return np.concatenate([outcome, cells.ravel(), numbers])
+        """Return the parameters of the regression without reported predictors."""
+        known = self.predictors.known
+        coefficients, scale = self.target.start(known, self.weights)
+        parameters = np.zeros(self.n_parameters)
+        parameters[: coefficients.size] = coefficients.ravel()
+        end = self.n_coefficients
+        parameters[end : end + len(scale)] = scale
+        return parameters
 
+    def log_joint(self, parameters: Numbers) -> Numbers:
+        """Return the log probability of target, cell and reports: (n_outcomes, n_cells, n_rows)."""
+        coefficients, scale, cells = self.split(parameters)
+        linear = self.predictors.linear(coefficients)
+        log_cells = self.predictors.log_cells(cells) + self.predictors.log_reports
+        return np.asarray(self.target.log_densities(linear, scale) + log_cells)
 
-def _ratio(slope: Numbers, likelihoods: Numbers | None) -> Numbers:
-    """Return the relative change of likelihoods; 0 where nothing is possible."""
-    assert likelihoods is not None
-    return np.divide(
-        slope, likelihoods, out=np.zeros_like(likelihoods), where=likelihoods > 0
-    )
+    def posterior(self, parameters: Numbers) -> tuple[Numbers, Numbers]:
+        """Return the log likelihood of each row, and the posterior (n_outcomes, n_cells, n_rows)."""
+        joint = self.log_joint(parameters)
+        values = log_sum(joint.reshape(-1, joint.shape[2]))
+        return values, np.exp(joint - values)
+
+    def evaluate(self, parameters: Numbers) -> tuple[Numbers, Numbers]:
+        """Return the log likelihood of each row, and its gradient (n_rows, n_parameters)."""
+        # Fisher's identity: the gradient is the posterior mean of the gradient of the
+        # likelihood of the complete data.
+        values, posterior = self.posterior(parameters)
+        coefficients, scale, cells = self.split(parameters)
+        predictors = self.predictors
+        linear = predictors.linear(coefficients)
+        residuals, by_scale = self.target.scores(linear, scale, posterior)
+        excess = posterior.sum(axis=0) - np.exp(predictors.log_cells(cells))
+        blocks = [
+            np.einsum("ik,ji->ikj", predictors.known, residuals.sum(axis=1)),
+            np.einsum("ck,jci->ikj", predictors.cell_features, residuals),
+            by_scale.T,
+            np.einsum("ik,ci->ikc", predictors.cell_known, excess[1:]),
+        ]
+        n_rows = len(values)
+        flat = [block.reshape(n_rows, math.prod(block.shape[1:])) for block in blocks]
+        return values, np.hstack(flat)
 
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """Parameters of maximum likelihood, and what they say of themselves."""
+    """Parameters at the maximum of the likelihood."""
 
     parameters: Numbers
-    information: Numbers
+    # nan if the likelihood has no clear maximum.
+    covariance: Numbers
     log_likelihood: float
-    # Whether the information is positive definite, and the score vanishes.
-    is_maximum: bool
+
+    @property
+    def is_maximum(self) -> bool:
+        return not np.isnan(self.covariance).any()
 
 
-def maximise(model: HiddenModel) -> Fit:
-    """Find the parameters of maximum likelihood: a quasi-Newton search, then Newton's steps."""
-    # Rows without a weight add nothing, and a part of the rows might have no others.
-    if not model.weights.all():
-        model = model.of_rows(np.flatnonzero(model.weights))
-    start = model.start()
-    # Without reports, least squares are the maximum already.
-    is_plain = model.n_cells == 1 and isinstance(model.outcome, Gaussian)
-    parameters = start if is_plain else _search(model, start)
-    value, score = _value_and_score(model, parameters)
-    information = model.information(parameters)
-    # Of Newton's method, which needs three to six after the quasi-Newton start.
-    most_steps = 50
-    # The square of the last step in standard errors.
-    converged = 1e-18
-    for _ in range(most_steps):
-        if not _is_definite(information):
-            return Fit(parameters, information, value, False)
-        direction = np.linalg.solve(information, score)
-        # Of the step, in standard errors.
-        square = float(score @ direction)
-        if square < converged:
-            return Fit(parameters, information, value, _is_known(model, information))
-        size = 1.0
-        while size > 1e-4:
-            trial = parameters + size * direction
-            trial_value, trial_score = _value_and_score(model, trial)
-            if trial_value >= value - 1e-9 * abs(value):
-                break
-            size /= 2
-        parameters, value, score = trial, trial_value, trial_score
-        # Close to the maximum, the information of the last step is that of the maximum
-        # up to a part as small as the step.
-        if square > _CLOSE:
-            information = model.information(parameters)
-    # Rounding may keep the step above the limit.
-    is_maximum = square < _CLOSE and _is_known(model, information)
-    return Fit(parameters, information, value, is_maximum)
-
-
-def _is_known(model: HiddenModel, information: Numbers) -> bool:
-    """Whether standard errors of log odds are small enough to say anything."""
-    if not isinstance(model.outcome, Classes):
-        return True
-    scales = np.ones(model.n_features)
-    n_known = model.known.shape[1]
-    scales[1:n_known] = model.known[:, 1:].std(axis=0)
-    n = model.n_outcome_parameters
-    errors = np.sqrt(np.diag(np.linalg.inv(information))[:n])
-    of_terms = errors.reshape(model.n_features, -1) * scales[:, np.newaxis]
-    # Of a log odds for a predictor of variance 1: odds of e^100 and e^-100 are alike
-    # then, as where predictors tell the target exactly.
-    largest_error = 100.0
-    return bool((of_terms < largest_error).all())
-
-
-def _search(model: HiddenModel, start: Numbers) -> Numbers:
-    """Climb the likelihood until its gradient is small for a row (BFGS)."""
+def maximize(model: HiddenModel, clusters: NDArray[np.intp] | None) -> Fit:
+    """Maximize the likelihood; the covariance is robust, and sums the rows of each cluster."""
     total = model.weights.sum()
 
     def loss(parameters: Numbers) -> tuple[float, Numbers]:
-        value, score = _value_and_score(model, parameters)
-        return -value / total, -score / total
+        values, scores = model.evaluate(parameters)
+        weights = model.weights / total
+        return -float(weights @ values), -(weights @ scores)
 
-    options = {"maxiter": 500, "gtol": 1e-6}
-    result = minimize(loss, start, jac=True, method="BFGS", options=options)
-    return np.asarray(result.x)
+    start = model.start()
+    options = {"gtol": 1e-6, "maxiter": 1000}
+    search = minimize(loss, start, jac=True, method="BFGS", options=options)
+    parameters, inverse = _polish(search.x, lambda at: total * loss(at)[1])
+    values, scores = model.evaluate(parameters)
+    covariance = np.full((len(start), len(start)), np.nan)
+    if inverse is not None:
+        # The sandwich also holds for a wrong model (Huber 1967).
+        sums = sum_by_cluster(scores * model.weights[:, np.newaxis], clusters)
+        correction = len(sums) / max(len(sums) - 1, 1)
+        covariance = correction * inverse @ (sums.T @ sums) @ inverse
+        if not _is_identified(model, covariance):
+            covariance = np.full_like(covariance, np.nan)
+    return Fit(parameters, covariance, float(model.weights @ values))
 
 
-def _value_and_score(model: HiddenModel, parameters: Numbers) -> tuple[float, Numbers]:
-    values, scores = model.values_and_scores(parameters)
-    return float(model.weights @ values), model.weights @ scores
+def _polish(
+    parameters: Numbers, gradient: Callable[[Numbers], Numbers]
+) -> tuple[Numbers, Numbers | None]:
+    """Return the parameters after Newton steps, and the inverse information there.
 
-
-def _is_definite(matrix: Numbers) -> bool:
-    """Whether a symmetric matrix is positive definite, far from the rounding of its entries."""
-    scale = np.sqrt(np.abs(np.diag(matrix)))
-    if not np.isfinite(matrix).all() or (scale == 0).any():
-        return False
-    return bool(np.linalg.eigvalsh(matrix / np.outer(scale, scale))[0] > 1e-8)
-
-
-def disagreement(
-    likelihoods: Numbers,
-    posteriors: Numbers,
-    weights: Numbers,
-    cluster_codes: NDArray[np.intp] | None,
-) -> float:
-    """Return how far the shares of a fit are from those of the reports alone, in standard errors.
-
-    Where the model holds, the shares of the fit are the more precise ones, so that the
-    difference has at most the variance of the others (Hausman 1978).
+    The inverse is None if the likelihood has no clear maximum.
     """
-    shares = mixture_shares(likelihoods, weights)
-    fitted = weights @ posteriors / weights.sum()
-    # The information of shares that add up to 1; the last one is the rest.
-    mixture = likelihoods @ shares
-    slopes = (likelihoods[:, :-1] - likelihoods[:, -1:]) / mixture[:, np.newaxis]
-    information = (slopes * weights[:, np.newaxis]).T @ slopes
-    if not _is_definite(information):
-        return 0.0
-    difference = (fitted - shares)[:-1]
-    # A share at its bound has its estimate cut off there.
-    is_inside = shares[:-1] > 2 * _MIN_SHARE
-    if cluster_codes is None:
-        covariance = np.linalg.inv(information)
-    else:
-        scores = slopes * weights[:, np.newaxis]
-        covariance = sandwich(information, scores, cluster_codes)
-    errors = np.sqrt(np.diag(covariance))
-    return float(np.max(np.abs(difference / errors) * is_inside, initial=0.0))
+    for _ in range(MAX_NEWTON_STEPS):
+        information = np.atleast_2d(approx_fprime(parameters, gradient))
+        inverse = _invert((information + information.T) / 2)
+        if inverse is None:
+            return parameters, None
+        slope = gradient(parameters)
+        step = -inverse @ slope
+        parameters = parameters + step
+        if -slope @ step < MAX_SQUARED_STEP:
+            return parameters, inverse
+    return parameters, None
 
 
-def mixture_shares(likelihoods: Numbers, weights: Numbers) -> Numbers:
-    """Return shares of hidden cells to begin with: those of maximum likelihood, none of them 0."""
-    shares = likeliest_shares(likelihoods, weights, n_steps=2000, smallest_step=1e-9)
-    # A start needs logarithms.
-    shares = np.maximum(shares, _MIN_SHARE)
-    return np.asarray(shares / shares.sum())
+def _invert(information: Numbers) -> Numbers | None:
+    """Return the inverse of a matrix, or None if it is not positive definite beyond rounding."""
+    diagonal = np.diag(information)
+    if not np.isfinite(information).all() or (diagonal <= 0).any():
+        return None
+    scales = np.sqrt(np.outer(diagonal, diagonal))
+    if np.linalg.eigvalsh(information / scales)[0] < MIN_EIGENVALUE:
+        return None
+    return np.asarray(np.linalg.inv(information))
 
 
-def likeliest_shares(
-    likelihoods: Numbers, weights: Numbers, *, n_steps: int, smallest_step: float
-) -> Numbers:
-    """Return the shares of hidden cells of maximum likelihood, by EM from equal shares."""
-    n_cells = likelihoods.shape[1]
-    shares = np.full(n_cells, 1 / n_cells)
-    # Rows with the same reports count together.
-    rows, places = np.unique(likelihoods, axis=0, return_inverse=True)
-    counts = np.bincount(places.ravel(), weights) / weights.sum()
-    for _ in range(n_steps):
-        mixture = rows @ shares
-        update = shares * (rows.T @ (counts / mixture))
-        change = np.abs(update - shares).max()
-        shares = update
-        if change < smallest_step:
-            break
-    return shares
+def _is_identified(model: HiddenModel, covariance: Numbers) -> bool:
+    """Return whether the standard errors of log odds ratios are small enough."""
+    errors = np.sqrt(np.diag(covariance)[: model.n_coefficients])
+    is_numeric = isinstance(model.target, NumberTarget)
+    return is_numeric or bool(errors.max() < MAX_LOG_ODDS_ERROR)
 
 
-@dataclass(frozen=True, eq=False)
-class Classes:
-    """An outcome of several classes: a multinomial logit, whose last class is the reference."""
-
-    # Of what is seen of the target under each class, (n_rows, n_classes): 0 and 1 where
-    # the target is known.
-    likelihoods: Numbers
-
-    @property
-    def n_classes(self) -> int:
-        return self.likelihoods.shape[1]
-
-    def n_parameters(self, n_features: int) -> int:
-        return n_features * (self.n_classes - 1)
-
-    def parts(self) -> list[Any]:
-        """Return the rows of each class; all rows if the target is reported."""
-        is_known = bool(((self.likelihoods == 0) | (self.likelihoods == 1)).all())
-        if not is_known:
-            return [slice(None)]
-        columns = range(self.n_classes)
-        return [np.flatnonzero(self.likelihoods[:, column]) for column in columns]
-
-    def of_rows(self, rows: Rows) -> Classes:
-        return Classes(self.likelihoods[rows])
-
-    def shares(self, parameters: Numbers, features: Features) -> Numbers:
-        """Return the probability of each class: (n_rows, n_cells, n_classes)."""
-        n_features = len(parameters) // (self.n_classes - 1)
-        logits = features.times(parameters.reshape(n_features, self.n_classes - 1))
-        zeros = np.zeros((*logits.shape[:2], 1))
-        return _shares(np.concatenate([logits, zeros], axis=2))
-
-    def densities(self, shares: Numbers, seen: Any) -> Numbers:
-        """Return the probability of what is seen: (n_rows, n_cells)."""
-        # With an unknown number beyond its range, a class may have a negative one; the
-        # derivatives hold as long as the sum is positive.
-        density = np.zeros(shares.shape[:2])
-        for place in range(self.n_classes):
-            density += shares[:, :, place] * seen[:, place, np.newaxis]
-        return np.maximum(density, np.finfo(float).tiny)
-
-    def log_densities(
-        self, parameters: Numbers, features: Features, rows: slice, seen: Any
-    ) -> Numbers:
-        return np.log(self.densities(self.shares(parameters, features), seen))
-
-    def scores(
-        self,
-        parameters: Numbers,
-        features: Features,
-        rows: slice,
-        seen: Any,
-        posterior: Numbers,
-    ) -> Numbers:
-        shares = self.shares(parameters, features)
-        density = self.densities(shares, seen)
-        # The mean of the indicators of classes, given what is seen, less their shares.
-        ratio = posterior / density
-        excess = shares * (seen[:, np.newaxis] * ratio[:, :, np.newaxis])
-        excess -= shares * posterior[:, :, np.newaxis]
-        scores = features.weighted_sums(excess[:, :, :-1])
-        return scores.reshape(len(scores), -1)
-
-    def start(self, model: HiddenModel, posterior: Numbers, seen: Any) -> Numbers:
-        shares = mixture_shares(seen, model.weights)
-        coefficients = np.zeros((model.n_features, self.n_classes - 1))
-        coefficients[0] = np.log(shares[:-1] / shares[-1])
-        return coefficients.ravel()
-
-
-@dataclass(frozen=True, eq=False)
-class Gaussian:
-    """A numeric outcome with normal errors; its last parameter is the log of their standard deviation."""
-
-    values: Numbers
-
-    def n_parameters(self, n_features: int) -> int:
-        return n_features + 1
-
-    def parts(self) -> list[Any]:
-        """Return the rows of the smaller and of the larger values."""
-        is_large = self.values > np.median(self.values)
-        return [np.flatnonzero(~is_large), np.flatnonzero(is_large)]
-
-    def of_rows(self, rows: Rows) -> Gaussian:
-        return Gaussian(self.values[rows])
-
-    def _residuals(
-        self, parameters: Numbers, features: Features, rows: slice
-    ) -> tuple[Numbers, float]:
-        means = features.times(parameters[:-1, np.newaxis])[:, :, 0]
-        # Where predictors determine the target, the likelihood grows without bound as
-        # the errors go to 0: below this it is constant, and has no clear maximum.
-        log_deviation = max(float(parameters[-1]), MIN_LOG_DEVIATION)
-        return self.values[rows][:, np.newaxis] - means, log_deviation
-
-    def log_densities(
-        self, parameters: Numbers, features: Features, rows: slice, seen: Any
-    ) -> Numbers:
-        residuals, log_deviation = self._residuals(parameters, features, rows)
-        scaled = residuals * math.exp(-log_deviation)
-        return -(scaled**2) / 2 - log_deviation - math.log(2 * math.pi) / 2
-
-    def scores(
-        self,
-        parameters: Numbers,
-        features: Features,
-        rows: slice,
-        seen: Any,
-        posterior: Numbers,
-    ) -> Numbers:
-        residuals, log_deviation = self._residuals(parameters, features, rows)
-        precision = math.exp(-2 * log_deviation)
-        weighted = posterior * residuals * precision
-        coefficients = features.weighted_sums(weighted[:, :, np.newaxis])[:, :, 0]
-        deviation = (posterior * (residuals**2 * precision - 1)).sum(axis=1)
-        return np.column_stack([coefficients, deviation])
-
-    def start(self, model: HiddenModel, posterior: Numbers, seen: Any) -> Numbers:
-        parts = [model.known, posterior @ model.hidden]
-        for of_known, of_hidden in model.products:
-            hidden = posterior @ model.hidden[:, of_hidden]
-            parts.append((model.known[:, of_known] * hidden)[:, np.newaxis])
-        means = np.concatenate(parts, axis=1)
-        root = np.sqrt(model.weights)
-        coefficients = np.linalg.lstsq(
-            means * root[:, np.newaxis], self.values * root, rcond=None
-        )[0]
-        residuals = self.values - means @ coefficients
-        variance = np.average(residuals**2, weights=model.weights)
-        return np.append(coefficients, math.log(max(variance, 1e-12)) / 2)
-
-
-def sandwich(
-    information: Numbers, scores: Numbers, cluster_codes: NDArray[np.intp]
-) -> Numbers:
-    """Return the covariance that holds if the model is wrong (Huber 1967), for rows in clusters."""
-    n_clusters = int(cluster_codes.max()) + 1
-    totals = np.zeros((n_clusters, scores.shape[1]))
-    np.add.at(totals, cluster_codes, scores)
-    inverse = np.linalg.inv(information)
-    # As survey packages do: few clusters vary less about their own mean.
-    correction = n_clusters / max(n_clusters - 1, 1)
-    return np.asarray(correction * inverse @ (totals.T @ totals) @ inverse)
+def sum_by_cluster(rows: Numbers, clusters: NDArray[np.intp] | None) -> Numbers:
+    """Return the sum of the rows of each cluster; None stands for a cluster in each row."""
+    if clusters is None:
+        return rows
+    sums = np.zeros((int(clusters.max()) + 1, rows.shape[1]))
+    np.add.at(sums, clusters, rows)
+    return sums

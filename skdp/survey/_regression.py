@@ -1,441 +1,679 @@
-"""The common part of regression from reports: the fit, its summary and predictions."""
+"""Linear and logistic regression whose predictors, or target, are reports."""
 
 from __future__ import annotations
 
-import itertools
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
-from sklearn.base import BaseEstimator
-from sklearn.utils import check_consistent_length
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import assert_all_finite, check_consistent_length
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skdp.base import (
+    ColumnLike,
     OnSite,
+    TableLike,
     check_choice,
     check_confidence_level,
     check_same_order,
     level_of_the_caller,
 )
 from skdp.pages import warn
-from skdp.survey._agreement import (
-    ModelWarning,
-    warn_of_no_maximum,
-)
-from skdp.survey._design import Question, as_pandas, read_questions
-from skdp.survey._likelihood import (
-    Classes,
-    Fit,
-    Gaussian,
-    HiddenModel,
-    Numbers,
-    Unknown,
-    disagreement,
-    maximise,
-    sandwich,
-)
-from skdp.survey._rows import (
-    Units,
-    cell_likelihoods,
-    cell_unknowns,
-    check_given,
+from skdp.survey._design import as_pandas
+from skdp.survey._inputs import (
+    Question,
+    Rows,
+    check_real,
     check_reported_together,
-    count_clusters,
     read_clusters,
+    read_column,
+    read_questions,
+    read_rows,
+    read_target_reports,
     read_weights,
-    refuse_complex,
 )
-from skdp.tables import is_frame
+from skdp.survey._likelihood import (
+    ClassTarget,
+    Fit,
+    HiddenModel,
+    NumberTarget,
+    Predictors,
+    log_softmax,
+    log_sum,
+    maximize,
+    sum_by_cluster,
+)
+from skdp.survey._proportions import Numbers
+from skdp.tables import as_objects, is_frame
 
-INTERCEPT = "(intercept)"
+# With 2 to 9 values of a numeric target, coefficients were up to 13 standard errors off.
+MIN_DISTINCT_VALUES = 10
 
+# Distance between the proportions of a fit and of its reports, in standard errors, at
+# which the model is misspecified. By chance, fewer than one in a million fits exceed it.
+MAX_DISTANCE = 5.0
 
-# Combinations of values of the reported predictors: each is a sum over all rows.
-_MAX_CELLS = 4096
+# Standard deviation of a constant column, relative to its entries: rounding.
+MAX_CONSTANT_DEVIATION = 1e-12
 
 
 class ReportRegression(OnSite, BaseEstimator):
-    """What both regressions share."""
+    """A regression on true predictors, which are numbers, and on reports of categories."""
 
     predictor_designs: Any
-    interactions: Any
     hidden_distribution: str
-    errors: str
-
-    n_features_in_: int
-    _columns: list[Any]
-    _unknown_names: list[str]
-    coef_: Numbers
     intercept_: Any
-
-    def _read(
-        self, X: Any, y: Any, sample_weight: Any, clusters: Any
-    ) -> tuple[pd.DataFrame, Numbers]:
-        """Check what is given to `fit`, and return the table and the weights of its rows."""
-        self._check_parameters()
-        check_given(y)
-        table = self._read_table(X, reset=True)
-        check_consistent_length(table, y)
-        check_same_order(X, y, "y")
-        check_same_order(X, sample_weight, "sample_weight")
-        check_same_order(X, clusters, "clusters")
-        return table, read_weights(sample_weight, len(table))
+    coef_: Numbers
+    intercept_std_error_: Any
+    coef_std_error_: Numbers
 
     def _read_table(self, X: Any, *, reset: bool) -> pd.DataFrame:
-        """Return X as a table of pandas, with the names of its columns."""
+        """Return X as a pandas DataFrame."""
         if X is None:
             raise ValueError(
-                "X must be a dataframe or an array, got None; without predictors, give "
-                "a dataframe that has rows and no columns, such as reports[[]]"
+                "X must be a dataframe or an array, got None. Use reports[[]] for a "
+                "regression without predictors."
             )
         if is_frame(X):
             table = as_pandas(X)
             if not len(table):
-                raise ValueError("X must have a row at least, got 0 rows")
-            if reset:
-                self._check_names(table)
-            elif list(table.columns) != list(self._columns):
-                raise ValueError(
-                    f"X must have the columns of fit, {list(self._columns)}, got "
-                    f"{list(table.columns)}"
-                )
+                raise ValueError("X must have at least one row, got 0.")
+            validate_data(self, table, reset=reset, skip_check_array=True)
             return table
         if self.predictor_designs is not None:
             raise TypeError(
-                "X must be a dataframe, as reports are found by the names of their "
-                f"columns; got {type(X).__name__}"
+                "X must be a dataframe with the columns of the reports, got "
+                f"{type(X).__name__}."
             )
-        refuse_complex("X", X)
+        check_real("X", X)
         array = validate_data(self, X, reset=reset, dtype=np.float64)
-        names = [f"x{place}" for place in range(array.shape[1])]
-        if reset:
-            self._columns = names
-        return pd.DataFrame(array, columns=names)
+        return pd.DataFrame(array, columns=[f"x{i}" for i in range(array.shape[1])])
 
-    def _check_names(self, X: pd.DataFrame) -> None:
-        self.n_features_in_ = X.shape[1]
-        self.feature_names_in_ = np.asarray(list(X.columns), dtype=object)
-        self._columns = list(X.columns)
-
-    def _known(self, X: pd.DataFrame, questions: Sequence[Question]) -> pd.DataFrame:
-        """Return the true predictors, a column of ones first."""
-        reported = {name for question in questions for name in question.columns}
-        known = X.drop(columns=[name for name in X.columns if name in reported])
-        for name in known.columns:
-            if not pd.api.types.is_numeric_dtype(known[name].dtype):
-                raise TypeError(
-                    f"column {name!r} must hold numbers: encode true categories before"
-                )
-        if INTERCEPT in known.columns:
-            raise ValueError(f"X must have no column {INTERCEPT!r}, which fit adds")
-        numbers = pd.DataFrame(index=known.index)
-        for name in known.columns:
-            numbers[name] = known[name].to_numpy(float, na_value=np.nan)
-        n_wrong = (~np.isfinite(numbers)).sum()
-        if n_wrong.any():
-            raise ValueError(
-                "X must hold finite numbers in the columns without reports, and "
-                f"{n_wrong.idxmax()!r} has {n_wrong.max():,} that are missing or infinite"
-            )
-        numbers.insert(0, INTERCEPT, 1.0)
-        return numbers
-
-    def _hidden(self, questions: Sequence[Question]) -> tuple[pd.DataFrame, list[str]]:
-        """Return the features of each combination of true values, and the question that each is of."""
-        sizes = [len(question.values) for question in questions]
-        if math.prod(sizes) > _MAX_CELLS:
-            raise ValueError(
-                f"the reported predictors have {math.prod(sizes):,} combinations of "
-                f"values, more than {_MAX_CELLS:,}: declare fewer values"
-            )
-        rows = list(itertools.product(*map(range, sizes)))
-        codes = np.array(rows, dtype=int).reshape(len(rows), len(sizes))
-        features = {}
-        question_names = []
-        for place, question in enumerate(questions):
-            # Columns that are reported together have main effects.
-            part_sizes = [len(values) for _, values in question.parts]
-            part_codes = np.unravel_index(codes[:, place], part_sizes)
-            for (name, values), of_part in zip(question.parts, part_codes, strict=True):
-                # The first value is the reference.
-                for code, value in enumerate(values[1:], start=1):
-                    features[f"{name}={value}"] = (of_part == code).astype(float)
-                    question_names.append(name)
-        return pd.DataFrame(features, index=range(len(rows))), question_names
-
-    def _products(
-        self, known: pd.DataFrame, hidden: pd.DataFrame, question_names: Sequence[str]
-    ) -> tuple[list[tuple[int, int]], list[str]]:
-        """Return the pairs of features whose products are features, and their names."""
-        products: list[tuple[int, int]] = []
-        names = []
-        # The first column is the intercept's.
-        true_names = list(known.columns)[1:]
-        for pair in self.interactions or ():
-            is_pair = isinstance(pair, list | tuple) and len(pair) == 2
-            if (
-                not is_pair
-                or pair[0] not in true_names
-                or pair[1] not in question_names
-            ):
-                raise ValueError(
-                    "interactions must be pairs of a true predictor and a reported "
-                    f"one, of {true_names} and {sorted(set(question_names))}; got "
-                    f"{pair!r}"
-                )
-            true_name, question_name = pair
-            of_true = true_names.index(true_name) + 1
-            for place, feature in enumerate(hidden.columns):
-                if question_names[place] != question_name:
-                    continue
-                if (of_true, place) in products:
-                    raise ValueError(f"interactions must differ, got {pair!r} twice")
-                products.append((of_true, place))
-                names.append(f"{true_name}:{feature}")
-        return products, names
-
-    def _check_parameters(self) -> None:
+    def _read_inputs(
+        self, X: Any, y: Any, sample_weight: Any, clusters: Any
+    ) -> tuple[Rows, Numbers, NDArray[np.intp] | None]:
+        """Check the inputs of `fit`; return the rows, their weights and their clusters."""
         check_choice(
             "hidden_distribution", self.hidden_distribution, ("conditional", "marginal")
         )
-        check_choice("errors", self.errors, ("observed", "sandwich"))
-
-    def _fit(
-        self,
-        X: pd.DataFrame,
-        reports: Any,
-        outcome: Gaussian | Classes,
-        *,
-        weights: Numbers,
-        clusters: Any,
-        unknowns: list[Unknown],
-        target: Question | None = None,
-    ) -> None:
-        """Read the reports, and maximise the likelihood."""
-        n_rows = len(X)
-        cluster_codes = read_clusters(clusters, n_rows)
-        questions = read_questions(self.predictor_designs, X, reports)
-        of_target = [] if target is None else [target]
-        check_reported_together([*questions, *of_target], weights)
-        known = self._known(X, questions)
-        hidden, question_names = self._hidden(questions)
-        products, product_names = self._products(known, hidden, question_names)
-        likelihoods = cell_likelihoods(
-            [question.likelihood for question in questions], n_rows
-        )
-        unknowns = unknowns + cell_unknowns(questions, n_rows)
-        cell_features = known.to_numpy()
-        if self.hidden_distribution == "marginal":
-            cell_features = cell_features[:, :1]
-        model = HiddenModel(
-            likelihoods,
-            cell_features,
-            known.to_numpy(),
-            hidden.to_numpy(float),
-            products,
-            outcome,
-            weights,
-            unknowns,
-        )
-        self._n_clusters = count_clusters(cluster_codes, model)
-        # Weights of a design are no numbers of rows, and rows of a cluster are not
-        # independent: errors are the sandwich's, and log likelihoods no test.
-        is_weighted = bool((weights != 1).any())
-        self._rows_are_alike = cluster_codes is None and not is_weighted
-        # Derivatives are numbers of limited precision: in any units of the predictors,
-        # the fit is that of columns of mean 0 and standard deviation 1.
-        units = Units.of(model)
-        scaled = units.apply(model)
-        fit = maximise(scaled)
-        if not fit.is_maximum:
-            warn_of_no_maximum(pd.DataFrame(scaled.known, columns=known.columns))
-        else:
-            self._warn_of_disagreement(scaled, fit, questions, cluster_codes)
-        self._names = [*known.columns, *hidden.columns, *product_names]
-        # What predictions need: a fitted model holds no rows.
-        # In the order of a file, or a loaded model would sum in another order, and its
-        # predictions would differ in their last bits.
-        self._hidden_features = np.ascontiguousarray(model.hidden)
-        self._product_places = list(products)
-        covariance = self._error_matrix(scaled, fit, cluster_codes)
-        restored = units.restored(scaled, fit, covariance)
-        self._parameters, self._covariance, self.log_likelihood_ = restored
-        self.n_parameters_ = len(fit.parameters)
-        self._unknown_names = [unknown.name for unknown in unknowns]
-
-    @property
-    def unknown_(self) -> pd.DataFrame | None:
-        """Estimates of the unknown numbers of the designs, with 95 % intervals, if there are any."""
-        check_is_fitted(self, "coef_")
-        if not self._unknown_names:
-            return None
-        n_known = len(self._parameters) - len(self._unknown_names)
-        estimates = self._parameters[n_known:]
-        errors = np.sqrt(np.diag(self._covariance))[n_known:]
-        reach = stats.t.ppf(0.975, self._degrees_of_freedom()) * errors
-        columns = {
-            "estimate": estimates,
-            "std_error": errors,
-            "lower": estimates - reach,
-            "upper": estimates + reach,
-        }
-        index = pd.Index(self._unknown_names, name="unknown")
-        return pd.DataFrame(columns, index=index)
-
-    def _warn_of_disagreement(
-        self,
-        model: HiddenModel,
-        fit: Fit,
-        questions: Sequence[Question],
-        cluster_codes: NDArray[np.intp] | None,
-    ) -> None:
-        """Warn if the fit has other shares of reported values than the reports themselves."""
-        # Where the effect of a true predictor is not of the form of the model, hidden
-        # values can explain the difference instead of their reports.
-        posteriors = model.posteriors(fit.parameters)
-        sizes = [len(question.values) for question in questions]
-        by_question = posteriors.reshape(len(posteriors), *sizes)
-        axes = range(1, len(sizes) + 1)
-        if cluster_codes is None and not self._rows_are_alike:
-            cluster_codes = np.arange(len(posteriors))
-        # Standard errors between a fit and its reports: once in a million fits by
-        # chance, or a little more often where several shares are compared.
-        most_errors = 5.0
-        for place, question in enumerate(questions):
-            if question.unknown is not None:
-                continue
-            others = tuple(axis for axis in axes if axis != place + 1)
-            fitted = by_question.sum(axis=others)
-            for rows in model.outcome.parts():
-                weights = model.weights[rows]
-                if not weights.any():
-                    continue
-                distance = disagreement(
-                    question.likelihood[rows],
-                    fitted[rows],
-                    weights,
-                    None if cluster_codes is None else cluster_codes[rows],
+        if y is None:
+            raise ValueError("requires y to be passed, but the target y is None")
+        table = self._read_table(X, reset=True)
+        check_consistent_length(table, y)
+        check_same_order(X, y, "y")
+        weights = read_weights(sample_weight, X, len(table))
+        codes = read_clusters(clusters, X, len(table))
+        rows = read_rows(table, X, self.predictor_designs)
+        self.degrees_of_freedom_ = math.inf
+        if codes is not None:
+            n_clusters = len(np.unique(codes[weights > 0]))
+            # The sums of fewer clusters than terms do not vary in all directions.
+            if n_clusters <= len(rows.terms):
+                raise ValueError(
+                    f"`clusters` must be more than the {len(rows.terms)} terms of the "
+                    f"model, got {n_clusters}."
                 )
-                if distance > most_errors:
-                    warn(
-                        f"the fit has other shares of {question.name!r} than its "
-                        f"reports alone, by {distance:.0f} standard errors: the model "
-                        "does not hold, and coefficients may be far off. The effect of "
-                        "a true predictor may not be linear (add its square), errors of "
-                        "a number not normal, or reported values depend on true "
-                        "predictors (hidden_distribution='conditional')",
-                        ModelWarning,
-                        about="guide/report_regression#what-it-costs",
-                        stacklevel=level_of_the_caller(),
-                    )
-                    return
+            self.degrees_of_freedom_ = n_clusters - 1
+        return rows, weights, codes
 
-    def _error_matrix(
-        self, model: HiddenModel, fit: Fit, cluster_codes: NDArray[np.intp] | None
-    ) -> Numbers:
-        """Return the covariance of the parameters; nan where the fit is no maximum."""
-        n = len(fit.parameters)
+    def _fit_terms(
+        self,
+        rows: Rows,
+        target: ClassTarget | NumberTarget,
+        weights: Numbers,
+        clusters: NDArray[np.intp] | None,
+    ) -> tuple[Numbers, Numbers, Numbers]:
+        """Maximize the likelihood; return coefficients and errors (n_terms, n_columns), and the scale."""
+        # The search has standardized columns, so that it does not depend on their units.
+        known = rows.known.to_numpy()
+        centers, units = column_units(known, weights)
+        centers[0] = 0.0
+        predictors = self._predictors((known - centers) / units, rows)
+        model = HiddenModel(predictors, target, weights)
+        fit = maximize(model, clusters)
         if not fit.is_maximum:
-            return np.full((n, n), np.nan)
-        if self.errors == "observed" and self._rows_are_alike:
-            return np.asarray(np.linalg.inv(fit.information))
-        scores = model.scores(fit.parameters) * model.weights[:, np.newaxis]
-        if cluster_codes is None:
-            # Each row is a cluster of its own.
-            cluster_codes = np.arange(len(scores))
-        return sandwich(fit.information, scores, cluster_codes)
+            warn(
+                "The likelihood has no clear maximum, so standard errors are not "
+                "available. Use more rows or a larger epsilon, or remove predictors that "
+                "are constant, collinear or determine the target",
+                ConvergenceWarning,
+                about="guide/report_regression#warnings",
+                stacklevel=level_of_the_caller(),
+            )
+        else:
+            _warn_of_misspecification(model, fit, rows.questions, clusters)
+        coefficients, scale, cells = model.split(fit.parameters)
+        # Matrix of the coefficients of the columns of X, given the standardized ones.
+        restore = np.eye(len(coefficients))
+        n_known = len(centers)
+        restore[:n_known, :n_known] = np.diag(1 / units)
+        restore[0, :n_known] -= centers / units
+        jacobian = np.kron(restore, np.eye(coefficients.shape[1]))
+        covariance = fit.covariance[: len(jacobian), : len(jacobian)]
+        variances = np.diag(jacobian @ covariance @ jacobian.T)
+        errors = np.sqrt(variances).reshape(coefficients.shape)
+        n_cell_known = len(cells)
+        self.hidden_coef_ = restore[:n_cell_known, :n_cell_known] @ cells
+        self.feature_names_out_ = np.array(rows.terms[1:], dtype=object)
+        self.log_likelihood_ = fit.log_likelihood
+        self.n_parameters_ = model.n_parameters
+        return restore @ coefficients, errors, scale
+
+    def _predictors(self, known: Numbers, rows: Rows) -> Predictors:
+        """Return the predictors of the rows, with these true ones."""
+        is_marginal = self.hidden_distribution == "marginal"
+        cell_known = known[:, :1] if is_marginal else known
+        cells = rows.cells.to_numpy(float)
+        return Predictors(known, cell_known, cells, rows.log_reports)
+
+    def _predict_cells(self, X: Any) -> tuple[Numbers, Numbers]:
+        """Return the linear predictors, and the probability of each cell given X."""
+        check_is_fitted(self)
+        table = self._read_table(X, reset=False)
+        rows = read_rows(table, X, self.predictor_designs)
+        if rows.terms[1:] != list(self.feature_names_out_):
+            raise ValueError(
+                f"X must have the predictors of fit, {list(self.feature_names_out_)}, "
+                f"got {rows.terms[1:]}."
+            )
+        predictors = self._predictors(rows.known.to_numpy(), rows)
+        log_cells = predictors.log_cells(self.hidden_coef_) + predictors.log_reports
+        cells = np.exp(log_cells - log_sum(log_cells))
+        coefficients = np.column_stack([self.intercept_, np.atleast_2d(self.coef_)]).T
+        return predictors.linear(coefficients), cells
+
+    @abstractmethod
+    def _term_index(self) -> pd.Index:
+        """Return the labels of the terms of `summary`."""
 
     def summary(self, *, confidence_level: float = 0.95) -> pd.DataFrame:
-        """Return each coefficient with its error and interval.
+        """Return each coefficient with its standard error and interval.
 
         Parameters
         ----------
         confidence_level : float, default=0.95
-            Coverage of each interval, between 0 and 1.
+            Coverage probability of each interval.
 
         Returns
         -------
         pandas.DataFrame
-            ``estimate, std_error, lower, upper, p_value``, indexed by term; by (class, term) for several classes. Of
-            two classes, the name of the index says which one the log odds are of. The p-value is that of a coefficient
-            of 0 (Wald). With G clusters, by the t distribution with G - 1 degrees of freedom.
+            Columns 'estimate', 'std_error', 'lower', 'upper' and 'p_value', indexed by
+            term, or by class and term for several classes. For two classes, the name of
+            the index contains the class of the log odds. The p-value is of the Wald test
+            of a coefficient of 0. With G clusters, intervals and tests use the t
+            distribution with G - 1 degrees of freedom.
 
         Raises
         ------
         NotFittedError, ValueError
             Before `fit`, or if the level is out of range.
         """
-        check_is_fitted(self, "coef_")
+        check_is_fitted(self)
         level = check_confidence_level(confidence_level)
-        estimates, index = self._terms()
-        n = len(estimates)
-        std_error = np.sqrt(np.diag(self._covariance)[:n])
-        degrees = self._degrees_of_freedom()
-        reach = stats.t.ppf((1 + level) / 2, degrees) * std_error
+        estimates, errors = (
+            np.column_stack([intercept, np.atleast_2d(coef)]).ravel()
+            for intercept, coef in (
+                (self.intercept_, self.coef_),
+                (self.intercept_std_error_, self.coef_std_error_),
+            )
+        )
+        student = stats.t(self.degrees_of_freedom_)
+        margins = student.ppf((1 + level) / 2) * errors
         with np.errstate(divide="ignore", invalid="ignore"):
-            z = np.abs(estimates) / std_error
+            p_values = 2 * student.sf(np.abs(estimates) / errors)
         columns = {
             "estimate": estimates,
-            "std_error": std_error,
-            "lower": estimates - reach,
-            "upper": estimates + reach,
-            "p_value": 2 * stats.t.sf(z, degrees),
+            "std_error": errors,
+            "lower": estimates - margins,
+            "upper": estimates + margins,
+            "p_value": p_values,
         }
-        return pd.DataFrame(columns, index=index)
-
-    def _degrees_of_freedom(self) -> float:
-        """Return those of the t distribution of an estimate over its error; infinite without clusters."""
-        return math.inf if self._n_clusters is None else self._n_clusters - 1
-
-    @abstractmethod
-    def _outcome(self) -> Gaussian | Classes:
-        """Return the kind of the target, of no rows."""
-
-    @abstractmethod
-    def _terms(self) -> tuple[Numbers, pd.Index]:
-        """Return the coefficients in the order of the parameters, and their names."""
-
-    def _prediction_model(self, X: Any) -> HiddenModel:
-        """Return the model of rows of which the target is not known."""
-        check_is_fitted(self, "coef_")
-        table = self._read_table(X, reset=False)
-        questions = read_questions(self.predictor_designs, table, X)
-        known = self._known(table, questions).to_numpy()
-        likelihoods = cell_likelihoods(
-            [question.likelihood for question in questions], len(table)
-        )
-        of_cells = cell_unknowns(questions, len(table))
-        # Those of the target come first, and say nothing of the predictors.
-        n_unknown = len(self._unknown_names)
-        of_target = [Unknown("", 0.0)] * (n_unknown - len(of_cells))
-        unknowns = of_target + of_cells
-        cell_features = known
-        if self.hidden_distribution == "marginal":
-            cell_features = known[:, :1]
-        return HiddenModel(
-            likelihoods,
-            cell_features,
-            known,
-            self._hidden_features,
-            self._product_places,
-            self._outcome(),
-            np.ones(len(table)),
-            unknowns,
-        )
+        return pd.DataFrame(columns, index=self._term_index())
 
 
-def cells_given_reports(model: HiddenModel, parameters: Numbers) -> Numbers:
-    """Return the probability of each cell, given predictors and reports: (n_rows, n_cells)."""
-    rows = slice(None)
-    _, cell_parameters, numbers = model.split(parameters)
-    with np.errstate(divide="ignore"):
-        log_reports = np.log(model.reports_given_cells(numbers, rows))
-    log_cells = model.log_priors(cell_parameters, rows) + log_reports
-    cells = np.exp(log_cells - log_cells.max(axis=1, keepdims=True))
-    return np.asarray(cells / cells.sum(axis=1, keepdims=True))
+def column_units(columns: Numbers, weights: Numbers) -> tuple[Numbers, Numbers]:
+    """Return the weighted mean and standard deviation of each column; 1 for constant columns."""
+    centers = np.average(columns, axis=0, weights=weights)
+    units = np.sqrt(np.average((columns - centers) ** 2, axis=0, weights=weights))
+    largest = np.abs(columns).max(axis=0)
+    units[units <= MAX_CONSTANT_DEVIATION * largest] = 1.0
+    return centers, units
+
+
+def _warn_of_misspecification(
+    model: HiddenModel,
+    fit: Fit,
+    questions: list[Question],
+    clusters: NDArray[np.intp] | None,
+) -> None:
+    """Warn if the fit has other proportions of the reported values than the reports."""
+    # If the effect of a true predictor has another form, hidden values explain the
+    # residuals instead of the reports. If the model holds, the fit is more precise than the
+    # reports alone, so the variance of the reports is an upper bound (Hausman 1978).
+    cells = model.posterior(fit.parameters)[1].sum(axis=0)
+    sizes = [len(question.values) for question in questions]
+    for axis, question in enumerate(questions):
+        if question.unbiased is None:
+            continue
+        others = tuple(set(range(len(sizes))) - {axis})
+        posterior = cells.reshape(*sizes, -1).sum(axis=others).T
+        for part in model.target.parts():
+            weights = model.weights * question.is_reported * part
+            distance = _proportion_distance(
+                question.unbiased, posterior, weights, clusters
+            )
+            if distance > MAX_DISTANCE:
+                warn(
+                    f"The fit has other proportions of {question.name!r} than its "
+                    f"reports, by {distance:.0f} standard errors, so the coefficients may "
+                    "be biased. Add squares of true predictors, transform a target with "
+                    "heavy tails, or set hidden_distribution='conditional'",
+                    UserWarning,
+                    about="guide/report_regression#what-it-costs",
+                    stacklevel=level_of_the_caller(),
+                )
+                return
+
+
+def _proportion_distance(
+    unbiased: Numbers,
+    posterior: Numbers,
+    weights: Numbers,
+    clusters: NDArray[np.intp] | None,
+) -> float:
+    """Return the largest difference of the weighted means, in standard errors of the first one."""
+    column = weights[:, np.newaxis]
+    means = weights @ unbiased / max(weights.sum(), np.finfo(float).tiny)
+    sums = sum_by_cluster(column * (unbiased - means), clusters)
+    errors = np.sqrt((sums**2).sum(axis=0))
+    gaps = np.abs(weights @ (unbiased - posterior))
+    return float((gaps / np.maximum(errors, np.finfo(float).tiny)).max())
+
+
+class ReportLinearRegression(RegressorMixin, ReportRegression):
+    """Linear regression on true predictors and on reports.
+
+    Parameters
+    ----------
+    predictor_designs : fitted local transformer, ReportDesign, or list of them, default=None
+        Encoders or designs of the reported predictors, see `ReportLogisticRegression`.
+    hidden_distribution : {"conditional", "marginal"}, default="conditional"
+        Distribution of the true values of the reported predictors. "conditional" is a
+        multinomial logit given the true predictors. "marginal" assumes that they are
+        independent of the true predictors, and is biased otherwise.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_terms,)
+        Coefficients without the intercept.
+    intercept_ : float
+        Intercept.
+    coef_std_error_ : ndarray of shape (n_terms,)
+        Standard errors of `coef_`.
+    intercept_std_error_ : float
+        Standard error of `intercept_`.
+    sigma_ : float
+        Standard deviation of the errors of the target.
+    feature_names_out_ : ndarray of shape (n_terms,)
+        Names of the terms: true predictors, then ``<column>=<value>``.
+    hidden_coef_ : ndarray
+        Coefficients of the distribution of the reported values.
+    log_likelihood_ : float
+        Maximum of the log likelihood, up to a constant of the reports.
+    n_parameters_ : int
+        Number of parameters, including `hidden_coef_`.
+    degrees_of_freedom_ : float
+        Degrees of freedom of the intervals: infinite, or the number of clusters less 1.
+
+    See Also
+    --------
+    ReportLogisticRegression : For classes, and for reported targets.
+
+    Notes
+    -----
+    **Privacy.** Post-processing of reports: free, and repeatable. True predictors and
+    targets are not protected.
+
+    The model is the one of `ReportLogisticRegression` with a normal distribution of the
+    target. If the errors are not normal, the coefficients may be biased, so `fit`
+    requires ten distinct values.
+
+    References
+    ----------
+    .. [1] D. W. Heck, M. Moshagen (2018). RRreg: an R package for correlation and
+       regression analyses of randomized response data. Journal of Statistical Software
+       85(2).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from skdp import RandomizedResponseEncoder, ReportLinearRegression
+    >>> rng = np.random.default_rng(0)
+    >>> truth = pd.DataFrame({"smokes": rng.choice(["no", "yes"], 20_000)})
+    >>> pulse = 70 + 5 * (truth["smokes"] == "yes") + rng.normal(0, 4, 20_000)
+    >>> encoder = RandomizedResponseEncoder(1.0, categories={"smokes": ["no", "yes"]}, random_state=0)
+    >>> reports = encoder.fit_transform(truth)
+    >>> model = ReportLinearRegression(encoder).fit(reports, pulse)
+    >>> model.summary()[["estimate", "std_error"]].round(2)
+                 estimate  std_error
+    term
+    (intercept)     70.04       0.07
+    smokes=yes       4.96       0.11
+    """
+
+    def __init__(
+        self,
+        predictor_designs: Any = None,
+        *,
+        hidden_distribution: Literal["conditional", "marginal"] = "conditional",
+    ) -> None:
+        self.predictor_designs = predictor_designs
+        self.hidden_distribution = hidden_distribution
+
+    def fit(
+        self,
+        X: TableLike,
+        y: ColumnLike,
+        sample_weight: ColumnLike | None = None,
+        *,
+        clusters: ColumnLike | None = None,
+    ) -> Self:
+        """Fit by maximum likelihood.
+
+        Parameters
+        ----------
+        X : dataframe of shape (n_samples, n_features), or array without reports
+            True predictors and reports.
+        y : array-like of shape (n_samples,)
+            True target. With reports, it must have ten distinct values.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Survey weights. Only their ratios matter.
+        clusters : array-like of shape (n_samples,), default=None
+            Sampled groups with dependent rows, such as schools. Use at least 20.
+
+        Returns
+        -------
+        self
+            Fitted regression.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As for `ReportLogisticRegression`, or if y is not numeric and finite.
+        """
+        rows, weights, codes = self._read_inputs(X, y, sample_weight, clusters)
+        check_reported_together(rows.questions, weights)
+        values = self._read_target(y, weights)
+        (center,), (unit,) = column_units(values[:, np.newaxis], weights)
+        target = NumberTarget((values - center) / unit)
+        terms, errors, scale = self._fit_terms(rows, target, weights, codes)
+        self.intercept_ = float(center + unit * terms[0, 0])
+        self.coef_ = unit * terms[1:, 0]
+        self.intercept_std_error_ = float(unit * errors[0, 0])
+        self.coef_std_error_ = unit * errors[1:, 0]
+        self.sigma_ = float(unit * np.exp(scale[0]))
+        self.log_likelihood_ -= float(weights.sum() * np.log(unit))
+        return self
+
+    def _read_target(self, y: Any, weights: Numbers) -> Numbers:
+        """Return the target as floats."""
+        column = read_column("y", y)
+        # Text that contains numbers is refused, because errors of float() contain it.
+        is_numeric = pd.api.types.is_numeric_dtype(pd.Series(column).infer_objects())
+        if not is_numeric:
+            raise ValueError(f"y must be numeric, got {column.dtype}.")
+        values = column.astype(float)
+        if not np.isfinite(values).all():
+            raise ValueError(
+                "y must be finite. Drop rows with missing or infinite targets."
+            )
+        n_distinct = len(np.unique(values[weights > 0]))
+        n_required = max(2, min(MIN_DISTINCT_VALUES, len(values)))
+        if self.predictor_designs is not None and n_distinct < n_required:
+            raise ValueError(
+                f"y must have at least {MIN_DISTINCT_VALUES} distinct values, because its "
+                f"errors are normal; got {n_distinct}. Use ReportLogisticRegression for "
+                "classes."
+            )
+        return values
+
+    def _term_index(self) -> pd.Index:
+        return pd.Index(["(intercept)", *self.feature_names_out_], name="term")
+
+    def predict(self, X: TableLike) -> Numbers:
+        """Predict the mean of the target, given true predictors and reports.
+
+        Parameters
+        ----------
+        X : dataframe or array
+            True predictors and reports, as in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Means.
+        """
+        linear, cells = self._predict_cells(X)
+        return np.asarray((linear[0] * cells).sum(axis=0))
+
+
+class ReportLogisticRegression(ClassifierMixin, ReportRegression):
+    """Logistic regression whose predictors, target, or both are reports.
+
+    Parameters
+    ----------
+    predictor_designs : fitted local transformer, ReportDesign, or list of them, default=None
+        Encoders or designs of the reported predictors. X contains the columns of the
+        reports beside true predictors, which are numbers. None if all predictors are
+        true. Report a number as an `Interval`. Columns that are reported together
+        (``strategy="joint"``) have a main effect each.
+    target_design : fitted local transformer or ReportDesign, default=None
+        Encoder or design of a reported target. None if the target is true.
+    hidden_distribution : {"conditional", "marginal"}, default="conditional"
+        Distribution of the true values of the reported predictors. "conditional" is a
+        multinomial logit given the true predictors. "marginal" assumes that they are
+        independent of the true predictors, and is biased otherwise.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        True values of the target: sorted, or in the order of the design. The first class
+        is the reference.
+    coef_ : ndarray of shape (n_classes - 1, n_terms)
+        Coefficients, without the intercept, of log odds against the first class.
+    intercept_ : ndarray of shape (n_classes - 1,)
+        Intercepts.
+    coef_std_error_ : ndarray of the shape of `coef_`
+        Standard errors of `coef_`.
+    intercept_std_error_ : ndarray of the shape of `intercept_`
+        Standard errors of `intercept_`.
+    feature_names_out_ : ndarray of shape (n_terms,)
+        Names of the terms: true predictors, then ``<column>=<value>``. The first value of
+        a column is the reference.
+    hidden_coef_ : ndarray
+        Coefficients of the distribution of the reported values.
+    log_likelihood_ : float
+        Maximum of the log likelihood, up to a constant of the reports.
+    n_parameters_ : int
+        Number of parameters, including `hidden_coef_`.
+    degrees_of_freedom_ : float
+        Degrees of freedom of the intervals: infinite, or the number of clusters less 1.
+
+    See Also
+    --------
+    ReportLinearRegression : For numeric targets.
+    PosteriorFeatures : For models that predict, without errors of coefficients.
+
+    Notes
+    -----
+    **Privacy.** Post-processing of reports: free, and repeatable. True predictors and
+    targets are not protected.
+
+    The likelihood of a row is the sum, over the true values of the reported columns, of
+    the probability of these values given the true predictors, of the reports given the
+    values, and of the target given both ([1]_ for two values). Standard errors are those
+    of the sandwich, which also holds for a wrong model.
+
+    A design with non-compliant respondents (`ReportDesign.with_cheaters`) has "cheaters"
+    as a further class.
+
+    References
+    ----------
+    .. [1] D. W. Heck, M. Moshagen (2018). RRreg: an R package for correlation and
+       regression analyses of randomized response data. Journal of Statistical Software
+       85(2).
+
+    Examples
+    --------
+    The target is reported:
+
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from skdp import RandomizedResponseEncoder, ReportLogisticRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X = pd.DataFrame({"age": rng.normal(size=20_000)})
+    >>> cheats = rng.random(20_000) < 1 / (1 + np.exp(1 - X["age"]))
+    >>> truth = pd.DataFrame({"cheats": np.where(cheats, "yes", "no")})
+    >>> encoder = RandomizedResponseEncoder(2.0, categories={"cheats": ["no", "yes"]}, random_state=0)
+    >>> reports = encoder.fit_transform(truth)
+    >>> model = ReportLogisticRegression(target_design=encoder).fit(X, reports)
+    >>> model.summary()[["estimate", "std_error"]].round(2)
+                            estimate  std_error
+    term (log odds of yes)
+    (intercept)                -1.00       0.03
+    age                         0.97       0.03
+    """
+
+    def __init__(
+        self,
+        predictor_designs: Any = None,
+        *,
+        target_design: Any = None,
+        hidden_distribution: Literal["conditional", "marginal"] = "conditional",
+    ) -> None:
+        self.predictor_designs = predictor_designs
+        self.target_design = target_design
+        self.hidden_distribution = hidden_distribution
+
+    def fit(
+        self,
+        X: TableLike,
+        y: Any,
+        sample_weight: ColumnLike | None = None,
+        *,
+        clusters: ColumnLike | None = None,
+    ) -> Self:
+        """Fit by maximum likelihood.
+
+        Parameters
+        ----------
+        X : dataframe of shape (n_samples, n_features), or array without reports
+            True predictors and reports.
+        y : array-like of shape (n_samples,), or dataframe of reports
+            True target, or its reports: a dataframe with their columns, or a series or
+            array if there is one column.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Survey weights. Only their ratios matter.
+        clusters : array-like of shape (n_samples,), default=None
+            Sampled groups with dependent rows, such as schools. Use at least 20.
+
+        Returns
+        -------
+        self
+            Fitted regression.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a parameter is out of range, a column of reports is missing, a true
+            predictor is not numeric and finite, or no row has reports of two of the
+            columns, as with ``strategy="sample"``.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If the likelihood has no clear maximum. Errors and intervals are then nan.
+        UserWarning
+            If the fit has other proportions of the reported values than the reports, by
+            five standard errors or more. The model is then misspecified.
+        """
+        rows, weights, codes = self._read_inputs(X, y, sample_weight, clusters)
+        likelihood, questions = self._read_target(y, weights)
+        check_reported_together([*rows.questions, *questions], weights)
+        with np.errstate(divide="ignore"):
+            target = ClassTarget(np.log(likelihood.T))
+        terms, errors, _ = self._fit_terms(rows, target, weights, codes)
+        self.intercept_, self.coef_ = terms[0], terms[1:].T
+        self.intercept_std_error_, self.coef_std_error_ = errors[0], errors[1:].T
+        return self
+
+    def _read_target(self, y: Any, weights: Numbers) -> tuple[Numbers, list[Question]]:
+        """Return the probability of each row's target or report, given each class."""
+        if self.target_design is None:
+            values = read_column("y", y)
+            if values.dtype.kind == "f":
+                assert_all_finite(values, input_name="y")
+            elif pd.isna(values).any():
+                raise ValueError("y must have no missing values. Drop these rows.")
+            check_classification_targets(values)
+            self.classes_, codes = np.unique(values, return_inverse=True)
+            if len(np.unique(codes[weights > 0])) < 2:
+                raise ValueError("y must have at least two classes, got one class.")
+            is_class = np.equal.outer(codes, np.arange(len(self.classes_)))
+            return is_class.astype(float), []
+        reports = read_target_reports(y, self.target_design)
+        questions = read_questions(self.target_design, reports, "y")
+        if len(questions) != 1:
+            raise ValueError(
+                f"`target_design` must report one column, got {len(questions)}."
+            )
+        self.classes_ = as_objects(questions[0].values)
+        return questions[0].likelihood, questions
+
+    def _term_index(self) -> pd.Index:
+        terms = ["(intercept)", *self.feature_names_out_]
+        if len(self.classes_) == 2:
+            return pd.Index(terms, name=f"term (log odds of {self.classes_[1]})")
+        classes = list(self.classes_[1:])
+        return pd.MultiIndex.from_product([classes, terms], names=["class", "term"])
+
+    def predict_proba(self, X: TableLike) -> Numbers:
+        """Predict the probability of each true class, given true predictors and reports.
+
+        Parameters
+        ----------
+        X : dataframe or array
+            True predictors and reports, as in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Probabilities of the true value, not of its report.
+        """
+        linear, cells = self._predict_cells(X)
+        classes = np.exp(log_softmax(linear))
+        return np.asarray((classes * cells).sum(axis=1).T)
+
+    def predict(self, X: TableLike) -> NDArray[Any]:
+        """Predict the most probable true class.
+
+        Parameters
+        ----------
+        X : dataframe or array
+            True predictors and reports, as in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Classes.
+        """
+        indices = self.predict_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[indices])

@@ -165,7 +165,7 @@ def test_an_answer_that_only_one_value_gives_has_no_error_at_the_end():
 ENCODER = RandomizedResponseEncoder(categories=VALUES)
 JOINT = RandomizedResponseEncoder(categories=VALUES, strategy="joint")
 TEST = {"of": "difference", "power": 0.8, "within": None, "rates": (0.2, 0.3)}
-LEVELS = ReportDesign.warner("a", {1: 0.9, 2: 0.7}, group="g")
+LEVELS = ReportDesign.by_group({1: ReportDesign.warner("a", 0.9), 2: ReportDesign.warner("a", 0.7)}, "g")
 
 
 @each(
@@ -200,7 +200,7 @@ def test_errors_of_plan_epsilon(source, options, error, message):
     "source, options, message",
     [
         (ENCODER, {"of": "count"}, "of must be 'frequency' or 'difference'"),
-        (LEVELS, {}, "without group and unknown"),
+        (LEVELS, {}, "without groups"),
         (ReportDesign.direct("a", values=[1, 2, 3]), {}, "with two values, got 3"),
         (ReportDesign("a", [[0.5, 0.5]] * 2, values=[0, 1]), {}, "the same reports for both values"),
     ],

@@ -1,0 +1,284 @@
+"""Inputs of a regression: true predictors, reports, weights and clusters of rows."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.utils import column_or_1d
+from sklearn.utils.validation import check_is_fitted
+
+from skdp.base import check_same_order
+from skdp.local import ReportTransformer, read_and_tally
+from skdp.local.protocol import CategoryField, read_sample_weight, refuse_name
+from skdp.survey._design import (
+    ReportDesign,
+    as_pandas,
+    check_columns,
+    likelihood_rows,
+    report_columns,
+    unbiased_rows,
+)
+from skdp.survey._proportions import Numbers
+from skdp.tables import is_frame, read_table
+
+INTERCEPT = "(intercept)"
+
+# Combinations of values of the reported predictors: time and memory are proportional.
+MAX_CELLS = 1024
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """A reported variable, with its reports in each row."""
+
+    # Columns that are reported together, with their values. Mostly one.
+    parts: Sequence[tuple[str, list[Any]]]
+    values: list[Any]
+    # Columns of a table that are reports or groups, and so no predictors.
+    columns: list[Any]
+    # Probability of the report given each value, up to a factor: (n_rows, n_values).
+    likelihood: Numbers
+    # Unbiased values of each report; None if it has none.
+    unbiased: Numbers | None
+    # Rows that report the variable.
+    is_reported: NDArray[np.bool_]
+
+    @property
+    def name(self) -> str:
+        return "_".join(name for name, _ in self.parts)
+
+    @property
+    def is_informative(self) -> NDArray[np.bool_]:
+        """Rows with a report that depends on the true value."""
+        return np.asarray(np.ptp(self.likelihood, axis=1) > 0)
+
+
+def read_questions(designs: Any, X: Any, parameter: str) -> list[Question]:
+    """Read the reports of all designs and encoders from a table."""
+    if designs is None:
+        return []
+    listed = list(designs) if isinstance(designs, list | tuple) else [designs]
+    _check_distinct(listed)
+    questions = []
+    for design in listed:
+        if isinstance(design, ReportDesign):
+            questions.append(_read_design(design, X, parameter))
+        elif isinstance(design, ReportTransformer):
+            questions += _read_encoder(design, X, parameter)
+        else:
+            raise TypeError(
+                "Designs must be fitted encoders of categories or ReportDesign "
+                f"instances, got {getattr(design, '__name__', type(design).__name__)}."
+            )
+    return questions
+
+
+def _check_distinct(designs: Sequence[Any]) -> None:
+    """Refuse a column that two designs read, whose noise would count as independent."""
+    columns: list[Any] = []
+    for design in designs:
+        if isinstance(design, ReportDesign):
+            columns.append(design.column)
+        elif hasattr(design, "protocol_"):
+            columns += design.protocol_.report_columns
+    repeated = [column for column in columns if columns.count(column) > 1]
+    if repeated:
+        raise ValueError(
+            f"Designs must read different columns, got {repeated[0]!r} twice. Remove one "
+            "of the designs."
+        )
+
+
+def _read_design(design: ReportDesign, X: Any, parameter: str) -> Question:
+    table = as_pandas(X, parameter)
+    columns = report_columns(design)
+    check_columns(columns, table.columns, parameter)
+    return Question(
+        [(str(design.column), design.values)],
+        design.values,
+        columns,
+        likelihood_rows(design, table),
+        unbiased_rows(design, table),
+        np.ones(len(table), bool),
+    )
+
+
+def _read_encoder(encoder: Any, X: Any, parameter: str) -> list[Question]:
+    """Read the reports of each field of an encoder."""
+    check_is_fitted(encoder)
+    protocol = encoder.protocol_
+    if not all(isinstance(field, CategoryField) for field in protocol.fields):
+        raise TypeError(
+            f"Designs must report categories, got {type(encoder).__name__}. Declare "
+            "numbers as an Interval, and report its bins."
+        )
+    columns = list(protocol.report_columns)
+    check_columns(columns, read_table(X).names, parameter)
+    # Columns are selected in the library of X, so that the attached protocol is compared.
+    selected = nw.from_native(X, eager_only=True).select(columns).to_native()
+    reports, _ = read_and_tally(selected, encoder)
+    is_reported = protocol.rows(reports)
+    questions = []
+    for index, field in enumerate(protocol.fields):
+        # A report is more probable by the support ratio given a value that it supports.
+        # The likelihood of a row without a report is the same for all values.
+        excess = float(field.oracle.support_ratio - 1)
+        supports = field.oracle.supports(reports[index])
+        supports = supports & is_reported[:, index, np.newaxis]
+        values = list(field.domain.cells())
+        cells = np.arange(len(values))
+        question = Question(
+            [(str(name), list(field.domain[name].labels)) for name in field.columns],
+            values,
+            columns,
+            1 + excess * supports,
+            field.debias(reports[index], field.columns, cells),
+            is_reported[:, index],
+        )
+        questions.append(question)
+    return questions
+
+
+def read_target_reports(y: Any, design: Any) -> Any:
+    """Return the reports of a target as a dataframe; unnamed ones are the only column."""
+    if is_frame(y):
+        return y
+    if nw.dependencies.is_into_series(y) and getattr(y, "name", None) not in (None, ""):
+        return y.to_frame()
+    columns: list[Any] = []
+    if isinstance(design, ReportDesign):
+        columns = report_columns(design)
+    elif hasattr(design, "protocol_"):
+        columns = list(design.protocol_.report_columns)
+    if len(columns) != 1:
+        raise TypeError(
+            f"y must be a dataframe with the columns {columns}, got {type(y).__name__}."
+        )
+    return pd.DataFrame({columns[0]: read_column("y", y)})
+
+
+def check_reported_together(questions: Sequence[Question], weights: Numbers) -> None:
+    """Refuse two variables without a row that reports both."""
+    for first, second in itertools.combinations(questions, 2):
+        if not (first.is_informative & second.is_informative & (weights > 0)).any():
+            raise ValueError(
+                f"No row has reports of both {first.name!r} and {second.name!r}, so "
+                "their association is not identified. Use strategy='split' or 'joint', "
+                "or one of the columns in each regression."
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The rows of a regression, without the target."""
+
+    # A column of ones, and the true predictors.
+    known: pd.DataFrame
+    questions: list[Question]
+    # Indicators of the values of the questions in each combination.
+    cells: pd.DataFrame
+
+    @property
+    def terms(self) -> list[str]:
+        return [*self.known.columns, *self.cells.columns]
+
+    @property
+    def log_reports(self) -> Numbers:
+        """Log probability of the reports in each combination: (n_cells, n_rows)."""
+        n_rows = len(self.known)
+        total = np.zeros((1, n_rows))
+        with np.errstate(divide="ignore"):
+            for question in self.questions:
+                of_values = np.log(question.likelihood.T)
+                total = (total[:, np.newaxis] + of_values).reshape(-1, n_rows)
+        return total
+
+
+def read_rows(table: pd.DataFrame, X: Any, designs: Any) -> Rows:
+    """Read true predictors from a table, and reports from X in its own library."""
+    questions = read_questions(designs, X, "X")
+    reported = {column for question in questions for column in question.columns}
+    names = [name for name in table.columns if name not in reported]
+    if INTERCEPT in names:
+        raise ValueError(
+            f"X must not contain the column {INTERCEPT!r}, which fit adds."
+        )
+    known = pd.DataFrame({INTERCEPT: np.ones(len(table))})
+    for name in names:
+        if not pd.api.types.is_numeric_dtype(table[name].dtype):
+            raise TypeError(
+                f"Column {name!r} must be numeric, got {table[name].dtype}. Encode true "
+                "categories, such as with OneHotEncoder."
+            )
+        known[name] = table[name].to_numpy(float, na_value=np.nan)
+        n_missing = int((~np.isfinite(known[name])).sum())
+        if n_missing:
+            raise ValueError(
+                f"Column {name!r} must be finite, got {n_missing:,} missing or infinite "
+                "entries. Drop or impute these rows."
+            )
+    return Rows(known, questions, _list_cells(questions))
+
+
+def _list_cells(questions: Sequence[Question]) -> pd.DataFrame:
+    """Return the indicators of all combinations of values: (n_cells, n_features)."""
+    parts = [part for question in questions for part in question.parts]
+    sizes = [len(values) for _, values in parts]
+    n_cells = math.prod(sizes)
+    if n_cells > MAX_CELLS:
+        raise ValueError(
+            f"The reported predictors must have at most {MAX_CELLS:,} combinations of "
+            f"values, got {n_cells:,}. Declare fewer values."
+        )
+    codes = np.indices(sizes).reshape(len(sizes), n_cells)
+    cells = pd.DataFrame(index=range(n_cells))
+    for (name, values), of_part in zip(parts, codes, strict=True):
+        # The first value is the reference.
+        for code, value in enumerate(values[1:], start=1):
+            cells[f"{name}={value}"] = (of_part == code).astype(float)
+    return cells
+
+
+def read_column(name: str, values: Any) -> NDArray[Any]:
+    """Return values as a one-dimensional array of real entries."""
+    check_real(name, values)
+    return np.asarray(column_or_1d(values, warn=True))
+
+
+def check_real(name: str, values: Any) -> None:
+    """Refuse complex numbers; the error of scikit-learn would contain them."""
+    if np.asarray(values).dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: {name} must have real numbers.")
+
+
+def read_weights(sample_weight: Any, X: Any, n_rows: int) -> Numbers:
+    """Return the weight of each row, with a mean of 1, as only ratios matter."""
+    if sample_weight is None:
+        return np.ones(n_rows)
+    weights = read_sample_weight(sample_weight, X, n_rows)
+    # The largest weight is divided first, because sums could overflow.
+    ratios = weights / weights.max()
+    return np.asarray(ratios * (np.count_nonzero(ratios) / ratios.sum()))
+
+
+def read_clusters(clusters: Any, X: Any, n_rows: int) -> NDArray[np.intp] | None:
+    """Return the index of the cluster of each row; None if there are none."""
+    if clusters is None:
+        return None
+    refuse_name("clusters", clusters)
+    check_same_order(X, clusters, "clusters")
+    codes, _ = pd.factorize(np.asarray(clusters))
+    if len(codes) != n_rows or (codes < 0).any():
+        raise ValueError(
+            f"`clusters` must have {n_rows} entries that are not missing, got "
+            f"{int((codes >= 0).sum())}."
+        )
+    return np.asarray(codes)

@@ -1,0 +1,367 @@
+"""Proportions of external designs: independent programs, enumeration of all reports, warnings, and wrong input."""
+
+import json
+import math
+import warnings
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy import stats
+
+from skdp.exact import exp_bounds
+from skdp.survey import ReportDesign
+
+# Counts of the reports of 18 generated tables, and independent fits of them, which agree with RRreg 0.7.6 where that
+# is right; also beyond the boundary, where it has no error or none that is right.
+CASES = json.loads((Path(__file__).parent / "cases" / "shares.json").read_text())
+
+# Rows of the channels of designs with an unknown number, at the levels of a group. All are linear in the proportions.
+ROWS = {
+    # Honest yes, honest no, and cheaters, who always report no.
+    "CDM": lambda p: [[0, 1], [1 - p, p], [1, 0]],
+    "CDMsym": lambda p: [[p[1], 1 - p[1]], [1 - p[0], p[0]], [1, 0]],
+    # Others; carriers who tell the truth, and carriers who deny.
+    "SLD": lambda p: [[p, 1 - p], [0, 1], [1, 0]],
+    # P(yes) = p * sensitive + (1 - p) * unrelated; the third proportion is the remainder.
+    "UQTunknown": lambda p: [[1 - p, p], [p, 1 - p], [1, 0]],
+}
+
+
+def estimate_case(case):
+    """Return estimates and errors of the parameters of the independent fit; nan if an error is not reported."""
+    table = rows_of(case["counts"], ["report", "group"][: len(case["counts"][0]) - 1])
+    if "channel" in case:
+        channel = case["channel"]
+        design = ReportDesign("report", channel, values=list(range(len(channel))))
+        shares = design.estimate_frequencies(table)
+        return table, shares, shares["frequency"].to_numpy(), shares["std_error"].to_numpy()
+    p = case["p"]
+    levels = [p[:2], p[2:]] if case["model"] == "CDMsym" else p
+    channels = {group: ROWS[case["model"]](level) for group, level in enumerate(levels, 1)}
+    design = ReportDesign("report", channels, values=["first", "second", "third"], reports=[0, 1], group="group")
+    shares = design.estimate_frequencies(table)
+    first, second, third = shares["frequency"]
+    errors = shares["std_error"].to_numpy()
+    if case["model"] == "SLD":
+        return table, shares, np.array([1 - first, second / (second + third)]), np.array([errors[0], np.nan])
+    places = [0, 1] if case["model"] == "UQTunknown" else [0, 2]
+    return table, shares, shares["frequency"].to_numpy()[places], errors[places]
+
+
+def rows_of(counts, columns):
+    table = pd.DataFrame(counts, columns=[*columns, "n"])
+    return table.loc[table.index.repeat(table["n"]), list(columns)].reset_index(drop=True)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_proportions_are_those_of_independent_programs(name):
+    case = CASES[name]
+    table, shares, estimates, errors = estimate_case(case)
+    assert np.abs((estimates - case["estimate"]) / case["se"]).max() < 1e-4
+    # The divisor is n there, and n - 1 here. Beyond the boundary, errors are larger.
+    expected = np.array(case["se"]) * np.sqrt(len(table) / (len(table) - 1))
+    excess = errors[~np.isnan(errors)] / expected[~np.isnan(errors)] - 1
+    assert (excess >= -1e-5).all()
+    assert (excess <= (0.12 if name.endswith("_boundary") else 1e-5)).all()
+    assert (shares["lower"] < shares["frequency"]).all()
+    assert (shares["frequency"] < shares["upper"]).all()
+
+
+def test_epsilon_of_a_design_is_never_below_the_exact_log_ratio():
+    """In 400 random designs; floats of the logarithm were below it in 185."""
+    rng = np.random.default_rng(0)
+    for _ in range(400):
+        p, q = rng.uniform(0.01, 0.99, 2)
+        channel = np.array([[p, 1 - p], [q, 1 - q]])
+        ratio = max(Fraction(max(column)) / Fraction(min(column)) for column in channel.T.tolist())
+        epsilon = ReportDesign("a", channel, values=[0, 1]).epsilon
+        assert exp_bounds(epsilon)[0] >= ratio > exp_bounds(math.nextafter(epsilon, 0))[0]
+
+
+# Intervals and errors.
+
+
+def answers(yes, n, **columns):
+    return pd.DataFrame({"q": ["yes"] * yes + ["no"] * (n - yes)}).assign(**columns)
+
+
+@pytest.mark.parametrize("n", [20, 200])
+@pytest.mark.parametrize("share", [0, 0.02, 0.3])
+@pytest.mark.parametrize(
+    "design",
+    [
+        ReportDesign.warner("q", 0.75),
+        ReportDesign.forced("q", yes=1 / 6, no=1 / 12),
+        ReportDesign.unrelated("q", 0.9, prevalence=0.25),
+        ReportDesign.direct("q"),
+    ],
+)
+def test_intervals_cover(design, share, n):
+    """Exact, over all counts of reports: at least .93, where .83 were covered without the error of the noise alone."""
+    chance = (1 - share) * design.channels[None][0, 1] + share * design.channels[None][1, 1]
+    coverage = 0.0
+    for yes in range(n + 1):
+        weight = stats.binom.pmf(yes, n, chance)
+        if weight < 1e-9:
+            continue
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            row = design.estimate_frequencies(answers(yes, n)).loc["yes"]
+        coverage += weight * (row["lower"] - 1e-12 <= share <= row["upper"] + 1e-12)
+    assert coverage > 0.93
+
+
+@pytest.mark.parametrize("design", [ReportDesign.warner("q", 0.75), ReportDesign.forced("q", yes=1 / 6, no=1 / 6)])
+def test_errors_of_equal_answers_are_at_least_those_of_the_noise(design):
+    row = design.estimate_frequencies(answers(0, 5)).loc["yes"]
+    (a, _), (b, _) = design.channels[None]
+    noise = min(a * (1 - a), b * (1 - b)) ** 0.5 / abs(a - b) / 5**0.5
+    assert row["std_error"] >= noise * (1 - 1e-9)
+    assert row["lower"] <= row["frequency"] <= row["upper"]
+
+
+WARNER = ReportDesign.warner("smokes", 0.75)
+ROW_NUMBERS = np.arange(90)
+ANSWERS = pd.DataFrame({"smokes": np.where(ROW_NUMBERS % 3 == 0, "yes", "no")})
+WEIGHTS = 1.0 + ROW_NUMBERS % 4
+
+
+def test_weighted_proportions_are_means_of_unbiased_values():
+    values = WARNER.debias(ANSWERS)["smokes_yes"].to_numpy()
+    share = WEIGHTS @ values / WEIGHTS.sum()
+    scores = WEIGHTS * (values - share) / WEIGHTS.sum()
+    row = WARNER.estimate_frequencies(ANSWERS, sample_weight=WEIGHTS).loc["yes"]
+    assert row["frequency"] == pytest.approx(share, rel=1e-9)
+    assert row["std_error"] == pytest.approx(np.sqrt(90 / 89 * scores @ scores), rel=1e-9)
+    polars = WARNER.estimate_frequencies(pl.from_pandas(ANSWERS), sample_weight=WEIGHTS)
+    assert polars.loc["yes", "frequency"] == pytest.approx(share, rel=1e-9)
+
+
+def test_groups_are_combined_with_the_smallest_error():
+    """The variance of two levels is the inverse information of both."""
+    design = ReportDesign.by_group({1: ReportDesign.direct("smokes"), 2: WARNER}, "coin")
+    # Both groups have a proportion of .25 exactly.
+    counts = [("no", 1, 300), ("yes", 1, 100), ("no", 2, 1250), ("yes", 2, 750)]
+    row = design.estimate_frequencies(rows_of(counts, ["smokes", "coin"])).loc["yes"]
+    assert row["frequency"] == pytest.approx(0.25, rel=1e-9)
+    information = 400 / (0.25 * 0.75) + 2000 * 0.5**2 / (0.375 * 0.625)
+    assert row["std_error"] == pytest.approx(information**-0.5, rel=1e-3)
+
+
+# Reports that contradict the design.
+
+BY_GROUP = ReportDesign.by_group({"direct": ReportDesign.direct("a"), "card": ReportDesign.warner("a", 0.75)}, "g")
+MISFIT = "column 'a' do not have the same proportions .chi-squared [0-9]+, 1 degrees of freedom"
+
+
+def two_groups(direct, card):
+    """Return answers of two groups, as numbers of no and yes."""
+    counts = [
+        ("no", "direct", direct[0]),
+        ("yes", "direct", direct[1]),
+        ("no", "card", card[0]),
+        ("yes", "card", card[1]),
+    ]
+    return rows_of(counts, ["a", "g"])
+
+
+def test_groups_with_other_proportions_warn():
+    """Of .1 and .3, 30 and 70 %, .15 came out in place of .24."""
+    table = two_groups((270, 30), (420, 280))
+    for weights in (None, np.where(np.arange(1000) % 2, 1.0, 2.0)):
+        with pytest.warns(UserWarning, match=MISFIT):
+            BY_GROUP.estimate_frequencies(table, sample_weight=weights)
+    # One group has nothing to compare, and the proportions of both are .1 in the second table.
+    BY_GROUP.estimate_frequencies(table[table["g"] == "card"])
+    BY_GROUP.estimate_frequencies(two_groups((270, 30), (490, 210)))
+
+
+@pytest.mark.parametrize("kind", ["equal", "weights", "rare"])
+@pytest.mark.long
+def test_groups_with_the_same_proportions_do_not_warn(kind):
+    """Also with weights that depend on the answer, and where few say yes: of 400 surveys, none."""
+    rng = np.random.default_rng(0)
+    share = {"equal": 0.3, "weights": 0.3, "rare": 0.01}[kind]
+    for _ in range(400):
+        truth = rng.random(300) < share
+        group = rng.choice(["direct", "card"], 300)
+        is_true = (group == "direct") | (rng.random(300) < 0.75)
+        table, weights = pd.DataFrame({"a": np.where(truth == is_true, "yes", "no"), "g": group}), None
+        if kind == "weights":
+            # One in ten is asked of those who are likely to say no.
+            is_asked = truth | (rng.random(300) < 0.1)
+            table, weights = table[is_asked], np.where(truth, 1.0, 10.0)[is_asked]
+        BY_GROUP.estimate_frequencies(table, sample_weight=weights)
+
+
+IMPOSSIBLE = [
+    (ReportDesign.warner("a", 0.75), (900, 100)),
+    (ReportDesign.warner("a", 0.75), (1000, 0)),
+    (ReportDesign.forced("a", yes=2 / 12, no=1 / 12), (20, 980)),
+    (ReportDesign.unrelated("a", 0.7, prevalence=0.5), (950, 50)),
+]
+
+
+@pytest.mark.parametrize(("design", "counts"), IMPOSSIBLE)
+@pytest.mark.parametrize("kind", ["rows", "weights"])
+def test_proportions_outside_0_and_1_warn(design, counts, kind):
+    """Of 100 yes in 1,000 and a card of .75, the interval of -.3 was that from -.297 to -.297."""
+    weights = np.arange(1000) % 3 + 1.0 if kind == "weights" else None
+    table = pd.DataFrame({"a": np.repeat(["no", "yes"], counts)})
+    with pytest.warns(UserWarning, match=r"'a' has an estimated proportion of .* errors outside \[0, 1\]") as caught:
+        shares = design.estimate_frequencies(table, sample_weight=weights)
+    assert len(caught) == 1
+    assert (shares["frequency"] < 0).any()
+    assert (shares["lower"] <= shares["frequency"]).all()
+    assert (shares["frequency"] <= shares["upper"]).all()
+    assert (shares["upper"] - shares["lower"] > 1e-3).all()
+
+
+@pytest.mark.parametrize("n", [10, 40, 1000])
+@pytest.mark.parametrize(
+    "design",
+    [
+        ReportDesign.warner("a", 0.6),
+        ReportDesign.warner("a", 0.99),
+        ReportDesign.forced("a", yes=1 / 6, no=1 / 12),
+        ReportDesign("a", [[0.7, 0.3], [0, 1]], values=["no", "yes"]),
+    ],
+)
+def test_possible_proportions_warn_once_in_a_million_at_most(design, n):
+    """Enumerated: nobody has the property."""
+    chance = design.channels[None][0, 1]
+    alarm = 0.0
+    for n_yes in range(int(n * chance) + 1):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            design.estimate_frequencies(pd.DataFrame({"a": np.repeat(["no", "yes"], (n - n_yes, n_yes))}))
+        if not caught:
+            break
+        alarm += stats.binom.pmf(n_yes, n, chance)
+    assert alarm < 1e-6
+
+
+# Designs with names.
+
+
+def drawn(name, truth, rng):
+    """Carry out a design by its instruction, each step a coin or a card, apart from any matrix."""
+    first, second = rng.random(len(truth)), rng.random(len(truth))
+    if name == "warner":
+        return np.where(truth ^ (first >= 0.7), "yes", "no")
+    if name == "forced":
+        return np.where((first < 2 / 12) | (truth & (first < 11 / 12)), "yes", "no")
+    if name == "unrelated":
+        return np.where(np.where(first < 0.7, truth, second < 0.25), "yes", "no")
+    if name == "crosswise":
+        return np.where(truth == (second < 0.3), "same", "different")
+    return np.where(truth, "yes", "no")
+
+
+NAMED = {
+    "warner": ReportDesign.warner("a", 0.7),
+    "forced": ReportDesign.forced("a", yes=2 / 12, no=1 / 12),
+    "unrelated": ReportDesign.unrelated("a", 0.7, prevalence=0.25),
+    "crosswise": ReportDesign.crosswise("a", 0.3),
+    "direct": ReportDesign.direct("a"),
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_named_designs_have_the_probabilities_of_their_instruction(name):
+    """Of a million people of each true value, the share of each report is within five errors and a bit (1e-6)."""
+    design, rng, n = NAMED[name], np.random.default_rng(0), 10**6
+    for truth, row in enumerate(design.channels[None]):
+        reports = drawn(name, np.full(n, bool(truth)), rng)
+        shares = np.array([np.mean(reports == each) for each in design.reports])
+        assert (np.abs(shares - row) <= 5.2 * np.sqrt(row * (1 - row) / n)).all()
+
+
+@pytest.mark.parametrize(
+    "values", [["yes", "no"], ("Yes", "No"), [True, False], [1, 0], np.array([1, 0]), [np.True_, np.False_]]
+)
+def test_values_with_yes_first_are_refused(values):
+    """They gave the share of the other answer; Warner's channel is the same both ways."""
+    designs = {"forced": {"yes": 0.2, "no": 0.1}, "unrelated": {"p": 0.7, "prevalence": 0.25}, "crosswise": {"q": 0.25}}
+    for name, options in designs.items():
+        make = getattr(ReportDesign, name)
+        with pytest.raises(ValueError, match="must have 'no' first"):
+            make("smokes", values=values, **options)
+        make("smokes", values=values[::-1], **options)
+        make("smokes", values=["carrier", "other"], **options)
+    ReportDesign.warner("smokes", 0.75, values=values)
+
+
+# Wrong input.
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: ReportDesign.warner("a", "high"), ValueError, "`p` must be a float from 0 to 1, got 'high'"),
+        (lambda: ReportDesign.warner("a", 0.2, values=[0, 1, 2]), ValueError, r"must have the shape \(3, 3\)"),
+        (lambda: ReportDesign.forced("a", yes=0.5, no=0.5), ValueError, r"must be less than 1, got 1"),
+        (lambda: ReportDesign.direct("a", values=["no"]), ValueError, "`values` must be at least two different"),
+        (lambda: ReportDesign("a", np.eye(2), values=[0, 0]), ValueError, "`values` must be at least two different"),
+        (lambda: ReportDesign("a", [[0.5, 0.5]], values=[0, 1]), ValueError, r"shape \(2, 2\): a row for each true"),
+        (lambda: ReportDesign("a", [[1.5, -0.5], [0.5, 0.5]], values=[0, 1]), ValueError, "probabilities that add up"),
+        (lambda: ReportDesign("a", [[0.5, np.nan]] * 2, values=[0, 1]), ValueError, "probabilities that add up"),
+        (lambda: ReportDesign("a", [[0.5, 0.5], [0.08, 0.91]], values=[0, 1]), ValueError, r"\[1.0, 0.99\]. Use fra"),
+        (lambda: ReportDesign("a", np.eye(2), values=[0, 1], group="g"), TypeError, "if `channel` is a mapping"),
+        (lambda: ReportDesign.by_group({1: WARNER, 2: NAMED["warner"]}, "g"), ValueError, "the same column, values"),
+        (lambda: WARNER.with_cheaters("no"), ValueError, "requires a design with at least two groups, got 1"),
+        (lambda: BY_GROUP.with_cheaters("never"), ValueError, "must be one of .'no', 'yes'., got 'never'"),
+    ],
+)
+def test_wrong_designs_are_refused(make, error, message):
+    with pytest.raises(error, match=message):
+        make()
+
+
+def test_designs_are_shown_by_their_epsilon():
+    assert WARNER.epsilon == pytest.approx(np.log(3))
+    assert repr(WARNER) == "ReportDesign('smokes', 2 values, 1 channel, epsilon=1.099)"
+    assert BY_GROUP.epsilon == np.inf
+
+
+def test_reports_that_do_not_identify_the_proportions_are_refused():
+    blind = ReportDesign.warner("smokes", 0.5)
+    for method, message in ((blind.estimate_frequencies, "do not identify"), (blind.debias, "linearly dependent")):
+        with pytest.raises(ValueError, match=message):
+            method(ANSWERS)
+    cards = {1: ReportDesign.warner("smokes", 0.6), 2: ReportDesign.warner("smokes", 0.9)}
+    cheaters = ReportDesign.by_group(cards, "coin").with_cheaters("no")
+    one_group = ANSWERS.assign(coin=1)
+    with pytest.raises(ValueError, match="'smokes' do not identify the proportions of its 3 values"):
+        cheaters.estimate_frequencies(one_group)
+    with pytest.raises(ValueError, match="no unbiased values"):
+        cheaters.debias(one_group)
+
+
+@pytest.mark.parametrize(
+    ("table", "options", "error", "message"),
+    [
+        (ANSWERS.iloc[:0], {}, ValueError, "X must have at least two rows, got 0"),
+        (ANSWERS["smokes"], {}, TypeError, "X must be a dataframe .* Use .to_frame"),
+        (ANSWERS.rename(columns={"smokes": "b"}), {}, ValueError, r"X must contain the columns \['smokes'\]"),
+        (ANSWERS.replace("yes", "maybe"), {}, ValueError, r"'smokes' has 30 entries that are not in \['no', 'yes'\]"),
+        (ANSWERS.replace("yes", None), {}, ValueError, r"30 entries .*\(30 missing"),
+        (ANSWERS, {"confidence_level": 2}, ValueError, "between 0 and 1"),
+        (ANSWERS, {"sample_weight": "w"}, ValueError, "got a name"),
+        (ANSWERS, {"sample_weight": -WEIGHTS}, ValueError, "at least 0"),
+    ],
+)
+def test_wrong_tables_are_refused(table, options, error, message):
+    with pytest.raises(error, match=message) as caught:
+        WARNER.estimate_frequencies(table, **options)
+    assert "maybe" not in str(caught.value)
+
+
+def test_reports_with_probability_0_are_refused():
+    design = ReportDesign("smokes", [[1, 0, 0], [0, 1, 0]], values=[0, 1], reports=["no", "yes", "maybe"])
+    with pytest.raises(ValueError, match="'smokes' has 30 reports that have probability 0"):
+        design.estimate_frequencies(ANSWERS.replace("yes", "maybe"))
