@@ -142,7 +142,8 @@ class NumberTarget:
     def start(self, known: Numbers, weights: Numbers) -> tuple[Numbers, Numbers]:
         """Return coefficients of the true predictors, and the scale, to start the search."""
         roots = np.sqrt(weights)
-        solution = np.linalg.lstsq(known * roots[:, np.newaxis], self.values * roots)[0]
+        weighted = known * roots[:, np.newaxis]
+        solution: Numbers = np.linalg.lstsq(weighted, self.values * roots)[0]
         residuals = self.values - known @ solution
         sigma = math.sqrt(np.average(residuals**2, weights=weights))
         log_sigma = math.log(sigma) if sigma > 0 else MIN_LOG_SIGMA
