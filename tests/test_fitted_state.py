@@ -58,7 +58,7 @@ SUBJECTS = [
     (DPMarginalSynthesizer(domain=DECLARED), WORDS),
     (SyntheticResampler(DPMarginalSynthesizer(domain=DECLARED)), WORDS),
     (RandomizedResponseEncoder(categories=DECLARED), WORDS),
-    (RandomizedResponseEncoder(categories=DECLARED, memoize=True, secret_key=KEY, instantaneous_epsilon=0.5), WORDS),
+    (UnaryEncodingTransformer(categories=DECLARED, memoize=True, secret_key=KEY, instantaneous_epsilon=0.5), WORDS),
     (UnaryEncodingTransformer(categories=DECLARED), WORDS),
     (SubsetSelectionEncoder(categories=DECLARED), WORDS),
     (LocalHashingEncoder(categories=DECLARED), WORDS),

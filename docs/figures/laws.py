@@ -176,25 +176,13 @@ def repeated():
 
 
 def rappor():
-    """Draw both epsilons of RAPPOR by f."""
-    f = np.linspace(0.05, 0.95, 50)
-    p, q, hashes = 0.5, 0.75, 2
-    ones, zeros = (
-        (1 - f / 2) * a + f / 2 * b for a, b in ((q, p), (p, q))
-    )
+    """Draw epsilon of RAPPOR by the probability of a flip."""
+    flip = np.linspace(0.02, 0.5, 50)
     axes = plt.subplots()[1]
-    axes.plot(
-        f,
-        2 * hashes * np.log((1 - f / 2) / (f / 2)),
-        label="all reports of a value",
-    )
-    axes.plot(
-        f,
-        hashes * np.log(ones * (1 - zeros) / (zeros * (1 - ones))),
-        "--",
-        label="a single report",
-    )
-    axes.set(xlabel="f", ylabel="epsilon")
+    for hashes, style in ((1, "-"), (2, "--")):
+        epsilon = 2 * hashes * np.log((1 - flip) / flip)
+        axes.plot(flip, epsilon, style, label=f"hash functions: {hashes}")
+    axes.set(xlabel="probability that a bit is flipped", ylabel="epsilon")
     axes.legend()
 
 

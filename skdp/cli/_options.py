@@ -65,7 +65,6 @@ _epsilon = _number(
 )
 _delta = _number(lambda value: 0 <= value < 1, "a delta is a number in [0, 1)")
 _level = _number(lambda value: 0 < value < 1, "expected a number between 0 and 1")
-_probability = _number(lambda value: 0 <= value <= 1, "expected a number from 0 to 1")
 _count, _positive, _seed = _integer(0), _integer(1), _integer(0, "a seed is")
 
 
@@ -188,24 +187,6 @@ def _add_transformer(command: Any) -> None:
     add("--n-bits", type=_positive, help="of rappor: bits of a filter (default: 128)")
     add("--n-hashes", type=_positive, help="of rappor: hash functions (default: 2)")
     add("--n-cohorts", type=_positive, help="of rappor: groups of rows (default: 8)")
-    add(
-        "--p",
-        type=_probability,
-        help="of rappor: how often a 0 is reported as 1 (default: 0.5)",
-    )
-    add(
-        "--q",
-        type=_probability,
-        help="of rappor: how often a 1 is reported as 1 (default: 0.75)",
-    )
-    add(
-        "--handle-missing",
-        choices=["error", "value"],
-        help=(
-            "of rappor: whether a missing value stops the run, or is one more value"
-            " (default: error)"
-        ),
-    )
 
 
 def _add_report(command: Any) -> None:

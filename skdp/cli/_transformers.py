@@ -37,7 +37,7 @@ TRANSFORMERS: dict[str, type[Any]] = {
 }
 
 OF_NUMBERS = ("mechanism", "grid_size")
-OF_FILTERS = ("n_bits", "n_hashes", "n_cohorts", "p", "q", "handle_missing")
+OF_FILTERS = ("n_bits", "n_hashes", "n_cohorts")
 # The options of `make_transformer`, which a protocol takes the place of.
 DECLARING = (
     "domain",

@@ -87,7 +87,7 @@ def privatize(
     Notes
     -----
     **Privacy.** As for the transformer's `transform`, for each record (row) of the whole table: `guarantee_`, charged
-    once, before a row is privatised (with ``constant_values``, at the first call only). Rows are privatised
+    once, before a row is privatised. Rows are privatised
     independently of each other, in any number of batches. The kept columns, their order and that of the rows are not
     protected.
 
@@ -105,9 +105,8 @@ def privatize(
     (so is the `secret_key` of permanent reports; checks and `tally` send no key).
 
     *Permanent reports* are a function of `secret_key`, record id, column and value, and so those of `transform`, on
-    every engine and in any number of batches. Ids of another type are other ids, here and in the next release: 7 and
-    "7" are two records; 7 and 7.0, or a day and its midnight, are one. A second round of noise, and the instantaneous
-    round of RAPPOR, use the random bits of a fresh key, of the batch and of its ids.
+    every engine and in any number of batches. Ids are integers or text; "7" is the id 7. A second round of noise uses
+    the random bits of a fresh key, of the batch and of its ids.
 
     Rows of one record with different values would cost more than the one charge, and show whether their values are
     equal. So before anything is charged, the ids of the whole table are read, also with ``check=False``, and a missing

@@ -11,7 +11,6 @@ from skdp.local._heavy_hitters import HeavyHitters
 from skdp.local._memo import Memo as Memo
 from skdp.local._memo import SecretKey
 from skdp.local._memo import framed as framed
-from skdp.local._memo import keyed_digests as keyed_digests
 from skdp.local._memo import read_record_ids as read_record_ids
 from skdp.local._numeric import NumberField as NumberField
 from skdp.local._numeric import NumericPerturber

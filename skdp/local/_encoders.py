@@ -17,8 +17,6 @@ from skdp.oracles import (
     UnaryEncoding,
     check_size,
     choose_oracle,
-    hashing_for_two_rounds,
-    names_with,
 )
 from skdp.privacy import PrivacyLedger
 
@@ -53,8 +51,6 @@ class RandomizedResponseEncoder(OracleEncoder):
         Whether a record repeats its report; `transform` then needs ``record_id``.
     secret_key : bytes, optional
         With `memoize`, such as ``SecretKey.generate()``: at least 16 bytes.
-    instantaneous_epsilon : float, optional
-        With `memoize`: the privacy loss of a single report, less than epsilon.
     ledger : PrivacyLedger, optional
         Charged with `guarantee_` at each call of `transform`, before any draw.
     random_state : int, optional
@@ -98,7 +94,6 @@ class RandomizedResponseEncoder(OracleEncoder):
         handle_unknown: HandleUnknown = "error",
         memoize: bool = False,
         secret_key: bytes | None = None,
-        instantaneous_epsilon: float | None = None,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -109,7 +104,6 @@ class RandomizedResponseEncoder(OracleEncoder):
         self.handle_unknown = handle_unknown
         self.memoize = memoize
         self.secret_key = secret_key
-        self.instantaneous_epsilon = instantaneous_epsilon
         self.ledger = ledger
         self.random_state = random_state
 
@@ -146,8 +140,13 @@ class UnaryEncodingTransformer(OracleEncoder):
     output : {"bits", "unbiased"}, default="bits"
         ``"unbiased"`` gives ``(bit - q) / (p - q)`` instead of the bits: features whose
         column means are the estimated frequencies.
-    memoize, secret_key, instantaneous_epsilon, ledger, random_state : optional
-        As for `RandomizedResponseEncoder`; a second round flips each bit once more.
+    memoize, secret_key : optional
+        As for `RandomizedResponseEncoder`.
+    instantaneous_epsilon : float, optional
+        With `memoize`: the privacy loss of a single report, less than epsilon. A second
+        round flips each permanent bit anew in each report.
+    ledger, random_state : optional
+        As for `RandomizedResponseEncoder`.
 
     Attributes
     ----------
@@ -328,8 +327,7 @@ class LocalHashingEncoder(OracleEncoder):
         Privacy loss of one record over all columns together, > 0.
     n_buckets : int, optional
         The number g of buckets; 2 is binary local hashing (BLH). By default the one
-        with the least error, near e^eps + 1 (OLH), where eps is `instantaneous_epsilon`
-        if there are two rounds.
+        with the least error, near e^eps + 1 (OLH).
     strategy, shares, categories, handle_unknown : optional
         As for `RandomizedResponseEncoder`; under "sample" the columns that a record
         does not report hold zeros.
@@ -339,9 +337,6 @@ class LocalHashingEncoder(OracleEncoder):
         report ([2]_). All permanent reports of a record cost at most g times epsilon.
     secret_key : bytes, optional
         As for `RandomizedResponseEncoder`.
-    instantaneous_epsilon : float, optional
-        As for `RandomizedResponseEncoder`: the bucket is randomised once more at each
-        report. Both rounds have the error of one round with this epsilon.
     ledger, random_state : optional
         As for `RandomizedResponseEncoder`.
 
@@ -381,7 +376,6 @@ class LocalHashingEncoder(OracleEncoder):
         handle_unknown: HandleUnknown = "error",
         memoize: bool = False,
         secret_key: bytes | None = None,
-        instantaneous_epsilon: float | None = None,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -393,18 +387,11 @@ class LocalHashingEncoder(OracleEncoder):
         self.handle_unknown = handle_unknown
         self.memoize = memoize
         self.secret_key = secret_key
-        self.instantaneous_epsilon = instantaneous_epsilon
         self.ledger = ledger
         self.random_state = random_state
 
     def _make_oracle(self, k: int, epsilon: Any) -> LocalHashing:
         return LocalHashing(k, epsilon, n_buckets=self.n_buckets)
-
-    def _make_first_round(self, k: int, epsilon: Any, again: Fraction) -> LocalHashing:
-        if self.n_buckets is not None:
-            return self._make_oracle(k, epsilon)
-        # The best number of buckets for the error of both rounds.
-        return hashing_for_two_rounds(k, epsilon, again)
 
 
 class FrequencyOracleEncoder(OracleEncoder):
@@ -419,10 +406,9 @@ class FrequencyOracleEncoder(OracleEncoder):
     ['randomized_response', 'local_hashing']
 
     Which oracle is best depends on epsilon and on the number of values only: the exact
-    mean squared error of each is known in closed form, for all data alike. With a second round of
-    noise, the error of both rounds decides. The output columns are those of the oracle: the
-    position of the category for randomised response, bits for unary encoding and subset
-    selection, seed and bucket for hashing.
+    mean squared error of each is known in closed form, for all data alike. The output
+    columns are those of the oracle: the position of the category for randomised
+    response, bits for unary encoding and subset selection, seed and bucket for hashing.
 
     Parameters
     ----------
@@ -446,9 +432,6 @@ class FrequencyOracleEncoder(OracleEncoder):
         "values"). What changes the choice of the oracle draws permanent reports again.
     secret_key : bytes, optional
         As for `RandomizedResponseEncoder`.
-    instantaneous_epsilon : float, optional
-        As for `RandomizedResponseEncoder`, by an oracle that has a second round:
-        randomised response, unary encoding and local hashing.
     ledger, random_state : optional
         As for `RandomizedResponseEncoder`.
 
@@ -492,7 +475,6 @@ class FrequencyOracleEncoder(OracleEncoder):
         output: Output = "bits",
         memoize: bool = False,
         secret_key: bytes | None = None,
-        instantaneous_epsilon: float | None = None,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -506,7 +488,6 @@ class FrequencyOracleEncoder(OracleEncoder):
         self.output = output
         self.memoize = memoize
         self.secret_key = secret_key
-        self.instantaneous_epsilon = instantaneous_epsilon
         self.ledger = ledger
         self.random_state = random_state
 
@@ -523,36 +504,23 @@ class FrequencyOracleEncoder(OracleEncoder):
         """Name the oracles that can do what is asked for."""
         names = [*ORACLES] if self.oracle == "auto" else [self.oracle]
         if self.output == "unbiased":
-            names = _those_of(
-                names,
-                "has_bits",
-                "output='unbiased' needs an oracle with a bit for each value",
-            )
-        if self.instantaneous_epsilon is not None:
-            names = _those_of(
-                names,
-                "has_second_round",
-                "instantaneous_epsilon needs an oracle with a second round",
-            )
+            names = [name for name in names if ORACLES[name](2, 1.0).has_bits]
+            if not names:
+                raise ValueError(
+                    "output='unbiased' requires an oracle with a bit for each value, "
+                    f"got oracle={self.oracle!r}. Use 'subset_selection'."
+                )
         return names
 
-    def _choose(self, k: int, epsilon: Any, again: Fraction | None) -> FrequencyOracle:
+    def _make_oracle(self, k: int, epsilon: Any) -> FrequencyOracle:
         # An oracle that is named is taken at any size.
         limit = self.max_report_bytes if self.oracle == "auto" else None
         name, oracle = choose_oracle(
-            k, epsilon, again=again, max_report_bytes=limit, among=self._candidates()
+            k, epsilon, max_report_bytes=limit, among=self._candidates()
         )
         # Only `fit` needs the names, and sets the attribute.
         vars(self).get("_chosen", {})[oracle] = name
         return oracle
-
-    def _make_oracle(self, k: int, epsilon: Any) -> FrequencyOracle:
-        return self._choose(k, epsilon, None)
-
-    def _make_first_round(
-        self, k: int, epsilon: Any, again: Fraction
-    ) -> FrequencyOracle:
-        return self._choose(k, epsilon, again)
 
     def _set_fitted(self, protocol: ReportProtocol) -> None:
         super()._set_fitted(protocol)
@@ -561,11 +529,3 @@ class FrequencyOracleEncoder(OracleEncoder):
         # Oracles are equal only if they are the same object: copies are not found.
         del self._chosen
         self.expected_error_ = [oracle.mean_squared_error for oracle in self.oracles_]
-
-
-def _those_of(names: list[str], ability: str, need: str) -> list[str]:
-    able_names = names_with(ability)
-    candidates = [name for name in names if name in able_names]
-    if not candidates:
-        raise ValueError(f"{need}, one of {able_names}, got {names[0]!r}")
-    return candidates

@@ -41,7 +41,7 @@ from skdp.local.protocol import (
     joint_counts,
     read_weights,
 )
-from skdp.oracles import FrequencyOracle, Postprocess, two_rounds
+from skdp.oracles import FrequencyOracle, Postprocess, TwoRoundUnaryEncoding
 from skdp.privacy import (
     PrivacyGuarantee,
     check_epsilon,
@@ -90,13 +90,6 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
     @abstractmethod
     def _make_oracle(self, k: int, epsilon: Any) -> FrequencyOracle:
         """Make the oracle of an attribute with k values."""
-
-    def _make_first_round(
-        self, k: int, epsilon: Any, again: Fraction
-    ) -> FrequencyOracle:
-        """Make the oracle of permanent reports, for an epsilon of single reports."""
-        # Some oracles have another best parameter with a second round of noise.
-        return self._make_oracle(k, epsilon)
 
     def _check_parameters(self) -> Fraction | None:
         """Check the parameters before a table is read, and return epsilon."""
@@ -172,7 +165,7 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
             kind = ValueField
             settings["is_sampled"] = self.strategy == "sample"
         # Attributes of one size share an oracle, as it takes time to make one.
-        second_round = cache(two_rounds)
+        second_round: Any = cache(TwoRoundUnaryEncoding)
         fields = []
         for place, columns in enumerate(attributes):
             oracle = oracles[place]
@@ -198,15 +191,16 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         epsilons = attribute_epsilons(
             epsilon, attributes, sizes, self.strategy, self.shares
         )
+        oracles = tuple(map(cache(self._make_oracle), sizes, epsilons))
         if self._report_epsilon is None:
-            return tuple(map(cache(self._make_oracle), sizes, epsilons)), []
+            return oracles, []
         report_epsilon = check_epsilon(
             self._report_epsilon, name="instantaneous_epsilon"
         )
         again: list[Any] = attribute_epsilons(
             report_epsilon, attributes, sizes, self.strategy, self.shares
         )
-        return tuple(map(cache(self._make_first_round), sizes, epsilons, again)), again
+        return oracles, again
 
     def _check_round(self, guarantee: PrivacyGuarantee) -> None:
         """Check that a single report has less epsilon than all of a value together."""

@@ -489,6 +489,23 @@ def channel_of_bits(
     return table
 
 
+# Bytes of a digest that are read as they are. The whole digest seeds further bytes.
+HEAD_BYTES = 16
+
+
+def draw_by_row(
+    draw: Callable[..., NDArray[Any]], digests: NDArray[np.uint8], *arrays: NDArray[Any]
+) -> NDArray[Any]:
+    """Call ``draw(*arrays, source)``, where each row has the random bits of its digest."""
+    # Each row gets the same bits alone and among others: see `RowStreams`.
+    parts = []
+    for start in range(0, max(1, len(digests)), MAX_ROWS):
+        rows = slice(start, start + MAX_ROWS)
+        source = RowStreams(digests[rows], head=HEAD_BYTES)
+        parts.append(draw(*[array[rows] for array in arrays], source))
+    return np.concatenate(parts)
+
+
 class FrequencyOracle(SupportCounts):
     """A local protocol for one attribute with k values, on integer codes ``0, ..., k - 1``.
 
@@ -521,8 +538,6 @@ class FrequencyOracle(SupportCounts):
     shows_hash : bool
         Whether a report contains a public hash function; given this, it is one of the
         columns of `channel`.
-    has_second_round : bool
-        Whether a second round of noise can be added.
 
     References
     ----------
@@ -532,7 +547,6 @@ class FrequencyOracle(SupportCounts):
 
     is_encodable: ClassVar[bool] = False
     state: ClassVar[Literal["value", "bucket"]] = "value"
-    has_second_round: ClassVar[bool] = False
     _advice = ", or use LocalHashing"
 
     @abstractmethod
@@ -745,17 +759,6 @@ class FrequencyOracle(SupportCounts):
         reports = [self.report(codes[:0], DigestSource(b""))]
         for row, digest in enumerate(digests):
             reports.append(self.report(codes[row : row + 1], DigestSource(digest)))
-        return np.concatenate(reports)
-
-    def _draw_rows(
-        self, codes: NDArray[Any], digests: NDArray[np.uint8], head: int = 0
-    ) -> NDArray[Any]:
-        """Draw many records at a time, each as by itself: of oracles that read as many bytes for each record."""
-        reports = [self.report(codes[:0], DigestSource(b""))]
-        for start in range(0, codes.size, MAX_ROWS):
-            rows = slice(start, start + MAX_ROWS)
-            source = RowStreams(digests[rows], head=head)
-            reports.append(self.report(codes[rows], source))
         return np.concatenate(reports)
 
     def n_states(self, n_values: int) -> int:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
-from collections.abc import Sequence
 from fractions import Fraction
 from itertools import combinations
 from typing import Any, Literal
@@ -12,26 +10,23 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.exact import log_upper, round_up
+from skdp.exact import exp_bounds
 from skdp.oracles._base import (
     FrequencyOracle,
     capped_epsilon,
     channel_of_bits,
     check_bits,
-    check_bytes,
     check_share,
+    draw_by_row,
     flip_threshold,
     lie_threshold,
     pure_noise,
     two_shares,
 )
-from skdp.privacy import PureLoss, ReportPair
+from skdp.privacy import ReportPair
 from skdp.randomness import (
-    BLOCK,
-    MAX_ROWS,
     ONE,
     ByteSource,
-    RowStreams,
     bernoulli,
     check_size,
     subsets,
@@ -84,7 +79,6 @@ class UnaryEncoding(FrequencyOracle):
 
     has_bits = True
     is_encodable = True
-    has_second_round = True
 
     def __init__(
         self,
@@ -197,6 +191,93 @@ class UnaryEncoding(FrequencyOracle):
         by_another = (first_one * guess).sum()
         by_none = (1 - q) ** n_others * (1 - p) * shares[0]
         return float(shares[0] * p + by_another + by_none)
+
+
+class TwoRoundUnaryEncoding(UnaryEncoding):
+    """Unary encoding with permanent bits, and fresh noise on them in each report.
+
+    The second round flips each bit with a probability f. A bit that is 1 with
+    probability s after the first round is then 1 with probability ``s (1 - f) + (1 - s)
+    f``. These are the permanent and the instantaneous randomized response of RAPPOR
+    ([1]_), "L-OSUE" for optimized and "L-SUE" for symmetric permanent bits.
+
+    Parameters
+    ----------
+    permanent : UnaryEncoding
+        The oracle of the permanent bits.
+    epsilon : float or Fraction
+        The requested privacy loss of one report, finite and > 0.
+
+    Attributes
+    ----------
+    permanent : UnaryEncoding
+        The oracle of the permanent bits.
+    flip : Fraction
+        The exact probability f.
+
+    Notes
+    -----
+    **Privacy.** `worst_ratio` and `epsilon` are of a single report. Any number of
+    reports with the same permanent bits have at most the epsilon of `permanent`.
+
+    References
+    ----------
+    .. [1] Ú. Erlingsson, V. Pihur, A. Korolova (2014). RAPPOR: randomized aggregatable
+       privacy-preserving ordinal response. CCS.
+    """
+
+    def __init__(self, permanent: UnaryEncoding, epsilon: float | Fraction) -> None:
+        self.k = permanent.k
+        self.permanent = permanent
+        bound = exp_bounds(capped_epsilon(epsilon))[0]
+        # The ratio p (1 - q) / ((1 - p) q) falls as f grows to 1/2: with x either of p
+        # and q, the derivative of ln(x / (1 - x)) in f is (1/x - 1/(1 - x)) / (1 - 2 f),
+        # which is smaller for the larger x. Bisection finds the smallest f with this
+        # epsilon, among integers over 2**64.
+        low, high = 0, ONE // 2
+        while low < high:
+            middle = (low + high) // 2
+            self._set_flip(middle)
+            if self.worst_ratio <= bound:
+                high = middle
+            else:
+                low = middle + 1
+        self._set_flip(low)
+        if self.p == self.q:
+            raise pure_noise(epsilon)
+
+    def _set_flip(self, heads: int) -> None:
+        """Set the probability that the second round flips a bit, in units of 2**-64."""
+        self._flip = heads
+        self.flip = Fraction(heads, ONE)
+        self.p = self.permanent.p + self.flip * (1 - 2 * self.permanent.p)
+        self.q = self.permanent.q + self.flip * (1 - 2 * self.permanent.q)
+
+    def report(
+        self, codes: NDArray[np.unsignedinteger], source: ByteSource
+    ) -> NDArray[np.uint8]:
+        return self.report_again(self.permanent.report(codes, source), source)
+
+    def report_again(
+        self, reports: NDArray[Any], source: ByteSource
+    ) -> NDArray[np.uint8]:
+        """Add the noise of the second round to permanent bits.
+
+        Parameters
+        ----------
+        reports : ndarray of shape (n, k)
+            Permanent bits.
+        source : ByteSource
+            Source of the random bytes.
+
+        Returns
+        -------
+        ndarray of shape (n, k), dtype uint8
+            Bits.
+        """
+        bits = check_bits(reports, self.k)
+        flips = bernoulli(source, self._flip, bits.size).reshape(bits.shape)
+        return (bits ^ flips).view(np.uint8)
 
 
 class SubsetSelection(FrequencyOracle):
@@ -330,15 +411,6 @@ class SubsetSelection(FrequencyOracle):
         self._check_codes(codes)
         self._check_size(codes.size)
         is_honest = ~bernoulli(source, self._lie, codes.size)
-        return self._draw(codes, is_honest, source)
-
-    def _draw(
-        self,
-        codes: NDArray[np.unsignedinteger],
-        is_honest: NDArray[np.bool_],
-        source: ByteSource,
-    ) -> NDArray[np.uint8]:
-        """Draw sets that are uniform among all, or among those with the true value if honest."""
         required = np.where(is_honest, codes.astype(np.int64), -1)
         bits = subsets(source, self.k, self.subset_size, codes.size, required)
         return bits.view(np.uint8)
@@ -346,17 +418,7 @@ class SubsetSelection(FrequencyOracle):
     def _draw_keyed(
         self, codes: NDArray[Any], digests: NDArray[np.uint8]
     ) -> NDArray[np.uint8]:
-        # Many records at a time, each from its own stream.
-        bits = np.empty((len(digests), self.k), np.uint8)
-        step = min(MAX_ROWS, max(1, BLOCK // self.k))
-        for start in range(0, len(digests), step):
-            rows = slice(start, start + step)
-            source = RowStreams(digests[rows])
-            coins = source.bytes(8 * len(digests[rows])).view(">u8")
-            # A lie is always possible: the threshold is at least 1.
-            is_honest = coins > np.uint64(self._lie - 1)
-            bits[rows] = self._draw(codes[rows], is_honest, source)
-        return bits
+        return draw_by_row(self.report, digests, codes)
 
     def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
         return check_bits(reports, self.k)
@@ -394,145 +456,3 @@ def _all_sets(k: int, size: int) -> NDArray[np.uint8]:
     sets = np.zeros((len(members), k), np.uint8)
     np.put_along_axis(sets, members, 1, axis=1)
     return sets
-
-
-class BloomRandomizer:
-    """RAPPOR on values given as bytes: Bloom filters whose bits are randomised twice."""
-
-    # A value sets the bits given by h public hash functions, which depend on the public
-    # cohort of the record. In the permanent round every bit is flipped with probability
-    # f/2. In the instantaneous round a bit that is now 1 is reported as 1 with
-    # probability q, and a bit that is 0 with probability p ([1]_). **Privacy.** Local
-    # model, replacement of the value; the cohort does not depend on it. The bits are
-    # independent given the value, so only those in which two filters differ count. Let
-    # a of them be set for the first value only, and b for the second only. No filter
-    # has more than h ones, so ``a <= h``, ``b <= h`` and ``a + b <= m``: up to 2 h bits
-    # differ, not h. After the permanent round each of them changes the likelihood by at
-    # most the factor ``(1 - f/2) / (f/2)``, in both directions: epsilon = min(2 h, m)
-    # ln((1 - f/2) / (f/2)). In one report each of the a bits counts on / off, if it is
-    # 1, and each of the b bits (1 - off) / (1 - on), if it is 0. Where 2 h > m, the
-    # larger factor applies to as many bits as possible.
-    # .. [1] Ú. Erlingsson, V. Pihur, A. Korolova (2014). RAPPOR: randomized
-    #    aggregatable privacy-preserving ordinal response. CCS, sections 3 and 4.
-
-    def __init__(
-        self,
-        n_bits: int,
-        n_hashes: int,
-        n_cohorts: int,
-        *,
-        epsilon: float | Fraction | None = None,
-        f: float | Fraction | None = None,
-        p: float | Fraction = 0.5,
-        q: float | Fraction = 0.75,
-    ) -> None:
-        self.n_bits = check_size(n_bits, most=1 << 16, name="n_bits")
-        self.n_hashes = check_size(n_hashes, least=1, most=self.n_bits, name="n_hashes")
-        self.n_cohorts = check_size(n_cohorts, least=1, most=1 << 16, name="n_cohorts")
-        if (epsilon is None) == (f is None):
-            raise ValueError("give either epsilon or f, and None for the other")
-        if epsilon is not None:
-            self.flip = flip_threshold(capped_epsilon(epsilon) / self.differing_bits)
-        else:
-            share = check_share(f, "f")
-            if not 0 < share < 1:
-                raise ValueError(f"f must be a number between 0 and 1, got {f}")
-            self.flip = math.ceil(ONE * share / 2)
-        low = math.ceil(ONE * check_share(p, "p"))
-        high = math.floor(ONE * check_share(q, "q"))
-        if not low < high:
-            raise ValueError(
-                "p and q must satisfy 0 <= p < q <= 1 (by at least 2**-64), "
-                f"got p={p}, q={q}"
-            )
-        self.heads = (low, high)
-        # The probabilities of a reported 1 for a bit of the filter that is 1, and 0.
-        flip = Fraction(self.flip, ONE)
-        self.on = ((1 - flip) * high + flip * low) / ONE
-        self.off = (flip * high + (1 - flip) * low) / ONE
-
-    @property
-    def differing_bits(self) -> int:
-        """The largest number of bits in which the filters of two values differ."""
-        return min(2 * self.n_hashes, self.n_bits)
-
-    @property
-    def permanent_ratio(self) -> Fraction:
-        """The largest ratio of the probabilities of the permanent bits under two values, exact."""
-        return Fraction(ONE - self.flip, self.flip) ** self.differing_bits
-
-    @property
-    def report_ratio(self) -> Fraction:
-        """The largest ratio of the probabilities of one report under two values, exact."""
-        ones = self.on / self.off
-        zeros = (1 - self.off) / (1 - self.on)
-        # Every value sets a bit, so no filter has all m bits alone.
-        n_larger = min(self.n_hashes, self.n_bits - 1)
-        n_smaller = min(self.n_hashes, self.n_bits - n_larger)
-        return max(ones, zeros) ** n_larger * min(ones, zeros) ** n_smaller
-
-    def losses(self, *, permanent: bool) -> tuple[PureLoss, ...]:
-        """Return the losses of the permanent bits, or of one report, which dominate those of all pairs of values."""
-        # A bit that is set for the first value only and one that is set for the second
-        # only are, together, a report whose two informative outcomes have the ratio of
-        # both, and as total variation the difference of their probabilities. A bit
-        # without a counterpart is a part of such a report.
-        flip = Fraction(self.flip, ONE)
-        on = 1 - flip if permanent else self.on
-        off = flip if permanent else self.off
-        if on == off or 2 * self.n_hashes > self.n_bits or on == 1 or off == 0:
-            return ()
-        ratio = on * (1 - off) / ((1 - on) * off)
-        share = min(Fraction(1), (on - off) * (ratio + 1) / (ratio - 1))
-        return (PureLoss(log_upper(ratio), share=round_up(share), count=self.n_hashes),)
-
-    def places(self, cohort: int, value: bytes) -> NDArray[np.intp]:
-        """Return the bits that a value sets: by SHA-256, so the same everywhere and in every version."""
-        digests = []
-        for block in range(-(-self.n_hashes // 4)):
-            prefix = f"skdp bloom filter {cohort} {block} ".encode()
-            digests.append(hashlib.sha256(prefix + value).digest())
-        words = np.frombuffer(b"".join(digests), ">u8")[: self.n_hashes]
-        return (words % np.uint64(self.n_bits)).astype(np.intp)
-
-    def filters(
-        self, cohorts: NDArray[Any], values: Sequence[bytes]
-    ) -> NDArray[np.bool_]:
-        """Return the Bloom filters of values."""
-        self.check_size(len(values))
-        # Each pair of a cohort and a value is hashed once.
-        numbers: dict[tuple[int, bytes], int] = {}
-        pair_of_row = np.empty(len(values), np.intp)
-        for row, pair in enumerate(zip(cohorts.tolist(), values, strict=True)):
-            pair_of_row[row] = numbers.setdefault(pair, len(numbers))
-        places = np.empty((len(numbers), self.n_hashes), np.intp)
-        for (cohort, value), number in numbers.items():
-            places[number] = self.places(cohort, value)
-        bits = np.zeros((len(values), self.n_bits), bool)
-        np.put_along_axis(bits, places[pair_of_row], True, axis=1)
-        return bits
-
-    def check_size(self, n: int) -> None:
-        """Refuse a call whose bits would exceed `MAX_REPORT_BYTES`."""
-        check_bytes(n, self.n_bits)
-
-    def instantaneous(
-        self, bits: NDArray[np.bool_], source: ByteSource
-    ) -> NDArray[np.uint8]:
-        """Randomise permanent bits in the second round."""
-        flat = bits.reshape(-1)
-        for start in range(0, flat.size, BLOCK):
-            block = flat[start : start + BLOCK]
-            reported = bernoulli(source, self.heads[0], block.size)
-            high = bernoulli(source, self.heads[1], block.size)
-            np.copyto(reported, high, where=block)
-            block[:] = reported
-        return bits.view(np.uint8)
-
-    def channel(
-        self, filters: Sequence[Sequence[int]], *, permanent: bool = False
-    ) -> list[list[Fraction]]:
-        """Return the exact probability of each vector of bits given filters."""
-        flip = Fraction(self.flip, ONE)
-        heads = (flip, 1 - flip) if permanent else (self.off, self.on)
-        return channel_of_bits(filters, self.n_bits, heads)

@@ -13,14 +13,13 @@ from numpy.typing import NDArray
 from skdp.oracles._base import (
     FrequencyOracle,
     capped_epsilon,
+    draw_by_row,
 )
 from skdp.oracles._randomized_response import RandomizedResponse
 from skdp.privacy import ReportPair
 from skdp.randomness import (
     BLOCK,
-    MAX_ROWS,
     ByteSource,
-    RowStreams,
     SeededSource,
     check_size,
     uniform_integers,
@@ -361,7 +360,6 @@ class LocalHashing(FrequencyOracle):
     field_names = ("seed", "bucket")
     state = "bucket"
     shows_hash = True
-    has_second_round = True
 
     def __init__(
         self, k: int, epsilon: float | Fraction, *, n_buckets: int | None = None
@@ -469,12 +467,11 @@ class LocalHashing(FrequencyOracle):
     ) -> NDArray[np.uint64]:
         # The seed depends on the record, the report on the record and the bucket of its
         # value.
-        seeds = np.empty(codes.size, np.uint64)
-        seed_digests = digests("seed")
-        for start in range(0, codes.size, MAX_ROWS):
-            part = seeds[start : start + MAX_ROWS]
-            source = RowStreams(seed_digests[start : start + MAX_ROWS])
-            part[:] = self.hash_family.draw(source, part.size)
+        seeds = draw_by_row(
+            lambda codes, source: self.hash_family.draw(source, codes.size),
+            digests("seed"),
+            codes,
+        )
         buckets = self.hash_family(seeds, codes)
         bucket_bytes = buckets.astype(">i8").view(np.uint8).reshape(-1, 8)
         reports = self._inner._draw_keyed(buckets, digests("report", bucket_bytes))

@@ -15,6 +15,7 @@ from skdp.oracles._base import (
     capped_epsilon,
     count_bytes,
     count_numbers,
+    draw_by_row,
     pure_noise,
     two_shares,
 )
@@ -83,7 +84,6 @@ class RandomizedResponse(FrequencyOracle):
     """
 
     is_encodable = True
-    has_second_round = True
     pair_supports = 0.0, 0.0
 
     def __init__(self, k: int, epsilon: float | Fraction) -> None:
@@ -180,9 +180,7 @@ class RandomizedResponse(FrequencyOracle):
     def _draw_keyed(
         self, codes: NDArray[Any], digests: NDArray[np.uint8]
     ) -> NDArray[Any]:
-        # A word is the beginning of a digest: to hash the digest again would take as
-        # long as the digest did.
-        return self._draw_rows(codes, digests, head=self._bits // 8)
+        return draw_by_row(self.report, digests, codes)
 
     def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
         self._check_codes(reports)

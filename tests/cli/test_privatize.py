@@ -131,7 +131,6 @@ def test_wrong_options_are_refused_before_a_charge(files, capsys):
         "--strategy goes with another --transformer": [*towns, *rappor, "--strategy", "split"],
         "numbers, and the domain declares other values of 'sex'": [*BASE, *numeric],
         "--columns is needed": ["--epsilon", 1, *rappor],
-        "expected a number from 0 to 1": [*towns, *rappor, "--p", 2],
         "numeric reports no missing values": ["--domain", "gaps.toml", "--epsilon", 1, *numeric, *ages],
         "--record-id goes with --key": [*BASE, "--record-id", "id"],
         "and these with --record-id": [*BASE, "--key", "key"],
@@ -174,7 +173,7 @@ def test_text_that_is_not_declared_is_reported(files, capsys):
     [
         [*BASE, "--columns", "sex"],
         [*BASE, "--columns", "age", "--transformer", "numeric", "--mechanism", "laplace"],
-        ["--epsilon", 3, "--columns", "town", "--transformer", "rappor", "--p", 0, "--q", 1],
+        ["--epsilon", 3, "--columns", "town", "--transformer", "rappor"],
     ],
     ids=["values", "numbers", "filters"],
 )

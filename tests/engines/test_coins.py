@@ -19,6 +19,7 @@ from skdp.local import (
     SecretKey,
     SubsetSelectionEncoder,
 )
+from skdp.oracles import channel_of_bits
 
 KEY = SecretKey(b"a key of 32 bytes for the tests.")
 ROWS = 9_000
@@ -35,7 +36,7 @@ def perturber(**params):
 
 
 def rappor(**params):
-    return RapporEncoder(**{"epsilon": 4.0, "n_bits": 8, "n_cohorts": 3, "handle_missing": "value"} | params)
+    return RapporEncoder(**{"epsilon": 4.0, "n_bits": 8, "n_cohorts": 3} | params)
 
 
 KINDS = [
@@ -52,7 +53,7 @@ TRANSFORMERS = {
     **{mechanism: perturber(mechanism=mechanism) for mechanism in MECHANISMS},
     "rappor": rappor(),
     "permanent bits": rappor(secret_key=KEY),
-    "second round": encoder(memoize=True, secret_key=KEY, instantaneous_epsilon=0.5),
+    "second round": encoder(UnaryEncodingTransformer, memoize=True, secret_key=KEY, instantaneous_epsilon=0.5),
 }
 
 
@@ -66,7 +67,7 @@ def people(rows=ROWS):
             "b": b,
             "age": draws.integers(-5, 120, rows).astype(float),
             "height": draws.uniform(1, 2.5, rows),
-            "word": draws.choice(["a", "b", None], rows),
+            "word": draws.choice(["a", "b"], rows),
             "person": [f"person {number}" for number in range(rows)],
         }
     )
@@ -132,7 +133,7 @@ def same(value, rows=5_000, **changes):
     [
         (RandomizedResponseEncoder(0.1, categories={"a": ["x", "y"], "b": ["x", "y"]}), "x", "y"),
         (NumericPerturber(0.1, mechanism="laplace", bounds=(0, 100), grid_size=1), 50.0, 50.001),
-        (RapporEncoder(4.0, n_bits=8, n_cohorts=8, handle_missing="value"), "x", None),
+        (RapporEncoder(4.0, n_bits=8, n_cohorts=8), "x", "y"),
     ],
     ids=["values", "numbers", "words"],
 )
@@ -150,18 +151,18 @@ def test_another_key_place_or_row_has_random_bits_of_its_own(made, value, other)
         (same(value, 5_001), keyed(), WHOLE),
     ]:
         reports = reports_of(made, randomness, frame, place)[:4_999]
-        columns = ["cohort"] if "cohort" in reports else list(reports)
+        columns = [name for name in reports if "cohort" in name] or list(reports)
         seen += [tuple(reports[name]) for name in columns]
     assert len(set(seen)) == len(seen)
 
 
 def test_values_that_are_written_alike_have_random_bits_of_their_own():
-    """Joined as they are written, "s a" and "s bs c" are what "s as b" and "s c" are; 1 and "1" are one value."""
+    """Joined as they are written, "s a" and "s bs c" are what "s as b" and "s c" are; 1 and "1" are one word."""
     made = rappor().fit(pd.DataFrame({"word": ["a"]}))
-    words = [["a", "bs c"], ["as b", "c"], [None, None], ["None", "None"], ["1", "1"], ["01", "01"], [True, True]]
-    words += [["True", "True"], ["n 1", "n 1"]]
+    words = [["a", "bs c"], ["as b", "c"], ["1", "1"], ["01", "01"], [True, True]]
+    words += [["True", "True"], ["number 1", "number 1"]]
     frames = [pd.DataFrame({"word": pd.Series(pair * 1_000, dtype=object)}) for pair in words]
-    seen = {tuple(reports_of(made, keyed(), frame)["cohort"]) for frame in frames}
+    seen = {tuple(reports_of(made, keyed(), frame)["word_cohort"]) for frame in frames}
     assert len(seen) == len(words)
     number, text = (pd.DataFrame({"word": pd.Series([one] * 2_000, dtype=object)}) for one in (1, "1"))
     pd.testing.assert_frame_equal(reports_of(made, keyed(), number), reports_of(made, keyed(), text))
@@ -170,15 +171,21 @@ def test_values_that_are_written_alike_have_random_bits_of_their_own():
 @pytest.mark.parametrize(
     "made",
     [
-        RandomizedResponseEncoder(
-            30.0, categories={"word": ["a", "b"]}, memoize=True, secret_key=KEY, instantaneous_epsilon=0.1
+        encoder(
+            UnaryEncodingTransformer,
+            epsilon=60.0,
+            variant="symmetric",
+            categories={"word": ["a", "b"]},
+            memoize=True,
+            secret_key=KEY,
+            instantaneous_epsilon=0.1,
         ),
-        RapporEncoder(None, f=1e-9, p=0.25, q=0.75, n_bits=8, n_cohorts=1, secret_key=KEY),
+        RapporEncoder(100.0, instantaneous_epsilon=4.0, n_bits=8, n_cohorts=1, secret_key=KEY),
     ],
     ids=["values", "words"],
 )
 def test_other_persons_with_the_same_values_have_a_second_round_of_their_own(made):
-    """All permanent reports are the truth (false alarm e**-20 a record); so what differs is the second round."""
+    """All permanent reports are the truth (false alarm e**-25 a bit); so what differs is the second round."""
     made.fit(pd.DataFrame({"word": ["a"]}))
     seen = []
     for number in range(2):
@@ -217,18 +224,21 @@ def test_numbers_have_the_probabilities_of_the_channel(mechanism):
 
 
 @pytest.mark.parametrize("key", [None, KEY])
-@pytest.mark.parametrize("word", ["a", None])
+@pytest.mark.parametrize("word", ["a", 7])
 def test_words_have_the_probabilities_of_the_channel(key, word):
     """Cohort and four bits, 64 cells."""
-    params = {"epsilon": 2.0, "p": 0.25, "q": 0.75, "n_bits": 4, "n_hashes": 1, "n_cohorts": 4}
+    params = {"epsilon": 2.0, "n_bits": 4, "n_hashes": 1, "n_cohorts": 4}
+    params |= {} if key is None else {"instantaneous_epsilon": 1.0}
     made = rappor(**params, secret_key=key).fit(pd.DataFrame({"word": ["a"]}))
     frame = pd.DataFrame({"word": [word] * 20_000, "person": range(20_000)})
     reports = reports_of(made, keyed(), frame).to_numpy().astype(int)
     cells = np.bincount(reports @ [16, 8, 4, 2, 1], minlength=64)
-    written, shares = b"missing" if word is None else b"s " + word.encode(), []
+    written, shares = b"number 7" if word == 7 else b"string a", []
+    (field,) = made.protocol_.fields
     for cohort in range(4):
-        places = made.randomizer_.places(cohort, written)
-        shares += made.randomizer_.channel([[int(bit in places) for bit in range(4)]])[0]
+        places = field.bit_indices(cohort, written)
+        filters = [[int(bit in places) for bit in range(4)]]
+        shares += channel_of_bits(filters, 4, (field.oracle.q, field.oracle.p))[0]
     assert fits(cells, [share / 4 for share in shares])
     assert not fits(cells, shares[16:] + shares[:16])
 

@@ -69,7 +69,7 @@ def memory(transformer, table):
 # The reports
 
 
-@pytest.mark.parametrize("make", [encoder, perturber, lambda: rappor(p=0, q=1)])  # without a second round
+@pytest.mark.parametrize("make", [encoder, perturber, rappor])  # without a second round
 def test_they_are_those_of_transform_on_every_engine(every_engine, people, make):
     check_they_are_those_of_transform(every_engine, people, make())
 
@@ -98,7 +98,7 @@ def check_they_are_those_of_transform(engine, people, fitted):
 
 
 def second(**params):
-    return encoder(instantaneous_epsilon=0.5, **params)
+    return encoder(UnaryEncodingTransformer, instantaneous_epsilon=0.5, **params)
 
 
 # The charge
@@ -135,10 +135,10 @@ def test_wrong_columns_of_ids(engine, people, make):
 @pytest.mark.parametrize(
     ("ids", "match"),
     [
-        (pa.array([*range(ROWS - 1), None]), "record_id holds (missing values|ids of type float)"),
-        (pa.array(range(ROWS), pa.float64()), "record_id holds ids of type float; expected integers or text"),
-        (pa.array(range(ROWS), pa.timestamp("us")), "record_id holds ids of type .*; expected integers or text"),
-        (pa.array([f"{number}.0" for number in range(ROWS)]), "record_id holds integers .* with a decimal point"),
+        (pa.array([*range(ROWS - 1), None]), "record_id (contains missing values|must be integers or text, got float)"),
+        (pa.array(range(ROWS), pa.float64()), "record_id must be integers or text, got float"),
+        (pa.array(range(ROWS), pa.timestamp("us")), "record_id must be integers or text, got "),
+        (pa.array([f"{number}.0" for number in range(ROWS)]), "record_id must be integers without a decimal point"),
     ],
 )
 def test_missing_ids_and_ids_of_other_types(engine, people, ids, match):

@@ -39,8 +39,8 @@ def perturber(**params):
 
 
 def rappor(**params):
-    made = RapporEncoder(**{"epsilon": 2.0, "n_bits": 8, "handle_missing": "value", "random_state": 0} | params)
-    return made.fit(pd.DataFrame({"color": ["red"], "size": [0]}))
+    made = RapporEncoder(**{"epsilon": 2.0, "n_bits": 8, "random_state": 0} | params)
+    return made.fit(pd.DataFrame({"size": [0]}))
 
 
 MAKERS = {
@@ -132,8 +132,8 @@ def test_so_is_what_is_no_number_and_a_missing_word(lazy_engine, bad, tmp_path):
         privatize(lazy_engine.frame(strange), perturber(), path=tmp_path / "out")
     assert "12.5" not in str(caught.value)
     if bad is None or np.isnan(bad):
-        with pytest.raises(ValueError, match="column 'size' holds missing values"):
-            privatize(lazy_engine.frame(strange), rappor(handle_missing="error"), path=tmp_path / "out")
+        with pytest.raises(ValueError, match="column 'size' contains missing values"):
+            privatize(lazy_engine.frame(strange), rappor(), path=tmp_path / "out")
     assert not list(tmp_path.rglob("*.parquet"))
 
 
@@ -142,7 +142,7 @@ def test_so_is_what_is_no_number_and_a_missing_word(lazy_engine, bad, tmp_path):
     [
         (encoder, {"color": ["red", "SECRET"], "size": [0, 0]}, "column 'color' holds a value"),
         (perturber, {"size": [12.3456]}, "column 'size' holds numbers that are not reports"),
-        (rappor, {"cohort": [77]}, "cohorts of the reports"),
+        (rappor, {"size_cohort": [77]}, "column 'size_cohort' must contain integers"),
     ],
 )
 def test_a_stranger_among_reports_is_refused(engine, people, make, strange, match):
@@ -172,9 +172,9 @@ def test_columns_without_declared_names_are_all_that_are_not_kept(people):
     fitted = perturber(bounds=(0, 3))
     assert privatize(sizes, fitted, keep=["number"]).column_names == ["size", "number"]
     assert fitted.guarantee_.scope == ("size",)
-    words = RapporEncoder(n_bits=8, handle_missing="value", secret_key=SecretKey(bytes(32)))
-    privatize(people, words, record_id="number")
-    assert words.guarantee_.scope == ("color", "size")
+    words = RapporEncoder(n_bits=8, secret_key=SecretKey(bytes(32)))
+    privatize(sizes, words, record_id="number")
+    assert words.guarantee_.scope == ("size",)
     with pytest.raises(ValueError, match="bounds must be declared"):
         privatize(people, perturber(bounds=None))
 

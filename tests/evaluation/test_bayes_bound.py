@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from skdp.evaluation import bayes_accuracy, guessing_bound
-from skdp.oracles import LocalHashing, RandomizedResponse, SubsetSelection, UnaryEncoding, two_rounds
+from skdp.oracles import LocalHashing, RandomizedResponse, SubsetSelection, TwoRoundUnaryEncoding, UnaryEncoding
 from tests.conftest import each, often
 
 EPSILONS = [0.01, 0.5, math.log(3), 4.0]
@@ -57,7 +57,7 @@ def test_closed_forms_equal_the_sum_over_the_channel(k, epsilon):
     oracles += [UnaryEncoding(k, epsilon, variant=variant) for variant in ("optimized", "symmetric")]
     oracles += [
         UnaryEncoding(k, p=Fraction(9, 10), q=Fraction(1, 3)),
-        two_rounds(UnaryEncoding(k, epsilon), Fraction(epsilon) / 3),
+        TwoRoundUnaryEncoding(UnaryEncoding(k, epsilon), Fraction(epsilon) / 3),
     ]
     oracles += [SubsetSelection(k, epsilon, subset_size=size) for size in range(1, k)]
     for oracle in oracles:

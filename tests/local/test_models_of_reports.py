@@ -28,7 +28,7 @@ from skdp.oracles import (
     LocalHashing,
     RandomizedResponse,
     SubsetSelection,
-    two_rounds,
+    TwoRoundUnaryEncoding,
 )
 from skdp.oracles import UnaryEncoding as UE
 from tests.oracles.conftest import all_reports
@@ -94,7 +94,7 @@ def every_oracle(k, epsilon):
     """Yield oracles with all their reports, in the order of their channels."""
     response, unary = RandomizedResponse(k, epsilon), UE(k, epsilon)
     oracles = [response, unary, UE(k, epsilon, variant="symmetric"), UE(k, p=Fraction(3, 4), q=Fraction(1, 5))]
-    oracles += [two_rounds(first, Fraction(epsilon) / 2) for first in (response, unary)]
+    oracles += [TwoRoundUnaryEncoding(unary, Fraction(epsilon) / 2)]
     oracles += [SubsetSelection(k, epsilon, subset_size=size) for size in range(1, k)]
     for oracle in oracles:
         yield oracle, all_reports(oracle)

@@ -197,16 +197,11 @@ class TestFrequencyOracle:
     @each(
         "parameters, match",
         [
-            ({"oracle": "local_hashing", "output": "unbiased"}, "output='unbiased' needs an oracle with a bit for"),
-            ({"oracle": "randomized_response", "output": "unbiased"}, r"one of .*, got 'randomized_response'"),
-            ({"output": "unbiased", "max_report_bytes": 1}, "none of subset_selection, .* reports of 1 bytes; the s"),
-            ({"oracle": "subset_selection", "instantaneous_epsilon": 0.5}, "needs an oracle with a second round, one"),
-            ({"oracle": "randomized_response", "instantaneous_epsilon": 1.0}, "must be smaller than epsilon"),
+            ({"oracle": "local_hashing", "output": "unbiased"}, "output='unbiased' requires an oracle with a bit for"),
+            ({"output": "unbiased", "max_report_bytes": 1}, "max_report_bytes must be at least 3 for 20 values"),
         ],
     )
     def test_what_no_oracle_or_not_the_named_one_can_do(self, parameters, match):
-        if "instantaneous_epsilon" in parameters:
-            parameters = {"memoize": True, "secret_key": bytes(32)} | parameters
         with pytest.raises(ValueError, match=match):
             FrequencyOracleEncoder(categories=[range(20)], **parameters).fit([[1]])
 

@@ -51,7 +51,7 @@ FITTED = {
     "sample": (RandomizedResponseEncoder(Fraction(1, 3), strategy="sample", categories=VALUES), PEOPLE),
     "permanent": (RandomizedResponseEncoder(1.0, memoize=True, secret_key=KEY, categories=VALUES), PEOPLE),
     "two rounds": (
-        RandomizedResponseEncoder(1.0, memoize=True, secret_key=KEY, instantaneous_epsilon=0.5, categories=VALUES),
+        UnaryEncodingTransformer(1.0, memoize=True, secret_key=KEY, instantaneous_epsilon=0.5, categories=VALUES),
         PEOPLE,
     ),
     "unary": (UnaryEncodingTransformer(1.0, categories=VALUES), PEOPLE),

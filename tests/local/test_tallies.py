@@ -80,7 +80,7 @@ def test_they_are_stored_and_read(name):
         ("numbers", {"bounds": BOUNDS | {"age": (0, 101)}}),
         ("response", {"categories": {"sex": ["Male", "Female"], "job": ["clerk", None, "sales"]}}),
         *[("words", {parameter: value})
-          for parameter, value in {"p": 0.25, "q": 0.8, "n_bits": 9, "n_hashes": 1, "n_cohorts": 4}.items()],
+          for parameter, value in {"epsilon": 1.5, "n_bits": 9, "n_hashes": 1, "n_cohorts": 4}.items()],
     ],
 )  # fmt: skip
 def test_client_and_server_cannot_disagree(name, changes):
@@ -139,7 +139,7 @@ EDITS = {
     ],
     "words": [
         change("counts", 0, to=[]),
-        *[change("counts", 0, place, to=count) for place in (0, 1) for count in (-1, 99, 1.0, 2**63 - 1)],
+        *[change("counts", 0, place, to=count) for place in (0, 1) for count in (-1, 1.0, 2**63 - 1)],
         change("protocol", "fields", 0, "shape", 0, to=7),
     ],
     "table": [

@@ -8,7 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdp import NumericPerturber, PrivacyGuarantee, RandomizedResponseEncoder, RapporEncoder, SubsetSelectionEncoder
+from skdp import (
+    NumericPerturber,
+    PrivacyGuarantee,
+    RandomizedResponseEncoder,
+    RapporEncoder,
+    SubsetSelectionEncoder,
+    UnaryEncodingTransformer,
+)
 from skdp.local import Memo, ReportProtocol, SecretKey
 from skdp.testing import check_privatizer, privatizer_checks
 from tests.conftest import often
@@ -19,7 +26,7 @@ OF_ALL = [name for name, _ in privatizer_checks(RandomizedResponseEncoder())]
 ABOUT_MEMORY = [name for name, _ in privatizer_checks(RandomizedResponseEncoder(**MEMORY)) if name not in OF_ALL]
 LITTLE = {"categories": [["a", "b", "c"]]} | MEMORY
 KEEPING = {
-    "labels": (RandomizedResponseEncoder(instantaneous_epsilon=0.5, categories=[["a", "b", None]], **MEMORY), None),
+    "labels": (UnaryEncodingTransformer(instantaneous_epsilon=0.5, categories=[["a", "b", None]], **MEMORY), None),
     "sets": (SubsetSelectionEncoder(2.0, output="unbiased", **MEMORY), None),
     "filters": (RapporEncoder(2.0, n_bits=8, secret_key=KEY), pd.DataFrame({"a": ["x", "y", "z"]})),
     "numbers": (NumericPerturber(mechanism="laplace", bounds=[(0, 100)], grid_size=16, **MEMORY), None),
@@ -159,5 +166,5 @@ def test_every_check_of_memory_catches_something():
 
 
 def test_without_a_key_there_is_nothing_to_run():
-    with pytest.raises(AssertionError, match="memoize=True needs a secret_key"):
+    with pytest.raises(AssertionError, match="memoize=True requires a secret_key"):
         check_privatizer(RandomizedResponseEncoder(memoize=True))

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from skdp import PrivacyGuarantee, RandomizedResponseEncoder, RapporEncoder
-from skdp.oracles import ClampedLaplace, Optimal, SquareWave
+from skdp.oracles import ClampedLaplace, Optimal, SquareWave, channel_of_bits
 from skdp.privacy import compose
 from tests.conftest import each, often
 from tests.privacy.accounting.enumerated import exp, pair_of
@@ -81,9 +81,13 @@ def test_losses_of_numbers_dominate(name, n_releases):
 @each("permanent", [False, True])
 @each("filters", [((1, 1, 0, 0), (0, 0, 1, 1)), ((1, 1, 0, 0), (0, 1, 0, 1)), ((1, 1, 0, 0), (0, 0, 1, 0))])
 def test_losses_of_rappor_dominate(permanent, filters):
-    encoder = RapporEncoder(None, n_bits=4, n_hashes=2, n_cohorts=1, f=0.5, p=0.3, q=0.8).fit([["a"]])
-    promise = encoder.permanent_guarantee_ if permanent else encoder.instantaneous_guarantee_
-    laws = np.array(encoder.randomizer_.channel(filters, permanent=permanent), float)
+    encoder = RapporEncoder(
+        3.0, instantaneous_epsilon=1.0, n_bits=4, n_hashes=2, n_cohorts=1, secret_key=bytes(16)
+    ).fit([["a"]])
+    promise = encoder.guarantee_ if permanent else encoder.instantaneous_guarantee_
+    (field,) = encoder.protocol_.fields
+    oracle = field.first_round if permanent else field.oracle
+    laws = np.array(channel_of_bits(filters, 4, (oracle.q, oracle.p)), float)
     for delta in (0.2, 0.05, 1e-3):
         assert deltas(laws, compose([promise], delta=delta).epsilon, 1) <= delta * (1 + 1e-9)
     bare = PrivacyGuarantee(promise.epsilon)
