@@ -1,15 +1,21 @@
-"""Tables in, tables out: the columns of any library as values, integer codes and back, and the notes of reports.
+"""Tables of any library in, tables of the same library out: columns as values and as integer codes, and metadata.
 
-A column is encoded by the dictionary of its library where possible: that of Arrow for strings, Enum of polars,
-categories of pandas. Codes are unsigned; the code ``len(values)`` marks a value that is not in the list.
+A column is encoded by the functions of its library where possible: `index_in` of Arrow for strings, Enum of polars,
+`get_indexer` of pandas. Codes are unsigned; the code ``len(values)`` marks a value that is not in the list.
 
 Internal: import nothing from here outside of skdp.
 """
 
+from skdp.tables._codes import ValueCoder as ValueCoder
+from skdp.tables._codes import column_of as column_of
+from skdp.tables._codes import decoder as decoder
+from skdp.tables._codes import dtype_of as dtype_of
+from skdp.tables._codes import empty_column as empty_column
+from skdp.tables._codes import kind_of_values as kind_of_values
+from skdp.tables._codes import number_dtype as number_dtype
 from skdp.tables._columns import ANY as ANY
 from skdp.tables._columns import ORDERED_KINDS as ORDERED_KINDS
 from skdp.tables._columns import ColumnError as ColumnError
-from skdp.tables._columns import ValueCoder as ValueCoder
 from skdp.tables._columns import as_objects as as_objects
 from skdp.tables._columns import distinct_values as distinct_values
 from skdp.tables._columns import flatten_lists as flatten_lists
@@ -28,20 +34,10 @@ from skdp.tables._columns import present as present
 from skdp.tables._columns import shielded as shielded
 from skdp.tables._columns import to_dates as to_dates
 from skdp.tables._columns import to_numbers as to_numbers
-from skdp.tables._declared import dtype_of as dtype_of
-from skdp.tables._declared import empty_column as empty_column
-from skdp.tables._declared import kind_of_values as kind_of_values
-from skdp.tables._declared import number_dtype as number_dtype
-from skdp.tables._decoders import column_of as column_of
-from skdp.tables._decoders import decoder as decoder
-from skdp.tables._frames import ATTRS_KEY as ATTRS_KEY
 from skdp.tables._frames import MAX_REPORTS as MAX_REPORTS
-from skdp.tables._frames import PROTOCOL_KEY as PROTOCOL_KEY
 from skdp.tables._frames import LargeTable as LargeTable
 from skdp.tables._frames import Summary as Summary
 from skdp.tables._frames import Table as Table
-from skdp.tables._frames import carried_text as carried_text
-from skdp.tables._frames import carries_notes as carries_notes
 from skdp.tables._frames import column_index as column_index
 from skdp.tables._frames import convert_frame as convert_frame
 from skdp.tables._frames import flatten_index as flatten_index
@@ -50,10 +46,14 @@ from skdp.tables._frames import labels_of as labels_of
 from skdp.tables._frames import lazy_error as lazy_error
 from skdp.tables._frames import missing_for_nan as missing_for_nan
 from skdp.tables._frames import open_large as open_large
-from skdp.tables._frames import pandas_note as pandas_note
 from skdp.tables._frames import read_table as read_table
-from skdp.tables._frames import schema_with_protocol as schema_with_protocol
 from skdp.tables._frames import take_rows as take_rows
-from skdp.tables._frames import text_of as text_of
-from skdp.tables._frames import with_protocol as with_protocol
 from skdp.tables._frames import without_unused_levels as without_unused_levels
+from skdp.tables._metadata import ATTRS_KEY as ATTRS_KEY
+from skdp.tables._metadata import PROTOCOL_KEY as PROTOCOL_KEY
+from skdp.tables._metadata import carried_text as carried_text
+from skdp.tables._metadata import carries_notes as carries_notes
+from skdp.tables._metadata import pandas_note as pandas_note
+from skdp.tables._metadata import schema_with_protocol as schema_with_protocol
+from skdp.tables._metadata import text_of as text_of
+from skdp.tables._metadata import with_protocol as with_protocol

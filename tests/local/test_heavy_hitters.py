@@ -164,7 +164,7 @@ class TestFrames:
             (["a", b"secret"], TypeError, "words must be strings"),
             ([], ValueError, "Found 0 words"),
             (pd.DataFrame({"a": ["x"], "b": ["y"]}), ValueError, "words must be one column, got 2"),
-            (pl.LazyFrame({"a": ["x"]}), TypeError, "lazy frames"),
+            (pl.LazyFrame({"a": ["x"]}), TypeError, "lazy frame"),
         ],
     )
     def test_odd_words_are_refused_unseen_and_before_a_charge(self, words, error, message):

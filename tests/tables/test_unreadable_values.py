@@ -112,12 +112,12 @@ def test_times_are_compared_exactly_in_every_unit(unit):
     for series in (column, column.to_pandas(), column.to_pandas().to_numpy()):
         assert codes_of(series, [fraction, far, NOON]) == [2]
         assert codes_of(series, [fraction, far]) == [2]
-        with pytest.raises(ValueError, match=r"dtype .* holds times without a time zone"):
+        with pytest.raises(ValueError, match=r"dtype .* cannot contain the declared values"):
             codes_of(series, [pd.Timestamp(NOON, tz="UTC")])
     of_other_machine = column.to_pandas().to_numpy().astype(f">M8[{unit}]")
     assert codes_of(of_other_machine, [fraction, far, NOON]) == [2]
     aware = column.cast(pa.timestamp(unit, "America/Lima"))
-    with pytest.raises(ValueError, match=r"dtype .* holds times with a time zone"):
+    with pytest.raises(ValueError, match=r"dtype .*Lima.* cannot contain the declared values"):
         codes_of(aware, [NOON])
     assert codes_of(aware, [pd.Timestamp(NOON, tz="UTC").tz_convert("Asia/Tokyo")]) == [0]
 

@@ -291,7 +291,7 @@ def test_tables_that_cannot_be_checked_are_refused():
     mean, model = DPMean(bounds=(0, 10)), DPLogisticRegression(bounds=(0, 10), classes=[1, 2])
     with pytest.raises(TypeError, match="X must be a dataframe or an array, got list"):
         check_sensitivity(mean, [[1.0], [2.0]])
-    with pytest.raises(TypeError, match="lazy frames"):
+    with pytest.raises(TypeError, match="lazy frame"):
         check_sensitivity(mean, LAZY)
     with pytest.raises(TypeError, match=r"X must be a pandas\.DataFrame, got ndarray"):
         check_curator(mean, ONLY.to_numpy())

@@ -1,0 +1,454 @@
+"""Integer codes of declared values, and back from codes to columns of any library."""
+
+# The dtype of a decoded column follows from the declared values and the library alone. One
+# private value may change the dtype of a column: a missing value makes floats of integers
+# and objects of booleans, a large value widens them, and a fraction of a second makes
+# nanoseconds of seconds.
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import cache, lru_cache, partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from skdp.tables._columns import (
+    DECIMAL,
+    ColumnError,
+    as_objects,
+    can_contain,
+    cells_of,
+    has_zone,
+    is_missing,
+    kind_of,
+    kind_of_dtype,
+    name_of_dtype,
+    plain,
+    present,
+    take,
+    unwrap,
+)
+
+Codes = NDArray[np.unsignedinteger]
+Decode = Callable[[NDArray[np.integer]], Any]
+
+_COMMON_TYPES = {
+    "string": (str, np.str_),
+    "number": (int, float, np.int64, np.float64),
+    "boolean": (bool, np.bool_),
+}
+
+
+class ValueCoder:
+    """Encoder of columns of any library by the declared values of a column."""
+
+    def __init__(self, values: Sequence[Any]) -> None:
+        self.values = tuple(values)
+        # The code of a value that is not declared, and the code of a missing value.
+        self.outside = self.missing = len(self.values)
+        self.dtype = np.min_scalar_type(self.outside)
+        self.codes: dict[Any, int] = {}
+        for code, value in enumerate(self.values):
+            if value is None:
+                self.missing = code
+            else:
+                self.codes[value] = code
+        self.kind = next(map(kind_of, self.codes), None)
+
+    def check_dtype(self, column: Any, *, declared: str) -> None:
+        """Refuse a dtype that cannot contain the declared values, unless all values are missing."""
+        if self.kind is None:
+            return
+        kinds = {self.kind} | ({DECIMAL} if self.kind == "number" else set())
+        zones = {getattr(value, "tzinfo", None) is not None for value in self.codes}
+        if not can_contain(column, kinds, zones):
+            raise ColumnError(
+                f"dtype {name_of_dtype(column)} cannot contain the declared values "
+                f"{declared}; convert the column, or declare its own values"
+            )
+
+    def encode(self, column: Any) -> Codes:
+        """Encode a column."""
+        library, column = unwrap(column)
+        if library == "pyarrow" and hasattr(column.type, "index_type"):
+            # Each chunk may have its own dictionary.
+            parts = map(self._encode_dictionary, column.chunks)
+            return np.concatenate([np.empty(0, self.dtype), *parts])
+        if library in ("polars", "pyarrow") and kind_of_dtype(column) == "string":
+            return self._encode_text(library, column)
+        if library == "pandas" and isinstance(column.dtype, pd.CategoricalDtype):
+            levels = pd.Series(column.dtype.categories)
+            return self._encode_levels(column.cat.codes.to_numpy(), levels)
+        return self._encode_cells(column)
+
+    def _encode_dictionary(self, chunk: Any) -> Codes:
+        import pyarrow
+
+        levels = pyarrow.chunked_array([chunk.dictionary])
+        positions = chunk.indices.cast("int64").fill_null(-1)
+        return self._encode_levels(positions.to_numpy(zero_copy_only=False), levels)
+
+    def _encode_levels(self, positions: NDArray[np.integer], levels: Any) -> Codes:
+        """Encode positions among the levels of another dictionary; missing is after the last level."""
+        table = np.append(self.encode(levels), self.dtype.type(self.missing))
+        return take(table, positions)
+
+    def _encode_text(self, library: str, column: Any) -> Codes:
+        texts = list(self.codes) if self.kind == "string" else []
+        if library == "polars":
+            import polars
+
+            if column.dtype == polars.Enum:
+                levels = column.dtype.categories
+                positions = column.to_physical().cast(polars.UInt32)
+                positions = positions.fill_null(len(levels))
+                return self._encode_levels(
+                    positions.to_numpy(), column.dtype.categories
+                )
+            column = column.cast(polars.String)
+            positions = column.cast(polars.Enum(texts), strict=False).to_physical()
+            positions = positions.cast(polars.UInt32).fill_null(len(texts)).to_numpy()
+            n_missing = column.null_count()
+            is_null = column.is_null().to_numpy() if n_missing else None
+        else:
+            import pyarrow
+            from pyarrow import compute
+
+            value_set = pyarrow.array(texts, column.type)
+            found = compute.index_in(column, value_set=value_set)
+            positions = found.fill_null(len(texts)).to_numpy()
+            n_missing = column.null_count
+            is_null = column.is_null().to_numpy() if n_missing else None
+        codes_of_texts = [*(map(self.codes.__getitem__, texts)), self.outside]
+        codes = take(np.array(codes_of_texts, self.dtype), positions)
+        if is_null is not None:
+            codes[is_null] = self.missing
+        return codes
+
+    def _encode_cells(self, column: Any) -> Codes:
+        cells, is_null = cells_of(column)
+        if cells.dtype.kind in "iufb":
+            codes = self._encode_numbers(cells)
+        elif cells.dtype.kind in "mM":
+            codes = self._encode_times(column, cells)
+        else:
+            objects = cells.astype(object, copy=False)
+            codes = np.fromiter(self._object_codes(objects), self.dtype, len(objects))
+        if is_null is not None:
+            codes[is_null] = self.missing
+        return codes
+
+    def _encode_numbers(self, cells: NDArray[Any]) -> Codes:
+        dtype = cells.dtype
+        code_of: dict[Any, int] = {}
+        if self.kind == ("boolean" if dtype.kind == "b" else "number"):
+            for value, code in self.codes.items():
+                if not _represents(dtype, value):
+                    continue
+                number = dtype.type(value)
+                if number in code_of:
+                    raise ColumnError(
+                        "two declared values are the same number in a column of dtype "
+                        f"{dtype}"
+                    )
+                code_of[number] = code
+        if dtype == np.float16:  # pandas has no index of half precision
+            cells = cells.astype(np.float32)
+        codes = self._find(cells, code_of)
+        if dtype.kind == "f":
+            codes[np.isnan(cells)] = self.missing
+        return codes
+
+    def _encode_times(self, column: Any, times: NDArray[Any]) -> Codes:
+        """Encode dates, times and durations as the integers that they are: Python may have no objects for them."""
+        if kind_of_dtype(column) == "date":
+            times = times.astype("datetime64[D]")  # Arrow may have milliseconds of days
+        code_of = {}
+        if kind_of_dtype(column) == self.kind:
+            for value, code in self.codes.items():
+                is_zoned = getattr(value, "tzinfo", None) is not None
+                time = _numpy_time(value)
+                time_in_unit = time.astype(times.dtype)
+                # A unit may round a time, or be unable to represent it.
+                is_exact = time_in_unit.astype(time.dtype) == time
+                if is_exact and is_zoned == has_zone(column):
+                    code_of[time_in_unit.view(np.int64)] = code
+        codes = self._find(times.view(np.int64), code_of)
+        codes[np.isnat(times)] = self.missing
+        return codes
+
+    def _find(self, cells: NDArray[Any], code_of: dict[Any, int]) -> Codes:
+        """Look up each cell among the declared values, as the dtype represents them."""
+        keys = pd.Index(np.array(list(code_of), cells.dtype))
+        table = np.array([*code_of.values(), self.outside], self.dtype)
+        return take(table, keys.get_indexer(cells))  # -1 if not found
+
+    def _object_codes(self, values: Iterable[Any]) -> Iterator[int]:
+        codes_of_type: dict[type, dict[Any, int]] = {type(None): {None: self.missing}}
+        for kind, common_types in _COMMON_TYPES.items():
+            codes = self.codes if kind == self.kind else {}
+            codes_of_type |= dict.fromkeys(common_types, codes)
+        for value in values:
+            code_of = codes_of_type.get(type(value))
+            if code_of is None:
+                yield self._code_of(value)
+            elif value != value:  # nan
+                yield self.missing
+            else:
+                yield code_of.get(value, self.outside)
+
+    def _code_of(self, value: Any) -> int:
+        if is_missing(value):
+            return self.missing
+        # An object that cannot be converted, hashed or compared is not declared.
+        try:
+            kind = kind_of(value)
+            if kind == DECIMAL and self.kind == "number":
+                # The float that is written as this decimal fraction.
+                value = int(value) if value == int(value) else float(value)
+                kind = "number"
+            if kind == self.kind:
+                return self.codes.get(plain(value), self.outside)
+        except Exception:
+            pass
+        return self.outside
+
+
+def _represents(dtype: np.dtype[Any], value: Any) -> bool:
+    """Return True if a dtype represents a value exactly, or a fraction rounded to a narrower float."""
+    try:
+        with np.errstate(all="ignore"):
+            cast = dtype.type(value)
+            if not isinstance(value, float):
+                return bool(cast.item() == value)
+            is_same_limit = np.isfinite(cast) == np.isfinite(value)
+            is_same_zero = (cast == 0) == (value == 0)
+            return bool(cast == value) and bool(is_same_limit and is_same_zero)
+    except OverflowError:
+        return False
+
+
+def _numpy_time(value: Any) -> Any:
+    """Return a declared date, time or duration as a NumPy scalar, in UTC if it has a time zone."""
+    if isinstance(value, timedelta):
+        return pd.Timedelta(value).to_timedelta64()
+    if isinstance(value, datetime):
+        return pd.Timestamp(value).to_datetime64()
+    return np.datetime64(value, "D")
+
+
+# Dtypes of declared values.
+
+# The dtypes of each kind: in NumPy and pandas, polars, and Arrow.
+_DTYPES = {
+    "unsigned": (np.dtype(np.uint64), "UInt64", "uint64"),
+    "whole": (np.dtype(np.int64), "Int64", "int64"),
+    "real": (np.dtype(float), "Float64", "float64"),
+    "missing": (np.dtype(float), "Float64", "float64"),
+    "boolean": (np.dtype(bool), "Boolean", "bool_"),
+    "string": (np.dtype("U"), "String", "string"),
+    "date": (np.dtype("datetime64[D]"), "Date", "date32"),
+    "datetime": (np.dtype("datetime64[us]"), "Datetime", "timestamp"),
+    "duration": (np.dtype("timedelta64[us]"), "Duration", "duration"),
+}
+
+
+def kind_of_values(values: Sequence[Any], *, real: bool | None = None) -> str:
+    """Return the kind of declared values, which decides their dtype.
+
+    Numbers are whole if `real` is False, or if it is None and all of them are.
+    """
+    listed = present(values)
+    if not listed:
+        return "missing"
+    kind = kind_of(listed[0])
+    if kind == "timedelta":
+        return "duration"
+    if kind != "number":
+        return kind
+    if real is None:
+        real = not all(map(float.is_integer, map(float, listed)))
+    if real:
+        return "real"
+    is_unsigned = max(listed) > np.iinfo(np.int64).max and min(listed) >= 0
+    return "unsigned" if is_unsigned else "whole"
+
+
+def number_dtype(kind: str) -> np.dtype[Any]:
+    """Return the NumPy dtype of a kind of numbers."""
+    return _DTYPES[kind][0]
+
+
+def dtype_of(library: str, kind: str, values: Sequence[Any]) -> Any:
+    """Return the dtype of declared values of a kind in a library; None if the library infers it from the values."""
+    if library in ("numpy", "pandas"):
+        return _numpy_dtype(library, kind, values)
+    if kind not in _DTYPES:
+        return None
+    zone = _zone_of(values)
+    _, polars_name, arrow_name = _DTYPES[kind]
+    if library == "polars":
+        import polars
+
+        make = getattr(polars, polars_name)
+    else:
+        import pyarrow
+
+        make = getattr(pyarrow, arrow_name)
+    if kind == "datetime":
+        return make("us", zone and str(zone))
+    return make("us") if kind == "duration" else make()
+
+
+def _numpy_dtype(library: str, kind: str, values: Sequence[Any]) -> Any:
+    zone = _zone_of(values)
+    has_missing = None in values
+    if library == "pandas" and kind == "string":
+        return _pandas_text_dtype()
+    if library == "pandas" and zone is not None:
+        return pd.DatetimeTZDtype("us", zone)
+    if library == "pandas" and kind in ("Period", "Interval"):
+        return pd.array(present(values)).dtype
+    # pandas has no days; NumPy has no time zones, and no missing boolean or text.
+    is_object = has_missing and kind in ("boolean", "string")
+    is_object = is_object or (library == "pandas" and kind == "date")
+    if is_object or zone is not None or kind not in _DTYPES:
+        return np.dtype(object)
+    dtype = number_dtype(kind)
+    return np.dtype(float) if has_missing and dtype.kind in "iu" else dtype
+
+
+def _zone_of(values: Sequence[Any]) -> Any:
+    """Return the time zone of declared times; None if they have none."""
+    zones = {getattr(value, "tzinfo", None) for value in present(values)}
+    if zones <= {None}:
+        return None
+    # Times of different offsets are in UTC, and so are times of a file, which contains
+    # offsets and no names of zones.
+    zone = zones.pop() if len(zones) == 1 else UTC
+    return zone if hasattr(zone, "key") else UTC
+
+
+@cache
+def _pandas_text_dtype() -> Any:
+    """Return the default dtype of text, which the version of pandas decides."""
+    return pd.Series(["text"]).dtype
+
+
+def empty_column(library: str, dtype: Any) -> Any:
+    """Make a column without rows, which shares no memory with other columns."""
+    if library == "numpy":
+        return np.empty(0, dtype)
+    if library == "pandas":
+        return pd.Series([], dtype=dtype)
+    if library == "pyarrow":
+        import pyarrow
+
+        return pyarrow.chunked_array([], dtype)
+    import polars
+
+    return polars.Series([], dtype=dtype)
+
+
+# From codes to columns.
+
+# Raised by libraries when a dtype cannot represent a value; the errors of Arrow derive
+# from these.
+_DTYPE_ERRORS = (TypeError, ValueError, OverflowError, NotImplementedError)
+
+
+# Types of which no two values are equal and differ in their text.
+_HASHED_TYPES = {str, int, bool, type(None)}
+
+
+def decoder(values: Sequence[Any], library: str, dtype: Any) -> Decode:
+    """Return a function from codes to a column of a library, of a dtype if it represents all declared values."""
+    # To make a decoder takes as long as to encode a small batch. The key of the cache
+    # has the types, because 1 and True are equal.
+    types = tuple(map(type, values))
+    if _HASHED_TYPES.issuperset(types):
+        return _cached_decoder(tuple(values), types, library, dtype)
+    return _decoder(values, library, dtype)
+
+
+@lru_cache(maxsize=256)
+def _cached_decoder(
+    values: tuple[Any, ...], types: tuple[type, ...], library: str, dtype: Any
+) -> Decode:
+    return _decoder(values, library, dtype)
+
+
+def _decoder(values: Sequence[Any], library: str, dtype: Any) -> Decode:
+    # Libraries cut texts, round numbers and wrap integers silently, so the decoded
+    # values are encoded again. The library infers a dtype if this one fails.
+    coder = ValueCoder(values)
+    codes = np.arange(len(values))
+    for candidate in (dtype, None):
+        try:
+            # pandas warns of numbers beyond a narrow float.
+            with np.errstate(over="ignore", under="ignore"):
+                decode = _make_decoder(values, library, candidate)
+            column = decode(codes)
+            if library == "pandas":
+                column = pd.Series(column)
+            if library == "pyarrow":
+                column = _chunked(column)
+            read_codes = coder.encode(column)
+        except _DTYPE_ERRORS:
+            continue
+        if np.array_equal(read_codes, codes):
+            return decode
+    raise ColumnError(
+        f"no dtype of {library} represents all declared values ({coder.kind})"
+    )
+
+
+def _make_decoder(values: Sequence[Any], library: str, dtype: Any) -> Decode:
+    if library == "polars":
+        import polars
+
+        try:
+            return polars.Series(values, dtype=dtype).gather
+        except polars.exceptions.PolarsError as error:  # derives from no standard error
+            raise TypeError(type(error).__name__) from None
+    if library == "pyarrow":
+        import pyarrow
+
+        levels = pyarrow.array(values, dtype)
+        return lambda codes: levels.take(pyarrow.array(codes))
+    if library == "pandas" and not isinstance(dtype, np.dtype):
+        return pd.Series(list(values), dtype=dtype).array.take
+    if dtype is None or dtype.kind == "O":
+        return partial(take, as_objects(values))
+    if dtype.kind == "f":
+        values = [np.nan if value is None else value for value in values]
+    return partial(take, np.array(values, dtype))
+
+
+def _chunked(array: Any) -> Any:
+    import pyarrow
+
+    return pyarrow.chunked_array([array])
+
+
+def column_of(
+    values: NDArray[Any], library: str, missing: NDArray[np.bool_] | None = None
+) -> Any:
+    """Convert numbers, dates or booleans to a column of a library; NaN, NaT and masked rows become missing."""
+    if library in ("numpy", "pandas"):
+        if missing is not None:
+            values = np.where(missing, np.nan, values)
+        is_time = library == "pandas" and values.dtype.kind == "M"
+        return values.astype("datetime64[us]") if is_time else values
+    if library == "pyarrow":
+        import pyarrow
+
+        return _chunked(pyarrow.array(values, mask=missing, from_pandas=True))
+    import polars
+
+    series = polars.Series(values, nan_to_null=True)
+    return series if missing is None else series.set(polars.Series(missing), None)
