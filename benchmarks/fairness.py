@@ -73,16 +73,16 @@ class PeopleTable:
     """Groups of people, their labels, and the predictions of a model."""
 
     groups: pd.DataFrame
-    privileged: Any
+    privileged: dict[str, Any]
     y_true: Numbers
     y_pred: Numbers
 
     @cache  # noqa: B019 (tables live as long as the process)
     def truth(self) -> dict[tuple[str, str], float]:
         """Return the metrics of these rows."""
-        goal = self.privileged
-        goal = list(goal) if isinstance(goal, tuple) else [goal]
-        is_privileged = (self.groups == goal).all(axis=1).to_numpy()
+        is_privileged = (
+            (self.groups == pd.Series(self.privileged)).all(axis=1).to_numpy()
+        )
         rates = []
         for chosen in (~is_privileged, is_privileged):
             true, predicted = self.y_true[chosen], self.y_pred[chosen]
@@ -100,10 +100,10 @@ class PeopleTable:
 
 def people_tables(quick: bool) -> dict[str, Callable[[], PeopleTable]]:
     if quick:
-        return {"Adult, sex": partial(predict_adult, ["sex"], "Male", 4_000)}
-    both = partial(predict_adult, ["race", "sex"], ("White", "Male"))
+        return {"Adult, sex": partial(predict_adult, {"sex": "Male"}, 4_000)}
+    both = partial(predict_adult, {"race": "White", "sex": "Male"})
     return {
-        "Adult, sex": partial(predict_adult, ["sex"], "Male"),
+        "Adult, sex": partial(predict_adult, {"sex": "Male"}),
         "Adult, race x sex": both,
     }
 
@@ -121,7 +121,6 @@ def report(table: PeopleTable, epsilon: float, seed: int) -> Intervals:
             table.y_pred[rows],
             table.groups.iloc[rows].reset_index(drop=True),
             privileged=table.privileged,
-            by_group=False,
             confidence_level=0.95,
         )
         found.append(join_truth(frame, table.truth()))
@@ -153,11 +152,9 @@ def score_intervals(table: Any, found: Intervals) -> dict[str, float]:
     }
 
 
-def predict_adult(
-    names: list[str], privileged: Any, n_rows: int | None = None
-) -> PeopleTable:
+def predict_adult(privileged: dict[str, Any], n_rows: int | None = None) -> PeopleTable:
     """Predict test rows of Adult."""
-    table = adult()
+    table, names = adult(), list(privileged)
     train, test = table.train[:n_rows], table.test[:n_rows].reset_index(drop=True)
     names_used = [n for n in table.columns if n not in ("income", *names)]
     model = LogisticRegression(solver="liblinear")
@@ -196,7 +193,6 @@ def debias(
             reports,
             encoder,
             privileged=table.privileged,
-            by_group=False,
             rows="table",
         )
         found.append(join_truth(frame, table.truth()))

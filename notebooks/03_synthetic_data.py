@@ -371,11 +371,10 @@ print(
 
 def pair_errors(rows):
     return {
-        "age": marginal_error(pair, rows, order=1, columns=["age"], domain=pair_domain),
-        "occupation": marginal_error(
-            pair, rows, order=1, columns=["occupation"], domain=pair_domain
-        ),
-        "age × occupation": marginal_error(pair, rows, domain=pair_domain),
+        " × ".join(names): marginal_error(
+            pair[names], rows[names], order=len(names), domain=pair_domain
+        )
+        for names in (["age"], ["occupation"], ["age", "occupation"])
     }
 
 
@@ -705,16 +704,16 @@ boosting = make_pipeline(
     FunctionTransformer(as_categories),
     HistGradientBoostingClassifier(categorical_features="from_dtype", random_state=0),
 )
-triples = {"columns": list(adult)[:7]}
+of_triples = list(adult)[:7]
 
 
 def distances(rows):
-    return {
-        f"{order}-way": marginal_error(
-            adult, rows, order=order, domain=domain, **(triples if order == 3 else {})
-        )
-        for order in (1, 2, 3)
+    errors = {
+        f"{order}-way": marginal_error(adult, rows, order=order, domain=domain)
+        for order in (1, 2)
     }
+    seven = adult[of_triples], rows[of_triples]
+    return errors | {"3-way": marginal_error(*seven, order=3, domain=domain)}
 
 
 def auc(rows):

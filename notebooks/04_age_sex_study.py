@@ -633,9 +633,7 @@ compared.loc[["accuracy", "AUC"]].round(4)
 sex = cells["sex"].iloc[test]
 options = {"privileged": "Male", "positive_label": ">50K"}
 fairness = {
-    name: fairness_report(
-        y_test, labels, sex, by_group=True, confidence_level=0.95, **options
-    )
+    name: fairness_report(y_test, labels, sex, **options)
     for name, labels in predicted.items()
 }
 FairnessDisplay.from_reports(

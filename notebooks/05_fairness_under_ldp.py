@@ -118,17 +118,12 @@ true_values = report[report["group"].isna()].set_index("metric")["value"]
 report.round(4)
 
 # %% [markdown]
-# With `by_group`, each value is a group of its own, and several columns make groups together. The smallest ones have
-# few rows and wide intervals.
+# Without `privileged`, each value is a group of its own, and several columns make groups together. The smallest ones
+# have few rows and wide intervals.
 
 # %%
 by_group = fairness_report(
-    y_test,
-    predicted,
-    X_test[["race", "sex"]],
-    positive_label=">50K",
-    by_group=True,
-    confidence_level=0.95,
+    y_test, predicted, X_test[["race", "sex"]], positive_label=">50K"
 )
 sizes = X_test.groupby(["race", "sex"], observed=True).size()
 rates = by_group[by_group["metric"] == "true_positive_rate"]
@@ -144,7 +139,6 @@ report = fairness_report(
     X_test["sex"],
     privileged="Male",
     positive_label=">50K",
-    by_group=True,
     confidence_level=0.95,
 )
 FairnessDisplay.from_reports({"true groups": report})
@@ -355,10 +349,10 @@ plt.show()
 
 # %%
 both = X_test[["race", "sex"]]
-white_men = ("White", "Male")
+white_men = {"race": "White", "sex": "Male"}
 race_and_sex = test.domain.select(both.columns)
 against_white_men = {"privileged": white_men, "positive_label": ">50K"}
-exact = fairness_report(y_test, predicted, both, by_group=False, **against_white_men)
+exact = fairness_report(y_test, predicted, both, **against_white_men)
 exact.set_index("metric").loc[[PARITY, OPPORTUNITY], ["value"]].round(3)
 
 # %%

@@ -205,21 +205,21 @@ def load_adult_aif360() -> Any:
     for name in frame.columns[frame.dtypes == "category"]:
         # aif360 has a column for each value that occurs: "Never-worked" is lost with the missing occupations.
         frame[name] = frame[name].cat.remove_unused_categories()
-    return to_aif360(
+    dataset = to_aif360(
         frame.drop(columns=["fnlwgt", "income"]),
-        frame["income"],
+        frame["income"].rename("income-per-year"),
         ["race", "sex"],
         privileged={"race": "White", "sex": "Male"},
         positive_label=">50K",
-        label_name="income-per-year",
-        metadata={
-            "label_maps": [{1.0: ">50K", 0.0: "<=50K"}],
-            "protected_attribute_maps": [
-                {1.0: "White", 0.0: "Non-white"},
-                {1.0: "Male", 0.0: "Female"},
-            ],
-        },
     )
+    dataset.metadata |= {
+        "label_maps": [{1.0: ">50K", 0.0: "<=50K"}],
+        "protected_attribute_maps": [
+            {1.0: "White", 0.0: "Non-white"},
+            {1.0: "Male", 0.0: "Female"},
+        ],
+    }
+    return dataset
 
 
 def _domain(columns: Iterable[str], *, missing: bool) -> Domain:

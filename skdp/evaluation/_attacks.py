@@ -18,7 +18,7 @@ from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict
 from skdp.base import ColumnLike, TableLike, check_row_order, draw_seed
 from skdp.domain import Domain
 from skdp.local import SAMPLED, ReportTransformer
-from skdp.metrics import proportion, read_columns
+from skdp.metrics import read_columns
 from skdp.oracles import FrequencyOracle
 from skdp.tables import ColumnError, shielded
 
@@ -199,13 +199,17 @@ def _recall_table(
     """Return the recall of each value with its interval, rarest first."""
     n_rows = np.bincount(truth)
     n_right = np.bincount(truth[is_right], minlength=n_rows.size)
-    recall = proportion(n_right, n_rows, 0.95)
+    intervals = []
+    for right, rows in zip(n_right, n_rows, strict=True):
+        interval = binomtest(int(right), int(rows)).proportion_ci(method="wilson")
+        intervals.append((interval.low, interval.high))
+    lower, upper = np.transpose(intervals)
     table = pd.DataFrame(
         {
             "proportion": n_rows / len(truth),
-            "recall": recall.value,
-            "lower": recall.lower,
-            "upper": recall.upper,
+            "recall": n_right / n_rows,
+            "lower": lower,
+            "upper": upper,
         },
         index=pd.Index(labels, name="value", tupleize_cols=False),
     )

@@ -317,7 +317,7 @@ def _read_table(
     labels = true.isin([label]).to_numpy().astype(np.int64)
     if true.nunique() != 2 or not 0 < labels.mean() < 1:
         raise ValueError("y must have two classes, positive_label among them")
-    ((values,),) = read_privileged(privileged, [sensitive])
+    (values,) = read_privileged(privileged, [sensitive])
     if X[sensitive].isin(values).nunique() < 2:
         raise ValueError(
             f"column {sensitive!r} must have privileged and unprivileged values in X, got "

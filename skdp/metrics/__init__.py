@@ -1,31 +1,30 @@
-"""Errors of counts and of synthetic tables, and group fairness, computed from the true values.
+"""Errors of counts and of synthetic tables, and group fairness of predictions.
 
-Fairness metrics and model weights are also estimated from privatised groups, without bias.
+Metrics compare with true values. Fairness metrics and fair models also take privatized groups.
 """
 
 from skdp.metrics._aif360 import from_aif360, to_aif360
 from skdp.metrics._aif360 import import_optional as import_optional
 from skdp.metrics._counts import count_error, percent_error
 from skdp.metrics._counts import labels_of as labels_of
-from skdp.metrics._debiased_fairness import debiased_fairness
-from skdp.metrics._fairness_report import LABELS as LABELS
-from skdp.metrics._fairness_report import fairness_report
+from skdp.metrics._fairness import LABELS as LABELS
+from skdp.metrics._fairness import debiased_fairness, fairness_report
 from skdp.metrics._inputs import find_positive_label as find_positive_label
-from skdp.metrics._inputs import name_groups as name_groups
 from skdp.metrics._inputs import read_classes as read_classes
 from skdp.metrics._inputs import read_columns as read_columns
 from skdp.metrics._inputs import read_privileged as read_privileged
-from skdp.metrics._intervals import proportion as proportion
-from skdp.metrics._intervals import two_sided as two_sided
-from skdp.metrics._marginals import marginal_error, marginal_errors
-from skdp.metrics._marginals import marginal_table as marginal_table
 from skdp.metrics._mitigation import (
     private_parity,
     private_reweighing,
     private_threshold_optimizer,
 )
-from skdp.metrics._private_groups import joint_distribution
-from skdp.metrics._range_queries import range_query_error
+from skdp.metrics._reported_groups import joint_distribution
+from skdp.metrics._synthetic_tables import (
+    marginal_error,
+    marginal_errors,
+    range_query_error,
+)
+from skdp.metrics._synthetic_tables import marginal_table as marginal_table
 from skdp.metrics._train_on_synthetic import train_on_synthetic
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Conversion to aif360; it and fairlearn are imported only when needed."""
+"""Conversion from and to aif360's datasets."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Hashable, Mapping
 from importlib import import_module
 from typing import Any
 
+import narwhals.stable.v2 as nw
+import narwhals.stable.v2.selectors as selectors
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from sklearn.utils import Bunch
 
 from skdp.base import (
@@ -22,13 +23,12 @@ from skdp.base import (
 from skdp.domain import Domain
 from skdp.metrics._inputs import (
     check_both,
-    encode_frame,
     find_positive_label,
     read_classes,
-    read_frame,
     read_numbers,
     read_privileged,
 )
+from skdp.tables import convert_frame, is_frame, read_table
 
 
 def to_aif360(
@@ -39,33 +39,30 @@ def to_aif360(
     privileged: Privileged,
     positive_label: Label | None = None,
     sample_weight: ColumnLike | None = None,
-    label_name: str = "label",
-    metadata: Mapping[str, Any] | None = None,
 ) -> Any:
     """Convert a table with strings to a numeric aif360 dataset.
 
     Parameters
     ----------
     X : pandas, polars or pyarrow dataframe, or 2-D array, of shape (n_samples, n_features)
-        The features, including the sensitive ones. Numbers and Booleans are kept; dates become days since 1970-01-01
-        (UTC), durations days. In other columns, each value becomes a 0/1 column ``column=value``, after the kept ones;
-        a pandas categorical or polars Enum column has one for each declared value. The row index of a pandas frame
-        becomes the instance names. The columns of an array are named ``x0, x1, …``.
+        Features, including the sensitive ones. Numbers and Booleans are kept; dates
+        become days since 1970-01-01 (UTC), durations days. Other columns become a 0/1
+        column ``column=value`` for each value, after the kept ones; a pandas
+        categorical or polars Enum column has one for each declared value. The row index
+        of a pandas frame becomes the instance names.
     y : array-like or series of shape (n_samples,), or dataframe of one column
-        The labels, true or predicted.
+        True or predicted labels. The name of a series is the label name of the dataset;
+        by default "label".
     sensitive_features : column name or list of column names
-        The protected attributes: columns of X. Each keeps its place, as 1.0 for privileged and 0.0 for other rows.
-    privileged : mapping of column name to value or list of values
-        The privileged values. For a single sensitive feature, the value or list of values is enough.
-    positive_label : label, optional
-        The favourable label. By default 1, if all labels are 0 and 1, or False and True. It
-        becomes 1.0 and any other 0.0.
-    sample_weight : array-like or series of shape (n_samples,), optional
-        Finite weights of the rows, at least 0: aif360's ``instance_weights``. By default all are 1.
-    label_name : str, default="label"
-        The name of the label in the dataset.
-    metadata : mapping, optional
-        The dataset's ``metadata``, in which aif360 looks for ``label_maps`` and ``protected_attribute_maps``.
+        Columns of X that become protected attributes, 1.0 for privileged and 0.0 for
+        other rows.
+    privileged : value, list of values, or mapping of column name to such
+        Privileged values; for several sensitive features, a mapping.
+    positive_label : label, default=None
+        Favourable label, which becomes 1.0; all others become 0.0. None is 1, if all
+        labels are 0 and 1, or False and True.
+    sample_weight : array-like or series of shape (n_samples,), default=None
+        Nonnegative finite weights, aif360's ``instance_weights``. None is 1 for each row.
 
     Returns
     -------
@@ -77,24 +74,27 @@ def to_aif360(
     ImportError
         If aif360 is not installed.
     TypeError
-        If X is neither a dataframe nor an array, or is a lazy frame; if `sensitive_features` is a column itself.
+        If X is neither a dataframe nor an array, or is a lazy frame; if
+        `sensitive_features` is a column itself.
     ValueError
-        If a value is missing, lengths, names, weights or the order of row labels do not fit, a sensitive feature has
-        only privileged or only other rows, or none of several labels is the positive one.
+        If a value is missing, lengths, names, weights or the order of row labels do not
+        fit, a sensitive feature has only privileged or only other rows, or none of
+        several labels is the positive one.
 
     See Also
     --------
-    from_aif360 : The way back.
+    from_aif360 : Convert a dataset to a table.
     fairness_report : The usual metrics in one table.
 
     Notes
     -----
-    **Privacy.** A conversion: the dataset contains the values of X and y, protected or not. With a privatised sensitive
-    feature, metrics are those of the privatised groups; keep the true one for scoring, or correct for the noise.
+    **Privacy.** A conversion: the dataset contains the values of X and y, protected or
+    not. With a privatized sensitive feature, metrics are those of the reported groups.
 
     Examples
     --------
     >>> import pandas as pd
+    >>> from skdp.metrics import to_aif360
     >>> people = pd.DataFrame({"sex": ["Female", "Male", "Male"], "job": ["Sales", "Sales", "Craft"]})
     >>> people["age"] = [39, 50, 38]
     >>> dataset = to_aif360(people, ["no", "yes", "no"], "sex", privileged="Male", positive_label="yes")
@@ -105,26 +105,26 @@ def to_aif360(
     """
     datasets = import_optional("aif360.datasets")
     check_row_order(X=X, y=y, sample_weight=sample_weight)
-    frame = read_frame(X)
+    frame = _read_frame(X)
     labels = read_classes(y, "y")
     if len(labels) != len(frame):
         raise ValueError(f"X has {len(frame)} rows, y has {len(labels)} labels")
+    label_name = "label" if labels.name is None else str(labels.name)
     if label_name in map(str, frame.columns):
-        raise ValueError(
-            f"X has a column {label_name!r}; set label_name to another name"
-        )
-    groups = _read_privileged(sensitive_features, privileged, list(frame.columns))
-    # aif360 compares numbers: a protected attribute is 1 for privileged rows, else 0.
-    for name, values in groups.items():
-        is_privileged = frame[name].isin(values).to_numpy(dtype=bool)
+        raise ValueError(f"X must not have a column with the name of y, {label_name!r}")
+    names = _check_names(sensitive_features, list(frame.columns))
+    values = read_privileged(privileged, names)
+    for name, listed in zip(names, values, strict=True):
+        is_privileged = frame[name].isin(listed).to_numpy(dtype=bool)
         check_both(is_privileged, f"sensitive feature {name!r}")
         frame[name] = is_privileged.astype(np.float64)
-    numeric = encode_frame(frame)
-    positive_label = find_positive_label(positive_label, y=labels)
-    numeric[label_name] = _indicate_positive(labels, positive_label)
-    weights = None
-    if sample_weight is not None:
-        weights = _read_weights(sample_weight, len(frame))
+    numeric = _encode_frame(frame)
+    label = find_positive_label(positive_label, y=labels)
+    is_positive = labels.isin([label]).to_numpy(dtype=bool)
+    # All predictions of a model may be negative.
+    if not is_positive.any() and labels.nunique() > 1:
+        raise ValueError("y has no label that equals positive_label")
+    numeric[label_name] = is_positive.astype(np.float64)
     if numeric.columns.has_duplicates:
         raise ValueError(
             "an encoded column 'column=value' has the name of another column; rename "
@@ -133,166 +133,51 @@ def to_aif360(
     dataset = datasets.BinaryLabelDataset(
         df=numeric,
         label_names=[label_name],
-        protected_attribute_names=list(groups),
-        privileged_protected_attributes=[np.ones(1)] * len(groups),
-        unprivileged_protected_attributes=[np.zeros(1)] * len(groups),
+        protected_attribute_names=names,
+        privileged_protected_attributes=[np.ones(1)] * len(names),
+        unprivileged_protected_attributes=[np.zeros(1)] * len(names),
         favorable_label=1.0,
         unfavorable_label=0.0,
-        metadata=dict(metadata or {}),  # aif360 writes into it
     )
-    # Not as a column of the table, which would become a feature.
-    if weights is not None:
-        dataset.instance_weights = weights
+    # A column of weights would be a feature.
+    if sample_weight is not None:
+        weights = read_numbers(sample_weight, "sample_weight")
+        if len(weights) != len(frame):
+            raise ValueError(
+                f"X has {len(frame)} rows, sample_weight has {len(weights)}"
+            )
+        if (weights < 0).any():
+            raise ValueError("sample_weight must be at least 0")
+        dataset.instance_weights = weights.copy()  # aif360 changes weights in place
     return dataset
 
 
-def from_aif360(dataset: Any) -> Bunch:
-    """Convert an aif360 dataset to a table with a declared domain, which encoders take.
-
-    Parameters
-    ----------
-    dataset : aif360.datasets.BinaryLabelDataset
-        Such as the result of `to_aif360`, or one of aif360's own datasets.
-
-    Returns
-    -------
-    Bunch
-        With the entries
-
-        - data: DataFrame of shape (n_samples, n_features), indexed by the instance names. Columns ``column=value`` of
-          0 and 1, one of which is 1 in each row, are one column of values again; protected attributes have the names
-          of ``metadata["protected_attribute_maps"]``, if there are any.
-        - target: Series of shape (n_samples,), with the names of ``metadata["label_maps"]``, if there are any.
-        - domain: `Domain` of the protected attributes and of the columns that were 0 and 1.
-        - protected: the names of the protected attributes.
-        - privileged: mapping of each of them to its privileged values.
-        - positive_label: the favourable label.
-        - sample_weight: ndarray of shape (n_samples,), the instance weights.
-
-    Raises
-    ------
-    TypeError
-        If `dataset` is no BinaryLabelDataset.
-    ValueError
-        If a protected attribute has another value than those that the dataset declares.
-
-    See Also
-    --------
-    to_aif360 : The way back.
-    skdp.evaluation.fairness_study : Takes such a table.
-
-    Notes
-    -----
-    **Privacy.** A conversion: the result holds the values of the dataset. `domain` is what the dataset says: its values
-    of protected attributes and its names of columns. Where these were collected from the rows, as aif360's own
-    datasets do, they tell which values occur: declare a public domain for a release.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from skdp import RandomizedResponseEncoder
-    >>> people = pd.DataFrame({"sex": ["Female", "Male", "Male"], "job": ["Sales", "Sales", "Craft"]})
-    >>> dataset = to_aif360(people, ["no", "yes", "no"], "sex", privileged="Male", positive_label="yes")
-    >>> table = from_aif360(dataset)
-    >>> table.data["job"].tolist(), table.privileged, table.positive_label
-    (['Sales', 'Sales', 'Craft'], {'sex': [1.0]}, 1.0)
-    >>> encoder = RandomizedResponseEncoder(1.0, categories=table.domain.select(["sex"]))
-    >>> reports = encoder.fit_transform(table.data[["sex"]])
-    """
-    names_of_parts = ("protected_attribute_names", "favorable_label", "features")
-    if not all(hasattr(dataset, name) for name in names_of_parts):
+def _read_frame(X: Any) -> pd.DataFrame:
+    """Read a table of any library as pandas."""
+    if isinstance(X, np.ndarray) and X.ndim == 2:
+        X = pd.DataFrame(X, columns=list(read_table(X).names))
+    if not is_frame(X):
         raise TypeError(
-            "dataset must be a BinaryLabelDataset of aif360, got "
-            f"{type(dataset).__name__}"
+            "X must be a pandas, polars or pyarrow dataframe or a 2-D array, got "
+            f"{type(X).__name__}"
         )
-    features = pd.DataFrame(
-        np.asarray(dataset.features),
-        index=pd.Index(dataset.instance_names),
-        columns=list(dataset.feature_names),
-    )
-    data, declared = _joined_indicators(features, dataset.protected_attribute_names)
-    privileged = {}
-    maps = dataset.metadata.get("protected_attribute_maps")
-    for place, name in enumerate(dataset.protected_attribute_names):
-        names: Mapping[Any, Any] = {} if maps is None else maps[place]
-        first = np.asarray(dataset.privileged_protected_attributes[place]).tolist()
-        second = np.asarray(dataset.unprivileged_protected_attributes[place]).tolist()
-        values = [*second, *first]
-        if not data[name].isin(values).all():
+    table = read_table(X)
+    if not isinstance(X, pd.DataFrame):
+        # The levels of categorical columns outside of pandas depend on the data.
+        text = selectors.categorical().cast(nw.String)
+        X = nw.from_native(X, eager_only=True).with_columns(text).to_native()
+        X = convert_frame(X, "pandas")
+    frame = X.infer_objects()
+    for name in table.names:
+        if frame[name].isna().any():
             raise ValueError(
-                f"protected attribute {name!r} has values that the dataset declares "
-                "neither privileged nor unprivileged"
+                f"column {name!r} has missing values; drop or impute them first"
             )
-        data[name] = _named(data[name], names)
-        declared[name] = list(
-            dict.fromkeys(names.get(value, value) for value in values)
-        )
-        privileged[name] = [names.get(value, value) for value in first]
-    labels = pd.Series(np.ravel(dataset.labels), index=data.index)
-    label_names = (dataset.metadata.get("label_maps") or [{}])[0]
-    positive_label = dataset.favorable_label
-    return Bunch(
-        data=data,
-        target=_named(labels, label_names).rename(dataset.label_names[0]),
-        domain=Domain(declared),
-        protected=list(dataset.protected_attribute_names),
-        privileged=privileged,
-        positive_label=label_names.get(positive_label, positive_label),
-        sample_weight=np.asarray(dataset.instance_weights, dtype=float).copy(),
-    )
+    return frame
 
 
-def _joined_indicators(
-    features: pd.DataFrame, protected: list[Any]
-) -> tuple[pd.DataFrame, dict[Any, list[Any]]]:
-    """Make a column of values of columns ``column=value`` of 0 and 1; also return its values."""
-    blocks: dict[Any, list[Any]] = {}
-    for name in features:
-        column, sign, _ = str(name).partition("=")
-        # Beside a column of the name before the sign, no column is its indicator.
-        is_indicator = (
-            bool(sign) and name not in protected and column not in features.columns
-        )
-        blocks.setdefault(column if is_indicator else name, []).append(name)
-    columns: dict[Any, Any] = {}
-    declared = {}
-    for column, names in blocks.items():
-        block = features[names].to_numpy()
-        is_zero_or_one = np.isin(block, (0, 1)).all()
-        # A row without any 1 is of a value that has no column.
-        is_split = len(names) > 1 and is_zero_or_one and (block.sum(axis=1) == 1).all()
-        if not is_split:
-            columns |= {name: features[name] for name in names}
-            continue
-        values = [str(name).partition("=")[2] for name in names]
-        columns[column] = np.array(values, dtype=object)[block.argmax(axis=1)]
-        declared[column] = values
-    return pd.DataFrame(columns, index=features.index), declared
-
-
-def _named(column: pd.Series, names: Mapping[Any, Any]) -> pd.Series:
-    """Replace numbers by their names; those without one stay."""
-    if not names:
-        return column
-    return column.astype(object).map(lambda value: names.get(value, value))
-
-
-def _read_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64]:
-    weights = read_numbers(sample_weight, "sample_weight")
-    if len(weights) != n_rows:
-        raise ValueError(f"X has {n_rows} rows, sample_weight has {len(weights)}")
-    if (weights < 0).any():
-        raise ValueError("sample_weight must be at least 0")
-    return weights.copy()  # aif360 writes to the weights
-
-
-def _read_privileged(
-    sensitive_features: Any, privileged: Any, columns: list[Any]
-) -> dict[Any, list[Any]]:
-    """Return the privileged values of each sensitive feature."""
-    names = sensitive_features
-    if not isinstance(names, list):
-        names = [names]
+def _check_names(names: Any, columns: list[Any]) -> list[Any]:
+    names = names if isinstance(names, list) else [names]
     for name in names:
         if not isinstance(name, Hashable):
             raise TypeError(
@@ -303,19 +188,163 @@ def _read_privileged(
         raise ValueError(
             f"sensitive_features must name columns of X, which are {columns}"
         )
-    if len(names) > 1 and not isinstance(privileged, Mapping):
-        raise ValueError(f"privileged must be a mapping with the keys {names}")
-    (values,) = read_privileged(privileged, names)
-    return dict(zip(names, values, strict=True))
+    return list(names)
 
 
-def _indicate_positive(labels: pd.Series, positive_label: Any) -> NDArray[np.float64]:
-    positive = labels.isin([positive_label]).to_numpy(dtype=bool)
-    # A model may predict one label only; several labels without the positive one are a
-    # mistake.
-    if not positive.any() and labels.nunique() > 1:
-        raise ValueError("y has no label that equals positive_label")
-    return positive.astype(np.float64)
+def _encode_frame(frame: pd.DataFrame) -> pd.DataFrame:
+    """Convert each column to numbers, or to a 0/1 column for each value."""
+    numbers, texts = {}, []
+    for name in frame.columns:
+        column = _to_numbers(frame[name])
+        if column is None:
+            texts.append(name)
+        else:
+            numbers[name] = column
+    return pd.get_dummies(
+        frame.assign(**numbers), columns=texts, prefix_sep="=", dtype=np.float64
+    )
+
+
+def _to_numbers(column: pd.Series) -> pd.Series | None:
+    """Convert numbers, Booleans, dates and durations; return None for other columns."""
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return None
+    kind = pd.api.types.infer_dtype(column, skipna=False)
+    if pd.api.types.is_numeric_dtype(column.dtype) or kind in ("decimal", "boolean"):
+        return column.astype(np.float64)
+    day = pd.Timedelta(days=1)
+    if kind in ("date", "datetime", "datetime64"):
+        times = pd.to_datetime(column, utc=True)
+        return (times - pd.Timestamp(0, tz="UTC")) / day
+    if kind in ("timedelta", "timedelta64"):
+        return pd.to_timedelta(column) / day
+    return None
+
+
+def from_aif360(dataset: Any) -> Bunch:
+    """Convert an aif360 dataset to a table with a declared domain.
+
+    Parameters
+    ----------
+    dataset : aif360.datasets.BinaryLabelDataset
+        Result of `to_aif360`, or one of aif360's own datasets.
+
+    Returns
+    -------
+    Bunch
+        With the entries
+
+        - data: DataFrame of shape (n_samples, n_features), indexed by the instance
+          names. Columns ``column=value`` of 0 and 1, one of which is 1 in each row,
+          become one column of values; protected attributes have the names of
+          ``metadata["protected_attribute_maps"]``, if there are any.
+        - target: Series of shape (n_samples,), with the names of
+          ``metadata["label_maps"]``, if there are any.
+        - domain: `Domain` of the protected attributes and of the columns that were 0
+          and 1.
+        - protected: names of the protected attributes.
+        - privileged: mapping of each of them to its privileged values.
+        - positive_label: favourable label.
+        - sample_weight: ndarray of shape (n_samples,), the instance weights.
+
+    Raises
+    ------
+    TypeError
+        If `dataset` is not a BinaryLabelDataset.
+    ValueError
+        If a protected attribute has another value than the dataset declares.
+
+    See Also
+    --------
+    to_aif360 : Convert a table to a dataset.
+    skdp.evaluation.fairness_study : Compare methods on such a table.
+
+    Notes
+    -----
+    **Privacy.** A conversion: the result contains the values of the dataset. aif360's
+    own datasets collect the values of `domain` from the rows; declare a public domain
+    for a release.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skdp import RandomizedResponseEncoder
+    >>> from skdp.metrics import from_aif360, to_aif360
+    >>> people = pd.DataFrame({"sex": ["Female", "Male", "Male"], "job": ["Sales", "Sales", "Craft"]})
+    >>> dataset = to_aif360(people, ["no", "yes", "no"], "sex", privileged="Male", positive_label="yes")
+    >>> table = from_aif360(dataset)
+    >>> table.data["job"].tolist(), table.privileged, table.positive_label
+    (['Sales', 'Sales', 'Craft'], {'sex': [1.0]}, 1.0)
+    >>> encoder = RandomizedResponseEncoder(1.0, categories=table.domain.select(["sex"]))
+    >>> reports = encoder.fit_transform(table.data[["sex"]])
+    """
+    required = ("protected_attribute_names", "favorable_label", "features")
+    if not all(hasattr(dataset, name) for name in required):
+        raise TypeError(
+            "dataset must be a BinaryLabelDataset of aif360, got "
+            f"{type(dataset).__name__}"
+        )
+    protected = list(dataset.protected_attribute_names)
+    index, names = pd.Index(dataset.instance_names), list(dataset.feature_names)
+    features = pd.DataFrame(np.asarray(dataset.features), index=index, columns=names)
+    data, declared = _join_indicators(features, protected)
+    privileged = {}
+    maps = dataset.metadata.get("protected_attribute_maps") or [{}] * len(protected)
+    for number, (name, names_of_values) in enumerate(zip(protected, maps, strict=True)):
+        first = np.asarray(dataset.privileged_protected_attributes[number]).tolist()
+        second = np.asarray(dataset.unprivileged_protected_attributes[number]).tolist()
+        if not data[name].isin([*second, *first]).all():
+            raise ValueError(
+                f"protected attribute {name!r} has values that the dataset declares "
+                "neither privileged nor unprivileged"
+            )
+        data[name] = _rename_values(data[name], names_of_values)
+        named = [names_of_values.get(value, value) for value in [*second, *first]]
+        declared[name] = list(dict.fromkeys(named))
+        privileged[name] = named[len(second) :]
+    labels = pd.Series(np.ravel(dataset.labels), index=index)
+    label_names = (dataset.metadata.get("label_maps") or [{}])[0]
+    positive_label = dataset.favorable_label
+    return Bunch(
+        data=data,
+        target=_rename_values(labels, label_names).rename(dataset.label_names[0]),
+        domain=Domain(declared),
+        protected=protected,
+        privileged=privileged,
+        positive_label=label_names.get(positive_label, positive_label),
+        sample_weight=np.asarray(dataset.instance_weights, dtype=float).copy(),
+    )
+
+
+def _join_indicators(
+    features: pd.DataFrame, protected: list[Any]
+) -> tuple[pd.DataFrame, dict[Any, list[Any]]]:
+    """Join columns ``column=value`` to columns of values; also return the values."""
+    blocks: dict[Any, list[Any]] = {}
+    for name in features:
+        column, sign, _ = str(name).partition("=")
+        # An indicator has no column with its prefix as the name beside it.
+        is_indicator = bool(sign) and name not in protected and column not in features
+        blocks.setdefault(column if is_indicator else name, []).append(name)
+    columns: dict[Any, Any] = {}
+    declared = {}
+    for column, names in blocks.items():
+        block = features[names].to_numpy()
+        is_zero_or_one = np.isin(block, (0, 1)).all()
+        if len(names) == 1 or not is_zero_or_one or (block.sum(axis=1) != 1).any():
+            columns |= {name: features[name] for name in names}
+            continue
+        declared[column] = [str(name).partition("=")[2] for name in names]
+        values = np.array(declared[column], dtype=object)
+        columns[column] = values[block.argmax(axis=1)]
+    return pd.DataFrame(columns, index=features.index), declared
+
+
+def _rename_values(column: pd.Series, names: Mapping[Any, Any]) -> pd.Series:
+    """Replace numbers by their names; other numbers stay."""
+    if not names:
+        return column
+    return column.astype(object).map(lambda value: names.get(value, value))
 
 
 def import_optional(module: str) -> Any:

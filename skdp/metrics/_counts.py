@@ -21,12 +21,13 @@ def count_error(true: ArrayLike, estimate: ArrayLike, *, metric: str = "l1") -> 
     Parameters
     ----------
     true, estimate : array-like of shape (n_cells,), or DataFrame with a column "count"
-        True and estimated counts; of the DataFrame of `estimate_counts`, the column "count". Two pandas Series are
-        matched by label, otherwise by position.
+        True and estimated counts; of the DataFrame of `estimate_counts`, the column
+        "count". Two pandas Series are matched by label, all others by position.
     metric : {"l1", "l2", "total_variation"}, default="l1"
-        "l1": the sum of the absolute errors. "l2": the Euclidean distance, which weighs large errors more.
-        "total_variation": half the sum of the absolute differences between the shares, which is the largest error in
-        the share of any set of cells: 0 to 1, or more where unbiased estimates are negative.
+        "l1": sum of the absolute errors. "l2": Euclidean distance, which weights large
+        errors more. "total_variation": half the sum of the absolute differences of the
+        proportions, which is the largest error of the proportion of any set of cells:
+        between 0 and 1, or larger if unbiased estimates are negative.
 
     Returns
     -------
@@ -36,22 +37,24 @@ def count_error(true: ArrayLike, estimate: ArrayLike, *, metric: str = "l1") -> 
     Raises
     ------
     ValueError
-        If the counts are not 1-D, of different lengths or labels, not numeric, missing or infinite; for
-        "total_variation", if either do not add up to a positive number.
+        If the counts are not 1-D, differ in length or labels, are not numeric, missing
+        or infinite; for "total_variation", if either sum is not positive.
 
     See Also
     --------
-    percent_error : The error of each count.
+    percent_error : Error of each count in percent.
+    skdp.Domain.value_counts : True counts with the labels of estimates.
 
     Notes
     -----
-    **Privacy.** The result depends on the true counts and is not protected: for data that is not sensitive.
+    **Privacy.** The result depends on the true counts and is not protected.
 
-    The expected "l2" error of a local transformer's unbiased estimates, its root mean square, is
-    ``np.sqrt(encoder.count_variances(counts).sum())``.
+    The root mean square of the "l2" error of unbiased estimates of a local transformer
+    is ``np.sqrt(encoder.count_variances(counts).sum())``.
 
     Examples
     --------
+    >>> from skdp.metrics import count_error
     >>> count_error([50, 30, 20], [45, 36, 19])
     12.0
     >>> count_error([50, 30, 20], [47, 34, 20], metric="l2")
@@ -75,10 +78,14 @@ def count_error(true: ArrayLike, estimate: ArrayLike, *, metric: str = "l1") -> 
     4.0
     """
     check_choice("metric", metric, ("l1", "l2", "total_variation"))
-    true_counts, estimates, _ = _pair(true, estimate)
+    true_counts, estimates, _ = _match_counts(true, estimate)
+    if true_counts.ndim != 1:
+        raise ValueError(
+            f"true and estimate must be 1-D, got {true_counts.ndim} dimensions"
+        )
     if metric == "total_variation":
-        true_counts = _shares(true_counts, "true")
-        estimates = _shares(estimates, "estimate")
+        true_counts = _normalize(true_counts, "true")
+        estimates = _normalize(estimates, "estimate")
     difference = estimates - true_counts
     if metric == "l2":
         return float(np.linalg.norm(difference))
@@ -105,79 +112,72 @@ def percent_error(true: ArrayLike, estimate: ArrayLike) -> float | pd.Series | N
     Returns
     -------
     float, Series or ndarray
-        ``100 * |estimate - true| / true``: a float for two numbers, a Series (labelled as `true`, or as `estimate` if
-        `true` has no labels) for Series, an ndarray otherwise. Where the true count is 0 it is 0 if the estimate is 0
-        too, and infinite if it is not.
+        ``100 * |estimate - true| / true``: a float for two numbers, a Series for Series,
+        an ndarray otherwise. If the true count is 0, it is 0 for an estimate of 0 and
+        infinite otherwise.
 
     Raises
     ------
     ValueError
-        If the counts are of different lengths or labels, not numeric, missing or infinite, have more than one
-        dimension, or if a true count is negative.
+        If the counts differ in length or labels, are not numeric, missing or infinite,
+        have more than one dimension, or if a true count is negative.
 
     Notes
     -----
-    **Privacy.** The result depends on the true counts and is not protected: for data that is not sensitive.
+    **Privacy.** The result depends on the true counts and is not protected.
 
     Examples
     --------
+    >>> from skdp.metrics import percent_error
     >>> percent_error(3_650, 3_504)
     4.0
     >>> percent_error([100, 0, 0], [110, 0, 5])
     array([10.,  0., inf])
     """
-    true_counts, estimates, index = _pair(true, estimate, scalars=True)
+    true_counts, estimates, index = _match_counts(true, estimate)
+    if true_counts.ndim > 1:
+        raise ValueError(
+            f"true and estimate must be 1-D, got {true_counts.ndim} dimensions"
+        )
     if (true_counts < 0).any():
         raise ValueError("true counts must be at least 0")
-    # Of a count of 0, any other estimate is infinitely far off.
     error = np.abs(estimates - true_counts)
-    percent = np.where(error == 0, 0.0, np.inf)  # where the true count is 0
+    percent = np.where(error == 0, 0.0, np.inf)
     np.divide(100 * error, true_counts, out=percent, where=true_counts > 0)
     if index is not None:
         return pd.Series(percent, index=index, name="percent_error")
     return percent if percent.ndim else float(percent)
 
 
-def _pair(
-    true: Any, estimate: Any, *, scalars: bool = False
-) -> tuple[Numbers, Numbers, pd.Index | None]:
-    """Read both sides in the same order; also return the labels, if there are any."""
+def _match_counts(true: Any, estimate: Any) -> tuple[Numbers, Numbers, pd.Index | None]:
+    """Read both counts in the same order, and their labels, if there are any."""
     true, estimate = _select_counts(true), _select_counts(estimate)
-    true_counts = _read_numbers(true, "true")
-    estimates = _read_numbers(estimate, "estimate")
+    true_counts = _read_counts(true, "true")
+    estimates = _read_counts(estimate, "estimate")
     if true_counts.shape != estimates.shape:
         raise ValueError(
             "true and estimate must have the same shape, got "
             f"{true_counts.shape} and {estimates.shape}"
         )
-    n_dimensions = true_counts.ndim
-    if n_dimensions > 1 or (n_dimensions == 0 and not scalars):
-        raise ValueError(
-            f"true and estimate must be 1-D, got {n_dimensions} dimensions"
-        )
-    index = None
-    if isinstance(true, pd.Series):
-        index = true.index
-        if isinstance(estimate, pd.Series):
-            estimates = estimates[_positions(true.index, estimate.index)]
-    elif isinstance(estimate, pd.Series):
-        index = estimate.index
-    return true_counts, estimates, index
+    labelled = [counts for counts in (true, estimate) if isinstance(counts, pd.Series)]
+    if len(labelled) == 2:
+        estimates = estimates[_match_labels(true.index, estimate.index)]
+    return true_counts, estimates, labelled[0].index if labelled else None
 
 
 def _select_counts(counts: Any) -> Any:
-    """Return the column "count" of a DataFrame; return other counts as they are."""
+    """Return the column "count" of a DataFrame; return other counts unchanged."""
     if isinstance(counts, pd.DataFrame) and "count" in counts.columns:
         return counts["count"]
     return counts
 
 
-def _read_numbers(values: Any, name: str) -> Numbers:
+def _read_counts(values: Any, name: str) -> Numbers:
     array = (
         values.to_numpy() if isinstance(values, pd.Series) else read_array(values, name)
     )
     if array.dtype == object:
-        # NumPy would convert "3" to a number.
+        # NumPy converts "3" and True to numbers.
         if not all(_is_number(cell) or is_missing(cell) for cell in array.flat):
             raise ValueError(
                 f"{name} must be numeric, a number or 1-D array-like, got "
@@ -188,7 +188,7 @@ def _read_numbers(values: Any, name: str) -> Numbers:
         raise ValueError(f"{name} must be numeric, got dtype {array.dtype}")
     numbers = array.astype(np.float64)
     if not np.isfinite(numbers).all():
-        raise ValueError(f"{name} holds a missing or infinite number")
+        raise ValueError(f"{name} must be finite, got a missing or infinite number")
     return numbers
 
 
@@ -196,47 +196,36 @@ def _is_number(cell: Any) -> bool:
     return isinstance(cell, Real) and not isinstance(cell, bool)
 
 
-def _positions(true: pd.Index, estimate: pd.Index) -> NDArray[np.intp]:
-    """Find the position of each true label among the labels of the estimate."""
-    # Two indices may have the same labels in another order, or of another dtype.
-    if true.equals(estimate) and true.is_unique:
-        return np.arange(len(true))
-    true_labels = labels_of(true)
-    position_of = {label: place for place, label in enumerate(labels_of(estimate))}
-    if len(set(true_labels)) < len(true_labels) or len(position_of) < len(estimate):
+def _match_labels(true: pd.Index, estimate: pd.Index) -> NDArray[np.intp]:
+    """Return the position of each true label among the labels of the estimate."""
+    labels = labels_of(true)
+    positions = {label: number for number, label in enumerate(labels_of(estimate))}
+    if len(set(labels)) < len(labels) or len(positions) < len(estimate):
+        raise ValueError("true and estimate must have distinct labels, got one twice")
+    if positions.keys() != set(labels):
         raise ValueError(
-            "true and estimate are matched by label; one of them has a label twice"
+            "true and estimate must have the same labels. Use `domain.value_counts(X)` "
+            "for true."
         )
-    if position_of.keys() != set(true_labels):
-        raise ValueError(
-            "true and estimate are matched by label; reindex them to the same labels"
-        )
-    return np.array([position_of[label] for label in true_labels], dtype=np.intp)
+    return np.array([positions[label] for label in labels], dtype=np.intp)
 
 
 def labels_of(index: pd.Index) -> list[Any]:
-    """Return labels as Python objects."""
-    # A categorical index, a str one and one of objects may have the same labels, and so
-    # may None and nan, which pandas does not match with each other.
+    """Return labels as Python objects, which are equal for all dtypes."""
     if index.nlevels > 1:
         return [tuple(map(_plain_part, label)) for label in index]
     return [plain(label) for label in index.get_level_values(0)]
 
 
 def _plain_part(part: Any) -> Any:
-    """Return a part of a label of several; truth values are text."""
-    # `estimate_counts` writes truth values as text if their level also holds the number
-    # 0 or 1, and as they are otherwise. As text everywhere, they match true counts that
-    # are labelled either way.
+    # `estimate_counts` writes Booleans as text if the level also has the number 0 or 1.
     value = plain(part)
     return str(value) if isinstance(value, bool) else value
 
 
-def _shares(counts: Numbers, name: str) -> Numbers:
+def _normalize(counts: Numbers, name: str) -> Numbers:
+    """Return proportions."""
     total = counts.sum()
     if not (np.isfinite(total) and total > 0):
-        raise ValueError(
-            f"the counts of {name} must add up to a positive number to be a "
-            "distribution"
-        )
+        raise ValueError(f"the counts of {name} must add up to a positive number")
     return counts / total

@@ -82,7 +82,7 @@ def test_baselines_are_what_they_are_called():
             assert rows_of(result, method, PARITY)[number] == pytest.approx(parity)
         # aif360's own weights of the training rows.
         rows = PEOPLE.iloc[train][["sex"]]
-        dataset = to_aif360(rows, labels[train], "sex", privileged="m", positive_label=1, label_name="y")
+        dataset = to_aif360(rows, labels[train], "sex", privileged="m", positive_label=1)
         weighed = Reweighing([{"sex": 0}], [{"sex": 1}]).fit_transform(dataset).instance_weights
         matrix = features(protected=True)
         model = LogisticRegression(max_iter=500).fit(matrix[train], labels[train], sample_weight=weighed)

@@ -48,13 +48,12 @@ def test_a_table_of_any_library_becomes_the_same_numbers(library):
 def test_several_sensitive_features_and_several_privileged_values():
     dataset = to_aif360(
         pd.DataFrame(COLUMNS),
-        LABELS,
+        pd.Series(LABELS, name="income"),
         ["sex", "age"],
         privileged={"age": [50, 53], "sex": ("Male", "Other")},
         positive_label="yes",
-        label_name="income",
-        metadata={"label_maps": [{1.0: "yes", 0.0: "no"}]},
     )
+    dataset.metadata["label_maps"] = [{1.0: "yes", 0.0: "no"}]
     assert dataset.protected_attribute_names == ["sex", "age"]
     assert dataset.protected_attributes.tolist() == [[0, 0], [1, 1], [1, 0], [1, 1]]
     assert dataset.feature_names[0] == "age"
@@ -94,11 +93,11 @@ def test_a_missing_value_is_refused_by_the_name_of_its_column(column, missing):
         ({"sensitive_features": ["sex", "age"]}, r"mapping with the keys \['sex', 'age'\]"),
         ({"privileged": {"gender": "Male"}}, r"keys \['sex'\], got \['gender'\]"),
         ({"privileged": "male"}, "sensitive feature 'sex' has no row with a privileged value"),
-        ({"label_name": "job"}, "set label_name"),
+        ({"y": pd.Series(LABELS, name="job")}, "the name of y, 'job'"),
         ({"y": pd.DataFrame({"a": LABELS, "b": LABELS})}, "y must be one column, got 2"),
         ({"sample_weight": [1, 2]}, "X has 4 rows, sample_weight has 2"),
         ({"sample_weight": [1, 2, -1, 1]}, "sample_weight must be at least 0"),
-        ({"sample_weight": ["1", "2", "3", "4"]}, "sample_weight must hold numbers"),
+        ({"sample_weight": ["1", "2", "3", "4"]}, "sample_weight must be numbers"),
         ({"X": pd.DataFrame(COLUMNS | {"job=Craft": 1})}, "name of another column"),
     ],
 )
@@ -183,7 +182,9 @@ def test_there_and_back_again():
         "protected_attribute_maps": [{1.0: "Male", 0.0: "other"}],
     }
     options = {"privileged": "Male", "positive_label": "yes", "sample_weight": weights}
-    table = from_aif360(to_aif360(frame, LABELS, "sex", **options, metadata=metadata))
+    dataset = to_aif360(frame, LABELS, "sex", **options)
+    dataset.metadata |= metadata
+    table = from_aif360(dataset)
     assert table.data.index.tolist() == list("abcd")
     assert table.data.columns.tolist() == ["age", "sex", "member", "job"]
     assert table.data["job"].tolist() == COLUMNS["job"]

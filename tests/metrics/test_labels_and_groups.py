@@ -31,6 +31,7 @@ PEOPLE = SEX.to_frame()
 ENCODER = RandomizedResponseEncoder(3.0, categories={"sex": ["f", "m"]}, random_state=0)
 REPORTS = ENCODER.fit_transform(PEOPLE)
 FEATURES = PEOPLE.assign(x=np.arange(400) % 7)
+X = FEATURES[["x"]]
 USERS = {  # of labels y and the parameter `privileged`
     "fairness_report": lambda y, m: fairness_report(y, LABELS, SEX, privileged=m, positive_label=1),
     "fairness_report of predictions": lambda y, m: fairness_report(LABELS, y, SEX, privileged=m, positive_label=1),
@@ -72,7 +73,7 @@ USERS_OF_LABELS = USERS | {
     ),
     "private_parity": lambda y, m: private_parity(ENCODER).load_data(PEOPLE, y, sensitive_features=REPORTS),
     "train_on_synthetic": lambda y, m: train_on_synthetic(
-        LogisticRegression(), (FEATURES[["x"]], y), (FEATURES[["x"]], LABELS), scoring="accuracy"
+        LogisticRegression(), X.assign(y=pd.Series(y)), X.assign(y=LABELS), target="y", scoring="accuracy"
     ),
 }
 

@@ -43,10 +43,8 @@ def expected(real, synthetic, columns):
 
 
 def bin_of(value, edges):
-    if value is None:
-        return "missing"
-    place = sum(value >= edge for edge in edges) - (value == edges[-1])
-    return place if 0 < place < len(edges) else "outside"
+    place = None if value is None else sum(value >= edge for edge in edges) - (value == edges[-1])
+    return place if place and place < len(edges) else "outside"
 
 
 @pytest.mark.parametrize("order", [1, 2, 3])
@@ -71,7 +69,7 @@ def test_a_whole_number_is_itself_in_any_dtype_but_not_text_or_truth():
     for same in ([0.0, 1.0, 1.0], pd.array([0, 1, 1], dtype="Int8"), np.array([0, 1, 1], dtype="uint64")):
         assert marginal_error(real, pd.DataFrame({"a": same}), order=1) == 0
     for other, kind in ((["0", "1", "1"], "string"), ([False, True, True], "boolean")):
-        with pytest.raises(ValueError, match=f"column 'a' holds values of the kind number in real, {kind} in synth"):
+        with pytest.raises(ValueError, match=f"of one type, got number in real and {kind} in synth"):
             marginal_error(real, pd.DataFrame({"a": other}), order=1)
 
 
@@ -79,16 +77,16 @@ def test_a_whole_number_is_itself_in_any_dtype_but_not_text_or_truth():
 def test_a_declared_interval_is_compared_in_bins(make_frame, as_domain):
     edges = [20, 35, 50]
     binned = [data | {"age": [bin_of(value, edges) for value in data["age"]]} for data in (REAL, SYNTHETIC)]
-    assert {"missing", "outside"} < {*binned[0]["age"], *binned[1]["age"]}
+    assert "outside" in {*binned[0]["age"], *binned[1]["age"]}
     domain = as_domain({"age": Interval(edges=edges)})
     for order in (1, 2, 3):
         table = marginal_errors(make_frame(REAL), make_frame(SYNTHETIC), order=order, domain=domain)
         assert table["error"].to_list() == [float(expected(*binned, names)) for names in table["columns"]]
 
 
-def test_what_is_not_declared_is_one_more_value_and_missing_another(make_frame):
+def test_what_is_not_declared_is_one_more_value(make_frame):
     domain = {"sex": ["M", "unused"], "age": [20, 30, 40, 50, 60, None]}
-    others = [data | {"sex": [v if v in ("M", None) else "outside" for v in data["sex"]]} for data in (REAL, SYNTHETIC)]
+    others = [data | {"sex": [v if v == "M" else "outside" for v in data["sex"]]} for data in (REAL, SYNTHETIC)]
     for order in (1, 2):
         table = marginal_errors(make_frame(REAL), make_frame(SYNTHETIC), order=order, domain=domain)
         assert table["error"].to_list() == [float(expected(*others, names)) for names in table["columns"]]
@@ -122,14 +120,15 @@ def test_equal_shares_have_no_error_and_disjoint_ones_an_error_of_exactly_one(re
 def test_a_table_of_shares_has_every_cell(make_frame):
     domain = {"age": Interval(edges=[20, 35, 50]), "sex": ["M", "F"]}
     table = marginal_table(make_frame(REAL), make_frame(SYNTHETIC), ["sex", "age"], domain=domain)
-    beyond = ["-", "outside the domain"]  # "-" for missing
-    cells = list(itertools.product(["M", "F", *beyond], ["[20, 35)", "[35, 50]", *beyond]))
-    assert [tuple("-" if pd.isna(v) else v for v in cell) for cell in table.index] == cells
+    beyond = "outside the domain"
+    cells = list(itertools.product(["M", "F", beyond], ["[20, 35)", "[35, 50]", beyond]))
+    assert table.index.to_list() == cells
     assert table.index.names == ["sex", "age"]
     assert table.sum().to_list() == pytest.approx([1, 1])
     assert table.loc[("M", "[20, 35)")].to_list() == [2 / 7, 0]
-    assert table.loc[("outside the domain", "[35, 50]")].to_list() == [0, 1 / 5]
-    error = marginal_error(make_frame(REAL), make_frame(SYNTHETIC), columns=["sex", "age"], domain=domain)
+    assert table.loc[("outside the domain", "[35, 50]")].to_list() == pytest.approx([1 / 7, 1 / 5])
+    two = [make_frame({name: data[name] for name in ("sex", "age")}) for data in (REAL, SYNTHETIC)]
+    error = marginal_error(*two, domain=domain)
     assert count_error(table["real"], table["synthetic"], metric="total_variation") == pytest.approx(error)
 
 
@@ -137,12 +136,10 @@ def test_the_cells_beyond_the_values_are_there_only_if_there_are_such_rows():
     def labels(*values):
         tables = pd.DataFrame({"a": pd.Series(values, dtype=float)}), pd.DataFrame({"a": [0.5]})
         index = marginal_table(*tables, ["a"], domain={"a": Interval(0, 1, bins=1)}).index
-        return ["missing" if pd.isna(label) else label for label in index]
+        return index.to_list()
 
     assert labels(0) == ["[0, 1]"]
-    assert labels(0, None) == ["[0, 1]", "missing"]
-    assert labels(0, 2) == ["[0, 1]", "outside the domain"]
-    assert labels(0, 2, None) == ["[0, 1]", "missing", "outside the domain"]
+    assert labels(0, None) == labels(0, 2) == ["[0, 1]", "outside the domain"]
 
 
 ONE = pd.DataFrame({"a": [1, 2], "b": pd.array(["secret", "s"], "string")})
@@ -159,13 +156,8 @@ ONE = pd.DataFrame({"a": [1, 2], "b": pd.array(["secret", "s"], "string")})
         (pl.LazyFrame({"a": [1]}), ONE, {}, "collect"),
         (ONE, ONE, {"order": 0}, "order must be between 1 and 2, got 0"),
         (ONE, ONE, {"order": 1.0}, "order must be an int"),
-        (ONE, ONE, {"columns": "ab"}, "columns must be a list"),
-        (ONE, ONE, {"columns": []}, "columns must name at least one column"),
         (ONE, ONE, {"domain": [1]}, "domain must be a Domain or a mapping of column name to values, got list"),
         (pl.DataFrame(), ONE, {}, "real has no columns"),
-        (ONE, ONE, {"columns": ["a", "a"]}, "a column twice"),
-        (ONE, ONE, {"columns": ["a", "c"]}, r"real has no column 'c'; it has \['a', 'b'\]"),
-        (ONE, ONE, {"domain": {"c": [1]}}, r"columns that the tables do not have: \['c'\]"),
         (ONE, ONE, {"domain": {"a": [1, 1]}}, "column 'a': expected distinct values"),
         (ONE, ONE, {"domain": {"b": Interval(0, 1, bins=2)}}, "column 'b': expected numbers"),
         (ONE, ONE.assign(a=[1, "secret"]), {}, "column 'a' of synthetic mixes values of several kinds"),

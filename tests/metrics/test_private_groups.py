@@ -1,4 +1,3 @@
-import itertools
 import pickle
 import sys
 import warnings
@@ -17,7 +16,6 @@ from skdp.metrics import (
     private_reweighing,
     private_threshold_optimizer,
 )
-from skdp.metrics._private_groups import group_posteriors
 from tests.conftest import each
 
 pytest.importorskip("fairlearn")
@@ -60,42 +58,6 @@ def gap(predictions, true, groups, label):
     return rates.max() - rates.min()
 
 
-# --- posterior groups -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("make", ENCODERS)
-@pytest.mark.parametrize("strategy", ["split", "joint"])
-def test_posteriors_follow_bayes_rule(make, strategy):
-    people, _, true, _ = table(300)
-    encoder, reports = encode(make, people, 1.5, strategy=strategy)
-    posteriors = group_posteriors(true, reports, encoder, None)
-    assert posteriors.shape == (300, len(list(itertools.product(*BOTH.values()))))
-    np.testing.assert_allclose(posteriors.sum(axis=1), 1)
-    prior = joint_distribution(true, None, reports, encoder, postprocess="simplex")["count"]
-    parts = encoder.protocol_.read(reports)
-    supports = [oracle.supports(part) for oracle, part in zip(encoder.oracles_, parts, strict=True)]
-    for row in range(0, 300, 37):
-        weights = []
-        for place, (i, j) in enumerate(itertools.product(range(3), range(2))):
-            chance = prior.loc[true[row]].iloc[place]
-            for oracle, support, value in zip(
-                encoder.oracles_, supports, [place] if strategy == "joint" else [i, j], strict=True
-            ):
-                # The chance of a report given a value depends on whether it supports the value, up to a factor.
-                chance *= float(oracle.support_ratio) if support[row, value] else 1.0
-            weights.append(chance)
-        np.testing.assert_allclose(posteriors[row], np.array(weights) / sum(weights))
-
-
-def test_posteriors_of_randomised_response_add_up_to_the_inverted_counts():
-    people, _, true, _ = table()
-    encoder, reports = encode(RandomizedResponseEncoder, people[["sex"]], 1.0)
-    joint = joint_distribution(true, None, reports, encoder)["count"]
-    assert (joint > 0).all()
-    sums = pd.DataFrame(group_posteriors(true, reports, encoder, None)).groupby(true).sum()
-    np.testing.assert_allclose(sums.to_numpy().ravel(), joint)
-
-
 # --- aif360's reweighing ----------------------------------------------------------------------------------------------
 
 
@@ -125,8 +87,8 @@ def test_weights_without_noise_are_those_of_aif360(make):
 def test_the_mean_weight_over_the_randomness_is_that_of_the_true_group():
     """Exact for given factors: the channel times the weights of the reports."""
     people, _, true, _ = table()
-    encoder, reports = encode(RandomizedResponseEncoder, people[["sex"]], 1.0)
-    weights = private_reweighing(true, reports, encoder, privileged="Male", method="unbiased")
+    encoder, reports = encode(RandomizedResponseEncoder, people[["sex"]], 3.0)
+    weights = private_reweighing(true, reports, encoder, privileged="Male")
     joint = joint_distribution(true, None, reports, encoder)["count"].to_numpy().reshape(2, 2)
     factors = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0) / joint.sum() / joint
     channel = np.array(encoder.channel()[0], float)
@@ -153,15 +115,13 @@ def test_at_small_epsilon_no_weight_is_negative(make):
     """Estimators take them, each label keeps its total, and the groups are nearer to each other than without."""
     people, true = unequal()
     encoder, reports = encode(make, people, 1.0)
-    unbiased = private_reweighing(true, reports, encoder, privileged="Male", method="unbiased")
-    assert (unbiased < 0).any()
     with pytest.warns(UserWarning, match="% of the unbiased weights are negative"):
         weights = private_reweighing(true, reports, encoder, privileged="Male")
     assert weights.min() >= 0
     for label in (0, 1):
         assert weights[true == label].sum() == pytest.approx((true == label).sum())
     before, after = parity(np.ones(len(true)), true, people["sex"]), parity(weights, true, people["sex"])
-    assert before < after < 0.02  # to replace negative weights by 0 only may turn the difference round
+    assert before < after
     assert abs(after) < 0.9 * abs(before)
     LogisticRegression().fit(np.arange(20_000)[:, np.newaxis], true, sample_weight=weights)
 
@@ -194,7 +154,7 @@ def test_without_noise_the_threshold_optimiser_is_that_of_known_groups():
     people, X, true, _ = table(2_000)
     scores = X["score"].round(0)
     encoder, reports = encode(RandomizedResponseEncoder, people, CERTAIN, strategy="joint")
-    own = private_threshold_optimizer(true, scores, reports, encoder, positive_label=1, n_rows=2_000)
+    own = private_threshold_optimizer(true, scores, reports, encoder, positive_label=1)
     known = ThresholdOptimizer(estimator=own.estimator, prefit=True, predict_method="predict")
     known.set_params(constraints="equalized_odds").fit(scores.to_frame(), true, sensitive_features=people)
     expected = known._pmf_predict(scores.to_frame(), sensitive_features=people)
@@ -226,29 +186,6 @@ def test_without_noise_the_constraint_is_that_of_fairlearn(make, constraint):
     multipliers = np.random.default_rng(0).random(len(own.index))
     weights = [moment.signed_weights(pd.Series(multipliers, index=moment.index)).to_numpy() for moment in (own, theirs)]
     np.testing.assert_allclose(*weights, atol=1e-9)
-
-
-@pytest.mark.parametrize("constraint", ["equalized_odds", "demographic_parity"])
-def test_grid_search_of_fairlearn_tries_the_same_multipliers(constraint):
-    """Without noise, its models are those that fairlearn's own constraint leads to."""
-    from fairlearn.reductions import DemographicParity, EqualizedOdds, GridSearch
-
-    theirs = {"equalized_odds": EqualizedOdds, "demographic_parity": DemographicParity}[constraint]()
-    people, X, true, _ = table(300)
-    # fairlearn orders groups and labels by their first rows.
-    order = np.lexsort([people["sex"], true])
-    people, X, true = people.iloc[order], X.iloc[order], np.asarray(true)[order]
-    encoder, reports = encode(RandomizedResponseEncoder, people[["sex"]], CERTAIN)
-    own = private_parity(encoder, constraints=constraint)
-    fitted = []
-    for moment, groups in ((theirs, people["sex"]), (own, reports)):
-        search = GridSearch(LogisticRegression(), moment, grid_size=9)
-        with quiet():
-            fitted.append(search.fit(X, true, sensitive_features=groups))
-    assert len(set(fitted[1].objectives_)) > 3
-    assert fitted[0].best_idx_ == fitted[1].best_idx_
-    np.testing.assert_allclose(fitted[0].objectives_, fitted[1].objectives_, atol=1e-9)
-    np.testing.assert_array_equal(fitted[0].predict(X), fitted[1].predict(X))
 
 
 def test_projected_multipliers_keep_the_penalty_and_are_no_larger():
@@ -293,13 +230,10 @@ def test_the_constraint_holds_for_true_groups_where_that_on_reports_falls_short(
 @each(
     "function, change, message",
     [
-        (private_reweighing, {"method": "sample"}, "method must be one of"),
-        (private_reweighing, {"privileged": "male"}, "does not declare"),
-        (private_reweighing, {"positive_label": "yes"}, "labels that equal positive_label, and others"),
+        (private_reweighing, {"privileged": "male"}, "declared values"),
+        (private_reweighing, {"positive_label": "yes"}, "rows with and without positive_label"),
         (private_reweighing, {"y_true": [1, 0]}, "same length"),
-        (private_threshold_optimizer, {"y_pred": ["yes"] * 50}, "y_pred must hold numbers"),
-        (private_threshold_optimizer, {"n_rows": 10}, "n_rows"),
-        (private_threshold_optimizer, {"n_rows": 1e4}, "n_rows must be an integer of at least 1000"),
+        (private_threshold_optimizer, {"y_pred": ["yes"] * 50}, "y_pred must be numbers"),
         (private_threshold_optimizer, {"positive_label": "yes"}, "one label only"),
         (private_threshold_optimizer, {"columns": "age"}, "columns must be"),
         (private_parity, {"constraints": "error_rate_parity"}, "constraints must be one of"),

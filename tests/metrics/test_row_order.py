@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 
 from skdp import RandomizedResponseEncoder
@@ -15,7 +14,6 @@ from skdp.metrics import (
     private_reweighing,
     private_threshold_optimizer,
     to_aif360,
-    train_on_synthetic,
 )
 from tests.conftest import each
 
@@ -46,22 +44,21 @@ def differences_of_parity(X, y, sensitive_features):
 
 def decisions(y_true, y_pred, reports):
     pytest.importorskip("fairlearn")
-    optimizer = private_threshold_optimizer(y_true, y_pred, reports, ENCODER, n_rows=1000)
+    optimizer = private_threshold_optimizer(y_true, y_pred, reports, ENCODER)
     scores = pd.DataFrame({"score": PREDICTED})
     return optimizer.predict(scores, sensitive_features=GROUP, random_state=0)
 
 
 LABELS = {"y_true": TRUE, "y_pred": PREDICTED}
-ROWS_OF_LABELS = {"sample_weight": WEIGHTS}
 # The function, and what it matches by position.
 FUNCTIONS = {
     "fairness_report": (
         lambda **inputs: fairness_report(**inputs, privileged="b"),
-        LABELS | {"sensitive_features": GROUP} | ROWS_OF_LABELS,
+        LABELS | {"sensitive_features": GROUP},
     ),
     "debiased_fairness": (
         lambda **inputs: debiased_fairness(**inputs, encoder=ENCODER, privileged="b"),
-        LABELS | {"sensitive_features": REPORTS} | ROWS_OF_LABELS,
+        LABELS | {"sensitive_features": REPORTS},
     ),
     "joint_distribution": (
         lambda **inputs: joint_distribution(**inputs, encoder=ENCODER),
@@ -74,10 +71,6 @@ FUNCTIONS = {
     "private_threshold_optimizer": (decisions, LABELS | {"reports": REPORTS}),
     "private_parity": (differences_of_parity, {"X": X, "y": TRUE, "sensitive_features": REPORTS}),
     "to_aif360": (weights_of_aif360, {"X": X, "y": TRUE, "sample_weight": WEIGHTS}),
-    "train_on_synthetic": (
-        lambda X, y: train_on_synthetic(LogisticRegression(), (X, y), (X, y)),
-        {"X": X[["score"]], "y": TRUE},
-    ),
 }
 
 

@@ -86,18 +86,20 @@ def test_the_model_gets_the_features_as_they_are_without_the_target_and_in_the_s
 
 
 def test_scores_are_named():
-    X, y = np.array([TEST["age"]]).T, TEST["buys"]
-    model = LogisticRegression()
-    assert list(train_on_synthetic(model, (X, y), (X, y), scoring=["accuracy", "roc_auc"])) == ["accuracy", "roc_auc"]
-    accuracy = train_on_synthetic(model, (X, y), (X, y), scoring="accuracy").iloc[0, 0]
+    test, model = pd.DataFrame(TEST).drop(columns="sex"), LogisticRegression()
+
+    def scores(scoring):
+        return train_on_synthetic(model, test, test, target="buys", scoring=scoring)
+
+    assert list(scores(["accuracy", "roc_auc"])) == ["accuracy", "roc_auc"]
+    accuracy = scores("accuracy").iloc[0, 0]
     for scoring in (None, make_scorer(accuracy_score)):
-        scores = train_on_synthetic(model, (X, y), (X, y), scoring=scoring)
-        assert scores.to_dict() == {"score": {"synthetic": accuracy}}
+        assert scores(scoring).to_dict() == {"score": {"synthetic": accuracy}}
 
     def own(estimator, X, y):
         return 7.0
 
-    assert train_on_synthetic(model, (X, y), (X, y), scoring=own).loc["synthetic", "own"] == 7
+    assert scores(own).loc["synthetic", "own"] == 7
 
 
 @pytest.mark.parametrize(
@@ -123,25 +125,21 @@ def test_synthetic_rows_of_one_class_teach_a_constant(model, labels, label, dtyp
 
 
 FRAME = pd.DataFrame({"age": [20, 30], "buys": ["no", "yes"]})
-PAIR = FRAME[["age"]], FRAME["buys"]
 
 
 @each(
-    "synthetic test options message",
+    "synthetic test target message",
     [
-        (FRAME, FRAME, {}, "synthetic is a dataframe: target must name"),
-        (FRAME, FRAME, {"target": "sells"}, r"synthetic has no column 'sells'; it has \['age', 'buys'\]"),
-        (FRAME, FRAME.assign(sex=1), {"target": "buys"}, r"same columns; in one of them only: \['sex'\]"),
-        (FRAME[:0], FRAME, {"target": "buys"}, "synthetic has no rows"),
-        (FRAME.assign(buys=["no", None]), FRAME, {"target": "buys"}, "target of synthetic has missing values"),
-        (FRAME.assign(buys=[0, 1]), FRAME, {"target": "buys"}, "values of different kinds"),
-        (FRAME[["buys"]], FRAME[["buys"]], {"target": "buys"}, "synthetic has no column besides the target"),
-        (PAIR[1].to_numpy(), PAIR, {"target": "buys"}, r"must be a dataframe or a pair \(X, y\), got ndarray"),
-        (PAIR, (PAIR[0], ["no"]), {}, "X of real_test has 2 rows, y has 1"),
-        (PAIR, PAIR, {"real_train": (PAIR[0],)}, "real_train must be a dataframe or a pair"),
-        (pl.LazyFrame({"a": [1]}), PAIR, {"target": "a"}, "collect"),
+        (FRAME, FRAME, "sells", r"synthetic has no column 'sells'; it has \['age', 'buys'\]"),
+        (FRAME, FRAME.assign(sex=1), "buys", r"same columns; in one of them only: \['sex'\]"),
+        (FRAME[:0], FRAME, "buys", "synthetic must have rows"),
+        (FRAME.assign(buys=["no", None]), FRAME, "buys", "target of synthetic has missing values"),
+        (FRAME.assign(buys=[0, 1]), FRAME, "buys", "values of one type"),
+        (FRAME[["buys"]], FRAME[["buys"]], "buys", "columns besides the target"),
+        (FRAME.to_numpy(), FRAME, "buys", "synthetic must be a dataframe, got ndarray"),
+        (pl.LazyFrame({"a": [1]}), FRAME, "a", "collect"),
     ],
 )
-def test_what_does_not_fit_is_refused(synthetic, test, options, message):
+def test_what_does_not_fit_is_refused(synthetic, test, target, message):
     with pytest.raises((ValueError, TypeError), match=message):
-        train_on_synthetic(LogisticRegression(), synthetic, test, **options)
+        train_on_synthetic(LogisticRegression(), synthetic, test, target=target)

@@ -63,7 +63,7 @@ class FairnessDisplay(PanelDisplay):
     >>> sex = ["Female"] * 4 + ["Male"] * 4
     >>> y_true, y_pred = [1, 1, 0, 0, 1, 1, 0, 0], [1, 0, 0, 0, 1, 1, 1, 0]
     >>> report = fairness_report(
-    ...     y_true, y_pred, sex, privileged="Male", positive_label=1, by_group=True
+    ...     y_true, y_pred, sex, privileged="Male", positive_label=1
     ... )
     >>> display = FairnessDisplay.from_reports({"model": report})
     >>> [axes.get_title(loc="left") for axes in display.ax_[:2]]

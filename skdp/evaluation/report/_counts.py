@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,12 @@ from numpy.typing import ArrayLike
 from skdp.domain import Codes, Domain
 from skdp.evaluation._common import check_count, read_epsilons
 from skdp.local import RandomizedResponseEncoder
-from skdp.metrics import count_error, two_sided
+from skdp.metrics import count_error
 from skdp.oracles import POSTPROCESSORS, RandomizedResponse
 from skdp.privacy import local_epsilon
 from skdp.tables import read_table
+
+_Z_95 = NormalDist().inv_cdf(0.975)
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,7 @@ def count_study(
                     pd.concat([truth, encoder.estimate_counts(tally)], axis=1)
                 )
             counts = POSTPROCESSORS["none"](oracle, tally.counts[0], tally.n_reports)
-            margin = two_sided(0.95) * np.sqrt(oracle.variance(counts, tally.n_reports))
+            margin = _Z_95 * np.sqrt(oracle.variance(counts, tally.n_reports))
             errors.append(
                 {
                     "epsilon": epsilon,

@@ -281,7 +281,7 @@ def _positive(column: pd.Series, label: Any) -> pd.Series:
 
 def _privileged(domain: Domain, column: pd.Series, privileged: Any) -> list[Any]:
     """Check the privileged values: declared ones, and not all, which some rows have."""
-    ((values,),) = read_privileged(privileged, [column.name])
+    (values,) = read_privileged(privileged, [column.name])
     labels = list(domain[column.name].labels)
     # Privileged must be a group that can occur, and leave one that is not.
     is_declared = pd.Series(values).isin(labels) & pd.Series(values).notna()

@@ -1,0 +1,436 @@
+"""Group fairness of predictions, for groups that are known or privatized."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+import pandas as pd
+from sklearn.exceptions import UndefinedMetricWarning
+
+from skdp.base import (
+    ColumnLike,
+    ColumnName,
+    Label,
+    Privileged,
+    TableLike,
+    check_choice,
+    check_confidence_level,
+    check_row_order,
+)
+from skdp.local import ReportTransformer
+from skdp.metrics._inputs import (
+    Cells,
+    Codes,
+    Mask,
+    code_cells,
+    find_privileged,
+    read_columns,
+    read_predictions,
+)
+from skdp.metrics._rates import (
+    GroupSums,
+    compare_extremes,
+    compare_with_privileged,
+    estimate_rates,
+    sum_known_groups,
+    sum_reported_groups,
+)
+from skdp.metrics._reported_groups import find_declared, list_cells, read_groups
+from skdp.pages import warn
+
+Rows = Literal["population", "table"]
+
+
+class Metric(NamedTuple):
+    """The name of a metric in code, its name for people and its definition."""
+
+    name: str
+    label: str
+    definition: str
+
+
+RATES = (
+    Metric("selection_rate", "selection rate", "P(ŷ=+)"),
+    Metric("true_positive_rate", "true positive rate", "TPR = P(ŷ=+ | y=+)"),
+    Metric("false_positive_rate", "false positive rate", "FPR = P(ŷ=+ | y=−)"),
+)
+COMPARISONS = (
+    Metric(
+        "statistical_parity_difference",
+        "statistical parity difference",
+        "P(ŷ=+): {difference}",
+    ),
+    Metric("disparate_impact", "disparate impact", "P(ŷ=+): {ratio}"),
+    Metric(
+        "equal_opportunity_difference",
+        "equal opportunity difference",
+        "TPR: {difference}",
+    ),
+    Metric(
+        "average_odds_difference", "average odds difference", "FPR&TPR: {difference}"
+    ),
+)
+LABELS = {metric.name: metric.label for metric in (*RATES, *COMPARISONS)}
+
+# aif360's definitions with privileged rows, fairlearn's without.
+WITH_PRIVILEGED = {
+    "difference": "unprivileged − privileged",
+    "ratio": "unprivileged / privileged",
+}
+OF_EXTREMES = {"difference": "largest − smallest", "ratio": "smallest / largest"}
+
+
+def fairness_report(
+    y_true: ColumnLike,
+    y_pred: ColumnLike,
+    sensitive_features: ColumnLike | TableLike,
+    *,
+    privileged: Privileged | None = None,
+    positive_label: Label | None = None,
+    confidence_level: float = 0.95,
+) -> pd.DataFrame:
+    """Compute group fairness metrics of predictions, with confidence intervals.
+
+    Parameters
+    ----------
+    y_true, y_pred : array-like or series of shape (n_samples,), or dataframe of one column
+        True and predicted labels. Of more than two labels, all but the positive one
+        are negative.
+    sensitive_features : array-like or series of shape (n_samples,), or dataframe or array of several columns
+        Group of each row; for several columns, the combination of their values.
+        Missing values are a group, "missing". Rows are matched by position.
+    privileged : value, list of values or mapping of column name to such, default=None
+        Values of privileged rows; all other values, missing ones included, are
+        unprivileged. For several columns, a mapping: a row is privileged if it matches
+        in all columns. None compares all groups with each other.
+    positive_label : label, default=None
+        Favourable label. None is 1, if all labels are 0 and 1, or False and True.
+    confidence_level : float, default=0.95
+        Coverage probability of each interval.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per metric and group, with the columns ``metric, definition, group,
+        value, std_error, lower, upper``. The groups are "unprivileged" and
+        "privileged", or without `privileged` all values that occur:
+
+        - ``selection_rate``, ``true_positive_rate``, ``false_positive_rate`` of each
+          group: ``P(ŷ = +)``, TPR = ``P(ŷ = + | y = +)`` and FPR = ``P(ŷ = + | y = −)``;
+        - ``statistical_parity_difference`` of selection rates, and
+          ``disparate_impact``, their ratio;
+        - ``equal_opportunity_difference`` of TPR, and ``average_odds_difference``, the
+          mean of the differences of TPR and FPR.
+
+        In the last four ``group`` is None. With `privileged`, a difference is
+        *unprivileged − privileged*: a negative one disadvantages the unprivileged
+        group. Without `privileged`, a difference is the largest rate minus the
+        smallest, and ``disparate_impact`` the smallest divided by the largest.
+        `to_aif360` gives the other metrics of aif360.
+
+    Raises
+    ------
+    ValueError
+        If lengths differ, two inputs have the same row labels in different orders, a
+        label is missing, no label is positive, `y_true` and `y_pred` have none of more
+        than two labels in common, or all or no rows are privileged.
+
+    Warns
+    -----
+    UndefinedMetricWarning
+        If a value is nan or infinite, because a rate divides by no row or is 0. The
+        interval of nan is the whole possible range.
+
+    See Also
+    --------
+    debiased_fairness : The same table for privatized groups.
+    to_aif360 : Dataset for the metrics of aif360.
+
+    Notes
+    -----
+    **Privacy.** The values depend on the true labels and groups and are not protected.
+    With privatized sensitive features, differences are closer to 0 than the true ones.
+
+    With `privileged`, the values equal those of aif360 [1]_, without it those of
+    fairlearn [2]_ (``demographic_parity_difference``, ``demographic_parity_ratio``,
+    ``equal_opportunity_difference`` and ``equalized_odds_difference(agg="mean")``).
+    Unlike in fairlearn, the true positive rate of a group without a positive row is
+    nan, and so is the ratio if all selection rates are 0.
+
+    **Intervals** treat the rows as an independent sample and cover the metric of the
+    population. At 95 %, they cover in at least 93 % of samples with 50 rows a group.
+
+    - Rates: Clopper and Pearson [3]_.
+    - Differences: Newcombe's method 10 [4]_, and MOVER for average odds [5]_.
+    - Ratios: MOVER-R [6]_.
+    - Extremes of several groups: the endpoint next to equality holds for all pairs of
+      groups, by Bonferroni's bound.
+
+    References
+    ----------
+    .. [1] R. K. E. Bellamy et al. (2018). AI Fairness 360: an extensible toolkit for
+       detecting, understanding, and mitigating unwanted algorithmic bias.
+       arXiv:1810.01943.
+    .. [2] H. Weerts et al. (2023). Fairlearn: Assessing and Improving Fairness of AI
+       Systems. JMLR 24(257).
+    .. [3] C. J. Clopper, E. S. Pearson (1934). The use of confidence or fiducial limits
+       illustrated in the case of the binomial. Biometrika 26.
+    .. [4] R. G. Newcombe (1998). Interval estimation for the difference between
+       independent proportions: comparison of eleven methods. Statistics in Medicine 17.
+    .. [5] G. Y. Zou, A. Donner (2008). Construction of confidence limits about effect
+       measures: a general approach. Statistics in Medicine 27.
+    .. [6] A. Donner, G. Y. Zou (2012). Closed-form confidence intervals for functions of
+       the normal mean and standard deviation. Statistical Methods in Medical Research 21.
+
+    Examples
+    --------
+    >>> from skdp.metrics import fairness_report
+    >>> sex = ["Female"] * 4 + ["Male"] * 4
+    >>> y_true = ["yes", "yes", "no", "no", "yes", "yes", "no", "no"]
+    >>> y_pred = ["yes", "no", "no", "no", "yes", "yes", "yes", "no"]
+    >>> report = fairness_report(y_true, y_pred, sex, privileged="Male", positive_label="yes")
+    >>> report.loc[6:, ["metric", "definition", "value"]].round(3)
+                              metric                          definition  value
+    6  statistical_parity_difference   P(ŷ=+): unprivileged − privileged -0.500
+    7               disparate_impact   P(ŷ=+): unprivileged / privileged  0.333
+    8   equal_opportunity_difference      TPR: unprivileged − privileged -0.500
+    9        average_odds_difference  FPR&TPR: unprivileged − privileged -0.500
+
+    Eight rows give wide intervals:
+
+    >>> report.round(2).loc[[0, 1, 6, 7], ["metric", "group", "value", "std_error", "lower", "upper"]]
+                              metric         group  value  std_error  lower  upper
+    0                 selection_rate  unprivileged   0.25       0.22   0.01   0.81
+    1                 selection_rate    privileged   0.75       0.22   0.19   0.99
+    6  statistical_parity_difference          None  -0.50       0.31  -0.79   0.14
+    7               disparate_impact          None   0.33       0.30   0.06   1.33
+
+    Groups formed by two columns are compared with each other:
+
+    >>> import pandas as pd
+    >>> people = pd.DataFrame({"sex": sex, "race": ["Black", "White"] * 4})
+    >>> report = fairness_report(y_true, y_pred, people, positive_label="yes")
+    >>> report.loc[[2, 3, 12], ["metric", "group", "value"]]
+                               metric          group  value
+    2                  selection_rate  (Male, Black)    1.0
+    3                  selection_rate  (Male, White)    0.5
+    12  statistical_parity_difference           None    1.0
+    """
+    level = check_confidence_level(confidence_level)
+    check_row_order(y_true=y_true, y_pred=y_pred, sensitive_features=sensitive_features)
+    columns = read_columns(sensitive_features, "sensitive_features")
+    n_rows = max(map(len, columns.values()))
+    codes = read_predictions(y_true, y_pred, positive_label, n_rows)
+    cells, cell_of_row = code_cells(columns.values())
+    is_privileged = None
+    if privileged is not None:
+        is_privileged = find_privileged(privileged, list(columns), cells)
+    names, groups = _group_cells(cells, is_privileged)
+    sums = sum_known_groups(codes, groups[cell_of_row], len(names))
+    has_privileged = privileged is not None
+    return _write_table(sums, names, has_privileged, "population", level)
+
+
+def debiased_fairness(
+    y_true: ColumnLike,
+    y_pred: ColumnLike,
+    sensitive_features: TableLike,
+    encoder: ReportTransformer,
+    *,
+    privileged: Privileged | None = None,
+    positive_label: Label | None = None,
+    columns: ColumnName | list[ColumnName] | None = None,
+    rows: Rows = "population",
+    confidence_level: float = 0.95,
+) -> pd.DataFrame:
+    """Estimate group fairness metrics of predictions from privatized groups.
+
+    Parameters
+    ----------
+    y_true, y_pred : array-like or series of shape (n_samples,), or dataframe of one column
+        True and predicted labels. Of more than two labels, all but the positive one
+        are negative.
+    sensitive_features : dataframe or array-like
+        Reports of the groups, as for `joint_distribution`.
+    encoder : fitted local transformer
+        Encoder of the reports.
+    privileged : value, list of values or mapping of column name to such, default=None
+        Declared values of privileged rows (labels of the bins of an `Interval`), as
+        for `fairness_report`. None compares all groups with each other.
+    positive_label : label, default=None
+        Favourable label. None is 1, if all labels are 0 and 1, or False and True.
+    columns : column name or list of column names, default=None
+        Columns whose combinations are the groups. None selects all columns of the
+        encoder.
+    rows : {"population", "table"}, default="population"
+        Target of inference. "population" treats the rows as an independent sample of a
+        population; "table" accounts for the noise of the reports only.
+    confidence_level : float, default=0.95
+        Coverage probability of each interval.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The table of `fairness_report`. **All metrics are always included**: a group that
+        is too small for the noise has a wide interval, up to [0, 1] for rates, [-1, 1]
+        for differences and [0, inf) for the ratio. A rate is nan if its group is
+        estimated to have no rows.
+
+    Raises
+    ------
+    NotFittedError, TypeError, ValueError
+        As for `joint_distribution` and `fairness_report`, or if a privileged value is
+        not declared.
+
+    Warns
+    -----
+    UndefinedMetricWarning
+        If a value is nan, because a group is estimated to have no rows that a rate
+        divides by.
+
+    See Also
+    --------
+    fairness_report : The same metrics for known groups.
+    joint_distribution : Estimate the distribution of labels, predictions and groups.
+
+    Notes
+    -----
+    **Privacy.** For the groups, this is post-processing of reports, without privacy
+    cost. y_true and y_pred are not protected.
+
+    The predictions must be independent of the noise of these reports. Audit a model
+    that uses reports, for training or as input, with reports of other people or with a
+    second release.
+
+    Each report becomes an unbiased indicator ψ of its group, and rates are ratios of
+    sums of ψ. The mean of ψ² − ψ over the noise is the variance of ψ, because a true
+    indicator is its own square.
+
+    **Intervals.** Rates have Fieller's interval [2]_: all t for which ``a − t b``, of
+    mean 0, is at most z standard errors from 0, for a rate a / b. Differences, ratios
+    and average odds combine these by MOVER, with the correlation of the noise of two
+    groups [3]_, [4]_, and the largest rate is compared with the smallest as by
+    `fairness_report`. Intervals add the noise of two more rows of each kind [5]_,
+    because few rows may be misreported. At 95 %, they cover in at least 93 % of tables
+    with 50 rows a group.
+
+    A metric with a small divisor is not hidden: metrics that are shown only if the
+    noise makes their group large are biased.
+
+    Differences between *reported* groups are too close to 0: let a and b be the
+    probabilities of a privileged report of a privileged and of an unprivileged row,
+    and π the true proportion of privileged rows. Then they are the true differences
+    times ``(a − b) π (1 − π) / (ρ (1 − ρ))``, where ``ρ = a π + b (1 − π)``, up to
+    sampling ([1]_, lemma 1).
+
+    References
+    ----------
+    .. [1] H. Mozannar, M. Ohannessian, N. Srebro (2020). Fair learning with private
+       demographic data. ICML. arXiv:2002.11651
+    .. [2] E. C. Fieller (1954). Some problems in interval estimation. JRSS B 16.
+    .. [3] G. Y. Zou (2007). Toward using confidence intervals to compare correlations.
+       Psychological Methods 12.
+    .. [4] A. Donner, G. Y. Zou (2012). Closed-form confidence intervals for functions of
+       the normal mean and standard deviation. Statistical Methods in Medical Research 21.
+    .. [5] A. Agresti, B. A. Coull (1998). Approximate is better than "exact" for interval
+       estimation of binomial proportions. The American Statistician 52.
+
+    Examples
+    --------
+    Half of 4,000 women and of 6,000 men are qualified; of the qualified, 60 % and 80 %
+    are hired.
+
+    >>> import pandas as pd
+    >>> from skdp import RandomizedResponseEncoder
+    >>> from skdp.metrics import debiased_fairness
+    >>> people = pd.DataFrame({"sex": ["Female"] * 4_000 + ["Male"] * 6_000})
+    >>> qualified = ([1] * 2_000 + [0] * 2_000) + ([1] * 3_000 + [0] * 3_000)
+    >>> hired = ([1] * 1_200 + [0] * 2_800) + ([1] * 2_400 + [0] * 600 + [1] * 300 + [0] * 2_700)
+    >>> encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["Female", "Male"]}, random_state=0)
+    >>> reports = encoder.fit_transform(people)
+    >>> table = debiased_fairness(qualified, hired, reports, encoder, privileged="Male")
+    >>> table.drop(columns="definition").round(3)
+                              metric         group  value  std_error  lower  upper
+    0                 selection_rate  unprivileged  0.315      0.014  0.288  0.342
+    1                 selection_rate    privileged  0.442      0.010  0.422  0.463
+    2             true_positive_rate  unprivileged  0.605      0.019  0.568  0.641
+    3             true_positive_rate    privileged  0.801      0.013  0.776  0.826
+    4            false_positive_rate  unprivileged  0.017      0.009  0.001  0.035
+    5            false_positive_rate    privileged  0.089      0.008  0.075  0.105
+    6  statistical_parity_difference          None -0.127      0.022 -0.170 -0.085
+    7               disparate_impact          None  0.712      0.043  0.630  0.800
+    8   equal_opportunity_difference          None -0.196      0.028 -0.252 -0.141
+    9        average_odds_difference          None -0.134      0.016 -0.165 -0.103
+    """
+    check_choice("rows", rows, get_args(Rows))
+    level = check_confidence_level(confidence_level)
+    check_row_order(y_true=y_true, y_pred=y_pred, sensitive_features=sensitive_features)
+    domain, indicators = read_groups(sensitive_features, encoder, columns)
+    codes = read_predictions(y_true, y_pred, positive_label, len(indicators))
+    is_privileged = None
+    if privileged is not None:
+        is_privileged = find_declared(privileged, domain)
+    names, groups = _group_cells(list_cells(domain), is_privileged)
+    # The indicator of a group is the sum over its cells, and stays unbiased.
+    indicators = indicators @ np.eye(len(names))[groups]
+    sums = sum_reported_groups(codes, indicators)
+    return _write_table(sums, names, privileged is not None, rows, level)
+
+
+def _group_cells(cells: Cells, is_privileged: Mask | None) -> tuple[list[Any], Codes]:
+    """Return the names of the groups, and the group of each cell."""
+    if is_privileged is not None:
+        return ["unprivileged", "privileged"], is_privileged.astype(np.intp)
+    names = []
+    for cell in cells:
+        values = tuple("missing" if value is None else value for value in cell)
+        names.append(values[0] if len(values) == 1 else values)
+    return names, np.arange(len(cells))
+
+
+def _write_table(
+    sums: GroupSums, names: list[Any], has_privileged: bool, rows: Rows, level: float
+) -> pd.DataFrame:
+    """Estimate all metrics, one row each."""
+    lines = []
+    rates = estimate_rates(sums, rows, level)
+    for index, metric in enumerate(RATES):
+        for group, name in enumerate(names):
+            lines.append((metric, metric.definition, name, rates[index, group]))
+    if len(names) > 1:
+        compare = compare_with_privileged if has_privileged else compare_extremes
+        texts = WITH_PRIVILEGED if has_privileged else OF_EXTREMES
+        estimates = compare(sums, rows, level)
+        for metric, estimate in zip(COMPARISONS, estimates, strict=True):
+            lines.append((metric, metric.definition.format(**texts), None, estimate))
+    table = pd.DataFrame(
+        {
+            "metric": [metric.name for metric, *_ in lines],
+            "definition": [definition for _, definition, *_ in lines],
+            # Objects keep None and tuples of values.
+            "group": pd.Series([group for *_, group, _ in lines], dtype=object),
+        }
+    )
+    for number in ("value", "std_error", "lower", "upper"):
+        table[number] = [float(getattr(line[-1], number)) for line in lines]
+    table.attrs["confidence_level"] = level
+    _warn_of_undefined(table, sums.is_reported)
+    return table
+
+
+def _warn_of_undefined(table: pd.DataFrame, is_reported: bool) -> None:
+    is_undefined = table["value"].isna()
+    if not is_reported:
+        # A ratio of estimates may be infinite by noise.
+        is_undefined |= np.isinf(table["value"])
+    metrics = table.loc[is_undefined, "metric"].unique()
+    if len(metrics):
+        warn(
+            f"undefined: {'; '.join(metrics)}. There "
+            f"{'are estimated to be' if is_reported else 'are'} no rows that the "
+            "definition divides by, or a rate of 0.",
+            UndefinedMetricWarning,
+            about="guide/fairness",
+            stacklevel=4,
+        )

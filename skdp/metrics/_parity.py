@@ -1,0 +1,107 @@
+"""Parity of rates of privatized groups as a constraint of fairlearn's reductions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from fairlearn.reductions import ClassificationMoment, ErrorRate
+
+from skdp.base import check_row_order
+from skdp.metrics._inputs import Numbers, read_classes
+from skdp.metrics._reported_groups import read_groups
+
+# Labels of the rows whose rates are equal.
+EVENTS = {
+    "equalized_odds": (0, 1),
+    "true_positive_rate_parity": (1,),
+    "demographic_parity": ("all",),
+}
+
+
+class PrivateParity(ClassificationMoment):
+    """Difference between the rate of each group and the rate of all rows."""
+
+    # The rate of a group with indicators u among the rows of an event is
+    # ``sum(u * h) / sum(u)`` for a classifier h: linear in h, as the reductions of Agarwal
+    # et al. (2018) require. Their costs may be negative, so u may be negative.
+
+    def __init__(
+        self, encoder: Any, constraints: str, columns: Any, difference_bound: float
+    ) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.constraints = constraints
+        self.columns = columns
+        self.difference_bound = difference_bound
+
+    def load_data(self, X: Any, y: Any, *, sensitive_features: Any) -> None:
+        check_row_order(X=X, y=y, sensitive_features=sensitive_features)
+        labels = read_classes(y, "y")
+        if not set(labels) <= {0, 1}:
+            raise ValueError("y must have the labels 0 and 1 only")
+        super().load_data(X, labels.astype(int))
+        domain, indicators = read_groups(sensitive_features, self.encoder, self.columns)
+        if len(indicators) != len(labels):
+            raise ValueError(
+                f"y has {len(labels)} labels, sensitive_features has {len(indicators)}"
+                " reports"
+            )
+        blocks, keys = [], []
+        for event in EVENTS[self.constraints]:
+            is_event = np.ones(len(labels), bool)
+            if event != "all":
+                is_event = labels.to_numpy() == event
+            sums = indicators[is_event].sum(axis=0)
+            if not (sums > 0).all():
+                raise ValueError(
+                    "a group is estimated to have no row of a label: too few rows for "
+                    "this much noise"
+                )
+            # The product with predictions is the difference of two rates.
+            block = indicators / sums - 1 / is_event.sum()
+            blocks.append(np.where(is_event[:, np.newaxis], block, 0))
+            keys += [(event, str(cell)) for cell in domain.cells()]
+        self._differences: Numbers = np.concatenate(blocks, axis=1)
+        # The order of fairlearn's own constraints.
+        signed = [(sign, *key) for sign in "+-" for key in keys]
+        names = ["sign", "event", "group_id"]
+        self._index = pd.MultiIndex.from_tuples(signed, names=names)
+
+    @property
+    def index(self) -> pd.MultiIndex:
+        """Upper and lower bounds of each event and group."""
+        return self._index
+
+    def default_objective(self) -> Any:
+        return ErrorRate()
+
+    def bound(self) -> pd.Series:
+        return pd.Series(self.difference_bound, index=self.index)
+
+    def gamma(self, predictor: Callable[[Any], Any]) -> pd.Series:
+        """Return the differences between the rates of a classifier."""
+        predictions = np.asarray(predictor(self.X), float).reshape(-1)
+        differences = self._differences.T @ predictions
+        return pd.Series(np.concatenate([differences, -differences]), index=self.index)
+
+    def project_lambda(self, lambda_vec: pd.Series) -> pd.Series:
+        """Return the smallest multipliers with the same net effect."""
+        # The multipliers of a constraint and of its negative cancel.
+        net = self._net(lambda_vec)
+        projected = np.concatenate([net.clip(min=0), (-net).clip(min=0)])
+        return pd.Series(projected, index=self.index)
+
+    def signed_weights(self, lambda_vec: pd.Series) -> pd.Series:
+        """Return the gain of each row from the prediction 1 instead of 0."""
+        # The derivative of the Lagrangian by a prediction, times the number of rows, by
+        # which fairlearn divides (Agarwal et al. 2018, section 3.1).
+        weights = -self.total_samples * (self._differences @ self._net(lambda_vec))
+        return pd.Series(weights, index=self.tags.index)
+
+    def _net(self, lambda_vec: pd.Series) -> Numbers:
+        above, below = np.split(lambda_vec.to_numpy(), 2)
+        net: Numbers = above - below
+        return net

@@ -1,0 +1,265 @@
+"""Groups that are known from reports only: unbiased indicators, and joint distributions."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, Literal
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+from sklearn.utils.validation import check_is_fitted
+
+from skdp.base import (
+    ColumnLike,
+    ColumnName,
+    TableLike,
+    check_choice,
+    check_row_order,
+    read_array,
+)
+from skdp.domain import Domain
+from skdp.local import ReportTransformer
+from skdp.metrics._inputs import (
+    Cells,
+    Codes,
+    Mask,
+    Numbers,
+    check_lengths,
+    find_privileged,
+    read_classes,
+    read_column,
+    read_privileged,
+)
+from skdp.oracles import project_to_simplex
+from skdp.tables import is_frame, read_table
+
+
+def read_groups(
+    reports: Any, encoder: Any, columns: Any = None
+) -> tuple[Domain, Numbers]:
+    """Return the groups and an unbiased indicator of each: (n_rows, n_groups)."""
+    names = check_encoder(encoder, columns)
+    protocol = encoder.protocol_
+    reports = _convert_to_table(reports, protocol.report_columns)
+    domain = protocol.domain.select(names)
+    debiased = encoder.debias(reports, columns=names)
+    if is_frame(debiased):
+        debiased = np.column_stack(
+            [np.asarray(column) for column in read_table(debiased).columns]
+        )
+    blocks = [debiased]
+    if protocol.strategy == "split":
+        blocks = np.split(debiased, np.cumsum(domain.sizes)[:-1], axis=1)
+    indicators = np.ones((len(debiased), 1))
+    for block in blocks:
+        # A row has exactly one value, so the nearest indicators with the sum 1 have less
+        # noise.
+        block = block + (1 - block.sum(axis=1, keepdims=True)) / block.shape[1]
+        # Columns have independent noise: an indicator of two is the product of theirs.
+        indicators = indicators[:, :, np.newaxis] * block[:, np.newaxis, :]
+        indicators = indicators.reshape(len(debiased), -1)
+    return domain, indicators
+
+
+def _convert_to_table(reports: Any, names: list[Any]) -> Any:
+    """Return a series or 1-D array as a table of one column."""
+    # fairlearn takes sensitive features as a series, ``reports["sex"]``.
+    if is_frame(reports):
+        return reports
+    series = nw.from_native(reports, pass_through=True, allow_series=True)
+    table: Any
+    if isinstance(reports, pd.Series):
+        table = reports.to_frame(names[0] if reports.name is None else reports.name)
+    elif isinstance(series, nw.Series):
+        table = series.alias(series.name or str(names[0])).to_frame().to_native()
+    else:
+        table = read_array(reports, "reports")
+        if table.ndim != 1:
+            return reports
+        table = table[:, np.newaxis]
+    if len(names) > 1:
+        raise ValueError(
+            f"the reports of this encoder have the columns {names}, got a single column"
+        )
+    return table
+
+
+def check_encoder(encoder: Any, columns: Any = None) -> list[Any]:
+    """Return the columns of the groups; raise if reports do not contain the group of a row."""
+    if isinstance(encoder, ReportTransformer):
+        check_is_fitted(encoder)
+    protocol: Any = getattr(encoder, "protocol_", None)
+    if isinstance(encoder, type) or getattr(protocol, "strategy", None) is None:
+        kind = encoder if isinstance(encoder, type) else type(encoder)
+        raise TypeError(
+            "encoder must be a fitted local transformer, as RandomizedResponseEncoder "
+            f"is; got {kind.__name__}"
+        )
+    declared = list(protocol.domain.columns)
+    names = declared if columns is None else columns
+    names = list(names) if isinstance(names, list) else [names]
+    if not names or not {*names} <= {*declared} or len({*names}) < len(names):
+        raise ValueError(f"columns must be distinct ones of {declared}, got {names}")
+    if protocol.strategy == "sample" and len(declared) > 1:
+        raise ValueError(
+            "encoder must have strategy='split' or 'joint', got 'sample', with which a "
+            "row reports one of its columns only"
+        )
+    return names
+
+
+def list_cells(domain: Domain) -> Cells:
+    """List the combinations of declared values."""
+    return list(itertools.product(*(domain[name].labels for name in domain.columns)))
+
+
+def find_declared(privileged: Any, domain: Domain) -> Mask:
+    """Find the privileged groups; raise for values that are not declared."""
+    names = list(domain.columns)
+    for name, values in zip(names, read_privileged(privileged, names), strict=True):
+        labels = list(domain[name].labels)
+        if not all(value in labels for value in values):
+            raise ValueError(
+                f"`privileged` must have declared values of column {name!r}, {labels}, "
+                "got another value"
+            )
+    return find_privileged(privileged, names, list_cells(domain))
+
+
+def read_labels(reports: Any, n_rows: int, **columns: Any) -> list[pd.Categorical]:
+    """Read columns of labels of the rows of reports."""
+    check_row_order(**columns, reports=reports)
+    labels = []
+    lengths = {"reports": n_rows}
+    for name, values in columns.items():
+        # y_pred may be scores with few levels.
+        read = read_classes if name == "y_true" else read_column
+        column = read(values, name)
+        lengths[name] = len(column)
+        labels.append(pd.Categorical(column))
+    check_lengths(lengths)
+    return labels
+
+
+def sum_indicators(
+    indicators: Numbers, codes: Codes, n_codes: int
+) -> tuple[Numbers, Numbers]:
+    """Estimate the rows of each code and group, and the variances of the noise."""
+    counts = np.zeros((n_codes, indicators.shape[1]))
+    squares = np.zeros_like(counts)
+    np.add.at(counts, codes, indicators)
+    np.add.at(squares, codes, indicators**2)
+    # A true indicator is its own square, so the variance is the mean of the square minus
+    # the mean.
+    return counts, np.maximum(squares - counts, 0)
+
+
+def project_rows(counts: Numbers) -> Numbers:
+    """Return the nearest nonnegative counts with the same sum in each row."""
+    return np.array([project_to_simplex(row, max(row.sum(), 0.0)) for row in counts])
+
+
+def joint_distribution(
+    y_true: ColumnLike | None,
+    y_pred: ColumnLike | None,
+    reports: TableLike,
+    encoder: ReportTransformer,
+    *,
+    columns: ColumnName | list[ColumnName] | None = None,
+    postprocess: Literal["none", "simplex"] = "none",
+) -> pd.DataFrame:
+    """Estimate the joint distribution of labels, predictions and privatized groups.
+
+    Parameters
+    ----------
+    y_true, y_pred : array-like or series of shape (n_samples,), dataframe of one column, or None
+        True and predicted labels, of any number of classes; y_pred may be scores that
+        are rounded to a few levels. None excludes them.
+    reports : array-like or dataframe, as returned by the encoder's `transform`
+        Privatized group of each row, matched by position. A series or 1-D array
+        suffices for an encoder with a single output column.
+    encoder : local transformer
+        Fitted encoder of the reports, with ``strategy="split"`` or ``"joint"``, or of
+        one column.
+    columns : column name or list of column names, default=None
+        Columns whose combinations are the groups. None selects all columns of the
+        encoder.
+    postprocess : {"none", "simplex"}, default="none"
+        "none" gives unbiased counts, possibly negative. "simplex" gives, for each
+        combination of labels, the nearest nonnegative counts with the same sum.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``count, std_error, share``, indexed by ``y_true``, ``y_pred`` and the columns
+        of the groups. Counts of a combination of labels add up to its number of rows;
+        ``share`` is the proportion of all rows. The standard error of the unbiased
+        count accounts for the noise of the reports only.
+
+    Raises
+    ------
+    NotFittedError, TypeError, ValueError
+        If the encoder is not fitted or not a local transformer of categories, the
+        reports are of another one, lengths differ, two inputs have the same row labels
+        in different orders, a label is missing or a parameter is out of range.
+
+    See Also
+    --------
+    debiased_fairness : Rates of groups and their differences.
+
+    Notes
+    -----
+    **Privacy.** For the groups, this is post-processing of reports, without privacy
+    cost. Labels and predictions are not protected: the result contains their counts.
+
+    The estimate inverts the distribution of reports ([1]_, section 5), for any oracle.
+    Columns that are reported separately are combined by the product of their inverses.
+
+    References
+    ----------
+    .. [1] H. Mozannar, M. Ohannessian, N. Srebro (2020). Fair learning with private
+       demographic data. ICML. arXiv:2002.11651
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skdp import RandomizedResponseEncoder
+    >>> from skdp.metrics import joint_distribution
+    >>> people = pd.DataFrame({"sex": ["Female"] * 4_000 + ["Male"] * 6_000})
+    >>> hired = [1] * 1_000 + [0] * 3_000 + [1] * 3_000 + [0] * 3_000
+    >>> encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["Female", "Male"]}, random_state=0)
+    >>> reports = encoder.fit_transform(people)
+    >>> joint_distribution(hired, None, reports, encoder).round({"count": 0, "std_error": 0, "share": 2})
+                    count  std_error  share
+    y_true sex
+    0      Female  3006.0       74.0   0.30
+           Male    2994.0       74.0   0.30
+    1      Female  1098.0       61.0   0.11
+           Male    2902.0       61.0   0.29
+    """
+    check_choice("postprocess", postprocess, ("none", "simplex"))
+    domain, indicators = read_groups(reports, encoder, columns)
+    given = {"y_true": y_true, "y_pred": y_pred}
+    given = {name: values for name, values in given.items() if values is not None}
+    labels = read_labels(reports, len(indicators), **given)
+    codes = np.zeros(len(indicators), np.intp)
+    n_codes = 1
+    for label in labels:
+        codes = codes * len(label.categories) + label.codes
+        n_codes *= len(label.categories)
+    counts, variances = sum_indicators(indicators, codes, n_codes)
+    if postprocess == "simplex":
+        counts = project_rows(counts)
+    table = {
+        "count": counts.ravel(),
+        "std_error": np.sqrt(variances).ravel(),
+        "share": counts.ravel() / len(indicators),
+    }
+    index = domain.cells()
+    if labels:
+        levels = [label.categories for label in labels]
+        groups = list_cells(domain)
+        rows = [(*c, *g) for c in itertools.product(*levels) for g in groups]
+        index = pd.MultiIndex.from_tuples(rows, names=[*given, *index.names])
+    return pd.DataFrame(table, index=index)
