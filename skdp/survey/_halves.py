@@ -24,7 +24,7 @@ from skdp.base import (
 from skdp.local import RandomizedResponseEncoder
 from skdp.privacy import PrivacyGuarantee, check_epsilon
 from skdp.randomness import uniform_integers
-from skdp.survey._design import ReportDesign, as_pandas
+from skdp.survey._design import ReportDesign, to_pandas
 from skdp.tables import is_frame
 
 HALVES = (0, 1)
@@ -328,7 +328,7 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
         **Privacy.** Post-processing of reports: free, and repeatable.
         """
         design = self.design(column, cheaters=cheaters)
-        table = as_pandas(reports, "reports")
+        table = to_pandas(reports, "reports")
         return design.estimate_frequencies(table, confidence_level=confidence_level)
 
 

@@ -1,4 +1,4 @@
-"""Inputs of a regression: true predictors, reports, weights and clusters of rows."""
+"""Inputs of a regression: true predictors, reports, weights and clusters."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from skdp.base import check_same_order
 from skdp.local import ReportTransformer, read_and_tally
 from skdp.local.protocol import CategoryField, read_sample_weight, refuse_name
 from skdp.survey._design import (
+    Numbers,
     ReportDesign,
-    as_pandas,
     check_columns,
     likelihood_rows,
     report_columns,
+    to_pandas,
     unbiased_rows,
 )
-from skdp.survey._proportions import Numbers
 from skdp.tables import is_frame, read_table
 
 INTERCEPT = "(intercept)"
@@ -37,16 +37,17 @@ MAX_CELLS = 1024
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """A reported variable, with its reports in each row."""
+    """A reported variable, with the report of each row."""
 
-    # Columns that are reported together, with their values. Mostly one.
+    # The columns that are reported together, mostly one, with their values.
     parts: Sequence[tuple[str, list[Any]]]
+    # True values, or combinations of the values of the parts.
     values: list[Any]
-    # Columns of a table that are reports or groups, and so no predictors.
+    # Columns of reports and groups, which are not true predictors.
     columns: list[Any]
     # Probability of the report given each value, up to a factor: (n_rows, n_values).
     likelihood: Numbers
-    # Unbiased values of each report; None if it has none.
+    # Unbiased values of each report; None if the design has none.
     unbiased: Numbers | None
     # Rows that report the variable.
     is_reported: NDArray[np.bool_]
@@ -61,18 +62,18 @@ class Question:
         return np.asarray(np.ptp(self.likelihood, axis=1) > 0)
 
 
-def read_questions(designs: Any, X: Any, parameter: str) -> list[Question]:
-    """Read the reports of all designs and encoders from a table."""
+def list_questions(designs: Any, X: Any, parameter: str) -> list[Question]:
+    """Return the reported variables of designs and encoders, with their reports in X."""
     if designs is None:
         return []
-    listed = list(designs) if isinstance(designs, list | tuple) else [designs]
-    _check_distinct(listed)
+    designs = list(designs) if isinstance(designs, list | tuple) else [designs]
+    _check_distinct(designs)
     questions = []
-    for design in listed:
+    for design in designs:
         if isinstance(design, ReportDesign):
-            questions.append(_read_design(design, X, parameter))
+            questions.append(_convert_design(design, X, parameter))
         elif isinstance(design, ReportTransformer):
-            questions += _read_encoder(design, X, parameter)
+            questions += _convert_encoder(design, X, parameter)
         else:
             raise TypeError(
                 "Designs must be fitted encoders of categories or ReportDesign "
@@ -82,7 +83,7 @@ def read_questions(designs: Any, X: Any, parameter: str) -> list[Question]:
 
 
 def _check_distinct(designs: Sequence[Any]) -> None:
-    """Refuse a column that two designs read, whose noise would count as independent."""
+    """Refuse a column of two designs, whose noise would count as independent."""
     columns: list[Any] = []
     for design in designs:
         if isinstance(design, ReportDesign):
@@ -92,27 +93,27 @@ def _check_distinct(designs: Sequence[Any]) -> None:
     repeated = [column for column in columns if columns.count(column) > 1]
     if repeated:
         raise ValueError(
-            f"Designs must read different columns, got {repeated[0]!r} twice. Remove one "
+            f"Designs must have different columns, got {repeated[0]!r} twice. Remove one "
             "of the designs."
         )
 
 
-def _read_design(design: ReportDesign, X: Any, parameter: str) -> Question:
-    table = as_pandas(X, parameter)
+def _convert_design(design: ReportDesign, X: Any, parameter: str) -> Question:
+    table = to_pandas(X, parameter)
     columns = report_columns(design)
     check_columns(columns, table.columns, parameter)
     return Question(
-        [(str(design.column), design.values)],
-        design.values,
-        columns,
-        likelihood_rows(design, table),
-        unbiased_rows(design, table),
-        np.ones(len(table), bool),
+        parts=[(str(design.column), design.values)],
+        values=design.values,
+        columns=columns,
+        likelihood=likelihood_rows(design, table),
+        unbiased=unbiased_rows(design, table),
+        is_reported=np.ones(len(table), bool),
     )
 
 
-def _read_encoder(encoder: Any, X: Any, parameter: str) -> list[Question]:
-    """Read the reports of each field of an encoder."""
+def _convert_encoder(encoder: Any, X: Any, parameter: str) -> list[Question]:
+    """Return a question for each field of an encoder."""
     check_is_fitted(encoder)
     protocol = encoder.protocol_
     if not all(isinstance(field, CategoryField) for field in protocol.fields):
@@ -122,35 +123,38 @@ def _read_encoder(encoder: Any, X: Any, parameter: str) -> list[Question]:
         )
     columns = list(protocol.report_columns)
     check_columns(columns, read_table(X).names, parameter)
-    # Columns are selected in the library of X, so that the attached protocol is compared.
+    # Selecting in the library of X keeps the attached protocol, which is compared.
     selected = nw.from_native(X, eager_only=True).select(columns).to_native()
     reports, _ = read_and_tally(selected, encoder)
     is_reported = protocol.rows(reports)
     questions = []
     for index, field in enumerate(protocol.fields):
         # A report is more probable by the support ratio given a value that it supports.
-        # The likelihood of a row without a report is the same for all values.
+        # A row that does not report the field has the same likelihood for all values.
         excess = float(field.oracle.support_ratio - 1)
         supports = field.oracle.supports(reports[index])
         supports = supports & is_reported[:, index, np.newaxis]
         values = list(field.domain.cells())
         cells = np.arange(len(values))
         question = Question(
-            [(str(name), list(field.domain[name].labels)) for name in field.columns],
-            values,
-            columns,
-            1 + excess * supports,
-            field.debias(reports[index], field.columns, cells),
-            is_reported[:, index],
+            parts=[
+                (str(name), list(field.domain[name].labels)) for name in field.columns
+            ],
+            values=values,
+            columns=columns,
+            likelihood=1 + excess * supports,
+            unbiased=field.debias(reports[index], field.columns, cells),
+            is_reported=is_reported[:, index],
         )
         questions.append(question)
     return questions
 
 
-def read_target_reports(y: Any, design: Any) -> Any:
-    """Return the reports of a target as a dataframe; unnamed ones are the only column."""
+def convert_target_reports(y: Any, design: Any) -> Any:
+    """Return the reports of a target as a dataframe; an unnamed column is the only one."""
     if is_frame(y):
         return y
+    # Unnamed series have the name None in pandas, and an empty name in polars.
     if nw.dependencies.is_into_series(y) and getattr(y, "name", None) not in (None, ""):
         return y.to_frame()
     columns: list[Any] = []
@@ -162,7 +166,7 @@ def read_target_reports(y: Any, design: Any) -> Any:
         raise TypeError(
             f"y must be a dataframe with the columns {columns}, got {type(y).__name__}."
         )
-    return pd.DataFrame({columns[0]: read_column("y", y)})
+    return pd.DataFrame({columns[0]: validate_column("y", y)})
 
 
 def check_reported_together(questions: Sequence[Question], weights: Numbers) -> None:
@@ -183,8 +187,11 @@ class Rows:
     # A column of ones, and the true predictors.
     known: pd.DataFrame
     questions: list[Question]
-    # Indicators of the values of the questions in each combination.
+    # Indicators of the values in each combination of true values of the questions.
     cells: pd.DataFrame
+    weights: Numbers
+    # Index of the cluster of each row; None if each row is independent.
+    clusters: NDArray[np.intp] | None
 
     @property
     def terms(self) -> list[str]:
@@ -201,31 +208,58 @@ class Rows:
                 total = (total[:, np.newaxis] + of_values).reshape(-1, n_rows)
         return total
 
+    @property
+    def degrees_of_freedom(self) -> float:
+        """Degrees of freedom of the standard errors: the number of clusters less 1."""
+        if self.clusters is None:
+            return math.inf
+        return len(np.unique(self.clusters[self.weights > 0])) - 1
 
-def read_rows(table: pd.DataFrame, X: Any, designs: Any) -> Rows:
-    """Read true predictors from a table, and reports from X in its own library."""
-    questions = read_questions(designs, X, "X")
+
+def build_rows(
+    table: pd.DataFrame,
+    X: Any,
+    designs: Any,
+    *,
+    weights: Numbers,
+    clusters: NDArray[np.intp] | None = None,
+) -> Rows:
+    """Select true predictors from a table, and the reports from X in its own library."""
+    questions = list_questions(designs, X, "X")
     reported = {column for question in questions for column in question.columns}
-    names = [name for name in table.columns if name not in reported]
-    if INTERCEPT in names:
+    if INTERCEPT in table.columns:
         raise ValueError(
             f"X must not contain the column {INTERCEPT!r}, which fit adds."
         )
     known = pd.DataFrame({INTERCEPT: np.ones(len(table))})
-    for name in names:
-        if not pd.api.types.is_numeric_dtype(table[name].dtype):
-            raise TypeError(
-                f"Column {name!r} must be numeric, got {table[name].dtype}. Encode true "
-                "categories, such as with OneHotEncoder."
-            )
-        known[name] = table[name].to_numpy(float, na_value=np.nan)
-        n_missing = int((~np.isfinite(known[name])).sum())
-        if n_missing:
-            raise ValueError(
-                f"Column {name!r} must be finite, got {n_missing:,} missing or infinite "
-                "entries. Drop or impute these rows."
-            )
-    return Rows(known, questions, _list_cells(questions))
+    for name in table.columns:
+        if name not in reported:
+            known[name] = _validate_predictor(table[name])
+    rows = Rows(known, questions, _list_cells(questions), weights, clusters)
+    # The sums of as many clusters as terms do not vary in all directions.
+    if rows.degrees_of_freedom < len(rows.terms):
+        raise ValueError(
+            f"`clusters` must be more than the {len(rows.terms)} terms of the model, got "
+            f"{rows.degrees_of_freedom + 1}."
+        )
+    return rows
+
+
+def _validate_predictor(column: pd.Series) -> Numbers:
+    """Return a true predictor as finite floats."""
+    if not pd.api.types.is_numeric_dtype(column.dtype):
+        raise TypeError(
+            f"Column {column.name!r} must be numeric, got {column.dtype}. Encode true "
+            "categories, for example with OneHotEncoder."
+        )
+    values = column.to_numpy(float, na_value=np.nan)
+    n_missing = int((~np.isfinite(values)).sum())
+    if n_missing:
+        raise ValueError(
+            f"Column {column.name!r} must be finite, got {n_missing:,} missing or "
+            "infinite entries. Drop or impute these rows."
+        )
+    return values
 
 
 def _list_cells(questions: Sequence[Question]) -> pd.DataFrame:
@@ -247,7 +281,7 @@ def _list_cells(questions: Sequence[Question]) -> pd.DataFrame:
     return cells
 
 
-def read_column(name: str, values: Any) -> NDArray[Any]:
+def validate_column(name: str, values: Any) -> NDArray[Any]:
     """Return values as a one-dimensional array of real entries."""
     check_real(name, values)
     return np.asarray(column_or_1d(values, warn=True))
@@ -259,22 +293,23 @@ def check_real(name: str, values: Any) -> None:
         raise ValueError(f"Complex data not supported: {name} must have real numbers.")
 
 
-def read_weights(sample_weight: Any, X: Any, n_rows: int) -> Numbers:
-    """Return the weight of each row, with a mean of 1, as only ratios matter."""
+def validate_weights(sample_weight: Any, X: Any, n_rows: int) -> Numbers:
+    """Return the weight of each row, with a mean of 1, because only ratios matter."""
     if sample_weight is None:
         return np.ones(n_rows)
     weights = read_sample_weight(sample_weight, X, n_rows)
-    # The largest weight is divided first, because sums could overflow.
+    # Division by the largest weight first, because sums could overflow.
     ratios = weights / weights.max()
     return np.asarray(ratios * (np.count_nonzero(ratios) / ratios.sum()))
 
 
-def read_clusters(clusters: Any, X: Any, n_rows: int) -> NDArray[np.intp] | None:
+def encode_clusters(clusters: Any, X: Any, n_rows: int) -> NDArray[np.intp] | None:
     """Return the index of the cluster of each row; None if there are none."""
     if clusters is None:
         return None
     refuse_name("clusters", clusters)
     check_same_order(X, clusters, "clusters")
+    # Missing entries have the code -1.
     codes, _ = pd.factorize(np.asarray(clusters))
     if len(codes) != n_rows or (codes < 0).any():
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Regression on hidden values: the likelihood of reports, its maximum, and robust standard errors."""
+"""The likelihood of a regression on hidden values, its maximum, and robust standard errors."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import approx_fprime, minimize
 
-from skdp.survey._proportions import Numbers
+from skdp.survey._design import Numbers
 
-# Newton steps after the quasi-Newton search, which usually need three to six.
+# Newton steps after the quasi-Newton search, which usually require three to six.
 MAX_NEWTON_STEPS = 50
 
 # Squared length of the last Newton step, in standard errors.
@@ -64,19 +64,20 @@ class Predictors:
         return log_softmax((self.cell_known @ cell_parameters).T)
 
 
-def log_sum(logs: Numbers) -> Numbers:
-    """Return the log of the sum of exponentials along the first axis."""
-    # Faster than logsumexp, which handles signs and infinities.
-    largest = logs.max(axis=0)
-    return np.asarray(largest + np.log(np.exp(logs - largest).sum(axis=0)))
-
-
 def log_softmax(logits: Numbers) -> Numbers:
-    """Return log probabilities along the first axis, with a reference of logit 0 in front."""
-    # NumPy is ten times faster along a short first axis than along a short last one.
+    """Return log probabilities along the first axis, after a reference with logit 0."""
+    # Rows are on the last axis in all arrays, because NumPy's reductions of a short last
+    # axis take ten times as long.
     reference = np.zeros((1, *logits.shape[1:]))
     logits = np.concatenate([reference, logits])
     return np.asarray(logits - log_sum(logits))
+
+
+def log_sum(logs: Numbers) -> Numbers:
+    """Return the log of the sum of exponentials along the first axis."""
+    # A quarter of the time of scipy.special.logsumexp, which handles signs.
+    largest = logs.max(axis=0)
+    return np.asarray(largest + np.log(np.exp(logs - largest).sum(axis=0)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +91,7 @@ class ClassTarget:
 
     @property
     def n_columns(self) -> int:
+        """Number of linear predictors."""
         return len(self.log_reports) - 1
 
     def log_densities(self, linear: Numbers, scale: Numbers) -> Numbers:
@@ -104,15 +106,11 @@ class ClassTarget:
         excess = posterior - np.exp(log_softmax(linear)) * cells
         return excess[1:], np.zeros((0, cells.shape[1]))
 
-    def start(self, known: Numbers, weights: Numbers) -> tuple[Numbers, Numbers]:
-        """Return coefficients of the true predictors, and no scale, to start the search."""
-        return np.zeros((known.shape[1], self.n_columns)), np.zeros(0)
-
     def parts(self) -> list[NDArray[np.bool_]]:
         """Return the rows of each class, or all rows of a reported target."""
-        masks = self.log_reports == 0
-        is_true = bool((masks | np.isneginf(self.log_reports)).all())
-        return list(masks) if is_true else [np.ones(masks.shape[1], bool)]
+        is_certain = self.log_reports == 0
+        is_true = (is_certain | np.isneginf(self.log_reports)).all()
+        return list(is_certain) if is_true else [np.ones(is_certain.shape[1], bool)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,16 +137,6 @@ class NumberTarget:
         by_scale = posterior * (residuals**2 * precision - 1)
         return posterior * residuals * precision, by_scale.sum(axis=1)
 
-    def start(self, known: Numbers, weights: Numbers) -> tuple[Numbers, Numbers]:
-        """Return coefficients of the true predictors, and the scale, to start the search."""
-        roots = np.sqrt(weights)
-        weighted = known * roots[:, np.newaxis]
-        solution: Numbers = np.linalg.lstsq(weighted, self.values * roots)[0]
-        residuals = self.values - known @ solution
-        sigma = math.sqrt(np.average(residuals**2, weights=weights))
-        log_sigma = math.log(sigma) if sigma > 0 else MIN_LOG_SIGMA
-        return solution[:, np.newaxis], np.array([max(log_sigma, MIN_LOG_SIGMA)])
-
     def parts(self) -> list[NDArray[np.bool_]]:
         """Return the rows of the smaller, and of the larger numbers."""
         is_large = self.values > np.median(self.values)
@@ -167,45 +155,40 @@ class HiddenModel:
     def n_coefficients(self) -> int:
         return self.predictors.n_terms * self.target.n_columns
 
-    @property
-    def n_parameters(self) -> int:
+    def start(self) -> Numbers:
+        """Return parameters to start the search: equal odds, or least squares of numbers."""
         n_cell_parameters = math.prod(self.predictors.cells_shape)
-        return self.n_coefficients + self.target.n_scale_parameters + n_cell_parameters
+        n_regression = self.n_coefficients + self.target.n_scale_parameters
+        parameters = np.zeros(n_regression + n_cell_parameters)
+        if isinstance(self.target, NumberTarget):
+            # Coefficients of the reported predictors remain 0.
+            roots = np.sqrt(self.weights)
+            known = self.predictors.known * roots[:, np.newaxis]
+            solution = np.linalg.lstsq(known, self.target.values * roots)[0]
+            parameters[: len(solution)] = solution
+        return parameters
 
     def split(self, parameters: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-        """Return the coefficients (n_terms, n_columns), the scale, and those of the cells."""
+        """Return the coefficients (n_terms, n_columns), the scale, and the cell parameters."""
         bounds = np.cumsum([self.n_coefficients, self.target.n_scale_parameters])
         coefficients, scale, cells = np.split(parameters, bounds)
         coefficients = coefficients.reshape(self.predictors.n_terms, -1)
         return coefficients, scale, cells.reshape(self.predictors.cells_shape)
 
-    def start(self) -> Numbers:
-        """Return the parameters of the regression without reported predictors."""
-        known = self.predictors.known
-        coefficients, scale = self.target.start(known, self.weights)
-        parameters = np.zeros(self.n_parameters)
-        parameters[: coefficients.size] = coefficients.ravel()
-        end = self.n_coefficients
-        parameters[end : end + len(scale)] = scale
-        return parameters
-
-    def log_joint(self, parameters: Numbers) -> Numbers:
-        """Return the log probability of target, cell and reports: (n_outcomes, n_cells, n_rows)."""
+    def posterior(self, parameters: Numbers) -> tuple[Numbers, Numbers]:
+        """Return the log likelihood of each row, and the posterior (n_outcomes, n_cells, n_rows)."""
         coefficients, scale, cells = self.split(parameters)
         linear = self.predictors.linear(coefficients)
         log_cells = self.predictors.log_cells(cells) + self.predictors.log_reports
-        return np.asarray(self.target.log_densities(linear, scale) + log_cells)
-
-    def posterior(self, parameters: Numbers) -> tuple[Numbers, Numbers]:
-        """Return the log likelihood of each row, and the posterior (n_outcomes, n_cells, n_rows)."""
-        joint = self.log_joint(parameters)
+        joint = self.target.log_densities(linear, scale) + log_cells
+        # The sum over all true values, which are hidden.
         values = log_sum(joint.reshape(-1, joint.shape[2]))
         return values, np.exp(joint - values)
 
     def evaluate(self, parameters: Numbers) -> tuple[Numbers, Numbers]:
         """Return the log likelihood of each row, and its gradient (n_rows, n_parameters)."""
         # Fisher's identity: the gradient is the posterior mean of the gradient of the
-        # likelihood of the complete data.
+        # likelihood in which the true values are known.
         values, posterior = self.posterior(parameters)
         coefficients, scale, cells = self.split(parameters)
         predictors = self.predictors
@@ -246,19 +229,19 @@ def maximize(model: HiddenModel, clusters: NDArray[np.intp] | None) -> Fit:
         weights = model.weights / total
         return -float(weights @ values), -(weights @ scores)
 
-    start = model.start()
+    # The loss is a mean over rows, so the tolerance does not depend on their number.
     options = {"gtol": 1e-6, "maxiter": 1000}
-    search = minimize(loss, start, jac=True, method="BFGS", options=options)
+    search = minimize(loss, model.start(), jac=True, method="BFGS", options=options)
     parameters, inverse = _polish(search.x, lambda at: total * loss(at)[1])
     values, scores = model.evaluate(parameters)
-    covariance = np.full((len(start), len(start)), np.nan)
+    covariance = np.full((len(parameters), len(parameters)), np.nan)
     if inverse is not None:
-        # The sandwich also holds for a wrong model (Huber 1967).
+        # The sandwich is also valid for a wrong model (Huber 1967).
         sums = sum_by_cluster(scores * model.weights[:, np.newaxis], clusters)
         correction = len(sums) / max(len(sums) - 1, 1)
-        covariance = correction * inverse @ (sums.T @ sums) @ inverse
-        if not _is_identified(model, covariance):
-            covariance = np.full_like(covariance, np.nan)
+        sandwich = correction * inverse @ (sums.T @ sums) @ inverse
+        if _is_identified(model, sandwich):
+            covariance = sandwich
     return Fit(parameters, covariance, float(model.weights @ values))
 
 
@@ -287,6 +270,7 @@ def _invert(information: Numbers) -> Numbers | None:
     diagonal = np.diag(information)
     if not np.isfinite(information).all() or (diagonal <= 0).any():
         return None
+    # With a unit diagonal, the eigenvalues do not depend on the units of the parameters.
     scales = np.sqrt(np.outer(diagonal, diagonal))
     if np.linalg.eigvalsh(information / scales)[0] < MIN_EIGENVALUE:
         return None
@@ -301,7 +285,7 @@ def _is_identified(model: HiddenModel, covariance: Numbers) -> bool:
 
 
 def sum_by_cluster(rows: Numbers, clusters: NDArray[np.intp] | None) -> Numbers:
-    """Return the sum of the rows of each cluster; None stands for a cluster in each row."""
+    """Return the sum of the rows of each cluster, or the rows if there are no clusters."""
     if clusters is None:
         return rows
     sums = np.zeros((int(clusters.max()) + 1, rows.shape[1]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from typing import Any, Literal, Self
 
@@ -26,18 +25,19 @@ from skdp.base import (
     level_of_the_caller,
 )
 from skdp.pages import warn
-from skdp.survey._design import as_pandas
+from skdp.survey._design import Numbers, to_pandas
 from skdp.survey._inputs import (
+    INTERCEPT,
     Question,
     Rows,
+    build_rows,
     check_real,
     check_reported_together,
-    read_clusters,
-    read_column,
-    read_questions,
-    read_rows,
-    read_target_reports,
-    read_weights,
+    convert_target_reports,
+    encode_clusters,
+    list_questions,
+    validate_column,
+    validate_weights,
 )
 from skdp.survey._likelihood import (
     ClassTarget,
@@ -50,7 +50,6 @@ from skdp.survey._likelihood import (
     maximize,
     sum_by_cluster,
 )
-from skdp.survey._proportions import Numbers
 from skdp.tables import as_objects, is_frame
 
 # With 2 to 9 values of a numeric target, coefficients were up to 13 standard errors off.
@@ -74,7 +73,27 @@ class ReportRegression(OnSite, BaseEstimator):
     intercept_std_error_: Any
     coef_std_error_: Numbers
 
-    def _read_table(self, X: Any, *, reset: bool) -> pd.DataFrame:
+    def _validate_inputs(
+        self, X: Any, y: Any, sample_weight: Any, clusters: Any
+    ) -> Rows:
+        """Check the inputs of `fit`, and return the rows without the target."""
+        check_choice(
+            "hidden_distribution", self.hidden_distribution, ("conditional", "marginal")
+        )
+        if y is None:
+            raise ValueError("requires y to be passed, but the target y is None")
+        table = self._validate_table(X, reset=True)
+        check_consistent_length(table, y)
+        check_same_order(X, y, "y")
+        return build_rows(
+            table,
+            X,
+            self.predictor_designs,
+            weights=validate_weights(sample_weight, X, len(table)),
+            clusters=encode_clusters(clusters, X, len(table)),
+        )
+
+    def _validate_table(self, X: Any, *, reset: bool) -> pd.DataFrame:
         """Return X as a pandas DataFrame."""
         if X is None:
             raise ValueError(
@@ -82,7 +101,7 @@ class ReportRegression(OnSite, BaseEstimator):
                 "regression without predictors."
             )
         if is_frame(X):
-            table = as_pandas(X)
+            table = to_pandas(X)
             if not len(table):
                 raise ValueError("X must have at least one row, got 0.")
             validate_data(self, table, reset=reset, skip_check_array=True)
@@ -96,77 +115,39 @@ class ReportRegression(OnSite, BaseEstimator):
         array = validate_data(self, X, reset=reset, dtype=np.float64)
         return pd.DataFrame(array, columns=[f"x{i}" for i in range(array.shape[1])])
 
-    def _read_inputs(
-        self, X: Any, y: Any, sample_weight: Any, clusters: Any
-    ) -> tuple[Rows, Numbers, NDArray[np.intp] | None]:
-        """Check the inputs of `fit`; return the rows, their weights and their clusters."""
-        check_choice(
-            "hidden_distribution", self.hidden_distribution, ("conditional", "marginal")
-        )
-        if y is None:
-            raise ValueError("requires y to be passed, but the target y is None")
-        table = self._read_table(X, reset=True)
-        check_consistent_length(table, y)
-        check_same_order(X, y, "y")
-        weights = read_weights(sample_weight, X, len(table))
-        codes = read_clusters(clusters, X, len(table))
-        rows = read_rows(table, X, self.predictor_designs)
-        self.degrees_of_freedom_ = math.inf
-        if codes is not None:
-            n_clusters = len(np.unique(codes[weights > 0]))
-            # The sums of fewer clusters than terms do not vary in all directions.
-            if n_clusters <= len(rows.terms):
-                raise ValueError(
-                    f"`clusters` must be more than the {len(rows.terms)} terms of the "
-                    f"model, got {n_clusters}."
-                )
-            self.degrees_of_freedom_ = n_clusters - 1
-        return rows, weights, codes
-
     def _fit_terms(
-        self,
-        rows: Rows,
-        target: ClassTarget | NumberTarget,
-        weights: Numbers,
-        clusters: NDArray[np.intp] | None,
+        self, rows: Rows, target: ClassTarget | NumberTarget
     ) -> tuple[Numbers, Numbers, Numbers]:
         """Maximize the likelihood; return coefficients and errors (n_terms, n_columns), and the scale."""
         # The search has standardized columns, so that it does not depend on their units.
         known = rows.known.to_numpy()
-        centers, units = column_units(known, weights)
+        centers, units = compute_units(known, rows.weights)
         centers[0] = 0.0
-        predictors = self._predictors((known - centers) / units, rows)
-        model = HiddenModel(predictors, target, weights)
-        fit = maximize(model, clusters)
-        if not fit.is_maximum:
-            warn(
-                "The likelihood has no clear maximum, so standard errors are not "
-                "available. Use more rows or a larger epsilon, or remove predictors that "
-                "are constant, collinear or determine the target",
-                ConvergenceWarning,
-                about="guide/report_regression#warnings",
-                stacklevel=level_of_the_caller(),
-            )
+        predictors = self._build_predictors((known - centers) / units, rows)
+        model = HiddenModel(predictors, target, rows.weights)
+        fit = maximize(model, rows.clusters)
+        if fit.is_maximum:
+            _warn_of_misspecification(model, fit, rows)
         else:
-            _warn_of_misspecification(model, fit, rows.questions, clusters)
+            _warn_of_no_maximum()
         coefficients, scale, cells = model.split(fit.parameters)
-        # Matrix of the coefficients of the columns of X, given the standardized ones.
-        restore = np.eye(len(coefficients))
+        # Coefficients of the columns of X are a linear map of the standardized ones.
         n_known = len(centers)
+        restore = np.eye(len(coefficients))
         restore[:n_known, :n_known] = np.diag(1 / units)
         restore[0, :n_known] -= centers / units
         jacobian = np.kron(restore, np.eye(coefficients.shape[1]))
         covariance = fit.covariance[: len(jacobian), : len(jacobian)]
         variances = np.diag(jacobian @ covariance @ jacobian.T)
-        errors = np.sqrt(variances).reshape(coefficients.shape)
-        n_cell_known = len(cells)
-        self.hidden_coef_ = restore[:n_cell_known, :n_cell_known] @ cells
+        self.hidden_coef_ = restore[: len(cells), : len(cells)] @ cells
         self.feature_names_out_ = np.array(rows.terms[1:], dtype=object)
         self.log_likelihood_ = fit.log_likelihood
-        self.n_parameters_ = model.n_parameters
+        self.n_parameters_ = len(fit.parameters)
+        self.degrees_of_freedom_ = rows.degrees_of_freedom
+        errors = np.sqrt(variances).reshape(coefficients.shape)
         return restore @ coefficients, errors, scale
 
-    def _predictors(self, known: Numbers, rows: Rows) -> Predictors:
+    def _build_predictors(self, known: Numbers, rows: Rows) -> Predictors:
         """Return the predictors of the rows, with these true ones."""
         is_marginal = self.hidden_distribution == "marginal"
         cell_known = known[:, :1] if is_marginal else known
@@ -176,17 +157,18 @@ class ReportRegression(OnSite, BaseEstimator):
     def _predict_cells(self, X: Any) -> tuple[Numbers, Numbers]:
         """Return the linear predictors, and the probability of each cell given X."""
         check_is_fitted(self)
-        table = self._read_table(X, reset=False)
-        rows = read_rows(table, X, self.predictor_designs)
+        table = self._validate_table(X, reset=False)
+        uniform = np.ones(len(table))
+        rows = build_rows(table, X, self.predictor_designs, weights=uniform)
         if rows.terms[1:] != list(self.feature_names_out_):
             raise ValueError(
                 f"X must have the predictors of fit, {list(self.feature_names_out_)}, "
                 f"got {rows.terms[1:]}."
             )
-        predictors = self._predictors(rows.known.to_numpy(), rows)
+        predictors = self._build_predictors(rows.known.to_numpy(), rows)
         log_cells = predictors.log_cells(self.hidden_coef_) + predictors.log_reports
         cells = np.exp(log_cells - log_sum(log_cells))
-        coefficients = np.column_stack([self.intercept_, np.atleast_2d(self.coef_)]).T
+        coefficients = join_terms(self.intercept_, self.coef_).T
         return predictors.linear(coefficients), cells
 
     @abstractmethod
@@ -217,13 +199,8 @@ class ReportRegression(OnSite, BaseEstimator):
         """
         check_is_fitted(self)
         level = check_confidence_level(confidence_level)
-        estimates, errors = (
-            np.column_stack([intercept, np.atleast_2d(coef)]).ravel()
-            for intercept, coef in (
-                (self.intercept_, self.coef_),
-                (self.intercept_std_error_, self.coef_std_error_),
-            )
-        )
+        estimates = join_terms(self.intercept_, self.coef_).ravel()
+        errors = join_terms(self.intercept_std_error_, self.coef_std_error_).ravel()
         student = stats.t(self.degrees_of_freedom_)
         margins = student.ppf((1 + level) / 2) * errors
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -238,7 +215,12 @@ class ReportRegression(OnSite, BaseEstimator):
         return pd.DataFrame(columns, index=self._term_index())
 
 
-def column_units(columns: Numbers, weights: Numbers) -> tuple[Numbers, Numbers]:
+def join_terms(intercept: Any, coef: Numbers) -> Numbers:
+    """Return the intercepts and coefficients in a row for each linear predictor."""
+    return np.column_stack([intercept, np.atleast_2d(coef)])
+
+
+def compute_units(columns: Numbers, weights: Numbers) -> tuple[Numbers, Numbers]:
     """Return the weighted mean and standard deviation of each column; 1 for constant columns."""
     centers = np.average(columns, axis=0, weights=weights)
     units = np.sqrt(np.average((columns - centers) ** 2, axis=0, weights=weights))
@@ -247,27 +229,33 @@ def column_units(columns: Numbers, weights: Numbers) -> tuple[Numbers, Numbers]:
     return centers, units
 
 
-def _warn_of_misspecification(
-    model: HiddenModel,
-    fit: Fit,
-    questions: list[Question],
-    clusters: NDArray[np.intp] | None,
-) -> None:
+def _warn_of_no_maximum() -> None:
+    warn(
+        "The likelihood has no clear maximum, so standard errors are not available. Use "
+        "more rows or a larger epsilon, or remove predictors that are constant, collinear "
+        "or determine the target",
+        ConvergenceWarning,
+        about="guide/report_regression#warnings",
+        stacklevel=level_of_the_caller(),
+    )
+
+
+def _warn_of_misspecification(model: HiddenModel, fit: Fit, rows: Rows) -> None:
     """Warn if the fit has other proportions of the reported values than the reports."""
     # If the effect of a true predictor has another form, hidden values explain the
     # residuals instead of the reports. If the model holds, the fit is more precise than the
     # reports alone, so the variance of the reports is an upper bound (Hausman 1978).
     cells = model.posterior(fit.parameters)[1].sum(axis=0)
-    sizes = [len(question.values) for question in questions]
-    for axis, question in enumerate(questions):
+    sizes = [len(question.values) for question in rows.questions]
+    for axis, question in enumerate(rows.questions):
         if question.unbiased is None:
             continue
         others = tuple(set(range(len(sizes))) - {axis})
         posterior = cells.reshape(*sizes, -1).sum(axis=others).T
         for part in model.target.parts():
-            weights = model.weights * question.is_reported * part
-            distance = _proportion_distance(
-                question.unbiased, posterior, weights, clusters
+            weights = rows.weights * question.is_reported * part
+            distance = _compare_means(
+                question.unbiased, posterior, weights, rows.clusters
             )
             if distance > MAX_DISTANCE:
                 warn(
@@ -282,19 +270,19 @@ def _warn_of_misspecification(
                 return
 
 
-def _proportion_distance(
+def _compare_means(
     unbiased: Numbers,
     posterior: Numbers,
     weights: Numbers,
     clusters: NDArray[np.intp] | None,
 ) -> float:
-    """Return the largest difference of the weighted means, in standard errors of the first one."""
-    column = weights[:, np.newaxis]
-    means = weights @ unbiased / max(weights.sum(), np.finfo(float).tiny)
-    sums = sum_by_cluster(column * (unbiased - means), clusters)
+    """Return the largest difference of weighted means, in standard errors of the first one."""
+    tiny = np.finfo(float).tiny
+    means = weights @ unbiased / max(weights.sum(), tiny)
+    sums = sum_by_cluster(weights[:, np.newaxis] * (unbiased - means), clusters)
     errors = np.sqrt((sums**2).sum(axis=0))
     gaps = np.abs(weights @ (unbiased - posterior))
-    return float((gaps / np.maximum(errors, np.finfo(float).tiny)).max())
+    return float((gaps / np.maximum(errors, tiny)).max())
 
 
 class ReportLinearRegression(RegressorMixin, ReportRegression):
@@ -409,23 +397,23 @@ class ReportLinearRegression(RegressorMixin, ReportRegression):
         TypeError, ValueError
             As for `ReportLogisticRegression`, or if y is not numeric and finite.
         """
-        rows, weights, codes = self._read_inputs(X, y, sample_weight, clusters)
-        check_reported_together(rows.questions, weights)
-        values = self._read_target(y, weights)
-        (center,), (unit,) = column_units(values[:, np.newaxis], weights)
+        rows = self._validate_inputs(X, y, sample_weight, clusters)
+        check_reported_together(rows.questions, rows.weights)
+        values = self._validate_target(y, rows.weights)
+        (center,), (unit,) = compute_units(values[:, np.newaxis], rows.weights)
         target = NumberTarget((values - center) / unit)
-        terms, errors, scale = self._fit_terms(rows, target, weights, codes)
+        terms, errors, scale = self._fit_terms(rows, target)
         self.intercept_ = float(center + unit * terms[0, 0])
         self.coef_ = unit * terms[1:, 0]
         self.intercept_std_error_ = float(unit * errors[0, 0])
         self.coef_std_error_ = unit * errors[1:, 0]
         self.sigma_ = float(unit * np.exp(scale[0]))
-        self.log_likelihood_ -= float(weights.sum() * np.log(unit))
+        self.log_likelihood_ -= float(rows.weights.sum() * np.log(unit))
         return self
 
-    def _read_target(self, y: Any, weights: Numbers) -> Numbers:
+    def _validate_target(self, y: Any, weights: Numbers) -> Numbers:
         """Return the target as floats."""
-        column = read_column("y", y)
+        column = validate_column("y", y)
         # Text that contains numbers is refused, because errors of float() contain it.
         is_numeric = pd.api.types.is_numeric_dtype(pd.Series(column).infer_objects())
         if not is_numeric:
@@ -446,7 +434,7 @@ class ReportLinearRegression(RegressorMixin, ReportRegression):
         return values
 
     def _term_index(self) -> pd.Index:
-        return pd.Index(["(intercept)", *self.feature_names_out_], name="term")
+        return pd.Index([INTERCEPT, *self.feature_names_out_], name="term")
 
     def predict(self, X: TableLike) -> Numbers:
         """Predict the mean of the target, given true predictors and reports.
@@ -605,20 +593,22 @@ class ReportLogisticRegression(ClassifierMixin, ReportRegression):
             If the fit has other proportions of the reported values than the reports, by
             five standard errors or more. The model is then misspecified.
         """
-        rows, weights, codes = self._read_inputs(X, y, sample_weight, clusters)
-        likelihood, questions = self._read_target(y, weights)
-        check_reported_together([*rows.questions, *questions], weights)
+        rows = self._validate_inputs(X, y, sample_weight, clusters)
+        likelihood, questions = self._validate_target(y, rows.weights)
+        check_reported_together([*rows.questions, *questions], rows.weights)
         with np.errstate(divide="ignore"):
             target = ClassTarget(np.log(likelihood.T))
-        terms, errors, _ = self._fit_terms(rows, target, weights, codes)
+        terms, errors, _ = self._fit_terms(rows, target)
         self.intercept_, self.coef_ = terms[0], terms[1:].T
         self.intercept_std_error_, self.coef_std_error_ = errors[0], errors[1:].T
         return self
 
-    def _read_target(self, y: Any, weights: Numbers) -> tuple[Numbers, list[Question]]:
+    def _validate_target(
+        self, y: Any, weights: Numbers
+    ) -> tuple[Numbers, list[Question]]:
         """Return the probability of each row's target or report, given each class."""
         if self.target_design is None:
-            values = read_column("y", y)
+            values = validate_column("y", y)
             if values.dtype.kind == "f":
                 assert_all_finite(values, input_name="y")
             elif pd.isna(values).any():
@@ -629,8 +619,8 @@ class ReportLogisticRegression(ClassifierMixin, ReportRegression):
                 raise ValueError("y must have at least two classes, got one class.")
             is_class = np.equal.outer(codes, np.arange(len(self.classes_)))
             return is_class.astype(float), []
-        reports = read_target_reports(y, self.target_design)
-        questions = read_questions(self.target_design, reports, "y")
+        reports = convert_target_reports(y, self.target_design)
+        questions = list_questions(self.target_design, reports, "y")
         if len(questions) != 1:
             raise ValueError(
                 f"`target_design` must report one column, got {len(questions)}."
@@ -639,7 +629,7 @@ class ReportLogisticRegression(ClassifierMixin, ReportRegression):
         return questions[0].likelihood, questions
 
     def _term_index(self) -> pd.Index:
-        terms = ["(intercept)", *self.feature_names_out_]
+        terms = [INTERCEPT, *self.feature_names_out_]
         if len(self.classes_) == 2:
             return pd.Index(terms, name=f"term (log odds of {self.classes_[1]})")
         classes = list(self.classes_[1:])

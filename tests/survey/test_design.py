@@ -89,7 +89,7 @@ def answers(yes, n, **columns):
     return pd.DataFrame({"q": ["yes"] * yes + ["no"] * (n - yes)}).assign(**columns)
 
 
-@pytest.mark.parametrize("n", [20, 200])
+@pytest.mark.parametrize("n", [20, 100])
 @pytest.mark.parametrize("share", [0, 0.02, 0.3])
 @pytest.mark.parametrize(
     "design",
@@ -219,6 +219,15 @@ def test_proportions_outside_0_and_1_warn(design, counts, kind):
     assert (shares["lower"] <= shares["frequency"]).all()
     assert (shares["frequency"] <= shares["upper"]).all()
     assert (shares["upper"] - shares["lower"] > 1e-3).all()
+
+
+def test_impossible_proportions_of_cheaters_warn():
+    """The names of the halves are exchanged: 77 % cheaters beside -70 % no."""
+    cards = {"a": ReportDesign.forced("q", yes=0.2), "b": ReportDesign.forced("q", yes=0.7)}
+    design = ReportDesign.by_group(cards, "half").with_cheaters("no")
+    table = pd.concat([answers(790, 1000, half="a"), answers(440, 1000, half="b")])
+    with pytest.warns(UserWarning, match=r"proportion of -0.7 for 'no', .* outside \[0, 1\]"):
+        assert design.estimate_frequencies(table)["frequency"].sum() == pytest.approx(1)
 
 
 @pytest.mark.parametrize("n", [10, 40, 1000])
