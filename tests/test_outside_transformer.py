@@ -78,5 +78,5 @@ def test_engines_take_it(tmp_path):
 
 def test_a_statement_believes_it_only_if_it_is_told_to():
     fitted = make_pipeline(said(), LogisticRegression()).fit(people(100), people(100)["sex"])
-    assert "2 of 2 columns are released unprotected" in str(privacy_statement(fitted))
+    assert "2 of 2 columns are unprotected" in str(privacy_statement(fitted))
     assert "2 of 2 columns" not in str(privacy_statement(fitted, trusted=[SaidTransformer]))

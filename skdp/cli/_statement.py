@@ -10,17 +10,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from math import nan
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from skdp.cli._options import SOURCES
 from skdp.engines.files import columns_beside_reports, read_protocol
 from skdp.persistence import load
-from skdp.privacy import PrivacyLedger, PrivacyStatement, privacy_statement
+from skdp.privacy import Fact, PrivacyLedger, PrivacyStatement, privacy_statement
 from skdp.tables import is_frame
 
 _START_OF_LEDGERS = b"SQLite format 3"
@@ -99,18 +96,9 @@ def _with_columns_beside(transformer: Any, columns: list[str]) -> PrivacyStateme
     statement = privacy_statement(transformer)
     if not columns:
         return statement
-    unprotected = {
-        "column": columns,
-        "step": "",
-        "mechanism": "",
-        "epsilon": nan,
-        "delta": nan,
-        "relation": "",
-        "trust": "",
-        "protection": "released as is",
-    }
-    rows = [statement.rows, pd.DataFrame(unprotected)]
-    return replace(statement, rows=pd.concat(rows, ignore_index=True))
+    protection = "unprotected: true values are in the table"
+    facts = [Fact(name, "", protection) for name in columns]
+    return replace(statement, facts=(*statement.facts, *facts))
 
 
 def import_object(source: str) -> Any:

@@ -35,8 +35,8 @@ from skdp.privacy.ledger import BudgetExceeded, PrivacyLedger
 from skdp.privacy.ledger import closed_ledger as closed_ledger
 from skdp.privacy.ledger import is_charged as is_charged
 from skdp.privacy.ledger import spend as spend
+from skdp.privacy.statement import Fact as Fact
 from skdp.privacy.statement import PrivacyStatement, privacy_statement
-from skdp.privacy.statement import StatedStep as StatedStep
 
 __all__ = [
     "BudgetExceeded",

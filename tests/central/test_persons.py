@@ -129,7 +129,7 @@ class TestUnit:
             "statement of the ledger": str(privacy_statement(ledger)),
         }
         if name != "synthesizer":  # its transform reveals the number of rows
-            texts |= {key: record["meaning"][key] for key in ("unit", "neighbours")}
+            texts |= {key: record["meaning"][key] for key in ("unit", "neighbors")}
             assert record["total"]["unit"] == "person"
         assert not [place for place, text in texts.items() if "all rows of one person" not in text]
         assert not [place for place, text in texts.items() if "one record" in text]
@@ -200,23 +200,21 @@ class TestRevealedNumberOfRows:
         assert {step["guarantee"]["relation"] for step in record["steps"]} == {"add_remove"}
         assert {step.guarantee.epsilon for step in statement.steps} == {1.0}
         for text in (str(statement), statement.to_html(), statement._repr_html_(), statement.to_json()):
-            assert "so there is no total for all rows of a person" in text
-            assert "epsilon 2" not in text
-            assert "a record" not in text
-            is_stated = "If only fit and sample are used, its guarantee_ holds: epsilon = 1" in text
-            assert is_stated == ("their number is revealed" in text) == ("synthesizer" in name)
+            assert "no guarantee for replacing all rows of one person follows" in text
+            assert "epsilon = 2" not in text
+            assert ("If only fit and sample are used" in text) == ("synthesizer" in name)
 
     def test_a_saved_model_in_the_command_line(self, tmp_path, capsys):
         save(state_synthesizer("who")[0], tmp_path / "model.json")
         assert main(["statement", str(tmp_path / "model.json")]) == 0
-        assert "there is no total for all rows of a person" in (text := capsys.readouterr().out)
+        assert "no guarantee for replacing all rows of one person follows" in (text := capsys.readouterr().out)
         assert "epsilon = 2" not in text
 
     @each("name", list(REVEALING))
     def test_records_are_replaced(self, name):
         statement = privacy_statement(REVEALING[name](None))
         assert (statement.total.epsilon, statement.total.relation, statement.total.unit) == (2.0, "replace", "record")
-        assert "epsilon 1 for adding or removing a record is epsilon 2 for replacing one" in str(statement)
+        assert "epsilon = 2 instead of epsilon = 1" in str(statement)
 
     def test_values_of_a_person_are_replaced_in_as_many_rows(self):
         model = DPLogisticRegression(1.0, bounds=(0, 1), classes=[0, 1], protect="target", random_state=0)
@@ -225,5 +223,5 @@ class TestRevealedNumberOfRows:
         total = statement.total
         assert (total.relation, total.unit) == ("replace_values", "person")
         assert total.epsilon == pytest.approx(2.0)
-        assert "replacing values in all rows of a person: " in str(statement)
-        assert "epsilon 0.5 for adding or removing all rows of a person is epsilon 1" in str(statement)
+        assert "replacing the values of y in all rows of one person: " in str(statement)
+        assert "epsilon = 1 instead of epsilon = 0.5" in str(statement)

@@ -73,7 +73,7 @@ def test_what_is_refused(folder, capsys):
         capsys, "statement", "model"
     )
     assert "No module named 'no_such_module'" in refuse(capsys, "statement", "no_such_module:encoder")
-    assert "needs estimators, got DataFrame" in refuse(capsys, "statement", "code/model.py:people")
+    assert "estimator must be an estimator, got DataFrame" in refuse(capsys, "statement", "code/model.py:people")
     assert main(["statement", "code/model.py:reports"]) == 0
     assert "epsilon = 1, local model, replacing one record's values of: sex" in capsys.readouterr().out
     for place in ("none.csv", "none.py:pipeline", "memory://none.csv"):
@@ -114,9 +114,12 @@ def test_columns_beside_reports_are_unprotected(tmp_path, capsys):
     assert main(["statement", str(tmp_path / "reports.parquet"), "--out", str(tmp_path / "page.json")]) == 0
     record = json.loads((tmp_path / "page.json").read_text())
     columns = [(row["column"], row["protection"]) for row in record["columns"]]
-    assert columns == [("sex", "rows"), ("age", "released as is")]
+    assert columns == [
+        ("sex", "privatized rows"),
+        ("age", "unprotected: true values are in the table"),
+    ]
     assert record["total"]["scope"] == ["sex"]
-    assert "age: released as is." in record["not_covered"]
+    assert "age: unprotected: true values are in the table." in record["not_covered"]
 
 
 def test_files_of_another_kind_are_refused(files, capsys):
@@ -145,6 +148,6 @@ def test_a_ledger_states_its_charges(tmp_path, capsys):
     assert main(["statement", str(tmp_path / "ledger.sqlite")]) == 0
     printed = capsys.readouterr().out
     assert "Guarantee: epsilon = 5, central model, replacing" in printed
-    assert "columns that left without a charge are not known to it" in printed
-    assert "No column is released unprotected" not in printed
+    assert "which does not contain releases without a charge" in printed
+    assert "No column is unprotected" not in printed
     assert ledger.spent.epsilon == 5

@@ -395,18 +395,18 @@ class TestStatement:
     def test_of_a_private_target(self, kind):
         statement = state(kind().fit(self.X))
         assert self.protections(statement) == {
-            "age": "released as is",
-            "job": "released as is",
-            "income": "statistics only",
+            "age": "unprotected: true values are learned",
+            "job": "unprotected: true values are learned",
+            "income": "private statistics only",
         }
         assert statement.total == promise(1.0, "replace_values", "income")
         meaning = statement.to_dict()["meaning"]
         assert meaning["protected"] == "the values of income in each record; all other columns are public"
-        assert meaning["neighbours"] == (
+        assert meaning["neighbors"] == (
             "replacing the values of income in one record; all other columns and the number of records are public"
         )
         texts = " ".join(statement.to_dict()["not_covered"])
-        for text in ("All columns but income", "Which records are in the table, how many", "predict income"):
+        for text in ("All columns except income", "Which records are in the table, how many", "Predictions of income"):
             assert text in texts
 
     def test_behind_other_steps(self):
@@ -416,14 +416,14 @@ class TestStatement:
         hidden = make_pipeline(StandardScaler(), ProtectsValues(("x0",))).fit(self.X)
         statement = state(hidden)
         assert statement.total is None
-        assert "nothing is promised of them" in " ".join(statement.notes)
+        assert "so they have no guarantee" in " ".join(statement.notes)
 
     def test_reports_that_are_public_for_a_further_step(self):
         table = pd.DataFrame({"sex": ["f", "m"]})
         encoder = RandomizedResponseEncoder(2.0, categories=[["f", "m"]])
         statement = state(make_pipeline(encoder, ProtectsValues()).fit(table))
         assert (statement.total.scope, statement.total.epsilon) == (("income",), 1.0)
-        assert "nothing is promised in total of sex" in " ".join(statement.notes)
+        assert "there is no total for sex" in " ".join(statement.notes)
 
     def test_several_steps(self):
         first, second = ProtectsValues(("age", "income"), 0.5).fit(self.X), ProtectsValues(("age",)).fit(self.X)

@@ -208,7 +208,7 @@ class TestPrivacy:
     @each("ledger_relation", ["add_remove", "replace"])
     def test_a_ledger_of_whole_records_refuses(self, ledger_relation):
         ledger = PrivacyLedger(epsilon=9, delta=1e-3, relation=ledger_relation)
-        with pytest.raises(ValueError, match="would not hold"):
+        with pytest.raises(ValueError, match="for whole records"):
             synthesizer(ledger=ledger).fit(people(100))
         assert ledger.spent == (0, 0)
 
@@ -229,8 +229,8 @@ class TestPrivacy:
         assert (statement.total.relation, statement.total.scope) == ("replace_values", ("age", "sex"))
         assert statement.total.epsilon == 1.0
         protection = statement.rows.set_index("column")["protection"]
-        assert protection["job"] == "released as is"
-        assert protection["sex"].startswith("rows")
+        assert protection["job"] == "unprotected: true values are learned"
+        assert protection["sex"] == "privatized rows"
         planned = privacy_statement(synthesizer(delta=1e-6))
         assert planned.steps[0].guarantee.relation == "replace_values"
 

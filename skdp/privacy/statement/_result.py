@@ -1,347 +1,89 @@
-"""The statement: in words, as text, as a table, as a record and as a page."""
+"""The statement as text, as a table, as a record and as a page."""
 
 from __future__ import annotations
 
-import math
+import platform
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
-from math import isnan
 from typing import Any, ClassVar
 
 import pandas as pd
 
-from skdp.markup import html_table, html_text, written_text
-from skdp.privacy._guarantee import PrivacyGuarantee
-from skdp.privacy._json import JsonRecord
-from skdp.privacy._numbers import (
-    format_guess as shown_guess,
+from skdp.exact import round_up
+from skdp.markup import html_table, html_text, written_row, written_text
+from skdp.privacy._guarantee import PrivacyGuarantee, join_names
+from skdp.privacy._json import JsonRecord, format_name
+from skdp.privacy._numbers import format_guess, format_number, guess_probability
+from skdp.privacy.statement._texts import (
+    CHARGED,
+    INFERRED,
+    NOT_FITTED,
+    NOT_RELEASED,
+    NOT_SEEN,
+    ROWS_IN_FIT,
+    describe_randomness,
+    describe_total,
+    list_not_covered,
 )
-from skdp.privacy._numbers import (
-    format_number as shown,
-)
-from skdp.privacy._numbers import (
-    guess_probability as best_guess,
-)
-from skdp.privacy._numbers import (
-    largest_ratio,
-)
-from skdp.privacy.statement._facts import AS_CHARGED, AS_IS, Facts
-from skdp.privacy.statement._known import EVERYTHING
+from skdp.privacy.statement._walk import ALL_COLUMNS, Fact, StatedStep
 
-SECURE = (
-    "the operating system's cryptographically secure generator, or a secret key where "
-    "reports are permanent"
-)
-
-SEEDED = (
-    "a seed was set (its value is not recorded): NOT SECURE against those who know or "
-    "guess it"
-)
-
-NO_BITS = "no step of skdp draws random bits"
-
-COUNTS_TWICE = (
-    "replacing is removing and adding, so that a guarantee for adding or removing "
-    "counts twice"
+_COLUMNS = (
+    "column",
+    "protection",
+    "epsilon",
+    "delta",
+    "relation",
+    "trust",
+    "step",
+    "mechanism",
 )
 
-_PROTECTED_AGAINST = {
-    "local": "the collector of the reports included",
-    "shuffle": (
-        "but not against those who see the reports before they are shuffled or summed"
-    ),
-    "central": "but not against the curator who holds the table",
-}
-
-_TRUSTED = {
-    "local": ("the process that randomises each record; nobody who receives reports"),
-    "shuffle": (
-        "the process that randomises each record, and those who shuffle or sum the "
-        "reports: not to look at single ones, and to have as many honest ones as is "
-        "stated"
-    ),
-    "central": (
-        "the curator: the process and the people that hold the table before noise is "
-        "added"
-    ),
-}
-
-
-def amounts(guarantee: PrivacyGuarantee) -> str:
-    """Write epsilon, and delta if there is one."""
-    epsilon = f"epsilon {shown(guarantee.epsilon)}"
-    if not guarantee.delta:
-        return epsilon
-    return f"{epsilon}, delta {shown(guarantee.delta)}"
-
-
-def unit_in_words(guarantee: PrivacyGuarantee) -> str:
-    """Write the unit of a guarantee within a sentence."""
-    return guarantee._format_unit().replace("one ", "a ")
-
-
-def conversion(guarantee: PrivacyGuarantee) -> str:
-    """State the guarantee for replacing a unit that follows from add/remove."""
-    pronoun = "one" if guarantee.unit == "record" else "them"
-    return (
-        f"{amounts(guarantee)} for adding or removing {unit_in_words(guarantee)} is "
-        f"{amounts(guarantee.to('replace'))} for replacing {pronoun}, which is both"
-    )
-
-
-def headline(facts: Facts) -> str:
-    """Say which columns are released unprotected, and what is promised of others."""
-    texts = [_unprotected_in_words(facts)]
-    if facts.target_learners:
-        texts.append(f"The target is {AS_IS}")
-    if facts.columns_at_fit:
-        texts.append(f"Protected at fit only: {listed(facts.columns_at_fit)}")
-    if facts.waiting_columns:
-        texts.append(f"Without a guarantee yet: {listed(facts.waiting_columns)}")
-    if facts.planned:
-        texts.append(f"Not fitted yet: {listed(facts.planned)}")
-    if facts.total is None:
-        texts.append("No column has a guarantee")
-        if facts.seeded:
-            texts.append(f"Drawn from a seed, NOT SECURE: {listed(facts.seeded)}")
-    elif facts.planned:
-        texts.append(f"Set to spend: {facts.total}")
-    else:
-        texts.append(f"Guarantee: {facts.total}")
-    return f"{'. '.join(texts)}."
-
-
-def _unprotected_in_words(facts: Facts) -> str:
-    if all(row["protection"] == AS_CHARGED for row in facts.columns):
-        return (
-            "What was charged to a ledger; columns that left without a charge are not "
-            "known to it"
-        )
-    unprotected = facts.unprotected_columns
-    if EVERYTHING in unprotected:
-        return "All columns are released unprotected"
-    if not unprotected:
-        return "No column is released unprotected"
-    n_columns = len({str(row["column"]) for row in facts.columns})
-    columns = "1 column" if n_columns == 1 else f"{n_columns} columns"
-    verb = "is" if len(unprotected) == 1 else "are"
-    return (
-        f"{len(unprotected)} of {columns} {verb} released unprotected: "
-        f"{listed(unprotected)}"
-    )
-
-
-def listed(names: list[str]) -> str:
-    """List names; of many, the number of the last ones."""
-    # The most columns named together; of more, their number is given.
-    most_names = 5
-    if len(names) <= most_names:
-        return ", ".join(names)
-    return f"{', '.join(names[:most_names])} and {len(names) - most_names} more"
-
-
-def _unit_of(total: PrivacyGuarantee) -> str:
-    """Return what is protected as a whole."""
-    return "record" if total.unit == "record" else "person"
-
-
-def meaning(facts: Facts) -> dict[str, Any] | None:
-    """Return the total in words and odds; None if nothing is promised."""
-    total = facts.total
-    if total is None:
-        return None
-    against = f"everyone who sees what is released, {_PROTECTED_AGAINST[total.trust]}"
-    if not total.secure:
-        against = f"NOT SECURE, only those who do not know the seed: {against}"
-    ratio = largest_ratio(total.epsilon)
-    return {
-        "text": str(total),
-        "protected": _protected(total),
-        "against": against,
-        "trusted": _TRUSTED[total.trust],
-        "unit": _unit(total),
-        "neighbours": _neighbours(total),
-        "largest_ratio": None if math.isinf(ratio) else ratio,
-        "best_guess": best_guess(total.epsilon, total.delta),
-        "odds": total.in_odds(),
-    }
-
-
-def _protected(total: PrivacyGuarantee) -> str:
-    columns = ", ".join(map(str, total.scope))
-    unit = total._format_unit().replace("one ", "each ")
-    if total.unit == "record" and not (
-        total.unit == "record" and total.max_rows_per_person == 1
-    ):
-        unit = f"any {unit}"
-    if total.relation == "add_remove":
-        they_are = (
-            "it is"
-            if (total.unit == "record" and total.max_rows_per_person == 1)
-            else "they are"
-        )
-        return (
-            f"{unit}, in the columns {columns}; whether {they_are} in the data at all"
-        )
-    values = f"the values of {columns} in {unit}"
-    if total.relation == "replace_values":
-        return f"{values}; all other columns are public"
-    return values
-
-
-def _neighbours(total: PrivacyGuarantee) -> str:
-    public = f"the number of {_unit_of(total)}s is public"
-    if total.relation == "add_remove":
-        return total._format_neighbors()
-    if total.relation == "replace_values":
-        public = f"all other columns and the number of {_unit_of(total)}s are public"
-    return f"{total._format_neighbors()}; {public}"
-
-
-def _unit(total: PrivacyGuarantee) -> str:
-    more = " and delta larger still" if total.delta else ""
-    rows = total.max_rows_per_person
-    if total.unit != "record":
-        several = (
-            "A single record of a person with several is protected less than the "
-            "person: it may replace another one that was used"
-        )
-        return f"{total._format_unit()}. {several}"
-    if rows == 1:
-        return (
-            "one record (a row). A person with several records is protected less: with "
-            f"k records, epsilon is k times as large{more}, unless the mechanism says "
-            "how many rows a person may have"
-        )
-    return (
-        f"{rows} records (rows), so also a person with up to {rows}. A person with more "
-        f"is protected less: with k times {rows} records, epsilon is k times as "
-        f"large{more}"
-    )
-
-
-def warnings(facts: Facts) -> list[str]:
-    """Return what a reader must know first."""
-    texts = []
-    for name, step in facts.read_columns:
-        texts.append(
-            f"The categories of {name} were read from the data by {step}: which values "
-            "occur is not protected."
-        )
-    if facts.seeded:
-        texts.append(
-            "The random bits of these steps come from a seed, NOT SECURE: "
-            f"{', '.join(facts.seeded)}."
-        )
-    if facts.planned:
-        texts.append(
-            "What is stated of these steps is what they are set to spend; they are not "
-            f"fitted, and have released nothing yet: {', '.join(facts.planned)}."
-        )
-    if facts.foreign:
-        texts.append(
-            "The guarantee of these steps is that of their authors, as they are no "
-            f"classes of skdp: {', '.join(facts.foreign)}."
-        )
-    if facts.total is None:
-        texts.append("No column has a guarantee.")
-    return texts
-
-
-def randomness(facts: Facts) -> dict[str, Any]:
-    """Return the source of the random bits."""
-    source = NO_BITS
-    if facts.secure:
-        source = SECURE
-    elif facts.seeded:
-        source = SEEDED
-    return {"secure": facts.secure, "source": source}
-
-
-def not_covered(facts: Facts) -> list[str]:
-    """List what the guarantee does not cover."""
-    total = facts.total
-    texts = [f"{name}: {protection}." for name, protection in facts.open_columns]
-    if total is not None and total.relation == "replace_values":
-        texts += _public_beside(total)
-    elif total is not None and total.relation == "replace":
-        if _unit_of(total) == "record":
-            texts.append("The number of records, their order and their index.")
-        else:
-            texts.append("Which persons there are, and their order.")
-    texts += [
-        "What other columns of the same record, and other sources, tell of the "
-        "protected ones.",
-        "Releases that are charged to no ledger listed here, or made by others about "
-        "the same persons.",
-        "What holds for everybody, whether or not their record is in the data.",
-        "Errors and warnings of steps that are not of skdp: whether there is one may "
-        "show a single record.",
-    ]
-    if facts.uncharged:
-        texts.append(
-            "Further calls of these steps, which charge no ledger: "
-            f"{', '.join(facts.uncharged)}."
-        )
-    if total is not None and total.trust == "shuffle":
-        texts.append(
-            "Reports that still have their order, an index or an id: only the local "
-            "guarantee holds."
-        )
-    if total is not None and total.trust == "central":
-        texts.append("What the curator does with the table, and the table itself.")
-    else:
-        texts.append(
-            "Values before they are randomised, on the machine that randomises them."
-        )
-    return texts
-
-
-def _public_beside(total: PrivacyGuarantee) -> list[str]:
-    """List what a guarantee for the values of named columns leaves public."""
-    columns = ", ".join(map(str, total.scope))
-    return [
-        f"All columns but {columns}, of each {_unit_of(total)}: they may follow from "
-        "what is released, exactly.",
-        f"Which {_unit_of(total)}s are in the table, how many there are, and their "
-        "order.",
-        f"How well public columns predict {columns}: who knows such a model, also one "
-        "that is learnt from what is released, may guess right, and only what the "
-        "release adds to this is limited.",
-    ]
+# Longer lists end with the number of further names.
+_MAX_LISTED = 5
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PrivacyStatement(Facts, JsonRecord):
-    """The guarantees of each column, shown as text or HTML, and written as a record.
+class PrivacyStatement(JsonRecord):
+    """The guarantee of each column of a pipeline, as text, HTML page and record.
 
     Parameters
     ----------
-    rows : pandas.DataFrame
-        A row for each column and each step that protects or releases it: ``column, step, mechanism, epsilon, delta,
-        relation, trust, protection``.
+    facts : tuple of Fact
+        Named tuples of ``column, step, protection, guarantee, count``. ``guarantee`` is None if the step does not
+        protect the column, ``count`` the number of equal releases.
     total : PrivacyGuarantee or None
-        The sum of all guarantees, for the columns in its scope. None if no column is covered.
+        Sum of the guarantees, for the columns in its scope. None if no column is covered.
     notes : tuple of str
-        Remarks on the assumptions.
+        Assumptions and explanations.
     steps : tuple of StatedStep, default=()
-        Of each step, as a named tuple: ``step``, its class behind the names of the steps that lead to it; its
-        ``guarantee``, for the columns of the table; ``known``, whether it is a class of skdp (otherwise `trusted` named
-        it); ``charged``, whether it charges a ledger; and ``fitted`` (otherwise its guarantee is what it is set to
-        spend).
-    ledgers : tuple of PrivacyLedger, default=()
-        The ledgers that the steps charge, as they were when the statement was made; they can only be read.
-    versions : mapping of str to str, optional
-        The versions of skdp, scikit-learn, NumPy and Python. By default those in use.
+        Named tuples of ``step`` (class of the step, after the names of the steps that lead to it), ``guarantee`` (for
+        columns of the table), ``known`` (True for a class of skdp, False for a class in `trusted`), ``charged``
+        (whether the step charges a ledger) and ``fitted`` (if False, the guarantee is the largest loss that the
+        parameters allow).
+    ledgers : tuple of dict, default=()
+        Records of the ledgers that the steps charge, when the statement was made; see `PrivacyLedger.to_dict`.
+    conversion : str, default=""
+        The total in the relation of its steps, if it was converted.
+
+    Attributes
+    ----------
+    rows : pandas.DataFrame
+        The facts as a table: ``column, protection, epsilon, delta, relation, trust, step, mechanism``.
+    unprotected_columns : list of str
+        Columns of which true values are released.
 
     Notes
     -----
-    **Privacy.** A statement, its record and its page have names (of columns, steps and releases) and numbers of
-    guarantees. They have no value of the data (also not of columns whose categories were read from the data), no
-    declared value, no seed, no key and no path.
+    **Privacy.** A statement, its record and its page contain names (of columns, steps and releases) and numbers of
+    guarantees. They contain no value of the data (also if categories were inferred from the data), no declared value,
+    no seed, no key and no path.
 
-    A record is not signed: who can write it can state anything.
+    A record is not signed: its author can write any number.
 
     Examples
     --------
@@ -357,19 +99,153 @@ class PrivacyStatement(Facts, JsonRecord):
 
     _format: ClassVar[str] = "skdp-statement"
 
+    facts: tuple[Fact, ...]
+    total: PrivacyGuarantee | None
+    notes: tuple[str, ...]
+    steps: tuple[StatedStep, ...] = ()
+    ledgers: tuple[dict[str, Any], ...] = ()
+    conversion: str = ""
+
+    @property
+    def rows(self) -> pd.DataFrame:
+        """The facts as a table."""
+        table = pd.DataFrame(
+            [written_row(_list_fact(fact)) for fact in self.facts],
+            columns=list(_COLUMNS),
+        )
+        return table.astype({"epsilon": float, "delta": float})
+
+    @property
+    def unprotected_columns(self) -> list[str]:
+        """Columns of which true values are released."""
+        return self._columns_with("unprotected:")
+
+    def _columns_with(self, *protections: str) -> list[str]:
+        columns = [
+            format_name(fact.column)
+            for fact in self.facts
+            if fact.protection.startswith(protections)
+        ]
+        return list(dict.fromkeys(columns))
+
+    def _headline(self) -> str:
+        """List the unprotected columns, then the guarantee of the other columns."""
+        texts = [self._describe_unprotected()]
+        if any("target is unprotected" in note for note in self.notes):
+            texts.append("The target is unprotected")
+        unprotected = self.unprotected_columns
+        in_fit = [x for x in self._columns_with(ROWS_IN_FIT) if x not in unprotected]
+        waiting = self._columns_with(NOT_FITTED, NOT_SEEN)
+        planned = [step.step for step in self.steps if not step.fitted]
+        for label, names in (
+            ("Protected in fit only", in_fit),
+            ("Without a guarantee yet", waiting),
+            ("Not fitted yet", planned),
+        ):
+            if names:
+                texts.append(f"{label}: {_join_some(names)}")
+        if self.total is None:
+            texts.append("No column has a guarantee")
+            seeded = [step.step for step in self.steps if not step.guarantee.secure]
+            if seeded:
+                texts.append(f"Drawn from a seed, NOT SECURE: {_join_some(seeded)}")
+        else:
+            texts.append(f"{'Plan' if planned else 'Guarantee'}: {self.total}")
+        if self.conversion:
+            texts.append(f"That is {self.conversion}")
+        return f"{'. '.join(texts)}."
+
+    def _describe_unprotected(self) -> str:
+        if all(fact.protection == CHARGED for fact in self.facts):
+            return (
+                "Charges of a ledger, which does not contain releases without a charge"
+            )
+        unprotected = self.unprotected_columns
+        if ALL_COLUMNS in unprotected:
+            return "All columns are unprotected"
+        if not unprotected:
+            return "No column is unprotected"
+        n_columns = len({fact.column for fact in self.facts})
+        columns = "1 column" if n_columns == 1 else f"{n_columns} columns"
+        verb = "is" if len(unprotected) == 1 else "are"
+        return (
+            f"{len(unprotected)} of {columns} {verb} unprotected: "
+            f"{_join_some(unprotected)}"
+        )
+
+    def _warnings(self) -> list[str]:
+        """List the facts that a reader must know first."""
+        texts = []
+        for fact in self.facts:
+            if fact.protection == INFERRED:
+                texts.append(
+                    f"The categories of {format_name(fact.column)} were inferred from "
+                    f"the data by {fact.step}, which reveals the observed values."
+                )
+        for text, steps in (
+            (
+                "NOT SECURE, because the random bits come from a seed",
+                [step.step for step in self.steps if not step.guarantee.secure],
+            ),
+            (
+                "Not fitted yet, so nothing was released",
+                [step.step for step in self.steps if not step.fitted],
+            ),
+            (
+                "Guarantees of other authors, for classes that are not from skdp",
+                [step.step for step in self.steps if not step.known],
+            ),
+        ):
+            if steps:
+                texts.append(f"{text}: {', '.join(steps)}.")
+        if self.total is None:
+            texts.append("No column has a guarantee.")
+        return texts
+
+    def _not_covered(self) -> list[str]:
+        """List what the total does not cover."""
+        texts = []
+        for fact in self.facts:
+            is_open = fact.guarantee is None and fact.protection != NOT_RELEASED
+            if is_open or fact.protection == ROWS_IN_FIT:
+                by = f" ({fact.step})" if fact.step else ""
+                texts.append(f"{format_name(fact.column)}: {fact.protection}{by}.")
+        uncharged = [step.step for step in self.steps if not step.charged]
+        if uncharged:
+            texts.append(
+                f"Further calls of steps without a ledger: {', '.join(uncharged)}."
+            )
+        return texts + list_not_covered(self.total)
+
     def _content(self) -> dict[str, Any]:
+        total = self.total
+        meaning: dict[str, Any] | None = None
+        if total is not None:
+            guess = guess_probability(total.epsilon, total.delta)
+            meaning = describe_total(total) | {"guess_probability": guess}
+        columns = []
+        for row in self.rows.to_dict("records"):
+            missing = {
+                name for name, value in row.items() if value == "" or value != value
+            }
+            columns.append(
+                {name: None if name in missing else row[name] for name in _COLUMNS}
+            )
+        is_seeded = any(not step.guarantee.secure for step in self.steps)
         return {
-            "headline": written_text(headline(self)),
-            "columns": self.columns,
-            "total": None if self.total is None else self.total._content(),
+            "headline": written_text(self._headline()),
+            "warnings": self._warnings(),
+            "columns": columns,
+            "total": None if total is None else total._content(),
+            "meaning": meaning,
+            "randomness": describe_randomness(
+                has_draws=bool(self.steps), is_seeded=is_seeded
+            ),
             "steps": [step._content() for step in self.steps],
             "notes": list(map(written_text, self.notes)),
-            "ledgers": [dict(ledger) for ledger in self.ledgers],
-            "versions": dict(self.versions),
-            "warnings": warnings(self),
-            "randomness": randomness(self),
-            "meaning": meaning(self),
-            "not_covered": not_covered(self),
+            "not_covered": self._not_covered(),
+            "ledgers": list(self.ledgers),
+            "versions": _versions(),
         }
 
     def to_html(self) -> str:
@@ -378,17 +254,17 @@ class PrivacyStatement(Facts, JsonRecord):
         Returns
         -------
         str
-            A complete HTML document that loads nothing: who is protected against whom, the guarantee in odds, each
-            column, the composition so far, and what is not covered.
+            A complete HTML document that loads nothing: who is protected from whom, the guarantee in odds, each column,
+            the composition so far, and what is not covered.
 
         Raises
         ------
         ImportError
-            If jinja2 is missing (extra "plot").
+            If jinja2 is not installed (extra "plot").
 
         Notes
         -----
-        **Privacy.** It shows what `to_dict` returns, and nothing else.
+        **Privacy.** It contains the values of `to_dict`, and nothing else.
 
         Examples
         --------
@@ -399,46 +275,103 @@ class PrivacyStatement(Facts, JsonRecord):
         >>> "at most 74 times in 100" in html
         True
         """
-        return _page(self.to_dict())
+        guess = None
+        if self.total is not None:
+            guess = format_guess(self.total.epsilon, self.total.delta)
+        record = self.to_dict()
+        ledgers = [_group_charges(ledger) for ledger in record.pop("ledgers")]
+        table = self._format_table().to_dict("records")
+        page = _template().render(record, ledgers=ledgers, guess=guess, table=table)
+        return written_text(page)
 
-    def _table(self) -> pd.DataFrame:
-        table = self.rows.copy()
+    def _format_table(self) -> pd.DataFrame:
+        """Return the facts with words in place of codes."""
+        table = self.rows.drop(columns=["relation", "trust"])
         for name in ("epsilon", "delta"):
-            table[name] = [_shown(value) for value in self.rows[name]]
+            table[name] = [_format(value) for value in self.rows[name]]
+        guarantees = [fact.guarantee for fact in self.facts]
+        words = ["" if one is None else _describe_change(one) for one in guarantees]
+        table.insert(4, "for", words)
         return table
 
     def __str__(self) -> str:
-        lines = [headline(self), self._table().to_string(index=False)]
+        lines = [self._headline(), self._format_table().to_string(index=False)]
         lines += [f"- {note}" for note in self.notes]
         return written_text("\n".join(lines))
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        parts = [
-            f"<p><b>{html_text(headline(self))}</b></p>",
-            html_table(self._table()),
-        ]
+        headline = f"<p><b>{html_text(self._headline())}</b></p>"
+        odds = ""
         if self.total is not None:
-            parts.append(f"<p>{html_text(self.total.in_odds())}</p>")
-        notes = [
-            f"<li>{html_text(note)}</li>" for note in (*warnings(self), *self.notes)
-        ]
-        return f"<div>{''.join(parts)}<ul>{''.join(notes)}</ul></div>"
+            odds = f"<p>{html_text(self.total.in_odds())}</p>"
+        notes = [f"<li>{html_text(x)}</li>" for x in (*self._warnings(), *self.notes)]
+        table = html_table(self._format_table())
+        return f"<div>{headline}{table}{odds}<ul>{''.join(notes)}</ul></div>"
 
 
-def _shown(number: float | None) -> str:
-    return "" if number is None or isnan(number) else shown(number)
+def _list_fact(fact: Fact) -> tuple[Any, ...]:
+    column, guarantee = fact.column, fact.guarantee
+    if guarantee is None:
+        return column, fact.protection, None, None, "", "", fact.step, ""
+    epsilon, delta = guarantee.epsilon, guarantee.delta
+    return (
+        column,
+        fact.protection,
+        round_up(fact.count * Fraction(epsilon)),
+        round_up(fact.count * Fraction(delta)),
+        guarantee.relation,
+        guarantee.trust,
+        fact.step,
+        guarantee.mechanism,
+    )
 
 
-def _page(record: dict[str, Any]) -> str:
-    """Write the record of a statement as a page, which loads nothing."""
-    total = record["total"]
-    guess = None
-    if total is not None:
-        guess = shown_guess(total["epsilon"], total["delta"])
-    ledgers = [_with_groups(ledger) for ledger in record["ledgers"]]
-    return written_text(_template().render(record, ledgers=ledgers, guess=guess))
+def _describe_change(guarantee: PrivacyGuarantee) -> str:
+    if guarantee.relation == "replace_values":
+        return f"replacing values in {guarantee._format_unit()}"
+    return guarantee._format_neighbors()
+
+
+def _join_some(names: Sequence[str]) -> str:
+    """List names; a long list ends with the number of further names."""
+    if len(names) <= _MAX_LISTED:
+        return ", ".join(names)
+    return f"{', '.join(names[:_MAX_LISTED])} and {len(names) - _MAX_LISTED} more"
+
+
+def _format(number: float | None) -> str:
+    return "" if number is None or number != number else format_number(number)
+
+
+def _group_charges(ledger: dict[str, Any]) -> dict[str, Any]:
+    """Add groups of equal charges to the record of a ledger."""
+    groups: dict[str, dict[str, Any]] = {}
+    for charge in ledger["charges"]:
+        stated = PrivacyGuarantee(**{**charge["guarantee"], "losses": ()})
+        group = {name: charge[name] for name in ("what", "epsilon", "delta")}
+        group |= {
+            "unit": stated._format_unit(),
+            "columns": join_names(stated.scope),
+            "mechanism": stated.mechanism,
+            "stated": f"{format_number(stated.epsilon)} for {_describe_change(stated)}",
+        }
+        group = groups.setdefault(repr(group), group | {"times": 0})
+        group["times"] += 1
+    return ledger | {"groups": list(groups.values())}
+
+
+@cache
+def _versions() -> dict[str, str]:
+    """Return the versions of skdp and the libraries that it computes with."""
+    versions = {"skdp": str(getattr(sys.modules.get("skdp"), "__version__", "unknown"))}
+    for name in ("scikit-learn", "numpy"):
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            versions[name] = "unknown"
+    return versions | {"Python": platform.python_version()}
 
 
 @cache
@@ -447,7 +380,7 @@ def _template() -> Any:
         import jinja2
     except ImportError as error:
         raise ImportError(
-            "jinja2 is needed for the page: pip install jinja2 (extra 'plot')"
+            "to_html requires jinja2. Use pip install jinja2 (extra 'plot')."
         ) from error
     environment = jinja2.Environment(
         autoescape=True,
@@ -455,20 +388,6 @@ def _template() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["shown"] = _shown
+    environment.filters["digits"] = _format
     template = files("skdp.privacy.statement").joinpath("page.html.j2")
     return environment.from_string(template.read_text(encoding="utf-8"))
-
-
-def _with_groups(ledger: dict[str, Any]) -> dict[str, Any]:
-    """Add the number of charges of a ledger, and groups of equal ones."""
-    groups: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for charge in ledger["charges"]:
-        guarantee = charge["guarantee"]
-        columns = ", ".join(map(str, guarantee["scope"]))
-        amounts = guarantee["epsilon"], guarantee["delta"]
-        facts = guarantee["mechanism"], columns, guarantee["unit"]
-        key = (charge["what"], *amounts, *facts)
-        group = groups.setdefault(key, charge | {"number": 0, "columns": columns})
-        group["number"] += 1
-    return ledger | {"groups": list(groups.values()), "number": len(ledger["charges"])}

@@ -2,51 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
+from skdp.privacy._conversions import gaussian_epsilon, zcdp_epsilon
 from skdp.privacy._guarantee import PrivacyGuarantee
+from skdp.privacy._json import format_name
+from skdp.privacy._numbers import format_amounts
 from skdp.privacy.ledger import PrivacyLedger
-from skdp.privacy.statement._facts import (
-    AS_IS,
-    AT_FIT,
-    NOT_FITTED,
-    NOT_RELEASED,
-    NOT_SEEN,
-    READ,
-    Row,
-    StatedStep,
-    protected_row,
-    rows_of_ledger,
-    sum_of,
-    table_of,
-    total_of_ledger,
-    unprotected_row,
-)
-from skdp.privacy.statement._known import (
-    EVERYTHING,
-    TARGET,
-    Flow,
+from skdp.privacy.statement._estimators import (
+    fitted_names,
     is_estimator,
     is_fitted,
     is_pipeline,
-    names_in,
     read_names,
 )
-from skdp.privacy.statement._result import (
-    COUNTS_TWICE,
-    PrivacyStatement,
-    amounts,
-    conversion,
-    listed,
-    unit_in_words,
+from skdp.privacy.statement._result import PrivacyStatement
+from skdp.privacy.statement._texts import (
+    CHARGED,
+    HIDDEN_LEDGER,
+    LEDGER_NOTES,
+    NOT_RELEASED,
+    NOT_SEEN,
+    NOTES,
+    RETURNED,
+    note_conversion,
+    note_no_total,
+    note_public,
 )
-from skdp.privacy.statement._walk import UNKNOWN_PLAN, Promise, Walk
+from skdp.privacy.statement._walk import ALL_COLUMNS, Fact, Flow, StatedStep, Walk
 
-_SHOWN = "Which records there are, or how many, is shown here"
-
-_PROTECTION = {True: "rows", "fit": AT_FIT, False: "statistics only"}
+# Delta of the total of a ledger in rho or mu, fixed before any charge.
+_STATED_DELTA = 1e-6
 
 
 def privacy_statement(
@@ -54,28 +45,28 @@ def privacy_statement(
 ) -> PrivacyStatement:
     """State the guarantee of a pipeline for each column, and which columns it releases unprotected.
 
-    Pipelines, column transformers and feature unions are followed step by step. What is not known is "released as is":
-    the columns of each class that is not exactly one of scikit-learn, imbalanced-learn or skdp (subclasses, classes of
-    the same name or with the same attributes, objects with methods of their own, classes with a replaced method), of a
-    class of skdp that wraps one of these, and of searches, votes, stacks and all other meta-estimators: these fit
-    what they are made of several times, and each fit is a release. Behind a step that protects rows, they are
+    Pipelines, column transformers and feature unions are followed step by step. A step without a guarantee that is
+    fitted on unprotected columns "learns true values", so these columns are unprotected: all steps whose class is not
+    exactly a class of scikit-learn, imbalanced-learn or skdp (subclasses, classes with the same name or the same
+    attributes, objects with replaced methods), wrappers of skdp around such a class, and searches, votes, stacks and
+    all other meta-estimators, which fit their parts several times. Behind a step that protects rows, these steps are
     post-processing.
 
     Parameters
     ----------
     estimator : estimator, list of estimators, or PrivacyLedger
-        Fitted, or not fitted yet: then it is stated what each step is set to spend. The estimators of a list are about
-        the same persons. Of a ledger, the statement lists what was charged.
-    X : dataframe, Domain or ndarray of shape (n_samples, n_features), optional
-        The table, of which only the column names are read: columns that the estimator was not fitted on are listed too.
+        Fitted or unfitted; the statement of an unfitted estimator is a plan. The estimators of a list are about the
+        same persons. For a ledger, the statement lists the charges.
+    X : DataFrame, Domain or ndarray of shape (n_samples, n_features), default=None
+        Table, of which only the column names are read: columns that the estimator was not fitted on are listed too.
     trusted : sequence of classes, default=()
-        Classes whose `guarantee_` and `protects_rows` are trusted, in addition to those of skdp, without their
+        Classes whose `guarantee_` and `protects_rows` are trusted in addition to the classes of skdp, without their
         subclasses.
 
     Returns
     -------
     PrivacyStatement
-        A table, the total, and notes.
+        Facts about each column, the total, and notes.
 
     Raises
     ------
@@ -86,38 +77,36 @@ def privacy_statement(
 
     Notes
     -----
-    **Privacy.** Read from attributes; nothing is charged and no data are read. The total is the sum over all steps,
-    including successive steps on the same column: an upper bound. It is for one call of `fit` and, for local
-    transformers, one call of `transform`; further calls that release something are counted by a `PrivacyLedger` only.
+    **Privacy.** The statement is computed from attributes; nothing is charged and no data are read. The total is the
+    sum over all steps, including successive steps on the same column: an upper bound. It is for one call of `fit` and,
+    for local transformers, one call of `transform`. Only a `PrivacyLedger` counts further calls.
 
-    Estimators of skdp and of trusted classes state their guarantee in ``guarantee_``, whose scope names the columns.
+    Estimators of skdp and of trusted classes have their guarantee in ``guarantee_``, whose scope names the columns.
     ``protects_rows`` is True if the rows that `transform` returns are protected (the default in the local model), "fit"
-    if only those of `fit_transform` are, False if only the statistics are private (the default in the central model),
-    or a list of the columns that are protected in these rows. The target and weights (``sample_weight``) are not
-    columns: the total includes what is promised of the target; weights are unprotected.
+    if only the rows of `fit_transform` are, False if only the statistics are private (the default in the central
+    model), or a list of the protected columns of these rows. A target with the name of a column of X counts as this
+    column.
 
-    The total is for adding or removing a record only if nothing else shows which records there are, or how many. Else
-    it is for replacing one, which is both: epsilon counts twice. This is shown by columns or a target that are seen or
-    leave unprotected, by categories or classes that are read from the data, by reports, and by steps that are not
-    fitted. A function that selects the columns of a `ColumnTransformer` sees all of them, which are "released as is".
-    With ``groups``, a guarantee is for all rows of a person. Persons may have different numbers of rows, so nothing
-    holds for replacing a person where the number of rows is shown, and there is no total, unless it is for values.
+    The total is for adding or removing a record only if nothing else reveals which records are in the data, or how
+    many. Otherwise it is for replacing a record, which is both: epsilon counts twice, and the statement has both
+    numbers. Records are revealed by unprotected columns or an unprotected target, by categories that are inferred from
+    the data, by rows that `transform` returns, and by steps that are not fitted. A function that selects the columns of
+    a `ColumnTransformer` sees all of them, so they are unprotected. With ``groups``, a guarantee is for all rows of a
+    person. Persons may have different numbers of rows, so there is then no total, unless it is for values.
 
-    **Before fit**, a statement lists the maximum loss of each step according to its parameters, and `notes` has their
-    sum. It reads nothing, and it is not a guarantee: nothing is released yet. Losses that depend on the columns or rows
-    of `fit` are described in words, without a total: probabilities in place of an epsilon, categories "auto", parts of
-    a meta-estimator. If only some parts are fitted, the statement has no guarantee for the other parts.
+    **Before fit**, a statement is a plan: it lists the largest loss of each step according to its parameters, and
+    `notes` has their sum. It is not a guarantee, because nothing is released yet. Losses that depend on the columns or
+    rows of `fit` are named without a number: probabilities instead of an epsilon, categories "auto", and parts of
+    meta-estimators. If only some steps are fitted, the other steps have no guarantee.
 
     A step ``domain`` is the release that found the domain of other steps, such as `discover_domain`. It counts once,
     however many steps use it.
 
     If a step of a pipeline is replaced after `fit`, the release of the previous step is not stated.
 
-    The scope of the total has only columns of which nothing is released without protection. It excludes columns whose
-    categories were read from the data (which values occur is unprotected), and columns that are released unprotected
-    beside private statistics of them. Where a step protects the values of named columns only ("replace_values"), the
-    columns that it reads are released as they are but for these, and the total is for those that all such steps
-    protect.
+    The scope of the total contains only columns of which nothing is released without protection. If a step protects
+    the values of named columns only ("replace_values"), all other columns that it reads are unprotected, and the total
+    is for the columns that all such steps protect.
 
     Examples
     --------
@@ -130,14 +119,14 @@ def privacy_statement(
     >>> columns = ColumnTransformer([("sex", encoder, ["sex"]), ("age", "passthrough", ["age"])]).fit(people)
     >>> statement = privacy_statement(columns)
     >>> statement.rows[["column", "epsilon", "protection"]]
-      column  epsilon      protection
-    0    sex      1.0            rows
-    1    job      NaN    not released
-    2    age      NaN  released as is
+      column  epsilon                                 protection
+    0    sex      1.0                            privatized rows
+    1    job      NaN                               not released
+    2    age      NaN  unprotected: true values are in the output
     >>> print(statement.total)
     epsilon = 1, local model, replacing one record's values of: sex
 
-    Before any data, what a pipeline is set to spend:
+    The plan of a pipeline before any data:
 
     >>> from sklearn.linear_model import LogisticRegression
     >>> from sklearn.pipeline import make_pipeline
@@ -147,293 +136,241 @@ def privacy_statement(
     [0.1]
     """
     if isinstance(estimator, PrivacyLedger):
-        return _statement_of_ledger(estimator)
+        return _state_ledger(estimator)
     estimators = _check_estimators(estimator)
-    if isinstance(trusted, type) or not all(isinstance(kind, type) for kind in trusted):
+    if isinstance(trusted, type) or not all(isinstance(one, type) for one in trusted):
         raise TypeError("trusted must be a sequence of classes")
     names_of_X = read_names(X)
     tables = [_columns_of(part, names_of_X) for part in estimators]
     columns: dict[Any, None] = {}
     for names in tables:
-        columns |= dict.fromkeys(names or [EVERYTHING])
-    # What is partly fitted has released something that is not known here: its steps may
-    # have been others.
+        columns |= dict.fromkeys(names)
+
+    # If some steps are fitted, they have released something: this is not a plan.
     walk = Walk(columns, trusted, is_plan=not any(map(is_fitted, estimators)))
     for index, (part, names) in enumerate(zip(estimators, tables, strict=True)):
         path = f"{index}" if len(estimators) > 1 else ""
         output = walk.visit(part, Flow.start(names), path)
-        if _gives_rows(part):
-            walk.leaving |= output.raw
+        if _returns_rows(part):
+            walk.returned |= output.raw
     walk.finish()
-    rows = _rows(walk)
-    for name in names_of_X or ():
-        if name not in walk.columns:
-            rows.append(unprotected_row(name, "", NOT_SEEN))
-    total = _total(walk)
-    remarks = _remarks(walk)
-    ledgers = _records(walk)
+
+    total, conversion, total_notes = _add_up(walk)
+    ledgers, ledger_notes = _read_ledgers(walk.ledgers.values())
     return PrivacyStatement(
-        table_of(rows),
+        tuple(_order_facts(walk, names_of_X or ())),
         total,
-        (*walk.notes, *remarks),
-        tuple(promise.stated for promise in walk.promises),
+        (*total_notes, *_list_notes(walk), *ledger_notes),
+        tuple(walk.steps),
         ledgers,
+        conversion,
     )
 
 
 def _check_estimators(estimator: Any) -> list[Any]:
     estimators = list(estimator) if isinstance(estimator, list | tuple) else [estimator]
     if not estimators:
-        raise ValueError("there is no estimator to state anything about")
+        raise ValueError(
+            "estimator must be an estimator or a list of them, got no estimator"
+        )
     for part in estimators:
         if isinstance(part, type):
             raise TypeError(
-                f"privacy_statement needs estimators, got the class {part.__name__}"
+                f"estimator must be an estimator, got the class {part.__name__}"
             )
         if not is_estimator(part):
             raise TypeError(
-                f"privacy_statement needs estimators, got {type(part).__name__}; of "
-                "reports, give what skdp.read_protocol reads from them, or use skdp "
-                "statement FILE"
+                f"estimator must be an estimator, got {type(part).__name__}. For reports, "
+                "pass the result of skdp.read_protocol, or use skdp statement FILE."
             )
     return estimators
 
 
-def _columns_of(
-    estimator: Any, names_of_X: tuple[Any, ...] | None
-) -> tuple[Any, ...] | None:
+def _columns_of(estimator: Any, names_of_X: tuple[Any, ...] | None) -> tuple[Any, ...]:
     """Return the columns that an estimator was fitted on, by their names in X."""
-    fitted = names_in(estimator)
-    if fitted is None:
-        return names_of_X
-    if names_of_X is None:
-        return fitted
-    are_positions = all(isinstance(name, str) for name in fitted)
-    if hasattr(estimator, "feature_names_in_") or not are_positions:
-        lacking = [name for name in fitted if name not in names_of_X]
-        if lacking:
+    fitted = fitted_names(estimator)
+    if fitted is None or names_of_X is None:
+        return fitted or names_of_X or (ALL_COLUMNS,)
+    has_names = any(not isinstance(name, str) for name in fitted)
+    if hasattr(estimator, "feature_names_in_") or has_names:
+        missing = [format_name(name) for name in fitted if name not in names_of_X]
+        if missing:
             raise ValueError(
-                f"X lacks columns that {type(estimator).__name__} was fitted on: "
-                f"{lacking}"
+                f"X must have the columns that {type(estimator).__name__} was fitted on, "
+                f"got no {missing}"
             )
         return fitted
     if len(names_of_X) != len(fitted):
         raise ValueError(
-            f"X has {len(names_of_X)} columns; {type(estimator).__name__} was fitted "
-            f"on {len(fitted)}"
+            f"X must have the {len(fitted)} columns that {type(estimator).__name__} was "
+            f"fitted on, got {len(names_of_X)}"
         )
     return names_of_X
 
 
-def _gives_rows(estimator: Any) -> bool:
+def _returns_rows(estimator: Any) -> bool:
     """Whether `fit_transform` of an estimator, or of its last step, returns rows."""
     if is_pipeline(estimator):
-        return _gives_rows(estimator.steps[-1][1])
+        return _returns_rows(estimator.steps[-1][1])
     return hasattr(estimator, "guarantee_") or not hasattr(estimator, "predict")
 
 
-def _rows(walk: Walk) -> list[Row]:
-    """Return the rows of all columns."""
-    rows = []
+def _order_facts(walk: Walk, names_of_X: Iterable[Any]) -> list[Fact]:
+    """Return the facts of each column, in the order of the columns."""
+    facts = []
     for name in walk.columns:
-        is_released = name in walk.exposures or name in walk.leaving
-        if name == EVERYTHING and len(walk.columns) > 1 and not is_released:
-            continue
-        is_promised = False
-        has_statistics = False
-        for promise in walk.promises:
-            if name in promise.guarantee.scope:
-                is_promised = True
-                has_statistics |= promise.protection_of(name) is False
-                rows.append(_promised_row(name, promise, walk))
-        exposures = walk.exposures.get(name, {})
-        for protection in (READ, NOT_FITTED, AS_IS):
-            if protection in exposures:
-                steps = ", ".join(exposures[protection])
-                rows.append(unprotected_row(name, steps, protection))
-        if AS_IS in exposures or NOT_FITTED in exposures:
-            continue
-        if name in walk.leaving and not has_statistics:
-            rows.append(unprotected_row(name, "", AS_IS))
-        elif not is_promised:
-            rows.append(unprotected_row(name, "", NOT_RELEASED))
-    return rows
+        own = [fact for fact in walk.facts if fact.column == name and fact.guarantee]
+        exposures: dict[str, list[str]] = {}
+        for fact in walk.facts:
+            if fact.column == name and fact.guarantee is None:
+                exposures.setdefault(fact.protection, []).append(fact.step)
+        if name in walk.returned and not exposures:
+            exposures[RETURNED] = []
+        for protection, steps in exposures.items():
+            own.append(Fact(name, ", ".join(steps), protection))
+        # The placeholder of unknown columns is listed only if something is released.
+        if not own and (name != ALL_COLUMNS or len(walk.columns) == 1):
+            own = [Fact(name, "", NOT_RELEASED)]
+        facts += own
+    unseen = [name for name in names_of_X if name not in walk.columns]
+    return facts + [Fact(name, "", NOT_SEEN) for name in unseen]
 
 
-def _promised_row(name: Any, promise: Promise, walk: Walk) -> Row:
-    protects = promise.protection_of(name)
-    protection = _PROTECTION[protects]
-    if protects is False and name in walk.leaving:
-        protection = f"{AS_IS}, beside private statistics"
-    if not promise.stated.fitted:
-        protection += "; not fitted yet"
-    if promise.stated.step in walk.revealing_rows:
-        protection += "; their number is revealed"
-    together = [str(column) for column in promise.guarantee.scope if column != name]
-    if together:
-        protection += f" (together with {listed(together)})"
-    return protected_row(name, promise.stated, protection)
+def _add_up(walk: Walk) -> tuple[PrivacyGuarantee | None, str, list[str]]:
+    """Return the total, the total before its conversion in words, and notes about both."""
+    exposed = walk.exposed()
+    promised = {name for step in walk.steps for name in step.guarantee.scope}
+    covered = [name for name in walk.columns if name in promised - exposed]
+    notes: list[str] = []
+    if not covered or ALL_COLUMNS in exposed:
+        return None, "", notes
 
-
-def _total(walk: Walk) -> PrivacyGuarantee | None:
-    """Add up what is promised of columns that nothing else releases."""
-    # What is read or leaves as it is has no promise, whatever other steps protect.
-    released = {*walk.exposures, *walk.leaving}
-    promised: set[Any] = set()
-    for promise in walk.promises:
-        promised.update(promise.guarantee.scope)
-    covered = [name for name in walk.columns if name in promised - released]
-    if not covered or EVERYTHING in released:
-        return None
-    is_of_values = _is_of_values(walk)
-    if is_of_values:
-        covered = _protected_by_all(walk, covered)
-        if not covered:
-            return None
-    # Each promise is converted by itself: of their sum, delta would be larger.
-    is_replaced = walk.shows_records()
-    guarantees = []
-    conversions = []
-    for promise in walk.promises:
-        guarantee = promise.guarantee
-        # The target is about the same persons.
-        if {TARGET, *covered}.isdisjoint(guarantee.scope):
-            continue
-        if is_replaced and guarantee.relation == "add_remove":
-            # Replacing values keeps the number of rows of a person.
-            if guarantee.unit != "record" and not is_of_values:
-                walk.notes.append(
-                    f"{_SHOWN}, and persons may have different numbers of rows: so "
-                    f"there is no total for {unit_in_words(guarantee)}."
-                )
-                return None
-            try:
-                text = f"{promise.stated.step}: {conversion(guarantee)}"
-            except ValueError:
-                walk.notes.append(
-                    f"{_SHOWN}, so only a promise for replacing "
-                    f"{unit_in_words(guarantee)} would hold. None follows from "
-                    f"epsilon and delta of: {promise.stated.step}."
-                )
-                return None
-            conversions.append(text)
-            guarantee = guarantee.to("replace")
-        if is_of_values:
-            guarantee = guarantee.to("replace_values", columns=covered)
-        guarantees.append(guarantee)
-    total = replace(sum_of(guarantees), scope=tuple(covered))
-    if conversions:
-        replaced = f"{'values in ' if is_of_values else ''}{unit_in_words(total)}"
-        walk.notes.append(
-            f"{_SHOWN}, so the total is for replacing {replaced}: {COUNTS_TWICE}. "
-            f"{'; '.join(conversions)}."
-        )
-    return total
-
-
-def _is_of_values(walk: Walk) -> bool:
-    """Whether a step protects the values of named columns only."""
-    relations = [promise.guarantee.relation for promise in walk.promises]
-    return "replace_values" in relations
-
-
-def _protected_by_all(walk: Walk, columns: Sequence[Any]) -> list[Any]:
-    """Return the columns that all steps which protect named columns protect."""
-    steps = []
-    covered = list(columns)
-    for promise in walk.promises:
-        if promise.guarantee.relation == "replace_values":
-            steps.append(promise.stated.step)
-            covered = [name for name in covered if name in promise.guarantee.scope]
-    others = [str(name) for name in columns if name not in covered]
-    if others:
-        walk.notes.append(
-            f"All columns but the protected ones are public for {', '.join(steps)}: so "
-            f"nothing is promised in total of {listed(others)}."
-        )
-    return covered
-
-
-def _remarks(walk: Walk) -> list[str]:
-    """Return the remarks for all steps of a kind."""
-    steps = [promise.stated for promise in walk.promises]
-    remarks = []
-    if not all(step.fitted for step in steps):
-        remarks.append(
-            "Of a step that is not fitted, epsilon and delta are the most that it is "
-            "set to spend. Where nothing is learnt from the data, as with bounds or "
-            "categories that are declared, it may spend nothing."
-        )
-        if UNKNOWN_PLAN not in walk.remarks:
-            remarks += _planned_total(steps)
-    protections: set[Any] = set()
-    for promise in walk.promises:
-        protections.update(map(promise.protection_of, promise.guarantee.scope))
-    if False in protections:
-        remarks.append(
-            "Where statistics only are protected, the promise is about what fit has "
-            "learnt, not about rows."
-        )
-    if protections - {False}:
-        remarks.append(
-            "Each further fit that reads the data, and each further call that "
-            "privatises rows and is not memoised, costs as much again; rows that are "
-            "made from what fit has learnt are free."
-        )
-    for text, names in walk.remarks.items():
-        remarks.append(f"{text}{', '.join(dict.fromkeys(names))}.")
-    return remarks
-
-
-def _planned_total(steps: Sequence[StatedStep]) -> list[str]:
-    """Say what steps that are not fitted are set to spend together."""
-    try:
-        total = sum_of(step.guarantee for step in steps)
-    # They protect different columns, or are not converted to one relation.
-    except ValueError as error:
-        return [f"All steps together: {error}."]
-    return [
-        f"All steps together are set to spend at most {amounts(total)}, for "
-        f"{total._format_neighbors()}."
+    # Steps that protect the values of named columns only.
+    of_values = [
+        step for step in walk.steps if step.guarantee.relation == "replace_values"
     ]
+    public = []
+    for name in covered:
+        if any(name not in step.guarantee.scope for step in of_values):
+            public.append(name)
+    if public:
+        steps = [step.step for step in of_values]
+        notes.append(note_public(map(format_name, public), steps))
+        covered = [name for name in covered if name not in public]
+        if not covered:
+            return None, "", notes
+
+    steps = [
+        step for step in walk.steps if not set(covered).isdisjoint(step.guarantee.scope)
+    ]
+    stated = [step.guarantee for step in steps]
+    if not walk.reveals_records():
+        return replace(_sum(stated), scope=tuple(covered)), "", notes
+    converted, conversions = [], []
+    for step in steps:
+        guarantee = step.guarantee
+        if guarantee.relation == "add_remove":
+            # Replacing values keeps the number of rows of a person.
+            is_convertible = guarantee.unit == "record" or of_values
+            try:
+                replaced = guarantee.to("replace") if is_convertible else None
+            except ValueError:
+                replaced = None
+            if replaced is None:
+                return None, "", [*notes, note_no_total(guarantee, step.step)]
+            conversions.append(
+                f"{step.step}: {format_amounts(replaced.epsilon, replaced.delta)} instead "
+                f"of {format_amounts(guarantee.epsilon, guarantee.delta)}"
+            )
+            guarantee = replaced
+        # Each guarantee is converted by itself: the delta of the sum would be larger.
+        if of_values:
+            guarantee = guarantee.to("replace_values", columns=covered)
+        converted.append(guarantee)
+    total = replace(_sum(converted), scope=tuple(covered))
+    if not conversions:
+        return total, "", notes
+    conversion = ""
+    if len(conversions) == len(steps):
+        before = _sum(stated)
+        amounts = format_amounts(before.epsilon, before.delta)
+        conversion = f"{amounts} for {before._format_neighbors()}, counted twice"
+    return total, conversion, [note_conversion(total, conversions), *notes]
 
 
-def _records(walk: Walk) -> tuple[dict[str, Any], ...]:
-    """Copy ledgers as they are now; those that cannot be read are noted."""
+def _sum(guarantees: Iterable[PrivacyGuarantee]) -> PrivacyGuarantee:
+    return reduce(operator.add, guarantees)
+
+
+def _list_notes(walk: Walk) -> list[str]:
+    """Return the notes about steps."""
+    notes = []
+    for name, text in NOTES.items():
+        if walk.notes[name]:
+            notes.append(text.format(steps=", ".join(dict.fromkeys(walk.notes[name]))))
+    if walk.notes["planned"] and not walk.notes["unknown_plan"]:
+        try:
+            total = _sum(step.guarantee for step in walk.steps)
+        except ValueError as error:
+            return [*notes, f"All steps together: {error}."]
+        amounts = format_amounts(total.epsilon, total.delta)
+        neighbors = total._format_neighbors()
+        notes.append(f"All steps together spend at most {amounts}, for {neighbors}.")
+    return notes
+
+
+def _read_ledgers(
+    ledgers: Iterable[PrivacyLedger],
+) -> tuple[tuple[dict[str, Any], ...], list[str]]:
+    """Return the records of ledgers now, and a note if one cannot be read."""
     records = []
-    for ledger in walk.ledgers.values():
+    notes = []
+    for ledger in ledgers:
         try:
             records.append(ledger.to_dict())
         except (OSError, ValueError, RuntimeError):
-            walk.notes.append(
-                "The composition so far is not stated: a ledger cannot be read here."
-            )
-    return tuple(records)
+            notes.append(HIDDEN_LEDGER)
+    return tuple(records), notes
 
 
-_OF_A_LEDGER = (
-    "This is the statement of a ledger: it lists what was charged, by the names that "
-    "the releases gave. Which columns left without a charge, and whether each release "
-    "kept what it was charged for, a ledger does not know."
-)
-
-_TOTAL_OF_A_LEDGER = (
-    "The total is what the ledger was charged so far, with the delta of the budget if "
-    "it has one. For a budget of rho or mu and charges with a delta, the total is the "
-    "epsilon of the whole budget at delta = 0.000001, because deltas of charges that "
-    "depend on earlier results do not add up. What is promised however charges were chosen, and of later ones, too, "
-    "is the budget."
-)
-
-
-def _statement_of_ledger(ledger: PrivacyLedger) -> PrivacyStatement:
+def _state_ledger(ledger: PrivacyLedger) -> PrivacyStatement:
     """State the charges of a ledger, in its relation."""
+    account, charges = ledger._book.read()
+    counts: Counter[tuple[str, PrivacyGuarantee]] = Counter()
+    for charge in charges:
+        guarantee = account.budget.convert(charge.guarantee)
+        scope = guarantee.scope or ("all columns",)
+        counts[charge.what, replace(guarantee, scope=scope)] += 1
+    facts = []
+    steps = []
+    for (what, guarantee), count in counts.items():
+        name = what if count == 1 else f"{what}, {count} times"
+        steps.append(StatedStep(name, guarantee, charged=True))
+        for column in guarantee.scope:
+            facts.append(Fact(column, name, CHARGED, guarantee, count))
+    total = _total_of_ledger(ledger, [step.guarantee for step in steps])
     record = ledger.to_dict()
-    rows, steps = rows_of_ledger(ledger)
-    return PrivacyStatement(
-        table_of(rows),
-        total_of_ledger(ledger, steps),
-        (_OF_A_LEDGER, _TOTAL_OF_A_LEDGER),
-        tuple(steps),
-        (record,),
-    )
+    return PrivacyStatement(tuple(facts), total, LEDGER_NOTES, tuple(steps), (record,))
+
+
+def _total_of_ledger(
+    ledger: PrivacyLedger, guarantees: Sequence[PrivacyGuarantee]
+) -> PrivacyGuarantee | None:
+    """Return the guarantee of all charges of a ledger together."""
+    if not guarantees:
+        return None
+    epsilon, delta = ledger.spent
+    rho = None
+    # If earlier results decide about charges, a sum of deltas is not a guarantee: the
+    # last charge may be the one that reveals most. The whole budget holds.
+    if delta and ledger.delta is not None:
+        delta = ledger.delta
+    elif delta and ledger.rho is not None:
+        rho, delta = ledger.rho, _STATED_DELTA
+        epsilon = zcdp_epsilon(rho, delta)
+    elif delta and ledger.mu is not None:
+        delta = _STATED_DELTA
+        epsilon = gaussian_epsilon(ledger.mu, delta)
+    # The sum has each kind of release once; the numbers of the ledger count all.
+    total = _sum(guarantees)
+    return replace(total, epsilon=epsilon, delta=delta, rho=rho, losses=())

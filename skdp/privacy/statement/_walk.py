@@ -1,142 +1,182 @@
-"""Walk through a pipeline: what each step promises of which columns, and sees of them."""
+"""Walk through a pipeline: which columns each step protects, and which true values it learns."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from skdp.markup import written_text
 from skdp.privacy._guarantee import PrivacyGuarantee
 from skdp.privacy.ledger import PrivacyLedger
-from skdp.privacy.statement._facts import (
-    AS_IS,
-    LEARNT_TARGET,
-    NOT_FITTED,
-    READ,
-    StatedStep,
-)
-from skdp.privacy.statement._known import (
-    EVERYTHING,
-    Flow,
-    Names,
-    columns_read,
+from skdp.privacy.statement._estimators import (
     declared_names,
-    domain_releases,
-    has_spending_parts,
+    find_domains,
+    find_ledgers,
+    find_protection,
+    fitted_names,
+    has_earlier_fit,
+    has_further_column,
+    has_own_column_function,
+    has_private_parts,
     is_a,
     is_fitted,
     is_of_skdp,
     is_pipeline,
+    is_trusted,
     learns_nothing,
     learns_target,
-    ledgers_of,
     library_of,
-    may_read_categories,
-    names_in,
-    parts_of,
-    passes,
+    may_infer_categories,
+    observed_columns,
+    passes_columns,
     planned_guarantee,
-    selects_by_function,
-    side_by_side,
-    takes_weights,
-    target_names,
-    was_fitted_before,
-    what_draws,
 )
-from skdp.privacy.statement._result import (
-    amounts,
-    conversion,
-    listed,
-    unit_in_words,
+from skdp.privacy.statement._texts import (
+    INFERRED,
+    LEARNED,
+    NOT_FITTED,
+    NOTES,
+    ROWS,
+    ROWS_IN_FIT,
+    STATISTICS,
 )
 
-# Placeholder for columns that an unfitted column transformer does not name.
-OTHERS = "(other columns)"
+Names = frozenset[Any]
 
-WEIGHTS = (
-    "Weights (sample_weight), if fit was given any, are no column of X, and are learnt "
-    "from as they are by: "
-)
+# Placeholders for columns without known names.
+ALL_COLUMNS = "(all columns)"
+OTHER_COLUMNS = "(other columns)"
 
-AFTER = "Post-processing of protected columns, which costs nothing: "
+_PROTECTIONS = {True: ROWS, "fit": ROWS_IN_FIT, False: STATISTICS}
 
-# The step that found a domain.
-FOUND_DOMAIN = "domain"
 
-UNKNOWN_PLAN = (
-    "What all steps together are set to spend is not known before fit, because of: "
-)
+class StatedStep(NamedTuple):
+    """A step of a pipeline and its guarantee."""
 
-# Whether the rows that a step returns are protected: always, never, or only at fit.
-Protects = Literal[True, False, "fit"]
+    step: str
+    guarantee: PrivacyGuarantee
+    known: bool = True
+    charged: bool = False
+    fitted: bool = True
+
+    def _content(self) -> dict[str, Any]:
+        content = self._asdict()
+        content["step"] = written_text(self.step)
+        content["guarantee"] = self.guarantee._content()
+        return content
+
+
+class Fact(NamedTuple):
+    """The protection of a column by a step."""
+
+    column: Any
+    # Empty for the pipeline as a whole.
+    step: str
+    protection: str
+    # None if the step does not protect the column.
+    guarantee: PrivacyGuarantee | None = None
+    # Number of equal releases.
+    count: int = 1
 
 
 @dataclass(frozen=True)
-class Promise:
-    """The guarantee of one step, for columns of the statement."""
+class Flow:
+    """The table that one step passes to the next, as columns of X."""
 
-    stated: StatedStep
-    protects: Protects
-    # The columns of it that are the target.
-    target: tuple[Any, ...] = ()
-    # Whether the step replaces the target by a protected one.
+    # Columns of X from which the table is computed.
+    origins: Names
+    # Columns of X that no step has protected.
+    raw: Names
+    # Columns in order while the table has columns of X as they are; otherwise None.
+    columns: tuple[Any, ...] | None = None
+    # Whether a step has replaced the target by a private target.
     has_new_target: bool = False
 
-    @property
-    def guarantee(self) -> PrivacyGuarantee:
-        return self.stated.guarantee
+    @classmethod
+    def start(cls, names: Sequence[Any]) -> Flow:
+        """Return the flow of unprotected columns."""
+        return cls(frozenset(names), frozenset(names), tuple(names))
 
-    def protection_of(self, name: Any) -> Protects:
-        """Return whether the rows of a column are protected."""
-        if name in self.target and not self.has_new_target:
-            return False
-        return self.protects
+    @property
+    def is_unknown(self) -> bool:
+        """Whether the table is X with columns that are not known."""
+        return self.columns == (ALL_COLUMNS,)
+
+    @property
+    def names(self) -> tuple[Any, ...]:
+        """Names of the columns; empty if they are not known."""
+        return () if self.is_unknown else self.columns or ()
+
+    def behind(self, raw: Names) -> Flow:
+        """Return the output of a step that computes with all columns."""
+        return replace(self, raw=raw, columns=None)
+
+    def select(self, columns: Sequence[Any]) -> Flow:
+        """Return the flow of some unprotected columns."""
+        return replace(Flow.start(columns), has_new_target=self.has_new_target)
+
+    def split(
+        self, names: Sequence[Any], chosen: Collection[Any]
+    ) -> tuple[Names, Names] | None:
+        """Return the columns of X under chosen names and under other names; None if not known."""
+        if names and all(name in chosen for name in names):
+            return self.origins, frozenset()
+        if self.columns is None or len(names) != len(self.columns):
+            return None
+        # A column of X may occur twice, under a chosen and under another name.
+        pairs = list(zip(names, self.columns, strict=True))
+        covered = frozenset(column for name, column in pairs if name in chosen)
+        others = frozenset(column for name, column in pairs if name not in chosen)
+        return covered, others
+
+
+def _join_flows(flows: Sequence[Flow]) -> Flow:
+    """Concatenate the columns of several tables."""
+    # A table may repeat or omit columns of X, so their order is not followed.
+    empty: Names = frozenset()
+    return Flow(
+        empty.union(*(flow.origins for flow in flows)),
+        empty.union(*(flow.raw for flow in flows)),
+        has_new_target=bool(flows) and all(flow.has_new_target for flow in flows),
+    )
 
 
 class Walk:
-    """Collector of what all steps promise and see."""
+    """Collector of the facts about all steps."""
 
     def __init__(
         self, names: Iterable[Any], trusted: Sequence[type], *, is_plan: bool
     ) -> None:
         self.columns = list(names)
-        self.promises: list[Promise] = []
-        # Of a column, the steps that release it unprotected, by how they do.
-        self.exposures: dict[Any, dict[str, list[str]]] = {}
-        # The columns that leave the last step as they are.
-        self.leaving: set[Any] = set()
-        # The steps that reveal the number of rows, of which a person may have any number.
-        self.revealing_rows: list[str] = []
-        # Of a remark, the steps that it is about.
-        self.remarks: dict[str, list[str]] = {}
-        self.notes: list[str] = []
+        self.facts: list[Fact] = []
+        self.steps: list[StatedStep] = []
+        # Columns of X that the last step returns unprotected.
+        self.returned: set[Any] = set()
+        self.notes: dict[str, list[str]] = {name: [] for name in NOTES}
         self.ledgers: dict[Any, PrivacyLedger] = {}
-        # The columns of the steps that were given a domain, by its guarantee. Clones of a
-        # domain are one release.
+        # Columns of the steps that use a domain, by its guarantee and its release.
         self._domains: dict[tuple[PrivacyGuarantee, str], set[Any]] = {}
+        self._targets: set[Any] = set()
         self._trusted = tuple(trusted)
         self._is_plan = is_plan
-        # What learns the true target may so learn the column of its name.
-        self._targets: set[Any] = set()
 
     def visit(self, estimator: Any, flow: Flow, path: str = "") -> Flow:
         """Follow a table through an estimator."""
         step = type(estimator).__name__
         if path:
             step = f"{path}: {step}"
-        # Before `fit`, and without X, the first step of ours names its columns.
+        # Before fit, and without X, the first step of skdp names its columns.
         if flow.is_unknown and is_of_skdp(estimator):
-            flow = self._only(flow, declared_names(estimator))
-        guarantee = self._guarantee_of(estimator, step)
-        if guarantee is not None:
-            # What reads reports learns nothing but those of steps before. A table that
-            # no step has changed is one of reports, as its user says.
-            reads_reports = getattr(estimator, "reads_reports", False)
-            if not reads_reports or flow.raw == flow.origins:
-                return self._private(estimator, guarantee, flow, step)
-            return self._plain(estimator, flow, step)
-        # Only these are followed. What others make of their parts is not known: they fit
-        # them several times, score them on true rows, and may keep the table.
+            flow = self._select(flow, declared_names(estimator))
+        guarantee = self._find_guarantee(estimator, step)
+        # An estimator that reads reports has a guarantee for them if its user passes
+        # reports: in this pipeline, no step has changed them.
+        reads_reports = getattr(estimator, "reads_reports", False)
+        if guarantee is not None and (not reads_reports or flow.raw == flow.origins):
+            return self._visit_private(estimator, guarantee, flow, step)
         if is_pipeline(estimator):
             for name, part in estimator.steps:
                 flow = self._visit_part(part, flow, path, name)
@@ -146,418 +186,277 @@ class Walk:
             for name, part in estimator.transformer_list:
                 if not _is_dropped(part):
                     flows.append(self._visit_part(part, flow, path, name))
-            return side_by_side(flows)
+            return _join_flows(flows)
         has_columns = self._is_plan or hasattr(estimator, "transformers_")
         if has_columns and is_a(estimator, "sklearn.compose.ColumnTransformer"):
-            return self._by_columns(estimator, flow, path, step)
-        return self._plain(estimator, flow, step)
+            return self._visit_columns(estimator, flow, path, step)
+        # Other meta-estimators fit their parts several times, score them on true rows,
+        # and may keep the table, so they are not followed.
+        return self._visit_plain(estimator, flow, step)
 
     def _visit_part(self, part: Any, flow: Flow, path: str, name: str) -> Flow:
-        if passes(part):
+        if passes_columns(part):
             return flow
         return self.visit(part, flow, f"{path} / {name}" if path else str(name))
 
-    def _only(self, flow: Flow, columns: tuple[Any, ...] | None) -> Flow:
-        """Return the flow of some columns of the statement, of all if not known."""
-        if columns is None:
-            return replace(flow, columns=flow.columns if flow.is_unknown else None)
-        self.add_columns(columns)
-        return flow.only(columns)
+    def _visit_columns(self, estimator: Any, flow: Flow, path: str, step: str) -> Flow:
+        """Follow a table through the parts of a column transformer."""
+        is_fitted_transformer = hasattr(estimator, "transformers_")
+        if has_own_column_function(estimator):
+            protection = LEARNED if is_fitted_transformer else NOT_FITTED
+            self._expose(flow.raw, protection, step)
+        names = fitted_names(estimator) or flow.names
+        transformers = list(getattr(estimator, "transformers_", estimator.transformers))
+        remaining = dict.fromkeys(flow.names)
+        flows = []
+        for name, part, chosen in transformers:
+            columns = _selected_columns(estimator, flow, names, (name, chosen))
+            for column in columns or ():
+                remaining.pop(column, None)
+            if not _is_dropped(part) and columns != ():
+                selected = self._select(flow, columns)
+                flows.append(self._visit_part(part, selected, path, name))
+        # A fitted transformer lists its remainder among the others.
+        part = estimator.remainder
+        if is_fitted_transformer or _is_dropped(part):
+            return _join_flows(flows)
+        columns = (OTHER_COLUMNS,) if flow.is_unknown else tuple(remaining)
+        if columns:
+            selected = self._select(flow, columns)
+            flows.append(self._visit_part(part, selected, path, "remainder"))
+        return _join_flows(flows)
 
-    def add_columns(self, names: Iterable[Any]) -> None:
-        """Add columns to the statement."""
+    def _select(self, flow: Flow, columns: tuple[Any, ...] | None) -> Flow:
+        """Return the flow of some columns, which are added to the statement; all if None."""
+        if columns is None:
+            return flow if flow.is_unknown else replace(flow, columns=None)
+        self._add_columns(columns)
+        return flow.select(columns)
+
+    def _add_columns(self, names: Iterable[Any]) -> None:
         self.columns += [name for name in names if name not in self.columns]
 
-    def _by_columns(self, estimator: Any, flow: Flow, path: str, step: str) -> Flow:
-        """Follow a table through a column transformer."""
-        has_fitted = hasattr(estimator, "transformers_")
-        if selects_by_function(estimator):
-            protection = AS_IS if has_fitted else NOT_FITTED
-            self.expose(flow.raw, protection, step)
-        names = names_in(estimator)
-        flows = []
-        remaining = list(flow.names)
-        transformers = getattr(estimator, "transformers_", estimator.transformers)
-        for name, part, chosen in transformers:
-            columns = flow.selected(chosen, names)
-            for column in columns or ():
-                if column in remaining:
-                    remaining.remove(column)
-            if not _is_dropped(part) and columns != ():
-                selected = self._only(flow, columns)
-                flows.append(self._visit_part(part, selected, path, name))
-        # A fitted one lists its remainder among the others.
-        has_remainder = remaining or not flow.names
-        if not has_fitted and has_remainder and not _is_dropped(estimator.remainder):
-            columns = (OTHERS,) if flow.is_unknown else tuple(remaining) or None
-            selected = self._only(flow, columns)
-            part = estimator.remainder
-            flows.append(self._visit_part(part, selected, path, "remainder"))
-        return side_by_side(flows)
-
-    def _guarantee_of(self, estimator: Any, step: str) -> PrivacyGuarantee | None:
-        """Return what is promised, or set to be spent, if that is known."""
-        if self._is_believed(estimator):
+    def _find_guarantee(self, estimator: Any, step: str) -> PrivacyGuarantee | None:
+        """Return the guarantee of an estimator, or the planned one, if it is known."""
+        if is_trusted(estimator, self._trusted):
             guarantee: PrivacyGuarantee = estimator.guarantee_
             return guarantee
         if not self._is_plan or not is_of_skdp(estimator):
             return None
         planned = planned_guarantee(estimator)
         if planned is None:
-            self._remark(UNKNOWN_PLAN, step)
-            self.notes.append(
-                f"What {step} is set to spend follows from its parameters and the "
-                "columns that fit sees."
-            )
+            self._note("unknown_plan", step)
         return planned
 
-    def _is_believed(self, estimator: Any) -> bool:
-        """Whether an estimator has a guarantee of a class that is known or trusted."""
-        if not isinstance(getattr(estimator, "guarantee_", None), PrivacyGuarantee):
-            return False
-        if type(estimator) in self._trusted:
-            return True
-        # A local transformer releases rows by its protocol, a wrapper by its parts.
-        sources = [estimator]
-        if hasattr(estimator, "protocol_"):
-            sources += what_draws(estimator.protocol_)
-        if {library_of(source) for source in sources} != {"skdp"}:
-            return False
-        return all(map(self._is_believed, parts_of(estimator)))
-
-    def _plain(self, estimator: Any, flow: Flow, step: str) -> Flow:
-        """Follow a table through an estimator that promises nothing."""
+    def _visit_plain(self, estimator: Any, flow: Flow, step: str) -> Flow:
+        """Follow a table through an estimator without a guarantee."""
         if learns_nothing(estimator):
             return flow.behind(flow.raw)
-        # Behind a step that protects all columns, there is nothing to expose: what is
-        # learnt from its output is post-processing.
-        raw = flow.raw
-        if was_fitted_before(estimator):
-            # On a table that is not known, perhaps on the true rows.
-            raw = flow.origins
-        if has_spending_parts(estimator) and not is_of_skdp(estimator):
+        # Behind steps that protect all columns, no true value can be learned.
+        raw = flow.origins if has_earlier_fit(estimator) else flow.raw
+        if has_private_parts(estimator) and not is_of_skdp(estimator):
             if self._is_plan:
-                # What they are set to spend counts, also behind reports.
+                # The planned loss of the parts counts, also behind reports.
                 raw = flow.origins
-                self._remark(UNKNOWN_PLAN, step)
-            self.notes.append(
-                f"What {step} makes of its parts is not followed: each fit is a "
-                "release, and how much all of them lose is not known here. A ledger "
-                "counts it, if no fit gets a record several times, as from a bag, and "
-                "no private target as a column, as in a chain."
-            )
+                self._note("unknown_plan", step)
+            self._note("meta", step)
             self._add_ledgers(estimator)
-        # What is partly fitted has released something, and what is not fitted will.
         is_waiting = is_of_skdp(estimator) and not is_fitted(estimator)
-        self.expose(raw, NOT_FITTED if self._is_plan or is_waiting else AS_IS, step)
+        is_waiting = is_waiting or self._is_plan
+        self._expose(raw, NOT_FITTED if is_waiting else LEARNED, step)
         if learns_target(estimator) and not flow.has_new_target:
-            self._remark(LEARNT_TARGET, step)
-        if takes_weights(estimator):
-            self._remark(WEIGHTS, step)
+            self._note("target", step)
         if not raw:
-            self._remark(AFTER, step)
+            self._note("after", step)
         if hasattr(estimator, "fit_resample"):
-            return replace(flow, is_curated=flow.is_curated or bool(raw))
-        if not hasattr(estimator, "transform"):
-            # Predictions contain no column.
-            return flow.behind(frozenset())
-        return flow.behind(flow.raw, is_curated=bool(raw))
+            return flow
+        # Predictions contain no column.
+        return flow.behind(flow.raw if hasattr(estimator, "transform") else frozenset())
 
-    def _private(
+    def _visit_private(
         self, estimator: Any, guarantee: PrivacyGuarantee, flow: Flow, step: str
     ) -> Flow:
-        """Follow a table through an estimator that promises something."""
-        # By the scope as it was fitted: a guarantee of released rows has another scope.
-        targets = target_names(estimator, guarantee, flow)
-        protects = _protects(estimator, guarantee)
-        promised = self._promised(estimator, guarantee, flow, targets, step)
-        if promised is None:
-            return self._plain(estimator, flow, step)
-        covered, uncovered = self._covered(estimator, promised, flow, targets, step)
-        promised = self._of_curator(promised, flow, covered, step)
-        scope = self._scope_of(promised, covered, targets)
-        if promised.relation == "replace_values" and not scope:
-            self.notes.append(
-                f"It is not known of which columns of X that is made which {step} "
-                "protects, as it is behind other steps, or of an array: nothing is "
-                "promised of them. Let it be the first step, and X a dataframe."
-            )
-            return self._plain(estimator, flow, step)
-        self._note_targets(targets, flow, step)
-        self._expose_read(estimator, flow, targets, step)
-        for found in domain_releases(estimator):
-            self._domains.setdefault(found, set()).update(scope)
-        stated = self._stated(estimator, replace(promised, scope=scope), step)
-        has_rows = hasattr(estimator, "transform")
-        flow = self._add_promise(stated, protects, targets, flow, has_rows=has_rows)
-        if has_rows or hasattr(estimator, "fit_resample"):
-            # What stays raw behind it: statistics alone leave the rows as they are.
-            return flow.behind(uncovered if protects else flow.raw)
-        # An estimator without rows passes predictions on, but has seen the columns that
-        # its promise leaves out.
-        self.expose(uncovered, AS_IS, step)
-        return flow.behind(frozenset())
+        """Follow a table through an estimator with a guarantee."""
+        names = fitted_names(estimator) or flow.names
+        targets = _targets_in_scope(estimator, guarantee, flow, names)
+        is_of_values = guarantee.relation == "replace_values"
+        chosen = [name for name in guarantee.scope if name not in targets]
+        if not chosen and not is_of_values:
+            chosen = list(names)
+        covered, uncovered = self._cover(flow, names, chosen, is_of_values=is_of_values)
+        scope = [name for name in self.columns if name in covered]
+        if covered == {ALL_COLUMNS}:
+            scope = chosen or scope
+        scope = list(dict.fromkeys([*scope, *targets]))
+        if not scope and is_of_values:
+            self._note("public_columns", step)
+            return self._visit_plain(estimator, flow, step)
+        self._add_columns(scope)
+        self._targets.update(targets)
 
-    def _promised(
-        self,
-        estimator: Any,
-        guarantee: PrivacyGuarantee,
-        flow: Flow,
-        targets: Mapping[Any, Any],
-        step: str,
-    ) -> PrivacyGuarantee | None:
-        """Return what holds of all that an estimator releases; None if nothing does."""
-        if guarantee.relation == "replace_values":
-            if self._note_public_target(estimator, targets, step):
-                return None
-            is_public = not targets and not flow.has_new_target
-            if is_public and learns_target(estimator):
-                self._remark(LEARNT_TARGET, step)
-        # Rows show how many records there are, also if `fit_transform` alone returns
-        # them: a guarantee for adding or removing one becomes one for replacing it.
-        if _protects(estimator, guarantee) and hasattr(estimator, "transform"):
-            return self._of_released_rows(estimator, guarantee, step)
-        return guarantee
-
-    def _covered(
-        self,
-        estimator: Any,
-        guarantee: PrivacyGuarantee,
-        flow: Flow,
-        targets: Mapping[Any, Any],
-        step: str,
-    ) -> tuple[Names, Names]:
-        """Return the columns that a guarantee covers, and the raw ones that it does not."""
-        if guarantee.relation != "replace_values":
-            return flow.covered_by(guarantee.scope, names_in(estimator))
-        covered, uncovered = _protected_by(estimator, guarantee, flow, targets)
-        # It may read all others exactly, also for statistics alone.
-        self.expose(uncovered, AS_IS, step)
-        return covered, uncovered
-
-    def _note_targets(self, targets: Mapping[Any, Any], flow: Flow, step: str) -> None:
-        """Note how the statement names targets, if a column has the name of one."""
-        self._targets.update(targets, targets.values())
-        if targets and "target" in flow.origins:
-            self.notes.append(
-                f"{listed(list(map(str, targets.values())))} is the target that fit of "
-                f"{step} gets beside X, which has another column, target."
-            )
-
-    def _note_public_target(
-        self, estimator: Any, targets: Mapping[Any, Any], step: str
-    ) -> bool:
-        """Note a private target that has the name of a public column, and return whether it has."""
-        is_of_target = isinstance(getattr(estimator, "protect", None), str)
-        if not is_of_target or not hasattr(estimator, "guarantee_"):
-            return False
-        # A target is stated by another name if X has a column of its own. A y without a
-        # name is called "target", whatever columns X has.
-        public = []
-        for name, stated_name in targets.items():
-            if name not in (stated_name, "target"):
-                public.append(name)
-        if not public:
-            return False
-        self.notes.append(
-            f"{step} protects a y of the name of a column of X, {public[0]}, which is "
-            "released as is: so nothing is promised of y. If it is about something "
-            "else, name it otherwise."
-        )
-        return True
-
-    def _scope_of(
-        self,
-        guarantee: PrivacyGuarantee,
-        covered: Names,
-        targets: Mapping[Any, Any],
-    ) -> tuple[Any, ...]:
-        """Return the columns of the statement that a guarantee covers, with targets."""
-        columns = [name for name in self.columns if name in covered]
-        if covered == {EVERYTHING} and guarantee.scope:
-            columns = list(guarantee.scope)
-        scope = tuple(dict.fromkeys([*columns, *targets.values()]))
-        self.add_columns(scope)
-        return scope
-
-    def _add_promise(
-        self,
-        stated: StatedStep,
-        protects: Protects,
-        targets: Mapping[Any, Any],
-        flow: Flow,
-        *,
-        has_rows: bool,
-    ) -> Flow:
-        """Record a promise; a resampler that keeps it returns a target of its own."""
-        # A resampler that is not fitted yet is going to return a target if it gets one.
-        has_target = bool(targets) or not stated.fitted
-        returns_target = has_target and bool(protects) and not has_rows
-        promise = Promise(stated, protects, tuple(targets.values()), returns_target)
-        self.promises.append(promise)
-        return replace(flow, has_new_target=True) if returns_target else flow
-
-    def _of_curator(
-        self, guarantee: PrivacyGuarantee, flow: Flow, covered: Names, step: str
-    ) -> PrivacyGuarantee:
-        """Return the guarantee of a step, also behind one that learns from true values."""
-        if not flow.is_curated or covered.isdisjoint(flow.raw):
-            return guarantee
-        if guarantee.trust == "central":
-            return guarantee
-        self.notes.append(
-            f"{step} comes after a step that learns from true values: somebody has to "
-            "be trusted with them, so this is the central model."
-        )
-        return replace(guarantee, trust="central")
-
-    def _stated(
-        self, estimator: Any, guarantee: PrivacyGuarantee, step: str
-    ) -> StatedStep:
-        """State a step, and add its ledgers to the statement."""
-        charged = self._add_ledgers(estimator)
-        return StatedStep(
+        protects = find_protection(estimator, guarantee)
+        stated = StatedStep(
             step,
-            guarantee,
+            replace(guarantee, scope=tuple(scope)),
             known=library_of(estimator) == "skdp",
-            charged=charged,
-            fitted=hasattr(estimator, "guarantee_"),  # a plan is not
+            charged=self._add_ledgers(estimator),
+            fitted=hasattr(estimator, "guarantee_"),
         )
+        self._add_step(stated, _PROTECTIONS[protects], targets)
+        self._expose_observed(estimator, flow, names, step)
+        for domain in find_domains(estimator):
+            self._domains.setdefault(domain, set()).update(scope)
 
-    def _of_released_rows(
-        self, estimator: Any, guarantee: PrivacyGuarantee, step: str
-    ) -> PrivacyGuarantee | None:
-        """Return the promise about released rows, which show how many there are."""
-        # The number of rows reveals whether a record was added, so that only a guarantee
-        # for replacing a record holds for everything that the step releases.
-        if guarantee.relation == "replace_values":
-            return guarantee
-        names = _protected_names(estimator)
-        if guarantee.relation == "replace" and not names:
-            return guarantee
-        # Another person may have another number of rows.
-        if guarantee.relation == "add_remove" and guarantee.unit != "record":
-            self.revealing_rows.append(step)
-            self.notes.append(
-                f"If transform of {step} is used, it returns as many rows as it is "
-                "given, which reveals how many there are. Persons may have different "
-                "numbers of rows, so nothing holds for replacing all rows of a person. "
-                f"If only fit and sample are used, its guarantee_ holds: {guarantee}."
-            )
-            return replace(guarantee, scope=names or guarantee.scope)
-        try:
-            converted = guarantee.to("replace")
-        # Twice a large delta promises nothing.
-        except ValueError:
-            self.notes.append(
-                f"{step} shows how many rows there are, and no promise for replacing "
-                f"{unit_in_words(guarantee)} follows from {amounts(guarantee)} for "
-                "adding or removing one: so nothing is promised."
-            )
-            return None
-        if names:
-            self.notes.append(
-                f"{step} leaves other columns of each row as they are. These show who "
-                "is there, so the promise about the columns that it protects is for "
-                f"replacing their values: {conversion(guarantee)}."
-            )
-            return replace(converted, scope=names)
-        self.notes.append(
-            f"If transform of {step} is used, it returns as many rows as it is given, "
-            "which reveals how many there are: so the guarantee stated here is for "
-            f"replacing {unit_in_words(guarantee)}: {conversion(guarantee)}. If only "
-            f"fit and sample are used, its guarantee_ holds: {guarantee}."
-        )
-        return converted
+        has_rows = hasattr(estimator, "transform")
+        if protects and has_rows and guarantee.relation == "add_remove":
+            self._note("counted", step)
+        if is_of_values or not has_rows:
+            # The other columns are public, or were read for predictions.
+            self._expose(uncovered, LEARNED, step)
+        is_public_target = is_of_values and not targets and not flow.has_new_target
+        if is_public_target and has_further_column(estimator):
+            self._note("target", step)
+        # A resampler that was given a target returns a private one; before fit, it will.
+        if protects and not has_rows and (targets or not stated.fitted):
+            flow = replace(flow, has_new_target=True)
+        if not has_rows and not hasattr(estimator, "fit_resample"):
+            return flow.behind(frozenset())
+        return flow.behind(uncovered if protects else flow.raw)
 
-    def _expose_read(
-        self, estimator: Any, flow: Flow, targets: dict[Any, Any], step: str
+    def _cover(
+        self,
+        flow: Flow,
+        names: Sequence[Any],
+        chosen: Sequence[Any],
+        *,
+        is_of_values: bool,
+    ) -> tuple[Names, Names]:
+        """Return the columns of X that a guarantee covers, and the unprotected others."""
+        if is_of_values:
+            # Behind other steps, a change of a protected column may change public ones.
+            split = flow.split(names, chosen) if flow.columns is not None else None
+            covered, others = split or (frozenset(), flow.raw)
+            return covered if chosen else frozenset(), others & flow.raw
+        if not names:
+            return flow.origins, frozenset()
+        covered, others = flow.split(names, chosen) or (flow.origins, flow.origins)
+        return covered, others & flow.raw
+
+    def _add_step(
+        self, stated: StatedStep, protection: str, targets: Collection[Any] = ()
     ) -> None:
-        """Expose the columns whose categories are read from the data."""
+        """Add a step with a guarantee, and a fact for each of its columns."""
+        self.steps.append(stated)
+        for name in stated.guarantee.scope:
+            is_returned = name not in targets or protection == ROWS_IN_FIT
+            own = protection if is_returned else STATISTICS
+            self.facts.append(Fact(name, stated.step, own, stated.guarantee))
+        self._note("statistics" if protection == STATISTICS else "rows", stated.step)
+        if len(stated.guarantee.scope) > 1:
+            self._note("joint", stated.step)
+        if not stated.fitted:
+            self._note("planned", stated.step)
+
+    def _expose_observed(
+        self, estimator: Any, flow: Flow, names: Sequence[Any], step: str
+    ) -> None:
+        """Expose the columns whose categories are inferred from the data."""
         if not hasattr(estimator, "guarantee_"):
-            if may_read_categories(estimator):
-                self.expose(flow.raw, READ, step)
+            if may_infer_categories(estimator):
+                self._expose(flow.raw, INFERRED, step)
             return
-        names = names_in(estimator) or flow.names
-        for name in columns_read(estimator):
-            if name in targets:
-                self.expose([targets[name]], READ, step)
+        for name in observed_columns(estimator):
+            if name in self._targets:
+                self._expose([name], INFERRED, step)
             else:
-                columns, _ = flow.split(names, [name])
-                self.expose(columns & flow.raw, READ, step)
+                columns, _ = flow.split(names, [name]) or (flow.origins, None)
+                self._expose(columns & flow.raw, INFERRED, step)
 
     def _add_ledgers(self, estimator: Any) -> bool:
-        """Add the ledgers that an estimator charges, and return whether there are some."""
-        ledgers = ledgers_of(estimator)
-        for ledger in ledgers:
-            self.ledgers[ledger.path or id(ledger)] = ledger
+        """Add the ledgers that an estimator charges, and return whether it has some."""
+        ledgers = find_ledgers(estimator)
+        self.ledgers |= {ledger.path or id(ledger): ledger for ledger in ledgers}
         return bool(ledgers)
 
-    def expose(self, names: Iterable[Any], protection: str, step: str) -> None:
-        """Record that a step releases columns unprotected."""
-        for name in names:
-            steps = self.exposures.setdefault(name, {}).setdefault(protection, [])
-            if step not in steps:
-                steps.append(step)
+    def _expose(self, names: Iterable[Any], protection: str, step: str) -> None:
+        """Add the fact that a step releases columns unprotected."""
+        for name in self.columns:
+            fact = Fact(name, step, protection)
+            if name in names and fact not in self.facts:
+                self.facts.append(fact)
 
-    def _remark(self, text: str, step: str) -> None:
-        self.remarks.setdefault(text, []).append(step)
+    def _note(self, name: str, step: str) -> None:
+        self.notes[name].append(step)
 
     def finish(self) -> None:
-        """Void guarantees of a target that a step learns, and add the found domains."""
-        for learner in self.remarks.get(LEARNT_TARGET, ()):
-            self.expose(self._targets, AS_IS, learner)
-        for (found, _), columns in self._domains.items():
-            columns.update(found.scope)
-            scope = tuple(name for name in self.columns if name in columns)
-            step = StatedStep(FOUND_DOMAIN, replace(found, scope=scope))
-            self.promises.append(Promise(step, protects=False))
+        """Expose targets that a step learns, and add the releases of domains."""
+        for learner in self.notes["target"]:
+            self._expose(self._targets, LEARNED, learner)
+        for (guarantee, _), columns in self._domains.items():
+            covered = columns.union(guarantee.scope)
+            scope = tuple(name for name in self.columns if name in covered)
+            self._add_step(
+                StatedStep("domain", replace(guarantee, scope=scope)), STATISTICS
+            )
 
-    def shows_records(self) -> bool:
-        """Whether it shows which records there are, or how many."""
-        # Then a guarantee for adding or removing one says less than what is seen.
-        is_revealed = self.exposures or self.leaving or self.revealing_rows
-        if is_revealed or LEARNT_TARGET in self.remarks:
-            return True
-        relations = {promise.guarantee.relation for promise in self.promises}
-        return not relations <= {"add_remove"}
+    def exposed(self) -> set[Any]:
+        """Return the columns with true values in the release."""
+        open_facts = {fact.column for fact in self.facts if fact.guarantee is None}
+        return open_facts | self.returned
+
+    def reveals_records(self) -> bool:
+        """Whether the release reveals which records are in the data, or how many."""
+        relations = {step.guarantee.relation for step in self.steps}
+        is_revealed = self.exposed() or self.notes["counted"] or self.notes["target"]
+        return bool(is_revealed) or not relations <= {"add_remove"}
 
 
 def _is_dropped(part: Any) -> bool:
     return isinstance(part, str) and part == "drop"
 
 
-def _protected_names(estimator: Any) -> tuple[Any, ...]:
-    """Return the columns that are protected in released rows, if not all are."""
-    protects = getattr(estimator, "protects_rows", None)
-    return tuple(protects) if isinstance(protects, list | tuple) else ()
+def _selected_columns(
+    estimator: Any, flow: Flow, names: Sequence[Any], item: tuple[str, Any]
+) -> tuple[Any, ...] | None:
+    """Return the columns of X that a part of a column transformer gets; None if not known."""
+    name, chosen = item
+    if isinstance(chosen, list | tuple) and not chosen:
+        return ()
+    listed = [chosen] if isinstance(chosen, str) else chosen
+    is_listed = isinstance(listed, list | tuple)
+    if flow.is_unknown:
+        is_text = is_listed and all(isinstance(one, str) for one in listed)
+        return tuple(listed) if is_text else None
+    if flow.columns is None:
+        return None
+    # A fitted transformer knows the positions, however its columns were selected.
+    positions = getattr(estimator, "_transformer_to_input_indices", {}).get(name)
+    if positions is None and is_listed:
+        positions = [list(names).index(one) if one in names else one for one in listed]
+    if positions is None:
+        return None
+    try:
+        return tuple(
+            flow.columns[position] for position in np.ravel(positions).tolist()
+        )
+    except (IndexError, TypeError):
+        return None
 
 
-def _protects(estimator: Any, guarantee: PrivacyGuarantee) -> Protects:
-    """Return whether the rows that an estimator returns are protected."""
-    protects = getattr(estimator, "protects_rows", None)
-    returns_new_rows = hasattr(estimator, "fit_resample")
-    if protects is None and returns_new_rows and not hasattr(estimator, "transform"):
-        protects = "fit"
-    if protects is None:
-        return guarantee.trust != "central"
-    if isinstance(protects, str) and protects == "fit":
-        # Where `fit` is followed by `transform`, the next step gets true rows.
-        is_at_fit = returns_new_rows or hasattr(estimator, "fit_transform")
-        return "fit" if is_at_fit else False
-    return bool(protects)
-
-
-def _protected_by(
-    estimator: Any, guarantee: PrivacyGuarantee, flow: Flow, targets: Mapping[Any, Any]
-) -> tuple[Names, Names]:
-    """Return the columns whose values alone are protected, and the raw ones that are not."""
-    columns = [name for name in guarantee.scope if name not in targets]
-    names = names_in(estimator) or flow.names
-    # Behind other steps it is not known which columns of X a protected one is made of,
-    # and a change of these may change public ones.
-    is_as_it_is = flow.columns is not None and len(names) == len(flow.columns)
-    if not columns or not is_as_it_is:
-        return frozenset(), flow.raw
-    covered, uncovered = flow.split(names, columns)
-    return covered, uncovered & flow.raw
+def _targets_in_scope(
+    estimator: Any, guarantee: PrivacyGuarantee, flow: Flow, names: Sequence[Any]
+) -> list[Any]:
+    """Return the names in a scope that are targets, and not columns of the table."""
+    if not hasattr(estimator, "guarantee_"):
+        # Before fit, the scope has names of parameters.
+        protect = getattr(estimator, "protect", None)
+        if isinstance(protect, str) and guarantee.scope:
+            return list(guarantee.scope)
+        if flow.columns is None:
+            return []
+    if not names and guarantee.relation != "replace_values":
+        return []
+    protect = getattr(estimator, "protect", None)
+    if isinstance(protect, str) and protect == "target":
+        return list(guarantee.scope)
+    return [name for name in guarantee.scope if name not in names]
