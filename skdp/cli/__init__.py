@@ -3,143 +3,145 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import os
-import select
+import re
+import shutil
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stdout
 from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 from skdp import __version__
 from skdp.cli._options import add_commands
 
-# Exit statuses. The last two are those that a shell gives to a command that a signal has
-# ended: 128 and the number of the signal.
-_ERROR = 2
-_BUDGET_EXCEEDED = 3
-_INTERRUPTED = 130
-_OUTPUT_CLOSED = 141
-_STATUSES = (
+# Exit statuses. A shell gives the last two to a command that a signal has ended: 128 and
+# the number of the signal.
+ERROR = 2
+BUDGET_EXCEEDED = 3
+INTERRUPTED = 130
+OUTPUT_CLOSED = 141
+STATUSES = (
     "exit status: 0 if all is done; 2 for an error, such as wrong options, a file that "
-    "cannot be read, or a value that is not declared; 3 if the budget of a ledger does "
-    "not cover the release, of which nothing is written; 130 if stopped by Ctrl-C; 141 "
-    "if the reader of the output has ended"
+    "cannot be read, or an undeclared value; 3 if the budget of a ledger does not cover "
+    "the release, of which nothing is written; 130 if stopped by Ctrl-C; 141 if the "
+    "reader of the output has ended"
 )
+
+STREAM = "-"
+
+# First bytes of formats, and their suffixes; other files are CSV.
+SUFFIXES = {b"PAR1": ".parquet", b"ARROW1": ".arrow", b"{": ".json"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line, and return its exit status."""
-    if arguments is None:
-        arguments = sys.argv[1:]
-    options = _parse(arguments)
-    parser: argparse.ArgumentParser = options.parser
+    parser = argparse.ArgumentParser(
+        prog="skdp",
+        description="Differential privacy for scikit-learn work.",
+        epilog=STATUSES,
+    )
+    parser.add_argument("--version", action="version", version=f"skdp {__version__}")
+    add_commands(parser.add_subparsers(dest="command", required=True))
+    options = parser.parse_args(arguments)
+    command: argparse.ArgumentParser = options.parser
 
     from skdp.privacy import BudgetExceeded
 
     try:
-        return _run(options)
-    except KeyboardInterrupt as error:
-        print(_in_one_line("Stopped.", error, parser), file=sys.stderr)
-        return _INTERRUPTED
+        with _print_warnings(command), _replace_streams(options):
+            _run(options)
+        sys.stdout.flush()
+        return 0
+    except KeyboardInterrupt:
+        print("Stopped. A charge to a ledger remains.", file=sys.stderr)
+        return INTERRUPTED
     except BudgetExceeded as error:
-        parser.exit(_BUDGET_EXCEEDED, _error_line(error, parser))
+        command.exit(
+            BUDGET_EXCEEDED, _format(f"ledger {options.ledger}: {error}", command)
+        )
+    except BrokenPipeError:
+        # Python writes the rest of its buffer at exit: to nobody.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OUTPUT_CLOSED
     except (ImportError, OSError, ValueError, TypeError) as error:
-        if isinstance(error, BrokenPipeError) and _is_unread():
-            # Python writes what is in its buffer when it ends: to nobody.
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, sys.stdout.fileno())
-            return _OUTPUT_CLOSED
-        parser.exit(_ERROR, _error_line(error, parser))
+        # Notes of an error state the remedy.
+        text = " ".join([str(error), *getattr(error, "__notes__", ())])
+        command.exit(ERROR, _format(text, command))
 
 
-def _parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """Read the arguments."""
-    parser = argparse.ArgumentParser(
-        prog="skdp",
-        description="Differential privacy for scikit-learn work.",
-        epilog=_STATUSES,
-    )
-    parser.add_argument("--version", action="version", version=f"skdp {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True)
-    add_commands(commands)
-    return parser.parse_args(arguments)
-
-
-def _run(options: argparse.Namespace) -> int:
-    """Run a command, and return its exit status."""
-    from skdp.cli._arguments import redirected
-
-    with (
-        _log_to_stderr(options.log_level),
-        _warnings_in_a_line(options.parser),
-        redirected(options) as options.to_stream,
-    ):
-        # A command returns a status, or the path that it has written.
-        module = import_module(f"skdp.cli.{options.module}")
-        run = getattr(module, f"run_{options.command.replace('-', '_')}")
-        result = run(options)
-        # What is written to standard output is the table alone.
-        is_status = isinstance(result, int)
-        if not is_status and not options.to_stream:
-            print(f"Wrote {result}")
-    sys.stdout.flush()
-    return result if is_status else 0
-
-
-def _is_unread() -> bool:
-    """Return whether standard output is a pipe that nobody reads any more."""
-    # False where the system has no poll.
-    with suppress(OSError, AttributeError):
-        output = select.poll()
-        output.register(sys.stdout.fileno(), 0)
-        return bool(output.poll(0))
-    return False
+def _run(options: argparse.Namespace) -> None:
+    """Run a command; only its module imports the library."""
+    module = import_module(f"skdp.cli.{options.module}")
+    written = getattr(module, f"run_{options.command.replace('-', '_')}")(options)
+    if written is not None:
+        print(f"Wrote {written}")
 
 
 @contextmanager
-def _log_to_stderr(level: str) -> Iterator[None]:
-    """Write what skdp logs to standard error."""
-    logger = logging.getLogger("skdp")
-    handler = logging.StreamHandler(sys.stderr)
-    line = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-    handler.setFormatter(logging.Formatter(line))
-    level_before = logger.level
-    logger.addHandler(handler)
-    logger.setLevel(level.upper())
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(level_before)
-
-
-@contextmanager
-def _warnings_in_a_line(parser: argparse.ArgumentParser) -> Iterator[None]:
-    """Show warnings as errors are shown: without the line of Python that warns."""
-    from skdp.cli._arguments import in_flags
+def _print_warnings(parser: argparse.ArgumentParser) -> Iterator[None]:
+    """Print warnings like errors, without the line of code."""
 
     def show(message: Warning | str, *_: object) -> None:
-        line = " ".join(str(message).split())
-        print(f"{parser.prog}: warning: {in_flags(line, parser)}", file=sys.stderr)
+        print(_format(str(message), parser, "warning"), end="", file=sys.stderr)
 
     with warnings.catch_warnings():
         warnings.showwarning = show  # type: ignore[assignment]
         yield
 
 
-def _error_line(error: Exception, parser: argparse.ArgumentParser) -> str:
-    return f"{parser.prog}: error: {_in_one_line(str(error), error, parser)}\n"
+def _format(text: str, parser: argparse.ArgumentParser, kind: str = "error") -> str:
+    """Format a message in one line, with options in place of parameters."""
+    for action in parser._actions:
+        if action.option_strings:
+            option = action.option_strings[0]
+            text = re.sub(rf"\b{action.dest}=", f"{option} ", text)
+            text = text.replace(f"`{action.dest}`", option)
+    return f"{parser.prog}: {kind}: {' '.join(text.split())}\n"
 
 
-def _in_one_line(
-    text: str, error: BaseException, parser: argparse.ArgumentParser
-) -> str:
-    """Write an error and its notes, without the usage: the error may be in a file."""
-    from skdp.cli._arguments import in_flags
+@contextmanager
+def _replace_streams(options: argparse.Namespace) -> Iterator[None]:
+    """Replace standard input and output (-) by temporary files."""
+    places = getattr(options, "data", None)
+    places = places if isinstance(places, list) else [places]
+    if places.count(STREAM) > 1:
+        raise ValueError("standard input (-) is given twice")
+    out = getattr(options, options.output)
+    has_output = str(out) == STREAM
+    # A table is read several times, and a stream once. The folder is for its owner alone.
+    with TemporaryDirectory() as folder:
+        if STREAM in places:
+            path = str(_store_input(Path(folder)))
+            if isinstance(options.data, list):
+                options.data[places.index(STREAM)] = path
+            else:
+                options.data = path
+        if not has_output:
+            yield
+            return
+        path_of_output = Path(folder, f"standard-output{options.suffix}")
+        setattr(options, options.output, path_of_output)
+        # Standard output has the table alone.
+        with redirect_stdout(sys.stderr):
+            yield
+        with path_of_output.open("rb") as file:
+            shutil.copyfileobj(file, sys.stdout.buffer)
 
-    # Notes say what can still be done.
-    notes = getattr(error, "__notes__", ())
-    words = " ".join([text, *notes]).split()
-    return in_flags(" ".join(words), parser)
+
+def _store_input(folder: Path) -> Path:
+    """Write standard input to a file with the suffix of its format."""
+    stream: Any = sys.stdin.buffer
+    start = stream.read(max(map(len, SUFFIXES)))
+    suffix = ".csv"
+    for first_bytes, suffix_of_format in SUFFIXES.items():
+        if start.startswith(first_bytes):
+            suffix = suffix_of_format
+    path = folder / f"standard-input{suffix}"
+    with path.open("wb") as file:
+        file.write(start)
+        shutil.copyfileobj(stream, file)
+    return path

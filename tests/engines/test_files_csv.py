@@ -133,7 +133,7 @@ def test_a_quoted_header_with_another_delimiter_advises_to_give_it(tmp_path, cap
     words = {
         "draft-domain": ["in.csv", "out.toml"],
         "privatize": ["in.csv", "out.csv", "--domain", "domain.toml", "--epsilon", "1"],
-        "report": ["--out", "page.html", "--data", "in.csv", "--columns", "sex"],
+        "report": ["--out", "page.html", "--data", "in.csv", "--domain", "domain.toml", "--columns", "sex"],
     }[command]
     words = [tmp_path / word if "." in word else word for word in words]
     assert "give --delimiter" in refuse(capsys, command, *words)

@@ -209,8 +209,9 @@ def test_columns_of_any_name_are_drawn(tmp_path):
     assert (scores.loc["AUC", "columns excluded"] == 0.5).all()
 
 
-OF_SEX = ["--data", "OWN", "--columns", "sex"]
-OF_RICH = ["--data", "OWN", "--columns", "sex", "--target", "rich", "--positive"]
+OF_SEX = ["--data", "OWN", "--domain", "DOMAIN", "--columns", "sex"]
+OF_SAME = [*OF_SEX[:-1], "same"]
+OF_RICH = [*OF_SEX, "--target", "rich", "--positive"]
 
 
 @pytest.mark.usefixtures("no_figures", "few_trees")
@@ -239,57 +240,49 @@ class TestCommand:
         words = ["report", "--epsilon", 1, "--n-repeats", 2, "--n-model-repeats", 1, "--jobs", 1, "--seed", 1, *words]
         return main([str(word) for word in words])
 
-    @pytest.mark.long
-    def test_own_data(self, own, tmp_path, capsys):
-        out, parquet = tmp_path / "out", tmp_path / "own.parquet"
-        words = ["--data", own, "--columns", "sex", "age", "mark", "--edges", "age=0,38,120", "--epsilon", 1, 4]
-        assert self.run(*words, "--delta", "1e-6", "--out", out) == 0
-        assert str(out / "index.html") in capsys.readouterr().out
-        page = Page(out / "index.html")
-        assert "own &lt;table&gt;.csv" in page.html
-        assert "The values, or bins, of sex, mark, rich, hours, same were read from the data" in page.text
-        assert "delta = 1e-06" in page.text
-        assert "secret" not in page.html
-        counts = pd.read_csv(out / "release_counts.csv")
-        assert counts["age"].unique().tolist() == ["[0, 38)", "[38, 120]"]
-        pd.read_csv(own).to_parquet(parquet)
-        assert self.run("--data", parquet, "--columns", "sex", "--out", tmp_path / "other") == 0
+    @pytest.fixture
+    def domain(self, tmp_path):
+        path = tmp_path / "domain.toml"
+        ages, hours = Interval(edges=[0, 38, 120]), Interval(edges=[0, 40, 100], missing=True, real=True)
+        declared = {"sex": ["F", "M"], "age": ages, "hours": hours, "mark": ["x", None], "same": ["x"]}
+        path.write_text(Domain(declared).to_toml(), encoding="utf-8")
+        return path
 
     @pytest.mark.long
-    def test_a_target_groups_and_a_domain_file(self, own, tmp_path):
-        path = tmp_path / "domain.toml"
-        declared = {"sex": ["F", "M"], "hours": Interval(edges=[0, 40, 100], missing=True, real=True)}
-        path.write_text(Domain(declared).to_toml(), encoding="utf-8")
-        words = ["--data", own, "--columns", "sex", "--domain", path, "--target", "rich", "--positive", 1]
+    def test_a_table_of_ones_own(self, own, domain, tmp_path, capsys):
+        words = ["--data", own, "--columns", "sex", "--domain", domain, "--target", "rich", "--positive", 1]
         assert self.run(*words, "--sensitive", "sex", "--privileged", "M", "--out", tmp_path / "out") == 0
+        assert str(tmp_path / "out" / "index.html") in capsys.readouterr().out
         page = Page(tmp_path / "out" / "index.html")
         assert page.headings == SECTIONS
-        assert "synthetic rows of sex, hours, rich" in page.text
-        assert "read from the data" not in page.text
+        assert "own &lt;table&gt;.csv" in page.html
+        assert "synthetic rows of sex, age, hours, mark, same, rich" in page.text
         assert "secret" not in page.html
+        parquet = tmp_path / "own.parquet"
+        pd.read_csv(own).to_parquet(parquet)
+        words = ["--data", parquet, "--columns", "sex", "age", "--domain", domain, "--out", tmp_path / "other"]
+        assert self.run(*words, "--delta", "1e-6") == 0
+        counts = pd.read_csv(tmp_path / "other" / "release_counts.csv")
+        assert counts["age"].unique().tolist() == ["[0, 38)", "[38, 120]"]
+        assert "delta = 1e-06" in Page(tmp_path / "other" / "index.html").text
 
     @each(
         "words, message",
         [
-            (["--epsilon", "1", "2", "1.0"], "--epsilon names something twice"),
-            (["--columns", "sex"], "--data and --columns go together"),
-            (["--target", "rich"], "--target goes with --data"),
-            (["--data", "OWN", "--columns", "sex", "--positive", "1"], "--positive goes with --target"),
-            (["--data", "OWN", "--columns", "none"], "--columns: own <table>.csv has no columns ['none']; it has"),
-            ([*OF_SEX, "--target", "mark"], "--target goes with --positive, unless all its values are 0 and 1"),
-            ([*OF_SEX, "--sensitive", "sex", "--privileged", "M"], "--sensitive goes with --target"),
-            (["--data", "OWN", "--columns", "sex", "--out", "OWN"], "--out must be a folder, but 'own <table>.csv' is"),
-            (["--data", "OWN", "--columns", "same"], "--columns: ['same'] can have one value only"),
-            (["--data", "OWN", "--columns", "sex", "--edges", "age=0,1"], "that --columns does not"),
-            (["--data", "OWN", "--columns", "age", "--edges", "age=20,60"], "column 'age' holds a value, or a missing"),
-            (["--data", "OWN", "--columns", "age", "name"], "cells together"),
-            (["--data", "OWN", "--columns", "sex", "--privileged", "M"], "--sensitive and --privileged go together"),
+            (["--columns", "sex"], "--columns requires --data"),
+            (["--target", "rich"], "--target requires --data"),
+            (["--data", "OWN", "--columns", "sex"], "--data requires --domain and --columns"),
+            ([*OF_SEX, "--target", "none"], "own <table>.csv has no columns ['none']; it has"),
+            ([*OF_SEX, "--target", "mark"], "missing values"),
+            ([*OF_SEX, "--sensitive", "sex", "--privileged", "M"], "--sensitive needs --target"),
+            ([*OF_SEX, "--out", "OWN"], "--out must be a folder, but 'own <table>.csv' is"),
+            ([*OF_SAME], "--columns: ['same'] can have one value only"),
             ([*OF_RICH, "1", "--sensitive", "sex", "--privileged", "X"], "--privileged must be some of the values of"),
-            (["--data", "no such file.csv", "--columns", "sex"], "--data: there is no file no such file.csv"),
+            (["--data", "no such file.csv", "--columns", "sex", "--domain", "DOMAIN"], "no such file.csv"),
         ],
     )
-    def test_mistakes_are_explained(self, own, tmp_path, capsys, words, message):
-        words = [own if word == "OWN" else word for word in words]
+    def test_mistakes_are_explained(self, own, domain, tmp_path, capsys, words, message):
+        words = [{"OWN": own, "DOMAIN": domain}.get(word, word) for word in words]
         assert message in refuse(capsys, "report", "--out", tmp_path / "out", *words)
         assert not (tmp_path / "out").exists()
 
@@ -316,8 +309,8 @@ class TestDraftDomain:
             assert phrase in text.split("[columns")[0]
             assert phrase in shown.err
         for place, message in (
-            (out, "exists already"),
-            ("a.txt", "its name ends in .toml"),
-            ("no/a.toml", "not exist"),
+            (out, "File exists"),
+            ("a.txt", "must end in .toml"),
+            ("no/a.toml", "No such file"),
         ):
             assert message in refuse(capsys, *words[:2], tmp_path / place)

@@ -1,0 +1,283 @@
+"""``skdp draft-domain``, ``skdp privatize`` and ``skdp synthesize``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from sklearn.base import clone
+
+from skdp.base import draft_domain_toml, read_frame
+from skdp.domain import Domain
+from skdp.engines import privatize_file, synthesize_file
+from skdp.engines.files import TableFile, sample_file
+from skdp.local import (
+    FrequencyOracleEncoder,
+    LocalHashingEncoder,
+    NumericPerturber,
+    RandomizedResponseEncoder,
+    RapporEncoder,
+    ReportTransformer,
+    SecretKey,
+    SubsetSelectionEncoder,
+    UnaryEncodingTransformer,
+)
+from skdp.privacy import PrivacyLedger
+from skdp.synthesis import DPMarginalSynthesizer
+
+TRANSFORMERS: dict[str, type[Any]] = {
+    "randomized_response": RandomizedResponseEncoder,
+    "unary": UnaryEncodingTransformer,
+    "subset": SubsetSelectionEncoder,
+    "local_hashing": LocalHashingEncoder,
+    "auto": FrequencyOracleEncoder,
+    "numeric": NumericPerturber,
+}
+
+# A path that is not a key may be a large table.
+MAX_KEY_BYTES = 1 << 12
+
+
+def run_draft_domain(options: argparse.Namespace) -> Path:
+    """Write a draft of a domain file."""
+    if options.domain.suffix.lower() != ".toml":
+        raise ValueError(
+            f"a domain file must end in .toml, got {options.domain.name!r}"
+        )
+    table = TableFile(options.data, delimiter=options.delimiter)
+    if len(table.names) == 1 and options.delimiter is None and table.advice():
+        raise ValueError(f"{table.path.name} has a single column{table.advice()}")
+    frame = read_frame(Path(options.data), delimiter=options.delimiter, find_dates=True)
+    text = draft_domain_toml(frame, bins=options.bins, max_values=options.max_values)
+    with options.domain.open("x", encoding="utf-8") as file:
+        file.write(text)
+    # The remarks are the comments before the first empty line.
+    remarks, _, _ = text.partition("\n\n")
+    for line in remarks.splitlines():
+        print(line.removeprefix("# "), file=sys.stderr)
+    return Path(options.domain)
+
+
+def run_privatize(options: argparse.Namespace) -> Path:
+    """Write reports of the rows of a table."""
+    # Without its protocol, a charged release cannot be estimated.
+    if options.save is not None and options.save.exists():
+        raise FileExistsError(
+            f"--save must be a new file, {options.save} exists already"
+        )
+    transformer, columns = _make_transformer(options)
+    keep = _choose_kept_columns(options, columns)
+    transformer.set_params(ledger=_open_ledger(options))
+    privatize_file(
+        options.data,
+        options.out,
+        transformer,
+        keep=keep,
+        record_id=options.record_id,
+        delimiter=options.delimiter,
+    )
+    if options.save is not None:
+        transformer.save(options.save)
+    elif str(options.out).endswith((".csv", ".tsv", ".gz")):
+        print(
+            "CSV files cannot contain their protocol: --save writes it, for skdp "
+            "estimate",
+            file=sys.stderr,
+        )
+    print(transformer.guarantee_)
+    return Path(options.out)
+
+
+def _make_transformer(options: argparse.Namespace) -> tuple[Any, list[Any]]:
+    """Make the transformer of the options, or load a protocol; also return its columns."""
+    parameters: dict[str, Any] = {"random_state": options.random_state}
+    key = _find_key(options)
+    if key is not None:
+        parameters["secret_key"] = key
+    if options.load is not None:
+        names = ["domain", "columns", "epsilon", "strategy", "transformer"]
+        _refuse(options, [*names, "handle_unknown"], "is in the protocol of --load")
+        loaded = read_protocol_file(options.load)
+        if getattr(loaded, "memoize", False) and key is None:
+            raise ValueError(
+                f"{options.load.name} is for permanent reports: --record-id and --key "
+                "are required"
+            )
+        transformer = clone(loaded).set_params(**parameters)
+        columns = list(loaded.protocol_.columns)
+        if isinstance(transformer, RapporEncoder):
+            # Its columns are not declared.
+            transformer.fit(pd.DataFrame({name: [""] for name in columns}))
+        return transformer, columns
+    domain = _read_domain(options)
+    domain = domain.select(_read_columns(options.columns, domain))
+    parameters |= {"epsilon": options.epsilon, "strategy": options.strategy}
+    if key is not None:
+        parameters["memoize"] = True
+    if options.transformer == "numeric":
+        _refuse(options, ["handle_unknown"], "requires another --transformer")
+        parameters["bounds"] = domain
+    else:
+        parameters |= {"categories": domain, "handle_unknown": options.handle_unknown}
+    return TRANSFORMERS[options.transformer](**parameters), list(domain.columns)
+
+
+def _read_domain(options: argparse.Namespace) -> Domain:
+    """Read the domain file of a release, which also needs epsilon."""
+    for name in ("domain", "epsilon"):
+        if getattr(options, name) is None:
+            raise ValueError(f"--{name} is required")
+    return read_domain_file(options.domain)
+
+
+def read_domain_file(path: Path) -> Domain:
+    """Read a domain file."""
+    try:
+        return Domain.from_toml(path.read_text(encoding="utf-8"))
+    except (TypeError, ValueError) as error:
+        # A decoding error contains bytes of the file.
+        is_text = not isinstance(error, UnicodeDecodeError)
+        text = error if is_text else "it must be UTF-8 text"
+        raise ValueError(f"domain file {path}: {text}") from None
+
+
+def _read_columns(texts: list[str] | None, domain: Domain) -> list[Any]:
+    """Read names of columns; "age,sex" is two names, unless a column is called so."""
+    names: list[Any] = []
+    for text in domain.columns if texts is None else texts:
+        names += [text] if text in domain.columns else text.split(",")
+    if not set(names) <= set(domain.columns) or len(set(names)) < len(names):
+        raise ValueError(
+            f"--columns must name distinct columns of {list(domain.columns)}, got {names}"
+        )
+    return names
+
+
+def read_protocol_file(path: Path) -> ReportTransformer:
+    """Read a protocol that `ReportTransformer.save` wrote."""
+    try:
+        return ReportTransformer.load(path)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def _choose_kept_columns(options: argparse.Namespace, columns: list[Any]) -> list[Any]:
+    """Return the columns to release as they are; print them and those left out."""
+    table = TableFile(options.data, delimiter=options.delimiter)
+    # The names of unknown columns are values if a CSV file has no header.
+    table.check_columns(columns)
+    others = [name for name in table.names if name not in columns]
+    keep = others if options.keep_all else list(options.keep)
+    if keep:
+        print(f"Released as they are: {', '.join(keep)}", file=sys.stderr)
+    _print_left_out(set(others) - {*keep, options.record_id}, table)
+    return keep
+
+
+def _print_left_out(left_out: set[Any], table: TableFile) -> None:
+    if left_out:
+        names = [name for name in table.names if name in left_out]
+        print(f"Left out: {', '.join(names)}", file=sys.stderr)
+
+
+def _open_ledger(options: argparse.Namespace) -> PrivacyLedger | None:
+    """Open the ledger, or create it with the budget; an existing one must have this budget."""
+    if options.ledger is None:
+        if options.budget is not None:
+            raise ValueError("--budget requires --ledger")
+        return None
+    if options.budget is None and not options.ledger.exists():
+        raise ValueError(f"there is no ledger {options.ledger}; --budget creates one")
+    return PrivacyLedger(
+        options.budget, delta=options.budget_delta, path=options.ledger
+    )
+
+
+def _refuse(options: argparse.Namespace, names: Iterable[str], reason: str) -> None:
+    """Raise if an option without effect is given."""
+    for name in names:
+        if getattr(options, name) != options.parser.get_default(name):
+            raise ValueError(f"--{name.replace('_', '-')} {reason}")
+
+
+def _find_key(options: argparse.Namespace) -> SecretKey | None:
+    """Return the secret key of permanent reports, if there are any."""
+    path = options.key or options.new_key
+    if (path is None) != (options.record_id is None):
+        raise ValueError(
+            "--record-id requires --key or --new-key, and these require it"
+        )
+    if path is None:
+        return None
+    if options.random_state is not None:
+        raise ValueError(
+            "--seed must not be given with --record-id: a key decides reports"
+        )
+    return _read_key(path) if options.key is not None else _draw_key(path)
+
+
+def _read_key(path: Path) -> SecretKey:
+    """Read a key of hexadecimal digits."""
+    with path.open("rb") as file:
+        text = file.read(MAX_KEY_BYTES)
+    try:
+        return SecretKey(bytes.fromhex(text.decode("ascii")))
+    except ValueError:
+        raise ValueError(
+            f"--key {path} must be a line of hexadecimal digits that --new-key wrote"
+        ) from None
+
+
+def _draw_key(path: Path) -> SecretKey:
+    """Draw a key and write it to a new file."""
+    key = SecretKey.generate()
+    # Never over another key: new noise for the same values costs their privacy again.
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "w") as file:
+        file.write(f"{key.hex()}\n")
+        file.flush()
+        os.fsync(file.fileno())
+    return key
+
+
+def run_synthesize(options: argparse.Namespace) -> Path:
+    """Write synthetic rows of a table, or of a saved model."""
+    if options.load:
+        allowed = {"data", "out", "load", "rows", "random_state"}
+        names = {action.dest for action in options.parser._actions} - allowed
+        _refuse(options, sorted(names - {"help"}), "must not be given with --load")
+        model = DPMarginalSynthesizer.load(options.data)
+        model.set_params(random_state=options.random_state)
+        return sample_file(model, options.out, n_samples=options.rows)
+    domain = _read_domain(options)
+    table = TableFile(options.data, delimiter=options.delimiter)
+    table.check_columns(domain.columns)
+    _print_left_out({*table.names} - {*domain.columns, options.person_column}, table)
+    synthesizer = DPMarginalSynthesizer(
+        options.epsilon,
+        delta=options.delta,
+        domain=domain,
+        marginals=options.marginals,
+        target=options.target,
+        bins=options.bins,
+        max_rows_per_person=options.max_rows_per_person,
+        handle_unknown=options.handle_unknown,
+        ledger=_open_ledger(options),
+        random_state=options.random_state,
+    )
+    synthesize_file(
+        options.data,
+        options.out,
+        synthesizer,
+        n_samples=options.rows,
+        person_column=options.person_column,
+        save=options.save,
+        delimiter=options.delimiter,
+    )
+    print(synthesizer.guarantee_)
+    return Path(options.out)

@@ -1,0 +1,131 @@
+"""``skdp estimate``, ``skdp tally`` and ``skdp statement``."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import re
+import runpy
+import sys
+from dataclasses import replace
+from operator import attrgetter
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from skdp.cli._options import SOURCES
+from skdp.cli._release import read_protocol_file
+from skdp.engines import estimate_file, tally_files
+from skdp.engines.files import columns_beside_reports, read_protocol
+from skdp.local import ReportTransformer
+from skdp.persistence import load
+from skdp.privacy import Fact, PrivacyLedger, PrivacyStatement, privacy_statement
+from skdp.tables import flatten_index
+
+# First bytes of ledgers and of models that `skdp.save` wrote.
+LEDGER = b"SQLite format 3"
+MODEL = re.compile(rb'\s*\{\s*"format"\s*:\s*"skdp-estimator"')
+N_FIRST_BYTES = 64
+
+
+def run_estimate(options: argparse.Namespace) -> Path | None:
+    """Estimate counts or means from reports."""
+    table = estimate_file(
+        options.data,
+        _read_protocol(options),
+        rows=options.rows,
+        postprocess=options.postprocess,
+        confidence_level=options.confidence_level,
+        delimiter=options.delimiter,
+    )
+    if options.out is None:
+        print(table.round(1).to_string())
+        return None
+    with options.out.open("x", encoding="utf-8", newline="") as file:
+        flatten_index(table).to_csv(file, index=False)
+    return Path(options.out)
+
+
+def run_tally(options: argparse.Namespace) -> Path:
+    """Sum up reports and tallies."""
+    protocol = _read_protocol(options)
+    tally_files(options.data, protocol, target=options.out, delimiter=options.delimiter)
+    return Path(options.out)
+
+
+def _read_protocol(options: argparse.Namespace) -> ReportTransformer | None:
+    return None if options.protocol is None else read_protocol_file(options.protocol)
+
+
+def run_statement(options: argparse.Namespace) -> Path | None:
+    """State the guarantee of a file or an object."""
+    statement = _make_statement(options.source)
+    if options.out is None:
+        print(statement)
+        return None
+    suffix = options.out.suffix.lower()
+    if suffix not in (".html", ".json"):
+        raise ValueError(f"--out must end in .html or .json, got {options.out.name!r}")
+    text = statement.to_html() if suffix == ".html" else f"{statement.to_json()}\n"
+    with options.out.open("x", encoding="utf-8") as file:
+        file.write(text)
+    return Path(options.out)
+
+
+def _make_statement(source: str) -> PrivacyStatement:
+    path = Path(source)
+    if path.is_file():
+        with path.open("rb") as file:
+            start = file.read(N_FIRST_BYTES)
+        if start.startswith(LEDGER):
+            return privacy_statement(PrivacyLedger(path=path))
+        if MODEL.match(start):
+            return privacy_statement(load(path))
+    elif "://" not in source:
+        if path.suffix and ":" not in source:
+            raise FileNotFoundError(f"there is no file {path}")
+        found = _import_object(source)
+        is_statement = isinstance(found, PrivacyStatement)
+        return found if is_statement else privacy_statement(found)
+    return _state_reports(source)
+
+
+def _state_reports(source: str) -> PrivacyStatement:
+    """State the guarantee of a file of reports, and its unprotected columns."""
+    transformer = read_protocol(source)
+    if transformer is None:
+        raise ValueError(
+            f"{source} does not contain the protocol of its reports. Give the protocol "
+            "that save of the encoder wrote, or skdp privatize --save; of synthetic "
+            "rows, the model that skdp synthesize --save wrote."
+        )
+    statement = privacy_statement(transformer)
+    columns = columns_beside_reports(source, transformer)
+    if not columns:
+        return statement
+    protection = "unprotected: true values are in the table"
+    facts = [Fact(name, "", protection) for name in columns]
+    return replace(statement, facts=(*statement.facts, *facts))
+
+
+def _import_object(source: str) -> Any:
+    """Import an object of the user's code."""
+    place, _, name = source.rpartition(":")
+    if not place or not name:
+        raise ValueError(f"expected {SOURCES}; got {source!r}, which is not a file")
+    is_file = place.endswith(".py")
+    if is_file and not Path(place).is_file():
+        raise FileNotFoundError(f"there is no file {place}")
+    # As ``python model.py`` and ``python -m module`` find modules.
+    folder = str(Path(place).absolute().parent if is_file else Path.cwd())
+    sys.path.insert(0, folder)
+    try:
+        if is_file:
+            module: Any = SimpleNamespace(**runpy.run_path(place))
+        else:
+            module = importlib.import_module(place)
+        return attrgetter(name)(module)
+    except AttributeError:
+        raise ValueError(f"{place} has no {name!r}") from None
+    finally:
+        sys.path.remove(folder)
