@@ -27,10 +27,10 @@ from skdp.privacy._losses import pure_epsilon as pure_epsilon
 from skdp.privacy._losses import pure_mu as pure_mu
 from skdp.privacy._numbers import check_delta as check_delta
 from skdp.privacy._numbers import check_epsilon as check_epsilon
+from skdp.privacy._report_pair import ReportPair as ReportPair
 from skdp.privacy._shuffled import Released as Released
 from skdp.privacy._shuffled import any_pair as any_pair
 from skdp.privacy._shuffled import local_epsilon, shuffled_guarantee
-from skdp.privacy._shuffled_pair import ReportPair as ReportPair
 from skdp.privacy.ledger import BudgetExceeded, PrivacyLedger
 from skdp.privacy.ledger import closed_ledger as closed_ledger
 from skdp.privacy.ledger import is_charged as is_charged

@@ -12,8 +12,7 @@ import pytest
 from skdp import HeavyHitters, RandomizedResponseEncoder
 from skdp.exact import exp_bounds
 from skdp.oracles import RandomizedResponse
-from skdp.privacy import PrivacyGuarantee, compose, gaussian_delta, local_epsilon, shuffled_guarantee
-from skdp.privacy._shuffled_pair import ReportPair
+from skdp.privacy import PrivacyGuarantee, ReportPair, compose, gaussian_delta, local_epsilon, shuffled_guarantee
 from tests.conftest import each, often
 from tests.privacy.shuffle_exact import AllTables, attained_delta
 
@@ -184,8 +183,8 @@ def test_the_largest_local_epsilon_reaches_what_is_asked_for():
 @each(
     "changes error match",
     [
-        ({"n": 0}, ValueError, "n must be at least 1, got 0"),
-        ({"n": 1 << 64, "reporter": RandomizedResponse(2, 4.0)}, ValueError, r"n must be below 2\*\*63"),
+        ({"n": 0}, ValueError, "n must be at least 1 and below"),
+        ({"n": 1 << 64, "reporter": RandomizedResponse(2, 4.0)}, ValueError, r"below 2\*\*63"),
         ({"n": 10.0}, TypeError, "n must be an integer, got float"),
         ({"delta": 1.0}, ValueError, r"delta must be a number in \[0, 1\), got 1.0"),
         ({"released": "all"}, ValueError, "released must be one of"),
