@@ -30,7 +30,7 @@ from skdp.tables import is_frame, read_table
 
 Numbers = NDArray[np.float64]
 
-# Rounding of a sum of probabilities.
+# Largest difference of a sum of probabilities from 1: rounding.
 ROUNDING = 1e-9
 
 # Distance from [0, 1], in standard errors, at which an estimate warns. By chance, fewer
@@ -185,12 +185,22 @@ class ReportDesign(SavedByArguments):
         >>> ReportDesign.by_group(cards, "card")
         ReportDesign('smokes', 2 values, 2 channels, epsilon=inf)
         """
+        if not isinstance(designs, Mapping) or not designs:
+            raise TypeError(
+                "`designs` must be a mapping of group to ReportDesign, got "
+                f"{type(designs).__name__}."
+            )
+        # The channels must describe the same table of reports.
         first = next(iter(designs.values()))
         channels = {}
         for key, design in designs.items():
-            is_alike = design.column == first.column and design.group is None
-            is_alike = is_alike and design.values == first.values
-            if not is_alike or design.reports != first.reports:
+            is_alike = (
+                design.column == first.column
+                and design.values == first.values
+                and design.reports == first.reports
+                and design.group is None
+            )
+            if not is_alike:
                 raise ValueError(
                     "`designs` must have the same column, values and reports, and no "
                     f"groups. {design} differs from {first}."
@@ -309,7 +319,7 @@ class ReportDesign(SavedByArguments):
         """
         _check_probability("p", p)
         _check_probability("prevalence", prevalence)
-        # The harmless question is a forced response with these probabilities.
+        # The answer to the harmless question is a forced response.
         yes, no = (1 - p) * prevalence, (1 - p) * (1 - prevalence)
         return cls.forced(column, yes=yes, no=no, values=values)
 
@@ -403,6 +413,7 @@ class ReportDesign(SavedByArguments):
                 "with_cheaters requires a design with at least two groups, got 1. Use "
                 "ReportDesign.by_group."
             )
+        # A further value with a deterministic report.
         always = [float(label == report) for label in self.reports]
         return ReportDesign(
             self.column,
@@ -422,8 +433,11 @@ class ReportDesign(SavedByArguments):
     @property
     def epsilon(self) -> float:
         """Largest log ratio of two probabilities of a report."""
+        # Fractions are exact, and the logarithm is rounded up, so that epsilon is never
+        # smaller than the privacy loss.
         largest = Fraction(1)
         for channel in self.channels.values():
+            # Reports that no value gives reveal nothing.
             possible = channel[:, channel.max(axis=0) > 0]
             if possible.min() == 0:
                 return math.inf
@@ -452,7 +466,7 @@ class ReportDesign(SavedByArguments):
         """Return unbiased values of each record, for survey statistics.
 
         On average over the randomization, the value of a record is 1 for its true
-        answer and 0 for all others, as for the `debias` of encoders.
+        answer and 0 for other answers, as for the `debias` of encoders.
 
         Parameters
         ----------
@@ -488,7 +502,8 @@ class ReportDesign(SavedByArguments):
                 f"`values` must be a list of values of {reprlib.repr(self.values)}, got "
                 f"{reprlib.repr(chosen)}."
             )
-        unbiased = unbiased_rows(self, to_pandas(reports, "reports"))
+        table = to_pandas(reports, report_columns(self), "reports")
+        unbiased = unbiased_rows(self, table)
         if unbiased is None:
             raise ValueError(
                 f"The design of {self.column!r} has a channel with linearly dependent "
@@ -552,7 +567,7 @@ class ReportDesign(SavedByArguments):
         protected.
         """
         check_confidence_level(confidence_level)
-        table = to_pandas(X)
+        table = to_pandas(X, report_columns(self))
         n_rows = len(table)
         if n_rows < 2:
             raise ValueError(f"X must have at least two rows, got {n_rows}.")
@@ -562,6 +577,7 @@ class ReportDesign(SavedByArguments):
         groups, reports = encode_reports(self, table)
         shape = len(self.channels), len(self.reports)
         counts = ReportCounts.of_rows(groups, reports, weights, shape)
+        # Values that are tuples remain one level.
         labels = pd.Index(self.values, name=self.column, tupleize_cols=False)
         channels = np.stack(list(self.channels.values()))
         return estimate_proportions(channels, counts, labels, confidence_level)
@@ -578,11 +594,12 @@ def unbiased_rows(design: ReportDesign, table: pd.DataFrame) -> Numbers | None:
     None if the rows of a channel are linearly dependent.
     """
     values = {}
+    # Equal weights, because the proportions are not known for a single report.
     uniform = np.ones(len(design.reports))
     for key, channel in design.channels.items():
         if np.linalg.matrix_rank(channel) < len(design.values):
             return None
-        values[key] = unbiased_values(channel, uniform)
+        values[key] = invert_channel(channel, uniform)
     return _select_rows(design, values, table)
 
 
@@ -599,7 +616,6 @@ def encode_reports(
     design: ReportDesign, table: pd.DataFrame
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return the index of the group and of the report of each row."""
-    check_columns(report_columns(design), table.columns, "X")
     reports = _find_labels(table[design.column], design.reports)
     groups = np.zeros(len(table), np.intp)
     if design.group is not None:
@@ -629,27 +645,28 @@ def check_columns(columns: Sequence[Any], present: Any, parameter: str) -> None:
         )
 
 
-def to_pandas(frame: Any, parameter: str = "X") -> pd.DataFrame:
-    """Return a dataframe of any library as pandas, with rows numbered from 0."""
+def to_pandas(
+    frame: Any, columns: Sequence[Any] = (), parameter: str = "X"
+) -> pd.DataFrame:
+    """Return a dataframe of any library as pandas, which must contain the columns."""
     if not is_frame(frame):
         raise TypeError(
             f"{parameter} must be a dataframe with the columns of the reports, got "
             f"{type(frame).__name__}. Use .to_frame() for a series."
         )
-    if isinstance(frame, pd.DataFrame):
-        return frame.reset_index(drop=True)
     table = read_table(frame)
-    return pd.DataFrame(
-        {
-            name: np.asarray(column)
-            for name, column in zip(table.names, table.columns, strict=True)
-        }
-    )
+    check_columns(columns, table.names, parameter)
+    if isinstance(frame, pd.DataFrame):
+        # Rows are compared by position: numbers replace other labels.
+        return frame.reset_index(drop=True)
+    arrays = map(np.asarray, table.columns)
+    return pd.DataFrame(dict(zip(table.names, arrays, strict=True)))
 
 
 def _find_labels(column: pd.Series, labels: Sequence[Any]) -> NDArray[np.intp]:
     """Return the index of each entry in the labels; a missing label is any missing entry."""
     codes = pd.Index(labels, dtype=object).get_indexer(column.astype(object))
+    # Libraries write missing entries as None, NaN or NA.
     for code, label in enumerate(labels):
         if pd.api.types.is_scalar(label) and pd.isna(label):
             codes[column.isna()] = code
@@ -671,7 +688,8 @@ def _check_probability(name: str, value: Any) -> None:
 
 
 def _check_no_first(values: Sequence[Any]) -> None:
-    """Refuse "yes" before "no", for which the estimates would be those of the other value."""
+    """Refuse "yes" before "no", because the estimates would be exchanged."""
+    # NumPy's scalars have the same text as Python's.
     labels = [str(value).casefold() for value in values]
     if labels in (["yes", "no"], ["true", "false"], ["1", "0"]):
         raise ValueError(f"`values` must have 'no' first, got {list(values)}.")
@@ -721,8 +739,8 @@ class ReportCounts:
         return self.weights / np.maximum(self.group_totals, np.finfo(float).tiny)
 
 
-def unbiased_values(channel: Numbers, expected: Numbers) -> Numbers:
-    """Return numbers whose mean over the reports is 1 for the true value and 0 for all others.
+def invert_channel(channel: Numbers, expected: Numbers) -> Numbers:
+    """Return numbers whose mean over the reports is 1 for the true value, and 0 for other values.
 
     `channel` and the result are (n_values, n_reports). `expected` are probabilities of
     the reports, at which the numbers have the smallest variance.
@@ -737,11 +755,11 @@ def estimate_proportions(
     channels: Numbers, counts: ReportCounts, labels: pd.Index, confidence_level: float
 ) -> pd.DataFrame:
     """Estimate the proportion of each value; `channels` is (n_groups, n_values, n_reports)."""
-    values = _choose_values(channels, counts, labels.name)
+    values = _invert_channels(channels, counts, labels.name)
+    # Each report contributes its unbiased values, so their mean is unbiased.
     proportions = np.einsum("vgr,gr->v", values, counts.weights) / counts.total
-    # The variance is conditional on the sizes of the groups. Equal reports have a variance
-    # of 0, although they are randomized: the variance at the closest proportions between
-    # 0 and 1 is a lower bound.
+    # Equal reports have an observed variance of 0, although they are randomized. The
+    # variance at the closest proportions between 0 and 1 is a lower bound.
     sums = _sum_variances(values, counts.observed, counts.squares)
     variances = sums * counts.n_rows / (counts.n_rows - 1) / counts.total**2
     possible = clip_proportions(proportions) @ channels
@@ -760,7 +778,7 @@ def estimate_proportions(
     return sampled.table(confidence_level, what="frequency", index=labels)
 
 
-def _choose_values(channels: Numbers, counts: ReportCounts, column: Any) -> Numbers:
+def _invert_channels(channels: Numbers, counts: ReportCounts, column: Any) -> Numbers:
     """Return the unbiased values of each report in each group: (n_values, n_groups, n_reports)."""
     n_values = channels.shape[1]
     # Probabilities of groups and reports together; the groups have their observed sizes.
@@ -775,23 +793,23 @@ def _choose_values(channels: Numbers, counts: ReportCounts, column: Any) -> Numb
     # Two steps of Fisher scoring: the weights of the second step are efficient at the
     # estimate of the first one. The values are unbiased with any weights.
     uniform = np.full(n_values, 1 / n_values)
-    first_values = unbiased_values(joint, uniform @ joint)
+    first_values = invert_channel(joint, uniform @ joint)
     first = clip_proportions(first_values @ counts.weights.ravel() / counts.total)
     # All proportions are positive, so that each report that can occur has a weight.
     first += (uniform - first) / counts.n_rows
-    return unbiased_values(joint, first @ joint).reshape(
-        n_values, *counts.weights.shape
-    )
+    values = invert_channel(joint, first @ joint)
+    return values.reshape(n_values, *counts.weights.shape)
 
 
 def clip_proportions(proportions: Numbers) -> Numbers:
-    """Set negative proportions to 0, and scale the others to add up to 1."""
+    """Set negative proportions to 0, and scale the result to a sum of 1."""
     clipped = np.clip(proportions, 0, None)
     return np.asarray(clipped / clipped.sum())
 
 
 def _sum_variances(values: Numbers, expected: Numbers, squares: Numbers) -> Numbers:
     """Return the variance of the weighted sum of each value over all rows: (n_values,)."""
+    # Given the sizes of the groups, rows vary about the mean of their group.
     means = np.einsum("vgr,gr->vg", values, expected)
     deviations = values - means[:, :, np.newaxis]
     return np.asarray(np.einsum("vgr,gr->v", deviations**2, squares))
@@ -828,8 +846,10 @@ def _warn_of_misfit(labels: pd.Index, counts: ReportCounts, fitted: Numbers) -> 
     n_reports = counts.group_totals**2 / effects
     # Proportions outside [0, 1] may have negative expected counts.
     fitted = np.clip(fitted, 0, 1)
+    # Pearson's statistic; small expected counts reduce its power, not its level.
     gaps = n_reports * (observed - fitted)
     statistic = (gaps**2 / np.maximum(n_reports * fitted, MIN_EXPECTED_COUNT)).sum()
+    # Each group has as many degrees of freedom as possible reports, less 1.
     is_possible = (fitted > 0) & (counts.group_totals > 0)
     n_groups = int(is_possible.any(axis=1).sum())
     degrees = int(is_possible.sum()) - n_groups - (len(labels) - 1)

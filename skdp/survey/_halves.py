@@ -24,7 +24,7 @@ from skdp.base import (
 from skdp.local import RandomizedResponseEncoder
 from skdp.privacy import PrivacyGuarantee, check_epsilon
 from skdp.randomness import uniform_integers
-from skdp.survey._design import ReportDesign, to_pandas
+from skdp.survey._design import ReportDesign, report_columns, to_pandas
 from skdp.tables import is_frame
 
 HALVES = (0, 1)
@@ -135,6 +135,7 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
         encoders = []
         for epsilon in self.epsilons:
             encoder = clone(self.encoder).set_params(epsilon=epsilon)
+            # The output is converted once, by this transformer.
             encoder.set_output(transform="default")
             encoders.append(encoder.fit(X))
         if self.group in encoders[0].protocol_.columns:
@@ -196,7 +197,9 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
         table = read_input(self, X, reset=False)
         protocols = [encoder.protocol_ for encoder in self.encoders_]
         check_names(self, table, protocols[0].columns)
+        # Both protocols have the same domain, and so the same codes of true values.
         codes = protocols[0].prepare(table)
+        # The charge covers both halves. No random bit is drawn before it.
         encoder = self._weaker_encoder()
         encoder._charge()
         randomness = encoder._randomness()
@@ -328,7 +331,7 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
         **Privacy.** Post-processing of reports: free, and repeatable.
         """
         design = self.design(column, cheaters=cheaters)
-        table = to_pandas(reports, "reports")
+        table = to_pandas(reports, report_columns(design), "reports")
         return design.estimate_frequencies(table, confidence_level=confidence_level)
 
 

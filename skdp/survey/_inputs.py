@@ -59,6 +59,8 @@ class Question:
     @property
     def is_informative(self) -> NDArray[np.bool_]:
         """Rows with a report that depends on the true value."""
+        # A missing report, or a group that was not asked, has the same probability for
+        # all values.
         return np.asarray(np.ptp(self.likelihood, axis=1) > 0)
 
 
@@ -99,9 +101,8 @@ def _check_distinct(designs: Sequence[Any]) -> None:
 
 
 def _convert_design(design: ReportDesign, X: Any, parameter: str) -> Question:
-    table = to_pandas(X, parameter)
     columns = report_columns(design)
-    check_columns(columns, table.columns, parameter)
+    table = to_pandas(X, columns, parameter)
     return Question(
         parts=[(str(design.column), design.values)],
         values=design.values,
@@ -200,6 +201,8 @@ class Rows:
     @property
     def log_reports(self) -> Numbers:
         """Log probability of the reports in each combination: (n_cells, n_rows)."""
+        # Reports are independent given the true values, so their probabilities multiply.
+        # The combinations are in the order of `cells`: the last question varies fastest.
         n_rows = len(self.known)
         total = np.zeros((1, n_rows))
         with np.errstate(divide="ignore"):
@@ -231,6 +234,7 @@ def build_rows(
         raise ValueError(
             f"X must not contain the column {INTERCEPT!r}, which fit adds."
         )
+    # All columns that are not reports or groups are true predictors.
     known = pd.DataFrame({INTERCEPT: np.ones(len(table))})
     for name in table.columns:
         if name not in reported:
@@ -264,6 +268,7 @@ def _validate_predictor(column: pd.Series) -> Numbers:
 
 def _list_cells(questions: Sequence[Question]) -> pd.DataFrame:
     """Return the indicators of all combinations of values: (n_cells, n_features)."""
+    # Columns that are reported together have a main effect each.
     parts = [part for question in questions for part in question.parts]
     sizes = [len(values) for _, values in parts]
     n_cells = math.prod(sizes)

@@ -131,7 +131,8 @@ class ReportRegression(OnSite, BaseEstimator):
         else:
             _warn_of_no_maximum()
         coefficients, scale, cells = model.split(fit.parameters)
-        # Coefficients of the columns of X are a linear map of the standardized ones.
+        # The coefficients of X are a linear map of the standardized ones: each is divided
+        # by its unit, and the intercept subtracts the effects of the centers.
         n_known = len(centers)
         restore = np.eye(len(coefficients))
         restore[:n_known, :n_known] = np.diag(1 / units)
@@ -160,12 +161,14 @@ class ReportRegression(OnSite, BaseEstimator):
         table = self._validate_table(X, reset=False)
         uniform = np.ones(len(table))
         rows = build_rows(table, X, self.predictor_designs, weights=uniform)
+        # scikit-learn compares the names of columns only if all are strings.
         if rows.terms[1:] != list(self.feature_names_out_):
             raise ValueError(
                 f"X must have the predictors of fit, {list(self.feature_names_out_)}, "
                 f"got {rows.terms[1:]}."
             )
         predictors = self._build_predictors(rows.known.to_numpy(), rows)
+        # Bayes' rule, without the target.
         log_cells = predictors.log_cells(self.hidden_coef_) + predictors.log_reports
         cells = np.exp(log_cells - log_sum(log_cells))
         coefficients = join_terms(self.intercept_, self.coef_).T
@@ -201,6 +204,7 @@ class ReportRegression(OnSite, BaseEstimator):
         level = check_confidence_level(confidence_level)
         estimates = join_terms(self.intercept_, self.coef_).ravel()
         errors = join_terms(self.intercept_std_error_, self.coef_std_error_).ravel()
+        # Student's t distribution with infinite degrees of freedom is the normal one.
         student = stats.t(self.degrees_of_freedom_)
         margins = student.ppf((1 + level) / 2) * errors
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -242,7 +246,7 @@ def _warn_of_no_maximum() -> None:
 
 def _warn_of_misspecification(model: HiddenModel, fit: Fit, rows: Rows) -> None:
     """Warn if the fit has other proportions of the reported values than the reports."""
-    # If the effect of a true predictor has another form, hidden values explain the
+    # If the effect of a true predictor has another form, hidden values can explain the
     # residuals instead of the reports. If the model holds, the fit is more precise than the
     # reports alone, so the variance of the reports is an upper bound (Hausman 1978).
     cells = model.posterior(fit.parameters)[1].sum(axis=0)
@@ -250,8 +254,10 @@ def _warn_of_misspecification(model: HiddenModel, fit: Fit, rows: Rows) -> None:
     for axis, question in enumerate(rows.questions):
         if question.unbiased is None:
             continue
+        # Posterior of the values of one question, in each row.
         others = tuple(set(range(len(sizes))) - {axis})
         posterior = cells.reshape(*sizes, -1).sum(axis=others).T
+        # In each part, because errors of opposite sign would cancel over all rows.
         for part in model.target.parts():
             weights = rows.weights * question.is_reported * part
             distance = _compare_means(
@@ -401,6 +407,7 @@ class ReportLinearRegression(RegressorMixin, ReportRegression):
         check_reported_together(rows.questions, rows.weights)
         values = self._validate_target(y, rows.weights)
         (center,), (unit,) = compute_units(values[:, np.newaxis], rows.weights)
+        # Coefficients and errors have the units of y; the search has a unit variance.
         target = NumberTarget((values - center) / unit)
         terms, errors, scale = self._fit_terms(rows, target)
         self.intercept_ = float(center + unit * terms[0, 0])
@@ -617,6 +624,7 @@ class ReportLogisticRegression(ClassifierMixin, ReportRegression):
             self.classes_, codes = np.unique(values, return_inverse=True)
             if len(np.unique(codes[weights > 0])) < 2:
                 raise ValueError("y must have at least two classes, got one class.")
+            # A true target has the likelihood 1 for its class, and 0 for other classes.
             is_class = np.equal.outer(codes, np.arange(len(self.classes_)))
             return is_class.astype(float), []
         reports = convert_target_reports(y, self.target_design)
