@@ -637,7 +637,7 @@ def _truths_with_cheaters(name):
 
 
 def surveys():
-    """Draw the share of yes with and without an estimate of cheaters."""
+    """Draw the proportion of yes with and without an estimate of cheaters."""
     panels = plt.subplots(1, 2, figsize=(7.6, 3.4), layout="constrained")[
         1
     ]
@@ -645,7 +645,7 @@ def surveys():
     for axes, name in zip(panels, ["invented", "Adult"], strict=True):
         truth, is_cheater = _truths_with_cheaters(name)
         people = pd.DataFrame({"answer": truth})
-        rows = {"cheaters estimated": [], "all taken for honest": []}
+        rows = {"cheaters estimated": [], "all assumed compliant": []}
         for epsilon in epsilons:
             encoder = RandomizedResponseEncoder(
                 categories={"answer": ["no", "yes"]}, random_state=0
@@ -681,7 +681,7 @@ def surveys():
         axes.set(
             title=name,
             xlabel="epsilon of the second half",
-            ylabel="share of yes",
+            ylabel="proportion of yes",
         )
     panels[0].legend(frameon=False, fontsize="small")
     return panels[0].figure

@@ -1,14 +1,15 @@
 """
-A survey with cheaters
-======================
+A survey with non-compliance
+============================
 
-Three thousand invented students are asked whether they copied. Each draws a card; in one half the card says "say yes"
-to one of five, in the other half to four of five. Some say no whatever the card tells.
+Three thousand invented students are asked whether they copied. Each draws a card with the instruction "say yes" or "tell
+the truth". In one half of the sample, one in five cards is "say yes"; in the other half, four in five. Some students
+say "no" whatever the card.
 """
 
 # %%
-# The survey: the truth depends on age. Of those who did not copy, 15 % say no
-# whatever the card tells, which is a tenth of all.
+# The truth depends on age. Of the students who did not copy, 15 % always say "no":
+# a tenth of all students.
 
 import matplotlib.pyplot as plt
 import numpy as np

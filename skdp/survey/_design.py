@@ -758,13 +758,13 @@ def estimate_proportions(
     values = _invert_channels(channels, counts, labels.name)
     # Each report contributes its unbiased values, so their mean is unbiased.
     proportions = np.einsum("vgr,gr->v", values, counts.weights) / counts.total
+    variances = _sum_squares(values, proportions, counts.squares) / counts.total**2
+    variances *= counts.n_rows / (counts.n_rows - 1)
     # Equal reports have an observed variance of 0, although they are randomized. The
     # variance at the closest proportions between 0 and 1 is a lower bound.
-    sums = _sum_variances(values, counts.observed, counts.squares)
-    variances = sums * counts.n_rows / (counts.n_rows - 1) / counts.total**2
-    possible = clip_proportions(proportions) @ channels
-    sums = _sum_variances(values, possible, counts.group_squares * possible)
-    possible_variances = sums / counts.total**2
+    possible = clip_proportions(proportions)
+    squares = counts.group_squares * (possible @ channels)
+    possible_variances = _sum_squares(values, possible, squares) / counts.total**2
     _warn_of_impossible(labels, proportions, np.sqrt(possible_variances))
     _warn_of_misfit(labels, counts, proportions @ channels)
     sampled = SampledCounts.of_means(
@@ -807,11 +807,10 @@ def clip_proportions(proportions: Numbers) -> Numbers:
     return np.asarray(clipped / clipped.sum())
 
 
-def _sum_variances(values: Numbers, expected: Numbers, squares: Numbers) -> Numbers:
-    """Return the variance of the weighted sum of each value over all rows: (n_values,)."""
-    # Given the sizes of the groups, rows vary about the mean of their group.
-    means = np.einsum("vgr,gr->vg", values, expected)
-    deviations = values - means[:, :, np.newaxis]
+def _sum_squares(values: Numbers, proportions: Numbers, squares: Numbers) -> Numbers:
+    """Return the weighted squared deviations of the unbiased values: (n_values,)."""
+    # With efficient weights, the unbiased values have the same mean in each group.
+    deviations = values - proportions[:, np.newaxis, np.newaxis]
     return np.asarray(np.einsum("vgr,gr->v", deviations**2, squares))
 
 
