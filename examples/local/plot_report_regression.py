@@ -2,9 +2,9 @@
 A survey with non-compliance
 ============================
 
-Three thousand invented students are asked whether they copied. Each draws a card with the instruction "say yes" or "tell
-the truth". In one half of the sample, one in five cards is "say yes"; in the other half, four in five. Some students
-say "no" whatever the card.
+Three thousand invented students are asked whether they copied. Each draws a card with the instruction "say yes" or
+"tell the truth". In one half of the sample, one in five cards is "say yes"; in the other half, four in five. Some
+students say "no" whatever the card.
 """
 
 # %%
